@@ -1,0 +1,3 @@
+"""Asynchronous federated learning: FAVANO, its baselines, and a simulator in virtual time."""
+
+__version__ = "0.1.0"

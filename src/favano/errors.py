@@ -1,0 +1,35 @@
+"""What can go wrong, by whose fault. Bad input is a `ValueError` with name, value and rule."""
+
+from __future__ import annotations
+
+
+class BadInput(ValueError):
+    """The caller owes a better value: one sentence with its name, the value and the rule."""
+
+    def __init__(self, name: str, value: object, rule: str) -> None:
+        super().__init__(f"{name}={value}: {rule}")
+        self.name = name
+
+
+class NonFiniteUpdate(RuntimeError):
+    """A client sent NaN or infinity; averaging it would destroy the server model."""
+
+    def __init__(self, clients: list[int], server_step: int) -> None:
+        who = ", ".join(str(client) for client in clients)
+        super().__init__(
+            f"client {who}: the update for server step {server_step} holds NaN or infinity and was "
+            "refused; lower the learning rate, or go on without such updates by non_finite=skip"
+        )
+        self.clients = clients
+        self.server_step = server_step
+
+
+def need(condition: bool, name: str, value: object, rule: str) -> None:
+    """Refuse `value` with one sentence unless `condition` holds.
+
+    >>> need(3 <= 2, "selected", 3, "need 1..clients (2)")
+    Traceback (most recent call last):
+    favano.errors.BadInput: selected=3: need 1..clients (2)
+    """
+    if not condition:
+        raise BadInput(name, value, rule)

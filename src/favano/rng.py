@@ -1,0 +1,86 @@
+"""Counter-based random draws: every number is a function of (seed, stream, client, index).
+
+A stream of a client is a SplitMix64 sequence (Steele, Lea, Flood 2014) whose start is a hash of
+(seed, stream, client); `index` jumps to any place in it. Nothing is stored between draws, so the
+order in which a run is executed, batched or resumed cannot change it.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+import numpy as np
+import numpy.typing as npt
+
+from favano.types import Floats, Ints
+
+Bits = npt.NDArray[np.uint64]
+
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+_EPOCH = np.uint64(1) << np.uint64(32)  # room for one permutation inside a client's stream
+
+
+class Stream(IntEnum):
+    """What a draw is for. Streams never share numbers; new ones are added at the end."""
+
+    SPLIT = 1
+    SPEED = 2
+    MODEL = 3
+    SELECTION = 4
+    BATCHES = 5
+    DURATIONS = 6
+    AUGMENTATION = 7
+    QUANTISER = 8
+    HOLDOUT = 9
+    ASSIGNMENT = 10
+
+
+def _mix(z: Bits) -> Bits:
+    """Finaliser of SplitMix64: a bijection of 64 bits in which every output bit depends on all."""
+    z = z ^ (z >> np.uint64(30))
+    z *= np.uint64(0xBF58476D1CE4E5B9)
+    z ^= z >> np.uint64(27)
+    z *= np.uint64(0x94D049BB133111EB)
+    z ^= z >> np.uint64(31)
+    return z
+
+
+def bits(
+    seed: int, stream: Stream, client: npt.ArrayLike = 0, index: npt.ArrayLike = 0
+) -> Bits:
+    """64 random bits for each (client, index), broadcast against each other."""
+    with np.errstate(over="ignore"):
+        key = np.asarray([seed % 2**64], dtype=np.uint64)
+        for word in (np.uint64(stream), np.asarray(client).astype(np.uint64)):
+            key = _mix(key + (word + np.uint64(1)) * _GOLDEN)
+        counter = np.asarray(index).astype(np.uint64) + np.uint64(1)
+        drawn = _mix(key + counter * _GOLDEN)
+    return drawn.reshape(np.broadcast_shapes(np.shape(client), np.shape(index)))
+
+
+def uniform(
+    seed: int, stream: Stream, client: npt.ArrayLike = 0, index: npt.ArrayLike = 0
+) -> Floats:
+    """Uniform draws in the open interval (0, 1), so that logarithms are finite.
+
+    >>> uniform(0, Stream.DURATIONS, client=[3, 5], index=2) == [
+    ...     uniform(0, Stream.DURATIONS, 3, 2), uniform(0, Stream.DURATIONS, 5, 2)]
+    array([ True,  True])
+    """
+    high = bits(seed, stream, client, index) >> np.uint64(12)
+    return np.asarray((high.astype(np.float64) + 0.5) * 2.0**-52)
+
+
+def permutation(seed: int, stream: Stream, size: int, client: int = 0, index: int = 0) -> Ints:
+    """A random order of 0..size-1: the `index`-th one of this client and stream.
+
+    >>> sorted(permutation(7, Stream.BATCHES, 5, client=2, index=1).tolist())
+    [0, 1, 2, 3, 4]
+    """
+    counter = np.uint64(index) * _EPOCH + np.arange(size, dtype=np.uint64)
+    return np.argsort(bits(seed, stream, client, counter), kind="stable")
+
+
+def torch_seed(seed: int) -> int:
+    """Seed of PyTorch's generator for the initial model of a run."""
+    return int(bits(seed, Stream.MODEL)) >> 1
