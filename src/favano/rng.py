@@ -45,9 +45,7 @@ def _mix(z: Bits) -> Bits:
     return z
 
 
-def bits(
-    seed: int, stream: Stream, client: npt.ArrayLike = 0, index: npt.ArrayLike = 0
-) -> Bits:
+def bits(seed: int, stream: Stream, client: npt.ArrayLike = 0, index: npt.ArrayLike = 0) -> Bits:
     """64 random bits for each (client, index), broadcast against each other."""
     with np.errstate(over="ignore"):
         key = np.asarray([seed % 2**64], dtype=np.uint64)
@@ -84,3 +82,13 @@ def permutation(seed: int, stream: Stream, size: int, client: int = 0, index: in
 def torch_seed(seed: int) -> int:
     """Seed of PyTorch's generator for the initial model of a run."""
     return int(bits(seed, Stream.MODEL)) >> 1
+
+
+def normal(
+    seed: int, stream: Stream, client: npt.ArrayLike = 0, index: npt.ArrayLike = 0
+) -> Floats:
+    """Standard normal draws by Box and Muller, one from the two halves of 64 bits."""
+    drawn = bits(seed, stream, client, index)
+    radius = ((drawn >> np.uint64(32)).astype(np.float64) + 0.5) * 2.0**-32
+    angle = (drawn & np.uint64(0xFFFFFFFF)).astype(np.float64) * 2.0**-32
+    return np.asarray(np.sqrt(-2.0 * np.log(radius)) * np.cos(2.0 * np.pi * angle))

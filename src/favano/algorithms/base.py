@@ -1,0 +1,76 @@
+"""What an algorithm is: a contact policy and three pure functions on flat models."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol, TypeVar
+
+import numpy as np
+import torch
+
+from favano.schedule import Policy
+from favano.types import Floats, Ints, Stack, Vector
+
+
+@dataclass(frozen=True)
+class Visit:
+    """What the server knows of the k answers that go into one update."""
+
+    client: Ints  # (k,)
+    steps: Ints  # (k,) local steps made, X
+    staleness: Ints  # (k,) updates since the answer's start model
+
+
+class State(Protocol):
+    """Running state of the server; whatever else it holds, it holds the model w_t."""
+
+    @property
+    def model(self) -> Vector:
+        """The server model, (P,)."""
+
+
+class ModelState(NamedTuple):
+    """State of the methods that remember nothing but the model."""
+
+    model: Vector
+
+
+S = TypeVar("S", bound=State)
+
+
+class Algorithm(Protocol[S]):
+    """A method of federated learning. Pure: same inputs, same outputs, inputs untouched."""
+
+    @property
+    def policy(self) -> Policy:
+        """Whom the server asks, and when."""
+
+    def init(self, model: Vector) -> S:
+        """State before the first update."""
+
+    def update(self, state: S, visit: Visit, start: Stack, end: Stack) -> S:
+        """One server update from k answers: start and end models, (k, P), trained parameters."""
+
+    def restart(self, server: Vector, own: Stack) -> Stack | None:
+        """Models the visited clients go on from, given w_{t-1} and theirs; None: they take w_t."""
+
+    def average(self, server: Vector, clients: Stack) -> Vector:
+        """The server's buffers (BatchNorm statistics): averaged, never reweighted."""
+
+    def rate(self, client: Ints) -> Floats:
+        """Factor on the step size of each client."""
+
+
+def average_with_server(server: Vector, clients: Stack) -> Vector:
+    """(w + sum_i w_i) / (k + 1), the weights of methods that keep a part of the old model."""
+    return (server + clients.sum(dim=0)) / (len(clients) + 1)
+
+
+def same_rate(client: Ints) -> Floats:
+    """Every client steps with the learning rate itself."""
+    return np.ones(len(client))
+
+
+def column(values: Floats, like: Stack) -> Stack:
+    """Numbers of the schedule half as a column (k, 1) that multiplies the rows of `like`."""
+    return torch.as_tensor(values, dtype=like.dtype, device=like.device)[:, None]

@@ -1,0 +1,103 @@
+"""Who holds which model. A client between contacts is a reference to a server version."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import torch
+
+from favano.schedule import Schedule
+from favano.types import Ints, Stack, Vector
+
+
+class Spread(NamedTuple):
+    """How far the clients' start models are from the server model and from the mean of all."""
+
+    variance: float  # sum_i ||w_i - w||^2
+    potential: float  # ||w - mu||^2 + sum_i ||w_i - mu||^2
+    mean: Vector  # mu = (w + sum_i w_i) / (n + 1)
+
+
+class ModelStore:
+    """Server versions that somebody still needs, and the models clients keep for themselves.
+
+    The schedule says ahead of time until when a version is needed: as the start of a job, or
+    because a client holds it. It is dropped right after.
+    """
+
+    def __init__(self, schedule: Schedule, initial: Vector) -> None:
+        self.clients = schedule.clients
+        self._initial = initial
+        self._versions: dict[int, Vector] = {-1: initial}
+        self._own: dict[int, Vector] = {}
+        self._held = np.full(schedule.clients, -1, dtype=np.int64)
+        order = np.lexsort((schedule.first_step, schedule.begin, schedule.base))
+        self._taker = schedule.client[order]
+        self._offsets = np.searchsorted(schedule.base[order], np.arange(schedule.updates + 1))
+        self._dropped_after = _last_use(schedule)
+
+    def starts(self, client: Ints, base: Ints) -> Stack:
+        """Start models of the jobs: a client's own model where it has one."""
+        pairs = zip(client.tolist(), base.tolist(), strict=True)
+        return torch.stack([self._own.get(who, self._get(version)) for who, version in pairs])
+
+    def put(self, version: int, server: Vector) -> None:
+        """Take in a new server version, and forget those that nobody needs any more."""
+        self._versions[version] = server
+        taken = self._taker[self._offsets[version] : self._offsets[version + 1]]
+        self._held[taken] = version
+        for old in self._dropped_after.pop(version - 1, []):
+            del self._versions[old]
+
+    def keep_own(self, client: Ints, models: Stack) -> None:
+        """These clients go on from models of their own."""
+        self._own.update(zip(client.tolist(), models, strict=True))
+
+    def forget_own(self, client: Ints) -> None:
+        """These clients' own models are unusable: they go on from the server's."""
+        for who in client.tolist():
+            self._own.pop(who, None)
+
+    @property
+    def versions(self) -> int:
+        """How many server versions are in memory."""
+        return len(self._versions)
+
+    def spread(self, server: Vector, parameters: int) -> Spread:
+        """Distances over the first `parameters` entries; the mean over all of them."""
+        groups = [(1, model) for model in self._own.values()]
+        held = np.delete(self._held, list(self._own))
+        versions, counts = np.unique(held, return_counts=True)
+        groups += [
+            (int(count), self._get(version))
+            for version, count in zip(versions.tolist(), counts, strict=True)
+        ]
+        reference = server.double()
+        total = torch.zeros_like(reference)
+        variance = 0.0
+        for count, model in groups:
+            distance = model.double() - reference
+            variance += count * float(distance[:parameters].square().sum())
+            total += count * distance
+        shift = total / (self.clients + 1)
+        excess = float(total[:parameters] @ shift[:parameters])
+        return Spread(variance, max(0.0, variance - excess), (reference + shift).to(server.dtype))
+
+    def _get(self, version: int) -> Vector:
+        return self._initial if version == -1 else self._versions[version]
+
+
+def _last_use(schedule: Schedule) -> dict[int, list[int]]:
+    """For each update, the versions that are needed there for the last time."""
+    order = np.lexsort((schedule.first_step, schedule.begin, schedule.client))
+    client, base, visit = schedule.client[order], schedule.base[order], schedule.visit[order]
+    held_until = np.append(base[1:] - 1, schedule.updates)  # the client's next job replaces it
+    held_until[np.append(client[1:] != client[:-1], True)] = schedule.updates
+    until = np.maximum(np.where(visit < schedule.updates, visit, -1), held_until)
+    last = np.arange(-1, schedule.updates)  # a version is the server's own until the next one
+    np.maximum.at(last, base + 1, until)
+    dropped: dict[int, list[int]] = {}
+    for version, use in zip(range(-1, schedule.updates), last.tolist(), strict=True):
+        dropped.setdefault(use, []).append(version)
+    return dropped

@@ -1,0 +1,45 @@
+"""Loss and accuracy of a model on the test set."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from favano.training import FlatModel, Loss
+from favano.types import Vector
+
+_BATCH = 2048
+
+
+class Score(NamedTuple):
+    """Mean loss, and the share of samples classified correctly."""
+
+    loss: float
+    accuracy: float
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluator:
+    """Scores flat models on fixed data, in evaluation mode, in large batches."""
+
+    model: FlatModel
+    features: Tensor  # (M, ...) as the model takes them
+    labels: Tensor  # (M,)
+    loss: Loss
+
+    def __call__(self, vector: Vector) -> Score:
+        """Score one model."""
+        self.model.load(vector)
+        self.model.module.eval()
+        loss = torch.zeros((), device=self.labels.device, dtype=torch.float64)
+        correct = torch.zeros((), device=self.labels.device, dtype=torch.int64)
+        with torch.no_grad():
+            for first in range(0, len(self.labels), _BATCH):
+                labels = self.labels[first : first + _BATCH]
+                output = self.model.module(self.features[first : first + _BATCH])
+                loss += self.loss(output, labels).double() * len(labels)
+                correct += (output.argmax(dim=1) == labels).sum()
+        return Score(float(loss) / len(self.labels), float(correct) / len(self.labels))

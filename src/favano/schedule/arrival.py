@@ -1,0 +1,221 @@
+"""Unrolls `Arrival`: the server acts on what comes in, in the order in which it comes."""
+
+from __future__ import annotations
+
+import heapq
+from collections import deque
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from favano.errors import need
+from favano.rng import Stream, bits, uniform
+from favano.schedule.draws import random_subsets, step_ends
+from favano.schedule.policies import Arrival
+from favano.schedule.schedule import Schedule
+from favano.timing import Fleet
+from favano.types import Ints
+
+_SERVER = 2**40  # the server's own stream among those of the clients
+
+
+class _Job(NamedTuple):
+    """One piece of work, ordered by the time at which it arrives."""
+
+    finish: float
+    tie: int
+    client: int
+    number: int  # of this client's jobs
+    begin: float
+    base: int
+
+
+@dataclass
+class _JobTimes:
+    """How long each client's jobs last, drawn in growing blocks; `tie` orders equal arrivals."""
+
+    fleet: Fleet
+    local_steps: int
+    seed: int
+    length: list[list[float]] = field(init=False)
+    tie: list[list[int]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.length = [[] for _ in range(self.fleet.clients)]
+        self.tie = [[] for _ in range(self.fleet.clients)]
+        self._extend(np.arange(self.fleet.clients), 0, 8)
+
+    def of(self, client: int, number: int) -> tuple[float, int]:
+        if number >= len(self.length[client]):
+            self._extend(np.array([client]), len(self.length[client]), 2 * number)
+        return self.length[client][number], self.tie[client][number]
+
+    def _extend(self, clients: Ints, first: int, stop: int) -> None:
+        client = np.repeat(clients, stop - first)
+        number = np.tile(np.arange(first, stop), len(clients))
+        ends = step_ends(self.fleet, client, number, self.local_steps, self.seed)[:, -1]
+        tie = bits(self.seed, Stream.ASSIGNMENT, self.fleet.streams[client], number)
+        for row, who in enumerate(clients.tolist()):
+            part = slice(row * (stop - first), (row + 1) * (stop - first))
+            self.length[who].extend(ends[part].tolist())
+            self.tie[who].extend(tie[part].tolist())
+
+
+class _Workers:
+    """The clients: what they are doing, and who gets the next piece of work."""
+
+    def __init__(self, policy: Arrival, fleet: Fleet, seed: int) -> None:
+        self.times = _JobTimes(fleet, policy.local_steps, seed)
+        self.latency = policy.interaction_time if policy.latency == "client" else 0.0
+        self.under_way: list[_Job] = []
+        self.jobs_done = [0] * fleet.clients
+        self.waiting: list[deque[int]] = [deque() for _ in range(fleet.clients)]
+        self.busy = [False] * fleet.clients
+        self.by_stream: list[int] = np.argsort(fleet.streams).tolist()
+        self.idle: list[int] = []
+        self.seed = seed
+        self.assigned = 0
+
+    def give(self, client: int, base: int, now: float) -> None:
+        """Hand the client a model; it queues if the client is at work."""
+        if self.busy[client]:
+            self.waiting[client].append(base)
+        else:
+            self._start(client, base, now)
+
+    def answered(self, client: int, now: float) -> None:
+        """The client has handed its work in and goes on with what waits for it."""
+        self.busy[client] = False
+        self.jobs_done[client] += 1
+        if self.waiting[client]:
+            self._start(client, self.waiting[client].popleft(), now)
+
+    def unfinished(self) -> list[_Job]:
+        """Work under way, then work that still waits."""
+        queued = [
+            _Job(np.inf, 0, client, self.jobs_done[client] + 1 + place, np.inf, base)
+            for client in self.by_stream
+            for place, base in enumerate(self.waiting[client])
+        ]
+        return sorted(job._replace(finish=np.inf) for job in self.under_way) + queued
+
+    def anyone(self) -> int:
+        """A client drawn uniformly, busy or not."""
+        return self.by_stream[self._draw(len(self.by_stream))]
+
+    def someone_idle(self) -> int:
+        """A client drawn uniformly among the idle ones, which stops being idle."""
+        place = self._draw(len(self.idle))
+        self.idle[place], self.idle[-1] = self.idle[-1], self.idle[place]
+        return self.idle.pop()
+
+    def _start(self, client: int, base: int, now: float) -> None:
+        self.busy[client] = True
+        number = self.jobs_done[client]
+        length, tie = self.times.of(client, number)
+        finish = now + self.latency + length
+        heapq.heappush(self.under_way, _Job(finish, tie, client, number, now, base))
+
+    def _draw(self, size: int) -> int:
+        self.assigned += 1
+        return int(uniform(self.seed, Stream.ASSIGNMENT, _SERVER, self.assigned) * size)
+
+
+@dataclass
+class _Updates:
+    """What the server has done so far."""
+
+    time: list[float] = field(default_factory=list)
+    lost: list[int] = field(default_factory=list)
+    used: list[tuple[_Job, int]] = field(default_factory=list)  # job and the update it went into
+    wasted: int = 0
+
+    @property
+    def version(self) -> int:
+        return len(self.time) - 1
+
+    def flush(self, buffer: list[_Job], now: float) -> None:
+        self.time.append(now)
+        self.lost.append(self.wasted)
+        self.wasted = 0
+        self.used += [(job, self.version) for job in buffer]
+
+
+def unroll_arrival(policy: Arrival, fleet: Fleet, horizon: float, seed: int) -> Schedule:
+    """Everything that arrives before the horizon, and the updates it causes."""
+    concurrency = fleet.clients if policy.concurrency is None else policy.concurrency
+    rule = f"need 1..clients ({fleet.clients})"
+    need(concurrency <= fleet.clients, "concurrency", concurrency, rule)
+    if policy.hand_out == "flush":
+        rule = f"need 1..{concurrency}, the clients at work, or the buffer never fills"
+        need(policy.buffer <= concurrency, "buffer", policy.buffer, rule)
+    workers = _Workers(policy, fleet, seed)
+    for client in random_subsets(fleet, concurrency, np.array([0]), seed)[0].tolist():
+        workers.give(client, -1, 0.0)
+    workers.idle = [client for client in workers.by_stream if not workers.busy[client]]
+
+    pause = policy.interaction_time if policy.latency == "server" else 0.0
+    updates = _Updates()
+    buffer: list[_Job] = []
+    thrown_away: list[_Job] = []
+    clock, open_places = 0.0, 0
+    while workers.under_way:
+        job = heapq.heappop(workers.under_way)
+        clock = max(clock, job.finish)
+        if clock >= horizon:
+            heapq.heappush(workers.under_way, job)
+            break
+        workers.answered(job.client, job.finish)
+        too_old = _too_old(policy, updates.version - job.base)
+        if too_old:
+            updates.wasted += policy.local_steps
+            thrown_away.append(job)
+        else:
+            buffer.append(job)
+        if policy.hand_out == "arrival" or (policy.hand_out == "flush" and too_old):
+            workers.give(job.client, updates.version, clock)
+
+        contributors: list[int] = []
+        if len(buffer) == policy.buffer:
+            clock += pause
+            updates.flush(buffer, clock)
+            contributors, buffer = [entry.client for entry in buffer], []
+
+        if policy.hand_out == "flush":
+            for client in contributors:
+                workers.give(client, updates.version, clock)
+        elif policy.hand_out == "uniform":
+            workers.give(workers.anyone(), updates.version, clock)
+        elif policy.hand_out == "idle":
+            workers.idle += contributors if policy.distinct and not too_old else [job.client]
+            open_places += 1
+            while open_places and workers.idle:
+                workers.give(workers.someone_idle(), updates.version, clock)
+                open_places -= 1
+    if buffer and policy.flush_at_end:
+        updates.flush(buffer, max([horizon, *updates.time[-1:]]))
+        buffer = []
+    return _assemble(policy, fleet, updates, [*thrown_away, *buffer, *workers.unfinished()])
+
+
+def _too_old(policy: Arrival, staleness: int) -> bool:
+    return policy.max_staleness is not None and staleness > policy.max_staleness
+
+
+def _assemble(policy: Arrival, fleet: Fleet, updates: _Updates, unused: list[_Job]) -> Schedule:
+    jobs = [job for job, _ in updates.used] + unused
+    visit = [visit for _, visit in updates.used] + [len(updates.time)] * len(unused)
+    return Schedule(
+        clients=fleet.clients,
+        local_steps=policy.local_steps,
+        time=np.array(updates.time, dtype=np.float64),
+        lost=np.array(updates.lost, dtype=np.int64),
+        client=np.array([job.client for job in jobs], dtype=np.int64),
+        steps=np.full(len(jobs), policy.local_steps, dtype=np.int64),
+        base=np.array([job.base for job in jobs], dtype=np.int64),
+        visit=np.array(visit, dtype=np.int64),
+        first_step=np.array([job.number for job in jobs], dtype=np.int64) * policy.local_steps,
+        begin=np.array([job.begin for job in jobs], dtype=np.float64),
+        finish=np.array([job.finish for job in jobs], dtype=np.float64),
+    )

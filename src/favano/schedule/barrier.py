@@ -1,0 +1,99 @@
+"""Unrolls `Barrier`: rounds that begin together and end with the slowest client waited for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from favano.errors import need
+from favano.rng import Stream, bits
+from favano.schedule.draws import random_subsets, step_ends, total_before
+from favano.schedule.policies import Barrier
+from favano.schedule.schedule import Schedule
+from favano.timing import Fleet
+from favano.types import Floats, Ints
+
+_ROUNDS = 64  # rounds planned at once
+
+
+@dataclass(frozen=True)
+class _Rounds:
+    """A block of rounds: (rounds, s) arrays, times counted from the start of each round."""
+
+    client: Ints
+    counted: np.ndarray[tuple[int, ...], np.dtype[np.bool_]]  # the server waits for this one
+    steps: Ints  # made by the end of the round
+    answer: Floats  # when the client has made its K steps
+    length: Floats  # (rounds,)
+
+
+def unroll_barrier(policy: Barrier, fleet: Fleet, horizon: float, seed: int) -> Schedule:
+    """Rounds that start before the horizon, the last one ending where it ends."""
+    need(
+        policy.selected <= fleet.clients,
+        "selected",
+        policy.selected,
+        f"need 1..clients ({fleet.clients})",
+    )
+    planned: list[_Rounds] = []
+    jobs_before = np.zeros(fleet.clients, dtype=np.int64)
+    while sum(float(rounds.length.sum()) for rounds in planned) < horizon:
+        first = _ROUNDS * len(planned)
+        planned.append(_plan(policy, fleet, np.arange(first, first + _ROUNDS), jobs_before, seed))
+        jobs_before += np.bincount(planned[-1].client.ravel(), minlength=fleet.clients)
+    time = np.cumsum(np.concatenate([rounds.length for rounds in planned]))
+    start = np.concatenate([[0.0], time[:-1]])
+    kept = int(np.sum(time <= horizon if policy.drop_last else start < horizon))
+    time, start = time[:kept], start[:kept]
+
+    client = np.concatenate([rounds.client for rounds in planned])[:kept].ravel()
+    counted = np.concatenate([rounds.counted for rounds in planned])[:kept].ravel()
+    steps = np.concatenate([rounds.steps for rounds in planned])[:kept].ravel()
+    answer = np.concatenate([rounds.answer for rounds in planned])[:kept].ravel()
+    played = np.repeat(np.arange(kept), policy.selected)  # the round that each job was part of
+    visit = np.where(counted, played, kept)
+    order = np.argsort(visit, kind="stable")
+    wasted = np.bincount(played, np.where(counted, 0, steps), minlength=kept)
+    return Schedule(
+        clients=fleet.clients,
+        local_steps=policy.local_steps,
+        time=time,
+        lost=wasted.astype(np.int64),
+        client=client[order],
+        steps=steps[order],
+        base=(played - 1)[order],
+        visit=visit[order],
+        first_step=total_before(client, steps)[order],
+        begin=start[played][order],
+        finish=np.minimum(start[played] + answer, time[played])[order],
+    )
+
+
+def _plan(policy: Barrier, fleet: Fleet, rounds: Ints, jobs_before: Ints, seed: int) -> _Rounds:
+    shape = (len(rounds), policy.selected)
+    client = random_subsets(fleet, policy.selected, rounds, seed).ravel()
+    number = jobs_before[client] + total_before(client, np.ones_like(client))
+    ends = _step_ends(policy, fleet, client, number, seed)
+    answer = ends[:, -1].reshape(shape)
+    # Integer durations tie often: a random key decides, not the number of the client.
+    tie = bits(seed, Stream.ASSIGNMENT, fleet.streams[client], number).reshape(shape)
+    rank = np.argsort(np.lexsort((tie, answer)), axis=1)
+    counted = rank < (policy.wait_for or policy.selected)
+    last = np.where(counted, answer, 0.0).max(axis=1)
+    if policy.deadline is not None:
+        counted &= answer <= policy.deadline
+        last = np.minimum(last, policy.deadline)
+    done = (ends.reshape(*shape, -1) <= last[:, None, None]).sum(axis=2)
+    steps = np.where(counted, policy.local_steps, done)
+    return _Rounds(client.reshape(shape), counted, steps, answer, last + policy.interaction_time)
+
+
+def _step_ends(policy: Barrier, fleet: Fleet, client: Ints, number: Ints, seed: int) -> Floats:
+    """When each of a job's K steps ends, (m, K), under the reading chosen for `round_time`."""
+    if policy.round_time == "sum":
+        return step_ends(fleet, client, number, policy.local_steps, seed)
+    one = fleet.mean[client]
+    if policy.round_time == "one-draw":
+        one = fleet.durations(seed, client, number)
+    return np.asarray(one[:, None] * np.arange(1, policy.local_steps + 1))

@@ -1,0 +1,58 @@
+"""Vectorised pieces that every planner needs: random subsets, and running totals per client."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from favano.rng import Stream, bits
+from favano.timing import Fleet
+from favano.types import Floats, Ints
+
+_BLOCK = 2_000_000  # numbers drawn at once: enough to amortise NumPy, small enough for the cache
+
+
+def random_subsets(fleet: Fleet, size: int, rounds: Ints, seed: int) -> Ints:
+    """Uniform subsets without repetition, one a round: (len(rounds), size), ordered by stream.
+
+    Each client draws a key for the round and the `size` smallest are taken, so that renumbering
+    the clients together with their streams renumbers the subsets and nothing else.
+    """
+    by_stream = np.argsort(fleet.streams)
+    if size == fleet.clients:
+        return np.tile(by_stream, (len(rounds), 1))
+    streams = fleet.streams[by_stream]
+    chosen = np.empty((len(rounds), size), dtype=np.int64)
+    block = max(1, _BLOCK // fleet.clients)
+    for first in range(0, len(rounds), block):
+        part = rounds[first : first + block]
+        keys = bits(seed, Stream.SELECTION, streams, part[:, None])
+        chosen[first : first + block] = np.argpartition(keys, size - 1, axis=1)[:, :size]
+    chosen.sort(axis=1)
+    return by_stream[chosen]
+
+
+def step_ends(fleet: Fleet, client: Ints, number: Ints, local_steps: int, seed: int) -> Floats:
+    """When each of the K steps of job `number` of a client ends, counted from its start: (m, K)."""
+    index = number[:, None] * local_steps + np.arange(local_steps)
+    return np.cumsum(fleet.durations(seed, client[:, None], index), axis=1)
+
+
+def blocks(rows: int, columns: int) -> list[slice]:
+    """Cut `rows` so that a block of them times `columns` stays small."""
+    size = max(1, _BLOCK // columns)
+    return [slice(first, first + size) for first in range(0, rows, size)]
+
+
+def total_before(client: Ints, value: Ints) -> Ints:
+    """For each row, the sum of `value` over the earlier rows of the same client.
+
+    >>> total_before(np.array([7, 3, 7, 7]), np.array([1, 10, 2, 5])).tolist()
+    [0, 0, 1, 3]
+    """
+    order = np.argsort(client, kind="stable")
+    running = np.cumsum(value[order]) - value[order]
+    starts = np.flatnonzero(np.diff(client[order], prepend=-1))
+    length = np.diff(np.append(starts, len(client)))
+    result = np.empty_like(running)
+    result[order] = running - np.repeat(running[starts], length)
+    return result

@@ -1,0 +1,31 @@
+"""The one way from a contact policy to a schedule."""
+
+from __future__ import annotations
+
+from favano.errors import need
+from favano.schedule.arrival import unroll_arrival
+from favano.schedule.barrier import unroll_barrier
+from favano.schedule.policies import Arrival, Barrier, Policy, Poll, Window
+from favano.schedule.poll import unroll_poll
+from favano.schedule.schedule import Schedule
+from favano.schedule.window import unroll_window
+from favano.timing import Fleet
+
+
+def plan(policy: Policy, fleet: Fleet, *, horizon: float, seed: int) -> Schedule:
+    """Unroll a policy in virtual time, for this fleet and seed, up to the horizon.
+
+    >>> from favano.timing import two_speeds
+    >>> plan(Poll(selected=20, local_steps=20), two_speeds(100), horizon=5000, seed=0).updates
+    714
+    """
+    need(horizon > 0, "horizon", horizon, "need a positive time")
+    match policy:
+        case Poll():
+            return unroll_poll(policy, fleet, horizon, seed)
+        case Barrier():
+            return unroll_barrier(policy, fleet, horizon, seed)
+        case Arrival():
+            return unroll_arrival(policy, fleet, horizon, seed)
+        case Window():
+            return unroll_window(policy, fleet, horizon, seed)

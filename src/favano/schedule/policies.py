@@ -1,0 +1,124 @@
+"""Contact policies: who is asked, and when. Plain data with two readers, the planner in virtual
+time and a deployment in real time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from favano.errors import need
+
+Interruption = Literal["redraw", "resume", "keep"]
+StepCount = Literal["durations", "literal", "literal-zero"]
+RoundTime = Literal["sum", "one-draw", "mean"]
+HandOut = Literal["flush", "arrival", "idle", "uniform"]
+Latency = Literal["client", "server", "none"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Poll:
+    """Every `period` the server asks s random clients for what they have (FAVANO, QuAFL).
+
+    A client works from contact to contact, K steps at most. The options are other
+    readings of the paper's clock (docs/readings.md).
+    """
+
+    selected: int  # s
+    local_steps: int  # K
+    waiting_time: float = 4.0  # V
+    interaction_time: float = 3.0  # I
+    interruption: Interruption = "redraw"  # what becomes of the step under way at a contact
+    starts_at_zero: bool = False  # first contact at time 0, where nobody has done anything
+    idle_in_interaction: bool = False  # clients do not compute while the server talks
+    strict_ties: bool = False  # a step that ends at the very moment of the contact is lost
+    overrun: bool = False  # contacts go on until one is at or past the horizon
+    step_count: StepCount = "durations"  # literal: E itself is geometric
+
+    def __post_init__(self) -> None:
+        _check_work(self.selected, self.local_steps)
+        _check_time("waiting_time", self.waiting_time)
+        _check_time("interaction_time", self.interaction_time)
+        need(self.period > 0, "waiting_time", self.waiting_time, "need a positive server step")
+
+    @property
+    def period(self) -> float:
+        """Length I + V of a server step."""
+        return self.waiting_time + self.interaction_time
+
+
+@dataclass(frozen=True, kw_only=True)
+class Barrier:
+    """Rounds: s random clients start from the new model, the server waits for `wait_for` of them.
+
+    FedAvg waits for all. With `selected = n` and `wait_for = Z` it is FedBuff read as `reset`.
+    """
+
+    selected: int  # s
+    local_steps: int  # K
+    interaction_time: float = 3.0  # I
+    wait_for: int | None = None  # None: all
+    deadline: float | None = None  # clients that need longer are dropped
+    round_time: RoundTime = "sum"
+    drop_last: bool = False  # leave out a round that ends past the horizon
+
+    def __post_init__(self) -> None:
+        _check_work(self.selected, self.local_steps)
+        _check_time("interaction_time", self.interaction_time)
+        if self.wait_for is not None:
+            rule = f"need 1..selected ({self.selected})"
+            need(1 <= self.wait_for <= self.selected, "buffer", self.wait_for, rule)
+        if self.deadline is not None:
+            need(self.deadline > 0, "deadline", self.deadline, "need a positive time")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Arrival:
+    """The server acts when `buffer` clients have answered (FedBuff, AsyncSGD, FedAsync).
+
+    `hand_out` says who gets work next: the contributors once the buffer is flushed (`flush`), each
+    contributor at its own arrival (`arrival`), a random idle client (`idle`), or any client at
+    random, queueing on it if it is busy (`uniform`).
+    """
+
+    buffer: int  # Z
+    local_steps: int  # K
+    hand_out: HandOut
+    concurrency: int | None = None  # clients at work at the same time; None: all
+    interaction_time: float = 3.0  # I
+    latency: Latency = "server"  # who pays I: the server at a flush, the client at each job
+    distinct: bool = False  # a client with an update in the buffer is not idle
+    max_staleness: int | None = None  # older updates are thrown away
+    flush_at_end: bool = False  # apply what is in the buffer when the time is up
+
+    def __post_init__(self) -> None:
+        need(self.buffer >= 1, "buffer", self.buffer, "need at least 1")
+        _check_work(1, self.local_steps)
+        _check_time("interaction_time", self.interaction_time)
+        if self.concurrency is not None:
+            need(self.concurrency >= 1, "concurrency", self.concurrency, "need at least 1")
+        if self.max_staleness is not None:
+            need(self.max_staleness >= 0, "max_staleness", self.max_staleness, "need at least 0")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Window:
+    """Every `period` the server takes what has come back; those clients restart at the tick."""
+
+    period: float
+    local_steps: int  # K
+
+    def __post_init__(self) -> None:
+        _check_work(1, self.local_steps)
+        need(self.period > 0, "period", self.period, "need a positive time")
+
+
+Policy: TypeAlias = Poll | Barrier | Arrival | Window
+
+
+def _check_work(selected: int, local_steps: int) -> None:
+    need(selected >= 1, "selected", selected, "need at least 1")
+    need(local_steps >= 1, "local_steps", local_steps, "need at least 1")
+
+
+def _check_time(name: str, value: float) -> None:
+    need(value >= 0, name, value, "need a time >= 0")

@@ -1,0 +1,102 @@
+"""Unrolls `Poll`: a contact every period, each client working from contact to contact."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from favano.errors import need
+from favano.rng import Stream, uniform
+from favano.schedule.draws import blocks, random_subsets, step_ends, total_before
+from favano.schedule.policies import Poll
+from favano.schedule.schedule import Schedule
+from favano.timing import Fleet
+from favano.types import Floats, Ints
+
+
+def unroll_poll(policy: Poll, fleet: Fleet, horizon: float, seed: int) -> Schedule:
+    """All contacts up to the horizon, with the number of steps each client has made by then."""
+    selected, local_steps = policy.selected, policy.local_steps
+    need(selected <= fleet.clients, "selected", selected, f"need 1..clients ({fleet.clients})")
+    time = contact_times(policy, horizon)
+    asked = random_subsets(fleet, selected, np.arange(len(time)), seed).ravel()
+    everyone = np.argsort(fleet.streams)  # what each client has in hand when the time is up
+    client = np.concatenate([asked, everyone])
+    visit = np.concatenate(
+        [np.repeat(np.arange(len(time)), selected), np.full_like(everyone, len(time))]
+    )
+    number = total_before(client, np.ones_like(client))
+    base = _previous(client, visit)
+    begin = np.append(time, 0.0)[base]  # version -1 is there from time 0 on
+    end = np.append(time, max([horizon, *time[-1:]]))[visit]
+    window = end - begin - (policy.interaction_time if policy.idle_in_interaction else 0.0)
+    steps = _count_steps(policy, fleet, client, number, window, seed)
+    return Schedule(
+        clients=fleet.clients,
+        local_steps=local_steps,
+        time=time,
+        lost=np.zeros(len(time), dtype=np.int64),
+        client=client,
+        steps=steps,
+        base=base,
+        visit=visit,
+        first_step=total_before(client, steps),
+        begin=begin,
+        finish=np.where(visit < len(time), end, np.inf),
+    )
+
+
+def contact_times(policy: Poll, horizon: float) -> Floats:
+    """When the server calls: R, 2R, ... up to the horizon, or from 0 on."""
+    first = 0 if policy.starts_at_zero else 1
+    last = int(np.floor(horizon / policy.period + 1e-9))
+    if policy.overrun:
+        last = int(np.ceil(horizon / policy.period - 1e-9)) - (1 - first)
+    return np.arange(first, last + 1, dtype=np.float64) * policy.period
+
+
+def _previous(client: Ints, visit: Ints) -> Ints:
+    """The update at which the same client was contacted before, -1 at its first contact."""
+    order = np.argsort(client, kind="stable")
+    before = np.concatenate([[-1], visit[order][:-1]])
+    before[np.diff(client[order], prepend=-1) != 0] = -1
+    result = np.empty_like(visit)
+    result[order] = before
+    return result
+
+
+def _count_steps(
+    policy: Poll, fleet: Fleet, client: Ints, number: Ints, window: Floats, seed: int
+) -> Ints:
+    """Steps that end within the window, K at most: job by job, all clients at once."""
+    local_steps = policy.local_steps
+    if policy.step_count != "durations":
+        drawn = -np.log(uniform(seed, Stream.DURATIONS, fleet.streams[client], number))
+        literal = np.maximum(1.0, np.ceil(-drawn / np.log1p(-1.0 / fleet.mean[client])))
+        literal -= policy.step_count == "literal-zero"
+        return np.minimum(literal, local_steps).astype(np.int64)
+    steps = np.empty_like(client)
+    pending = np.full(fleet.clients, np.nan)  # duration that the next job must begin with
+    by_number = np.argsort(number, kind="stable")
+    for rows in np.split(by_number, np.cumsum(np.bincount(number))[:-1]):
+        for part in blocks(len(rows), local_steps):
+            row = rows[part]
+            who, room = client[row], window[row]
+            ends = step_ends(fleet, who, number[row], local_steps, seed)
+            carried = pending[who]
+            ends += np.where(np.isnan(carried), 0.0, carried - ends[:, 0])[:, None]
+            limit = room[:, None]
+            done = ((ends < limit) if policy.strict_ties else (ends <= limit)).sum(axis=1)
+            steps[row] = done
+            if policy.interruption != "redraw":
+                pending[who] = _interrupted(policy, ends, done, room)
+    return steps
+
+
+def _interrupted(policy: Poll, ends: Floats, done: Ints, room: Floats) -> Floats:
+    """What the step under way at the contact asks of the next job; NaN where none is under way."""
+    starts = np.concatenate([np.zeros((len(ends), 1)), ends], axis=1)
+    start = np.take_along_axis(starts, done[:, None], axis=1)[:, 0]
+    under_way = np.minimum(done, ends.shape[1] - 1)
+    end = np.take_along_axis(ends, under_way[:, None], axis=1)[:, 0]
+    left = end - room if policy.interruption == "resume" else end - start
+    return np.where(done < ends.shape[1], left, np.nan)

@@ -1,0 +1,46 @@
+"""Unrolls `Window`: a tick every period, at which everything that has come back is used."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from favano.schedule.draws import step_ends, total_before
+from favano.schedule.policies import Window
+from favano.schedule.schedule import Schedule
+from favano.timing import Fleet
+
+
+def unroll_window(policy: Window, fleet: Fleet, horizon: float, seed: int) -> Schedule:
+    """All ticks up to the horizon; a tick at which nobody is back leaves the model as it is."""
+    ticks = int(np.floor(horizon / policy.period + 1e-9))
+    client = np.argsort(fleet.streams)
+    started = np.zeros(fleet.clients, dtype=np.int64)  # tick at which the present job began
+    number = 0
+    found = []
+    while len(client):
+        length = step_ends(fleet, client, np.full(len(client), number), policy.local_steps, seed)
+        finish = started * policy.period + length[:, -1]
+        used = np.ceil(finish / policy.period - 1e-9).astype(np.int64)
+        used = np.maximum(used, started + 1)
+        found.append((client, started, used, np.minimum(finish, used * policy.period)))
+        back = used <= ticks
+        client, started = client[back], used[back]
+        number += 1
+    who, start, end = (np.concatenate([jobs[row] for jobs in found]) for row in range(3))
+    handed_in = np.concatenate([jobs[3] for jobs in found])
+    end = np.minimum(end, ticks + 1)  # what comes back later is never used
+    order = np.lexsort((fleet.streams[who], end))
+    steps = np.full(len(who), policy.local_steps, dtype=np.int64)
+    return Schedule(
+        clients=fleet.clients,
+        local_steps=policy.local_steps,
+        time=np.arange(1.0, ticks + 1) * policy.period,
+        lost=np.zeros(ticks, dtype=np.int64),
+        client=who[order],
+        steps=steps,
+        base=start[order] - 1,
+        visit=end[order] - 1,
+        first_step=total_before(who[order], steps),
+        begin=start[order] * policy.period,
+        finish=np.where(end > ticks, np.inf, handed_in)[order],
+    )

@@ -1,0 +1,86 @@
+"""A fleet: how fast each client is, and which random stream is its own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil
+from typing import Literal
+
+import numpy as np
+
+from favano.errors import need
+from favano.rng import Stream, bits
+from favano.timing.laws import Geometric, StepLaw, Trace
+from favano.types import Floats, Ints
+
+Rounding = Literal["nearest", "ceil-slow"]
+Order = Literal["random", "slow-first"]
+
+
+@dataclass(frozen=True)
+class Fleet:
+    """n clients. `streams` names a client's random streams, so that it may be renumbered."""
+
+    mean: Floats  # (n,) mean duration of a local step
+    law: StepLaw
+    streams: Ints  # (n,)
+
+    def __post_init__(self) -> None:
+        need(len(self.mean) > 0, "clients", len(self.mean), "need at least 1")
+        need(len(self.streams) == len(self.mean), "streams", len(self.streams), "need one a client")
+        self.law.check(self.mean)
+
+    @property
+    def clients(self) -> int:
+        """Number of clients n."""
+        return len(self.mean)
+
+    @property
+    def groups(self) -> Ints:
+        """Speed class of each client, 0 the fastest: clients of equal mean share a class."""
+        return np.unique(self.mean, return_inverse=True)[1].astype(np.int64)
+
+    def durations(self, seed: int, client: Ints, index: Ints) -> Floats:
+        """Duration of the client's draw number `index`, broadcast over both."""
+        return self.law.draw(seed, self.streams[client], index, self.mean[client])
+
+
+def make_fleet(mean: Floats, law: StepLaw | None = None) -> Fleet:
+    """A fleet with any mean step time for each client."""
+    means = np.asarray(mean, dtype=np.float64)
+    return Fleet(means, law or Geometric(), np.arange(len(means)))
+
+
+def traced_fleet(trace: Trace) -> Fleet:
+    """One client for each row of a recorded trace."""
+    return Fleet(trace.means(), trace, np.arange(len(trace.rows)))
+
+
+def two_speeds(
+    clients: int,
+    *,
+    fast_fraction: float = 2 / 3,
+    fast_mean: float = 2.0,
+    slow_mean: float = 16.0,
+    law: StepLaw | None = None,
+    seed: int = 0,
+    rounding: Rounding = "nearest",
+    order: Order = "random",
+) -> Fleet:
+    """The paper's fleet: a fraction of fast clients, the others slow, drawn at random.
+
+    `rounding="ceil-slow"` and `order="slow-first"` are the habits of the public QuAFL simulator.
+
+    >>> (two_speeds(100).mean == 16).sum(), (two_speeds(100, fast_fraction=1 / 9).mean == 2).sum()
+    (np.int64(33), np.int64(11))
+    """
+    need(clients >= 1, "clients", clients, "need at least 1")
+    need(0 <= fast_fraction <= 1, "fast_fraction", fast_fraction, "need 0..1")
+    fast = round(fast_fraction * clients)
+    if rounding == "ceil-slow":
+        fast = clients - ceil((1 - fast_fraction) * clients - 1e-9)
+    streams = np.arange(clients)
+    ranked = np.argsort(bits(seed, Stream.SPEED, streams)) if order == "random" else streams[::-1]
+    mean = np.full(clients, slow_mean, dtype=np.float64)
+    mean[ranked[:fast]] = fast_mean
+    return Fleet(mean, law or Geometric(), streams)

@@ -1,0 +1,117 @@
+"""Modules as flat vectors. The only place that knows layers.
+
+A model of the numerics half is one vector: trained parameters, then float buffers (BatchNorm
+statistics), then integer counters. Parameters are trained and reweighted; buffers are only ever
+averaged; of counters the largest wins.
+"""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from favano.errors import need
+from favano.types import Vector
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where the parts of a flat model lie: [parameters | buffers | counters]."""
+
+    parameters: int  # P
+    buffers: int
+    counters: int
+
+    @property
+    def size(self) -> int:
+        """Length of the whole vector."""
+        return self.parameters + self.buffers + self.counters
+
+    @property
+    def bits(self) -> int:
+        """Bits of one message: 32 for each parameter and buffer."""
+        return 32 * (self.parameters + self.buffers)
+
+
+class FlatModel:
+    """A private copy of a module whose parameters, gradients and buffers are views of vectors.
+
+    Writing `vector` changes the module; a backward pass fills `gradient`; a forward pass in
+    training mode moves the buffers inside `vector`.
+    """
+
+    def __init__(
+        self, module: nn.Module, *, device: torch.device | str, dtype: torch.dtype = torch.float32
+    ) -> None:
+        need(
+            not any(isinstance(p, nn.UninitializedParameter) for p in module.parameters()),
+            "model",
+            type(module).__name__,
+            "has lazy layers; run it on one batch first",
+        )
+        self.module = deepcopy(module).to(device=device, dtype=dtype)
+        self._parameters = dict(self.module.named_parameters())
+        buffers = dict(self.module.named_buffers())
+        self._buffers = {k: v for k, v in buffers.items() if v.is_floating_point()}
+        self._counters = {k: v for k, v in buffers.items() if not v.is_floating_point()}
+        self.layout = Layout(
+            *(
+                sum(tensor.numel() for tensor in part.values())
+                for part in (self._parameters, self._buffers, self._counters)
+            )
+        )
+        need(self.layout.parameters > 0, "model", type(module).__name__, "has no parameters")
+        self.vector: Vector = torch.empty(self.layout.size, device=device, dtype=dtype)
+        self.gradient: Vector = torch.zeros(self.layout.parameters, device=device, dtype=dtype)
+        self._tie()
+
+    @property
+    def weights(self) -> Vector:
+        """The trained part of `vector`, (P,)."""
+        return self.vector[: self.layout.parameters]
+
+    def load(self, vector: Vector) -> None:
+        """Make the module the given model."""
+        self.vector.copy_(vector)
+        place = self.layout.size - self.layout.counters
+        for counter in self._counters.values():
+            part = self.vector[place : place + counter.numel()]
+            counter.copy_(part.view(counter.shape).round())
+            place += counter.numel()
+
+    def snapshot(self) -> Vector:
+        """The model as it is now: a copy, never a view."""
+        if self._counters:
+            counted = [counter.flatten().to(self.vector) for counter in self._counters.values()]
+            self.vector[-self.layout.counters :] = torch.cat(counted)
+        return self.vector.clone()
+
+    def state_dict(self, vector: Vector) -> dict[str, Tensor]:
+        """A flat model by the module's own names, copies on the CPU."""
+        named: dict[str, Tensor] = {}
+        place = 0
+        for part in (self._parameters, self._buffers, self._counters):
+            for name, tensor in part.items():
+                values = vector[place : place + tensor.numel()].view(tensor.shape)
+                named[name] = values.detach().to("cpu", tensor.dtype, copy=True)
+                place += tensor.numel()
+        return named
+
+    def _tie(self) -> None:
+        place = 0
+        for parameter in self._parameters.values():
+            view = self.vector[place : place + parameter.numel()].view(parameter.shape)
+            view.copy_(parameter.data)
+            parameter.data = view
+            if parameter.requires_grad:
+                part = self.gradient[place : place + parameter.numel()]
+                parameter.grad = part.view(parameter.shape)
+            place += parameter.numel()
+        for buffer in self._buffers.values():
+            view = self.vector[place : place + buffer.numel()].view(buffer.shape)
+            view.copy_(buffer)
+            buffer.data = view
+            place += buffer.numel()

@@ -1,0 +1,50 @@
+"""The plain loop: one client after the other, one step after the other. The reference."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+from favano.training.flat import FlatModel
+from favano.training.rule import LocalRule
+from favano.training.task import Task
+from favano.training.work import Work
+from favano.types import Stack, Vector
+
+
+@dataclass(frozen=True, eq=False)
+class LoopTrainer:
+    """Trains every job by itself, as one would write it by hand."""
+
+    model: FlatModel
+    task: Task
+    rule: LocalRule
+
+    def train(self, start: Stack, work: Work) -> Stack:
+        """End models of the jobs."""
+        jobs = zip(
+            start,
+            work.client.tolist(),
+            work.first_step.tolist(),
+            work.steps.tolist(),
+            work.rate.tolist(),
+            strict=True,
+        )
+        self.model.module.train()
+        return torch.stack([self._job(*job) for job in jobs])
+
+    def _job(self, start: Vector, client: int, first_step: int, steps: int, rate: float) -> Vector:
+        model = self.model
+        if steps == 0:
+            return start
+        model.load(start)
+        origin = start[: model.layout.parameters]
+        for step in range(first_step, first_step + steps):
+            features, labels = self.task.batch(client, step, model.vector.dtype)
+            model.gradient.zero_()
+            torch.autograd.backward(self.task.loss(model.module(features), labels))
+            with torch.no_grad():
+                direction = self.rule.direction(model.gradient, model.weights, origin)
+                model.weights.sub_(direction, alpha=rate)
+        return model.snapshot()

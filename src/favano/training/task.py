@@ -1,0 +1,66 @@
+"""What clients learn: samples, labels, the order of mini-batches and the loss."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from favano.data import BatchStream, Preprocessing
+from favano.data.transforms import augment, augmentation_draws, to_float
+from favano.errors import need
+from favano.training.flat import FlatModel
+
+Loss: TypeAlias = Callable[[Tensor, Tensor], Tensor]
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """All clients' training data on one device.
+
+    `preprocessing` is given where images are kept raw and augmented batch by batch; without it
+    the features go into the model as they are.
+    """
+
+    features: Tensor  # (N, ...)
+    labels: Tensor  # (N,)
+    batches: BatchStream
+    loss: Loss = functional.cross_entropy
+    preprocessing: Preprocessing | None = None
+
+    def batch(self, client: int, step: int, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+        """The mini-batch at a position of the client's stream: a function of seed, client, step."""
+        device = self.features.device
+        chosen = torch.from_numpy(self.batches.indices(client, step)).to(device)
+        features = self.features.index_select(0, chosen)
+        labels = self.labels.index_select(0, chosen)
+        if self.preprocessing is None:
+            return features, labels
+        if self.preprocessing.augments:
+            stream = self.batches.stream(client)
+            draws = augmentation_draws(self.batches.seed, stream, step, len(chosen))
+            draw = torch.from_numpy(draws).to(device, torch.float32)
+            features = augment(features, self.preprocessing, draw)
+        return to_float(features, self.preprocessing, dtype), labels
+
+
+def check_fit(model: FlatModel, task: Task, classes: int) -> None:
+    """Refuse a model whose output does not fit the labels, before any training."""
+    name = type(model.module).__name__
+    features, _ = task.batch(0, 0, model.vector.dtype)
+    was_training = model.module.training
+    try:
+        with torch.no_grad():
+            output = model.module.eval()(features[:2])
+    except (RuntimeError, ValueError, TypeError) as error:
+        shape = tuple(features.shape[1:])
+        problem = str(error).splitlines()[0]
+        need(False, "model", name, f"cannot take a batch of inputs of shape {shape}: {problem}")
+    finally:
+        model.module.train(was_training)
+    fits = output.ndim == 2 and output.shape[1] >= classes
+    need(fits, "model", name, f"gives {tuple(output.shape[1:])} outputs, labels need {classes}")

@@ -1,0 +1,166 @@
+"""The law of the number of local steps, against closed forms, published numbers and draws."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from favano.errors import BadInput
+from favano.schedule import Poll, plan
+from favano.theory import expected_counts, step_count
+from favano.timing import (
+    Deterministic,
+    Exponential,
+    Geometric,
+    LogNormal,
+    StepLaw,
+    Trace,
+    make_fleet,
+    two_speeds,
+)
+
+# reading: policy, law, then (P(E>0), E[X], E[X^2], E[1/X], P(X=K)) for means 2 and 16
+DEFAULT = Poll(selected=20, local_steps=20)
+STRICT = Poll(selected=20, local_steps=20, strict_ties=True)
+IDLE = Poll(selected=20, local_steps=20, idle_in_interaction=True)
+IDLE_STRICT = Poll(selected=20, local_steps=20, idle_in_interaction=True, strict_ties=True)
+READINGS: list[tuple[Poll, StepLaw, tuple[float, ...], tuple[float, ...]]] = [
+    (DEFAULT, Geometric(), (0.998428, 12.492906, 200.127210, 0.134833, 0.324368),
+     (0.740627, 2.186981, 10.640801, 0.408428, 0.000269)),
+    (STRICT, Geometric(), (0.996855, 12.150003, 193.918190, 0.149314, 0.314194),
+     (0.723335, 2.124498, 10.313405, 0.401458, 0.000260)),
+    (IDLE, Geometric(), (0.987421, 11.449569, 181.948635, 0.185980, 0.294792),
+     (0.685217, 1.999529, 9.681985, 0.383366, 0.000244)),
+    (IDLE_STRICT, Geometric(), (0.974843, 11.092339, 176.209874, 0.204894, 0.285540),
+     (0.664232, 1.937044, 9.377960, 0.371987, 0.000237)),
+    (DEFAULT, Exponential(), (0.993811, 12.394896, 199.293894, 0.144152, 0.325477),
+     (0.732917, 2.186922, 10.774814, 0.401763, 0.000295)),
+    (DEFAULT, Deterministic(), (1.000000, 12.379840, 197.257280, 0.130841, 0.327680),
+     (0.640000, 1.668934, 6.800603, 0.372722, 0.000044)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("policy", "law", "fast", "slow"), READINGS)
+def test_published_numbers(
+    policy: Poll, law: StepLaw, fast: tuple[float, ...], slow: tuple[float, ...]
+) -> None:
+    for mean, expected in ((2.0, fast), (16.0, slow)):
+        found = step_count(policy, clients=100, law=law, mean=mean)
+        values = (found.p_positive, found.mean, found.second_moment, found.mean_inverse)
+        assert (*values, found.pmf[-1]) == pytest.approx(expected, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("selected", "fast", "slow"),
+    [
+        (5, (0.999606, 17.71698, 337.4388), (0.919496, 7.80418, 102.6456)),
+        (10, (0.999213, 15.72791, 284.0464), (0.850989, 4.31819, 37.6713)),
+        (50, (0.996078, 6.83426, 68.6122), (0.533186, 0.87500, 1.9687)),
+        (100, (0.992188, 3.50000, 14.0000), (0.363499, 0.43750, 0.6016)),
+    ],
+)
+def test_other_selection_sizes(
+    selected: int, fast: tuple[float, ...], slow: tuple[float, ...]
+) -> None:
+    policy = Poll(selected=selected, local_steps=20)
+    for mean, (p_positive, first, second) in ((2.0, fast), (16.0, slow)):
+        found = step_count(policy, clients=100, law=Geometric(), mean=mean)
+        assert found.p_positive == pytest.approx(p_positive, abs=1e-6)
+        assert found.mean == pytest.approx(first, abs=1e-5)
+        assert found.second_moment == pytest.approx(second, abs=1e-4)
+
+
+def test_literal_reading() -> None:
+    expected: dict[str, dict[float, tuple[float, ...]]] = {
+        "literal": {2.0: (1, 1.999998, 5.999918), 16.0: (1, 11.599059, 183.533215)},
+        "literal-zero": {2.0: (0.5, 0.999999, 2.999959), 16.0: (0.9375, 10.874118, 172.062389)},
+    }
+    for reading, by_mean in expected.items():
+        policy = Poll(selected=20, local_steps=20, step_count=reading)  # type: ignore[arg-type]
+        for mean, values in by_mean.items():
+            found = step_count(policy, clients=100, law=Geometric(), mean=mean)
+            moments = (found.p_positive, found.mean, found.second_moment)
+            assert moments == pytest.approx(values, abs=1e-6)
+
+
+@given(
+    mean=st.floats(1.01, 40),
+    selected=st.integers(1, 50),
+    local_steps=st.integers(1, 30),
+    idle=st.booleans(),
+)
+@settings(max_examples=60, deadline=None)
+def test_closed_form_of_no_step(mean: float, selected: int, local_steps: int, idle: bool) -> None:
+    """P(E = 0) = p (1-lambda)^(-c) x / (1 - (1-p) x), x = (1-lambda)^R."""
+    policy = Poll(selected=selected, local_steps=local_steps, idle_in_interaction=idle)
+    found = step_count(policy, clients=50, law=Geometric(), mean=mean)
+    chance, stay = selected / 50, 1 - 1 / mean
+    x = stay**7
+    closed = chance * stay ** (-3 if idle else 0) * x / (1 - (1 - chance) * x)
+    assert found.pmf[0] == pytest.approx(closed, abs=1e-12)
+    assert found.pmf.sum() == pytest.approx(1, abs=1e-12)
+    assert (found.pmf >= 0).all()
+
+
+def test_convolution_equals_closed_forms() -> None:
+    """A trace that always lasts 2 is the constant law, ties included, to rounding."""
+    for policy in (DEFAULT, STRICT, IDLE):
+        trace = Trace((np.array([2.0, 2.0]),))
+        by_grid = step_count(policy, clients=100, law=trace, mean=2.0)
+        exact = step_count(policy, clients=100, law=Deterministic(), mean=2.0)
+        assert by_grid.pmf == pytest.approx(exact.pmf, abs=1e-10)
+
+
+@pytest.mark.parametrize("law", [Geometric(), Exponential(), Deterministic(), LogNormal(0.8)])
+def test_planned_steps_follow_the_law(law: StepLaw) -> None:
+    """Chi-square of what the planner produced against the law, for both speeds."""
+    fleet = two_speeds(400, law=law, seed=3)
+    policy = Poll(selected=80, local_steps=20)
+    schedule = plan(policy, fleet, horizon=7 * 600, seed=3)
+    warm = schedule.visit >= 150  # gaps cut off by the start of the run are rare by then
+    for mean in (2.0, 16.0):
+        counted = np.bincount(
+            schedule.steps[warm & (fleet.mean[schedule.client] == mean)], minlength=21
+        )
+        pmf = step_count(policy, clients=400, law=law, mean=mean).pmf
+        common = pmf * counted.sum() >= 5
+        rest = counted.sum() - counted[common].sum()
+        expected = pmf[common] * counted.sum()
+        observed = counted[common].astype(float)
+        if expected.sum() < counted.sum() - 5:
+            observed = np.append(observed, rest)
+            expected = np.append(expected, counted.sum() - expected.sum())
+        statistic = float(((observed - expected) ** 2 / expected).sum())
+        if len(observed) > 1:
+            assert stats.chi2.sf(statistic, len(observed) - 1) > 1e-3
+        assert rest <= max(30, 4 * (1 - pmf[common].sum()) * counted.sum())
+
+
+def test_kept_durations_have_another_law() -> None:
+    """The defect of the public simulator: a long draw survives contact after contact."""
+    fleet = make_fleet(np.full(100, 16.0))
+    policy = Poll(selected=20, local_steps=20, interruption="keep", strict_ties=True)
+    schedule = plan(policy, fleet, horizon=7 * 15_000, seed=1)
+    steps = schedule.steps[schedule.visit > 5_000]  # long draws take long to reach their share
+    assert (steps > 0).mean() == pytest.approx(0.368, abs=0.01)
+    assert steps.mean() == pytest.approx(1.083, abs=0.03)
+    with pytest.raises(BadInput, match="interruption=keep: has no exact law"):
+        step_count(policy, clients=100, law=Geometric(), mean=16.0)
+
+
+def test_resuming_a_memoryless_step_changes_nothing_in_law() -> None:
+    policy = Poll(selected=80, local_steps=20, interruption="resume")
+    fleet = two_speeds(400, seed=2)
+    schedule = plan(policy, fleet, horizon=7 * 1000, seed=2)
+    law = step_count(policy, clients=400, law=Geometric(), mean=16.0)
+    steps = schedule.steps[fleet.mean[schedule.client] == 16]
+    assert steps.mean() == pytest.approx(law.mean, abs=4 * np.sqrt(5.9 / len(steps)))
+
+
+def test_expected_counts_of_a_fleet() -> None:
+    positive, mean = expected_counts(DEFAULT, make_fleet(np.array([2.0] * 50 + [16.0] * 50)))
+    assert positive[[0, 99]] == pytest.approx([0.998428, 0.740627], abs=1e-6)
+    assert mean[[0, 99]] == pytest.approx([12.492906, 2.186981], abs=1e-6)
