@@ -1,0 +1,98 @@
+"""Each client's endless stream of mini-batches, readable at any place.
+
+A batch is a function of (seed, client's stream, step). Nothing moves forward when a batch is
+read, so batching over clients, replaying and resuming give the same batches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias, get_args
+
+import numpy as np
+
+from favano.errors import need
+from favano.rng import Stream, permutation, uniform
+from favano.types import Ints
+
+Order: TypeAlias = Literal["epoch", "continuous", "replacement"]
+
+
+@dataclass(frozen=True, eq=False)
+class BatchStream:
+    """Mini-batches of all clients.
+
+    Args:
+        parts: the samples of each client, none of them empty.
+        batch_size: samples in a full batch.
+        seed: of all orders.
+        streams: the random stream of each client, by default its number. Clients relabelled
+            together with their streams keep their batches.
+        order: `epoch` goes through a fresh random order of the part each epoch and keeps the last
+            short batch; `continuous` joins the epochs, so that every batch is full;
+            `replacement` draws every sample of a batch independently.
+
+    >>> stream = BatchStream([np.arange(5), np.arange(5, 9)], batch_size=3, seed=0)
+    >>> sorted(np.concatenate([stream.indices(0, 0), stream.indices(0, 1)]).tolist())
+    [0, 1, 2, 3, 4]
+    """
+
+    parts: Sequence[Ints]
+    batch_size: int
+    seed: int
+    streams: Ints | None = None
+    order: Order = "epoch"
+    _last: dict[int, tuple[int, Ints]] = field(default_factory=dict, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        need(self.batch_size >= 1, "batch_size", self.batch_size, "need 1 or more")
+        known = get_args(Order)
+        need(self.order in known, "order", self.order, f"need one of {', '.join(known)}")
+        empty = [client for client, part in enumerate(self.parts) if len(part) == 0]
+        need(not empty, "parts", empty, "clients without samples: need at least one sample each")
+        if self.streams is not None:
+            given, clients = len(self.streams), len(self.parts)
+            need(given == clients, "streams", given, f"need one per client ({clients})")
+
+    def indices(self, client: int, step: int) -> Ints:
+        """Samples of the mini-batch at place `step` of the client's stream, (batch,)."""
+        part, size = self.parts[client], self.batch_size
+        if self.order == "replacement":
+            drawn = uniform(
+                self.seed, Stream.BATCHES, self.stream(client), step * size + np.arange(size)
+            )
+            return part[(drawn * len(part)).astype(np.int64)]
+        if self.order == "epoch":
+            epoch, place = divmod(step, -(-len(part) // size))
+            return self.epoch_order(client, epoch)[place * size : (place + 1) * size]
+        epoch, place = divmod(step * size, len(part))
+        pieces: list[Ints] = []
+        while size > 0:
+            piece = self.epoch_order(client, epoch)[place : place + size]
+            pieces.append(piece)
+            size, epoch, place = size - len(piece), epoch + 1, 0
+        return np.concatenate(pieces)
+
+    def length(self, client: int, step: int) -> int:
+        """How many samples `indices` has there, without drawing them."""
+        if self.order != "epoch":
+            return self.batch_size
+        part_size = len(self.parts[client])
+        place = step % -(-part_size // self.batch_size)
+        return min(self.batch_size, part_size - place * self.batch_size)
+
+    def epoch_order(self, client: int, epoch: int) -> Ints:
+        """The client's samples in the order of one epoch."""
+        last = self._last.get(client)
+        if last is not None and last[0] == epoch:
+            return last[1]
+        part = self.parts[client]
+        drawn = permutation(self.seed, Stream.BATCHES, len(part), self.stream(client), epoch)
+        order = part[drawn]
+        self._last[client] = epoch, order
+        return order
+
+    def stream(self, client: int) -> int:
+        """Number of the client's random stream."""
+        return client if self.streams is None else int(self.streams[client])

@@ -1,0 +1,44 @@
+"""Dirichlet split: each class is divided over the clients by one Dirichlet draw.
+
+Yurochkin et al. 2019 (arXiv 1905.12022) and Hsu, Qi, Brown 2019, as `flwr-datasets` has it.
+"""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+
+from favano.errors import BadInput, need
+from favano.rng import Stream, bits
+from favano.types import Ints
+
+
+def dirichlet(labels: Ints, clients: int, concentration: float, seed: int) -> list[Ints]:
+    """Parts in which class proportions follow Dirichlet(concentration); nobody is left empty."""
+    how = f"dirichlet:{concentration:g}"
+    try:
+        import datasets
+        from flwr_datasets.partitioner import DirichletPartitioner
+    except ImportError as error:
+        raise BadInput("split", how, "needs pip install 'favano[data]'") from error
+    rule = f"{clients} clients for {len(labels)} samples: need at most one client per sample"
+    need(clients <= len(labels), "split", how, rule)
+    partitioner = DirichletPartitioner(
+        num_partitions=clients,
+        partition_by="label",
+        alpha=concentration,
+        min_partition_size=1,
+        shuffle=False,
+        seed=int(bits(seed, Stream.SPLIT)),
+    )
+    table = datasets.Dataset.from_dict({"label": labels, "place": np.arange(len(labels))})
+    partitioner.dataset = table
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # one for every draw that left somebody empty
+            parts = [partitioner.load_partition(client) for client in range(clients)]
+    except ValueError as error:
+        rule = f"every draw left one of {clients} clients empty: need a larger A or fewer clients"
+        raise BadInput("split", how, rule) from error
+    return [np.sort(np.asarray(part["place"], dtype=np.int64)) for part in parts]

@@ -1,0 +1,128 @@
+"""Who holds which training samples: the split of one data set over the clients.
+
+iid              random order, equal parts
+two-class        two classes per client, dealt in blocks: the paper's non-iid split
+two-class-free   two classes per client, each client drawing for itself
+two-class-trim   two-class, and all clients hold exactly equally many samples
+shards:N         sorted by label, cut, N shards per client (McMahan et al. 2017)
+dirichlet:A      class proportions by Dirichlet(A)
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from favano.data.dirichlet import dirichlet
+from favano.data.two_class import deal_blocks, deal_free, share_out
+from favano.errors import BadInput, need
+from favano.rng import Stream, permutation
+from favano.types import Ints
+
+_PLAIN = ("iid", "two-class", "two-class-free", "two-class-trim")
+SPLITS = (*_PLAIN, "shards:N", "dirichlet:A")
+
+
+def split(labels: Ints, clients: int, how: str, seed: int) -> list[Ints]:
+    """Sorted places of each client's samples in the training set; no sample has two owners.
+
+    Args:
+        labels: class of every training sample.
+        clients: number of clients, n.
+        how: one of `SPLITS`.
+        seed: of all draws.
+
+    >>> labels = np.repeat(np.arange(4), 6)
+    >>> [np.unique(labels[part]).size for part in split(labels, 4, "two-class", seed=0)]
+    [2, 2, 2, 2]
+    """
+    kind, argument = _parse(how)
+    need(clients >= 1, "clients", clients, "need 1 or more")
+    if kind == "iid":
+        order = permutation(seed, Stream.SPLIT, len(labels))
+        return [np.sort(part) for part in np.array_split(order, clients)]
+    if kind == "shards":
+        return _shards(labels, clients, int(argument), seed)
+    if kind == "dirichlet":
+        return dirichlet(labels, clients, argument, seed)
+    classes = len(np.unique(labels))
+    need(classes >= 2, "split", how, f"labels hold {classes} class: need 2 or more")
+    deal = deal_free if kind == "two-class-free" else deal_blocks
+    pairs = deal(classes, clients, seed)
+    return share_out(labels, pairs, seed, how, trim=kind == "two-class-trim")
+
+
+def check_split(how: str) -> None:
+    """Refuse a split that cannot be understood, before any work.
+
+    >>> check_split("shards:0")
+    Traceback (most recent call last):
+    favano.errors.BadInput: split=shards:0: need shards:N with N a whole number from 1
+    """
+    _parse(how)
+
+
+def check_parts(
+    parts: Sequence[Ints],
+    labels: Ints,
+    classes: int,
+    *,
+    how: str = "given",
+    allow_missing_classes: bool = False,
+) -> None:
+    """Refuse parts that overlap, leave a client empty or leave a class without holder."""
+    need(len(parts) >= 1, "clients", len(parts), "need 1 or more")
+    for client, part in enumerate(parts):
+        rule = f"client {client} has no samples: need fewer clients or another split"
+        need(len(part) > 0, "split", how, rule)
+        inside = int(part.min()) >= 0 and int(part.max()) < len(labels)
+        rule = f"client {client} has samples outside 0..{len(labels) - 1}"
+        need(inside, "split", how, rule)
+    owners = np.bincount(np.concatenate(parts), minlength=len(labels))
+    shared = int(np.argmax(owners > 1))
+    rule = f"sample {shared} has {owners[shared]} owners: need disjoint parts"
+    need(owners[shared] <= 1, "split", how, rule)
+    if allow_missing_classes:
+        return
+    held = np.bincount(labels[owners == 1], minlength=classes)
+    missing = int(np.argmin(held > 0))
+    rule = f"class {missing} has no holder: need {_remedy(how, classes)}"
+    need(bool(held[missing]), "split", how, rule)
+
+
+def _remedy(how: str, classes: int) -> str:
+    if how in ("two-class", "two-class-trim"):
+        return f"clients >= classes / 2 ({-(-classes // 2)}) or another split"
+    return "more clients, another seed or another split"
+
+
+def _parse(how: str) -> tuple[str, float]:
+    """Kind of split and its number, 0 where it takes none."""
+    kind, colon, argument = how.partition(":")
+    if how in _PLAIN:
+        return kind, 0.0
+    if kind == "shards" and colon:
+        whole = argument.isascii() and argument.isdigit() and int(argument) >= 1
+        need(whole, "split", how, "need shards:N with N a whole number from 1")
+        return kind, int(argument)
+    if kind == "dirichlet" and colon:
+        rule = "need dirichlet:A with A a number > 0"
+        try:
+            concentration = float(argument)
+        except ValueError as error:
+            raise BadInput("split", how, rule) from error
+        need(math.isfinite(concentration) and concentration > 0, "split", how, rule)
+        return kind, concentration
+    raise BadInput("split", how, f"need one of {', '.join(SPLITS)}")
+
+
+def _shards(labels: Ints, clients: int, each: int, seed: int) -> list[Ints]:
+    """Sort by label, cut into equal shards, deal `each` to every client."""
+    count = clients * each
+    rule = f"{count} shards of {len(labels)} samples: need at most one shard per sample"
+    need(count <= len(labels), "split", f"shards:{each}", rule)
+    shards = np.array_split(np.argsort(labels, kind="stable"), count)
+    dealt = permutation(seed, Stream.SPLIT, count).reshape(clients, each)
+    return [np.sort(np.concatenate([shards[shard] for shard in hand])) for hand in dealt]

@@ -1,0 +1,40 @@
+"""What happens to raw pixels on their way into a model, as plain data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from favano.errors import need
+
+
+@dataclass(frozen=True)
+class Preprocessing:
+    """Pixels become `(x / scale - mean) / std` per channel, after random crop and flip in training.
+
+    Args:
+        scale: the largest raw value, 255 for images of 8 bits.
+        mean: one number per channel, empty for none.
+        std: one number per channel, as many as `mean`.
+        crop_padding: zeros put around the raw image before a random crop of its old size.
+        flip: mirror left and right with probability one half.
+
+    >>> Preprocessing(scale=255.0).augments
+    False
+    """
+
+    scale: float
+    mean: tuple[float, ...] = ()
+    std: tuple[float, ...] = ()
+    crop_padding: int = 0
+    flip: bool = False
+
+    def __post_init__(self) -> None:
+        need(self.scale > 0, "scale", self.scale, "need a number > 0")
+        need(len(self.std) == len(self.mean), "std", self.std, f"need {len(self.mean)} numbers")
+        need(all(value > 0 for value in self.std), "std", self.std, "need numbers > 0")
+        need(self.crop_padding >= 0, "crop_padding", self.crop_padding, "need 0 or more")
+
+    @property
+    def augments(self) -> bool:
+        """Whether training images change from one visit to the next."""
+        return self.flip or self.crop_padding > 0

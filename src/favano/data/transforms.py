@@ -1,0 +1,77 @@
+"""Raw pixels to model inputs: random crop and flip on raw values, then scaling to floats.
+
+All functions take any number of leading dimensions, so that one call serves many lanes, and copy
+nothing from host to device, which the capture of a CUDA graph would forbid.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from favano.data.preprocessing import Preprocessing
+from favano.errors import need
+from favano.rng import Stream, uniform
+from favano.types import Floats
+
+_DRAWS = 3  # per image: vertical place, horizontal place, flip
+_ROOM = 1 << 24  # numbers of a client's stream set aside for one step
+
+
+def to_float(
+    images: Tensor, preprocessing: Preprocessing, dtype: torch.dtype = torch.float32
+) -> Tensor:
+    """`(x / scale - mean) / std` per channel of raw images (..., C, H, W)."""
+    scaled = images.to(dtype) / preprocessing.scale
+    if not preprocessing.mean:
+        return scaled
+    mean = _per_channel(preprocessing.mean, scaled)
+    return (scaled - mean) / _per_channel(preprocessing.std, scaled)
+
+
+def augment(images: Tensor, preprocessing: Preprocessing, draws: Tensor) -> Tensor:
+    """Random crop of the zero-padded raw image, then random flip; same shape and type.
+
+    Zeros are put around raw pixels, before normalisation, as torchvision does.
+
+    Args:
+        images: raw, (..., B, C, H, W).
+        preprocessing: how much padding, and whether to flip.
+        draws: uniform numbers, (..., B, 3): for the vertical place, the horizontal one, the flip.
+    """
+    if not preprocessing.augments:
+        return images
+    padding = preprocessing.crop_padding
+    height, width = images.shape[-2:]
+    padded = functional.pad(images, (padding, padding, padding, padding))
+    offsets = (draws[..., :2] * (2 * padding + 1)).long().clamp(max=2 * padding)  # (..., B, 2)
+    rows = offsets[..., :1] + torch.arange(height, device=images.device)  # (..., B, H)
+    columns = offsets[..., 1:] + torch.arange(width, device=images.device)  # (..., B, W)
+    if preprocessing.flip:
+        columns = torch.where(draws[..., 2:] < 0.5, columns.flip(-1), columns)
+    places = rows[..., :, None] * padded.shape[-1] + columns[..., None, :]  # (..., B, H, W)
+    places = places.flatten(-2)[..., None, :]  # (..., B, 1, H W)
+    picked = padded.flatten(-2).gather(-1, places.expand(*images.shape[:-2], -1))
+    return picked.reshape(images.shape)
+
+
+def augmentation_draws(
+    seed: int, client_stream: npt.ArrayLike, step: npt.ArrayLike, batch: int
+) -> Floats:
+    """Uniform numbers for `augment`, (..., batch, 3): a function of (seed, client, step).
+
+    `client_stream` and `step` may be arrays of one shape, one entry per lane.
+    """
+    need(1 <= batch <= _ROOM // _DRAWS, "batch", batch, f"need 1..{_ROOM // _DRAWS}")
+    client = np.asarray(client_stream)[..., None]
+    first = np.asarray(step, dtype=np.int64)[..., None] * _ROOM
+    drawn = uniform(seed, Stream.AUGMENTATION, client, first + np.arange(batch * _DRAWS))
+    return drawn.reshape(*drawn.shape[:-1], batch, _DRAWS)
+
+
+def _per_channel(values: tuple[float, ...], like: Tensor) -> Tensor:
+    """One number per channel as a (C, 1, 1) tensor, filled on the device itself."""
+    return torch.cat([like.new_full((1, 1, 1), value) for value in values])

@@ -1,0 +1,34 @@
+"""Specifications, and what becomes of them."""
+
+from favano.experiments.build import make_algorithm, make_fleet, make_schedule
+from favano.experiments.presets import PRESETS, Preset, resolve
+from favano.experiments.progress import Progress, Silence
+from favano.experiments.results import WriteFailed, check_folder, read_spec, write_result
+from favano.experiments.runner import Result, RunRecord, plan_seeds, run
+from favano.experiments.samples import Samples, load_samples, named_model, own_samples
+from favano.experiments.spec import Spec, make_spec
+
+__all__ = [
+    "PRESETS",
+    "Preset",
+    "Progress",
+    "Result",
+    "RunRecord",
+    "Samples",
+    "Silence",
+    "Spec",
+    "WriteFailed",
+    "check_folder",
+    "load_samples",
+    "make_algorithm",
+    "make_fleet",
+    "make_schedule",
+    "make_spec",
+    "named_model",
+    "own_samples",
+    "plan_seeds",
+    "read_spec",
+    "resolve",
+    "run",
+    "write_result",
+]

@@ -1,0 +1,230 @@
+"""From a complete specification to the objects of a run: fleet, algorithm, schedule."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from favano.algorithms import (
+    AnyAlgorithm,
+    AsyncSGD,
+    Empirical,
+    Favano,
+    FavanoDelta,
+    FedAvg,
+    FedBuff,
+    Known,
+    Quafl,
+    Weights,
+    buffer_policy,
+    parse_staleness,
+)
+from favano.errors import need
+from favano.experiments.spec import Spec, given
+from favano.schedule import Arrival, Barrier, Poll, Schedule, plan
+from favano.theory import expected_counts
+from favano.timing import Fleet, Trace, parse_law, traced_fleet, two_speeds
+from favano.types import Floats
+
+_MONTE_CARLO_CONTACTS = 2000  # a client
+
+
+def make_fleet(spec: Spec, seed: int) -> Fleet:
+    """The clients' speeds for one seed."""
+    law = parse_law(spec.step_law)
+    if isinstance(law, Trace):
+        need(
+            len(law.rows) == spec.clients,
+            "step_law",
+            spec.step_law,
+            f"holds {len(law.rows)} clients, need clients ({spec.clients})",
+        )
+        return traced_fleet(law)
+    return two_speeds(
+        given(spec.clients),
+        fast_fraction=spec.fast_fraction,
+        fast_mean=spec.fast_mean,
+        slow_mean=spec.slow_mean,
+        law=law,
+        seed=seed,
+        rounding=spec.speed_rounding,
+        order=spec.speed_order,
+    )
+
+
+def make_algorithm(spec: Spec, fleet: Fleet, samples: Floats | None = None) -> AnyAlgorithm:
+    """The algorithm that the specification names; `samples` are the clients' data set sizes."""
+    if spec.algorithm == "fedavg" and spec.sample_weights:
+        assert samples is not None
+        return FedAvg(
+            policy=_barrier(spec),
+            server_learning_rate=given(spec.server_learning_rate),
+            samples=samples,
+        )
+    return _BUILDERS[spec.algorithm](spec, fleet)
+
+
+def make_schedule(spec: Spec, fleet: Fleet, algorithm: AnyAlgorithm, seed: int) -> Schedule:
+    """Who does what when, up to the horizon."""
+    return plan(algorithm.policy, fleet, horizon=given(spec.horizon), seed=seed)
+
+
+def step_sizes(spec: Spec, schedule: Schedule, algorithm: AnyAlgorithm) -> Floats:
+    """Step size of every job: the learning rate, the method's factor, and the decay if asked."""
+    rates = given(spec.learning_rate) * algorithm.rate(schedule.client)
+    if spec.rate_decay:
+        share = schedule.begin / given(spec.horizon)
+        rates = rates * np.where(share < 0.6, 1.0, np.where(share < 0.8, 0.5, 0.1))
+    return np.asarray(rates)
+
+
+def poll_policy(spec: Spec) -> Poll:
+    """The polling clock of FAVANO and QuAFL."""
+    return Poll(
+        selected=given(spec.selected),
+        local_steps=given(spec.local_steps),
+        waiting_time=spec.waiting_time,
+        interaction_time=spec.interaction_time,
+        interruption=spec.interruption,
+        starts_at_zero=spec.starts_at_zero,
+        idle_in_interaction=spec.idle_in_interaction,
+        strict_ties=spec.strict_ties,
+        overrun=spec.overrun,
+        step_count=spec.step_count,
+    )
+
+
+def make_weights(spec: Spec, fleet: Fleet) -> Weights:
+    """What FAVANO's clients know of their expected number of steps."""
+    if spec.reweight == "none":
+        return Known(np.ones(fleet.clients), np.ones(fleet.clients))
+    if spec.weights == "empirical":
+        return Empirical(fleet.groups)
+    if spec.weights == "monte-carlo":
+        return _monte_carlo(poll_policy(spec), fleet)
+    if spec.weights == "given":
+        return _given_weights(spec, fleet)
+    positive, mean = expected_counts(poll_policy(spec), fleet)
+    need(
+        bool((positive > 0).all()),
+        "weights",
+        spec.weights,
+        f"client {int(positive.argmin())} can never finish a step, so its progress cannot be "
+        "made unbiased; use reweight=none, longer windows or faster clients",
+    )
+    return Known(positive, mean)
+
+
+def _given_weights(spec: Spec, fleet: Fleet) -> Known:
+    numbers = np.array(spec.given_weights)
+    by_group = {1: np.zeros(fleet.clients, int), int(fleet.groups.max()) + 1: fleet.groups}
+    by_group[fleet.clients] = np.arange(fleet.clients)
+    rule = f"need {', '.join(str(size) for size in sorted(by_group))} numbers, found {len(numbers)}"
+    need(len(numbers) in by_group, "given_weights", list(spec.given_weights), rule)
+    each = numbers[by_group[len(numbers)]]
+    ones = np.ones(fleet.clients)
+    return Known(each, ones) if spec.reweight == "stochastic" else Known(ones, each)
+
+
+def _monte_carlo(policy: Poll, fleet: Fleet) -> Known:
+    rounds = _MONTE_CARLO_CONTACTS * fleet.clients // policy.selected
+    drawn = plan(policy, fleet, horizon=rounds * policy.period, seed=2**40)
+    used = slice(0, drawn.jobs)
+    group = fleet.groups[drawn.client[used]]
+    contacts = np.bincount(group)
+    positive = np.bincount(group, drawn.steps[used] > 0) / contacts
+    mean = np.bincount(group, drawn.steps[used]) / contacts
+    return Known(positive[fleet.groups], mean[fleet.groups])
+
+
+def _barrier(spec: Spec) -> Barrier:
+    return Barrier(
+        selected=given(spec.selected),
+        local_steps=given(spec.local_steps),
+        interaction_time=spec.interaction_time,
+        deadline=spec.deadline,
+        round_time=spec.round_time,
+        drop_last=spec.drop_last,
+    )
+
+
+def _favano(spec: Spec, fleet: Fleet) -> Favano:
+    return Favano(
+        policy=poll_policy(spec),
+        weights=make_weights(spec, fleet),
+        reweight=spec.reweight,
+        scaled_rate=spec.rate_scale == "selected",
+    )
+
+
+def _favano_delta(spec: Spec, fleet: Fleet) -> FavanoDelta:
+    return FavanoDelta(
+        policy=poll_policy(spec),
+        weights=make_weights(spec, fleet),
+        reweight=spec.reweight,
+        server_learning_rate=given(spec.server_learning_rate),
+    )
+
+
+def _fedavg(spec: Spec, fleet: Fleet) -> FedAvg:
+    return FedAvg(policy=_barrier(spec), server_learning_rate=given(spec.server_learning_rate))
+
+
+def _quafl(spec: Spec, fleet: Fleet) -> Quafl:
+    return Quafl(
+        policy=poll_policy(spec),
+        scaled_rate=spec.rate_scale == "selected",
+        client_averaging=spec.client_averaging,
+        server_averaging=spec.server_averaging,
+        dampening=expected_counts(poll_policy(spec), fleet)[1] if spec.dampening else None,
+    )
+
+
+def _fedbuff(spec: Spec, fleet: Fleet) -> FedBuff:
+    buffer = given(spec.buffer)
+    policy = buffer_policy(
+        spec.buffer_mode,
+        clients=fleet.clients,
+        buffer=buffer,
+        local_steps=given(spec.local_steps),
+        concurrency=given(spec.concurrency),
+        interaction_time=spec.interaction_time,
+        distinct=spec.distinct,
+        max_staleness=spec.max_staleness,
+        flush_at_end=spec.flush_at_end,
+    )
+    return FedBuff(
+        policy=policy,
+        server_learning_rate=given(spec.server_learning_rate),
+        staleness=parse_staleness(spec.staleness),
+        rate_factor=buffer / fleet.clients if spec.rate_scale == "buffer" else 1.0,
+    )
+
+
+def _asyncsgd(spec: Spec, fleet: Fleet) -> AsyncSGD:
+    policy = Arrival(
+        buffer=1,
+        local_steps=spec.gradients_per_job,
+        hand_out="uniform" if spec.assignment == "uniform" else "flush",
+        concurrency=given(spec.concurrency),
+        interaction_time=spec.interaction_time,
+        latency=spec.latency,
+    )
+    return AsyncSGD(
+        policy=policy,
+        concurrency=given(spec.concurrency),
+        server_learning_rate=given(spec.server_learning_rate),
+        delays=given(spec.delays),
+    )
+
+
+_BUILDERS: Mapping[str, Callable[[Spec, Fleet], AnyAlgorithm]] = {
+    "favano": _favano,
+    "favano-delta": _favano_delta,
+    "fedavg": _fedavg,
+    "quafl": _quafl,
+    "fedbuff": _fedbuff,
+    "asyncsgd": _asyncsgd,
+    "asyncsgd-adaptive": _asyncsgd,
+}

@@ -1,0 +1,63 @@
+"""The paper's constants for each data set, and how a specification is completed with them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from favano.errors import need
+from favano.experiments.spec import Spec
+
+
+class Preset(NamedTuple):
+    """What the paper (or, for digits, we) use on a data set."""
+
+    model: str
+    split: str
+    clients: int
+    selected: int
+    local_steps: int
+    buffer: int
+    learning_rate: float
+    batch_size: int
+    horizon: float
+    evaluate_every: float
+
+
+PRESETS: Mapping[str, Preset] = {
+    "digits": Preset("perceptron", "two-class", 30, 6, 10, 5, 0.5, 32, 1000, 25),
+    "mnist": Preset("perceptron", "two-class", 100, 20, 20, 10, 0.5, 128, 5000, 50),
+    "cifar10": Preset("resnet20", "two-class", 100, 20, 20, 10, 0.005, 128, 10000, 250),
+    "tiny-imagenet": Preset("resnet18", "iid", 100, 20, 20, 10, 0.1, 128, 10000, 250),
+}
+_OTHER = PRESETS["mnist"]
+
+
+def resolve(spec: Spec) -> Spec:
+    """The same specification with nothing left open."""
+    preset = PRESETS.get(spec.dataset, _OTHER)
+    open_keys = {name: value for name, value in preset._asdict().items() if _open(spec, name)}
+    full = spec.model_copy(update=open_keys)
+    assert full.clients is not None
+    assert full.selected is not None
+    for name in ("selected", "concurrency"):
+        value = getattr(full, name)
+        rule = f"need 1..clients ({full.clients})"
+        need(value is None or value <= full.clients, name, value, rule)
+    adaptive = full.algorithm == "asyncsgd-adaptive"
+    concurrency = full.clients if adaptive else full.selected
+    by_algorithm: dict[str, object] = {
+        "concurrency": concurrency,
+        "assignment": "same" if adaptive else "uniform",
+        "delays": "scale" if adaptive else "none",
+        "rate_scale": "selected" if full.algorithm == "quafl" else "none",
+        "server_learning_rate": 1.0,
+    }
+    if full.algorithm.startswith("asyncsgd"):
+        by_algorithm["server_learning_rate"] = 1.0 / (full.concurrency or concurrency)
+    update = {name: value for name, value in by_algorithm.items() if _open(full, name)}
+    return full.model_copy(update=update)
+
+
+def _open(spec: Spec, name: str) -> bool:
+    return getattr(spec, name) is None

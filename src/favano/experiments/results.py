@@ -1,0 +1,107 @@
+"""Result folders: written whole or not at all, read back by anyone."""
+
+from __future__ import annotations
+
+import json
+import os
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+
+import tomli_w
+from safetensors.torch import save
+
+from favano import __version__
+from favano.errors import need
+from favano.experiments.runner import Result
+from favano.experiments.spec import Spec, make_spec
+from favano.metrics import to_csv
+
+FILES = ("spec.toml", "history.csv", "summary.json", "model.safetensors")
+
+
+class WriteFailed(RuntimeError):
+    """A result could not be written; what was in the folder before is untouched."""
+
+
+def check_folder(folder: Path, spec: Spec) -> None:
+    """Refuse a folder that holds another run, or that cannot be written, before any work."""
+    need(not folder.exists() or folder.is_dir(), "out", folder, "is a file, need a folder")
+    held = folder / "spec.toml"
+    if held.exists():
+        other = read_table(held)
+        mine = spec_table(spec)
+        differing = sorted(key for key in {*other, *mine} if other.get(key) != mine.get(key))
+        rule = f"already holds another run (differs in {', '.join(differing)}); choose a new folder"
+        need(not differing, "out", folder, rule)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        probe = folder / f".favano-{os.getpid()}"
+        probe.touch()
+        probe.unlink()
+    except OSError as error:
+        need(False, "out", folder, f"cannot be written: {error.strerror}")
+
+
+def write_result(folder: Path, result: Result, command: str) -> None:
+    """Write all files of a result beside the old ones, then put them in place together."""
+    prefix = len(result.models) > 1
+    tensors = {
+        f"seed-{seed}.{name}" if prefix else name: tensor.contiguous()
+        for seed, model in result.models.items()
+        for name, tensor in model.items()
+    }
+    summary = {
+        "status": result.status,
+        "favano": __version__,
+        "command": command,
+        "runs": result.runs,
+    }
+    contents = (
+        tomli_w.dumps(spec_table(result.spec)).encode(),
+        to_csv(result.rows).encode(),
+        (json.dumps(summary, indent=2) + "\n").encode(),
+        save(tensors, metadata={"favano": __version__}),
+    )
+    write_together(folder, dict(zip(FILES, contents, strict=True)))
+
+
+def write_together(folder: Path, contents: Mapping[str, bytes]) -> None:
+    """Write several files so that a failure leaves the folder as it was."""
+    waiting = {name: folder / f".{name}.{os.getpid()}" for name in contents}
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, data in contents.items():
+            with waiting[name].open("wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+        for name in contents:
+            waiting[name].replace(folder / name)
+    except OSError as error:
+        raise WriteFailed(
+            f"out={folder}: could not be written: {error.strerror}; earlier results are untouched"
+        ) from error
+    finally:
+        for path in waiting.values():
+            path.unlink(missing_ok=True)
+
+
+def spec_table(spec: Spec) -> dict[str, object]:
+    """A specification as TOML has it: keys that are not set are left out."""
+    return spec.model_dump(mode="json", exclude_none=True)
+
+
+def read_table(path: Path) -> dict[str, object]:
+    """A TOML file as a table; one that does not parse is refused by name."""
+    need(path.is_file(), "config", path, "no such file")
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        need(False, "config", path, f"is not valid TOML: {error}")
+        raise AssertionError from error
+
+
+def read_spec(path: Path) -> Spec:
+    """A specification from a TOML file."""
+    return make_spec(read_table(path))

@@ -1,0 +1,117 @@
+"""The data of an experiment on its device: of a named data set, or the user's own tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from favano.data import Preprocessing, load
+from favano.data.transforms import to_float
+from favano.errors import BadInput, need
+from favano.experiments.spec import Spec, given
+from favano.models import build
+from favano.rng import torch_seed
+from favano.training import Loss
+from favano.types import Ints
+
+ModelFactory: TypeAlias = Callable[[], nn.Module]
+Pair: TypeAlias = tuple[Tensor, Tensor]
+
+_TEST_BLOCK = 4096
+
+
+@dataclass(frozen=True, eq=False)
+class Samples:
+    """Training and test data. Images that are augmented stay raw until they are in a batch."""
+
+    features: Tensor
+    labels: Tensor
+    test_features: Tensor
+    test_labels: Tensor
+    classes: int
+    preprocessing: Preprocessing | None = None
+    loss: Loss = functional.cross_entropy
+
+    @property
+    def host_labels(self) -> Ints:
+        """Training labels for the split."""
+        return self.labels.cpu().numpy()
+
+    @property
+    def input_shape(self) -> tuple[int, ...]:
+        """Shape of one input."""
+        return tuple(self.features.shape[1:])
+
+
+def load_samples(spec: Spec, data_dir: Path | None = None) -> Samples:
+    """The data set that a specification names, on its device."""
+    device = check_device(spec.device)
+    data = load(
+        spec.dataset,
+        data_dir=data_dir,
+        normalise=spec.normalise,
+        holdout=spec.holdout,
+        seed=spec.seed,
+    )
+    steps = data.preprocessing
+    raw = torch.from_numpy(np.array(data.train_images)).to(device)
+    blocks = np.array_split(data.test_images, -(-len(data.test_images) // _TEST_BLOCK))
+    test = [to_float(torch.from_numpy(np.array(block)).to(device), steps) for block in blocks]
+    return Samples(
+        features=raw if steps.augments else to_float(raw, steps),
+        labels=torch.from_numpy(np.array(data.train_labels)).to(device),
+        test_features=torch.cat(test),
+        test_labels=torch.from_numpy(np.array(data.test_labels)).to(device),
+        classes=data.classes,
+        preprocessing=steps if steps.augments else None,
+    )
+
+
+def own_samples(
+    train: Pair, test: Pair, device: str, loss: Loss = functional.cross_entropy
+) -> Samples:
+    """The user's tensors: (features, labels), labels 0..classes-1."""
+    on = check_device(device)
+    for name, (features, labels) in (("train", train), ("test", test)):
+        equal = len(features) == len(labels) > 0
+        need(equal, name, f"{len(features)}, {len(labels)}", "need equally many rows and labels")
+        need(not labels.is_floating_point(), name, labels.dtype, "need whole numbers as labels")
+        need(int(labels.min()) >= 0, name, int(labels.min()), "need labels from 0 on")
+    features, labels, test_features, test_labels = (t.to(on) for t in (*train, *test))
+    classes = int(max(labels.max(), test_labels.max())) + 1
+    return Samples(features, labels.long(), test_features, test_labels.long(), classes, loss=loss)
+
+
+def named_model(spec: Spec, samples: Samples) -> ModelFactory:
+    """Builds the network that a specification names, for this data."""
+    return lambda: build(
+        given(spec.model), input_shape=samples.input_shape, classes=samples.classes
+    )
+
+
+def initial_module(model: nn.Module | ModelFactory, seed: int) -> nn.Module:
+    """A module as it is, or a fresh one whose initial weights are a function of the seed."""
+    if isinstance(model, nn.Module):
+        return model
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(torch_seed(seed))
+        return model()
+
+
+def check_device(name: str) -> torch.device:
+    """Refuse a device that is not there."""
+    try:
+        device = torch.device(name)
+    except RuntimeError:
+        raise BadInput("device", name, "need cpu, cuda or cuda:N") from None
+    if device.type == "cuda":
+        need(torch.cuda.is_available(), "device", name, "PyTorch sees no CUDA device here")
+        need((device.index or 0) < torch.cuda.device_count(), "device", name, "no such device")
+    return device

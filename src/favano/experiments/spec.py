@@ -1,0 +1,179 @@
+"""The specification of a run: everything that defines it, and nothing else."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from fractions import Fraction
+from typing import Annotated, Literal, TypeVar
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+
+from favano.algorithms import CATALOGUE, BufferMode, DelayRule, Reweight, parse_staleness
+from favano.data.batches import Order as BatchOrder
+from favano.data.partition import check_split
+from favano.engine import NonFinite
+from favano.errors import BadInput, need
+from favano.schedule import Interruption, Latency, RoundTime, StepCount
+from favano.timing import Order, Rounding
+
+
+def _fraction(value: object) -> object:
+    """Let `1/9` be written as such."""
+    try:
+        return float(Fraction(value)) if isinstance(value, str) else value
+    except (ValueError, ZeroDivisionError):
+        return value
+
+
+Count = Annotated[int, Field(ge=1)]
+Time = Annotated[float, Field(ge=0)]
+PositiveTime = Annotated[float, Field(gt=0)]
+Share = Annotated[float, Field(ge=0, le=1), BeforeValidator(_fraction)]
+Rate = Annotated[float, Field(ge=0)]
+
+
+class Spec(BaseModel):
+    """One algorithm on one data set, for one or more seeds.
+
+    What is None is filled in by `favano.experiments.presets.resolve` with the paper's constants
+    for the data set.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+    algorithm: str = Field("favano", description="the method")
+    dataset: str = Field("digits", description="digits, mnist, cifar10, tiny-imagenet or a folder")
+    split: str | None = Field(
+        None, description="iid, two-class, two-class-free, two-class-trim, shards:N or dirichlet:A"
+    )
+    model: str | None = Field(None, description="perceptron, resnet20, resnet18, ...")
+    clients: Count | None = Field(None, description="number of clients n")
+    selected: Count | None = Field(None, description="clients contacted per server step s")
+    local_steps: Count | None = Field(None, description="most local steps per job K")
+    buffer: Count | None = Field(None, description="updates per flush of FedBuff's buffer Z")
+
+    fast_fraction: Share = Field(2 / 3, description="share of fast clients")
+    fast_mean: PositiveTime = Field(2.0, description="mean duration of a fast client's step")
+    slow_mean: PositiveTime = Field(16.0, description="mean duration of a slow client's step")
+    step_law: str = Field(
+        "geometric",
+        description="geometric, exponential, deterministic, lognormal[:SPREAD] or trace:FILE",
+    )
+    speed_rounding: Rounding = Field("nearest", description="how many clients are fast")
+    speed_order: Order = Field("random", description="which clients are slow")
+    waiting_time: Time = Field(4.0, description="time the server waits between calls V")
+    interaction_time: Time = Field(3.0, description="time the server takes to talk I")
+    interruption: Interruption = Field("redraw", description="the step under way at a contact")
+    starts_at_zero: bool = Field(False, description="first contact at time 0")
+    idle_in_interaction: bool = Field(False, description="clients idle while the server talks")
+    strict_ties: bool = Field(False, description="a step that ends at the contact is lost")
+    overrun: bool = Field(False, description="contacts go on to the first one past the horizon")
+    step_count: StepCount = Field("durations", description="literal: E itself is geometric")
+    round_time: RoundTime = Field("sum", description="length of a synchronous round")
+    deadline: PositiveTime | None = Field(None, description="drop clients slower than this")
+    drop_last: bool = Field(False, description="leave out a round that ends past the horizon")
+
+    learning_rate: Rate | None = Field(None, description="client step size")
+    server_learning_rate: Rate | None = Field(None, description="server step size")
+    rate_scale: Literal["none", "selected", "buffer"] | None = Field(
+        None, description="client steps times 1, (s+1)/s or Z/n"
+    )
+    rate_decay: bool = Field(False, description="halve steps at 60 % of the time, a fifth at 80 %")
+    batch_size: Count | None = Field(None, description="samples per local step")
+    batch_order: BatchOrder = Field("epoch", description="how mini-batches are drawn")
+    horizon: PositiveTime | None = Field(None, description="simulated time")
+
+    reweight: Reweight = Field("stochastic", description="how FAVANO divides progress")
+    weights: Literal["exact", "empirical", "monte-carlo", "given"] = Field(
+        "exact", description="where P(E > 0) and E[min(E, K)] come from"
+    )
+    given_weights: tuple[PositiveTime, ...] = Field(
+        (), description="one weight for all, each speed class (fast first) or each client"
+    )
+    sample_weights: bool = Field(False, description="FedAvg: weight clients by their samples")
+    client_averaging: bool = Field(True, description="QuAFL: clients keep a part of their model")
+    server_averaging: bool = Field(True, description="QuAFL: the server keeps a part of its model")
+    dampening: bool = Field(False, description="QuAFL: slow down fast clients' steps")
+    buffer_mode: BufferMode = Field("concurrency", description="how FedBuff's clients are run")
+    staleness: str = Field("polynomial:0.5", description="constant, polynomial:A or hinge:A:B")
+    concurrency: Count | None = Field(None, description="clients at work at a time")
+    distinct: bool = Field(False, description="FedBuff: a buffer holds a client once at most")
+    max_staleness: Annotated[int, Field(ge=0)] | None = Field(
+        None, description="FedBuff: drop older updates"
+    )
+    flush_at_end: bool = Field(False, description="FedBuff: apply the last partial buffer")
+    assignment: Literal["uniform", "same"] | None = Field(
+        None, description="AsyncSGD: who gets the next job"
+    )
+    gradients_per_job: Count = Field(1, description="AsyncSGD: local steps per job")
+    delays: DelayRule | None = Field(None, description="AsyncSGD: weight of late gradients")
+    latency: Latency = Field("client", description="AsyncSGD: who pays the interaction time")
+
+    normalise: bool = Field(False, description="MNIST: subtract 0.1307, divide by 0.3081")
+    holdout: Annotated[int, Field(ge=0)] = Field(
+        0, description="test on this many training images instead of the test set"
+    )
+    seeds: Count = Field(1, description="how many seeds")
+    seed: Annotated[int, Field(ge=0)] = Field(0, description="the first seed")
+    evaluate_every: PositiveTime | None = Field(None, description="simulated time between rows")
+    non_finite: NonFinite = Field("stop", description="what to do about NaN in an update")
+    device: str = Field("cpu", description="cpu, cuda or cuda:N")
+
+    @model_validator(mode="after")
+    def _check(self) -> Spec:
+        known = ", ".join(CATALOGUE)
+        need(self.algorithm in CATALOGUE, "algorithm", self.algorithm, f"need one of {known}")
+        if self.split is not None:
+            check_split(self.split)
+        parse_staleness(self.staleness)
+        if self.clients is not None:
+            rule = f"need 1..clients ({self.clients})"
+            for name in ("selected", "concurrency"):
+                value = getattr(self, name)
+                need(value is None or value <= self.clients, name, value, rule)
+        given = bool(self.given_weights)
+        rule = "goes with given_weights, one for all, each speed class or each client"
+        need((self.weights == "given") == given, "weights", self.weights, rule)
+        return self
+
+
+def make_spec(values: dict[str, object]) -> Spec:
+    """A specification from a configuration file or flags; bad values are refused by name.
+
+    >>> make_spec({"clients": 10, "selected": 30})
+    Traceback (most recent call last):
+    favano.errors.BadInput: selected=30: need 1..clients (10)
+    """
+    try:
+        return Spec.model_validate(values)
+    except ValidationError as error:
+        raise _sentence(error) from None
+
+
+def _sentence(error: ValidationError) -> BadInput:
+    """The first complaint as one sentence with name, value and rule."""
+    first = error.errors()[0]
+    cause = first.get("ctx", {}).get("error")
+    if isinstance(cause, BadInput):
+        return cause
+    name = ".".join(str(part) for part in first["loc"])
+    if first["type"] == "extra_forbidden":
+        close = get_close_matches(name, Spec.model_fields, n=1)
+        hint = f"did you mean {close[0]}? " if close else ""
+        return BadInput(name, first["input"], f"unknown key; {hint}known: {known_keys()}")
+    rule = first["msg"][0].lower() + first["msg"][1:].replace("'", "")
+    return BadInput(name, first["input"], rule.replace("input should be", "need"))
+
+
+def known_keys() -> str:
+    """All keys of a configuration, for messages."""
+    return ", ".join(Spec.model_fields)
+
+
+T = TypeVar("T")
+
+
+def given(value: T | None) -> T:
+    """A key of a complete specification, where nothing is open any more."""
+    assert value is not None
+    return value

@@ -1,0 +1,43 @@
+"""The networks known by name, and `build`."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Final, Protocol
+
+from torch import nn
+
+from favano.errors import need
+from favano.models.perceptron import perceptron
+from favano.models.resnet18 import resnet18
+from favano.models.resnet20 import resnet20
+
+
+class Builder(Protocol):
+    """Makes a freshly initialised network for inputs of one shape."""
+
+    def __call__(self, *, input_shape: tuple[int, ...], classes: int) -> nn.Module:
+        """Draws from PyTorch's global generator."""
+
+
+MODELS: Final[dict[str, Builder]] = {
+    "perceptron": perceptron,
+    "resnet20": resnet20,
+    "resnet20-groupnorm": partial(resnet20, norm="group"),
+    "resnet18": resnet18,
+    "resnet18-groupnorm": partial(resnet18, norm="group"),
+    "resnet18-3x3": partial(resnet18, stem="3x3"),
+}
+
+
+def build(name: str, *, input_shape: tuple[int, ...], classes: int) -> nn.Module:
+    """A freshly initialised network; PyTorch's global generator, seeded by the caller, decides.
+
+    >>> network = build("perceptron", input_shape=(1, 28, 28), classes=10)
+    >>> sum(parameter.numel() for parameter in network.parameters())
+    25450
+    """
+    need(name in MODELS, "model", name, f"need one of {', '.join(MODELS)}")
+    need(classes >= 1, "classes", classes, "need 1 or more")
+    need(min(input_shape, default=0) >= 1, "input_shape", input_shape, "need sizes from 1")
+    return MODELS[name](input_shape=input_shape, classes=classes)

@@ -1,0 +1,101 @@
+"""Residual networks (He et al. 2016), the parts that ResNet-18 and ResNet-20 share."""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+from torch import Tensor, nn
+from torch.nn import functional
+
+from favano.errors import BadInput
+from favano.models.norm import Norm, normalisation
+
+Stem: TypeAlias = Literal["7x7", "3x3"]
+
+
+class ResidualBlock(nn.Module):
+    """relu(norm(conv(relu(norm(conv(x))))) + shortcut(x)), both convolutions 3x3.
+
+    The shortcut is the identity, or a 1x1 convolution with norm where the shape changes.
+    """
+
+    def __init__(self, inputs: int, outputs: int, stride: int, norm: Norm) -> None:
+        super().__init__()
+        self.conv1 = nn.Conv2d(inputs, outputs, 3, stride, padding=1, bias=False)
+        self.norm1 = normalisation(norm, outputs)
+        self.conv2 = nn.Conv2d(outputs, outputs, 3, padding=1, bias=False)
+        self.norm2 = normalisation(norm, outputs)
+        self.shortcut = nn.Sequential()
+        if stride != 1 or inputs != outputs:
+            projection = nn.Conv2d(inputs, outputs, 1, stride, bias=False)
+            self.shortcut = nn.Sequential(projection, normalisation(norm, outputs))
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """(B, inputs, H, W) to (B, outputs, H / stride, W / stride)."""
+        hidden = functional.relu(self.norm1(self.conv1(inputs)))
+        return functional.relu(self.norm2(self.conv2(hidden)) + self.shortcut(inputs))
+
+
+class ResidualNetwork(nn.Module):
+    """Stem, stages of residual blocks, global average pool, linear layer.
+
+    Args:
+        channels: of the input images.
+        classes: number of logits.
+        widths: channels of each stage; every stage after the first halves height and width.
+        blocks: residual blocks in each stage.
+        stem: `7x7` with stride 2 and a 3x3 max-pool of stride 2, or `3x3` with stride 1.
+        norm: `batch` or `group`.
+    """
+
+    def __init__(
+        self,
+        channels: int,
+        classes: int,
+        *,
+        widths: tuple[int, ...],
+        blocks: int,
+        stem: Stem,
+        norm: Norm,
+    ) -> None:
+        super().__init__()
+        self.stem = _stem(stem, channels, widths[0], norm)
+        layers: list[nn.Module] = []
+        inputs = widths[0]
+        for stage, width in enumerate(widths):
+            for block in range(blocks):
+                stride = 2 if stage > 0 and block == 0 else 1
+                layers.append(ResidualBlock(inputs, width, stride, norm))
+                inputs = width
+        self.blocks = nn.Sequential(*layers)
+        self.output = nn.Linear(inputs, classes)
+        for module in self.modules():
+            if isinstance(module, nn.Conv2d):
+                nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """Logits (B, classes) of images (B, C, H, W)."""
+        features: Tensor = self.blocks(self.stem(inputs))
+        logits: Tensor = self.output(features.mean((-2, -1)))
+        return logits
+
+
+def _stem(stem: Stem, channels: int, width: int, norm: Norm) -> nn.Sequential:
+    if stem == "7x7":
+        return nn.Sequential(
+            nn.Conv2d(channels, width, 7, stride=2, padding=3, bias=False),
+            normalisation(norm, width),
+            nn.ReLU(),
+            nn.MaxPool2d(3, stride=2, padding=1),
+        )
+    if stem == "3x3":
+        convolution = nn.Conv2d(channels, width, 3, padding=1, bias=False)
+        return nn.Sequential(convolution, normalisation(norm, width), nn.ReLU())
+    raise BadInput("stem", stem, "need 7x7 or 3x3")
+
+
+def image_channels(input_shape: tuple[int, ...]) -> int:
+    """First entry of a (channels, height, width) shape; other shapes are refused."""
+    if len(input_shape) != 3:
+        raise BadInput("input_shape", input_shape, "need channels, height and width")
+    return input_shape[0]

@@ -1,0 +1,71 @@
+import numpy as np
+import pytest
+
+from favano.data.dataset import Dataset, hold_out
+from favano.data.preprocessing import Preprocessing
+from favano.errors import BadInput
+
+
+def numbered(train: int, test: int, *, classes: int = 3, channels: int = 1) -> Dataset:
+    """Every image carries its own number."""
+    images = np.arange(train + test, dtype=np.uint8)[:, None, None, None]
+    images = np.broadcast_to(images, (train + test, channels, 2, 2))
+    labels = np.arange(train + test) % classes
+    return Dataset(
+        name="numbered",
+        train_images=images[:train],
+        train_labels=labels[:train],
+        test_images=images[train:],
+        test_labels=labels[train:],
+        classes=classes,
+        preprocessing=Preprocessing(scale=255.0),
+    )
+
+
+def test_input_shape_is_that_of_one_image() -> None:
+    assert numbered(6, 3, channels=3).input_shape == (3, 2, 2)
+
+
+def test_labels_beyond_the_classes_are_refused() -> None:
+    images, labels = np.zeros((2, 1, 2, 2), np.uint8), np.array([0, 3])
+    message = r"^dataset=mine: train labels run from 0 to 3: need 0\.\.2$"
+    with pytest.raises(BadInput, match=message):
+        Dataset("mine", images, labels, images, labels, 3, Preprocessing(scale=1.0))
+
+
+def test_unequal_lengths_are_refused() -> None:
+    images, labels = np.zeros((2, 1, 2, 2), np.uint8), np.array([0])
+    message = r"^dataset=mine: 2 train images and 1 labels: need equally many, not 0$"
+    with pytest.raises(BadInput, match=message):
+        Dataset("mine", images, labels, images, labels, 3, Preprocessing(scale=1.0))
+
+
+def test_preprocessing_for_other_channels_is_refused() -> None:
+    images, labels = np.zeros((1, 3, 2, 2), np.uint8), np.array([0])
+    grey = Preprocessing(scale=1.0, mean=(0.1,), std=(0.3,))
+    with pytest.raises(BadInput, match="images of 3 channels, preprocessing for 1"):
+        Dataset("mine", images, labels, images, labels, 3, grey)
+
+
+def test_hold_out_moves_training_images_and_forgets_the_test_set() -> None:
+    dataset = numbered(20, 5)
+    held = hold_out(dataset, 8, seed=1)
+    train, test = held.train_images[:, 0, 0, 0], held.test_images[:, 0, 0, 0]
+    assert (len(train), len(test)) == (12, 8)
+    assert sorted([*train.tolist(), *test.tolist()]) == list(range(20))
+    assert held.train_labels.tolist() == (train % 3).tolist()
+    assert held.test_labels.tolist() == (test % 3).tolist()
+
+
+def test_hold_out_follows_the_seed_alone() -> None:
+    dataset = numbered(20, 5)
+    first, again, other = (hold_out(dataset, 8, seed).test_images for seed in (1, 1, 2))
+    assert np.array_equal(first, again)
+    assert not np.array_equal(first, other)
+
+
+@pytest.mark.parametrize("count", [0, 20, -1])
+def test_hold_out_must_leave_something(count: int) -> None:
+    message = rf"^holdout={count}: need 1\.\.19, or 0 for the official test set$"
+    with pytest.raises(BadInput, match=message):
+        hold_out(numbered(20, 5), count, seed=0)

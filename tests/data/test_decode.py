@@ -1,0 +1,115 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from favano.data import cache
+from favano.data.catalogue import Mode
+from favano.data.decode import decode
+from favano.data.origins import Folder
+from favano.errors import BadInput
+
+from .conftest import ImageEncoder, ParquetWriter
+
+
+def decoded(
+    origin: Folder, folder: Path, mode: Mode | None = None, classes: int | None = None
+) -> cache.Arrays:
+    folder.mkdir()
+    decode(origin, folder, name="own", mode=mode, classes=classes)
+    return cache.read(folder)
+
+
+def refusal(origin: Folder, folder: Path, classes: int | None = None) -> str:
+    with pytest.raises(BadInput) as caught:
+        decoded(origin, folder, classes=classes)
+    return str(caught.value)
+
+
+@pytest.fixture
+def grey(tmp_path: Path, write_parquet: ParquetWriter, encode: ImageEncoder) -> Folder:
+    pictures = [encode(value, (3, 2), "L") for value in (10, 20, 30)]
+    train = write_parquet(tmp_path / "train-0.parquet", pictures, [0, 1, 2])
+    test = write_parquet(tmp_path / "test-0.parquet", pictures[:1], [1])
+    return Folder("own", (train,), (test,))
+
+
+def test_grey_images_stay_grey(grey: Folder, tmp_path: Path) -> None:
+    arrays = decoded(grey, tmp_path / "out")
+    assert arrays.train_images.shape == (3, 1, 2, 3)
+    assert arrays.train_images[:, 0, 0, 0].tolist() == [10, 20, 30]
+    assert arrays.train_labels.tolist() == [0, 1, 2]
+    assert arrays.test_images.shape == (1, 1, 2, 3)
+    assert arrays.classes == 3
+    files = {"train_images", "train_labels", "test_images", "test_labels", "classes"}
+    assert {path.stem for path in (tmp_path / "out").iterdir()} == files
+
+
+def test_grey_images_become_colour_on_request(grey: Folder, tmp_path: Path) -> None:
+    arrays = decoded(grey, tmp_path / "out", mode="RGB", classes=7)
+    assert arrays.train_images.shape == (3, 3, 2, 3)
+    assert arrays.train_images[1].tolist() == np.full((3, 2, 3), 20).tolist()
+    assert arrays.classes == 7
+
+
+def test_one_colour_image_makes_all_colour(
+    grey: Folder, tmp_path: Path, write_parquet: ParquetWriter, encode: ImageEncoder
+) -> None:
+    test = write_parquet(tmp_path / "test-1.parquet", [encode(9, (3, 2), "RGB")], [0])
+    arrays = decoded(Folder("own", grey.train, (test,)), tmp_path / "out")
+    assert arrays.train_images.shape == (3, 3, 2, 3)
+
+
+def test_colours_and_places_are_kept(tmp_path: Path, write_parquet: ParquetWriter) -> None:
+    import io
+
+    from PIL import Image
+
+    pixels = np.arange(2 * 3 * 3, dtype=np.uint8).reshape(2, 3, 3)  # (H, W, C)
+    buffer = io.BytesIO()
+    Image.fromarray(pixels).save(buffer, format="PNG")
+    path = write_parquet(tmp_path / "train-0.parquet", [buffer.getvalue()], [0])
+    arrays = decoded(Folder("own", (path,), (path,)), tmp_path / "out")
+    assert np.array_equal(arrays.train_images[0], pixels.transpose(2, 0, 1))
+
+
+def test_two_sizes_are_refused(
+    tmp_path: Path, write_parquet: ParquetWriter, encode: ImageEncoder
+) -> None:
+    pictures = [encode(1, (3, 2), "L"), encode(1, (4, 2), "L")]
+    path = write_parquet(tmp_path / "train-0.parquet", pictures, [0, 1])
+    message = refusal(Folder("own", (path,), (path,)), tmp_path / "out")
+    assert message == "dataset=own: images of 3x2 and of 4x2: need one size"
+
+
+def test_hidden_labels_are_refused(
+    grey: Folder, tmp_path: Path, write_parquet: ParquetWriter, encode: ImageEncoder
+) -> None:
+    test = write_parquet(tmp_path / "test-1.parquet", [encode(9, (3, 2), "L")], [-1])
+    message = refusal(Folder("own", grey.train, (test,)), tmp_path / "out")
+    assert message == "dataset=own: test labels run from -1 to -1: need 0..2"
+
+
+def test_too_few_classes_are_refused(grey: Folder, tmp_path: Path) -> None:
+    message = refusal(grey, tmp_path / "out", classes=2)
+    assert message == "dataset=own: train labels run from 0 to 2: need 0..1"
+
+
+def test_words_for_labels_are_refused(
+    tmp_path: Path, write_parquet: ParquetWriter, encode: ImageEncoder
+) -> None:
+    path = write_parquet(tmp_path / "train-0.parquet", [encode(1, (3, 2), "L")], ["cat"])
+    message = refusal(Folder("own", (path,), (path,)), tmp_path / "out")
+    assert message == "dataset=own: labels of type <U3: need integers from 0"
+
+
+@pytest.mark.parametrize("keep", [0, 40])
+def test_broken_images_are_named(
+    keep: int, tmp_path: Path, write_parquet: ParquetWriter, encode: ImageEncoder
+) -> None:
+    whole = encode(1, (3, 2), "L")
+    path = write_parquet(tmp_path / "train-0.parquet", [whole, whole[:keep]], [0, 1])
+    message = refusal(Folder("own", (path,), (path,)), tmp_path / "out")
+    assert message == "dataset=own: image 1 cannot be decoded; need whole PNG or JPEG bytes"

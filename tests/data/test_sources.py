@@ -1,0 +1,129 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import NoReturn
+
+import numpy as np
+import pytest
+
+from favano.data import sources
+from favano.data.sources import load
+from favano.errors import BadInput
+
+from .conftest import ImageEncoder, ParquetWriter
+
+
+@pytest.fixture
+def own(tmp_path: Path, write_parquet: ParquetWriter, encode: ImageEncoder) -> Path:
+    """A user's folder: ten grey training images of value 0, 20, ..., 180 and two test images."""
+    pictures = [encode(20 * number, (4, 4), "L") for number in range(10)]
+    write_parquet(tmp_path / "own" / "train-0.parquet", pictures, [n % 5 for n in range(10)])
+    write_parquet(tmp_path / "own" / "validation-0.parquet", pictures[:2], [0, 1])
+    return tmp_path / "own"
+
+
+def test_a_folder_of_parquet_files(own: Path, tmp_path: Path) -> None:
+    dataset = load(str(own), cache_dir=tmp_path / "cache")
+    assert dataset.name == str(own)
+    assert dataset.input_shape == (1, 4, 4)
+    assert dataset.classes == 5
+    assert dataset.preprocessing.scale == 255
+    assert not dataset.preprocessing.augments
+    assert dataset.train_images[:, 0, 0, 0].tolist() == list(range(0, 200, 20))
+
+
+def test_the_second_load_decodes_nothing(
+    own: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = load(str(own), cache_dir=tmp_path / "cache")
+
+    def refuse(*_: object, name: str, mode: str | None, classes: int | None) -> NoReturn:
+        raise AssertionError(f"decoded {name} again as {mode}, {classes}")
+
+    monkeypatch.setattr(sources, "decode", refuse)
+    second = load(str(own), cache_dir=tmp_path / "cache")
+    assert np.array_equal(first.train_images, second.train_images)
+
+
+def test_files_that_changed_are_decoded_again(
+    own: Path, tmp_path: Path, write_parquet: ParquetWriter, encode: ImageEncoder
+) -> None:
+    load(str(own), cache_dir=tmp_path / "cache")
+    write_parquet(own / "validation-0.parquet", [encode(99, (4, 4), "L")], [4])
+    assert load(str(own), cache_dir=tmp_path / "cache").test_images.max() == 99
+
+
+def test_the_default_cache_is_the_users(own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    home = own.parent / "home"
+    monkeypatch.setenv("XDG_CACHE_HOME", str(home))
+    load(str(own))
+    assert [path.name[:4] for path in (home / "favano").iterdir()] == ["own-"]
+
+
+def test_a_folder_is_normalised_by_its_own_moments(own: Path, tmp_path: Path) -> None:
+    dataset = load(str(own), cache_dir=tmp_path / "cache", normalise=True)
+    values = np.arange(0, 200, 20) / 255
+    assert dataset.preprocessing.mean == pytest.approx((values.mean(),))
+    assert dataset.preprocessing.std == pytest.approx((values.std(),))
+
+
+def test_digits_take_options_too() -> None:
+    dataset = load("digits", normalise=True, holdout=400, seed=5)
+    assert (len(dataset.train_labels), len(dataset.test_labels)) == (1037, 400)
+    assert len(dataset.preprocessing.mean) == 1
+
+
+def test_a_negative_holdout_is_refused() -> None:
+    with pytest.raises(BadInput, match=r"^holdout=-1: need 0 or more$"):
+        load("digits", holdout=-1)
+
+
+def test_missing_data_is_refused_by_name(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match=r"^dataset=mnist: no Parquet files in "):
+        load("mnist", data_dir=tmp_path)
+
+
+def test_importing_the_package_imports_nothing_heavy() -> None:
+    heavy = "{'torch', 'datasets', 'PIL', 'flwr_datasets', 'sklearn', 'pandas'}"
+    command = f"import sys, favano.data; print(sorted({heavy} & set(sys.modules)))"
+    done = subprocess.run(
+        [sys.executable, "-c", command], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "[]"
+
+
+def test_mnist_from_its_files(data_root: Path, tmp_path: Path) -> None:
+    dataset = load("mnist", data_dir=data_root, cache_dir=tmp_path)
+    assert dataset.train_images.shape == (60000, 1, 28, 28)
+    assert dataset.test_images.shape == (10000, 1, 28, 28)
+    counts = [5923, 6742, 5958, 6131, 5842, 5421, 5918, 6265, 5851, 5949]
+    assert np.bincount(dataset.train_labels).tolist() == counts
+    assert dataset.train_images[:6000].mean() / 255 == pytest.approx(0.1307, abs=0.002)
+    assert not dataset.preprocessing.mean
+
+    start = time.perf_counter()
+    held = load("mnist", data_dir=data_root, cache_dir=tmp_path, normalise=True, holdout=10000)
+    assert time.perf_counter() - start < 1
+    assert (len(held.train_labels), len(held.test_labels)) == (50000, 10000)
+    assert held.preprocessing.mean == (0.1307,)
+
+
+@pytest.mark.slow
+def test_cifar10_from_its_files(data_root: Path, tmp_path: Path) -> None:
+    dataset = load("cifar10", data_dir=data_root, cache_dir=tmp_path)
+    assert dataset.train_images.shape == (50000, 3, 32, 32)
+    assert np.bincount(dataset.train_labels).tolist() == [5000] * 10
+    mean = dataset.train_images[:5000].mean(axis=(0, 2, 3)) / 255
+    assert mean == pytest.approx(dataset.preprocessing.mean, abs=0.01)
+
+
+@pytest.mark.slow
+def test_tiny_imagenet_from_its_files(data_root: Path, tmp_path: Path) -> None:
+    dataset = load("tiny-imagenet", data_dir=data_root, cache_dir=tmp_path)
+    assert dataset.input_shape == (3, 64, 64)
+    assert dataset.classes == 200
+    assert np.bincount(dataset.test_labels, minlength=200).tolist() == [50] * 200
+    assert len(dataset.train_labels) in (66666, 100000)

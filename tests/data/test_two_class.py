@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from favano.data.two_class import deal_blocks, deal_free, share_out
+from favano.errors import BadInput
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.integers(2, 13), st.integers(1, 40), st.integers(0, 2**32))
+def test_blocks_deal_two_distinct_classes_evenly(classes: int, clients: int, seed: int) -> None:
+    pairs = deal_blocks(classes, clients, seed)
+    assert pairs.shape == (clients, 2)
+    assert (pairs[:, 0] != pairs[:, 1]).all()
+    holders = np.bincount(pairs.ravel(), minlength=classes)
+    whole = 2 * clients % classes == 0
+    assert int(holders.max() - holders.min()) <= (0 if whole else 1)
+
+
+def test_within_a_block_no_class_comes_twice() -> None:
+    pairs = deal_blocks(10, 100, seed=3)
+    for block in pairs.reshape(20, 10):
+        assert sorted(block.tolist()) == list(range(10))
+    assert pairs[:5].tolist() != pairs[5:10].tolist()
+
+
+def test_fewer_clients_see_the_same_deal() -> None:
+    assert deal_blocks(10, 100, seed=3)[:7].tolist() == deal_blocks(10, 7, seed=3).tolist()
+
+
+def test_two_orders_of_an_odd_number_of_classes_are_distinct_where_they_meet() -> None:
+    for seed in range(60):  # one in three seeds needs the exchange
+        pairs = deal_blocks(3, 3, seed)
+        assert (pairs[:, 0] != pairs[:, 1]).all()
+        assert np.bincount(pairs.ravel()).tolist() == [2, 2, 2]
+
+
+def test_free_draws_are_distinct_within_a_client_and_uneven_between_classes() -> None:
+    pairs = deal_free(10, 100, seed=0)
+    assert (pairs[:, 0] != pairs[:, 1]).all()
+    holders = np.bincount(pairs.ravel(), minlength=10)
+    assert holders.sum() == 200
+    assert holders.max() - holders.min() > 3
+
+
+def test_share_out_by_hand() -> None:
+    labels = np.array([0, 0, 0, 1, 1, 2, 2, 2, 2])
+    pairs = np.array([[0, 2], [1, 2], [0, 1]])
+    parts = share_out(labels, pairs, 0, "two-class")
+    kinds = [np.bincount(labels[part], minlength=3).tolist() for part in parts]
+    assert kinds == [[2, 0, 2], [0, 1, 2], [1, 1, 0]]
+    trimmed = share_out(labels, pairs, 0, "two-class", trim=True)
+    kinds = [np.bincount(labels[part], minlength=3).tolist() for part in trimmed]
+    assert kinds == [[1, 0, 1], [0, 1, 1], [1, 1, 0]]
+
+
+def test_labels_need_not_start_at_zero() -> None:
+    labels = np.repeat([4, 7], 5)
+    parts = share_out(labels, np.array([[0, 1], [1, 0]]), 0, "two-class")
+    assert [len(part) for part in parts] == [6, 4]
+    assert sorted(np.concatenate(parts).tolist()) == list(range(10))
+
+
+def test_more_holders_than_samples_is_refused() -> None:
+    labels = np.array([0, 1, 1, 1])
+    message = (
+        r"^split=two-class: class 0 has 1 samples for 2 holders: "
+        r"need fewer clients or another split$"
+    )
+    with pytest.raises(BadInput, match=message):
+        share_out(labels, np.array([[0, 1], [1, 0]]), 0, "two-class")

@@ -1,0 +1,52 @@
+from __future__ import annotations
+
+import pytest
+import torch
+
+from favano.errors import BadInput
+from favano.models import MODELS, build
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_every_network_takes_its_images(name: str) -> None:
+    network = build(name, input_shape=(1, 16, 16), classes=7)
+    assert network(torch.rand(2, 1, 16, 16)).shape == (2, 7)
+    assert bool(list(network.buffers())) is (
+        name != "perceptron" and not name.endswith("groupnorm")
+    )
+
+
+def test_names_are_those_of_the_command_line() -> None:
+    assert list(MODELS) == [
+        "perceptron",
+        "resnet20",
+        "resnet20-groupnorm",
+        "resnet18",
+        "resnet18-groupnorm",
+        "resnet18-3x3",
+    ]
+
+
+def test_the_global_generator_decides_the_weights() -> None:
+    def weights(seed: int) -> torch.Tensor:
+        torch.manual_seed(seed)
+        network = build("resnet20", input_shape=(3, 8, 8), classes=10)
+        return torch.cat([value.flatten() for value in network.parameters()])
+
+    assert torch.equal(weights(1), weights(1))
+    assert not torch.equal(weights(1), weights(2))
+
+
+def test_bad_arguments_are_refused() -> None:
+    with pytest.raises(BadInput) as caught:
+        build("resnet50", input_shape=(3, 32, 32), classes=10)
+    assert str(caught.value) == (
+        "model=resnet50: need one of perceptron, resnet20, resnet20-groupnorm, resnet18, "
+        "resnet18-groupnorm, resnet18-3x3"
+    )
+    with pytest.raises(BadInput, match=r"^classes=0: need 1 or more$"):
+        build("perceptron", input_shape=(4,), classes=0)
+    with pytest.raises(BadInput, match=r"^input_shape=\(\): need sizes from 1$"):
+        build("perceptron", input_shape=(), classes=2)
+    with pytest.raises(BadInput, match=r"^input_shape=\(784,\): need channels, height and width$"):
+        build("resnet20", input_shape=(784,), classes=2)
