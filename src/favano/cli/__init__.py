@@ -1,0 +1,32 @@
+"""The one program, `favano`. One file a command; none of them holds logic."""
+
+from __future__ import annotations
+
+import signal
+import sys
+
+
+def main() -> None:
+    """Run the command line. Bad input ends with one sentence and exit code 2."""
+    from favano.cli.app import app
+    from favano.errors import BadInput
+    from favano.experiments import WriteFailed
+
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: keep what there is
+    try:
+        app(standalone_mode=True)
+    except BadInput as error:
+        sys.exit(_say(error, 2))
+    except WriteFailed as error:
+        sys.exit(_say(error, 1))
+    except KeyboardInterrupt:
+        sys.exit(_say("interrupted before anything was measured", 130))
+
+
+def _say(message: object, code: int) -> int:
+    sys.stderr.write(f"favano: {message}\n")
+    return code
+
+
+if __name__ == "__main__":
+    main()

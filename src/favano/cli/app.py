@@ -1,0 +1,48 @@
+"""The commands by name."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from favano import __version__
+from favano.cli.compare import compare_command
+from favano.cli.demo import demo_command
+from favano.cli.flags import with_spec_flags
+from favano.cli.plan import plan_command
+from favano.cli.report import report_command
+from favano.cli.run import run_command
+from favano.cli.theory import steps_command
+
+app = typer.Typer(
+    help="Asynchronous federated learning in simulated time.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+theory = typer.Typer(help="The paper's mathematics.", no_args_is_help=True)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(__version__)
+        raise typer.Exit
+
+
+@app.callback()
+def _favano(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="print the version")
+    ] = False,
+) -> None:
+    """Asynchronous federated learning in simulated time."""
+
+
+app.command("demo")(demo_command)
+app.command("run")(with_spec_flags(run_command))
+app.command("compare")(with_spec_flags(compare_command, leave_out=("algorithm",)))
+app.command("plan")(with_spec_flags(plan_command))
+app.command("report")(report_command)
+theory.command("steps")(with_spec_flags(steps_command))
+app.add_typer(theory, name="theory")

@@ -1,0 +1,101 @@
+"""`favano compare`: several algorithms on the same seeds, with paired differences."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from favano.cli.flags import Config, DataDir, Json, Out, Values, split_lists
+from favano.cli.progress import TerminalProgress
+from favano.cli.shell import default_folder, json_document, keep, notes, print_json, screen
+from favano.errors import need
+from favano.experiments import (
+    Result,
+    Spec,
+    check_folder,
+    load_samples,
+    make_spec,
+    named_model,
+    plan_seeds,
+    resolve,
+    run,
+)
+from favano.experiments.results import read_table
+from favano.report import collect, final_table, sentence, write_page
+
+Algorithms = Annotated[
+    str | None, typer.Option("--algorithms", metavar="A,B,C", help="the methods to compare")
+]
+Set = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="ALGORITHM.KEY=VALUE", help="a key for one method only"),
+]
+_DEFAULT = "favano,fedavg,quafl,fedbuff"
+
+
+def compare_command(
+    flags: Values,
+    config: Config = None,
+    algorithms: Algorithms = None,
+    set_: Set = None,
+    data_dir: DataDir = None,
+    out: Out = None,
+    json: Json = False,
+) -> None:
+    """Compare algorithms on the same fleets, splits, batches and initial models."""
+    table = read_table(config) if config else {}
+    specs = comparison({**table, **split_lists(flags)}, algorithms, set_ or [])
+    folder = out or default_folder("compare", specs)
+    compare(specs, folder, data_dir, json=json)
+
+
+def compare(specs: list[Spec], folder: Path, data_dir: Path | None, *, json: bool) -> None:
+    """Run all specifications, write a folder for each and one page for all."""
+    for spec in specs:
+        plan_seeds(spec.model_copy(update={"seeds": 1}))
+        check_folder(folder / spec.algorithm, spec)
+    with notes.status(f"reading {specs[0].dataset}"):
+        samples = load_samples(specs[0], data_dir)
+    results: list[Result] = []
+    with TerminalProgress(notes) as progress:
+        for spec in specs:
+            result = run(spec, samples, named_model(spec, samples), progress=progress)
+            keep(result, folder / spec.algorithm)
+            results.append(result)
+    found = collect([folder / spec.algorithm for spec in specs])
+    page = folder / "report.html"
+    write_page(found, page, title=f"favano: {', '.join(spec.algorithm for spec in specs)}")
+    if json:
+        print_json(json_document(results))
+        return
+    screen.print(final_table(found))
+    screen.print(sentence(found), soft_wrap=True)
+    screen.print(f"Report: {page}", soft_wrap=True)
+
+
+def comparison(values: Values, algorithms: str | None, settings: list[str]) -> list[Spec]:
+    """One specification an algorithm: what they share, then what `--set` says of each."""
+    listed = values.pop("algorithms", None) if algorithms is None else algorithms
+    need(
+        listed is None or isinstance(listed, str | list),
+        "algorithms",
+        listed,
+        "need a list of names",
+    )
+    names = listed if isinstance(listed, list) else str(listed or _DEFAULT).split(",")
+    repeated = len(set(names)) < len(names)
+    need(not repeated, "algorithms", ",".join(names), "names an algorithm twice")
+    tables = values.pop("set", {})
+    need(isinstance(tables, dict), "set", tables, "need a table a method, as [set.fedbuff]")
+    assert isinstance(tables, dict)
+    own: dict[str, Values] = {name: dict(table) for name, table in tables.items()}
+    for setting in settings:
+        place, equals, value = setting.partition("=")
+        name, dot, key = place.partition(".")
+        need(bool(equals and dot), "set", setting, "need ALGORITHM.KEY=VALUE")
+        own.setdefault(name, {})[key] = value
+    for name in own:
+        need(name in names, "set", name, f"not compared; need one of {', '.join(names)}")
+    return [resolve(make_spec({**values, **own.get(n, {}), "algorithm": n})) for n in names]

@@ -1,0 +1,73 @@
+"""A progress bar with the time left, on a terminal; silence elsewhere."""
+
+from __future__ import annotations
+
+from time import monotonic
+from types import TracebackType
+from typing import Self
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+
+_PERIOD = 0.1  # seconds between two drawings
+
+
+class TerminalProgress:
+    """Simulated time reached, local steps per second and time left, for one run at a time."""
+
+    def __init__(self, console: Console) -> None:
+        self._bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TextColumn("{task.percentage:>3.0f} %"),
+            TextColumn("{task.fields[detail]}"),
+            TimeRemainingColumn(),
+            console=console,
+            transient=True,
+            disable=not console.is_terminal,
+        )
+        self._task: TaskID | None = None
+        self._name = ""
+        self._done = 0
+        self._drawn = 0.0
+        self._began = 0.0
+
+    def __enter__(self) -> Self:
+        """Start drawing."""
+        self._bar.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Leave the terminal clean."""
+        self._bar.stop()
+
+    def begin(self, name: str, steps: int) -> None:
+        """A run of so many local steps begins."""
+        self._name, self._done, self._began = name, 0, monotonic()
+        self._task = self._bar.add_task(name, total=max(1, steps), detail="")
+
+    def advance(self, seed: int, steps: int, time: float) -> None:
+        """So many more local steps are done; simulated time has reached `time`."""
+        self._done += steps
+        now = monotonic()
+        if self._task is None or now - self._drawn < _PERIOD:
+            return
+        self._drawn = now
+        speed = self._done / max(now - self._began, 1e-9)
+        self._bar.update(
+            self._task,
+            completed=self._done,
+            description=f"{self._name}, seed {seed}",
+            detail=f"time {time:,.0f}, {speed:,.0f} steps/s",
+        )
+
+    def end(self) -> None:
+        """The run is over."""
+        if self._task is not None:
+            self._bar.remove_task(self._task)
+            self._task = None

@@ -1,0 +1,26 @@
+"""`favano report`: one self-contained page from result folders."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from favano.cli.shell import screen
+from favano.report import collect, final_table, sentence, write_page
+
+
+def report_command(
+    folders: Annotated[list[Path], typer.Argument(metavar="DIR...", help="result folders")],
+    out: Annotated[Path, typer.Option("--out", metavar="FILE", help="the page")] = Path(
+        "report.html"
+    ),
+    title: Annotated[str, typer.Option("--title", help="its title")] = "favano: results",
+) -> None:
+    """Turn result folders into one HTML page that opens offline."""
+    results = collect(folders)
+    write_page(results, out, title=title)
+    screen.print(final_table(results))
+    screen.print(sentence(results), soft_wrap=True)
+    screen.print(f"Report: {out}", soft_wrap=True)

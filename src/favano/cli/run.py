@@ -1,0 +1,33 @@
+"""`favano run`: one algorithm, one or more seeds."""
+
+from __future__ import annotations
+
+from favano.cli.flags import Config, DataDir, Json, Out, Values, spec_from
+from favano.cli.progress import TerminalProgress
+from favano.cli.shell import default_folder, json_document, keep, notes, print_json, screen
+from favano.experiments import check_folder, load_samples, named_model, plan_seeds, resolve, run
+from favano.report import final_table, read_result
+
+
+def run_command(
+    flags: Values,
+    config: Config = None,
+    data_dir: DataDir = None,
+    out: Out = None,
+    json: Json = False,
+) -> None:
+    """Run one algorithm in simulated time, for one or more seeds."""
+    spec = resolve(spec_from(config, flags))
+    folder = out or default_folder(spec.algorithm, [spec])
+    plan_seeds(spec.model_copy(update={"seeds": 1}))
+    check_folder(folder, spec)
+    with notes.status(f"reading {spec.dataset}"):
+        samples = load_samples(spec, data_dir)
+    with TerminalProgress(notes) as progress:
+        result = run(spec, samples, named_model(spec, samples), progress=progress)
+    keep(result, folder)
+    if json:
+        print_json(json_document([result]))
+        return
+    screen.print(final_table([read_result(folder)]))
+    screen.print(f"Results: {folder}", soft_wrap=True)

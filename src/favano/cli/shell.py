@@ -1,0 +1,59 @@
+"""What all commands share: where text goes, default folders, and how a command was called."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shlex
+import sys
+from pathlib import Path
+
+import typer
+from rich.console import Console
+
+from favano.experiments import Result, Spec
+from favano.experiments.results import spec_table, write_result
+
+screen = Console(highlight=False)
+notes = Console(stderr=True, highlight=False)
+
+INTERRUPTED = 130
+
+
+def called_as() -> str:
+    """The command line, as one would type it again."""
+    return shlex.join(["favano", *sys.argv[1:]])
+
+
+def default_folder(kind: str, specs: list[Spec]) -> Path:
+    """A folder of its own for every specification, so that no run overwrites another."""
+    text = json.dumps([spec_table(spec) for spec in specs], sort_keys=True)
+    digest = hashlib.sha256(text.encode()).hexdigest()[:8]
+    return Path("favano-results") / f"{kind}-{specs[0].dataset.replace('/', '-')}-{digest}"
+
+
+def keep(result: Result, folder: Path) -> None:
+    """Write a result; leave with a message if it was cut short."""
+    write_result(folder, result, called_as())
+    if result.error is not None:
+        notes.print(f"favano: {result.error}; partial results are in {folder}", soft_wrap=True)
+        raise typer.Exit(1)
+    if result.status == "partial":
+        notes.print(f"favano: interrupted; partial results are in {folder}", soft_wrap=True)
+        raise typer.Exit(INTERRUPTED)
+
+
+def print_json(document: object) -> None:
+    """One JSON document on standard output."""
+    sys.stdout.write(json.dumps(document) + "\n")
+
+
+def json_document(results: list[Result]) -> dict[str, object]:
+    """The document of `run` and `compare`."""
+    specs = [spec_table(result.spec) for result in results]
+    common = {
+        key: value for key, value in specs[0].items() if all(s.get(key) == value for s in specs)
+    }
+    if len(results) > 1:
+        common["algorithms"] = [result.spec.algorithm for result in results]
+    return {"spec": common, "runs": [run for result in results for run in result.runs]}

@@ -1,0 +1,60 @@
+"""Who trains the model: the weight of each client's local steps in the final server model.
+
+Every local step of client i adds the i-th unit vector instead of a gradient. What the algorithm
+makes of it is then exact for any method, since all of them are linear in the clients' progress.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from favano.algorithms.base import Algorithm, S
+from favano.engine.replay import Replay
+from favano.engine.store import ModelStore
+from favano.schedule import Schedule
+from favano.training import Layout, Work
+from favano.types import Floats, Stack
+
+_CLIENTS_AT_ONCE = 1000
+
+
+@dataclass(frozen=True)
+class _UnitSteps:
+    """A trainer that counts: `rate` per step, in the coordinate of the client."""
+
+    first: int
+    size: int
+
+    def train(self, start: Stack, work: Work) -> Stack:
+        end = start.clone()
+        place = work.client - self.first
+        inside = np.flatnonzero((place >= 0) & (place < self.size))
+        moved = torch.from_numpy((work.steps * work.rate)[inside])
+        end[torch.from_numpy(inside), torch.from_numpy(place[inside])] += moved
+        return end
+
+
+def effective_weights(algorithm: Algorithm[S], schedule: Schedule) -> Floats:
+    """Share of each client in all that moved the server model, (n,); fair is 1/n for each."""
+    parts = []
+    for first in range(0, schedule.clients, _CLIENTS_AT_ONCE):
+        size = min(_CLIENTS_AT_ONCE, schedule.clients - first)
+        initial = torch.zeros(size, dtype=torch.float64)
+        replay = Replay(
+            algorithm=algorithm,
+            schedule=schedule,
+            trainer=_UnitSteps(first, size),
+            layout=Layout(parameters=size, buffers=0, counters=0),
+            rates=algorithm.rate(schedule.client),
+            store=ModelStore(schedule, initial),
+        )
+        last = initial
+        for moment in replay.moments(initial):
+            last = moment.server
+        parts.append(last.numpy())
+    moved = np.concatenate(parts)
+    total = moved.sum()
+    return moved / total if total else moved

@@ -1,0 +1,99 @@
+"""Mean curves over seeds with a band of one standard deviation, ready to be drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from favano.metrics import Row
+from favano.report.result import Result
+from favano.types import Floats
+
+AXES: Mapping[str, Callable[[Row], float]] = {
+    "time": lambda row: row.time,
+    "server_steps": lambda row: row.server_step,
+    "local_steps": lambda row: row.local_steps,
+    "bits": lambda row: row.bits_up + row.bits_down,
+}
+
+MEASURES: Mapping[str, Callable[[Row], float]] = {
+    "accuracy": lambda row: 100 * row.accuracy,
+    "loss": lambda row: row.loss,
+    "variance": lambda row: row.variance,
+}
+
+
+@dataclass(frozen=True)
+class Band:
+    """Mean over seeds and the band around it; NaN where there is nothing to draw."""
+
+    mean: Floats
+    low: Floats
+    high: Floats
+
+
+@dataclass(frozen=True)
+class Curve:
+    """One result along its evaluations, I of them.
+
+    Seeds are averaged at equal evaluation index, horizontally as well as vertically.
+    """
+
+    seeds: Sequence[int]  # (I,) how many seeds each point is the mean of
+    along: Mapping[str, Floats]  # each of AXES: (I,)
+    bands: Mapping[str, Band]  # each of MEASURES
+
+
+def curve(result: Result) -> Curve:
+    """The curve of one result.
+
+    A complete result is drawn as far as all its seeds go, so that no point is the mean of fewer
+    seeds than its neighbour. A partial one is drawn as far as any goes, and `seeds` says of how
+    many: cutting at the shortest would hide most of it.
+    """
+    by_seed: dict[int, list[Row]] = {}
+    for row in result.rows:
+        by_seed.setdefault(row.seed, []).append(row)
+    lengths = [len(rows) for rows in by_seed.values()]
+    end = 0
+    if lengths:
+        end = min(lengths) if result.status == "complete" else max(lengths)
+    columns = [
+        [rows[index] for rows in by_seed.values() if index < len(rows)] for index in range(end)
+    ]
+    return Curve(
+        seeds=[len(column) for column in columns],
+        along={axis: _means(columns, value) for axis, value in AXES.items()},
+        bands={
+            measure: _band(columns, value, positive=measure == "variance")
+            for measure, value in MEASURES.items()
+        },
+    )
+
+
+def _means(columns: Sequence[Sequence[Row]], value: Callable[[Row], float]) -> Floats:
+    return np.array([np.mean([value(row) for row in column]) for column in columns])
+
+
+def _band(
+    columns: Sequence[Sequence[Row]], value: Callable[[Row], float], *, positive: bool
+) -> Band:
+    """Mean plus and minus one standard deviation (ddof = 1).
+
+    With `positive`, for a logarithmic axis: zeros are left out, and where mean minus deviation
+    is not positive the band ends at the lowest seed instead.
+    """
+    mean, low, high = (np.full(len(columns), np.nan) for _ in range(3))
+    for index, column in enumerate(columns):
+        values = np.array([value(row) for row in column], dtype=np.float64)
+        if not np.isfinite(values).all() or (positive and not values.mean() > 0):
+            continue
+        mean[index] = values.mean()
+        if len(values) > 1:
+            deviation = values.std(ddof=1)
+            low[index], high[index] = mean[index] - deviation, mean[index] + deviation
+            if positive and low[index] <= 0:
+                low[index] = values.min() if values.min() > 0 else mean[index]
+    return Band(mean, low, high)

@@ -1,0 +1,128 @@
+"""One result folder, read."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, TypeAlias, TypeVar
+
+from pydantic import ValidationError
+
+from favano.errors import BadInput, need
+from favano.metrics import Row, from_csv
+from favano.report.summary import Run, Summary, last_rows, read_summary
+
+Specification: TypeAlias = Mapping[str, object]
+Status: TypeAlias = Literal["complete", "partial", "missing"]
+Parsed = TypeVar("Parsed")
+
+TITLES: Mapping[str, str] = {
+    "favano": "FAVANO",
+    "favano-delta": "FAVANO-delta",
+    "fedavg": "FedAvg",
+    "quafl": "QuAFL",
+    "fedbuff": "FedBuff",
+    "asyncsgd": "AsyncSGD",
+    "asyncsgd-adaptive": "AsyncSGD-adaptive",
+    "fedasync": "FedAsync",
+    "aso-fed": "ASO-Fed",
+    "asyncfeded": "AsyncFedED",
+    "aafl": "AAFL",
+    "fedfix": "FedFix",
+    "scaffold": "SCAFFOLD",
+    "fedprox": "FedProx",
+    "fednova": "FedNova",
+}
+
+
+@dataclass(frozen=True)
+class Result:
+    """What one folder holds of one algorithm.
+
+    Args:
+        name: the algorithm, with what sets it apart in brackets where another result shares it.
+        folder: where it was read.
+        spec: everything that defines the run.
+        rows: every evaluation of every seed.
+        runs: the last numbers of each seed, from the summary or else from the last evaluation.
+        status: `missing` without any evaluation, `partial` until every seed is through.
+        command: what reproduces it, where the summary says so.
+        version: the favano that wrote it, where the summary says so.
+    """
+
+    name: str
+    folder: Path
+    spec: Specification
+    rows: tuple[Row, ...]
+    runs: tuple[Run, ...]
+    status: Status
+    command: str | None = None
+    version: str | None = None
+
+    @property
+    def algorithm(self) -> str:
+        """The algorithm's name on the command line; the folder's where the file names none."""
+        return str(self.spec.get("algorithm", self.folder.name))
+
+    @property
+    def title(self) -> str:
+        """The name as the papers spell it."""
+        return TITLES.get(self.algorithm, self.algorithm) + self.name[len(self.algorithm) :]
+
+    @property
+    def horizon(self) -> float | None:
+        """The simulated time the run was asked to reach."""
+        value = self.spec.get("horizon")
+        return float(value) if isinstance(value, int | float) else None
+
+
+def read_result(folder: Path) -> Result:
+    """Read one result folder; a file that cannot be read is refused by name."""
+    need(folder.is_dir(), "results", folder, "no such folder")
+    spec = _parse(folder / "spec.toml", tomllib.loads)
+    summary: Summary | None = None
+    rows: tuple[Row, ...] = ()
+    if (folder / "summary.json").exists():
+        summary = _parse(folder / "summary.json", read_summary)
+    if (folder / "history.csv").exists():
+        rows = tuple(_parse(folder / "history.csv", from_csv))
+    said = {run.seed: run for run in summary.runs} if summary else {}
+    runs = {run.seed: run for run in last_rows(rows)} | said
+    return Result(
+        name=str(spec.get("algorithm", folder.name)),
+        folder=folder,
+        spec=spec,
+        rows=rows,
+        runs=tuple(runs[seed] for seed in sorted(runs)),
+        status=_status(spec, summary, rows),
+        command=summary.command if summary else None,
+        version=summary.favano if summary else None,
+    )
+
+
+def _status(spec: Specification, summary: Summary | None, rows: tuple[Row, ...]) -> Status:
+    """Complete only where the summary says so and every seed asked for is there."""
+    if not rows:
+        return "missing"
+    seen, asked = {row.seed for row in rows}, spec.get("seeds")
+    whole = not isinstance(asked, int) or len(seen) >= asked
+    return "complete" if summary and summary.status == "complete" and whole else "partial"
+
+
+def _parse(path: Path, parser: Callable[[str], Parsed]) -> Parsed:
+    try:
+        return parser(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise BadInput("results", path, f"cannot be read: {error.strerror}") from error
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(str(part) for part in first["loc"])
+        raise BadInput("results", path, f"is damaged: {place or 'file'}: {first['msg']}") from error
+    except KeyError as error:
+        raise BadInput("results", path, f"is damaged: no column {error}") from error
+    except TypeError as error:
+        raise BadInput("results", path, "is damaged: a row is cut short") from error
+    except ValueError as error:
+        raise BadInput("results", path, f"is damaged: {error}") from error

@@ -1,0 +1,73 @@
+"""What `summary.json` says of a result: how far it came, and each seed's last numbers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Annotated, Literal, TypeAlias
+
+from pydantic import BeforeValidator, TypeAdapter
+
+from favano.metrics import Row
+
+
+def _null_is_nan(value: object) -> object:
+    """JSON has no NaN; writers that respect it say null."""
+    return math.nan if value is None else value
+
+
+Number: TypeAlias = Annotated[float, BeforeValidator(_null_is_nan)]
+
+
+@dataclass(frozen=True)
+class Run:
+    """The last numbers of one seed. What the files do not say is None."""
+
+    seed: int
+    accuracy: Number
+    loss: Number
+    variance: Number
+    time: float
+    server_steps: int
+    local_steps: int
+    bits_up: int
+    bits_down: int
+    wall_seconds: float | None = None
+    mean_model_accuracy: float | None = None
+    mean_model_loss: float | None = None
+    refused_updates: int = 0
+
+
+@dataclass(frozen=True)
+class Summary:
+    """The whole of `summary.json`; `favano` is the version that wrote it."""
+
+    status: Literal["complete", "partial"]
+    runs: tuple[Run, ...]
+    favano: str | None = None
+    command: str | None = None
+
+
+def read_summary(text: str) -> Summary:
+    """Parse `summary.json`; a `ValueError` where it is not one. Unknown keys are let through."""
+    return TypeAdapter(Summary).validate_json(text)
+
+
+def last_rows(rows: Iterable[Row]) -> tuple[Run, ...]:
+    """The last evaluation of every seed, for runs that came to no summary."""
+    last = {row.seed: row for row in rows}
+    return tuple(
+        Run(
+            seed=seed,
+            accuracy=row.accuracy,
+            loss=row.loss,
+            variance=row.variance,
+            time=row.time,
+            server_steps=row.server_step,
+            local_steps=row.local_steps,
+            bits_up=row.bits_up,
+            bits_down=row.bits_down,
+        )
+        for seed, row in sorted(last.items())
+    )

@@ -1,0 +1,33 @@
+"""The final table for the screen."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from favano.report.cells import cells, columns
+from favano.report.result import Result
+from favano.report.table import final_lines, reference
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+
+def final_table(results: Sequence[Result]) -> Table:
+    """Last numbers of each result, mean ± standard deviation over seeds."""
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    table.add_column("algorithm", no_wrap=True)
+    against, headings = reference(results), columns(results)
+    for heading in headings.values():
+        table.add_column(Text(heading), justify="right")
+    for line in final_lines(results):
+        name = Text(line.result.title)
+        if line.result.status != "complete":
+            name.append(f" {line.result.status}", style="bold yellow")
+        words = cells(line, against)
+        table.add_row(name, *(Text(words[key]) for key in headings))
+    return table

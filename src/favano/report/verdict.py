@@ -1,0 +1,120 @@
+"""What was compared and what it shows, in plain sentences."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from favano.report.collect import NOT_SET, setting
+from favano.report.result import Result
+from favano.report.table import comparable, finished, over
+from favano.report.wording import counted, fixed, listed, percent, significant
+
+_SYMBOLS = (
+    ("clients", "n", "clients"),
+    ("selected", "s", "contacted at a time"),
+    ("local_steps", "K", "local steps at most"),
+)
+
+
+def setting_sentence(results: Sequence[Result]) -> str:
+    """What was compared: algorithms, data set, split, n, s, K and the number of seeds."""
+    parts = [f"on {_either(results, 'dataset')}"]
+    if any("split" in result.spec for result in results):
+        parts.append(f"split {_either(results, 'split')}")
+    for key, symbol, words in _SYMBOLS:
+        if any(key in result.spec for result in results):
+            parts.append(f"{symbol} = {_either(results, key)} {words}")
+    counts = sorted({len(result.runs) for result in results if result.runs})
+    if counts:
+        several = counts[-1] != 1 or len(counts) > 1
+        parts.append(" or ".join(map(str, counts)) + (" seeds" if several else " seed"))
+    return f"{listed([result.title for result in results])} {', '.join(parts)}."
+
+
+def _either(results: Sequence[Result], key: str) -> str:
+    values = dict.fromkeys(setting(result, key) for result in results)
+    known = [value for value in values if value != NOT_SET]
+    return " or ".join(known) or "an unnamed one"
+
+
+def sentence(results: Sequence[Result]) -> str:
+    """What the comparison shows.
+
+    Only complete results are ranked, by mean accuracy over the seeds they all have. The first
+    FAVANO is held against the best of the others; without it the best against the second.
+    """
+    ranked = [result for result in results if _flaw(result) is None]
+    left_out = _left_out(results, bool(ranked))
+    if not ranked:
+        return left_out
+    if not comparable(ranked):
+        return f"The results differ in data set or horizon and are not ranked.{left_out}"
+    common = set.intersection(*(set(finished(result)) for result in ranked))
+    scores = {result.name: _score(result, common) for result in ranked}
+    order = sorted(ranked, key=lambda result: -scores[result.name])
+    subject = next((result for result in ranked if result.algorithm == "favano"), order[0])
+    after = f"After {significant(_end(ranked))} units of time"
+    reached = f"{subject.title} reaches {percent(scores[subject.name])} %"
+    if len(ranked) == 1:
+        return f"{after} {reached} ({counted(len(subject.runs), 'seed')}).{left_out}"
+    rival = next(result for result in order if result is not subject)
+    points = 100 * (scores[subject.name] - scores[rival.name])
+    size = fixed(abs(points), 1)
+    evidence = _evidence(subject, rival, common, points)
+    if size == "0.0":
+        verb = f"level with {rival.title} to a tenth of a point"
+    elif points > 0:
+        second = ", the next best" if len(ranked) > 2 else ""
+        verb = f"{size} {_points(size)} above {rival.title}{second}"
+    else:
+        best = f"{rival.title} reaches {percent(scores[rival.name])} %"
+        best += ", the highest accuracy" if len(ranked) > 2 else ""
+        below = f"{subject.title} {percent(scores[subject.name])} %, {size} {_points(size)} below"
+        return f"{after} {best}; {below} ({evidence}).{left_out}"
+    return f"{after} {reached}, {verb} ({evidence}).{left_out}"
+
+
+def _score(result: Result, common: set[int]) -> float:
+    """Mean accuracy over the common seeds, or over its own where there are none."""
+    return over(run.accuracy for run in result.runs if not common or run.seed in common).mean
+
+
+def _points(size: str) -> str:
+    return "point" if size == "1.0" else "points"
+
+
+def _end(ranked: Sequence[Result]) -> float:
+    """The horizon, or the latest time of any run where none was given."""
+    asked = ranked[0].horizon
+    return asked if asked is not None else max(run.time for each in ranked for run in each.runs)
+
+
+def _evidence(subject: Result, rival: Result, common: set[int], points: float) -> str:
+    if not common:
+        return "means over different seeds"
+    seeds = counted(len(common), "seed")
+    if len(common) == 1:
+        return seeds
+    ours, theirs = finished(subject), finished(rival)
+    gaps = [ours[seed].accuracy - theirs[seed].accuracy for seed in common]
+    word, count = ("higher", sum(gap > 0 for gap in gaps))
+    if points < 0:
+        word, count = ("lower", sum(gap < 0 for gap in gaps))
+    return f"{seeds}, {word} in {count} of {len(common)}"
+
+
+def _flaw(result: Result) -> str | None:
+    """Why a result cannot be ranked."""
+    if result.status != "complete":
+        return result.status
+    finite = all(math.isfinite(run.accuracy) for run in result.runs)
+    return None if finite else "without a finite accuracy"
+
+
+def _left_out(results: Sequence[Result], others: bool) -> str:
+    """Name what is not ranked, and why, so that nobody takes it for ranked."""
+    names = [f"{result.title} ({flaw})" for result in results if (flaw := _flaw(result))]
+    if not names:
+        return ""
+    return f" Not ranked: {listed(names)}." if others else f"Nothing to rank: {listed(names)}."

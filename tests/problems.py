@@ -1,0 +1,97 @@
+"""Exact problems in float64: trainers whose gradients are known in closed form."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from favano.algorithms import Algorithm, State
+from favano.engine import ModelStore, Replay
+from favano.schedule import Schedule
+from favano.training import Layout, Work
+from favano.types import Stack, Vector
+
+AnyState = TypeVar("AnyState", bound=State)
+
+
+@dataclass(frozen=True, eq=False)
+class Quadratics:
+    """Client i has f_i(x) = (x - c_i)' A_i (x - c_i) / 2 with a diagonal A_i."""
+
+    curvature: Tensor  # (n, P)
+    centre: Tensor  # (n, P)
+
+    def gradient(self, client: int, model: Vector) -> Vector:
+        return self.curvature[client] * (model - self.centre[client])
+
+    def local(self, client: int, model: Vector, steps: int, rate: float) -> Vector:
+        for _ in range(steps):
+            model = model - rate * self.gradient(client, model)
+        return model
+
+    def train(self, start: Stack, work: Work) -> Stack:
+        rows = zip(start, work.client, work.steps, work.rate, strict=True)
+        return torch.stack([self.local(int(i), w, int(k), float(r)) for w, i, k, r in rows])
+
+
+@dataclass(frozen=True, eq=False)
+class Linear:
+    """Client i has a constant gradient g_i."""
+
+    slope: Tensor  # (n, P)
+
+    def train(self, start: Stack, work: Work) -> Stack:
+        distance = torch.from_numpy(work.steps * work.rate)[:, None]
+        return start - distance * self.slope[torch.from_numpy(work.client)]
+
+
+def quadratics(clients: int, size: int = 4, seed: int = 0) -> Quadratics:
+    generator = torch.Generator().manual_seed(seed)
+    draw = torch.rand(2, clients, size, generator=generator, dtype=torch.float64)
+    return Quadratics(0.5 + 1.5 * draw[0], 4 * draw[1] - 2)
+
+
+def start_model(size: int = 4, seed: int = 9) -> Vector:
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(size, generator=generator, dtype=torch.float64)
+
+
+def make_replay(
+    algorithm: Algorithm[AnyState],
+    schedule: Schedule,
+    trainer: Quadratics | Linear,
+    initial: Vector,
+    rate: float = 0.1,
+) -> Replay[AnyState]:
+    return Replay(
+        algorithm=algorithm,
+        schedule=schedule,
+        trainer=trainer,
+        layout=Layout(parameters=len(initial), buffers=0, counters=0),
+        rates=rate * algorithm.rate(schedule.client),
+        store=ModelStore(schedule, initial),
+    )
+
+
+def server_models(
+    algorithm: Algorithm[AnyState],
+    schedule: Schedule,
+    trainer: Quadratics | Linear,
+    initial: Vector,
+    rate: float = 0.1,
+) -> list[Vector]:
+    """The server model before the first update and after each one."""
+    replay = make_replay(algorithm, schedule, trainer, initial, rate)
+    return [moment.server for moment in replay.moments(initial)]
+
+
+def close(a: Tensor, b: Tensor, tolerance: float = 1e-12) -> bool:
+    return bool(torch.allclose(a, b, rtol=tolerance, atol=tolerance))
+
+
+def ones(clients: int) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
+    return np.ones(clients)
