@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from favano.report.result import Result
 from favano.report.table import Line, Paired, Spread, reference
-from favano.report.wording import DASH, counted, fixed, percent, signed, significant
+from favano.report.wording import DASH, fixed, percent, signed, significant
 
 _HEADINGS: Mapping[str, str] = {
     "accuracy": "accuracy, %",
@@ -62,7 +62,7 @@ def _difference(pair: Paired | None) -> str:
     if pair is None:
         return DASH
     spread = _deviation(100 * pair.deviation, 1, pair.pairs)
-    return f"{signed(100 * pair.mean)} ± {spread} ({counted(pair.pairs, 'pair')})"
+    return f"{signed(100 * pair.mean)} ± {spread} ({pair.pairs})"
 
 
 def _deviation(value: float, digits: int, count: int) -> str:

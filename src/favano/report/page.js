@@ -97,8 +97,8 @@
     return {
       autosize: true,
       margin: { l: 8, r: 24, t: 8, b: 8 },
-      paper_bgcolor: "rgba(0,0,0,0)",
-      plot_bgcolor: "rgba(0,0,0,0)",
+      paper_bgcolor: style("--ground"),
+      plot_bgcolor: style("--ground"),
       font: { family: getComputedStyle(document.body).fontFamily, size: narrow.matches ? 13 : 14, color: style("--quiet") },
       hovermode: axis() === "time" ? "x unified" : "closest",
       hoverlabel: { bgcolor: style("--panel"), bordercolor: rule, font: { color: style("--ink") }, align: "left" },

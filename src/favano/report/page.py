@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from html import escape
 from importlib.resources import files
 from pathlib import Path
@@ -38,7 +39,8 @@ def write_page(results: Sequence[Result], path: Path, title: str) -> None:
     except OSError as error:
         raise BadInput("out", path, f"cannot be written: {error.strerror}") from error
     finally:
-        waiting.unlink(missing_ok=True)
+        with suppress(OSError):
+            waiting.unlink()
 
 
 def render(results: Sequence[Result], title: str) -> str:

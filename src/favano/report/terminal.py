@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from textwrap import fill
 from typing import TYPE_CHECKING
 
 from favano.report.cells import cells, columns
@@ -14,16 +15,25 @@ if TYPE_CHECKING:
 
 
 def final_table(results: Sequence[Result]) -> Table:
-    """Last numbers of each result, mean ± standard deviation over seeds."""
+    """Last numbers of each result, in 80 columns for a handful of algorithms.
+
+    Numbers are never cut; where it gets narrow the names give way.
+    """
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    table.add_column("algorithm", no_wrap=True)
+    table = Table(
+        box=SIMPLE_HEAD,
+        show_edge=False,
+        padding=(0, 0),
+        caption="mean ± standard deviation over seeds; (number of paired seeds)",
+        caption_justify="left",
+    )
+    table.add_column("algorithm", overflow="fold")
     against, headings = reference(results), columns(results)
     for heading in headings.values():
-        table.add_column(Text(heading), justify="right")
+        table.add_column(Text(fill(heading, 9)), justify="right", no_wrap=True)
     for line in final_lines(results):
         name = Text(line.result.title)
         if line.result.status != "complete":

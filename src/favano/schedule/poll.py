@@ -5,11 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from favano.errors import need
-from favano.rng import Stream, uniform
 from favano.schedule.draws import blocks, random_subsets, step_ends, total_before
 from favano.schedule.policies import Poll
 from favano.schedule.schedule import Schedule
-from favano.timing import Fleet
+from favano.timing import Fleet, Geometric
 from favano.types import Floats, Ints
 
 
@@ -70,8 +69,7 @@ def _count_steps(
     """Steps that end within the window, K at most: job by job, all clients at once."""
     local_steps = policy.local_steps
     if policy.step_count != "durations":
-        drawn = -np.log(uniform(seed, Stream.DURATIONS, fleet.streams[client], number))
-        literal = np.maximum(1.0, np.ceil(-drawn / np.log1p(-1.0 / fleet.mean[client])))
+        literal = Geometric().draw(seed, fleet.streams[client], number, fleet.mean[client])
         literal -= policy.step_count == "literal-zero"
         return np.minimum(literal, local_steps).astype(np.int64)
     steps = np.empty_like(client)

@@ -1,0 +1,90 @@
+"""Result folders made by hand."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TypeAlias
+
+import pytest
+import tomli_w
+
+from favano.metrics import Row, to_csv
+
+# folder, specification, accuracies by seed and evaluation, status ("" for no summary)
+Writer: TypeAlias = Callable[[Path, Mapping[str, object], Sequence[Sequence[float]], str], Path]
+
+
+def a_row(seed: int, step: int, accuracy: float) -> Row:
+    """Evaluation number `step`, at time 10 times that; a gigabit a step each way."""
+    bits = step * 10**9
+    return Row(
+        seed, 10.0 * step, step, 5 * step, bits, bits, 1 - accuracy, accuracy, 2.0 * step, 0, step
+    )
+
+
+def a_run(row: Row) -> dict[str, object]:
+    """What the summary says of a run that ended with `row`."""
+    return {
+        "algorithm": "any",
+        "seed": row.seed,
+        "accuracy": row.accuracy,
+        "loss": row.loss,
+        "variance": row.variance,
+        "time": row.time,
+        "server_steps": row.server_step,
+        "local_steps": row.local_steps,
+        "bits_up": row.bits_up,
+        "bits_down": row.bits_down,
+        "wall_seconds": 1.5,
+        "mean_model_accuracy": None,
+        "mean_model_loss": None,
+        "refused_updates": 0,
+    }
+
+
+@pytest.fixture(scope="session")
+def write() -> Writer:
+    def writer(
+        folder: Path,
+        spec: Mapping[str, object],
+        accuracies: Sequence[Sequence[float]],
+        status: str = "complete",
+    ) -> Path:
+        folder.mkdir(parents=True)
+        whole = {"dataset": "digits", "horizon": 20.0, "seeds": len(accuracies), **spec}
+        (folder / "spec.toml").write_text(tomli_w.dumps(whole))
+        histories = [
+            [a_row(seed, step, value) for step, value in enumerate(values)]
+            for seed, values in enumerate(accuracies)
+        ]
+        rows = [row for history in histories for row in history]
+        (folder / "history.csv").write_text(to_csv(rows))
+        if status:
+            summary = {
+                "status": status,
+                "favano": "0.1.0",
+                "command": f"favano run --algorithm {spec['algorithm']}",
+                "runs": [a_run(history[-1]) for history in histories],
+            }
+            (folder / "summary.json").write_text(json.dumps(summary))
+        return folder
+
+    return writer
+
+
+@pytest.fixture
+def compared(tmp_path: Path, write: Writer) -> Path:
+    """FAVANO and FedAvg complete, FedBuff partial, QuAFL missing."""
+    parent = tmp_path / "compared"
+    write(
+        parent / "fedavg", {"algorithm": "fedavg"}, [[0.1, 0.4, 0.5], [0.1, 0.5, 0.6]], "complete"
+    )
+    write(
+        parent / "favano", {"algorithm": "favano"}, [[0.1, 0.6, 0.8], [0.1, 0.6, 0.7]], "complete"
+    )
+    write(parent / "fedbuff", {"algorithm": "fedbuff", "seeds": 2}, [[0.1, 0.9]], "partial")
+    (parent / "quafl").mkdir()
+    (parent / "quafl" / "spec.toml").write_text('algorithm = "quafl"\nseeds = 2\n')
+    return parent

@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+
+from favano.errors import BadInput
+from favano.report import read_result
+
+from .conftest import Writer
+
+
+@pytest.fixture
+def folder(tmp_path: Path, write: Writer) -> Path:
+    return write(tmp_path / "favano", {"algorithm": "favano"}, [[0.1, 0.5], [0.1, 0.7]], "complete")
+
+
+def test_reads_all_three_files(folder: Path) -> None:
+    result = read_result(folder)
+    assert (result.name, result.title, result.status) == ("favano", "FAVANO", "complete")
+    assert [run.accuracy for run in result.runs] == [0.5, 0.7]
+    assert len(result.rows) == 4
+    assert result.command == "favano run --algorithm favano"
+    assert result.horizon == 20.0
+
+
+def test_without_summary_it_is_partial_and_speaks_by_its_last_rows(folder: Path) -> None:
+    (folder / "summary.json").unlink()
+    result = read_result(folder)
+    assert result.status == "partial"
+    assert [(run.seed, run.accuracy, run.time) for run in result.runs] == [
+        (0, 0.5, 10.0),
+        (1, 0.7, 10.0),
+    ]
+
+
+def test_fewer_seeds_than_asked_is_partial_whatever_the_summary_says(folder: Path) -> None:
+    spec = (folder / "spec.toml").read_text()
+    (folder / "spec.toml").write_text(spec.replace("seeds = 2", "seeds = 3"))
+    assert read_result(folder).status == "partial"
+
+
+def test_a_header_alone_is_a_missing_result(folder: Path) -> None:
+    header = (folder / "history.csv").read_text().splitlines()[0]
+    (folder / "history.csv").write_text(header + "\n")
+    assert read_result(folder).status == "missing"
+
+
+def test_null_and_nan_in_the_summary_are_not_numbers(folder: Path) -> None:
+    summary = json.loads((folder / "summary.json").read_text())
+    summary["runs"][0]["loss"] = None
+    summary["runs"][1]["loss"] = math.nan
+    (folder / "summary.json").write_text(json.dumps(summary))
+    assert all(math.isnan(run.loss) for run in read_result(folder).runs)
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "complaint"),
+    [
+        ("spec.toml", b"algorithm = ", "is damaged"),
+        ("spec.toml", b"\xff\xfe", "is damaged"),
+        ("summary.json", b"{", "is damaged: file: Invalid JSON"),
+        ("summary.json", b'{"status": "done", "runs": []}', "is damaged: status"),
+        ("history.csv", b"seed,time\n0,1.0\n", "is damaged: no column 'server_step'"),
+    ],
+)
+def test_damaged_files_are_named(folder: Path, file: str, content: bytes, complaint: str) -> None:
+    (folder / file).write_bytes(content)
+    with pytest.raises(BadInput) as refusal:
+        read_result(folder)
+    assert str(refusal.value).startswith(f"results={folder / file}: {complaint}")
+
+
+def test_a_row_cut_short_is_named(folder: Path) -> None:
+    text = (folder / "history.csv").read_text()
+    (folder / "history.csv").write_text(text[: text.rindex(",")])
+    with pytest.raises(BadInput, match=r"history\.csv: is damaged: a row is cut short"):
+        read_result(folder)
+
+
+def test_no_folder(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="absent: no such folder"):
+        read_result(tmp_path / "absent")

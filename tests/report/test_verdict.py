@@ -1,0 +1,78 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+from favano.report import collect, sentence, setting_sentence
+
+from .conftest import Writer
+
+
+def test_favano_above_the_best_of_the_others(compared: Path) -> None:
+    assert sentence(collect([compared])) == (
+        "After 20 units of time FAVANO reaches 75.0 %, 20.0 points above FedAvg "
+        "(2 seeds, higher in 2 of 2). Not ranked: FedBuff (partial) and QuAFL (missing)."
+    )
+
+
+def test_favano_below_is_said(tmp_path: Path, write: Writer) -> None:
+    write(
+        tmp_path / "favano", {"algorithm": "favano"}, [[0.1, 0.2, 0.5], [0.1, 0.2, 0.6]], "complete"
+    )
+    write(
+        tmp_path / "fedavg", {"algorithm": "fedavg"}, [[0.1, 0.2, 0.4], [0.1, 0.2, 0.8]], "complete"
+    )
+    write(
+        tmp_path / "quafl", {"algorithm": "quafl"}, [[0.1, 0.2, 0.3], [0.1, 0.2, 0.3]], "complete"
+    )
+    assert sentence(collect([tmp_path])) == (
+        "After 20 units of time FedAvg reaches 60.0 %, the highest accuracy; "
+        "FAVANO 55.0 %, 5.0 points below (2 seeds, lower in 1 of 2)."
+    )
+
+
+def test_without_favano_the_best_is_named(tmp_path: Path, write: Writer) -> None:
+    write(tmp_path / "fedavg", {"algorithm": "fedavg"}, [[0.1, 0.2, 0.4]], "complete")
+    write(tmp_path / "quafl", {"algorithm": "quafl"}, [[0.1, 0.2, 0.5]], "complete")
+    (tmp_path / "favano").mkdir()
+    (tmp_path / "favano" / "spec.toml").write_text('algorithm = "favano"\n')
+    assert sentence(collect([tmp_path])) == (
+        "After 20 units of time QuAFL reaches 50.0 %, 10.0 points above FedAvg (1 seed). "
+        "Not ranked: FAVANO (missing)."
+    )
+
+
+def test_a_difference_too_small_to_print_is_no_victory(tmp_path: Path, write: Writer) -> None:
+    write(tmp_path / "favano", {"algorithm": "favano"}, [[0.1, 0.2, 0.5001]], "complete")
+    write(tmp_path / "fedavg", {"algorithm": "fedavg"}, [[0.1, 0.2, 0.5]], "complete")
+    assert "level with FedAvg to a tenth of a point (1 seed)" in sentence(collect([tmp_path]))
+
+
+def test_one_result_alone(compared: Path) -> None:
+    alone = sentence(collect([compared / "favano"]))
+    assert alone == "After 20 units of time FAVANO reaches 75.0 % (2 seeds)."
+    assert sentence(collect([compared / "fedbuff"])) == "Nothing to rank: FedBuff (partial)."
+
+
+def test_only_common_seeds_decide(tmp_path: Path, write: Writer) -> None:
+    write(tmp_path / "favano", {"algorithm": "favano"}, [[0.1, 0.2, 0.5]], "complete")
+    accuracies = [[0.1, 0.2, 0.4], [0.1, 0.2, 0.9]]
+    write(tmp_path / "fedavg", {"algorithm": "fedavg"}, accuracies, "complete")
+    assert "10.0 points above FedAvg (1 seed)" in sentence(collect([tmp_path]))
+
+
+def test_different_tasks_are_not_ranked(tmp_path: Path, write: Writer) -> None:
+    for dataset in ("digits", "mnist"):
+        spec = {"algorithm": "favano", "dataset": dataset}
+        write(tmp_path / dataset, spec, [[0.1, 0.2, 0.3]], "complete")
+    assert "are not ranked" in sentence(collect([tmp_path]))
+
+
+def test_what_was_compared(tmp_path: Path, write: Writer) -> None:
+    spec = {"split": "two-class", "clients": 100, "selected": 20}
+    for name, steps in (("favano", 20), ("fedavg", 10)):
+        whole = {"algorithm": name, "local_steps": steps, **spec}
+        write(tmp_path / name, whole, [[0.1, 0.2, 0.3]] * 3, "complete")
+    assert setting_sentence(collect([tmp_path])) == (
+        "FAVANO and FedAvg on digits, split two-class, n = 100 clients, s = 20 contacted at a "
+        "time, K = 20 or 10 local steps at most, 3 seeds."
+    )

@@ -1,0 +1,123 @@
+"""Arrival-driven servers from scripted durations, with answers worked out by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from favano.schedule import Arrival, Schedule, plan
+from favano.timing import Trace, traced_fleet, two_speeds
+
+# one step a job: client 0 takes 2, client 1 takes 5, client 2 takes 9
+FLEET = traced_fleet(Trace((np.array([2.0]), np.array([5.0]), np.array([9.0]))))
+
+
+def jobs(schedule: Schedule) -> list[tuple[int, int, int, float]]:
+    """(update, client, base, begin) of everything used."""
+    used = slice(0, schedule.jobs)
+    return list(
+        zip(
+            schedule.visit[used].tolist(),
+            schedule.client[used].tolist(),
+            schedule.base[used].tolist(),
+            schedule.begin[used].tolist(),
+            strict=True,
+        )
+    )
+
+
+def test_contributors_wait_for_the_flush() -> None:
+    policy = Arrival(buffer=2, local_steps=1, hand_out="flush", interaction_time=3)
+    schedule = plan(policy, FLEET, horizon=20, seed=0)
+    # arrivals 2 (c0), 5 (c1): flush at 5 + 3 = 8, both restart there; 9 (c2), 10 (c0): flush 13;
+    # 13 + 2 = 15 (c0) and 8 + 5 = 13 (c1), handled at 13: flush at 15 + 3 = 18
+    assert schedule.time.tolist() == [8.0, 13.0, 18.0]
+    assert jobs(schedule) == [
+        (0, 0, -1, 0.0),
+        (0, 1, -1, 0.0),
+        (1, 2, -1, 0.0),
+        (1, 0, 0, 8.0),
+        (2, 1, 0, 8.0),
+        (2, 0, 1, 13.0),
+    ]
+
+
+def test_contributors_go_on_with_the_model_before_the_flush() -> None:
+    policy = Arrival(buffer=2, local_steps=1, hand_out="arrival", interaction_time=3)
+    schedule = plan(policy, FLEET, horizon=10, seed=0)
+    # 2 (c0) restarts at 2; 4 (c0) fills the buffer: flush at 7, its next job began at 4 from -1;
+    # c1 (5) and c0 (6) come in while the server talks and are handled at 7: flush at 10
+    assert schedule.time.tolist() == [7.0, 10.0]
+    assert jobs(schedule) == [(0, 0, -1, 0.0), (0, 0, -1, 2.0), (1, 1, -1, 0.0), (1, 0, -1, 4.0)]
+
+
+def test_latency_of_clients_and_none() -> None:
+    for latency, times in (("client", [5.0, 8.0, 10.0]), ("none", [2.0, 4.0, 5.0])):
+        policy = Arrival(buffer=1, local_steps=1, hand_out="flush", latency=latency)  # type: ignore[arg-type]
+        schedule = plan(policy, FLEET, horizon=12, seed=0)
+        assert schedule.time[:3].tolist() == times
+
+
+def test_a_serial_server_makes_arrivals_queue() -> None:
+    policy = Arrival(buffer=1, local_steps=1, hand_out="flush", latency="server")
+    schedule = plan(policy, two_speeds(100), horizon=5000, seed=0)
+    assert schedule.updates == pytest.approx(5000 / 3, abs=2)
+    shares = np.bincount(schedule.client, minlength=100)
+    assert shares.max() <= 2 * shares.min() + 2  # the queue serves everyone alike
+
+
+def test_idle_clients_replace_those_that_answer() -> None:
+    policy = Arrival(buffer=3, local_steps=2, hand_out="idle", concurrency=4)
+    schedule = plan(policy, two_speeds(10), horizon=400, seed=1)
+    assert len(schedule.client) - schedule.jobs >= 4  # four at work at the end
+    events = sorted(
+        [(t, 1) for t in schedule.begin] + [(t, -1) for t in schedule.finish if t < np.inf],
+        key=lambda event: (event[0], event[1]),
+    )
+    at_work = np.cumsum([change for _, change in events])
+    assert at_work.max() <= 4
+
+
+def test_a_distinct_buffer_holds_a_client_once() -> None:
+    plain = Arrival(buffer=5, local_steps=1, hand_out="idle", concurrency=3)
+    schedule = plan(plain, two_speeds(8), horizon=2000, seed=0)
+    sets = schedule.client[: schedule.jobs].reshape(-1, 5).tolist()
+    assert any(len(set(row)) < 5 for row in sets)
+    distinct = Arrival(buffer=5, local_steps=1, hand_out="idle", concurrency=3, distinct=True)
+    schedule = plan(distinct, two_speeds(8), horizon=2000, seed=0)
+    sets = schedule.client[: schedule.jobs].reshape(-1, 5).tolist()
+    assert all(len(set(row)) == 5 for row in sets)
+
+
+def test_old_updates_are_thrown_away() -> None:
+    policy = Arrival(buffer=1, local_steps=1, hand_out="flush", latency="none", max_staleness=3)
+    schedule = plan(policy, FLEET, horizon=40, seed=0)
+    assert schedule.staleness.max() <= 3
+    assert schedule.lost.sum() > 0
+    assert 2 not in schedule.client[: schedule.jobs]  # 9 units are 4 updates of client 0
+
+
+def test_the_last_partial_buffer() -> None:
+    policy = Arrival(buffer=2, local_steps=1, hand_out="flush", interaction_time=3)
+    assert plan(policy, FLEET, horizon=10, seed=0).time.tolist() == [8.0]
+    flushing = Arrival(
+        buffer=2, local_steps=1, hand_out="flush", interaction_time=3, flush_at_end=True
+    )
+    schedule = plan(flushing, FLEET, horizon=10, seed=0)
+    assert schedule.time.tolist() == [8.0, 10.0]
+    assert schedule.client[schedule.visit == 1].tolist() == [2]
+
+
+@pytest.mark.parametrize(
+    ("hand_out", "fast", "expected"),
+    [
+        ("arrival", 2 / 3, 5.73),
+        ("flush", 2 / 3, 6.43),
+        ("arrival", 1 / 9, 18.2),
+        ("flush", 1 / 9, 21.1),
+    ],
+)
+def test_mean_steps_of_the_buffered_modes(hand_out: str, fast: float, expected: float) -> None:
+    policy = Arrival(buffer=10, local_steps=20, hand_out=hand_out)  # type: ignore[arg-type]
+    schedule = plan(policy, two_speeds(100, fast_fraction=fast), horizon=30_000, seed=0)
+    assert np.diff(schedule.time).mean() == pytest.approx(expected, rel=0.02)

@@ -1,0 +1,207 @@
+"""Schedules of all policies: properties that must hold for any fleet, and renumbering."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from favano.errors import BadInput
+from favano.schedule import (
+    Arrival,
+    Barrier,
+    HandOut,
+    Policy,
+    Poll,
+    Schedule,
+    Window,
+    load_schedule,
+    plan,
+    save_schedule,
+)
+from favano.timing import (
+    Deterministic,
+    Exponential,
+    Fleet,
+    Geometric,
+    LogNormal,
+    StepLaw,
+    make_fleet,
+    two_speeds,
+)
+
+LAWS: list[StepLaw] = [Geometric(), Exponential(), Deterministic(), LogNormal(0.7)]
+
+
+@st.composite
+def fleets(draw: st.DrawFn) -> Fleet:
+    clients = draw(st.integers(1, 25))
+    means = draw(st.lists(st.floats(1, 30), min_size=clients, max_size=clients))
+    return make_fleet(np.array(means), draw(st.sampled_from(LAWS)))
+
+
+@st.composite
+def policies(draw: st.DrawFn, clients: int) -> Policy:
+    kind = draw(st.sampled_from(["poll", "barrier", "arrival", "window"]))
+    steps = draw(st.integers(1, 8))
+    selected = draw(st.integers(1, clients))
+    if kind == "poll":
+        return Poll(
+            selected=selected,
+            local_steps=steps,
+            interruption=draw(st.sampled_from(["redraw", "resume", "keep"])),
+            starts_at_zero=draw(st.booleans()),
+            idle_in_interaction=draw(st.booleans()),
+            strict_ties=draw(st.booleans()),
+            overrun=draw(st.booleans()),
+            step_count=draw(st.sampled_from(["durations", "literal", "literal-zero"])),
+        )
+    if kind == "barrier":
+        return Barrier(
+            selected=selected,
+            local_steps=steps,
+            wait_for=draw(st.none() | st.integers(1, selected)),
+            deadline=draw(st.none() | st.floats(1, 200)),
+            round_time=draw(st.sampled_from(["sum", "one-draw", "mean"])),
+            drop_last=draw(st.booleans()),
+        )
+    if kind == "window":
+        return Window(period=draw(st.floats(1, 40)), local_steps=steps)
+    hand_out: HandOut = draw(st.sampled_from(["flush", "arrival", "idle", "uniform"]))
+    concurrency = draw(st.integers(1, clients))
+    return Arrival(
+        buffer=draw(st.integers(1, concurrency)),
+        local_steps=steps,
+        hand_out=hand_out,
+        concurrency=concurrency,
+        latency=draw(st.sampled_from(["client", "server", "none"])),
+        distinct=draw(st.booleans()),
+        max_staleness=draw(st.none() | st.integers(0, 5)),
+        flush_at_end=draw(st.booleans()),
+    )
+
+
+@given(data=st.data(), fleet=fleets(), seed=st.integers(0, 1000))
+@settings(max_examples=300, deadline=None)
+def test_any_schedule_could_have_happened(data: st.DataObject, fleet: Fleet, seed: int) -> None:
+    """Written out independently of `check_schedule`, which the constructor has run already."""
+    policy = data.draw(policies(fleet.clients))
+    schedule = plan(policy, fleet, horizon=data.draw(st.floats(5, 300)), seed=seed)
+    for job in range(len(schedule.client)):
+        base, visit = schedule.base[job], schedule.visit[job]
+        assert -1 <= base < visit <= schedule.updates
+        assert 0 <= schedule.steps[job] <= schedule.local_steps
+        if base >= 0:  # no job starts before its base exists
+            assert schedule.begin[job] >= schedule.time[base]
+        if visit < schedule.updates:
+            assert schedule.begin[job] <= schedule.finish[job] <= schedule.time[visit]
+    for client in range(fleet.clients):  # no client in two jobs at once
+        mine = np.flatnonzero(schedule.client == client)
+        mine = mine[np.lexsort((schedule.first_step[mine], schedule.begin[mine]))]
+        assert (schedule.finish[mine[:-1]] <= schedule.begin[mine[1:]]).all()
+        made = schedule.first_step[mine[:-1]] + schedule.steps[mine[:-1]]
+        assert (schedule.first_step[mine[1:]] >= made).all()  # batches are never used twice
+    if isinstance(policy, Poll) or (isinstance(policy, Barrier) and policy.deadline is None):
+        size = policy.selected
+        if isinstance(policy, Barrier) and policy.wait_for is not None:
+            size = policy.wait_for
+        sets = schedule.client[: schedule.jobs].reshape(schedule.updates, size)
+        assert all(len(set(row)) == size for row in sets.tolist())
+    if isinstance(policy, Arrival) and not policy.flush_at_end:
+        assert (np.bincount(schedule.visit[: schedule.jobs]) == policy.buffer).all()
+
+
+@given(data=st.data(), fleet=fleets(), seed=st.integers(0, 1000))
+@settings(max_examples=100, deadline=None)
+def test_p16_renumbering_clients_renumbers_the_schedule(
+    data: st.DataObject, fleet: Fleet, seed: int
+) -> None:
+    policy = data.draw(policies(fleet.clients))
+    order = np.array(data.draw(st.permutations(range(fleet.clients))), dtype=np.int64)
+    renumbered = Fleet(fleet.mean[order], fleet.law, fleet.streams[order])
+    plain = plan(policy, fleet, horizon=150, seed=seed)
+    other = plan(policy, renumbered, horizon=150, seed=seed)
+    assert other.time.tolist() == plain.time.tolist()
+    assert order[other.client].tolist() == plain.client.tolist()
+    for name in ("steps", "base", "visit", "first_step", "begin", "finish"):
+        assert getattr(other, name).tolist() == getattr(plain, name).tolist()
+
+
+def test_a_plan_does_not_depend_on_what_was_planned_before() -> None:
+    policy = Poll(selected=5, local_steps=4)
+    first = plan(policy, two_speeds(20), horizon=200, seed=1)
+    plan(policy, two_speeds(20), horizon=500, seed=2)
+    longer = plan(policy, two_speeds(20), horizon=400, seed=1)
+    again = plan(policy, two_speeds(20), horizon=200, seed=1)
+    assert again.steps.tolist() == first.steps.tolist()
+    jobs = first.jobs  # a longer horizon goes on where the shorter one ended
+    assert longer.steps[:jobs].tolist() == first.steps[:jobs].tolist()
+
+
+def test_changing_s_does_not_change_a_clients_draws() -> None:
+    """Two algorithms under one seed see the same fleet and the same step times."""
+    fleet = two_speeds(20, seed=3)
+    for number in range(3):
+        everyone = np.arange(20)
+        a = fleet.durations(3, everyone, np.full(20, number))
+        assert (
+            a.tolist()
+            == two_speeds(20, seed=3).durations(3, everyone, np.full(20, number)).tolist()
+        )
+
+
+def test_save_and_load(tmp_path: Path) -> None:
+    schedule = plan(Poll(selected=5, local_steps=4), two_speeds(20), horizon=100, seed=0)
+    save_schedule(schedule, tmp_path / "schedule.npz")
+    loaded = load_schedule(tmp_path / "schedule.npz")
+    for name, value in vars(schedule).items():
+        assert np.array_equal(getattr(loaded, name), value)
+
+
+def test_load_checks_what_it_reads(tmp_path: Path) -> None:
+    np.savez(tmp_path / "other.npz", time=np.zeros(3))
+    with pytest.raises(BadInput, match="lacks the arrays"):
+        load_schedule(tmp_path / "other.npz")
+
+
+def test_impossible_schedules_are_refused() -> None:
+    good = plan(Poll(selected=2, local_steps=4), two_speeds(5), horizon=50, seed=0)
+    arrays = dict(vars(good))
+    for name, wrong, rule in (
+        ("steps", good.steps + 5, r"steps: must be 0..4"),
+        ("base", good.visit, "a job must start before the update that uses it"),
+        ("client", good.client + 4, r"client: must be 0..4"),
+        ("begin", good.begin - 1, "a job's base must exist"),
+        ("time", good.time[::-1], "updates must be in order of time"),
+        ("client", good.client * 0, "a client has two jobs at once"),
+    ):
+        with pytest.raises(BadInput, match=rule):
+            Schedule(**{**arrays, name: wrong})
+
+
+@pytest.mark.parametrize(
+    ("policy", "message"),
+    [
+        (Poll(selected=11, local_steps=1), r"selected=11: need 1..clients \(10\)"),
+        (Barrier(selected=11, local_steps=1), r"selected=11: need 1..clients \(10\)"),
+        (
+            Arrival(buffer=1, local_steps=1, hand_out="idle", concurrency=11),
+            r"concurrency=11: need 1..clients \(10\)",
+        ),
+        (
+            Arrival(buffer=5, local_steps=1, hand_out="flush", concurrency=4),
+            r"buffer=5: need 1..4, the clients at work, or the buffer never fills",
+        ),
+    ],
+)
+def test_policies_that_do_not_fit_the_fleet_are_refused(policy: Policy, message: str) -> None:
+    with pytest.raises(BadInput, match=message):
+        plan(policy, two_speeds(10), horizon=10, seed=0)
+
+
+def test_horizon_must_be_positive() -> None:
+    with pytest.raises(BadInput, match="horizon=0: need a positive time"):
+        plan(Poll(selected=1, local_steps=1), two_speeds(2), horizon=0, seed=0)

@@ -1,0 +1,88 @@
+"""Polling from scripted durations, with answers worked out by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from favano.schedule import Poll, plan
+from favano.schedule.poll import contact_times
+from favano.timing import Trace, traced_fleet, two_speeds
+
+
+def everyone(**options: object) -> Poll:
+    return Poll(selected=1, local_steps=3, **options)  # type: ignore[arg-type]
+
+
+def steps_of(row: list[float], policy: Poll, horizon: float = 21) -> list[int]:
+    schedule = plan(policy, traced_fleet(Trace((np.array(row),))), horizon=horizon, seed=0)
+    return [int(steps) for steps in schedule.steps[: schedule.jobs]]
+
+
+def test_steps_within_each_window_of_seven() -> None:
+    # job 0 draws 3, 4, 1: ends 3, 7, 8 -> the tie at 7 counts: 2 steps
+    # job 1 draws 8, 1, 1: nothing in time; job 2 draws 2, 2, 2 -> all 3
+    row = [3.0, 4.0, 1.0, 8.0, 1.0, 1.0, 2.0, 2.0, 2.0]
+    assert steps_of(row, everyone()) == [2, 0, 3]
+    assert steps_of(row, everyone(strict_ties=True)) == [1, 0, 3]
+    assert steps_of(row, everyone(idle_in_interaction=True)) == [1, 0, 2]
+
+
+def test_what_becomes_of_the_step_under_way() -> None:
+    row = [3.0, 6.0, 1.0, 5.0, 1.0, 1.0, 2.0, 2.0, 2.0]
+    # window 1: 3 done, the step of 6 has run 4 of its units
+    assert steps_of(row, everyone()) == [1, 3, 3]
+    # resume: 2 units left, then 1, 1
+    assert steps_of(row, everyone(interruption="resume")) == [1, 3, 3]
+    # keep: the full 6 again, then 1 (ends 7, a tie)
+    assert steps_of(row, everyone(interruption="keep")) == [1, 2, 3]
+    long = [100.0, 1.0, 1.0]
+    assert steps_of(long, everyone(), horizon=70) == [0] * 10
+    assert steps_of(long, everyone(interruption="keep"), horizon=70) == [0] * 10
+    resumed = steps_of(long, everyone(interruption="resume"), horizon=140)
+    assert resumed[:15] == [0] * 14 + [3]
+
+
+def test_contact_times_and_their_options() -> None:
+    policy = Poll(selected=1, local_steps=1)
+    assert contact_times(policy, 5000)[[0, -1]].tolist() == [7, 4998]
+    assert len(contact_times(policy, 5000)) == 714
+    assert len(contact_times(policy, 10000)) == 1428
+    overrun = Poll(selected=1, local_steps=1, overrun=True)
+    assert len(contact_times(overrun, 5000)) == 715
+    assert contact_times(overrun, 5000)[-1] == 5005
+    assert contact_times(overrun, 70)[-1] == 70
+    zero = Poll(selected=1, local_steps=1, starts_at_zero=True)
+    assert contact_times(zero, 5000)[[0, -1]].tolist() == [0, 4998]
+    both = Poll(selected=1, local_steps=1, starts_at_zero=True, overrun=True)
+    assert len(contact_times(both, 5000)) == 715
+    assert len(contact_times(both, 10000)) == 1429
+
+
+def test_a_first_contact_at_zero_finds_nothing() -> None:
+    schedule = plan(
+        Poll(selected=3, local_steps=5, starts_at_zero=True), two_speeds(9), horizon=70, seed=0
+    )
+    assert (schedule.steps[schedule.visit == 0] == 0).all()
+
+
+def test_a_client_starts_from_its_last_contact() -> None:
+    schedule = plan(Poll(selected=4, local_steps=5), two_speeds(10), horizon=700, seed=0)
+    last = np.full(10, -1)
+    for visit in range(schedule.updates):
+        for job in np.flatnonzero(schedule.visit == visit):
+            assert schedule.base[job] == last[schedule.client[job]]
+            last[schedule.client[job]] = visit
+    unused = schedule.visit == schedule.updates  # everyone has one more job in hand
+    assert schedule.base[unused].tolist() == last[schedule.client[unused]].tolist()
+
+
+def test_every_client_is_drawn_equally_often() -> None:
+    schedule = plan(Poll(selected=5, local_steps=1), two_speeds(20), horizon=70_000, seed=0)
+    counted = np.bincount(schedule.client[: schedule.jobs])
+    assert counted == pytest.approx(2500, abs=5 * np.sqrt(2500 * 0.75))
+
+
+def test_everyone_every_time() -> None:
+    schedule = plan(Poll(selected=20, local_steps=1), two_speeds(20), horizon=70, seed=0)
+    assert schedule.client[: schedule.jobs].tolist() == list(range(20)) * 10

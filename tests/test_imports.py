@@ -1,0 +1,92 @@
+"""Imports go one way. Reads the source and fails on a wrong arrow."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+SOURCE = Path(__file__).parent.parent / "src" / "favano"
+
+# What each package may import, itself aside. `favano` itself is the version and lazy names.
+ALLOWED = {
+    "types": set(),
+    "errors": set(),
+    "rng": {"types"},
+    "timing": {"types", "errors", "rng"},
+    "schedule": {"types", "errors", "rng", "timing"},
+    "theory": {"types", "errors", "rng", "timing", "schedule"},
+    "algorithms": {"types", "errors", "schedule"},
+    "data": {"types", "errors", "rng"},
+    "models": {"types", "errors"},
+    "training": {"types", "errors", "rng", "data", "models"},
+    "metrics": {"types", "errors", "training"},
+    "engine": {"types", "errors", "schedule", "algorithms", "training", "metrics"},
+    "experiments": {
+        "types", "errors", "rng", "timing", "schedule", "theory", "algorithms", "data", "models",
+        "training", "metrics", "engine",
+    },
+    "report": {"types", "errors", "metrics"},
+    "cli": {
+        "types", "errors", "timing", "schedule", "theory", "algorithms", "engine", "experiments",
+        "report",
+    },
+}  # fmt: skip
+
+
+def imported(path: Path) -> set[str]:
+    """Packages of ours that a file imports, wherever in the file."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        names = []
+        if isinstance(node, ast.ImportFrom) and node.module:
+            names = [f"{node.module}.{name.name}" for name in node.names]
+        elif isinstance(node, ast.Import):
+            names = [name.name for name in node.names]
+        for name in names:
+            parts = name.split(".")
+            if parts[0] == "favano" and len(parts) > 1 and parts[1] in ALLOWED:
+                found.add(parts[1])
+    return found
+
+
+def test_every_arrow_is_allowed() -> None:
+    wrong = []
+    for path in sorted(SOURCE.rglob("*.py")):
+        package = path.relative_to(SOURCE).parts[0].removesuffix(".py")
+        if package == "__init__":
+            continue
+        assert package in ALLOWED, f"{package}: say in this test what it may import"
+        wrong += [
+            f"{path.relative_to(SOURCE)} imports {other}"
+            for other in imported(path) - ALLOWED[package] - {package}
+        ]
+    assert not wrong
+
+
+def test_files_are_short() -> None:
+    long = [
+        str(path.relative_to(SOURCE))
+        for path in SOURCE.rglob("*.py")
+        if len(path.read_text().splitlines()) > 300
+    ]
+    assert not long
+
+
+def test_importing_favano_is_light() -> None:
+    program = (
+        "import sys, favano; heavy = {'torch', 'numpy', 'scipy', 'pydantic', 'plotly', 'sklearn', "
+        "'datasets', 'rich', 'typer'} & set(sys.modules); sys.exit(', '.join(sorted(heavy)) or 0)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_schedule_half_needs_numpy_only() -> None:
+    program = (
+        "import sys, favano.schedule, favano.timing; heavy = {'torch', 'scipy', 'pydantic'} "
+        "& set(sys.modules); sys.exit(', '.join(sorted(heavy)) or 0)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
