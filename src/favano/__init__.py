@@ -1,3 +1,33 @@
-"""Asynchronous federated learning: FAVANO, its baselines, and a simulator in virtual time."""
+"""Asynchronous federated learning: FAVANO, its baselines, and a simulator in virtual time.
+
+>>> import favano
+>>> favano.Spec(algorithm="favano", clients=20, selected=5).selected
+5
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from favano.experiments.api import simulate as simulate
+    from favano.experiments.runner import Result as Result
+    from favano.experiments.spec import Spec as Spec
 
 __version__ = "0.1.0"
+__all__ = ["Result", "Spec", "__version__", "simulate"]
+
+_HOME = {
+    "Result": "favano.experiments.runner",
+    "Spec": "favano.experiments.spec",
+    "simulate": "favano.experiments.api",
+}
+
+
+def __getattr__(name: str) -> object:
+    """Import what is asked for, when it is asked for: `import favano` itself stays light."""
+    if name not in _HOME:
+        raise AttributeError(f"module 'favano' has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(_HOME[name]), name)

@@ -18,7 +18,9 @@ def decoded(
     origin: Folder, folder: Path, mode: Mode | None = None, classes: int | None = None
 ) -> cache.Arrays:
     folder.mkdir()
-    decode(origin, folder, name="own", mode=mode, classes=classes)
+    seen: list[int] = []
+    decode(origin, folder, name="own", mode=mode, classes=classes, on_image=seen.append)
+    assert set(seen) == {len(seen)}
     return cache.read(folder)
 
 

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from favano.cli.flags import Config, DataDir, Json, Out, Values, split_lists
-from favano.cli.progress import TerminalProgress
+from favano.cli.progress import TerminalProgress, counting
 from favano.cli.shell import default_folder, json_document, keep, notes, print_json, screen
 from favano.errors import need
 from favano.experiments import (
@@ -56,8 +56,8 @@ def compare(specs: list[Spec], folder: Path, data_dir: Path | None, *, json: boo
     for spec in specs:
         plan_seeds(spec.model_copy(update={"seeds": 1}))
         check_folder(folder / spec.algorithm, spec)
-    with notes.status(f"reading {specs[0].dataset}"):
-        samples = load_samples(specs[0], data_dir)
+    with counting(notes, f"decoding {specs[0].dataset}, once") as on_image:
+        samples = load_samples(specs[0], data_dir, on_image)
     results: list[Result] = []
     with TerminalProgress(notes) as progress:
         for spec in specs:

@@ -25,4 +25,4 @@ def demo_command(
             "one network on them in the same simulated time.",
             soft_wrap=True,
         )
-    compare(comparison({"dataset": "digits", "seeds": 5}, None, []), out, None, json=json)
+    compare(comparison({"dataset": "digits", "seeds": 3}, None, []), out, None, json=json)

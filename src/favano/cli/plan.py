@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import cast
-
 import numpy as np
 from rich.table import Table
 
-from favano.algorithms import Algorithm, State
 from favano.cli.flags import Config, Json, Out, Values, spec_from
 from favano.cli.shell import notes, print_json, screen
 from favano.engine import effective_weights
@@ -21,10 +18,10 @@ def plan_command(flags: Values, config: Config = None, out: Out = None, json: Js
     """Who is contacted when, after how many steps, and how much each client counts."""
     spec = resolve(spec_from(config, flags))
     fleet = make_fleet(spec, spec.seed)
-    algorithm = make_algorithm(spec, fleet, np.ones(fleet.clients))
+    algorithm = make_algorithm(spec, fleet)
     with notes.status("planning"):
         schedule = make_schedule(spec, fleet, algorithm, spec.seed)
-        weight = effective_weights(cast(Algorithm[State], algorithm), schedule)
+        weight = effective_weights(algorithm, schedule)
     clients = describe(schedule, fleet, weight)
     end = float(schedule.time[-1]) if schedule.updates else 0.0
     document = {"clients": clients, "server_steps": schedule.updates, "time": end}

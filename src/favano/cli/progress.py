@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from time import monotonic
 from types import TracebackType
 from typing import Self
@@ -10,6 +12,20 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
 _PERIOD = 0.1  # seconds between two drawings
+
+
+@contextmanager
+def counting(console: Console, what: str) -> Iterator[Callable[[int], None]]:
+    """A bar for things counted one by one; what is yielded hears of each, and of the total."""
+    with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
+        tasks: list[TaskID] = []
+
+        def advance(total: int) -> None:
+            if not tasks:
+                tasks.append(bar.add_task(what, total=total))
+            bar.advance(tasks[0])
+
+        yield advance
 
 
 class TerminalProgress:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from favano.cli.flags import Config, DataDir, Json, Out, Values, spec_from
-from favano.cli.progress import TerminalProgress
+from favano.cli.progress import TerminalProgress, counting
 from favano.cli.shell import default_folder, json_document, keep, notes, print_json, screen
 from favano.experiments import check_folder, load_samples, named_model, plan_seeds, resolve, run
 from favano.report import final_table, read_result
@@ -21,8 +21,8 @@ def run_command(
     folder = out or default_folder(spec.algorithm, [spec])
     plan_seeds(spec.model_copy(update={"seeds": 1}))
     check_folder(folder, spec)
-    with notes.status(f"reading {spec.dataset}"):
-        samples = load_samples(spec, data_dir)
+    with counting(notes, f"decoding {spec.dataset}, once") as on_image:
+        samples = load_samples(spec, data_dir, on_image)
     with TerminalProgress(notes) as progress:
         result = run(spec, samples, named_model(spec, samples), progress=progress)
     keep(result, folder)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
@@ -24,7 +24,13 @@ _ROWS = 1000  # read at once
 
 
 def decode(
-    origin: Origin, folder: Path, *, name: str, mode: Mode | None, classes: int | None
+    origin: Origin,
+    folder: Path,
+    *,
+    name: str,
+    mode: Mode | None,
+    classes: int | None,
+    on_image: Callable[[int], None],
 ) -> None:
     """Fill `folder` with the arrays of `favano.data.cache.Arrays`.
 
@@ -34,6 +40,7 @@ def decode(
         name: the data set, for messages.
         mode: grey or colour; None takes grey where every image is grey.
         classes: number of classes; None takes the files' own word or the largest label plus one.
+        on_image: hears, image by image, how many there are in all.
     """
     with TemporaryDirectory(dir=folder, ignore_cleanup_errors=True) as arrow:
         tables = read_splits(origin, Path(arrow), name)
@@ -47,15 +54,19 @@ def decode(
             np.save(folder / f"{part}_labels.npy", values)
         height, width = _first_size(name, tables["train"])
         shape = (1 if chosen == "L" else 3, height, width)
+        total = sum(len(values) for values in labels.values())
         for part in labels:
-            _write_images(name, tables[part], folder / f"{part}_images.npy", chosen, shape)
+            path = folder / f"{part}_images.npy"
+            for _ in _write_images(name, tables[part], path, chosen, shape):
+                on_image(total)
         np.save(folder / "classes.npy", np.int64(count))
         del tables  # closes its memory maps before their files go
 
 
 def _write_images(
     name: str, table: Table, path: Path, mode: Mode, shape: tuple[int, int, int]
-) -> None:
+) -> Iterator[int]:
+    """Write all images, yielding the number of each once it is written."""
     pixels = np.lib.format.open_memmap(
         path, mode="w+", dtype=np.uint8, shape=(len(table), *shape)
     )  # (N, C, H, W)
@@ -69,6 +80,7 @@ def _write_images(
         except OSError as error:
             raise _undecodable(name, row) from error
         pixels[row] = decoded[None] if mode == "L" else decoded.transpose(2, 0, 1)
+        yield row
     pixels.flush()
 
 

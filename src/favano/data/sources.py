@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -29,6 +30,7 @@ def load(
     normalise: bool = False,
     holdout: int = 0,
     seed: int = 0,
+    on_image: Callable[[int], None] = lambda total: None,
 ) -> Dataset:
     """A data set ready to be indexed; images other than the digits' are memory maps.
 
@@ -42,6 +44,7 @@ def load(
             (MNIST by the usual constants, digits and folders by their own).
         holdout: test on so many random training images instead of the official test set.
         seed: of the choice of these.
+        on_image: while decoding, hears image by image how many there are in all.
 
     >>> dataset = load("digits")
     >>> len(dataset.train_labels), len(dataset.test_labels), dataset.input_shape
@@ -51,18 +54,21 @@ def load(
     if name == DIGITS:
         dataset = digits()
     else:
-        dataset = _decoded(name, data_dir, cache_dir or cache.default_root())
+        dataset = _decoded(name, data_dir, cache_dir or cache.default_root(), on_image)
     if normalise:
         dataset = replace(dataset, preprocessing=_normalised(dataset))
     return hold_out(dataset, holdout, seed) if holdout else dataset
 
 
-def _decoded(name: str, data_dir: Path | None, root: Path) -> Dataset:
+def _decoded(
+    name: str, data_dir: Path | None, root: Path, on_image: Callable[[int], None]
+) -> Dataset:
     origin = find(name, data_dir)
     known = KNOWN.get(name)
     mode, classes = (known.mode, known.classes) if known else (None, None)
     folder = root / origin.cache_name
-    cache.ensure(folder, partial(decode, origin, name=name, mode=mode, classes=classes))
+    write = partial(decode, origin, name=name, mode=mode, classes=classes, on_image=on_image)
+    cache.ensure(folder, write)
     preprocessing = known.preprocessing if known else FOLDER_PREPROCESSING
     return Dataset(name, *cache.read(folder), preprocessing)
 

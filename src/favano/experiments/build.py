@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import cast
 
 import numpy as np
 
 from favano.algorithms import (
+    Algorithm,
     AnyAlgorithm,
     AsyncSGD,
     Empirical,
@@ -16,6 +19,7 @@ from favano.algorithms import (
     FedBuff,
     Known,
     Quafl,
+    State,
     Weights,
     buffer_policy,
     parse_staleness,
@@ -53,24 +57,20 @@ def make_fleet(spec: Spec, seed: int) -> Fleet:
     )
 
 
-def make_algorithm(spec: Spec, fleet: Fleet, samples: Floats | None = None) -> AnyAlgorithm:
+def make_algorithm(spec: Spec, fleet: Fleet, samples: Floats | None = None) -> Algorithm[State]:
     """The algorithm that the specification names; `samples` are the clients' data set sizes."""
-    if spec.algorithm == "fedavg" and spec.sample_weights:
-        assert samples is not None
-        return FedAvg(
-            policy=_barrier(spec),
-            server_learning_rate=given(spec.server_learning_rate),
-            samples=samples,
-        )
-    return _BUILDERS[spec.algorithm](spec, fleet)
+    algorithm = _BUILDERS[spec.algorithm](spec, fleet)
+    if isinstance(algorithm, FedAvg) and spec.sample_weights:
+        algorithm = replace(algorithm, samples=samples)
+    return cast(Algorithm[State], algorithm)  # each knows its own kind of state
 
 
-def make_schedule(spec: Spec, fleet: Fleet, algorithm: AnyAlgorithm, seed: int) -> Schedule:
+def make_schedule(spec: Spec, fleet: Fleet, algorithm: Algorithm[State], seed: int) -> Schedule:
     """Who does what when, up to the horizon."""
     return plan(algorithm.policy, fleet, horizon=given(spec.horizon), seed=seed)
 
 
-def step_sizes(spec: Spec, schedule: Schedule, algorithm: AnyAlgorithm) -> Floats:
+def step_sizes(spec: Spec, schedule: Schedule, algorithm: Algorithm[State]) -> Floats:
     """Step size of every job: the learning rate, the method's factor, and the decay if asked."""
     rates = given(spec.learning_rate) * algorithm.rate(schedule.client)
     if spec.rate_decay:

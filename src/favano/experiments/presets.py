@@ -25,7 +25,7 @@ class Preset(NamedTuple):
 
 
 PRESETS: Mapping[str, Preset] = {
-    "digits": Preset("perceptron", "two-class", 30, 6, 10, 5, 0.5, 32, 1000, 25),
+    "digits": Preset("perceptron", "two-class", 30, 6, 20, 5, 0.5, 32, 3000, 50),
     "mnist": Preset("perceptron", "two-class", 100, 20, 20, 10, 0.5, 128, 5000, 50),
     "cifar10": Preset("resnet20", "two-class", 100, 20, 20, 10, 0.005, 128, 10000, 250),
     "tiny-imagenet": Preset("resnet18", "iid", 100, 20, 20, 10, 0.1, 128, 10000, 250),

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from time import perf_counter
-from typing import Literal, TypedDict, cast
+from typing import Literal, TypedDict
 
 import numpy as np
 from torch import Tensor, nn
 
-from favano.algorithms import Algorithm, State
 from favano.data import BatchStream, check_parts, split
 from favano.engine import ModelStore, Observation, Replay, evaluation_times, simulate
 from favano.errors import NonFiniteUpdate
@@ -76,8 +75,7 @@ def plan_seeds(spec: Spec) -> list[Planned]:
     planned = []
     for seed in range(spec.seed, spec.seed + spec.seeds):
         fleet = make_fleet(spec, seed)
-        samples = np.ones(fleet.clients)
-        algorithm = make_algorithm(spec, fleet, samples)
+        algorithm = make_algorithm(spec, fleet)
         planned.append(Planned(seed, fleet, make_schedule(spec, fleet, algorithm, seed)))
     return planned
 
@@ -135,7 +133,7 @@ def _run_seed(
     initial = flat.snapshot()
     evaluate = Evaluator(flat, samples.test_features, samples.test_labels, samples.loss)
     replay = Replay(
-        algorithm=cast(Algorithm[State], algorithm),  # each knows its own kind of state
+        algorithm=algorithm,
         schedule=schedule,
         trainer=LoopTrainer(flat, task, LocalRule()),
         layout=flat.layout,

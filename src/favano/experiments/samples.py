@@ -50,15 +50,19 @@ class Samples:
         return tuple(self.features.shape[1:])
 
 
-def load_samples(spec: Spec, data_dir: Path | None = None) -> Samples:
-    """The data set that a specification names, on its device."""
+def load_samples(
+    spec: Spec,
+    data_dir: Path | None = None,
+    on_image: Callable[[int], None] = lambda total: None,
+) -> Samples:
+    """The data set that a specification names, on its device; the same for all seeds."""
     device = check_device(spec.device)
     data = load(
         spec.dataset,
         data_dir=data_dir,
         normalise=spec.normalise,
         holdout=spec.holdout,
-        seed=spec.seed,
+        on_image=on_image,
     )
     steps = data.preprocessing
     raw = torch.from_numpy(np.array(data.train_images)).to(device)

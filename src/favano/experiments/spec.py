@@ -41,83 +41,118 @@ class Spec(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
-    algorithm: str = Field("favano", description="the method")
-    dataset: str = Field("digits", description="digits, mnist, cifar10, tiny-imagenet or a folder")
-    split: str | None = Field(
-        None, description="iid, two-class, two-class-free, two-class-trim, shards:N or dirichlet:A"
+    algorithm: str = Field(default="favano", description="the method")
+    dataset: str = Field(
+        default="digits", description="digits, mnist, cifar10, tiny-imagenet or a folder"
     )
-    model: str | None = Field(None, description="perceptron, resnet20, resnet18, ...")
-    clients: Count | None = Field(None, description="number of clients n")
-    selected: Count | None = Field(None, description="clients contacted per server step s")
-    local_steps: Count | None = Field(None, description="most local steps per job K")
-    buffer: Count | None = Field(None, description="updates per flush of FedBuff's buffer Z")
+    split: str | None = Field(
+        default=None,
+        description="iid, two-class, two-class-free, two-class-trim, shards:N or dirichlet:A",
+    )
+    model: str | None = Field(default=None, description="perceptron, resnet20, resnet18, ...")
+    clients: Count | None = Field(default=None, description="number of clients n")
+    selected: Count | None = Field(default=None, description="clients contacted per server step s")
+    local_steps: Count | None = Field(default=None, description="most local steps per job K")
+    buffer: Count | None = Field(
+        default=None, description="updates per flush of FedBuff's buffer Z"
+    )
 
-    fast_fraction: Share = Field(2 / 3, description="share of fast clients")
-    fast_mean: PositiveTime = Field(2.0, description="mean duration of a fast client's step")
-    slow_mean: PositiveTime = Field(16.0, description="mean duration of a slow client's step")
+    fast_fraction: Share = Field(default=2 / 3, description="share of fast clients")
+    fast_mean: PositiveTime = Field(
+        default=2.0, description="mean duration of a fast client's step"
+    )
+    slow_mean: PositiveTime = Field(
+        default=16.0, description="mean duration of a slow client's step"
+    )
     step_law: str = Field(
-        "geometric",
+        default="geometric",
         description="geometric, exponential, deterministic, lognormal[:SPREAD] or trace:FILE",
     )
-    speed_rounding: Rounding = Field("nearest", description="how many clients are fast")
-    speed_order: Order = Field("random", description="which clients are slow")
-    waiting_time: Time = Field(4.0, description="time the server waits between calls V")
-    interaction_time: Time = Field(3.0, description="time the server takes to talk I")
-    interruption: Interruption = Field("redraw", description="the step under way at a contact")
-    starts_at_zero: bool = Field(False, description="first contact at time 0")
-    idle_in_interaction: bool = Field(False, description="clients idle while the server talks")
-    strict_ties: bool = Field(False, description="a step that ends at the contact is lost")
-    overrun: bool = Field(False, description="contacts go on to the first one past the horizon")
-    step_count: StepCount = Field("durations", description="literal: E itself is geometric")
-    round_time: RoundTime = Field("sum", description="length of a synchronous round")
-    deadline: PositiveTime | None = Field(None, description="drop clients slower than this")
-    drop_last: bool = Field(False, description="leave out a round that ends past the horizon")
-
-    learning_rate: Rate | None = Field(None, description="client step size")
-    server_learning_rate: Rate | None = Field(None, description="server step size")
-    rate_scale: Literal["none", "selected", "buffer"] | None = Field(
-        None, description="client steps times 1, (s+1)/s or Z/n"
+    speed_rounding: Rounding = Field(default="nearest", description="how many clients are fast")
+    speed_order: Order = Field(default="random", description="which clients are slow")
+    waiting_time: Time = Field(default=4.0, description="time the server waits between calls V")
+    interaction_time: Time = Field(default=3.0, description="time the server takes to talk I")
+    interruption: Interruption = Field(
+        default="redraw", description="the step under way at a contact"
     )
-    rate_decay: bool = Field(False, description="halve steps at 60 % of the time, a fifth at 80 %")
-    batch_size: Count | None = Field(None, description="samples per local step")
-    batch_order: BatchOrder = Field("epoch", description="how mini-batches are drawn")
-    horizon: PositiveTime | None = Field(None, description="simulated time")
+    starts_at_zero: bool = Field(default=False, description="first contact at time 0")
+    idle_in_interaction: bool = Field(
+        default=False, description="clients idle while the server talks"
+    )
+    strict_ties: bool = Field(default=False, description="a step that ends at the contact is lost")
+    overrun: bool = Field(
+        default=False, description="contacts go on to the first one past the horizon"
+    )
+    step_count: StepCount = Field(default="durations", description="literal: E itself is geometric")
+    round_time: RoundTime = Field(default="sum", description="length of a synchronous round")
+    deadline: PositiveTime | None = Field(default=None, description="drop clients slower than this")
+    drop_last: bool = Field(
+        default=False, description="leave out a round that ends past the horizon"
+    )
 
-    reweight: Reweight = Field("stochastic", description="how FAVANO divides progress")
+    learning_rate: Rate | None = Field(default=None, description="client step size")
+    server_learning_rate: Rate | None = Field(default=None, description="server step size")
+    rate_scale: Literal["none", "selected", "buffer"] | None = Field(
+        default=None, description="client steps times 1, (s+1)/s or Z/n"
+    )
+    rate_decay: bool = Field(
+        default=False, description="halve steps at 60 % of the time, a fifth at 80 %"
+    )
+    batch_size: Count | None = Field(default=None, description="samples per local step")
+    batch_order: BatchOrder = Field(default="epoch", description="how mini-batches are drawn")
+    horizon: PositiveTime | None = Field(default=None, description="simulated time")
+
+    reweight: Reweight = Field(default="stochastic", description="how FAVANO divides progress")
     weights: Literal["exact", "empirical", "monte-carlo", "given"] = Field(
-        "exact", description="where P(E > 0) and E[min(E, K)] come from"
+        default="exact", description="where P(E > 0) and E[min(E, K)] come from"
     )
     given_weights: tuple[PositiveTime, ...] = Field(
-        (), description="one weight for all, each speed class (fast first) or each client"
+        default=(), description="one weight for all, each speed class (fast first) or each client"
     )
-    sample_weights: bool = Field(False, description="FedAvg: weight clients by their samples")
-    client_averaging: bool = Field(True, description="QuAFL: clients keep a part of their model")
-    server_averaging: bool = Field(True, description="QuAFL: the server keeps a part of its model")
-    dampening: bool = Field(False, description="QuAFL: slow down fast clients' steps")
-    buffer_mode: BufferMode = Field("concurrency", description="how FedBuff's clients are run")
-    staleness: str = Field("polynomial:0.5", description="constant, polynomial:A or hinge:A:B")
-    concurrency: Count | None = Field(None, description="clients at work at a time")
-    distinct: bool = Field(False, description="FedBuff: a buffer holds a client once at most")
+    sample_weights: bool = Field(
+        default=False, description="FedAvg: weight clients by their samples"
+    )
+    client_averaging: bool = Field(
+        default=True, description="QuAFL: clients keep a part of their model"
+    )
+    server_averaging: bool = Field(
+        default=True, description="QuAFL: the server keeps a part of its model"
+    )
+    dampening: bool = Field(default=False, description="QuAFL: slow down fast clients' steps")
+    buffer_mode: BufferMode = Field(
+        default="concurrency", description="how FedBuff's clients are run"
+    )
+    staleness: str = Field(
+        default="polynomial:0.5", description="constant, polynomial:A or hinge:A:B"
+    )
+    concurrency: Count | None = Field(default=None, description="clients at work at a time")
+    distinct: bool = Field(
+        default=False, description="FedBuff: a buffer holds a client once at most"
+    )
     max_staleness: Annotated[int, Field(ge=0)] | None = Field(
-        None, description="FedBuff: drop older updates"
+        default=None, description="FedBuff: drop older updates"
     )
-    flush_at_end: bool = Field(False, description="FedBuff: apply the last partial buffer")
+    flush_at_end: bool = Field(default=False, description="FedBuff: apply the last partial buffer")
     assignment: Literal["uniform", "same"] | None = Field(
-        None, description="AsyncSGD: who gets the next job"
+        default=None, description="AsyncSGD: who gets the next job"
     )
-    gradients_per_job: Count = Field(1, description="AsyncSGD: local steps per job")
-    delays: DelayRule | None = Field(None, description="AsyncSGD: weight of late gradients")
-    latency: Latency = Field("client", description="AsyncSGD: who pays the interaction time")
+    gradients_per_job: Count = Field(default=1, description="AsyncSGD: local steps per job")
+    delays: DelayRule | None = Field(default=None, description="AsyncSGD: weight of late gradients")
+    latency: Latency = Field(
+        default="client", description="AsyncSGD: who pays the interaction time"
+    )
 
-    normalise: bool = Field(False, description="MNIST: subtract 0.1307, divide by 0.3081")
+    normalise: bool = Field(default=False, description="MNIST: subtract 0.1307, divide by 0.3081")
     holdout: Annotated[int, Field(ge=0)] = Field(
-        0, description="test on this many training images instead of the test set"
+        default=0, description="test on this many training images instead of the test set"
     )
-    seeds: Count = Field(1, description="how many seeds")
-    seed: Annotated[int, Field(ge=0)] = Field(0, description="the first seed")
-    evaluate_every: PositiveTime | None = Field(None, description="simulated time between rows")
-    non_finite: NonFinite = Field("stop", description="what to do about NaN in an update")
-    device: str = Field("cpu", description="cpu, cuda or cuda:N")
+    seeds: Count = Field(default=1, description="how many seeds")
+    seed: Annotated[int, Field(ge=0)] = Field(default=0, description="the first seed")
+    evaluate_every: PositiveTime | None = Field(
+        default=None, description="simulated time between rows"
+    )
+    non_finite: NonFinite = Field(default="stop", description="what to do about NaN in an update")
+    device: str = Field(default="cpu", description="cpu, cuda or cuda:N")
 
     @model_validator(mode="after")
     def _check(self) -> Spec:

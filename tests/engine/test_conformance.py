@@ -1,0 +1,183 @@
+"""One suite over every algorithm in the catalogue, on quadratics in float64."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from favano.algorithms import CATALOGUE, Algorithm, State, Visit
+from favano.engine import ModelStore, Replay
+from favano.experiments.build import _BUILDERS, make_algorithm, make_fleet, make_schedule
+from favano.experiments.presets import resolve
+from favano.experiments.spec import Spec
+from favano.schedule import Schedule
+from favano.timing import Fleet
+from favano.training import Layout, Work
+from favano.types import Stack, Vector
+from tests.problems import Quadratics, close, make_replay, quadratics, server_models, start_model
+
+CLIENTS = 15
+EVERY = pytest.mark.parametrize("name", list(CATALOGUE))
+
+
+def setting(name: str, **keys: object) -> Spec:
+    base = {"clients": CLIENTS, "selected": 4, "local_steps": 5, "buffer": 3, "horizon": 400.0}
+    return resolve(Spec.model_validate({"algorithm": name, **base, **keys}))
+
+
+def build(name: str, **keys: object) -> tuple[Algorithm[State], Fleet, Schedule]:
+    spec = setting(name, **keys)
+    fleet = make_fleet(spec, spec.seed)
+    algorithm = make_algorithm(spec, fleet)
+    return algorithm, fleet, make_schedule(spec, fleet, algorithm, spec.seed)
+
+
+def test_the_catalogue_and_the_builders_name_the_same_methods() -> None:
+    assert list(CATALOGUE) == list(_BUILDERS)
+
+
+@EVERY
+def test_builds_the_class_it_names(name: str) -> None:
+    assert isinstance(build(name)[0], CATALOGUE[name])
+
+
+@EVERY
+def test_converges_near_the_optimum_of_equal_clients(name: str) -> None:
+    """With one common quadratic every method must find its minimum."""
+    algorithm, _, schedule = build(name, horizon=3000.0)
+    one = quadratics(1)
+    common = Quadratics(one.curvature.repeat(CLIENTS, 1), one.centre.repeat(CLIENTS, 1))
+    found = server_models(algorithm, schedule, common, start_model(), rate=0.2)
+    assert close(found[-1], one.centre[0], 1e-2)
+
+
+@EVERY
+def test_is_pure(name: str) -> None:
+    """Same inputs, same outputs, inputs untouched."""
+    algorithm, _, schedule = build(name)
+    jobs = slice(0, int(schedule.offsets[1]))
+    visit = Visit(schedule.client[jobs], schedule.steps[jobs], schedule.staleness[jobs])
+    generator = torch.Generator().manual_seed(0)
+    start, end = torch.randn(2, len(visit.client), 6, generator=generator, dtype=torch.float64)
+    before = (start.clone(), end.clone())
+    model = torch.ones(6, dtype=torch.float64)
+    state = algorithm.init(model)
+    first = algorithm.update(state, visit, start, end).model
+    second = algorithm.update(state, visit, start, end).model
+    own = algorithm.restart(model, end)
+    assert torch.equal(first, second)
+    assert torch.equal(start, before[0])
+    assert torch.equal(end, before[1])
+    assert torch.equal(model, torch.ones(6, dtype=torch.float64))
+    if own is not None:
+        own += 1  # a message is a snapshot: what the client does next must not reach the server
+        assert torch.equal(end, before[1])
+        assert torch.equal(first, algorithm.update(state, visit, start, end).model)
+
+
+@EVERY
+def test_p14_zero_learning_rate_leaves_the_model_while_time_goes_on(name: str) -> None:
+    algorithm, _, schedule = build(name)
+    initial = start_model()
+    found = server_models(algorithm, schedule, quadratics(CLIENTS), initial, rate=0.0)
+    assert all(close(model, initial) for model in found)
+    assert schedule.updates > 0
+    assert schedule.time[-1] > 0
+
+
+@EVERY
+def test_p15_is_deterministic(name: str) -> None:
+    runs = []
+    for _ in range(2):
+        algorithm, _, schedule = build(name)
+        runs.append(server_models(algorithm, schedule, quadratics(CLIENTS), start_model()))
+    assert all(torch.equal(a, b) for a, b in zip(*runs, strict=True))
+
+
+@EVERY
+def test_p16_renumbering_leaves_the_history_unchanged(name: str) -> None:
+    spec = setting(name)
+    fleet = make_fleet(spec, 0)
+    order = np.random.default_rng(0).permutation(CLIENTS)
+    trainer = quadratics(CLIENTS)
+    renumbered = Fleet(fleet.mean[order], fleet.law, fleet.streams[order])
+    moved = Quadratics(trainer.curvature[order], trainer.centre[order])
+    histories = []
+    for one, problem in ((fleet, trainer), (renumbered, moved)):
+        algorithm = make_algorithm(spec, one)
+        schedule = make_schedule(spec, one, algorithm, 0)
+        histories.append(server_models(algorithm, schedule, problem, start_model()))
+    assert all(torch.equal(a, b) for a, b in zip(*histories, strict=True))
+
+
+class _OneByOne:
+    """The same training in batches of one job, in reverse order."""
+
+    def __init__(self, trainer: Quadratics) -> None:
+        self.trainer = trainer
+
+    def train(self, start: Stack, work: Work) -> Stack:
+        rows: list[Vector] = []
+        for row in reversed(range(len(start))):
+            part = Work(*(values[row : row + 1] for values in vars(work).values()))
+            rows.append(self.trainer.train(start[row : row + 1], part)[0])
+        return torch.stack(rows[::-1])
+
+
+@EVERY
+def test_is_indifferent_to_batching(name: str) -> None:
+    algorithm, _, schedule = build(name)
+    trainer, initial = quadratics(CLIENTS), start_model()
+    together = server_models(algorithm, schedule, trainer, initial)
+    plain = make_replay(algorithm, schedule, trainer, initial)
+    apart = Replay(
+        algorithm=algorithm,
+        schedule=schedule,
+        trainer=_OneByOne(trainer),
+        layout=plain.layout,
+        rates=plain.rates,
+        store=ModelStore(schedule, initial),
+    )
+    found = [moment.server for moment in apart.moments(initial)]
+    assert all(torch.equal(a, b) for a, b in zip(together, found, strict=True))
+
+
+@EVERY
+def test_a_saved_schedule_gives_the_same_run(name: str) -> None:
+    algorithm, _, schedule = build(name)
+    copy = Schedule(**vars(schedule))
+    trainer, initial = quadratics(CLIENTS), start_model()
+    first = server_models(algorithm, schedule, trainer, initial)
+    second = server_models(algorithm, copy, trainer, initial)
+    assert torch.equal(first[-1], second[-1])
+
+
+@EVERY
+def test_buffers_are_averaged_and_never_extrapolated(name: str) -> None:
+    """A variance between 1 and 3 everywhere stays there, however progress is reweighted."""
+    algorithm, _, schedule = build(name)
+
+    class WithBuffers:
+        def train(self, start: Stack, work: Work) -> Stack:
+            end = start.clone()
+            end[:, :2] += 100.0
+            end[:, 2] = torch.from_numpy(1.0 + 2.0 * (work.client % 2))
+            end[:, 3] += torch.from_numpy(work.steps).double()  # a counter
+            return end
+
+    initial = torch.tensor([0.0, 0.0, 2.0, 0.0], dtype=torch.float64)
+    replay = Replay(
+        algorithm=algorithm,
+        schedule=schedule,
+        trainer=WithBuffers(),
+        layout=Layout(parameters=2, buffers=1, counters=1),
+        rates=np.ones(len(schedule.client)),
+        store=ModelStore(schedule, initial),
+    )
+    counter = 0.0
+    for moment in replay.moments(initial):
+        assert 1.0 <= float(moment.server[2]) <= 3.0
+        assert float(moment.server[3]) >= counter
+        counter = float(moment.server[3])
+    assert counter == round(counter) > 0 or name == "quafl"

@@ -1,0 +1,94 @@
+"""Replay: refused updates, memory of versions, and models that clients keep."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from favano.algorithms import Algorithm, Favano, Known, Quafl
+from favano.engine import ModelStore, NonFinite, Replay
+from favano.errors import NonFiniteUpdate
+from favano.schedule import Poll, Schedule, plan
+from favano.timing import two_speeds
+from favano.training import Layout, Work
+from favano.types import Stack
+from tests.problems import AnyState, quadratics, start_model
+
+POLICY = Poll(selected=4, local_steps=5)
+
+
+class Poisoned:
+    """Client 3 sends NaN from a certain step of its stream on."""
+
+    def __init__(self) -> None:
+        self.trainer = quadratics(10)
+
+    def train(self, start: Stack, work: Work) -> Stack:
+        end = self.trainer.train(start, work)
+        end[torch.from_numpy((work.client == 3) & (work.first_step >= 4))] = torch.nan
+        return end
+
+
+def replay_of(
+    algorithm: Algorithm[AnyState], schedule: Schedule, non_finite: NonFinite
+) -> tuple[list[torch.Tensor], list[list[int]]]:
+    initial = start_model()
+    replay = Replay(
+        algorithm=algorithm,
+        schedule=schedule,
+        trainer=Poisoned(),
+        layout=Layout(parameters=4, buffers=0, counters=0),
+        rates=np.full(len(schedule.client), 0.1),
+        store=ModelStore(schedule, initial),
+        non_finite=non_finite,
+    )
+    moments = list(replay.moments(initial))
+    return [m.server for m in moments], [m.refused.tolist() for m in moments]
+
+
+ALGORITHMS = [
+    Favano(policy=POLICY, weights=Known(np.ones(10), np.ones(10))),
+    Quafl(policy=POLICY),
+]
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS, ids=["favano", "quafl"])
+def test_nan_stops_the_run_and_names_the_client(algorithm: Algorithm[AnyState]) -> None:
+    schedule = plan(POLICY, two_speeds(10), horizon=300, seed=0)
+    late = (schedule.client == 3) & (schedule.first_step >= 4)
+    update = int(schedule.visit[late].min()) + 1
+    with pytest.raises(NonFiniteUpdate, match=f"client 3: the update for server step {update} "):
+        replay_of(algorithm, schedule, "stop")
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS, ids=["favano", "quafl"])
+def test_nan_can_be_skipped(algorithm: Algorithm[AnyState]) -> None:
+    schedule = plan(POLICY, two_speeds(10), horizon=300, seed=0)
+    servers, refused = replay_of(algorithm, schedule, "skip")
+    assert all(bool(torch.isfinite(server).all()) for server in servers)
+    late = (schedule.client == 3) & (schedule.first_step >= 4) & (schedule.visit < schedule.updates)
+    assert [client for clients in refused for client in clients] == [3] * int(late.sum())
+    assert late.sum() > 1
+
+
+def test_versions_nobody_needs_are_dropped() -> None:
+    """A client between contacts is a reference: 2,000 of them cost the versions they point to."""
+    fleet = two_speeds(2000)
+    policy = Poll(selected=500, local_steps=2)
+    schedule = plan(policy, fleet, horizon=7 * 100, seed=0)
+    initial = torch.zeros(3, dtype=torch.float64)
+    store = ModelStore(schedule, initial)
+    most = 0
+    for version in range(schedule.updates):
+        jobs = schedule.visit == version
+        starts = store.starts(schedule.client[jobs], schedule.base[jobs])
+        assert starts[:, 0].tolist() == (schedule.base[jobs] + 1).tolist()
+        store.put(version, torch.full((3,), version + 1.0, dtype=torch.float64))
+        most = max(most, store.versions)
+        held = np.full(2000, -1)
+        done = schedule.base <= version
+        np.maximum.at(held, schedule.client[done], schedule.base[done])
+        spread = store.spread(torch.zeros(3, dtype=torch.float64), 3)
+        assert spread.variance == pytest.approx(3 * float(((held + 1.0) ** 2).sum()))
+    assert 5 < most < 60

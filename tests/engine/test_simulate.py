@@ -1,0 +1,75 @@
+"""Evaluation times, counters of work, and the rows of a history."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from favano.algorithms import FedAvg, Quafl
+from favano.engine import count_work, evaluation_times, simulate
+from favano.metrics import Score
+from favano.schedule import Barrier, Poll, plan
+from favano.timing import Trace, traced_fleet, two_speeds
+from favano.types import Vector
+from tests.problems import make_replay, quadratics, start_model
+
+FLEET = traced_fleet(Trace((np.array([1.0, 2.0]), np.array([3.0, 4.0]), np.array([4.0, 6.0]))))
+
+
+def test_evaluation_times() -> None:
+    assert evaluation_times(10, 4, 9.0).tolist() == [0, 4, 8, 10]
+    assert evaluation_times(8, 4, 11.5).tolist() == [0, 4, 8, 11.5]
+
+
+def test_rows_of_a_synchronous_run_by_hand() -> None:
+    """Rounds end at 13 and 26; the horizon is 20; three clients make two steps each a round."""
+    policy = Barrier(selected=3, local_steps=2)
+    schedule = plan(policy, FLEET, horizon=20, seed=0)
+    initial = start_model()
+    replay = make_replay(FedAvg(policy=policy), schedule, quadratics(3), initial)
+    scored: list[Vector] = []
+
+    def score(model: Vector) -> Score:
+        scored.append(model)
+        return Score(loss=float(len(scored)), accuracy=0.5)
+
+    heard: list[int] = []
+    rows = [
+        seen.row
+        for seen in simulate(
+            replay,
+            initial,
+            seed=4,
+            times=evaluation_times(20, 5, float(schedule.time[-1])),
+            score=score,
+            on_update=heard.append,
+        )
+    ]
+    assert [row.time for row in rows] == [0, 5, 10, 15, 20, 26]
+    assert [row.server_step for row in rows] == [0, 0, 0, 1, 1, 2]
+    assert [row.local_steps for row in rows] == [0, 0, 0, 6, 6, 12]
+    message = 32 * 4
+    assert [row.bits_up // message for row in rows] == [0, 0, 0, 3, 3, 6]
+    assert [row.bits_down // message for row in rows] == [3, 3, 3, 6, 6, 6]
+    assert [row.loss for row in rows] == [1, 1, 1, 2, 2, 3]  # one evaluation a version
+    assert {row.seed for row in rows} == {4}
+    assert heard == [-1, 0, 1]
+
+
+def test_lost_steps_count_as_local_steps_only() -> None:
+    policy = Barrier(selected=3, local_steps=2, wait_for=1)
+    schedule = plan(policy, FLEET, horizon=7, seed=0)
+    replay = make_replay(FedAvg(policy=policy), schedule, quadratics(3), start_model())
+    counters = count_work(replay)
+    assert counters.contributed_steps.tolist() == [0, 2, 4]
+    assert counters.local_steps.tolist() == [0, 3, 6]
+    assert counters.uploads.tolist() == [0, 1, 2]
+    assert counters.downloads.tolist() == [3, 6, 6]
+
+
+def test_a_contact_is_one_message_each_way() -> None:
+    policy = Poll(selected=4, local_steps=3)
+    schedule = plan(policy, two_speeds(10), horizon=70, seed=0)
+    replay = make_replay(Quafl(policy=policy), schedule, quadratics(10), start_model())
+    counters = count_work(replay)
+    assert counters.uploads.tolist() == [4 * k for k in range(11)]
+    assert counters.downloads.tolist() == [10 + 4 * k for k in range(11)]

@@ -1,0 +1,75 @@
+"""Specifications: what is refused, by name and rule, and how open keys are filled."""
+
+from __future__ import annotations
+
+import pytest
+
+from favano.errors import BadInput
+from favano.experiments import PRESETS, Spec, make_spec, resolve
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"selected": 30, "clients": 20}, r"selected=30: need 1..clients \(20\)"),
+        ({"concurrency": 30, "clients": 20}, r"concurrency=30: need 1..clients \(20\)"),
+        ({"local_steps": 0}, r"local_steps=0: need greater than or equal to 1"),
+        ({"clients": "many"}, r"clients=many: need a valid integer"),
+        ({"algorithm": "fedsgd"}, r"algorithm=fedsgd: need one of favano, favano-delta, fedavg"),
+        ({"split": "two-clas"}, r"split=two-clas: "),
+        ({"split": "shards:0"}, r"split=shards:0: "),
+        ({"staleness": "old"}, r"staleness=old: need constant, polynomial:A"),
+        ({"reweight": "maybe"}, r"reweight=maybe: need stochastic, deterministic or none"),
+        ({"fast_fraction": 1.2}, r"fast_fraction=1.2: need less than or equal to 1"),
+        ({"horizon": 0}, r"horizon=0: need greater than 0"),
+        ({"learning_rate": "nan"}, r"learning_rate=nan: need a finite number"),
+        ({"slected": 3}, r"slected=3: unknown key; did you mean selected\? known: algorithm, data"),
+        ({"weights": "given"}, r"weights=given: goes with given_weights"),
+        ({"given_weights": [1.0]}, r"weights=exact: goes with given_weights"),
+    ],
+)
+def test_refused(values: dict[str, object], message: str) -> None:
+    with pytest.raises(BadInput, match=message):
+        make_spec(values)
+
+
+def test_the_papers_constants() -> None:
+    mnist = resolve(Spec(dataset="mnist"))
+    chosen = (mnist.clients, mnist.selected, mnist.local_steps, mnist.buffer, mnist.batch_size)
+    assert chosen == (100, 20, 20, 10, 128)
+    assert (mnist.learning_rate, mnist.horizon, mnist.model) == (0.5, 5000, "perceptron")
+    assert resolve(Spec(dataset="cifar10")).learning_rate == 0.005
+    assert resolve(Spec(dataset="tiny-imagenet")).split == "iid"
+    times = (mnist.waiting_time, mnist.interaction_time, mnist.fast_mean, mnist.slow_mean)
+    assert times == (4, 3, 2, 16)
+
+
+@pytest.mark.parametrize("dataset", [*PRESETS, "some/folder"])
+@pytest.mark.parametrize("algorithm", ["favano", "quafl", "asyncsgd", "asyncsgd-adaptive"])
+def test_nothing_stays_open(dataset: str, algorithm: str) -> None:
+    spec = resolve(Spec(dataset=dataset, algorithm=algorithm))
+    assert {k for k, v in spec.model_dump().items() if v is None} == {"deadline", "max_staleness"}
+
+
+def test_defaults_by_algorithm() -> None:
+    assert resolve(Spec(algorithm="quafl")).rate_scale == "selected"
+    assert resolve(Spec(algorithm="favano")).rate_scale == "none"
+    plain = resolve(Spec(algorithm="asyncsgd", clients=50, selected=10))
+    assert (plain.concurrency, plain.assignment, plain.delays) == (10, "uniform", "none")
+    assert plain.server_learning_rate == 0.1
+    adaptive = resolve(Spec(algorithm="asyncsgd-adaptive", clients=50, selected=10))
+    assert (adaptive.concurrency, adaptive.assignment, adaptive.delays) == (50, "same", "scale")
+
+
+def test_given_keys_are_kept() -> None:
+    spec = resolve(Spec(dataset="mnist", clients=40, selected=8, learning_rate=0.1, horizon=70))
+    assert (spec.clients, spec.selected, spec.learning_rate, spec.horizon) == (40, 8, 0.1, 70)
+
+
+def test_a_preset_that_does_not_fit_is_refused() -> None:
+    with pytest.raises(BadInput, match=r"selected=20: need 1..clients \(10\)"):
+        resolve(Spec(dataset="mnist", clients=10))
+
+
+def test_fractions_may_be_written_as_such() -> None:
+    assert make_spec({"fast_fraction": "1/9"}).fast_fraction == pytest.approx(1 / 9)

@@ -1,0 +1,92 @@
+"""Flat models: the vector is the module, and snapshots are copies."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional
+
+from favano.errors import BadInput
+from favano.models import build
+from favano.training import FlatModel
+
+
+def network() -> nn.Module:
+    torch.manual_seed(0)
+    return nn.Sequential(
+        nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.Flatten(), nn.Linear(4 * 36, 3)
+    )
+
+
+def test_the_vector_holds_everything_by_name() -> None:
+    module = network()
+    flat = FlatModel(module, device="cpu")
+    assert flat.layout.parameters == sum(p.numel() for p in module.parameters())
+    assert flat.layout.buffers == 8
+    assert flat.layout.counters == 1
+    assert flat.layout.bits == 32 * (flat.layout.parameters + 8)
+    named = flat.state_dict(flat.snapshot())
+    assert named.keys() == module.state_dict().keys()
+    for name, value in module.state_dict().items():
+        assert torch.equal(named[name], value)
+        assert named[name].dtype == value.dtype
+
+
+def test_a_step_on_the_vector_is_a_step_of_sgd() -> None:
+    module = network()
+    flat = FlatModel(module, device="cpu")
+    images, labels = torch.randn(8, 1, 8, 8), torch.randint(0, 3, (8,))
+    optimizer = torch.optim.SGD(module.parameters(), lr=0.3)
+    for _ in range(3):
+        optimizer.zero_grad()
+        torch.autograd.backward(functional.cross_entropy(module(images), labels))
+        optimizer.step()
+        flat.gradient.zero_()
+        torch.autograd.backward(functional.cross_entropy(flat.module(images), labels))
+        with torch.no_grad():
+            flat.weights.sub_(flat.gradient, alpha=0.3)
+    found = flat.state_dict(flat.snapshot())
+    for name, value in module.state_dict().items():
+        assert torch.allclose(found[name], value, atol=1e-6)
+    assert int(found["1.num_batches_tracked"]) == 3
+
+
+def test_messages_are_snapshots() -> None:
+    """What the client does after sending must not change what it sent."""
+    flat = FlatModel(network(), device="cpu")
+    sent = flat.snapshot()
+    before = sent.clone()
+    with torch.no_grad():
+        flat.weights.add_(1.0)
+    flat.module(torch.randn(8, 1, 8, 8))
+    assert torch.equal(sent, before)
+    flat.load(sent)
+    assert torch.equal(flat.snapshot(), before)
+
+
+def test_the_users_module_is_left_alone() -> None:
+    module = network()
+    before = {name: value.clone() for name, value in module.state_dict().items()}
+    flat = FlatModel(module, device="cpu")
+    with torch.no_grad():
+        flat.weights.zero_()
+    for name, value in module.state_dict().items():
+        assert torch.equal(value, before[name])
+    assert all(parameter.grad is None for parameter in module.parameters())
+
+
+@pytest.mark.parametrize("name", ["perceptron", "resnet20", "resnet18"])
+def test_the_papers_networks_go_flat_and_back(name: str) -> None:
+    shape = (1, 28, 28) if name == "perceptron" else (3, 32, 32)
+    module = build(name, input_shape=shape, classes=10)
+    flat = FlatModel(module, device="cpu")
+    found = flat.state_dict(flat.snapshot())
+    assert all(torch.equal(found[key], value) for key, value in module.state_dict().items())
+
+
+def test_modules_that_cannot_be_trained_are_refused() -> None:
+    with pytest.raises(BadInput, match="model=Flatten: has no parameters"):
+        FlatModel(nn.Flatten(), device="cpu")
+    with pytest.raises(BadInput, match="model=LazyLinear: has lazy layers"):
+        FlatModel(nn.LazyLinear(3), device="cpu")
