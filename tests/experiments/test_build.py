@@ -71,24 +71,26 @@ def test_a_client_that_never_finishes_is_refused() -> None:
 
 def test_policies_of_each_method() -> None:
     fleet = make_fleet(mnist(), 0)
-    favano = make_algorithm(mnist(strict_ties=True), fleet)
+    favano: object = make_algorithm(mnist(strict_ties=True), fleet)
     assert isinstance(favano, Favano)
     assert favano.policy.strict_ties
-    fedavg = make_algorithm(mnist(algorithm="fedavg", sample_weights=True), fleet, np.arange(100.0))
+    fedavg: object = make_algorithm(
+        mnist(algorithm="fedavg", sample_weights=True), fleet, np.arange(100.0)
+    )
     assert isinstance(fedavg, FedAvg)
     assert fedavg.samples is not None
     for mode, kind in (("reset", Barrier), ("block", Arrival)):
-        buffered = make_algorithm(mnist(algorithm="fedbuff", buffer_mode=mode), fleet)
+        buffered: object = make_algorithm(mnist(algorithm="fedbuff", buffer_mode=mode), fleet)
         assert isinstance(buffered, FedBuff)
         assert isinstance(buffered.policy, kind)
     scaled = make_algorithm(mnist(algorithm="fedbuff", rate_scale="buffer"), fleet)
     assert scaled.rate(np.array([0])).tolist() == [0.1]
-    quafl = make_algorithm(mnist(algorithm="quafl", dampening=True), fleet)
+    quafl: object = make_algorithm(mnist(algorithm="quafl", dampening=True), fleet)
     assert isinstance(quafl, Quafl)
     fast, slow = int(np.argmin(fleet.mean)), int(np.argmax(fleet.mean))
     ratio = quafl.rate(np.array([fast])) / quafl.rate(np.array([slow]))
     assert ratio[0] == pytest.approx(2.186981 / 12.492906, rel=1e-5)
-    asynchronous = make_algorithm(mnist(algorithm="asyncsgd", gradients_per_job=3), fleet)
+    asynchronous: object = make_algorithm(mnist(algorithm="asyncsgd", gradients_per_job=3), fleet)
     assert isinstance(asynchronous, AsyncSGD)
     assert asynchronous.policy.local_steps == 3
 

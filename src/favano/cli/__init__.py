@@ -26,7 +26,3 @@ def main() -> None:
 def _say(message: object, code: int) -> int:
     sys.stderr.write(f"favano: {message}\n")
     return code
-
-
-if __name__ == "__main__":
-    main()

@@ -116,7 +116,7 @@ def _run_seed(
     spec, schedule, seed = result.spec, planned.schedule, planned.seed
     began = perf_counter()
     parts = split(samples.host_labels, given(spec.clients), given(spec.split), seed)
-    check_parts(parts, samples.host_labels, samples.classes)
+    check_parts(parts, samples.host_labels, samples.classes, how=given(spec.split))
     sizes = np.array([len(part) for part in parts], dtype=np.float64)
     algorithm = make_algorithm(spec, planned.fleet, sizes)
     flat = FlatModel(initial_module(model, seed), device=samples.labels.device)

@@ -14,12 +14,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import fft, special, stats
+from scipy import fft, special
 
 from favano.errors import BadInput
 from favano.schedule import Poll
 from favano.timing import Deterministic, Exponential, Fleet, Geometric, LogNormal, StepLaw, Trace
-from favano.types import Floats
+from favano.types import Floats, Ints
 
 _TAIL = 1e-15  # probability of the gaps left out
 _CELLS = 1024  # grid cells a period, for laws without a closed form
@@ -98,10 +98,17 @@ def expected_counts(policy: Poll, fleet: Fleet) -> tuple[Floats, Floats]:
 
 def _literal(policy: Poll, mean: float) -> StepCount:
     """E itself geometric with parameter 1/m, on {1, 2, ...} or {0, 1, ...}, capped at K."""
-    shift = 1 if policy.step_count == "literal-zero" else 0
-    pmf = stats.geom.pmf(np.arange(policy.local_steps + 1) + shift, 1.0 / mean)
+    failures = np.arange(policy.local_steps + 1) - (0 if policy.step_count == "literal-zero" else 1)
+    pmf = np.where(failures >= 0, (1.0 - 1.0 / mean) ** np.maximum(failures, 0) / mean, 0.0)
     pmf[-1] = 1.0 - pmf[:-1].sum()
     return StepCount(pmf)
+
+
+def _binomial_tail(successes: Ints, trials: Floats, chance: float) -> Floats:
+    """P(Bin(trials, chance) >= successes), 0 where there are too few trials."""
+    enough = successes <= trials
+    tail = special.betainc(successes, np.where(enough, trials - successes + 1, 1.0), chance)
+    return np.where(enough, tail, 0.0)
 
 
 def _reached(law: StepLaw, mean: float, window: Floats, policy: Poll) -> Floats:
@@ -111,9 +118,9 @@ def _reached(law: StepLaw, mean: float, window: Floats, policy: Poll) -> Floats:
     match law:
         case Geometric():
             trials = np.ceil(window - 1e-9) - 1 if strict else np.floor(window + 1e-9)
-            return np.asarray(stats.binom.sf(j - 1, np.maximum(trials, 0)[:, None], 1.0 / mean))
+            return _binomial_tail(j, np.maximum(trials, 0)[:, None], 1.0 / mean)
         case Exponential():
-            return np.asarray(stats.poisson.sf(j - 1, window[:, None] / mean))
+            return np.asarray(special.pdtrc(j - 1, window[:, None] / mean))
         case Deterministic():
             end = j * mean
             return np.asarray(end < window[:, None] - 1e-9 if strict else end <= window[:, None])

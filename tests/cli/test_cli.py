@@ -1,0 +1,183 @@
+"""The program as people call it: exit codes, streams and files."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from favano.cli import main
+
+SHORT = ["--clients", "10", "--selected", "3", "--local-steps", "4", "--buffer", "3"]
+SHORT += ["--horizon", "140", "--evaluate-every", "70"]
+
+
+class Program:
+    """Calls the command line inside this process, as a shell would."""
+
+    def __init__(
+        self, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        monkeypatch.chdir(folder)
+        self.monkeypatch, self.capsys = monkeypatch, capsys
+
+    def __call__(self, *arguments: str) -> tuple[int, str, str]:
+        """Exit code, standard output and standard error."""
+        self.monkeypatch.setattr(sys, "argv", ["favano", *arguments])
+        handler = signal.getsignal(signal.SIGTERM)
+        try:
+            with pytest.raises(SystemExit) as ending:
+                main()
+        finally:
+            signal.signal(signal.SIGTERM, handler)
+        captured = self.capsys.readouterr()
+        code = ending.value.code
+        assert code is None or isinstance(code, int)
+        return code or 0, captured.out, captured.err
+
+
+@pytest.fixture
+def favano(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Program:
+    return Program(tmp_path, monkeypatch, capsys)
+
+
+def test_run_writes_a_result_folder_and_prints_one_document(
+    favano: Program, tmp_path: Path
+) -> None:
+    code, out, err = favano("run", *SHORT, "--seeds", "2", "--out", "r", "--json")
+    assert (code, err) == (0, "")  # silent when not a terminal
+    document = json.loads(out)
+    assert document["spec"]["clients"] == 10
+    assert [run["seed"] for run in document["runs"]] == [0, 1]
+    assert {"algorithm", "seed", "accuracy", "loss", "variance", "time", "server_steps"} <= set(
+        document["runs"][0]
+    )
+    names = sorted(path.name for path in (tmp_path / "r").iterdir())
+    assert names == ["history.csv", "model.safetensors", "spec.toml", "summary.json"]
+    history = (tmp_path / "r" / "history.csv").read_bytes()
+    assert favano("run", "r/spec.toml", "--out", "again")[0] == 0
+    assert (tmp_path / "again" / "history.csv").read_bytes() == history
+    code, _, err = favano("run", *SHORT, "--seed", "9", "--out", "r")
+    assert code == 2
+    assert err.startswith("favano: out=r: already holds another run (differs in seed")
+    assert (tmp_path / "r" / "history.csv").read_bytes() == history
+
+
+def test_compare_and_report(favano: Program, tmp_path: Path) -> None:
+    code, out, err = favano(
+        "compare", *SHORT, "--algorithms", "favano,fedbuff", "--set", "fedbuff.buffer_mode=block",
+        "--out", "c", "--json",
+    )  # fmt: skip
+    assert (code, err) == (0, "")
+    document = json.loads(out)
+    assert [run["algorithm"] for run in document["runs"]] == ["favano", "fedbuff"]
+    assert 'buffer_mode = "block"' in (tmp_path / "c" / "fedbuff" / "spec.toml").read_text()
+    assert 'buffer_mode = "concurrency"' in (tmp_path / "c" / "favano" / "spec.toml").read_text()
+    assert (tmp_path / "c" / "report.html").stat().st_size < 6_000_000
+    code, out, err = favano("report", "c", "--out", "page.html")
+    assert (code, err) == (0, "")
+    assert "FedBuff" in out
+    assert (tmp_path / "page.html").exists()
+
+
+def test_configuration_and_flags(favano: Program, tmp_path: Path) -> None:
+    (tmp_path / "run.toml").write_text('algorithm = "fedavg"\nclients = 10\nselected = 3\n')
+    code, out, err = favano("plan", "run.toml", "--horizon", "900", "--json")
+    assert (code, err) == (0, "")
+    document = json.loads(out)
+    assert set(document) == {"clients", "server_steps", "time"}
+    first = document["clients"][0]
+    assert {"client", "speed", "contacts", "mean_steps", "zero_steps", "mean_staleness"} < set(
+        first
+    )
+    assert sum(client["effective_weight"] for client in document["clients"]) == pytest.approx(1)
+    assert sum(c["contacts"] for c in document["clients"]) == 3 * document["server_steps"]
+
+
+def test_theory_steps(favano: Program) -> None:
+    law = json.loads(favano("theory", "steps", "--dataset", "mnist", "--json")[1])
+    assert law["fast"] == pytest.approx(
+        {"p_positive": 0.998428, "mean": 12.492906, "second_moment": 200.127210,
+         "mean_inverse": 0.134833}, abs=1e-6,
+    )  # fmt: skip
+    assert law["slow"] == pytest.approx(
+        {"p_positive": 0.740627, "mean": 2.186981, "second_moment": 10.640801,
+         "mean_inverse": 0.408428}, abs=1e-6,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["run", "--selected", "99"], "favano: selected=99: need 1..clients (30)"),
+        (["run", "--local-steps", "0"], "favano: local_steps=0: need greater than or equal to 1"),
+        (["run", "--algorithm", "fedsgd"], "favano: algorithm=fedsgd: need one of favano, "),
+        (["run", "missing.toml"], "favano: config=missing.toml: no such file"),
+        (["run", "--split", "halves"], "favano: split=halves: "),
+        (["run", "--device", "cuda:99"], "favano: device=cuda:99: "),
+        (["run", "--dataset", "nowhere"], "favano: dataset=nowhere: "),
+        (["run", "--model", "vgg"], "favano: model=vgg: "),
+        (["run", "--clients", "3", "--selected", "2"], "favano: split=two-class: class "),
+        (["run", "--clients", "2000", "--split", "iid"], "favano: split=iid: client 1437 has no"),
+        (["compare", "--algorithms", "favano,favano"], "names an algorithm twice"),
+        (["compare", "--set", "fedprox.buffer=3"], "favano: set=fedprox: not compared; need one"),
+        (["compare", "--set", "buffer=3"], "favano: set=buffer=3: need ALGORITHM.KEY=VALUE"),
+        (["report", "nowhere"], "favano: results=nowhere: no such folder"),
+        (
+            ["plan", "--buffer", "50", "--algorithm", "fedbuff", "--buffer-mode", "block"],
+            "buffer=50",
+        ),
+        (["run", "--nonsense"], "No such option: --nonsense"),
+    ],
+)
+def test_bad_input_is_one_sentence_and_exit_code_2(
+    arguments: list[str], message: str, favano: Program, tmp_path: Path
+) -> None:
+    code, out, err = favano(*arguments)
+    assert (code, out) == (2, "")
+    assert message in err
+    assert not list(tmp_path.rglob("history.csv"))
+
+
+def test_unknown_keys_are_refused_with_the_known_ones(favano: Program, tmp_path: Path) -> None:
+    (tmp_path / "run.toml").write_text("clinets = 10\n")
+    code, _, err = favano("run", "run.toml")
+    assert code == 2
+    assert "clinets=10: unknown key; did you mean clients? known: algorithm, dataset" in err
+
+
+def test_divergence_ends_with_an_error_and_partial_results(favano: Program, tmp_path: Path) -> None:
+    code, _, err = favano("run", *SHORT, "--learning-rate", "1e30", "--out", "r")
+    assert code == 1
+    assert "holds NaN or infinity and was refused" in err
+    assert json.loads((tmp_path / "r" / "summary.json").read_text())["status"] == "partial"
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+def test_ctrl_c_keeps_partial_results(how: signal.Signals, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "favano", "run", "--out", "r"]
+    command += ["--horizon", "1000000", "--evaluate-every", "7"]
+    with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as process:
+        while not (tmp_path / "r").exists():  # made right before the data are read
+            assert process.poll() is None
+            time.sleep(0.05)
+        time.sleep(6)
+        process.send_signal(how)
+        _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130, errors
+    assert "interrupted; partial results are in r" in errors
+    assert json.loads((tmp_path / "r" / "summary.json").read_text())["status"] == "partial"
+    assert len((tmp_path / "r" / "history.csv").read_text().splitlines()) > 2
+
+
+def test_help_and_version(favano: Program) -> None:
+    assert "compare" in favano("--help")[1]
+    assert "--fast-fraction" in favano("run", "--help")[1]
+    assert favano("--version")[1].startswith("0.")

@@ -1,0 +1,139 @@
+"""Runs: reproducible to the byte, seeds independent of each other, ends that are not the end."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+from favano.errors import BadInput
+from favano.experiments import Result, Samples, Spec, load_samples, named_model, run
+from favano.metrics import to_csv
+
+SHORT = Spec(clients=10, selected=3, local_steps=4, buffer=3, horizon=210, evaluate_every=70)
+
+
+@pytest.fixture(scope="module")
+def digits() -> Samples:
+    return load_samples(SHORT)
+
+
+def result_of(spec: Spec, samples: Samples) -> Result:
+    return run(spec, samples, named_model(spec.model_copy(update={"model": "perceptron"}), samples))
+
+
+@pytest.mark.parametrize("algorithm", ["favano", "fedavg", "quafl", "fedbuff", "asyncsgd"])
+def test_p15_the_same_run_twice_is_the_same_to_the_byte(algorithm: str, digits: Samples) -> None:
+    spec = SHORT.model_copy(update={"algorithm": algorithm, "seeds": 2})
+    assert to_csv(result_of(spec, digits).rows) == to_csv(result_of(spec, digits).rows)
+
+
+def test_each_of_many_seeds_is_what_it_is_alone(digits: Samples) -> None:
+    together = result_of(SHORT.model_copy(update={"seeds": 3, "seed": 5}), digits)
+    for seed in (5, 6, 7):
+        alone = result_of(SHORT.model_copy(update={"seed": seed}), digits)
+        assert to_csv(alone.rows) == to_csv([row for row in together.rows if row.seed == seed])
+        for name, value in alone.models[seed].items():
+            assert torch.equal(value, together.models[seed][name])
+    assert len({row.accuracy for row in together.rows if row.time == 210}) > 1
+
+
+def test_algorithms_under_one_seed_start_alike(digits: Samples) -> None:
+    first = {
+        result_of(SHORT.model_copy(update={"algorithm": name}), digits).rows[0].loss
+        for name in ("favano", "fedavg", "quafl", "fedbuff")
+    }
+    assert len(first) == 1
+
+
+def test_learning_happens_and_is_recorded(digits: Samples) -> None:
+    result = result_of(SHORT.model_copy(update={"horizon": 1400.0}), digits)
+    first, last = result.rows[0], result.rows[-1]
+    assert last.accuracy > first.accuracy + 0.2
+    assert last.loss < first.loss
+    assert first.variance == first.potential == 0.0
+    assert 0 < last.potential < last.variance
+    record = result.runs[0]
+    assert record["server_steps"] == 200 == last.server_step
+    assert record["mean_model_accuracy"] > 0.3
+    assert (result.status, result.error) == ("complete", None)
+
+
+class Stopper:
+    """Presses Ctrl-C after so many updates."""
+
+    def __init__(self, updates: int) -> None:
+        self.left = updates
+
+    def begin(self, name: str, steps: int) -> None:
+        self.name = name
+
+    def advance(self, seed: int, steps: int, time: float) -> None:
+        self.left -= 1
+        if self.left == 0:
+            raise KeyboardInterrupt
+
+    def end(self) -> None:
+        self.ended = True
+
+
+def test_an_interrupted_run_keeps_what_it_has(digits: Samples) -> None:
+    stopper = Stopper(50)
+    spec = SHORT.model_copy(update={"seeds": 3, "model": "perceptron"})
+    result = run(spec, digits, named_model(spec, digits), progress=stopper)
+    assert result.status == "partial"
+    assert stopper.ended
+    whole = result_of(spec, digits)
+    assert 4 < len(result.rows) < len(whole.rows)
+    assert result.rows == whole.rows[: len(result.rows)]
+    assert [record["seed"] for record in result.runs] == [0, 1]
+
+
+def test_divergence_names_the_client_and_keeps_the_history(digits: Samples) -> None:
+    spec = SHORT.model_copy(update={"learning_rate": 1e30})
+    result = result_of(spec, digits)
+    assert result.status == "partial"
+    assert result.error is not None
+    assert "holds NaN or infinity and was refused" in str(result.error)
+    assert len(result.rows) >= 1
+    skipping = result_of(spec.model_copy(update={"non_finite": "skip"}), digits)
+    assert skipping.status == "complete"
+    assert skipping.runs[0]["refused_updates"] > 0
+
+
+@pytest.mark.parametrize(
+    ("keys", "message"),
+    [
+        ({"clients": 2000, "selected": 3, "split": "iid"}, "client 1437 has no samples"),
+        ({"clients": 3, "selected": 2, "split": "two-class"}, r"class \d+ has no holder"),
+    ],
+)
+def test_splits_that_leave_somebody_out(
+    keys: dict[str, object], message: str, digits: Samples
+) -> None:
+    with pytest.raises(BadInput, match=message):
+        result_of(SHORT.model_copy(update=keys), digits)
+
+
+def test_a_model_that_does_not_fit_the_labels(digits: Samples) -> None:
+    small = nn.Sequential(nn.Flatten(), nn.Linear(64, 7))
+    with pytest.raises(BadInput, match=r"gives \(7,\) outputs, labels need 10"):
+        run(SHORT, digits, small)
+
+
+def test_batchnorm_networks_run_with_every_method() -> None:
+    torch.manual_seed(0)
+    samples = Samples(
+        torch.randn(120, 3, 8, 8), torch.arange(120) % 4, torch.randn(40, 3, 8, 8),
+        torch.arange(40) % 4, classes=4,
+    )  # fmt: skip
+    for algorithm in ("favano", "fedavg", "quafl", "fedbuff", "asyncsgd", "favano-delta"):
+        spec = Spec(
+            algorithm=algorithm, clients=4, selected=2, local_steps=2, buffer=2, horizon=90,
+            learning_rate=0.05, batch_size=16, model="resnet20", split="iid",
+        )  # fmt: skip
+        result = run(spec, samples, named_model(spec, samples))
+        assert result.status == "complete"
+        variances = [v for k, v in result.models[0].items() if k.endswith("running_var")]
+        assert variances
+        assert all(bool((value > 0).all()) for value in variances)
