@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -12,6 +13,8 @@ from pathlib import Path
 import pytest
 
 from favano.cli import main
+from favano.cli.progress import TerminalProgress
+from favano.metrics import from_csv
 
 SHORT = ["--clients", "10", "--selected", "3", "--local-steps", "4", "--buffer", "3"]
 SHORT += ["--horizon", "140", "--evaluate-every", "70"]
@@ -161,20 +164,36 @@ def test_divergence_ends_with_an_error_and_partial_results(favano: Program, tmp_
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
-def test_ctrl_c_keeps_partial_results(how: signal.Signals, tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "favano", "run", "--out", "r"]
-    command += ["--horizon", "1000000", "--evaluate-every", "7"]
+def test_ctrl_c_keeps_partial_results(
+    how: signal.Signals, favano: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The signal comes from outside the program, in the middle of the twelfth update."""
+    heard: list[float] = []
+
+    def advance(self: TerminalProgress, seed: int, steps: int, time: float) -> None:
+        heard.append(time)
+        if len(heard) == 12:
+            os.kill(os.getpid(), how)
+
+    monkeypatch.setattr(TerminalProgress, "advance", advance)
+    code, out, err = favano("run", *SHORT, "--evaluate-every", "7", "--out", "r")
+    assert (code, out) == (130, "")
+    assert "interrupted; partial results are in r" in err
+    assert json.loads((tmp_path / "r" / "summary.json").read_text())["status"] == "partial"
+    history = from_csv((tmp_path / "r" / "history.csv").read_text())
+    assert [row.time for row in history] == [7.0 * k for k in range(11)]
+
+
+def test_ctrl_c_ends_a_real_process(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "favano", "run", "--horizon", "200000", "--out", "r"]
     with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as process:
         while not (tmp_path / "r").exists():  # made right before the data are read
             assert process.poll() is None
             time.sleep(0.05)
-        time.sleep(6)
-        process.send_signal(how)
+        process.send_signal(signal.SIGINT)
         _, errors = process.communicate(timeout=60)
     assert process.returncode == 130, errors
-    assert "interrupted; partial results are in r" in errors
-    assert json.loads((tmp_path / "r" / "summary.json").read_text())["status"] == "partial"
-    assert len((tmp_path / "r" / "history.csv").read_text().splitlines()) > 2
+    assert errors.startswith("favano: interrupted")
 
 
 def test_help_and_version(favano: Program) -> None:

@@ -14,13 +14,11 @@ def main() -> None:
 
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: keep what there is
     try:
-        app(standalone_mode=True)
+        app()
     except BadInput as error:
         sys.exit(_say(error, 2))
     except WriteFailed as error:
         sys.exit(_say(error, 1))
-    except KeyboardInterrupt:
-        sys.exit(_say("interrupted before anything was measured", 130))
 
 
 def _say(message: object, code: int) -> int:

@@ -13,6 +13,7 @@ from favano.cli.flags import with_spec_flags
 from favano.cli.plan import plan_command
 from favano.cli.report import report_command
 from favano.cli.run import run_command
+from favano.cli.shell import interruptible
 from favano.cli.theory import steps_command
 
 app = typer.Typer(
@@ -20,8 +21,9 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
+    rich_markup_mode=None,
 )
-theory = typer.Typer(help="The paper's mathematics.", no_args_is_help=True)
+theory = typer.Typer(help="The paper's mathematics.", no_args_is_help=True, rich_markup_mode=None)
 
 
 def _version(wanted: bool) -> None:
@@ -39,10 +41,10 @@ def _favano(
     """Asynchronous federated learning in simulated time."""
 
 
-app.command("demo")(demo_command)
-app.command("run")(with_spec_flags(run_command))
-app.command("compare")(with_spec_flags(compare_command, leave_out=("algorithm",)))
-app.command("plan")(with_spec_flags(plan_command))
-app.command("report")(report_command)
+app.command("demo")(interruptible(demo_command))
+app.command("run")(interruptible(with_spec_flags(run_command)))
+app.command("compare")(interruptible(with_spec_flags(compare_command, leave_out=("algorithm",))))
+app.command("plan")(interruptible(with_spec_flags(plan_command)))
+app.command("report")(interruptible(report_command))
 theory.command("steps")(with_spec_flags(steps_command))
 app.add_typer(theory, name="theory")

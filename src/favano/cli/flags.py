@@ -64,13 +64,20 @@ def _parameter(name: str) -> inspect.Parameter:
         option = typer.Option(f"{flag}/--no-{flag[2:]}", help=text, show_default=False)
         kind: object = Annotated[bool | None, option]
     else:
-        metavar = _choices(field.annotation) or name.upper()
+        metavar = _choices(field.annotation) or _kind(field.annotation)
         kind = Annotated[str | None, typer.Option(flag, metavar=metavar, help=text)]
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=kind)
 
 
 def _short(value: object) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def _kind(annotation: object) -> str:
+    """`N` for whole numbers, `X` for others, `TEXT` for words."""
+    parts = {annotation, *get_args(annotation)}
+    parts |= {inner for part in parts for inner in get_args(part)}
+    return "N" if int in parts else "X" if float in parts else "TEXT"
 
 
 def _choices(annotation: object) -> str:

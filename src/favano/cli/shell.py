@@ -6,6 +6,8 @@ import hashlib
 import json
 import shlex
 import sys
+from collections.abc import Callable
+from functools import wraps
 from pathlib import Path
 
 import typer
@@ -18,6 +20,20 @@ screen = Console(highlight=False)
 notes = Console(stderr=True, highlight=False)
 
 INTERRUPTED = 130
+
+
+def interruptible(command: Callable[..., None]) -> Callable[..., None]:
+    """End with a message when Ctrl-C comes while there is nothing to keep yet."""
+
+    @wraps(command)
+    def wrapper(*arguments: object, **options: object) -> None:
+        try:
+            command(*arguments, **options)
+        except KeyboardInterrupt:
+            notes.print("favano: interrupted before anything was measured")
+            raise typer.Exit(INTERRUPTED) from None
+
+    return wrapper
 
 
 def called_as() -> str:

@@ -41,7 +41,7 @@ class Spec(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
-    algorithm: str = Field(default="favano", description="the method")
+    algorithm: str = Field(default="favano", description=f"one of {', '.join(CATALOGUE)}")
     dataset: str = Field(
         default="digits", description="digits, mnist, cifar10, tiny-imagenet or a folder"
     )
