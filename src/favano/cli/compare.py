@@ -10,16 +10,14 @@ import typer
 from favano.cli.flags import Config, DataDir, Json, Out, Values, split_lists
 from favano.cli.progress import TerminalProgress, counting
 from favano.cli.shell import default_folder, json_document, keep, notes, print_json, screen
-from favano.errors import need
 from favano.experiments import (
     Result,
     Spec,
     check_folder,
+    comparison,
     load_samples,
-    make_spec,
     named_model,
     plan_seeds,
-    resolve,
     run,
 )
 from favano.experiments.results import read_table
@@ -32,7 +30,6 @@ Set = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="ALGORITHM.KEY=VALUE", help="a key for one method only"),
 ]
-_DEFAULT = "favano,fedavg,quafl,fedbuff"
 
 
 def compare_command(
@@ -73,29 +70,3 @@ def compare(specs: list[Spec], folder: Path, data_dir: Path | None, *, json: boo
     screen.print(final_table(found))
     screen.print(sentence(found), soft_wrap=True)
     screen.print(f"Report: {page}", soft_wrap=True)
-
-
-def comparison(values: Values, algorithms: str | None, settings: list[str]) -> list[Spec]:
-    """One specification an algorithm: what they share, then what `--set` says of each."""
-    listed = values.pop("algorithms", None) if algorithms is None else algorithms
-    need(
-        listed is None or isinstance(listed, str | list),
-        "algorithms",
-        listed,
-        "need a list of names",
-    )
-    names = listed if isinstance(listed, list) else str(listed or _DEFAULT).split(",")
-    repeated = len(set(names)) < len(names)
-    need(not repeated, "algorithms", ",".join(names), "names an algorithm twice")
-    tables = values.pop("set", {})
-    need(isinstance(tables, dict), "set", tables, "need a table a method, as [set.fedbuff]")
-    assert isinstance(tables, dict)
-    own: dict[str, Values] = {name: dict(table) for name, table in tables.items()}
-    for setting in settings:
-        place, equals, value = setting.partition("=")
-        name, dot, key = place.partition(".")
-        need(bool(equals and dot), "set", setting, "need ALGORITHM.KEY=VALUE")
-        own.setdefault(name, {})[key] = value
-    for name in own:
-        need(name in names, "set", name, f"not compared; need one of {', '.join(names)}")
-    return [resolve(make_spec({**values, **own.get(n, {}), "algorithm": n})) for n in names]

@@ -7,9 +7,10 @@ from typing import Annotated
 
 import typer
 
-from favano.cli.compare import compare, comparison
+from favano.cli.compare import compare
 from favano.cli.flags import Json
 from favano.cli.shell import screen
+from favano.experiments import comparison
 
 
 def demo_command(

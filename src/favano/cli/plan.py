@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-import numpy as np
 from rich.table import Table
 
 from favano.cli.flags import Config, Json, Out, Values, spec_from
 from favano.cli.shell import notes, print_json, screen
 from favano.engine import effective_weights
-from favano.experiments import make_algorithm, make_fleet, make_schedule, resolve
+from favano.experiments import (
+    describe,
+    make_algorithm,
+    make_fleet,
+    make_schedule,
+    resolve,
+    speed_names,
+)
 from favano.schedule import Schedule, save_schedule
 from favano.timing import Fleet
 from favano.types import Floats
@@ -32,37 +38,6 @@ def plan_command(flags: Values, config: Config = None, out: Out = None, json: Js
         print_json(document)
         return
     screen.print(_by_speed(schedule, fleet, weight, spec.algorithm))
-
-
-def describe(schedule: Schedule, fleet: Fleet, weight: Floats) -> list[dict[str, object]]:
-    """One entry a client."""
-    names, group = speed_names(fleet), fleet.groups
-    used = slice(0, schedule.jobs)
-    client, steps = schedule.client[used], schedule.steps[used]
-    contacts = np.bincount(client, minlength=fleet.clients)
-    share = 1.0 / np.maximum(contacts, 1)
-    mean_steps = np.bincount(client, steps, minlength=fleet.clients) * share
-    staleness = np.bincount(client, schedule.staleness, minlength=fleet.clients) * share
-    none = np.bincount(client, steps == 0, minlength=fleet.clients)
-    return [
-        {
-            "client": i,
-            "speed": names[group[i]],
-            "mean_step_time": float(fleet.mean[i]),
-            "contacts": int(contacts[i]),
-            "mean_steps": float(mean_steps[i]),
-            "zero_steps": int(none[i]),
-            "mean_staleness": float(staleness[i]),
-            "effective_weight": float(weight[i]),
-        }
-        for i in range(fleet.clients)
-    ]
-
-
-def speed_names(fleet: Fleet) -> list[str]:
-    """`fast` and `slow` where there are two speeds; numbered classes where there are more."""
-    classes = int(fleet.groups.max()) + 1
-    return ["fast", "slow"][:classes] if classes <= 2 else [f"class {k}" for k in range(classes)]
 
 
 def _by_speed(schedule: Schedule, fleet: Fleet, weight: Floats, algorithm: str) -> Table:

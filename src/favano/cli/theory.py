@@ -5,9 +5,8 @@ from __future__ import annotations
 from rich.table import Table
 
 from favano.cli.flags import Config, Json, Values, spec_from
-from favano.cli.plan import speed_names
 from favano.cli.shell import print_json, screen
-from favano.experiments import make_fleet, resolve
+from favano.experiments import make_fleet, resolve, speed_names
 from favano.experiments.build import poll_policy
 from favano.theory import step_count
 

@@ -1,6 +1,8 @@
 """Specifications, and what becomes of them."""
 
 from favano.experiments.build import make_algorithm, make_fleet, make_schedule
+from favano.experiments.comparison import comparison
+from favano.experiments.participation import describe, speed_names
 from favano.experiments.presets import PRESETS, Preset, resolve
 from favano.experiments.progress import Progress, Silence
 from favano.experiments.results import WriteFailed, check_folder, read_spec, write_result
@@ -19,6 +21,8 @@ __all__ = [
     "Spec",
     "WriteFailed",
     "check_folder",
+    "comparison",
+    "describe",
     "load_samples",
     "make_algorithm",
     "make_fleet",
@@ -30,5 +34,6 @@ __all__ = [
     "read_spec",
     "resolve",
     "run",
+    "speed_names",
     "write_result",
 ]
