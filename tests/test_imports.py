@@ -22,7 +22,7 @@ ALLOWED = {
     "models": {"types", "errors"},
     "training": {"types", "errors", "rng", "data", "models"},
     "metrics": {"types", "errors", "training"},
-    "engine": {"types", "errors", "schedule", "algorithms", "training", "metrics"},
+    "engine": {"types", "errors", "timing", "schedule", "algorithms", "training", "metrics"},
     "experiments": {
         "types", "errors", "rng", "timing", "schedule", "theory", "algorithms", "data", "models",
         "training", "metrics", "engine",

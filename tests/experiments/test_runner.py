@@ -137,3 +137,29 @@ def test_batchnorm_networks_run_with_every_method() -> None:
         variances = [v for k, v in result.models[0].items() if k.endswith("running_var")]
         assert variances
         assert all(bool((value > 0).all()) for value in variances)
+
+
+def test_buffers_may_stay_with_the_clients() -> None:
+    """Then the server's are estimated at evaluation and never travel."""
+    torch.manual_seed(0)
+    images, labels = 5 + 2 * torch.randn(120, 3, 8, 8), torch.arange(120) % 4
+    samples = Samples(images, labels, images[:40], labels[:40], classes=4)
+    keys = {"clients": 4, "selected": 2, "local_steps": 3, "horizon": 140.0, "batch_size": 16}
+    rest = {"learning_rate": 0.05, "model": "resnet20", "split": "iid"}
+    results = {}
+    for buffers in ("average", "local"):
+        spec = Spec.model_validate({**keys, **rest, "buffers": buffers})
+        results[buffers] = run(spec, samples, named_model(spec, samples))
+    local = results["local"].models[0]
+    untouched = [v for k, v in local.items() if k.endswith("running_mean")]
+    assert all(bool((value == 0).all()) for value in untouched)
+    moved = [v for k, v in results["average"].models[0].items() if k.endswith("running_mean")]
+    assert all(bool((value != 0).any()) for value in moved)
+    assert results["local"].runs[0]["loss"] < 2 * results["average"].runs[0]["loss"] + 1
+
+
+def test_the_variance_of_live_models_is_another(digits: Samples) -> None:
+    start = result_of(SHORT, digits)
+    live = result_of(SHORT.model_copy(update={"variance": "live"}), digits)
+    assert [row.loss for row in live.rows] == [row.loss for row in start.rows]
+    assert live.rows[-1].variance > start.rows[-1].variance

@@ -1,11 +1,13 @@
 """From a schedule and a trainer to a history."""
 
 from favano.engine.audit import effective_weights
-from favano.engine.replay import Moment, NonFinite, Replay
+from favano.engine.live import live_models
+from favano.engine.replay import Buffers, Moment, NonFinite, Replay
 from favano.engine.simulate import Observation, count_work, evaluation_times, simulate
 from favano.engine.store import ModelStore, Spread
 
 __all__ = [
+    "Buffers",
     "ModelStore",
     "Moment",
     "NonFinite",
@@ -15,5 +17,6 @@ __all__ = [
     "count_work",
     "effective_weights",
     "evaluation_times",
+    "live_models",
     "simulate",
 ]

@@ -18,6 +18,7 @@ from favano.training import Layout, Trainer, Work
 from favano.types import Floats, Ints, Stack, Vector
 
 NonFinite = Literal["stop", "skip"]
+Buffers = Literal["average", "local"]  # local: they never leave the clients
 
 
 class Moment(NamedTuple):
@@ -39,6 +40,7 @@ class Replay(Generic[S]):
     rates: Floats  # (J,) step size of each job
     store: ModelStore
     non_finite: NonFinite = "stop"
+    buffers: Buffers = "average"
 
     def moments(self, initial: Vector) -> Iterator[Moment]:
         """All server versions, one after the other."""
@@ -58,8 +60,12 @@ class Replay(Generic[S]):
     def _update(self, state: S, server: Vector, jobs: Ints) -> tuple[S, Vector, Ints]:
         plan, parameters = self.schedule, self.layout.parameters
         start = self.store.starts(plan.client[jobs], plan.base[jobs])
+        if self.buffers == "local":
+            start[:, parameters:] = self.store.local_buffers(plan.client[jobs], start, parameters)
         work = Work(plan.client[jobs], plan.first_step[jobs], plan.steps[jobs], self.rates[jobs])
         end = self.trainer.train(start, work)
+        if self.buffers == "local":
+            self.store.keep_buffers(plan.client[jobs], end[:, parameters:])
         finite = torch.isfinite(end).all(dim=1).cpu().numpy()
         refused = plan.client[jobs[~finite]]
         if len(refused):
@@ -83,6 +89,8 @@ class Replay(Generic[S]):
         """Buffers are averaged as the algorithm says; of counters the largest wins."""
         first = self.layout.parameters
         last = first + self.layout.buffers
+        if self.buffers == "local":
+            return server[first:]
         averaged = self.algorithm.average(server[first:last], end[:, first:last])
         counters = torch.maximum(server[last:], end[:, last:].amax(dim=0))
         return torch.cat([averaged, counters])

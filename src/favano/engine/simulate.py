@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -66,8 +66,13 @@ def simulate(
     times: Floats,
     score: Callable[[Vector], Score],
     on_update: Callable[[int], None] = lambda _: None,
+    live: Callable[[float], Mapping[int, Vector]] | None = None,
 ) -> Iterator[Observation]:
-    """Observations at `times`, in order. `on_update` hears of every server version."""
+    """Observations at `times`, in order. `on_update` hears of every server version.
+
+    With `live`, which gives the clients' models at a time, the variance is that of the models in
+    training instead of those they started from.
+    """
     plan = replay.schedule
     versions = plan.versions_at(times)
     counters = count_work(replay)
@@ -82,6 +87,9 @@ def simulate(
         spread = replay.store.spread(moment.server, replay.layout.parameters)
         done = moment.version + 1
         while next_time < len(times) and versions[next_time] == moment.version:
+            if live is not None:
+                now = live(float(times[next_time]))
+                spread = replay.store.spread(moment.server, replay.layout.parameters, now)
             row = Row(
                 seed=seed,
                 time=float(times[next_time]),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -9,6 +10,8 @@ import torch
 
 from favano.schedule import Schedule
 from favano.types import Ints, Stack, Vector
+
+NOTHING: Mapping[int, Vector] = {}
 
 
 class Spread(NamedTuple):
@@ -31,6 +34,7 @@ class ModelStore:
         self._initial = initial
         self._versions: dict[int, Vector] = {-1: initial}
         self._own: dict[int, Vector] = {}
+        self._buffers: dict[int, Vector] = {}
         self._held = np.full(schedule.clients, -1, dtype=np.int64)
         order = np.lexsort((schedule.first_step, schedule.begin, schedule.base))
         self._taker = schedule.client[order]
@@ -59,15 +63,30 @@ class ModelStore:
         for who in client.tolist():
             self._own.pop(who, None)
 
+    def local_buffers(self, client: Ints, start: Stack, parameters: int) -> Stack:
+        """The buffers that these clients keep to themselves; those of `start` for newcomers."""
+        pairs = zip(client.tolist(), start[:, parameters:], strict=True)
+        return torch.stack([self._buffers.get(who, given) for who, given in pairs])
+
+    def keep_buffers(self, client: Ints, buffers: Stack) -> None:
+        """These clients keep these buffers to themselves."""
+        self._buffers.update(zip(client.tolist(), buffers.clone(), strict=True))
+
     @property
     def versions(self) -> int:
         """How many server versions are in memory."""
         return len(self._versions)
 
-    def spread(self, server: Vector, parameters: int) -> Spread:
-        """Distances over the first `parameters` entries; the mean over all of them."""
-        groups = [(1, model) for model in self._own.values()]
-        held = np.delete(self._held, list(self._own))
+    def spread(
+        self, server: Vector, parameters: int, live: Mapping[int, Vector] = NOTHING
+    ) -> Spread:
+        """Distances over the first `parameters` entries; the mean over all of them.
+
+        A client's model is the one in `live`, else its own, else the version it holds.
+        """
+        single = {**self._own, **live}
+        groups = [(1, model) for model in single.values()]
+        held = np.delete(self._held, list(single))
         versions, counts = np.unique(held, return_counts=True)
         groups += [
             (int(count), self._get(version))
@@ -94,7 +113,8 @@ def _last_use(schedule: Schedule) -> dict[int, list[int]]:
     client, base, visit = schedule.client[order], schedule.base[order], schedule.visit[order]
     held_until = np.append(base[1:] - 1, schedule.updates)  # the client's next job replaces it
     held_until[np.append(client[1:] != client[:-1], True)] = schedule.updates
-    until = np.maximum(np.where(visit < schedule.updates, visit, -1), held_until)
+    needed = (visit < schedule.updates) | np.isinf(schedule.finish[order])  # used, or under way
+    until = np.maximum(np.where(needed, visit, -1), held_until)
     last = np.arange(-1, schedule.updates)  # a version is the server's own until the next one
     np.maximum.at(last, base + 1, until)
     dropped: dict[int, list[int]] = {}

@@ -10,7 +10,14 @@ import numpy as np
 from torch import Tensor, nn
 
 from favano.data import BatchStream, check_parts, split
-from favano.engine import ModelStore, Observation, Replay, evaluation_times, simulate
+from favano.engine import (
+    ModelStore,
+    Observation,
+    Replay,
+    evaluation_times,
+    live_models,
+    simulate,
+)
 from favano.errors import NonFiniteUpdate
 from favano.experiments.build import make_algorithm, make_fleet, make_schedule, step_sizes
 from favano.experiments.presets import resolve
@@ -131,7 +138,13 @@ def _run_seed(
     )
     check_fit(flat, task, samples.classes)
     initial = flat.snapshot()
-    evaluate = Evaluator(flat, samples.test_features, samples.test_labels, samples.loss)
+    evaluate = Evaluator(
+        flat,
+        samples.test_features,
+        samples.test_labels,
+        samples.loss,
+        samples.calibration() if spec.buffers == "local" else None,
+    )
     replay = Replay(
         algorithm=algorithm,
         schedule=schedule,
@@ -140,6 +153,7 @@ def _run_seed(
         rates=step_sizes(spec, schedule, algorithm),
         store=ModelStore(schedule, initial),
         non_finite=spec.non_finite,
+        buffers=spec.buffers,
     )
     last: Observation | None = None
     try:
@@ -152,6 +166,7 @@ def _run_seed(
             ),
             score=evaluate,
             on_update=lambda version: watch.advance(*_progress(schedule, seed, version)),
+            live=live_models(replay, planned.fleet, seed) if spec.variance == "live" else None,
         ):
             result.rows.append(last.row)
     finally:

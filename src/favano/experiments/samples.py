@@ -25,6 +25,7 @@ ModelFactory: TypeAlias = Callable[[], nn.Module]
 Pair: TypeAlias = tuple[Tensor, Tensor]
 
 _TEST_BLOCK = 4096
+_CALIBRATION = 512  # samples
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,6 +44,12 @@ class Samples:
     def host_labels(self) -> Ints:
         """Training labels for the split."""
         return self.labels.cpu().numpy()
+
+    def calibration(self) -> Tensor:
+        """A batch of training inputs, spread over the data set."""
+        step = max(1, len(self.features) // _CALIBRATION)
+        batch = self.features[::step][:_CALIBRATION]
+        return batch if self.preprocessing is None else to_float(batch, self.preprocessing)
 
     @property
     def input_shape(self) -> tuple[int, ...]:

@@ -11,7 +11,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from favano.algorithms import CATALOGUE, BufferMode, DelayRule, Reweight, parse_staleness
 from favano.data.batches import Order as BatchOrder
 from favano.data.partition import check_split
-from favano.engine import NonFinite
+from favano.engine import Buffers, NonFinite
 from favano.errors import BadInput, need
 from favano.schedule import Interruption, Latency, RoundTime, StepCount
 from favano.timing import Order, Rounding
@@ -150,6 +150,12 @@ class Spec(BaseModel):
     seed: Annotated[int, Field(ge=0)] = Field(default=0, description="the first seed")
     evaluate_every: PositiveTime | None = Field(
         default=None, description="simulated time between rows"
+    )
+    variance: Literal["start", "live"] = Field(
+        default="start", description="which client models the variance speaks of"
+    )
+    buffers: Buffers = Field(
+        default="average", description="BatchNorm statistics: averaged, or local to each client"
     )
     non_finite: NonFinite = Field(default="stop", description="what to do about NaN in an update")
     device: str = Field(default="cpu", description="cpu, cuda or cuda:N")

@@ -13,6 +13,7 @@ from favano.schedule.policies import (
     StepCount,
     Window,
 )
+from favano.schedule.progress import UnderWay, check_progress_is_known, under_way
 from favano.schedule.schedule import Schedule, check_schedule, load_schedule, save_schedule
 
 __all__ = [
@@ -26,9 +27,12 @@ __all__ = [
     "RoundTime",
     "Schedule",
     "StepCount",
+    "UnderWay",
     "Window",
+    "check_progress_is_known",
     "check_schedule",
     "load_schedule",
     "plan",
     "save_schedule",
+    "under_way",
 ]

@@ -1,0 +1,63 @@
+"""What clients are doing at a given moment: the jobs under way, and the steps made so far."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from favano.errors import need
+from favano.schedule.draws import step_ends, total_before
+from favano.schedule.policies import Arrival, Barrier, Policy, Poll
+from favano.schedule.schedule import Schedule
+from favano.timing import Fleet
+from favano.types import Ints
+
+
+class UnderWay(NamedTuple):
+    """One row a client that is at work."""
+
+    job: Ints  # its place in the schedule
+    client: Ints
+    base: Ints
+    first_step: Ints
+    steps: Ints  # made by now
+
+
+def under_way(
+    schedule: Schedule, policy: Policy, fleet: Fleet, *, time: float, seed: int
+) -> UnderWay:
+    """Jobs begun and not handed in at `time`, with their progress.
+
+    The step times are drawn anew from (seed, client, number of the job), as the planner did.
+    """
+    check_progress_is_known(policy)
+    order = np.lexsort((schedule.first_step, schedule.begin, schedule.client))
+    number = np.empty_like(order)
+    number[order] = total_before(schedule.client[order], np.ones_like(order))
+    jobs = np.flatnonzero((schedule.begin <= time) & (schedule.finish > time))
+    client = schedule.client[jobs]
+    idle = _pause(policy)
+    worked = time - schedule.begin[jobs] - idle
+    ends = step_ends(fleet, client, number[jobs], schedule.local_steps, seed)
+    steps = (ends <= worked[:, None]).sum(axis=1)
+    return UnderWay(jobs, client, schedule.base[jobs], schedule.first_step[jobs], steps)
+
+
+def check_progress_is_known(policy: Policy) -> None:
+    """Refuse readings of the clock under which a job's steps are not its own draws."""
+    rule = "the steps of a job under way are not known under this reading"
+    if isinstance(policy, Poll):
+        need(policy.interruption == "redraw", "interruption", policy.interruption, rule)
+        need(policy.step_count == "durations", "step_count", policy.step_count, rule)
+    if isinstance(policy, Barrier):
+        need(policy.round_time == "sum", "round_time", policy.round_time, rule)
+
+
+def _pause(policy: Policy) -> float:
+    """Time a client spends talking before it computes."""
+    if isinstance(policy, Poll) and policy.idle_in_interaction:
+        return policy.interaction_time
+    if isinstance(policy, Arrival) and policy.latency == "client":
+        return policy.interaction_time
+    return 0.0

@@ -1,0 +1,101 @@
+"""Live client models: trained up to the moment, from the planner's own draws."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from favano.algorithms import AsyncSGD, Favano, FedAvg, Known
+from favano.engine import live_models, simulate
+from favano.errors import BadInput
+from favano.metrics import Score
+from favano.schedule import Arrival, Barrier, Poll, plan, under_way
+from favano.timing import Trace, traced_fleet, two_speeds
+from tests.problems import close, make_replay, ones, quadratics, start_model
+
+FLEET = traced_fleet(Trace((np.array([1.0, 2.0]), np.array([3.0, 4.0]), np.array([4.0, 6.0]))))
+
+
+def test_steps_made_by_a_moment() -> None:
+    policy = Barrier(selected=3, local_steps=2)
+    schedule = plan(policy, FLEET, horizon=20, seed=0)  # rounds 0..13, 13..26
+    for time, clients, steps in (
+        (0.5, [0, 1, 2], [0, 0, 0]),
+        (3.0, [1, 2], [1, 0]),
+        (9.0, [2], [1]),
+        (12.0, [], []),
+        (17.0, [1, 2], [1, 1]),
+    ):
+        now = under_way(schedule, policy, FLEET, time=time, seed=0)
+        assert now.client.tolist() == clients
+        assert now.steps.tolist() == steps
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [
+        Poll(selected=3, local_steps=5),
+        Poll(selected=3, local_steps=5, idle_in_interaction=True),
+        Arrival(buffer=1, local_steps=4, hand_out="uniform", concurrency=4, latency="client"),
+        Arrival(buffer=2, local_steps=4, hand_out="flush"),
+    ],
+)
+def test_steps_never_exceed_those_handed_in(policy: Poll | Arrival) -> None:
+    fleet = two_speeds(8, seed=1)
+    schedule = plan(policy, fleet, horizon=200, seed=1)
+    for time in (0.0, 33.0, 77.7, 140.0):
+        now = under_way(schedule, policy, fleet, time=time, seed=1)
+        assert len(set(now.client.tolist())) == len(now.client)
+        used = schedule.visit[now.job] < schedule.updates
+        assert (now.steps[used] <= schedule.steps[now.job][used]).all()
+        later = under_way(schedule, policy, fleet, time=time + 3, seed=1)
+        both = np.intersect1d(now.job, later.job)
+        before = now.steps[np.isin(now.job, both)]
+        assert (later.steps[np.isin(later.job, both)] >= before).all()
+
+
+def test_live_variance_by_hand() -> None:
+    policy = Barrier(selected=3, local_steps=2)
+    schedule = plan(policy, FLEET, horizon=20, seed=0)
+    trainer, initial = quadratics(3), start_model()
+    replay = make_replay(FedAvg(policy=policy), schedule, trainer, initial)
+    at = live_models(replay, FLEET, seed=0)
+    rows = [
+        seen.row
+        for seen in simulate(
+            replay,
+            initial,
+            seed=0,
+            times=np.array([0.0, 3.0]),
+            score=lambda _: Score(0, 0),
+            live=at,
+        )
+    ]
+    moved = trainer.local(1, initial, 1, 0.1) - initial  # only client 1 has made a step by then
+    assert rows[0].variance == 0.0
+    assert rows[1].variance == pytest.approx(float(moved.square().sum()))
+    assert close(at(3.0)[1], initial + moved)
+
+
+def test_readings_without_known_progress_are_refused() -> None:
+    fleet = two_speeds(4)
+    policy = Poll(selected=2, local_steps=3, interruption="keep")
+    algorithm = Favano(policy=policy, weights=Known(ones(4), ones(4)))
+    schedule = plan(policy, fleet, horizon=50, seed=0)
+    replay = make_replay(algorithm, schedule, quadratics(4), torch.zeros(4, dtype=torch.float64))
+    with pytest.raises(BadInput, match="interruption=keep: the steps of a job under way"):
+        live_models(replay, fleet, seed=0)
+
+
+def test_clients_that_queue_are_not_at_work() -> None:
+    fleet = two_speeds(3)
+    policy = Arrival(buffer=1, local_steps=1, hand_out="uniform", concurrency=3, latency="client")
+    schedule = plan(policy, fleet, horizon=100, seed=0)
+    replay = make_replay(
+        AsyncSGD(policy=policy, concurrency=3), schedule, quadratics(3), start_model()
+    )
+    for moment in replay.moments(start_model()):
+        if moment.version == schedule.updates - 1:
+            found = live_models(replay, fleet, seed=0)(float(schedule.time[-1]))
+            assert 1 <= len(found) <= 3
