@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from favano.algorithms import Algorithm, State
-from favano.engine import ModelStore, Replay
+from favano.engine import Replay, replayed
 from favano.schedule import Schedule
 from favano.training import Layout, Work
 from favano.types import Stack, Vector
@@ -61,20 +61,10 @@ def start_model(size: int = 4, seed: int = 9) -> Vector:
 
 
 def make_replay(
-    algorithm: Algorithm[AnyState],
-    schedule: Schedule,
-    trainer: Quadratics | Linear,
-    initial: Vector,
-    rate: float = 0.1,
+    algorithm: Algorithm[AnyState], schedule: Schedule, initial: Vector, rate: float = 0.1
 ) -> Replay[AnyState]:
-    return Replay(
-        algorithm=algorithm,
-        schedule=schedule,
-        trainer=trainer,
-        layout=Layout(parameters=len(initial), buffers=0, counters=0),
-        rates=rate * algorithm.rate(schedule.client),
-        store=ModelStore(schedule, initial),
-    )
+    layout = Layout(parameters=len(initial), buffers=0, counters=0)
+    return Replay(algorithm, schedule, layout, rate * algorithm.rate(schedule.client), initial)
 
 
 def server_models(
@@ -85,8 +75,8 @@ def server_models(
     rate: float = 0.1,
 ) -> list[Vector]:
     """The server model before the first update and after each one."""
-    replay = make_replay(algorithm, schedule, trainer, initial, rate)
-    return [moment.server for moment in replay.moments(initial)]
+    replay = make_replay(algorithm, schedule, initial, rate)
+    return [moment.server for moment in replayed(replay, trainer)]
 
 
 def close(a: Tensor, b: Tensor, tolerance: float = 1e-12) -> bool:

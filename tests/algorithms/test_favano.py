@@ -8,6 +8,7 @@ import torch
 
 from favano.algorithms import Empirical, Favano, FavanoDelta, FedAvg, Known, Reweight, Visit
 from favano.algorithms.weights import alpha, count, nothing_seen
+from favano.engine import replayed
 from favano.errors import BadInput
 from favano.schedule import Barrier, Poll, Schedule, plan
 from favano.theory import expected_counts
@@ -60,10 +61,10 @@ def test_f1_f2_p3_server_step_and_mean_model(rule: Reweight) -> None:
     trainer, initial = quadratics(CLIENTS), start_model()
     server = initial
     held = initial.repeat(CLIENTS, 1)
-    replay = make_replay(algorithm, schedule, trainer, initial)
+    replay = make_replay(algorithm, schedule, initial)
     offsets = schedule.offsets
     saw_no_step = False
-    for moment in replay.moments(initial):
+    for moment in replayed(replay, trainer):
         if moment.version < 0:
             continue
         jobs = slice(int(offsets[moment.version]), int(offsets[moment.version + 1]))

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from favano.algorithms import Quafl
+from favano.engine import replayed
 from favano.schedule import Poll, plan
 from favano.timing import Deterministic, make_fleet, two_speeds
 from tests.problems import close, make_replay, quadratics, server_models, start_model
@@ -24,8 +25,8 @@ def test_p4_only_gradients_move_the_sum_of_all_models() -> None:
     own = initial.repeat(CLIENTS, 1)
     server = initial
     offsets = schedule.offsets
-    replay = make_replay(algorithm, schedule, trainer, initial)
-    for moment in replay.moments(initial):
+    replay = make_replay(algorithm, schedule, initial)
+    for moment in replayed(replay, trainer):
         if moment.version < 0:
             continue
         jobs = slice(int(offsets[moment.version]), int(offsets[moment.version + 1]))

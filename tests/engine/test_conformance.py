@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from favano.algorithms import CATALOGUE, Algorithm, State, Visit
-from favano.engine import ModelStore, Replay
+from favano.engine import Replay, replayed
 from favano.experiments.build import _BUILDERS, make_algorithm, make_fleet, make_schedule
 from favano.experiments.presets import resolve
 from favano.experiments.spec import Spec
@@ -130,16 +130,8 @@ def test_is_indifferent_to_batching(name: str) -> None:
     algorithm, _, schedule = build(name)
     trainer, initial = quadratics(CLIENTS), start_model()
     together = server_models(algorithm, schedule, trainer, initial)
-    plain = make_replay(algorithm, schedule, trainer, initial)
-    apart = Replay(
-        algorithm=algorithm,
-        schedule=schedule,
-        trainer=_OneByOne(trainer),
-        layout=plain.layout,
-        rates=plain.rates,
-        store=ModelStore(schedule, initial),
-    )
-    found = [moment.server for moment in apart.moments(initial)]
+    apart = make_replay(algorithm, schedule, initial)
+    found = [moment.server for moment in replayed(apart, _OneByOne(trainer))]
     assert all(torch.equal(a, b) for a, b in zip(together, found, strict=True))
 
 
@@ -167,16 +159,10 @@ def test_buffers_are_averaged_and_never_extrapolated(name: str) -> None:
             return end
 
     initial = torch.tensor([0.0, 0.0, 2.0, 0.0], dtype=torch.float64)
-    replay = Replay(
-        algorithm=algorithm,
-        schedule=schedule,
-        trainer=WithBuffers(),
-        layout=Layout(parameters=2, buffers=1, counters=1),
-        rates=np.ones(len(schedule.client)),
-        store=ModelStore(schedule, initial),
-    )
+    layout = Layout(parameters=2, buffers=1, counters=1)
+    replay = Replay(algorithm, schedule, layout, np.ones(len(schedule.client)), initial)
     counter = 0.0
-    for moment in replay.moments(initial):
+    for moment in replayed(replay, WithBuffers()):
         assert 1.0 <= float(moment.server[2]) <= 3.0
         assert float(moment.server[3]) >= counter
         counter = float(moment.server[3])

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from favano.algorithms import AsyncSGD, Favano, FedAvg, Known
-from favano.engine import live_models, simulate
+from favano.engine import Recorder, live_models, replayed, simulate
 from favano.errors import BadInput
 from favano.metrics import Score
 from favano.schedule import Arrival, Barrier, Poll, plan, under_way
@@ -59,19 +59,10 @@ def test_live_variance_by_hand() -> None:
     policy = Barrier(selected=3, local_steps=2)
     schedule = plan(policy, FLEET, horizon=20, seed=0)
     trainer, initial = quadratics(3), start_model()
-    replay = make_replay(FedAvg(policy=policy), schedule, trainer, initial)
-    at = live_models(replay, FLEET, seed=0)
-    rows = [
-        seen.row
-        for seen in simulate(
-            replay,
-            initial,
-            seed=0,
-            times=np.array([0.0, 3.0]),
-            score=lambda _: Score(0, 0),
-            live=at,
-        )
-    ]
+    replay = make_replay(FedAvg(policy=policy), schedule, initial)
+    at = live_models(replay, trainer, FLEET, seed=0)
+    recorder = Recorder(replay, 0, np.array([0.0, 3.0]), lambda _: Score(0, 0), at)
+    rows = [seen.row for seen in simulate(recorder, trainer)]
     moved = trainer.local(1, initial, 1, 0.1) - initial  # only client 1 has made a step by then
     assert rows[0].variance == 0.0
     assert rows[1].variance == pytest.approx(float(moved.square().sum()))
@@ -83,19 +74,17 @@ def test_readings_without_known_progress_are_refused() -> None:
     policy = Poll(selected=2, local_steps=3, interruption="keep")
     algorithm = Favano(policy=policy, weights=Known(ones(4), ones(4)))
     schedule = plan(policy, fleet, horizon=50, seed=0)
-    replay = make_replay(algorithm, schedule, quadratics(4), torch.zeros(4, dtype=torch.float64))
+    replay = make_replay(algorithm, schedule, torch.zeros(4, dtype=torch.float64))
     with pytest.raises(BadInput, match="interruption=keep: the steps of a job under way"):
-        live_models(replay, fleet, seed=0)
+        live_models(replay, quadratics(4), fleet, seed=0)
 
 
 def test_clients_that_queue_are_not_at_work() -> None:
     fleet = two_speeds(3)
     policy = Arrival(buffer=1, local_steps=1, hand_out="uniform", concurrency=3, latency="client")
     schedule = plan(policy, fleet, horizon=100, seed=0)
-    replay = make_replay(
-        AsyncSGD(policy=policy, concurrency=3), schedule, quadratics(3), start_model()
-    )
-    for moment in replay.moments(start_model()):
+    replay = make_replay(AsyncSGD(policy=policy, concurrency=3), schedule, start_model())
+    for moment in replayed(replay, quadratics(3)):
         if moment.version == schedule.updates - 1:
-            found = live_models(replay, fleet, seed=0)(float(schedule.time[-1]))
+            found = live_models(replay, quadratics(3), fleet, seed=0)(float(schedule.time[-1]))
             assert 1 <= len(found) <= 3

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from favano.algorithms import Algorithm, Favano, Known, Quafl
-from favano.engine import ModelStore, NonFinite, Replay
+from favano.engine import ModelStore, NonFinite, Replay, replayed
 from favano.errors import NonFiniteUpdate
 from favano.schedule import Poll, Schedule, plan
 from favano.timing import two_speeds
@@ -34,16 +34,10 @@ def replay_of(
     algorithm: Algorithm[AnyState], schedule: Schedule, non_finite: NonFinite
 ) -> tuple[list[torch.Tensor], list[list[int]]]:
     initial = start_model()
-    replay = Replay(
-        algorithm=algorithm,
-        schedule=schedule,
-        trainer=Poisoned(),
-        layout=Layout(parameters=4, buffers=0, counters=0),
-        rates=np.full(len(schedule.client), 0.1),
-        store=ModelStore(schedule, initial),
-        non_finite=non_finite,
-    )
-    moments = list(replay.moments(initial))
+    rates = np.full(len(schedule.client), 0.1)
+    layout = Layout(parameters=4, buffers=0, counters=0)
+    replay = Replay(algorithm, schedule, layout, rates, initial, non_finite=non_finite)
+    moments = list(replayed(replay, Poisoned()))
     return [m.server for m in moments], [m.refused.tolist() for m in moments]
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from favano.algorithms import FedAvg, Quafl
-from favano.engine import count_work, evaluation_times, simulate
+from favano.algorithms import FedAvg
+from favano.engine import Recorder, count_work, evaluation_times, simulate
 from favano.metrics import Score
 from favano.schedule import Barrier, Poll, plan
 from favano.timing import Trace, traced_fleet, two_speeds
@@ -25,7 +25,7 @@ def test_rows_of_a_synchronous_run_by_hand() -> None:
     policy = Barrier(selected=3, local_steps=2)
     schedule = plan(policy, FLEET, horizon=20, seed=0)
     initial = start_model()
-    replay = make_replay(FedAvg(policy=policy), schedule, quadratics(3), initial)
+    replay = make_replay(FedAvg(policy=policy), schedule, initial)
     scored: list[Vector] = []
 
     def score(model: Vector) -> Score:
@@ -33,17 +33,9 @@ def test_rows_of_a_synchronous_run_by_hand() -> None:
         return Score(loss=float(len(scored)), accuracy=0.5)
 
     heard: list[int] = []
-    rows = [
-        seen.row
-        for seen in simulate(
-            replay,
-            initial,
-            seed=4,
-            times=evaluation_times(20, 5, float(schedule.time[-1])),
-            score=score,
-            on_update=heard.append,
-        )
-    ]
+    times = evaluation_times(20, 5, float(schedule.time[-1]))
+    recorder = Recorder(replay, 4, times, score)
+    rows = [seen.row for seen in simulate(recorder, quadratics(3), heard.append)]
     assert [row.time for row in rows] == [0, 5, 10, 15, 20, 26]
     assert [row.server_step for row in rows] == [0, 0, 0, 1, 1, 2]
     assert [row.local_steps for row in rows] == [0, 0, 0, 6, 6, 12]
@@ -58,8 +50,7 @@ def test_rows_of_a_synchronous_run_by_hand() -> None:
 def test_lost_steps_count_as_local_steps_only() -> None:
     policy = Barrier(selected=3, local_steps=2, wait_for=1)
     schedule = plan(policy, FLEET, horizon=7, seed=0)
-    replay = make_replay(FedAvg(policy=policy), schedule, quadratics(3), start_model())
-    counters = count_work(replay)
+    counters = count_work(schedule)
     assert counters.contributed_steps.tolist() == [0, 2, 4]
     assert counters.local_steps.tolist() == [0, 3, 6]
     assert counters.uploads.tolist() == [0, 1, 2]
@@ -69,7 +60,6 @@ def test_lost_steps_count_as_local_steps_only() -> None:
 def test_a_contact_is_one_message_each_way() -> None:
     policy = Poll(selected=4, local_steps=3)
     schedule = plan(policy, two_speeds(10), horizon=70, seed=0)
-    replay = make_replay(Quafl(policy=policy), schedule, quadratics(10), start_model())
-    counters = count_work(replay)
+    counters = count_work(schedule)
     assert counters.uploads.tolist() == [4 * k for k in range(11)]
     assert counters.downloads.tolist() == [10 + 4 * k for k in range(11)]

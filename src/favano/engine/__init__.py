@@ -2,8 +2,8 @@
 
 from favano.engine.audit import effective_weights
 from favano.engine.live import live_models
-from favano.engine.replay import Buffers, Moment, NonFinite, Replay
-from favano.engine.simulate import Observation, count_work, evaluation_times, simulate
+from favano.engine.replay import Buffers, Moment, NonFinite, Replay, replayed
+from favano.engine.simulate import Observation, Recorder, count_work, evaluation_times, simulate
 from favano.engine.store import ModelStore, Spread
 
 __all__ = [
@@ -12,11 +12,13 @@ __all__ = [
     "Moment",
     "NonFinite",
     "Observation",
+    "Recorder",
     "Replay",
     "Spread",
     "count_work",
     "effective_weights",
     "evaluation_times",
     "live_models",
+    "replayed",
     "simulate",
 ]

@@ -12,8 +12,7 @@ import numpy as np
 import torch
 
 from favano.algorithms.base import Algorithm, S
-from favano.engine.replay import Replay
-from favano.engine.store import ModelStore
+from favano.engine.replay import Replay, replayed
 from favano.schedule import Schedule
 from favano.training import Layout, Work
 from favano.types import Floats, Stack
@@ -43,18 +42,10 @@ def effective_weights(algorithm: Algorithm[S], schedule: Schedule) -> Floats:
     for first in range(0, schedule.clients, _CLIENTS_AT_ONCE):
         size = min(_CLIENTS_AT_ONCE, schedule.clients - first)
         initial = torch.zeros(size, dtype=torch.float64)
-        replay = Replay(
-            algorithm=algorithm,
-            schedule=schedule,
-            trainer=_UnitSteps(first, size),
-            layout=Layout(parameters=size, buffers=0, counters=0),
-            rates=algorithm.rate(schedule.client),
-            store=ModelStore(schedule, initial),
-        )
-        last = initial
-        for moment in replay.moments(initial):
-            last = moment.server
-        parts.append(last.numpy())
+        layout = Layout(parameters=size, buffers=0, counters=0)
+        replay = Replay(algorithm, schedule, layout, algorithm.rate(schedule.client), initial)
+        *_, last = replayed(replay, _UnitSteps(first, size))
+        parts.append(last.server.numpy())
     moved = np.concatenate(parts)
     total = moved.sum()
     return moved / total if total else moved

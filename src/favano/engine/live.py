@@ -8,12 +8,12 @@ from favano.algorithms.base import S
 from favano.engine.replay import Replay
 from favano.schedule import check_progress_is_known, under_way
 from favano.timing import Fleet
-from favano.training import Work
+from favano.training import Trainer, Work
 from favano.types import Vector
 
 
 def live_models(
-    replay: Replay[S], fleet: Fleet, seed: int
+    replay: Replay[S], trainer: Trainer, fleet: Fleet, seed: int
 ) -> Callable[[float], Mapping[int, Vector]]:
     """A function of time that trains every client at work up to that time, and throws it away."""
     policy = replay.algorithm.policy
@@ -21,10 +21,8 @@ def live_models(
 
     def at(time: float) -> Mapping[int, Vector]:
         now = under_way(replay.schedule, policy, fleet, time=time, seed=seed)
-        if not len(now.job):
-            return {}
         start = replay.store.starts(now.client, now.base)
         work = Work(now.client, now.first_step, now.steps, replay.rates[now.job])
-        return dict(zip(now.client.tolist(), replay.trainer.train(start, work), strict=True))
+        return dict(zip(now.client.tolist(), trainer.train(start, work), strict=True))
 
     return at

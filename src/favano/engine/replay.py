@@ -1,16 +1,14 @@
-"""Replays a schedule: local training and server updates in the order in which they happened."""
+"""One run of one algorithm, advanced update by update along its schedule."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Generic, Literal, NamedTuple
 
 import numpy as np
 import torch
 
-from favano.algorithms import Algorithm, Visit
-from favano.algorithms.base import S
+from favano.algorithms.base import Algorithm, S, Visit
 from favano.engine.store import ModelStore
 from favano.errors import NonFiniteUpdate
 from favano.schedule import Schedule
@@ -29,68 +27,90 @@ class Moment(NamedTuple):
     refused: Ints  # clients whose update held NaN or infinity
 
 
-@dataclass(frozen=True, eq=False)
 class Replay(Generic[S]):
-    """One run of one algorithm: the schedule is given, the trainer does the local work."""
+    """Everything about a run but the training itself, which anybody may do, in any order.
 
-    algorithm: Algorithm[S]
-    schedule: Schedule
-    trainer: Trainer
-    layout: Layout
-    rates: Floats  # (J,) step size of each job
-    store: ModelStore
-    non_finite: NonFinite = "stop"
-    buffers: Buffers = "average"
+    Whoever trains asks for the jobs of an update, their start models and their work, and hands in
+    their end models, update after update.
+    """
 
-    def moments(self, initial: Vector) -> Iterator[Moment]:
-        """All server versions, one after the other."""
-        nobody = np.empty(0, dtype=np.int64)
-        state = self.algorithm.init(initial[: self.layout.parameters])
-        server = initial
-        offsets = self.schedule.offsets
-        yield Moment(-1, server, nobody)
-        for version in range(self.schedule.updates):
-            jobs = np.arange(offsets[version], offsets[version + 1])
-            refused = nobody
-            if len(jobs):
-                state, server, refused = self._update(state, server, jobs)
-            self.store.put(version, server)
-            yield Moment(version, server, refused)
+    def __init__(
+        self,
+        algorithm: Algorithm[S],
+        schedule: Schedule,
+        layout: Layout,
+        rates: Floats,  # (J,) step size of each job
+        initial: Vector,
+        *,
+        non_finite: NonFinite = "stop",
+        buffers: Buffers = "average",
+    ) -> None:
+        self.algorithm, self.schedule, self.layout, self.rates = algorithm, schedule, layout, rates
+        self.store = ModelStore(schedule, initial)
+        self.offsets = schedule.offsets
+        self.moment = Moment(-1, initial, np.empty(0, dtype=np.int64))
+        self._state = algorithm.init(initial[: layout.parameters])
+        self._non_finite, self._buffers = non_finite, buffers
 
-    def _update(self, state: S, server: Vector, jobs: Ints) -> tuple[S, Vector, Ints]:
+    def jobs(self, version: int) -> Ints:
+        """The jobs that update `version` uses."""
+        return np.arange(self.offsets[version], self.offsets[version + 1])
+
+    def starts(self, jobs: Ints) -> Stack:
+        """Their start models, as soon as the versions they start from exist."""
         plan, parameters = self.schedule, self.layout.parameters
         start = self.store.starts(plan.client[jobs], plan.base[jobs])
-        if self.buffers == "local":
+        if self._buffers == "local":
             start[:, parameters:] = self.store.local_buffers(plan.client[jobs], start, parameters)
-        work = Work(plan.client[jobs], plan.first_step[jobs], plan.steps[jobs], self.rates[jobs])
-        end = self.trainer.train(start, work)
-        if self.buffers == "local":
+        return start
+
+    def work(self, jobs: Ints) -> Work:
+        """What is to be done from there."""
+        plan = self.schedule
+        return Work(plan.client[jobs], plan.first_step[jobs], plan.steps[jobs], self.rates[jobs])
+
+    def update(self, start: Stack, end: Stack) -> Moment:
+        """The next update, from the start and end models of its jobs."""
+        version = self.moment.version + 1
+        jobs, server = self.jobs(version), self.moment.server
+        plan, parameters = self.schedule, self.layout.parameters
+        if self._buffers == "local":
             self.store.keep_buffers(plan.client[jobs], end[:, parameters:])
         finite = torch.isfinite(end).all(dim=1).cpu().numpy()
         refused = plan.client[jobs[~finite]]
         if len(refused):
-            if self.non_finite == "stop":
-                raise NonFiniteUpdate(refused.tolist(), int(plan.visit[jobs[0]]) + 1)
+            if self._non_finite == "stop":
+                raise NonFiniteUpdate(refused.tolist(), version + 1)
             keep = torch.from_numpy(finite).to(end.device)
             start, end, jobs = start[keep], end[keep], jobs[finite]
-        before = server
         if len(jobs):
-            staleness = plan.visit[jobs] - 1 - plan.base[jobs]
-            visit = Visit(plan.client[jobs], plan.steps[jobs], staleness)
-            state = self.algorithm.update(state, visit, start[:, :parameters], end[:, :parameters])
-            server = torch.cat([state.model, self._merge_buffers(server, end)])
-            own = self.algorithm.restart(before, end)
+            visit = Visit(plan.client[jobs], plan.steps[jobs], version - 1 - plan.base[jobs])
+            begin, done = start[:, :parameters], end[:, :parameters]
+            self._state = self.algorithm.update(self._state, visit, begin, done)
+            own = self.algorithm.restart(server, end)
             if own is not None:
                 self.store.keep_own(plan.client[jobs], own)
+            server = torch.cat([self._state.model, self._merge_buffers(server, end)])
         self.store.forget_own(refused)
-        return state, server, refused
+        self.store.put(version, server)
+        self.moment = Moment(version, server, refused)
+        return self.moment
 
     def _merge_buffers(self, server: Vector, end: Stack) -> Vector:
         """Buffers are averaged as the algorithm says; of counters the largest wins."""
         first = self.layout.parameters
         last = first + self.layout.buffers
-        if self.buffers == "local":
+        if self._buffers == "local":
             return server[first:]
         averaged = self.algorithm.average(server[first:last], end[:, first:last])
         counters = torch.maximum(server[last:], end[:, last:].amax(dim=0))
         return torch.cat([averaged, counters])
+
+
+def replayed(replay: Replay[S], trainer: Trainer) -> Iterator[Moment]:
+    """All server versions one after the other, each update's jobs trained when it is due."""
+    yield replay.moment
+    for version in range(replay.schedule.updates):
+        jobs = replay.jobs(version)
+        start = replay.starts(jobs)
+        yield replay.update(start, trainer.train(start, replay.work(jobs)))

@@ -1,16 +1,18 @@
-"""One run from beginning to end: replay, evaluate at the asked times, keep the history."""
+"""What is written down along a run: evaluations at the asked times, and counters of work."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import dataclass, field
+from typing import Generic, NamedTuple
 
 import numpy as np
 
 from favano.algorithms.base import S
-from favano.engine.replay import Replay
+from favano.engine.replay import Moment, Replay, replayed
 from favano.metrics import Row, Score
+from favano.schedule import Schedule
+from favano.training import Trainer
 from favano.types import Floats, Ints, Vector
 
 
@@ -33,9 +35,8 @@ class Counters:
     downloads: Ints
 
 
-def count_work(replay: Replay[S]) -> Counters:
+def count_work(plan: Schedule) -> Counters:
     """What had been done by each server version. A job is one download, and one upload if used."""
-    plan = replay.schedule
     used = slice(0, plan.jobs)
 
     def by_version(at: Ints, weight: Ints | None = None) -> Ints:
@@ -58,50 +59,66 @@ def evaluation_times(horizon: float, every: float, last_update: float) -> Floats
     return np.concatenate([grid, end])
 
 
-def simulate(
-    replay: Replay[S],
-    initial: Vector,
-    *,
-    seed: int,
-    times: Floats,
-    score: Callable[[Vector], Score],
-    on_update: Callable[[int], None] = lambda _: None,
-    live: Callable[[float], Mapping[int, Vector]] | None = None,
-) -> Iterator[Observation]:
-    """Observations at `times`, in order. `on_update` hears of every server version.
+@dataclass
+class Recorder(Generic[S]):
+    """Watches a run and observes it at the asked times.
 
     With `live`, which gives the clients' models at a time, the variance is that of the models in
     training instead of those they started from.
     """
-    plan = replay.schedule
-    versions = plan.versions_at(times)
-    counters = count_work(replay)
-    bits = replay.layout.bits
-    next_time, refused = 0, 0
-    for moment in replay.moments(initial):
-        refused += len(moment.refused)
-        on_update(moment.version)
-        if next_time == len(times) or versions[next_time] != moment.version:
-            continue
-        loss, accuracy = score(moment.server)
-        spread = replay.store.spread(moment.server, replay.layout.parameters)
-        done = moment.version + 1
-        while next_time < len(times) and versions[next_time] == moment.version:
-            if live is not None:
-                now = live(float(times[next_time]))
-                spread = replay.store.spread(moment.server, replay.layout.parameters, now)
+
+    replay: Replay[S]
+    seed: int
+    times: Floats
+    score: Callable[[Vector], Score]
+    live: Callable[[float], Mapping[int, Vector]] | None = None
+    counters: Counters = field(init=False)
+    refused: int = field(init=False, default=0)
+    _next: int = field(init=False, default=0)
+
+    def __post_init__(self) -> None:
+        self.counters = count_work(self.replay.schedule)
+        self.versions = self.replay.schedule.versions_at(self.times)
+
+    def observe(self, moment: Moment) -> Iterator[Observation]:
+        """What is to be written down of this moment: nothing, or a row for each time it lasts."""
+        self.refused += len(moment.refused)
+        if not self._due(moment):
+            return
+        loss, accuracy = self.score(moment.server)
+        store, parameters = self.replay.store, self.replay.layout.parameters
+        bits, done = self.replay.layout.bits, moment.version + 1
+        spread = store.spread(moment.server, parameters)
+        while self._due(moment):
+            time = float(self.times[self._next])
+            if self.live is not None:
+                spread = store.spread(moment.server, parameters, self.live(time))
             row = Row(
-                seed=seed,
-                time=float(times[next_time]),
+                seed=self.seed,
+                time=time,
                 server_step=done,
-                local_steps=int(counters.local_steps[done]),
-                bits_up=int(counters.uploads[done]) * bits,
-                bits_down=int(counters.downloads[done]) * bits,
+                local_steps=int(self.counters.local_steps[done]),
+                bits_up=int(self.counters.uploads[done]) * bits,
+                bits_down=int(self.counters.downloads[done]) * bits,
                 loss=loss,
                 accuracy=accuracy,
                 variance=spread.variance,
                 potential=spread.potential,
-                contributed_steps=int(counters.contributed_steps[done]),
+                contributed_steps=int(self.counters.contributed_steps[done]),
             )
-            yield Observation(row, moment.server, spread.mean, refused)
-            next_time += 1
+            yield Observation(row, moment.server, spread.mean, self.refused)
+            self._next += 1
+
+    def _due(self, moment: Moment) -> bool:
+        return self._next < len(self.times) and self.versions[self._next] == moment.version
+
+
+def simulate(
+    recorder: Recorder[S],
+    trainer: Trainer,
+    on_update: Callable[[int], None] = lambda _: None,
+) -> Iterator[Observation]:
+    """The whole run, one update after the other. `on_update` hears of every server version."""
+    for moment in replayed(recorder.replay, trainer):
+        on_update(moment.version)
+        yield from recorder.observe(moment)

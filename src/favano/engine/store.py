@@ -44,7 +44,12 @@ class ModelStore:
     def starts(self, client: Ints, base: Ints) -> Stack:
         """Start models of the jobs: a client's own model where it has one."""
         pairs = zip(client.tolist(), base.tolist(), strict=True)
-        return torch.stack([self._own.get(who, self._get(version)) for who, version in pairs])
+        models = [self.start(who, version) for who, version in pairs]
+        return torch.stack(models) if models else self._initial.new_empty(0, len(self._initial))
+
+    def start(self, client: int, base: int) -> Vector:
+        """Start model of one job; not a copy."""
+        return self._own[client] if client in self._own else self._get(base)
 
     def put(self, version: int, server: Vector) -> None:
         """Take in a new server version, and forget those that nobody needs any more."""

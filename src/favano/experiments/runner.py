@@ -11,8 +11,8 @@ from torch import Tensor, nn
 
 from favano.data import BatchStream, check_parts, split
 from favano.engine import (
-    ModelStore,
     Observation,
+    Recorder,
     Replay,
     evaluation_times,
     live_models,
@@ -145,28 +145,28 @@ def _run_seed(
         samples.loss,
         samples.calibration() if spec.buffers == "local" else None,
     )
+    trainer = LoopTrainer(flat, task, LocalRule())
     replay = Replay(
-        algorithm=algorithm,
-        schedule=schedule,
-        trainer=LoopTrainer(flat, task, LocalRule()),
-        layout=flat.layout,
-        rates=step_sizes(spec, schedule, algorithm),
-        store=ModelStore(schedule, initial),
+        algorithm,
+        schedule,
+        flat.layout,
+        step_sizes(spec, schedule, algorithm),
+        initial,
         non_finite=spec.non_finite,
         buffers=spec.buffers,
+    )
+    last_update = float(schedule.time[-1:].sum())
+    recorder = Recorder(
+        replay,
+        seed,
+        evaluation_times(given(spec.horizon), given(spec.evaluate_every), last_update),
+        evaluate,
+        live_models(replay, trainer, planned.fleet, seed) if spec.variance == "live" else None,
     )
     last: Observation | None = None
     try:
         for last in simulate(
-            replay,
-            initial,
-            seed=seed,
-            times=evaluation_times(
-                given(spec.horizon), given(spec.evaluate_every), float(schedule.time[-1:].sum())
-            ),
-            score=evaluate,
-            on_update=lambda version: watch.advance(*_progress(schedule, seed, version)),
-            live=live_models(replay, planned.fleet, seed) if spec.variance == "live" else None,
+            recorder, trainer, lambda version: watch.advance(*_progress(schedule, seed, version))
         ):
             result.rows.append(last.row)
     finally:

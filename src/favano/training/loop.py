@@ -32,7 +32,8 @@ class LoopTrainer:
             strict=True,
         )
         self.model.module.train()
-        return torch.stack([self._job(*job) for job in jobs])
+        ends = [self._job(*job) for job in jobs]
+        return torch.stack(ends) if ends else start
 
     def _job(self, start: Vector, client: int, first_step: int, steps: int, rate: float) -> Vector:
         model = self.model
