@@ -167,12 +167,12 @@ def test_divergence_ends_with_an_error_and_partial_results(favano: Program, tmp_
 def test_ctrl_c_keeps_partial_results(
     how: signal.Signals, favano: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The signal comes from outside the program, in the middle of the twelfth update."""
+    """The signal comes from outside the program, at the twelfth update."""
     heard: list[float] = []
 
-    def advance(self: TerminalProgress, seed: int, steps: int, time: float) -> None:
+    def advance(self: TerminalProgress, label: str, steps: int, time: float) -> None:
         heard.append(time)
-        if len(heard) == 12:
+        if len(heard) == 11:
             os.kill(os.getpid(), how)
 
     monkeypatch.setattr(TerminalProgress, "advance", advance)

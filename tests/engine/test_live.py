@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from favano.algorithms import AsyncSGD, Favano, FedAvg, Known
-from favano.engine import Recorder, live_models, replayed, simulate
+from favano.engine import Recorder, live_models, replayed
 from favano.errors import BadInput
 from favano.metrics import Score
 from favano.schedule import Arrival, Barrier, Poll, plan, under_way
@@ -62,7 +62,7 @@ def test_live_variance_by_hand() -> None:
     replay = make_replay(FedAvg(policy=policy), schedule, initial)
     at = live_models(replay, trainer, FLEET, seed=0)
     recorder = Recorder(replay, 0, np.array([0.0, 3.0]), lambda _: Score(0, 0), at)
-    rows = [seen.row for seen in simulate(recorder, trainer)]
+    rows = [seen.row for moment in replayed(replay, trainer) for seen in recorder.observe(moment)]
     moved = trainer.local(1, initial, 1, 0.1) - initial  # only client 1 has made a step by then
     assert rows[0].variance == 0.0
     assert rows[1].variance == pytest.approx(float(moved.square().sum()))

@@ -65,10 +65,10 @@ class Stopper:
     def __init__(self, updates: int) -> None:
         self.left = updates
 
-    def begin(self, name: str, steps: int) -> None:
-        self.name = name
+    def begin(self, steps: int) -> None:
+        self.steps = steps
 
-    def advance(self, seed: int, steps: int, time: float) -> None:
+    def advance(self, label: str, steps: int, time: float) -> None:
         self.left -= 1
         if self.left == 0:
             raise KeyboardInterrupt
@@ -84,9 +84,11 @@ def test_an_interrupted_run_keeps_what_it_has(digits: Samples) -> None:
     assert result.status == "partial"
     assert stopper.ended
     whole = result_of(spec, digits)
-    assert 4 < len(result.rows) < len(whole.rows)
-    assert result.rows == whole.rows[: len(result.rows)]
-    assert [record["seed"] for record in result.runs] == [0, 1]
+    assert 3 < len(result.rows) < len(whole.rows)
+    for seed in range(3):
+        kept = [row for row in result.rows if row.seed == seed]
+        assert kept == [row for row in whole.rows if row.seed == seed][: len(kept)]
+    assert [record["seed"] for record in result.runs] == [0, 1, 2]
 
 
 def test_divergence_names_the_client_and_keeps_the_history(digits: Samples) -> None:

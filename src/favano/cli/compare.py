@@ -11,14 +11,13 @@ from favano.cli.flags import Config, DataDir, Json, Out, Values, split_lists
 from favano.cli.progress import TerminalProgress, counting
 from favano.cli.shell import default_folder, json_document, keep, notes, print_json, screen
 from favano.experiments import (
-    Result,
     Spec,
     check_folder,
     comparison,
     load_samples,
     named_model,
     plan_seeds,
-    run,
+    run_together,
 )
 from favano.experiments.results import read_table
 from favano.report import collect, final_table, sentence, write_page
@@ -55,12 +54,9 @@ def compare(specs: list[Spec], folder: Path, data_dir: Path | None, *, json: boo
         check_folder(folder / spec.algorithm, spec)
     with counting(notes, f"decoding {specs[0].dataset}, once") as on_image:
         samples = load_samples(specs[0], data_dir, on_image)
-    results: list[Result] = []
     with TerminalProgress(notes) as progress:
-        for spec in specs:
-            result = run(spec, samples, named_model(spec, samples), progress=progress)
-            keep(result, folder / spec.algorithm)
-            results.append(result)
+        results = run_together(specs, samples, named_model(specs[0], samples), progress=progress)
+    keep(results, [folder / spec.algorithm for spec in specs])
     found = collect([folder / spec.algorithm for spec in specs])
     page = folder / "report.html"
     write_page(found, page, title=f"favano: {', '.join(spec.algorithm for spec in specs)}")

@@ -29,7 +29,7 @@ def counting(console: Console, what: str) -> Iterator[Callable[[int], None]]:
 
 
 class TerminalProgress:
-    """Simulated time reached, local steps per second and time left, for one run at a time."""
+    """Simulated time reached, local steps per second and time left."""
 
     def __init__(self, console: Console) -> None:
         self._bar = Progress(
@@ -41,9 +41,9 @@ class TerminalProgress:
             console=console,
             transient=True,
             disable=not console.is_terminal,
+            auto_refresh=False,  # a drawing thread and forked workers do not go together
         )
         self._task: TaskID | None = None
-        self._name = ""
         self._done = 0
         self._drawn = 0.0
         self._began = 0.0
@@ -62,13 +62,13 @@ class TerminalProgress:
         """Leave the terminal clean."""
         self._bar.stop()
 
-    def begin(self, name: str, steps: int) -> None:
-        """A run of so many local steps begins."""
-        self._name, self._done, self._began = name, 0, monotonic()
-        self._task = self._bar.add_task(name, total=max(1, steps), detail="")
+    def begin(self, steps: int) -> None:
+        """Runs of so many local steps in all begin."""
+        self._done, self._began = 0, monotonic()
+        self._task = self._bar.add_task("starting", total=max(1, steps), detail="")
 
-    def advance(self, seed: int, steps: int, time: float) -> None:
-        """So many more local steps are done; simulated time has reached `time`."""
+    def advance(self, label: str, steps: int, time: float) -> None:
+        """So many more local steps are done, in a run that has reached simulated time `time`."""
         self._done += steps
         now = monotonic()
         if self._task is None or now - self._drawn < _PERIOD:
@@ -78,12 +78,13 @@ class TerminalProgress:
         self._bar.update(
             self._task,
             completed=self._done,
-            description=f"{self._name}, seed {seed}",
+            description=label,
             detail=f"time {time:,.0f}, {speed:,.0f} steps/s",
+            refresh=True,
         )
 
     def end(self) -> None:
-        """The run is over."""
+        """The runs are over."""
         if self._task is not None:
             self._bar.remove_task(self._task)
             self._task = None

@@ -25,7 +25,7 @@ def run_command(
         samples = load_samples(spec, data_dir, on_image)
     with TerminalProgress(notes) as progress:
         result = run(spec, samples, named_model(spec, samples), progress=progress)
-    keep(result, folder)
+    keep([result], [folder])
     if json:
         print_json(json_document([result]))
         return

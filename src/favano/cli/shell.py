@@ -6,7 +6,7 @@ import hashlib
 import json
 import shlex
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import wraps
 from pathlib import Path
 
@@ -48,15 +48,18 @@ def default_folder(kind: str, specs: list[Spec]) -> Path:
     return Path("favano-results") / f"{kind}-{specs[0].dataset.replace('/', '-')}-{digest}"
 
 
-def keep(result: Result, folder: Path) -> None:
-    """Write a result; leave with a message if it was cut short."""
-    write_result(folder, result, called_as())
-    if result.error is not None:
-        notes.print(f"favano: {result.error}; partial results are in {folder}", soft_wrap=True)
-        raise typer.Exit(1)
-    if result.status == "partial":
-        notes.print(f"favano: interrupted; partial results are in {folder}", soft_wrap=True)
-        raise typer.Exit(INTERRUPTED)
+def keep(results: Sequence[Result], folders: Sequence[Path]) -> None:
+    """Write results; leave with a message if one was cut short."""
+    for result, folder in zip(results, folders, strict=True):
+        write_result(folder, result, called_as())
+    for result, folder in zip(results, folders, strict=True):
+        if result.error is not None:
+            message = f"favano: {result.error}; partial results are in {folder}"
+            notes.print(message, soft_wrap=True, markup=False)
+            raise typer.Exit(1)
+        if result.status == "partial":
+            notes.print(f"favano: interrupted; partial results are in {folder}", soft_wrap=True)
+            raise typer.Exit(INTERRUPTED)
 
 
 def print_json(document: object) -> None:

@@ -2,8 +2,9 @@
 
 from favano.engine.audit import effective_weights
 from favano.engine.live import live_models
+from favano.engine.pool import Step, pooled
+from favano.engine.recorder import Observation, Recorder, count_work, evaluation_times
 from favano.engine.replay import Buffers, Moment, NonFinite, Replay, replayed
-from favano.engine.simulate import Observation, Recorder, count_work, evaluation_times, simulate
 from favano.engine.store import ModelStore, Spread
 
 __all__ = [
@@ -15,10 +16,11 @@ __all__ = [
     "Recorder",
     "Replay",
     "Spread",
+    "Step",
     "count_work",
     "effective_weights",
     "evaluation_times",
     "live_models",
+    "pooled",
     "replayed",
-    "simulate",
 ]

@@ -5,8 +5,9 @@ from favano.experiments.comparison import comparison
 from favano.experiments.participation import describe, speed_names
 from favano.experiments.presets import PRESETS, Preset, resolve
 from favano.experiments.progress import Progress, Silence
+from favano.experiments.records import RunRecord
 from favano.experiments.results import WriteFailed, check_folder, read_spec, write_result
-from favano.experiments.runner import Result, RunRecord, plan_seeds, run
+from favano.experiments.runner import Result, plan_seeds, run, run_together
 from favano.experiments.samples import Samples, load_samples, named_model, own_samples
 from favano.experiments.spec import Spec, make_spec
 
@@ -34,6 +35,7 @@ __all__ = [
     "read_spec",
     "resolve",
     "run",
+    "run_together",
     "speed_names",
     "write_result",
 ]

@@ -40,7 +40,11 @@ def comparison(
         own.setdefault(name, {})[key] = value
     for name in own:
         need(name in names, "set", name, f"not compared; need one of {', '.join(names)}")
-    return [resolve(make_spec({**shared, **own.get(n, {}), "algorithm": n})) for n in names]
+    specs = [resolve(make_spec({**shared, **own.get(n, {}), "algorithm": n})) for n in names]
+    for key in ("dataset", "model", "device", "normalise", "holdout"):
+        alike = len({getattr(spec, key) for spec in specs}) == 1
+        need(alike, "set", key, "must be the same for all methods that are compared")
+    return specs
 
 
 def _names(listed: object) -> list[str]:

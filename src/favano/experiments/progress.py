@@ -6,25 +6,25 @@ from typing import Protocol
 
 
 class Progress(Protocol):
-    """Hears how far a run is; see `favano.cli.progress`."""
+    """Hears how far the runs are."""
 
-    def begin(self, name: str, steps: int) -> None:
-        """A run of so many local steps begins."""
+    def begin(self, steps: int) -> None:
+        """Runs of so many local steps in all begin."""
 
-    def advance(self, seed: int, steps: int, time: float) -> None:
-        """So many more local steps are done; simulated time has reached `time`."""
+    def advance(self, label: str, steps: int, time: float) -> None:
+        """So many more local steps are done, in a run that has reached simulated time `time`."""
 
     def end(self) -> None:
-        """The run is over."""
+        """The runs are over."""
 
 
 class Silence:
     """Progress that nobody watches."""
 
-    def begin(self, name: str, steps: int) -> None:
+    def begin(self, steps: int) -> None:
         """Nothing."""
 
-    def advance(self, seed: int, steps: int, time: float) -> None:
+    def advance(self, label: str, steps: int, time: float) -> None:
         """Nothing."""
 
     def end(self) -> None:

@@ -1,54 +1,53 @@
-"""Runs a specification, seed after seed, and keeps what was measured."""
+"""Runs specifications, all their seeds side by side, and keeps what was measured."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from time import perf_counter
-from typing import Literal, TypedDict
+from typing import Literal
 
 import numpy as np
 from torch import Tensor, nn
 
+from favano.algorithms import State
 from favano.data import BatchStream, check_parts, split
 from favano.engine import (
     Observation,
     Recorder,
     Replay,
+    Step,
     evaluation_times,
     live_models,
-    simulate,
+    pooled,
+    replayed,
 )
 from favano.errors import NonFiniteUpdate
 from favano.experiments.build import make_algorithm, make_fleet, make_schedule, step_sizes
 from favano.experiments.presets import resolve
 from favano.experiments.progress import Progress, Silence
+from favano.experiments.records import RunRecord, make_record
 from favano.experiments.samples import ModelFactory, Samples, initial_module
 from favano.experiments.spec import Spec, given
-from favano.metrics import Evaluator, Row, Score
+from favano.metrics import Evaluator, Row
 from favano.schedule import Schedule
 from favano.timing import Fleet
-from favano.training import FlatModel, LocalRule, LoopTrainer, Task, check_fit
+from favano.training import (
+    FlatModel,
+    Lanes,
+    LocalRule,
+    LoopTrainer,
+    SerialLanes,
+    Task,
+    WorkerLanes,
+    check_fit,
+    one_thread,
+    usable_cores,
+)
+from favano.types import Vector
 
 Status = Literal["complete", "partial"]
-
-
-class RunRecord(TypedDict):
-    """The end of one seed's run, as the JSON documents have it."""
-
-    algorithm: str
-    seed: int
-    accuracy: float
-    loss: float
-    variance: float
-    time: float
-    server_steps: int
-    local_steps: int
-    bits_up: int
-    bits_down: int
-    wall_seconds: float
-    mean_model_accuracy: float
-    mean_model_loss: float
-    refused_updates: int
 
 
 @dataclass
@@ -60,7 +59,7 @@ class Result:
     rows: list[Row] = field(default_factory=list)
     runs: list[RunRecord] = field(default_factory=list)
     models: dict[int, dict[str, Tensor]] = field(default_factory=dict)
-    error: NonFiniteUpdate | None = None  # what stopped the run, if something did
+    error: NonFiniteUpdate | None = None  # what stopped a run, if something did
 
     @property
     def accuracy(self) -> list[float]:
@@ -93,112 +92,162 @@ def run(
     model: nn.Module | ModelFactory,
     *,
     progress: Progress | None = None,
+    workers: int | None = None,
 ) -> Result:
-    """Run every seed. Ctrl-C or NaN ends it early: what was measured is kept, marked partial."""
-    spec = resolve(spec)
-    planned = plan_seeds(spec)
-    watch = progress or Silence()
-    result = Result(spec)
-    total = sum(int(one.schedule.steps[: one.schedule.jobs].sum()) for one in planned)
-    watch.begin(spec.algorithm, total)
-    try:
-        for one in planned:
-            _run_seed(result, one, samples, model, watch)
-    except KeyboardInterrupt:
-        result.status = "partial"
-    except NonFiniteUpdate as error:
-        result.status, result.error = "partial", error
-    finally:
-        watch.end()
-    return result
+    """Run every seed of one specification."""
+    return run_together([spec], samples, model, progress=progress, workers=workers)[0]
 
 
-def _run_seed(
-    result: Result,
-    planned: Planned,
+def run_together(
+    specs: Sequence[Spec],
     samples: Samples,
     model: nn.Module | ModelFactory,
-    watch: Progress,
-) -> None:
-    spec, schedule, seed = result.spec, planned.schedule, planned.seed
-    began = perf_counter()
-    parts = split(samples.host_labels, given(spec.clients), given(spec.split), seed)
-    check_parts(parts, samples.host_labels, samples.classes, how=given(spec.split))
-    sizes = np.array([len(part) for part in parts], dtype=np.float64)
-    algorithm = make_algorithm(spec, planned.fleet, sizes)
-    flat = FlatModel(initial_module(model, seed), device=samples.labels.device)
-    task = Task(
-        features=samples.features,
-        labels=samples.labels,
-        batches=BatchStream(
-            parts, given(spec.batch_size), seed, planned.fleet.streams, spec.batch_order
-        ),
-        loss=samples.loss,
-        preprocessing=samples.preprocessing,
-    )
-    check_fit(flat, task, samples.classes)
-    initial = flat.snapshot()
-    evaluate = Evaluator(
-        flat,
-        samples.test_features,
-        samples.test_labels,
-        samples.loss,
-        samples.calibration() if spec.buffers == "local" else None,
-    )
-    trainer = LoopTrainer(flat, task, LocalRule())
-    replay = Replay(
-        algorithm,
-        schedule,
-        flat.layout,
-        step_sizes(spec, schedule, algorithm),
-        initial,
-        non_finite=spec.non_finite,
-        buffers=spec.buffers,
-    )
-    last_update = float(schedule.time[-1:].sum())
-    recorder = Recorder(
-        replay,
-        seed,
-        evaluation_times(given(spec.horizon), given(spec.evaluate_every), last_update),
-        evaluate,
-        live_models(replay, trainer, planned.fleet, seed) if spec.variance == "live" else None,
-    )
-    last: Observation | None = None
+    *,
+    progress: Progress | None = None,
+    workers: int | None = None,
+) -> list[Result]:
+    """Run every seed of several specifications with one network over one set of lanes.
+
+    Ctrl-C ends it early: what was measured is kept, marked partial. A run that meets NaN ends for
+    itself. `workers` is the number of processes; by default one a core. It changes no result.
+    """
+    results = [Result(resolve(spec)) for spec in specs]
+    planned = [(result, one) for result in results for one in plan_seeds(result.spec)]
+    flat = FlatModel(initial_module(model, planned[0][1].seed), device=samples.labels.device)
+    runs = [_Run(result, one, samples, flat, model) for result, one in planned]
+    watch = progress or Silence()
+    watch.begin(sum(int(one.schedule.steps[: one.schedule.jobs].sum()) for _, one in planned))
     try:
-        for last in simulate(
-            recorder, trainer, lambda version: watch.advance(*_progress(schedule, seed, version))
-        ):
-            result.rows.append(last.row)
+        with one_thread(), _lanes(flat, runs, workers) as lanes:
+            for step in _steps(runs, lanes):
+                runs[step.run].hear(step.moment, watch)
+    except KeyboardInterrupt:
+        for one in runs:
+            one.stop()
     finally:
-        if last is not None:
-            wall = perf_counter() - began
-            result.runs.append(_record(spec.algorithm, last, evaluate(last.mean), wall))
-            result.models[seed] = flat.state_dict(last.server)
+        watch.end()
+    for one in runs:
+        one.hand_in()
+    return results
 
 
-def _progress(schedule: Schedule, seed: int, version: int) -> tuple[int, int, float]:
-    """Seed, local steps of the update, and simulated time."""
-    if version < 0:
-        return seed, 0, 0.0
-    first, last = np.searchsorted(schedule.visit, [version, version + 1])
-    return seed, int(schedule.steps[first:last].sum()), float(schedule.time[version])
+class _Run:
+    """One seed of one specification on its way."""
+
+    def __init__(
+        self,
+        result: Result,
+        planned: Planned,
+        samples: Samples,
+        flat: FlatModel,
+        model: nn.Module | ModelFactory,
+    ) -> None:
+        spec, schedule, seed = result.spec, planned.schedule, planned.seed
+        self.result, self.planned, self.flat = result, planned, flat
+        parts = split(samples.host_labels, given(spec.clients), given(spec.split), seed)
+        check_parts(parts, samples.host_labels, samples.classes, how=given(spec.split))
+        sizes = np.array([len(part) for part in parts], dtype=np.float64)
+        algorithm = make_algorithm(spec, planned.fleet, sizes)
+        streams = planned.fleet.streams
+        task = Task(
+            features=samples.features,
+            labels=samples.labels,
+            batches=BatchStream(parts, given(spec.batch_size), seed, streams, spec.batch_order),
+            loss=samples.loss,
+            preprocessing=samples.preprocessing,
+        )
+        check_fit(flat, task, samples.classes)
+        self.trainer = LoopTrainer(flat, task, LocalRule())
+        self.replay: Replay[State] = Replay(
+            algorithm,
+            schedule,
+            flat.layout,
+            step_sizes(spec, schedule, algorithm),
+            _initial_vector(flat, model, seed),
+            non_finite=spec.non_finite,
+            buffers=spec.buffers,
+        )
+        calibration = samples.calibration() if spec.buffers == "local" else None
+        self.evaluate = Evaluator(
+            flat, samples.test_features, samples.test_labels, samples.loss, calibration
+        )
+        last_update = float(schedule.time[-1:].sum())
+        self.recorder = Recorder(
+            self.replay,
+            seed,
+            evaluation_times(given(spec.horizon), given(spec.evaluate_every), last_update),
+            self.evaluate,
+            live_models(self.replay, self.trainer, planned.fleet, seed)
+            if spec.variance == "live"
+            else None,
+        )
+        self.rows: list[Row] = []
+        self.last: Observation | None = None
+        self.began = self.ended = 0.0
+
+    def hear(self, moment: object, watch: Progress) -> None:
+        """Write down what is to be written down of a moment."""
+        if isinstance(moment, NonFiniteUpdate):
+            self.result.status, self.result.error = "partial", moment
+            return
+        assert moment is self.replay.moment
+        version = self.replay.moment.version
+        if version < 0:
+            self.began = perf_counter()
+        else:
+            steps = int(self.planned.schedule.steps[self.replay.jobs(version)].sum())
+            label = f"{self.result.spec.algorithm}, seed {self.planned.seed}"
+            watch.advance(label, steps, float(self.planned.schedule.time[version]))
+        for seen in self.recorder.observe(self.replay.moment):
+            self.rows.append(seen.row)
+            self.last = seen
+        self.ended = perf_counter()
+
+    def stop(self) -> None:
+        """Somebody pressed Ctrl-C."""
+        if self.replay.moment.version < self.planned.schedule.updates - 1:
+            self.result.status = "partial"
+
+    def hand_in(self) -> None:
+        """Put what was measured into the result."""
+        self.result.rows += self.rows
+        if self.last is not None:
+            name, wall = self.result.spec.algorithm, self.ended - self.began
+            mean = self.evaluate(self.last.mean)
+            self.result.runs.append(make_record(name, self.last, mean, wall))
+            self.result.models[self.planned.seed] = self.flat.state_dict(self.last.server)
 
 
-def _record(algorithm: str, last: Observation, mean: Score, wall_seconds: float) -> RunRecord:
-    row = last.row
-    return RunRecord(
-        algorithm=algorithm,
-        seed=row.seed,
-        accuracy=row.accuracy,
-        loss=row.loss,
-        variance=row.variance,
-        time=row.time,
-        server_steps=row.server_step,
-        local_steps=row.local_steps,
-        bits_up=row.bits_up,
-        bits_down=row.bits_down,
-        wall_seconds=wall_seconds,
-        mean_model_accuracy=mean.accuracy,
-        mean_model_loss=mean.loss,
-        refused_updates=last.refused,
-    )
+def _steps(runs: Sequence[_Run], lanes: Lanes) -> Iterator[Step]:
+    """All moments of all runs, side by side.
+
+    Buffers that stay with the clients tie a job to its client's last one: such runs go one update
+    after the other.
+    """
+    if any(one.result.spec.buffers == "local" for one in runs):
+        for number, one in enumerate(runs):
+            try:
+                for moment in replayed(one.replay, one.trainer):
+                    yield Step(number, moment)
+            except NonFiniteUpdate as error:
+                yield Step(number, error)
+        return
+    yield from pooled([one.replay for one in runs], lanes, at_once=2 * lanes.capacity)
+
+
+@contextmanager
+def _lanes(flat: FlatModel, runs: Sequence[_Run], workers: int | None) -> Iterator[Lanes]:
+    """One process a core on a CPU; this process alone elsewhere."""
+    on_cpu = flat.vector.device.type == "cpu"
+    count = (usable_cores() if on_cpu else 1) if workers is None else workers
+    trainers = [one.trainer for one in runs]
+    if count <= 1 or not on_cpu:
+        yield SerialLanes(trainers)
+        return
+    with WorkerLanes(flat, trainers, count) as lanes:
+        yield lanes
+
+
+def _initial_vector(flat: FlatModel, model: nn.Module | ModelFactory, seed: int) -> Vector:
+    module = initial_module(model, seed)
+    return FlatModel(module, device=flat.vector.device, dtype=flat.vector.dtype).snapshot()

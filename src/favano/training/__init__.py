@@ -1,19 +1,27 @@
 """Local training: modules as flat vectors, the local rule, and the trainers."""
 
 from favano.training.flat import FlatModel, Layout
-from favano.training.loop import LoopTrainer
+from favano.training.lanes import Job, Lanes
+from favano.training.loop import LoopTrainer, SerialLanes
 from favano.training.rule import LocalRule
 from favano.training.task import Loss, Task, check_fit
 from favano.training.work import Trainer, Work
+from favano.training.workers import WorkerLanes, one_thread, usable_cores
 
 __all__ = [
     "FlatModel",
+    "Job",
+    "Lanes",
     "Layout",
     "LocalRule",
     "LoopTrainer",
     "Loss",
+    "SerialLanes",
     "Task",
     "Trainer",
     "Work",
+    "WorkerLanes",
     "check_fit",
+    "one_thread",
+    "usable_cores",
 ]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 
 from favano.training.flat import FlatModel
+from favano.training.lanes import Job
 from favano.training.rule import LocalRule
 from favano.training.task import Task
 from favano.training.work import Work
@@ -31,15 +33,19 @@ class LoopTrainer:
             work.rate.tolist(),
             strict=True,
         )
-        self.model.module.train()
         ends = [self._job(*job) for job in jobs]
         return torch.stack(ends) if ends else start
+
+    def run(self, start: Vector, job: Job) -> Vector:
+        """The end model of one job."""
+        return self._job(start, job.client, job.first_step, job.steps, job.rate)
 
     def _job(self, start: Vector, client: int, first_step: int, steps: int, rate: float) -> Vector:
         model = self.model
         if steps == 0:
             return start
         model.load(start)
+        model.module.train()
         origin = start[: model.layout.parameters]
         for step in range(first_step, first_step + steps):
             features, labels = self.task.batch(client, step, model.vector.dtype)
@@ -49,3 +55,22 @@ class LoopTrainer:
                 direction = self.rule.direction(model.gradient, model.weights, origin)
                 model.weights.sub_(direction, alpha=rate)
         return model.snapshot()
+
+
+class SerialLanes:
+    """Lanes where there is only one: a job is trained when its end model is asked for."""
+
+    capacity = 1
+
+    def __init__(self, trainers: Sequence[LoopTrainer]) -> None:
+        self._trainers = trainers
+        self._waiting: list[tuple[int, Vector, Job]] = []
+
+    def submit(self, ticket: int, start: Vector, job: Job) -> None:
+        """Begin a job."""
+        self._waiting.append((ticket, start, job))
+
+    def collect(self) -> list[tuple[int, Vector]]:
+        """Train what waits."""
+        jobs, self._waiting = self._waiting, []
+        return [(ticket, self._trainers[job.task].run(start, job)) for ticket, start, job in jobs]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from favano.algorithms import FedAvg
-from favano.engine import Recorder, count_work, evaluation_times, simulate
+from favano.engine import Recorder, count_work, evaluation_times, replayed
 from favano.metrics import Score
 from favano.schedule import Barrier, Poll, plan
 from favano.timing import Trace, traced_fleet, two_speeds
@@ -35,7 +35,10 @@ def test_rows_of_a_synchronous_run_by_hand() -> None:
     heard: list[int] = []
     times = evaluation_times(20, 5, float(schedule.time[-1]))
     recorder = Recorder(replay, 4, times, score)
-    rows = [seen.row for seen in simulate(recorder, quadratics(3), heard.append)]
+    rows = []
+    for moment in replayed(replay, quadratics(3)):
+        heard.append(moment.version)
+        rows += [seen.row for seen in recorder.observe(moment)]
     assert [row.time for row in rows] == [0, 5, 10, 15, 20, 26]
     assert [row.server_step for row in rows] == [0, 0, 0, 1, 1, 2]
     assert [row.local_steps for row in rows] == [0, 0, 0, 6, 6, 12]

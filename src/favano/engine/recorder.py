@@ -9,10 +9,9 @@ from typing import Generic, NamedTuple
 import numpy as np
 
 from favano.algorithms.base import S
-from favano.engine.replay import Moment, Replay, replayed
+from favano.engine.replay import Moment, Replay
 from favano.metrics import Row, Score
 from favano.schedule import Schedule
-from favano.training import Trainer
 from favano.types import Floats, Ints, Vector
 
 
@@ -111,14 +110,3 @@ class Recorder(Generic[S]):
 
     def _due(self, moment: Moment) -> bool:
         return self._next < len(self.times) and self.versions[self._next] == moment.version
-
-
-def simulate(
-    recorder: Recorder[S],
-    trainer: Trainer,
-    on_update: Callable[[int], None] = lambda _: None,
-) -> Iterator[Observation]:
-    """The whole run, one update after the other. `on_update` hears of every server version."""
-    for moment in replayed(recorder.replay, trainer):
-        on_update(moment.version)
-        yield from recorder.observe(moment)

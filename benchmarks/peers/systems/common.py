@@ -1,0 +1,71 @@
+"""The work every system does, its data and its clock. Needs NumPy only."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from functools import lru_cache
+from importlib.metadata import version
+
+import numpy as np
+
+CLIENTS, SELECTED, LOCAL_STEPS, BATCH, RATE = 100, 20, 20, 128, 0.5
+INPUTS, HIDDEN, CLASSES = 784, 32, 10
+SAMPLES = 600  # per client; together 60,000, the size of MNIST
+STEPS_PER_ROUND = SELECTED * LOCAL_STEPS
+WARM_ROUNDS, WARM_SECONDS = 5, 2.0
+
+
+@lru_cache(maxsize=1)
+def samples() -> tuple[np.ndarray, np.ndarray]:
+    """Images (100, 600, 784), uniform in [0, 1), and labels 0..9 (100, 600) by client."""
+    generator = np.random.default_rng(0)
+    images = generator.random((CLIENTS, SAMPLES, INPUTS), dtype=np.float32)
+    return images, generator.integers(0, CLASSES, (CLIENTS, SAMPLES))
+
+
+def one_epoch(client: np.ndarray) -> np.ndarray:
+    """A client's samples, repeated to exactly 20 batches of 128: an epoch is then 20 steps."""
+    return np.concatenate([client] * 5)[: LOCAL_STEPS * BATCH]
+
+
+class Meter:
+    """Times rounds until `seconds` have passed; what comes before is warm-up."""
+
+    def __init__(self, system: str, seconds: float) -> None:
+        self.system, self.seconds = system, seconds
+        self.born = time.perf_counter()
+        self.seen = self.timed = 0
+        self.begun: float | None = None
+        self.elapsed = 0.0
+
+    def over(self, rounds: int = 1) -> bool:
+        """So many more rounds are done: is it time to stop?"""
+        now = time.perf_counter()
+        if self.begun is None:
+            self.seen += rounds
+            if self.seen >= WARM_ROUNDS and now - self.born >= WARM_SECONDS:
+                self.begun = now
+            return False
+        self.timed, self.elapsed = self.timed + rounds, now - self.begun
+        return self.elapsed >= self.seconds
+
+    def report(self, *packages: str) -> None:
+        """Print the one line of JSON that `run.py` reads, with the versions of `packages`."""
+        steps = self.timed * STEPS_PER_ROUND
+        line = {
+            "system": self.system,
+            "steps_per_second": steps / self.elapsed,
+            "steps": steps,
+            "seconds": self.elapsed,
+            "version": ", ".join(f"{package} {version(package)}" for package in packages),
+        }
+        print(json.dumps(line), flush=True)
+
+
+def seconds_argument() -> float:
+    """The value of --seconds."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--seconds", type=float, default=20.0)
+    return parser.parse_args().seconds

@@ -1,0 +1,164 @@
+"""Many runs over one set of lanes: a job starts as soon as its start model exists.
+
+The schedule is known ahead of time, so work is not done round by round. Every job whose base
+version exists is ready; lanes take the ready job whose update is due first, over all runs; an
+update is applied once its last job is in. Long jobs run beside short ones, and jobs of later
+updates fill the lanes that an update leaves idle.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import torch
+
+from favano.algorithms.base import State
+from favano.engine.replay import Moment, Replay
+from favano.errors import NonFiniteUpdate
+from favano.training import Job, Lanes
+from favano.types import Ints, Vector
+
+_AHEAD = 4  # end models kept for later updates, for each lane
+
+
+class Step(NamedTuple):
+    """A moment of one of the runs, or what put an end to it."""
+
+    run: int
+    moment: Moment | NonFiniteUpdate
+
+
+class _Ready(NamedTuple):
+    """A job that can start, ordered by the simulated time at which its update is due."""
+
+    due: float
+    run: int
+    job: int
+
+
+class _Flow:
+    """One run in the pool: which jobs each version sets free, and what has come in."""
+
+    def __init__(self, replay: Replay[State]) -> None:
+        plan = replay.schedule
+        self.replay = replay
+        self.missing: Ints = np.diff(replay.offsets)
+        self.ends: dict[int, Vector] = {}
+        by_base = np.argsort(plan.base[: plan.jobs], kind="stable")
+        bounds = np.searchsorted(plan.base[by_base], np.arange(-1, plan.updates + 1))
+        self._by_base, self._bounds = by_base, bounds
+
+    def freed_by(self, version: int) -> Ints:
+        """Jobs that start from this version."""
+        return self._by_base[self._bounds[version + 1] : self._bounds[version + 2]]
+
+    def due(self) -> int | None:
+        """The next update, if all its jobs are in."""
+        version = self.replay.moment.version + 1
+        complete = version < self.replay.schedule.updates and self.missing[version] == 0
+        return version if complete else None
+
+    def take_in(self, job: int, end: Vector) -> None:
+        """The end model of a job."""
+        self.ends[job] = end
+        self.missing[self.replay.schedule.visit[job]] -= 1
+
+    def piece(self, run: int, job: int) -> tuple[Vector, Job]:
+        """Start model of a job, and what is to be done from there."""
+        plan, client = self.replay.schedule, int(self.replay.schedule.client[job])
+        start = self.replay.store.start(client, int(plan.base[job]))
+        steps, rate = int(plan.steps[job]), float(self.replay.rates[job])
+        return start, Job(run, client, int(plan.first_step[job]), steps, rate)
+
+    def update(self, version: int) -> Moment:
+        """Apply an update whose jobs are all in."""
+        jobs = self.replay.jobs(version)
+        start = self.replay.starts(jobs)
+        end = torch.stack([self.ends.pop(job) for job in jobs.tolist()]) if len(jobs) else start
+        return self.replay.update(start, end)
+
+
+class _Pool:
+    """The open runs, what is ready in them, and what the lanes are doing."""
+
+    def __init__(self, lanes: Lanes) -> None:
+        self.lanes = lanes
+        self.flows: dict[int, _Flow] = {}
+        self.ready: list[_Ready] = []
+        self.under_way: dict[int, tuple[int, int]] = {}  # ticket: run and job
+        self.submitted = 0
+
+    def open(self, run: int, replay: Replay[State]) -> Iterator[Step]:
+        """A run joins the pool."""
+        self.flows[run] = _Flow(replay)
+        yield Step(run, replay.moment)
+        self._free(run, replay.moment)
+        yield from self._advance(run)
+
+    def fill(self) -> None:
+        """Give the lanes the ready jobs that are due first."""
+        kept = sum(len(flow.ends) for flow in self.flows.values())
+        while self.ready and len(self.under_way) < self.lanes.capacity:
+            if self.under_way and kept + len(self.under_way) > _AHEAD * self.lanes.capacity:
+                return  # enough is kept for later, and all that the next update needs is running
+            _, run, job = heapq.heappop(self.ready)
+            if run not in self.flows:
+                continue
+            start, piece = self.flows[run].piece(run, job)
+            self.lanes.submit(self.submitted, start, piece)
+            self.under_way[self.submitted] = run, job
+            self.submitted += 1
+
+    def collect(self) -> Iterator[Step]:
+        """Take in what is done, and apply the updates that become complete."""
+        for ticket, end in self.lanes.collect():
+            run, job = self.under_way.pop(ticket)
+            if run in self.flows:
+                self.flows[run].take_in(job, end)
+                yield from self._advance(run)
+
+    def _advance(self, run: int) -> Iterator[Step]:
+        """Apply updates of a run for as long as all jobs of the next one are in."""
+        flow = self.flows[run]
+        while (version := flow.due()) is not None:
+            try:
+                moment = flow.update(version)
+            except NonFiniteUpdate as error:
+                del self.flows[run]
+                yield Step(run, error)
+                return
+            yield Step(run, moment)
+            self._free(run, moment)
+        if flow.replay.moment.version == flow.replay.schedule.updates - 1:
+            del self.flows[run]
+
+    def _free(self, run: int, moment: Moment) -> None:
+        """Jobs that start from this version may begin; those without a step are done."""
+        flow = self.flows[run]
+        plan = flow.replay.schedule
+        for job in flow.freed_by(moment.version).tolist():
+            if plan.steps[job]:
+                due = float(plan.time[plan.visit[job]])
+                heapq.heappush(self.ready, _Ready(due, run, job))
+            else:
+                flow.take_in(job, flow.piece(run, job)[0])
+
+
+def pooled(replays: Sequence[Replay[State]], lanes: Lanes, *, at_once: int) -> Iterator[Step]:
+    """The moments of all runs, each run's in order; `at_once` runs are open at a time.
+
+    The task of a job is the number of its run. A run that fails ends; the others go on.
+    """
+    pool = _Pool(lanes)
+    waiting = iter(enumerate(replays))
+    while True:
+        while len(pool.flows) < at_once and (entry := next(waiting, None)):
+            yield from pool.open(*entry)
+        if not pool.flows and not pool.under_way:
+            return
+        pool.fill()
+        if pool.under_way:
+            yield from pool.collect()

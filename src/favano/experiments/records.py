@@ -1,0 +1,48 @@
+"""The end of one seed's run, as result folders and JSON documents have it."""
+
+from __future__ import annotations
+
+from typing import TypedDict
+
+from favano.engine import Observation
+from favano.metrics import Score
+
+
+class RunRecord(TypedDict):
+    """One entry of `runs` in a JSON document."""
+
+    algorithm: str
+    seed: int
+    accuracy: float
+    loss: float
+    variance: float
+    time: float
+    server_steps: int
+    local_steps: int
+    bits_up: int
+    bits_down: int
+    wall_seconds: float
+    mean_model_accuracy: float
+    mean_model_loss: float
+    refused_updates: int
+
+
+def make_record(algorithm: str, last: Observation, mean: Score, wall_seconds: float) -> RunRecord:
+    """The record of a run from its last observation and the score of the mean model mu_T."""
+    row = last.row
+    return RunRecord(
+        algorithm=algorithm,
+        seed=row.seed,
+        accuracy=row.accuracy,
+        loss=row.loss,
+        variance=row.variance,
+        time=row.time,
+        server_steps=row.server_step,
+        local_steps=row.local_steps,
+        bits_up=row.bits_up,
+        bits_down=row.bits_down,
+        wall_seconds=wall_seconds,
+        mean_model_accuracy=mean.accuracy,
+        mean_model_loss=mean.loss,
+        refused_updates=last.refused,
+    )

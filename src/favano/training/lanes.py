@@ -1,0 +1,31 @@
+"""What a pool asks of those who train: any number of jobs side by side, in any order."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+from favano.types import Vector
+
+
+class Job(NamedTuple):
+    """One piece of local training. `task` says whose data: runs may share the lanes."""
+
+    task: int
+    client: int
+    first_step: int
+    steps: int
+    rate: float
+
+
+class Lanes(Protocol):
+    """Trains jobs side by side. The end model of a job never depends on what runs beside it."""
+
+    @property
+    def capacity(self) -> int:
+        """How many jobs it takes at a time."""
+
+    def submit(self, ticket: int, start: Vector, job: Job) -> None:
+        """Begin a job."""
+
+    def collect(self) -> list[tuple[int, Vector]]:
+        """Tickets and end models of finished jobs; waits for one if there is none."""

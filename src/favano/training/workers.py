@@ -1,0 +1,161 @@
+"""Lanes of a CPU: one process a core, each training one client at a time on one thread.
+
+On a CPU this is the fastest shape for every network of the paper: nothing is gained by
+vectorising over clients, and threads inside one small step cost more than they bring. Processes
+are forked, so they see the data without a copy; start and end models lie in shared memory.
+"""
+
+from __future__ import annotations
+
+import mmap
+import multiprocessing
+import os
+import platform
+import signal
+import sys
+import traceback
+import warnings
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from multiprocessing.connection import Connection, wait
+from types import TracebackType
+from typing import Self
+
+import torch
+
+from favano.training.flat import FlatModel
+from favano.training.lanes import Job
+from favano.training.loop import LoopTrainer
+from favano.types import Stack, Vector
+
+_QUEUE = 2  # jobs a worker holds, so that it never waits for the next one
+
+
+def usable_cores() -> int:
+    """Cores this process may use; 1 where processes cannot be forked safely."""
+    return len(os.sched_getaffinity(0)) if sys.platform == "linux" else 1
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Kernels on one thread, without the library that would start threads of its own.
+
+    The settings belong to the numerics: they are the same in a worker and in a plain loop, so that
+    results do not depend on the number of workers.
+    """
+    threads, library = torch.get_num_threads(), bool(torch.backends.mkldnn.enabled)
+    torch.set_num_threads(1)
+    _use_mkldnn(library and platform.machine() != "aarch64")
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
+        _use_mkldnn(library)
+
+
+def _use_mkldnn(wanted: bool) -> None:
+    torch.backends.mkldnn.enabled = wanted  # type: ignore[assignment]
+
+
+class WorkerLanes:
+    """Processes that live as long as the `with` block. Trainers are given one a task."""
+
+    def __init__(self, model: FlatModel, trainers: Sequence[LoopTrainer], workers: int) -> None:
+        self.capacity = workers * _QUEUE
+        self._slots = _shared(self.capacity, model.vector)
+        self._free = deque(range(self.capacity))
+        self._tickets: dict[int, int] = {}
+        self._trainers, self._count = trainers, workers
+        self._connections: list[Connection] = []
+        self._load: list[int] = []
+        self._processes: list[multiprocessing.process.BaseProcess] = []
+
+    def __enter__(self) -> Self:
+        """Fork the workers."""
+        context = multiprocessing.get_context("fork")
+        for _ in range(self._count):
+            ours, theirs = context.Pipe()
+            # A worker must not hold our ends of the pipes: it ends when we close them.
+            inherited = [*self._connections, ours]
+            process = context.Process(
+                target=_serve, args=(theirs, inherited, self._slots, self._trainers), daemon=True
+            )
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", DeprecationWarning)
+                process.start()
+            theirs.close()
+            self._connections.append(ours)
+            self._processes.append(process)
+        self._load = [0] * self._count
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Let the workers go."""
+        for connection in self._connections:
+            connection.close()
+        for process in self._processes:
+            if kind is not None:
+                process.terminate()
+            process.join()
+
+    def submit(self, ticket: int, start: Vector, job: Job) -> None:
+        """Give a job to the worker with the least to do."""
+        slot = self._free.popleft()
+        self._slots[slot] = start
+        self._tickets[slot] = ticket
+        worker = min(range(self._count), key=self._load.__getitem__)
+        self._load[worker] += 1
+        self._connections[worker].send((slot, job))
+
+    def collect(self) -> list[tuple[int, Vector]]:
+        """Jobs that are done; waits for one."""
+        found = []
+        for connection in wait(self._connections):
+            assert isinstance(connection, Connection)
+            try:
+                slot, problem = connection.recv()
+            except EOFError:
+                raise RuntimeError("a worker process was ended from outside") from None
+            if problem:
+                raise RuntimeError(f"local training failed in a worker:\n{problem}")
+            self._load[self._connections.index(connection)] -= 1
+            found.append((self._tickets.pop(slot), self._slots[slot].clone()))
+            self._free.append(slot)
+        return found
+
+
+def _shared(rows: int, like: Vector) -> Stack:
+    """A stack of models in memory that forked processes share."""
+    memory = mmap.mmap(-1, max(1, rows * len(like) * like.element_size()))
+    return torch.frombuffer(memory, dtype=like.dtype).view(rows, len(like))
+
+
+def _serve(
+    connection: Connection,
+    inherited: Sequence[Connection],
+    slots: Stack,
+    trainers: Sequence[LoopTrainer],
+) -> None:
+    """A worker's life: train what comes, until the other side closes."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    for other in inherited:
+        other.close()
+    with one_thread():
+        while True:
+            try:
+                slot, job = connection.recv()
+            except EOFError:
+                os._exit(0)
+            problem = ""
+            try:
+                slots[slot] = trainers[job.task].run(slots[slot], job)
+            except Exception:
+                problem = traceback.format_exc()
+            connection.send((slot, problem))

@@ -1,0 +1,200 @@
+"""Many runs over shared lanes: the same numbers as one after the other, whatever the lanes."""
+
+from __future__ import annotations
+
+from collections import deque
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from favano.algorithms import CATALOGUE, Algorithm, State
+from favano.data import BatchStream
+from favano.engine import Moment, Replay, pooled, replayed
+from favano.errors import NonFiniteUpdate
+from favano.experiments import Spec, make_algorithm, make_fleet, make_schedule, resolve
+from favano.experiments.build import step_sizes
+from favano.models.norm import BatchNorm2d
+from favano.schedule import Schedule
+from favano.training import (
+    FlatModel,
+    Job,
+    LocalRule,
+    LoopTrainer,
+    SerialLanes,
+    Task,
+    WorkerLanes,
+    one_thread,
+    usable_cores,
+)
+from favano.types import Vector
+
+CLIENTS = 8
+
+
+def network() -> nn.Module:
+    return nn.Sequential(
+        nn.Conv2d(1, 3, 3), BatchNorm2d(3), nn.ReLU(), nn.Flatten(), nn.Linear(3 * 16, 4)
+    )
+
+
+class Problem:
+    """A small network with BatchNorm in float64, trained by any of the methods."""
+
+    def __init__(self, name: str, seed: int) -> None:
+        keys = {"clients": CLIENTS, "selected": 3, "local_steps": 4, "buffer": 2, "seed": seed}
+        self.spec = resolve(
+            Spec.model_validate({"algorithm": name, "horizon": 120.0, "learning_rate": 0.1, **keys})
+        )
+        fleet = make_fleet(self.spec, seed)
+        self.algorithm: Algorithm[State] = make_algorithm(self.spec, fleet)
+        self.schedule: Schedule = make_schedule(self.spec, fleet, self.algorithm, seed)
+        torch.manual_seed(seed)
+        self.flat = FlatModel(network(), device="cpu", dtype=torch.float64)
+        self.initial = self.flat.snapshot()
+        generator = torch.Generator().manual_seed(seed)
+        images = torch.randn(80, 1, 6, 6, generator=generator, dtype=torch.float64)
+        labels = torch.randint(0, 4, (80,), generator=generator)
+        parts = [np.arange(10 * client, 10 * client + 10) for client in range(CLIENTS)]
+        task = Task(images, labels, BatchStream(parts, 4, seed))
+        self.trainer = LoopTrainer(self.flat, task, LocalRule())
+
+    def replay(self) -> Replay[State]:
+        rates = step_sizes(self.spec, self.schedule, self.algorithm)
+        return Replay(self.algorithm, self.schedule, self.flat.layout, rates, self.initial)
+
+    def alone(self) -> list[Vector]:
+        with one_thread():
+            return [moment.server for moment in replayed(self.replay(), self.trainer)]
+
+
+class Shuffled:
+    """Lanes that finish jobs in an order of their own."""
+
+    def __init__(self, trainers: list[LoopTrainer], capacity: int) -> None:
+        self.capacity = capacity
+        self.trainers = trainers
+        self.waiting: deque[tuple[int, Vector, Job]] = deque()
+        self.most = 0
+
+    def submit(self, ticket: int, start: Vector, job: Job) -> None:
+        assert job.steps > 0
+        self.waiting.append((ticket, start.clone(), job))
+        self.most = max(self.most, len(self.waiting))
+        assert self.most <= self.capacity
+
+    def collect(self) -> list[tuple[int, Vector]]:
+        self.waiting.rotate(3)
+        ticket, start, job = self.waiting.pop()
+        return [(ticket, self.trainers[job.task].run(start, job))]
+
+
+def server_models(steps: list[tuple[int, Moment]], run: int) -> list[Vector]:
+    return [moment.server for number, moment in steps if number == run]
+
+
+@pytest.mark.parametrize("capacity", [1, 3, 50])
+@pytest.mark.parametrize("name", list(CATALOGUE))
+def test_lanes_equal_the_plain_loop(name: str, capacity: int) -> None:
+    """In float64, with BatchNorm, on every algorithm: to the bit, since the steps are the same."""
+    problems = [Problem(name, seed) for seed in range(3)]
+    lanes = Shuffled([problem.trainer for problem in problems], capacity)
+    with one_thread():
+        steps = list(pooled([p.replay() for p in problems], lanes, at_once=2))
+    for run, problem in enumerate(problems):
+        found = [s.moment for s in steps if s.run == run]
+        moments = [moment for moment in found if isinstance(moment, Moment)]
+        assert [moment.version for moment in moments] == list(range(-1, problem.schedule.updates))
+        alone = problem.alone()
+        assert all(torch.equal(a.server, b) for a, b in zip(moments, alone, strict=True))
+
+
+def test_different_algorithms_share_a_pool() -> None:
+    problems = [Problem(name, 1) for name in ("favano", "quafl", "fedbuff")]
+    lanes = Shuffled([problem.trainer for problem in problems], 20)
+    with one_thread():
+        steps = list(pooled([p.replay() for p in problems], lanes, at_once=3))
+    for run, problem in enumerate(problems):
+        last = [s.moment for s in steps if s.run == run][-1]
+        assert isinstance(last, Moment)
+        assert torch.equal(last.server, problem.alone()[-1])
+    assert lanes.most > 10  # jobs of several updates and runs are under way together
+
+
+def test_worker_processes_equal_the_plain_loop() -> None:
+    if usable_cores() == 1:
+        pytest.skip("needs two cores")
+    problems = [Problem(name, 2) for name in ("favano", "fedavg")]
+    with (
+        one_thread(),
+        WorkerLanes(problems[0].flat, [p.trainer for p in problems], workers=2) as lanes,
+    ):
+        steps = list(pooled([p.replay() for p in problems], lanes, at_once=2))
+    for run, problem in enumerate(problems):
+        last = [s.moment for s in steps if s.run == run][-1]
+        assert isinstance(last, Moment)
+        assert torch.equal(last.server, problem.alone()[-1])
+
+
+def test_a_worker_that_fails_says_why() -> None:
+    problem = Problem("favano", 0)
+
+    def broken(output: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        raise ZeroDivisionError("no such loss")
+
+    task = Task(problem.trainer.task.features, problem.trainer.task.labels,
+                problem.trainer.task.batches, loss=broken)  # fmt: skip
+    trainer = LoopTrainer(problem.flat, task, LocalRule())
+    with (
+        pytest.raises(RuntimeError, match="no such loss"),
+        WorkerLanes(problem.flat, [trainer], workers=1) as lanes,
+    ):
+        list(pooled([problem.replay()], lanes, at_once=1))
+
+
+def test_a_run_that_fails_ends_and_the_others_go_on() -> None:
+    good, bad = Problem("favano", 0), Problem("favano", 1)
+    task = bad.trainer.task
+    poisoned = Task(task.features * torch.nan, task.labels, task.batches)
+    trainers = [LoopTrainer(bad.flat, poisoned, LocalRule()), good.trainer]
+    with one_thread():
+        steps = list(pooled([bad.replay(), good.replay()], SerialLanes(trainers), at_once=2))
+    ends = {step.run: step.moment for step in steps}
+    assert isinstance(ends[0], NonFiniteUpdate)
+    assert isinstance(ends[1], Moment)
+    assert ends[1].version == good.schedule.updates - 1
+
+
+def test_look_ahead_is_bounded() -> None:
+    """A client between contacts costs a reference: few end models wait for their update."""
+    problem = Problem("favano", 0)
+    spec = resolve(problem.spec.model_copy(update={"clients": 400, "selected": 4}))
+    fleet = make_fleet(spec, 0)
+    algorithm = make_algorithm(spec, fleet)
+    schedule = make_schedule(spec, fleet, algorithm, 0)
+    layout = problem.flat.layout
+    replay = Replay(algorithm, schedule, layout, np.ones(len(schedule.client)), problem.initial)
+
+    class Counting:
+        capacity = 5
+
+        def __init__(self) -> None:
+            self.given = 0
+            self.waiting: list[tuple[int, Vector]] = []
+
+        def submit(self, ticket: int, start: Vector, job: Job) -> None:
+            self.given += 1
+            self.waiting.append((ticket, start))
+
+        def collect(self) -> list[tuple[int, Vector]]:
+            done, self.waiting = self.waiting, []
+            return done
+
+    lanes = Counting()
+    ahead = 0
+    for step in pooled([replay], lanes, at_once=1):
+        assert isinstance(step.moment, Moment)
+        used = int((schedule.visit[: schedule.jobs] <= step.moment.version).sum())
+        ahead = max(ahead, lanes.given - used)
+    assert ahead <= 5 * 5
