@@ -48,12 +48,18 @@ def _mix(z: Bits) -> Bits:
 def bits(seed: int, stream: Stream, client: npt.ArrayLike = 0, index: npt.ArrayLike = 0) -> Bits:
     """64 random bits for each (client, index), broadcast against each other."""
     with np.errstate(over="ignore"):
+        counter = np.asarray(index).astype(np.uint64) + np.uint64(1)
+        drawn = _mix(np.atleast_1d(origin(seed, stream, client)) + counter * _GOLDEN)
+    return drawn.reshape(np.broadcast_shapes(np.shape(client), np.shape(index)))
+
+
+def origin(seed: int, stream: Stream, client: npt.ArrayLike = 0) -> Bits:
+    """Where a client's sequence begins; with it the draws can be made anywhere (`torch_bits`)."""
+    with np.errstate(over="ignore"):
         key = np.asarray([seed % 2**64], dtype=np.uint64)
         for word in (np.uint64(stream), np.asarray(client).astype(np.uint64)):
             key = _mix(key + (word + np.uint64(1)) * _GOLDEN)
-        counter = np.asarray(index).astype(np.uint64) + np.uint64(1)
-        drawn = _mix(key + counter * _GOLDEN)
-    return drawn.reshape(np.broadcast_shapes(np.shape(client), np.shape(index)))
+    return key.reshape(np.shape(client))
 
 
 def uniform(

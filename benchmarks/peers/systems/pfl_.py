@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 import sys
 
+import numpy as np
 import torch
 from common import (
     BATCH,
@@ -76,6 +77,7 @@ def main() -> None:
     """Rounds of federated averaging until the time is over."""
     seconds = seconds_argument()
     torch.manual_seed(0)
+    np.random.seed(0)  # noqa: NPY002 - pfl draws users from it and needs all processes to agree
     network = Perceptron()
     model = PyTorchModel(
         model=network,

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from favano import __version__
+from favano.cli.bench import bench_command
 from favano.cli.compare import compare_command
 from favano.cli.demo import demo_command
 from favano.cli.flags import with_spec_flags
@@ -45,6 +46,7 @@ app.command("demo")(interruptible(demo_command))
 app.command("run")(interruptible(with_spec_flags(run_command)))
 app.command("compare")(interruptible(with_spec_flags(compare_command, leave_out=("algorithm",))))
 app.command("plan")(interruptible(with_spec_flags(plan_command)))
+app.command("bench")(interruptible(with_spec_flags(bench_command)))
 app.command("report")(interruptible(report_command))
 theory.command("steps")(with_spec_flags(steps_command))
 app.add_typer(theory, name="theory")

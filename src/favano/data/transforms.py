@@ -18,7 +18,7 @@ from favano.rng import Stream, uniform
 from favano.types import Floats
 
 _DRAWS = 3  # per image: vertical place, horizontal place, flip
-_ROOM = 1 << 24  # numbers of a client's stream set aside for one step
+ROOM = 1 << 24  # numbers of a client's stream set aside for one step
 
 
 def to_float(
@@ -65,9 +65,9 @@ def augmentation_draws(
 
     `client_stream` and `step` may be arrays of one shape, one entry per lane.
     """
-    need(1 <= batch <= _ROOM // _DRAWS, "batch", batch, f"need 1..{_ROOM // _DRAWS}")
+    need(1 <= batch <= ROOM // _DRAWS, "batch", batch, f"need 1..{ROOM // _DRAWS}")
     client = np.asarray(client_stream)[..., None]
-    first = np.asarray(step, dtype=np.int64)[..., None] * _ROOM
+    first = np.asarray(step, dtype=np.int64)[..., None] * ROOM
     drawn = uniform(seed, Stream.AUGMENTATION, client, first + np.arange(batch * _DRAWS))
     return drawn.reshape(*drawn.shape[:-1], batch, _DRAWS)
 

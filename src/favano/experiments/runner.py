@@ -43,6 +43,7 @@ from favano.training import (
     WorkerLanes,
     check_fit,
     one_thread,
+    stacked_lanes,
     usable_cores,
 )
 from favano.types import Vector
@@ -237,11 +238,14 @@ def _steps(runs: Sequence[_Run], lanes: Lanes) -> Iterator[Step]:
 
 @contextmanager
 def _lanes(flat: FlatModel, runs: Sequence[_Run], workers: int | None) -> Iterator[Lanes]:
-    """One process a core on a CPU; this process alone elsewhere."""
-    on_cpu = flat.vector.device.type == "cpu"
-    count = (usable_cores() if on_cpu else 1) if workers is None else workers
+    """One process a core on a CPU, a stack of models on a GPU, this process alone otherwise."""
     trainers = [one.trainer for one in runs]
-    if count <= 1 or not on_cpu:
+    by_epochs = all(one.result.spec.batch_order == "epoch" for one in runs)
+    if flat.vector.device.type == "cuda" and by_epochs:
+        yield stacked_lanes(flat, trainers)
+        return
+    count = usable_cores() if workers is None else workers
+    if count <= 1 or flat.vector.device.type != "cpu":
         yield SerialLanes(trainers)
         return
     with WorkerLanes(flat, trainers, count) as lanes:

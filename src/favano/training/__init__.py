@@ -4,6 +4,7 @@ from favano.training.flat import FlatModel, Layout
 from favano.training.lanes import Job, Lanes
 from favano.training.loop import LoopTrainer, SerialLanes
 from favano.training.rule import LocalRule
+from favano.training.stacked import StackedLanes, stacked_lanes
 from favano.training.task import Loss, Task, check_fit
 from favano.training.work import Trainer, Work
 from favano.training.workers import WorkerLanes, one_thread, usable_cores
@@ -17,11 +18,13 @@ __all__ = [
     "LoopTrainer",
     "Loss",
     "SerialLanes",
+    "StackedLanes",
     "Task",
     "Trainer",
     "Work",
     "WorkerLanes",
     "check_fit",
     "one_thread",
+    "stacked_lanes",
     "usable_cores",
 ]

@@ -89,6 +89,17 @@ class FlatModel:
             self.vector[-self.layout.counters :] = torch.cat(counted)
         return self.vector.clone()
 
+    def named(self, weights: Tensor, rest: Tensor) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+        """Parameters and buffers by name, as views of (P,) and (size - P,); for `torch.func`."""
+        state = {**self._buffers, **self._counters}
+        parts = [p.numel() for p in self._parameters.values()], [b.numel() for b in state.values()]
+        parameters = zip(self._parameters.items(), torch.split(weights, parts[0]), strict=True)
+        buffers = zip(state.items(), torch.split(rest, parts[1]), strict=True) if state else ()
+        return (
+            {name: part.view(like.shape) for (name, like), part in parameters},
+            {name: part.view(like.shape) for (name, like), part in buffers},
+        )
+
     def state_dict(self, vector: Vector) -> dict[str, Tensor]:
         """A flat model by the module's own names, copies on the CPU."""
         named: dict[str, Tensor] = {}

@@ -1,0 +1,150 @@
+"""Stacked lanes against the plain loop: same jobs, same end models."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from favano.data import BatchStream, Preprocessing
+from favano.models.norm import BatchNorm2d
+from favano.rng import Stream, bits, origin, permutation, uniform
+from favano.training import FlatModel, Job, LocalRule, LoopTrainer, Loss, Task
+from favano.training.device_draws import (
+    device_bits,
+    device_permutations,
+    device_uniform,
+    on_device,
+)
+from favano.training.stacked import StackedLanes
+
+CPU = torch.device("cpu")
+
+
+def test_draws_on_the_device_are_those_of_the_host() -> None:
+    clients, index = np.array([0, 5, 2**20]), np.array([0, 7, 2**40])
+    origins = on_device(origin(3, Stream.BATCHES, clients), CPU)
+    places = torch.from_numpy(index)
+    found = device_bits(origins, places).numpy().astype(np.uint64)
+    assert found.tolist() == bits(3, Stream.BATCHES, clients, index).tolist()
+    drawn = device_uniform(origins, places).numpy()
+    assert drawn.tolist() == uniform(3, Stream.BATCHES, clients, index).tolist()
+    sizes = torch.tensor([4, 9, 1])
+    orders = device_permutations(origins, torch.tensor([0, 3, 2]), sizes, longest=9)
+    for row, (client, epoch) in enumerate([(0, 0), (5, 3), (2**20, 2)]):
+        size = int(sizes[row])
+        expected = permutation(3, Stream.BATCHES, size, client, epoch)
+        assert orders[row, :size].tolist() == expected.tolist()
+
+
+def perceptron() -> nn.Module:
+    return nn.Sequential(nn.Flatten(), nn.Linear(36, 7), nn.Tanh(), nn.Linear(7, 4))
+
+
+def with_batch_norm() -> nn.Module:
+    return nn.Sequential(
+        nn.Conv2d(1, 3, 3), BatchNorm2d(3), nn.ReLU(), nn.Flatten(), nn.Linear(48, 4)
+    )
+
+
+def with_stock_batch_norm() -> nn.Module:
+    return nn.Sequential(
+        nn.Conv2d(1, 3, 3), nn.BatchNorm2d(3), nn.ReLU(), nn.Flatten(), nn.Linear(48, 4)
+    )
+
+
+def doubled(output: Tensor, labels: Tensor) -> Tensor:
+    return 2 * functional.cross_entropy(output, labels)
+
+
+def trainers(
+    network: nn.Module, *, raw: bool, loss: Loss, rule: LocalRule, device: str = "cpu"
+) -> list[LoopTrainer]:
+    flat = FlatModel(network, device=device, dtype=torch.float64)
+    generator = torch.Generator().manual_seed(0)
+    images = torch.randn(90, 1, 6, 6, generator=generator, dtype=torch.float64)
+    if raw:
+        images = torch.randint(0, 255, (90, 1, 6, 6), generator=generator, dtype=torch.uint8)
+    labels = torch.randint(0, 4, (90,), generator=generator)
+    parts = [np.arange(0, 23), np.arange(23, 40), np.arange(40, 90)]
+    steps = Preprocessing(scale=255.0, crop_padding=1, flip=True) if raw else None
+    tasks = [
+        Task(images.to(device), labels.to(device), BatchStream(parts, 8, seed), loss, steps)
+        for seed in (1, 2)
+    ]
+    return [LoopTrainer(flat, task, rule) for task in tasks]
+
+
+JOBS = [
+    Job(0, 0, 0, 5, 0.3),
+    Job(1, 0, 0, 5, 0.3),
+    Job(0, 1, 4, 1, 0.5),
+    Job(0, 2, 13, 9, 0.1),
+    Job(1, 2, 2, 4, 0.2),
+    Job(1, 1, 7, 12, 0.05),
+    Job(0, 0, 5, 2, 0.3),
+]
+
+
+def shifted(start: Tensor, ticket: int) -> Tensor:
+    """Another start model for every job."""
+    return torch.cat([start[:30] + 0.01 * ticket, start[30:]])
+
+
+def trained(lanes: StackedLanes, start: Tensor, jobs: list[Job]) -> dict[int, Tensor]:
+    """Submit as lanes become free; stop when all is done."""
+    waiting, found = list(enumerate(jobs)), {}
+    under_way = 0
+    while waiting or under_way:
+        while waiting and under_way < lanes.capacity:
+            ticket, job = waiting.pop(0)
+            lanes.submit(ticket, shifted(start, ticket), job)
+            under_way += 1
+        for ticket, end in lanes.collect():
+            found[ticket] = end
+            under_way -= 1
+    return found
+
+
+CASES = pytest.mark.parametrize(
+    ("make", "raw", "loss", "proximal"),
+    [
+        (perceptron, False, functional.cross_entropy, 0.0),
+        (perceptron, True, functional.cross_entropy, 0.5),
+        (perceptron, False, doubled, 0.0),
+        (with_batch_norm, False, functional.cross_entropy, 0.0),
+        (with_batch_norm, True, functional.cross_entropy, 0.0),
+        (with_stock_batch_norm, False, functional.cross_entropy, 0.0),
+    ],
+)
+
+
+def check(make: object, raw: bool, loss: Loss, proximal: float, capacity: int, device: str) -> None:
+    torch.manual_seed(5)
+    assert callable(make)
+    both = trainers(make(), raw=raw, loss=loss, rule=LocalRule(proximal), device=device)
+    start = both[0].model.snapshot()
+    lanes = StackedLanes(both[0].model, both, capacity)
+    found = trained(lanes, start, JOBS)
+    for ticket, job in enumerate(JOBS):
+        expected = both[job.task].run(shifted(start, ticket), job)
+        assert torch.allclose(found[ticket], expected, rtol=1e-10, atol=1e-10)
+
+
+@CASES
+@pytest.mark.parametrize("capacity", [1, 3, 16])
+def test_lanes_equal_the_loop(
+    make: object, raw: bool, loss: Loss, proximal: float, capacity: int
+) -> None:
+    check(make, raw, loss, proximal, capacity, "cpu")
+
+
+@pytest.mark.gpu
+@CASES
+@pytest.mark.parametrize("capacity", [3, 16])
+def test_lanes_equal_the_loop_on_cuda(
+    make: object, raw: bool, loss: Loss, proximal: float, capacity: int
+) -> None:
+    check(make, raw, loss, proximal, capacity, "cuda")
