@@ -18,6 +18,7 @@ from favano.experiments.build import step_sizes
 from favano.models.norm import BatchNorm2d
 from favano.schedule import Schedule
 from favano.training import (
+    Done,
     FlatModel,
     Job,
     LocalRule,
@@ -84,10 +85,10 @@ class Shuffled:
         self.most = max(self.most, len(self.waiting))
         assert self.most <= self.capacity
 
-    def collect(self) -> list[tuple[int, Vector]]:
+    def collect(self) -> list[Done]:
         self.waiting.rotate(3)
         ticket, start, job = self.waiting.pop()
-        return [(ticket, self.trainers[job.task].run(start, job))]
+        return [Done(ticket, self.trainers[job.task].run(start, job), finite=True)]
 
 
 def server_models(steps: list[tuple[int, Moment]], run: int) -> list[Vector]:
@@ -181,13 +182,13 @@ def test_look_ahead_is_bounded() -> None:
 
         def __init__(self) -> None:
             self.given = 0
-            self.waiting: list[tuple[int, Vector]] = []
+            self.waiting: list[Done] = []
 
         def submit(self, ticket: int, start: Vector, job: Job) -> None:
             self.given += 1
-            self.waiting.append((ticket, start))
+            self.waiting.append(Done(ticket, start, finite=True))
 
-        def collect(self) -> list[tuple[int, Vector]]:
+        def collect(self) -> list[Done]:
             done, self.waiting = self.waiting, []
             return done
 

@@ -11,7 +11,7 @@ from torch.nn import functional
 from favano.data import BatchStream, Preprocessing
 from favano.models.norm import BatchNorm2d
 from favano.rng import Stream, bits, origin, permutation, uniform
-from favano.training import FlatModel, Job, LocalRule, LoopTrainer, Loss, Task
+from favano.training import FlatModel, Job, LocalRule, LoopTrainer, Loss, Task, stacked
 from favano.training.device_draws import (
     device_bits,
     device_permutations,
@@ -102,8 +102,9 @@ def trained(lanes: StackedLanes, start: Tensor, jobs: list[Job]) -> dict[int, Te
             ticket, job = waiting.pop(0)
             lanes.submit(ticket, shifted(start, ticket), job)
             under_way += 1
-        for ticket, end in lanes.collect():
-            found[ticket] = end
+        for done in lanes.collect():
+            assert done.finite
+            found[done.ticket] = done.end
             under_way -= 1
     return found
 
@@ -139,6 +140,15 @@ def test_lanes_equal_the_loop(
     make: object, raw: bool, loss: Loss, proximal: float, capacity: int
 ) -> None:
     check(make, raw, loss, proximal, capacity, "cpu")
+
+
+@CASES
+def test_refilling_may_wait(
+    make: object, raw: bool, loss: Loss, proximal: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Lanes that are done early stand still while the others go on."""
+    monkeypatch.setattr(stacked, "_MANY", 1)
+    check(make, raw, loss, proximal, 5, "cpu")
 
 
 @pytest.mark.gpu

@@ -12,19 +12,16 @@ from favano.cli.progress import counting
 from favano.cli.shell import notes, print_json, screen
 from favano.errors import need
 from favano.experiments import resolve
-from favano.experiments.bench import Bench, Range, bench
+from favano.experiments.bench import Bench, Effort, Range, bench, bench_samples
 
 Seconds = Annotated[float, typer.Option("--seconds", help="measuring time of one sample")]
 Repeats = Annotated[int, typer.Option("--repeats", help="samples of each system, turn about")]
-Workers = Annotated[
-    int | None, typer.Option("--workers", help="processes of the lanes [default: one a core]")
-]
+Workers = Annotated[int | None, typer.Option("--workers", help="processes [default: one a core]")]
 Synthetic = Annotated[
     bool | None,
     typer.Option(
         "--synthetic/--no-synthetic",
         help="made-up images of the data set's shape [default: for all but digits and folders]",
-        show_default=False,
     ),
 ]
 
@@ -41,8 +38,7 @@ def bench_command(
 ) -> None:
     """Local steps per second of the lanes, beside the plain loop; the horizon follows --seconds."""
     for name in ("horizon", "evaluate_every"):
-        rule = "bench chooses the horizon from --seconds, and scores nothing on the way"
-        need(name not in flags, name, flags.get(name), rule)
+        need(name not in flags, name, flags.get(name), "bench chooses it by --seconds")
     effort = Effort(seconds=seconds, repeats=repeats, workers=workers)
     spec = resolve(spec_from(config, flags))
     with counting(notes, f"decoding {spec.dataset}, once") as on_image:
@@ -52,33 +48,29 @@ def bench_command(
         print_json(found)
         return
     screen.print(_table(found))
-    for line in _lines(found):
-        screen.print(line, soft_wrap=True)
 
 
 def _table(found: Bench) -> Table:
-    table = Table(title=f"{found['spec']['algorithm']} on {found['spec']['dataset']}")
-    table.add_column("median (min..max)")
-    plain, lanes = found["systems"]
-    table.add_column("plain loop", justify="right")
-    table.add_column(f"lanes, {lanes['workers']} worker(s)", justify="right")
-    for name, key in (("local steps/s", "steps_per_second"), ("images/s", "images_per_second")):
-        table.add_row(name, *(_cell(system[key], ",.0f") for system in (plain, lanes)))
-    table.add_row("time outside training", _cell(plain["outside_training"], ".1%"), "-")
-    table.add_row("lane occupancy*", "-", _cell(lanes["occupancy"], ".1%"))
-    table.add_row("main process busy*", "-", _cell(lanes["main_process"], ".1%"))
-    table.caption = "* CPU time over the time of the lanes"
+    systems = found["systems"]
+    table = Table("median (min..max)", caption=_caption(found), caption_justify="left")
+    for one in systems:
+        table.add_column(f"{one['name']} (processes: {one['workers']})", justify="right")
+    table.add_row("local steps/s", *(_cell(one["steps_per_second"], ",.0f") for one in systems))
+    table.add_row("images/s", *(_cell(one["images_per_second"], ",.0f") for one in systems))
+    for share in ("outside_training", "lane_occupancy", "main_process"):
+        cells = (_cell(one["shares"].get(share), ".1%") for one in systems)
+        table.add_row(share.replace("_", " "), *cells)
     return table
 
 
-def _lines(found: Bench) -> list[str]:
-    size = found["schedule"]
-    return [
-        f"lanes / plain loop {_cell(found['ratio'], '.2f')}, "
-        f"a worker {_cell(found['efficiency'], '.2f')} (efficiency), {found['repeats']} repeats",
-        f"{size['local_steps']:,} local steps in {size['jobs']:,} jobs, critical path "
-        f"{size['critical_path']:,}: {size['parallelism']:.1f} steps side by side at most on average",
-    ]
+def _caption(found: Bench) -> str:
+    work, spec = found["schedule"], found["spec"]
+    return (
+        f"lanes / plain loop: {_cell(found['ratio'], '.2f')}\n"
+        f"{spec['algorithm']} on {spec['dataset']}: {work['local_steps']:,} local steps in "
+        f"{work['jobs']:,} jobs, critical path {work['critical_path']:,} "
+        f"(parallelism {work['parallelism']:.1f})\noccupancy, main process: CPU time / time"
+    )
 
 
 def _cell(values: Range | None, form: str) -> str:

@@ -45,8 +45,12 @@ class _Flow:
     def __init__(self, replay: Replay[State]) -> None:
         plan = replay.schedule
         self.replay = replay
-        self.missing: Ints = np.diff(replay.offsets)
-        self.ends: dict[int, Vector] = {}
+        self.missing: list[int] = np.diff(replay.offsets).tolist()
+        self.ends: dict[int, tuple[Vector, bool]] = {}
+        self.visit, self.client = plan.visit.tolist(), plan.client.tolist()
+        self.base, self.steps = plan.base.tolist(), plan.steps.tolist()
+        self.first_step, self.rates = plan.first_step.tolist(), replay.rates.tolist()
+        self.time = plan.time.tolist()
         by_base = np.argsort(plan.base[: plan.jobs], kind="stable")
         bounds = np.searchsorted(plan.base[by_base], np.arange(-1, plan.updates + 1))
         self._by_base, self._bounds = by_base, bounds
@@ -61,24 +65,26 @@ class _Flow:
         complete = version < self.replay.schedule.updates and self.missing[version] == 0
         return version if complete else None
 
-    def take_in(self, job: int, end: Vector) -> None:
+    def take_in(self, job: int, end: Vector, finite: bool) -> None:
         """The end model of a job."""
-        self.ends[job] = end
-        self.missing[self.replay.schedule.visit[job]] -= 1
+        self.ends[job] = end, finite
+        self.missing[self.visit[job]] -= 1
 
-    def piece(self, run: int, job: int) -> tuple[Vector, Job]:
-        """Start model of a job, and what is to be done from there."""
-        plan, client = self.replay.schedule, int(self.replay.schedule.client[job])
-        start = self.replay.store.start(client, int(plan.base[job]))
-        steps, rate = int(plan.steps[job]), float(self.replay.rates[job])
-        return start, Job(run, client, int(plan.first_step[job]), steps, rate)
+    def start(self, job: int) -> Vector:
+        """Start model of a job."""
+        return self.replay.store.start(self.client[job], self.base[job])
+
+    def piece(self, run: int, job: int) -> Job:
+        """What is to be done from there."""
+        return Job(run, self.client[job], self.first_step[job], self.steps[job], self.rates[job])
 
     def update(self, version: int) -> Moment:
         """Apply an update whose jobs are all in."""
         jobs = self.replay.jobs(version)
         start = self.replay.starts(jobs)
-        end = torch.stack([self.ends.pop(job) for job in jobs.tolist()]) if len(jobs) else start
-        return self.replay.update(start, end)
+        in_order = [self.ends.pop(job) for job in jobs.tolist()]
+        end = torch.stack([model for model, _ in in_order]) if in_order else start
+        return self.replay.update(start, end, [finite for _, finite in in_order])
 
 
 class _Pool:
@@ -107,17 +113,17 @@ class _Pool:
             _, run, job = heapq.heappop(self.ready)
             if run not in self.flows:
                 continue
-            start, piece = self.flows[run].piece(run, job)
-            self.lanes.submit(self.submitted, start, piece)
+            flow = self.flows[run]
+            self.lanes.submit(self.submitted, flow.start(job), flow.piece(run, job))
             self.under_way[self.submitted] = run, job
             self.submitted += 1
 
     def collect(self) -> Iterator[Step]:
         """Take in what is done, and apply the updates that become complete."""
-        for ticket, end in self.lanes.collect():
-            run, job = self.under_way.pop(ticket)
+        for done in self.lanes.collect():
+            run, job = self.under_way.pop(done.ticket)
             if run in self.flows:
-                self.flows[run].take_in(job, end)
+                self.flows[run].take_in(job, done.end, done.finite)
                 yield from self._advance(run)
 
     def _advance(self, run: int) -> Iterator[Step]:
@@ -138,13 +144,12 @@ class _Pool:
     def _free(self, run: int, moment: Moment) -> None:
         """Jobs that start from this version may begin; those without a step are done."""
         flow = self.flows[run]
-        plan = flow.replay.schedule
         for job in flow.freed_by(moment.version).tolist():
-            if plan.steps[job]:
-                due = float(plan.time[plan.visit[job]])
+            if flow.steps[job]:
+                due = flow.time[flow.visit[job]]
                 heapq.heappush(self.ready, _Ready(due, run, job))
             else:
-                flow.take_in(job, flow.piece(run, job)[0])
+                flow.take_in(job, flow.start(job), finite=True)
 
 
 def pooled(replays: Sequence[Replay[State]], lanes: Lanes, *, at_once: int) -> Iterator[Step]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Generic, Literal, NamedTuple
 
 import numpy as np
@@ -12,11 +12,13 @@ from favano.algorithms.base import Algorithm, S, Visit
 from favano.engine.store import ModelStore
 from favano.errors import NonFiniteUpdate
 from favano.schedule import Schedule
-from favano.training import Layout, Trainer, Work
+from favano.training import Layout, Trainer, Work, finite_rows
 from favano.types import Floats, Ints, Stack, Vector
 
 NonFinite = Literal["stop", "skip"]
 Buffers = Literal["average", "local"]  # local: they never leave the clients
+
+_NOBODY: Ints = np.empty(0, dtype=np.int64)
 
 
 class Moment(NamedTuple):
@@ -48,7 +50,7 @@ class Replay(Generic[S]):
         self.algorithm, self.schedule, self.layout, self.rates = algorithm, schedule, layout, rates
         self.store = ModelStore(schedule, initial)
         self.offsets = schedule.offsets
-        self.moment = Moment(-1, initial, np.empty(0, dtype=np.int64))
+        self.moment = Moment(-1, initial, _NOBODY)
         self._state = algorithm.init(initial[: layout.parameters])
         self._non_finite, self._buffers = non_finite, buffers
 
@@ -69,20 +71,21 @@ class Replay(Generic[S]):
         plan = self.schedule
         return Work(plan.client[jobs], plan.first_step[jobs], plan.steps[jobs], self.rates[jobs])
 
-    def update(self, start: Stack, end: Stack) -> Moment:
-        """The next update, from the start and end models of its jobs."""
+    def update(self, start: Stack, end: Stack, finite: Sequence[bool]) -> Moment:
+        """The next update, from the start and end models of its jobs, and which may be used."""
         version = self.moment.version + 1
         jobs, server = self.jobs(version), self.moment.server
         plan, parameters = self.schedule, self.layout.parameters
         if self._buffers == "local":
             self.store.keep_buffers(plan.client[jobs], end[:, parameters:])
-        finite = torch.isfinite(end).all(dim=1).cpu().numpy()
-        refused = plan.client[jobs[~finite]]
-        if len(refused):
+        refused = _NOBODY
+        if not all(finite):
+            keep = np.array(finite)
+            refused = plan.client[jobs[~keep]]
             if self._non_finite == "stop":
                 raise NonFiniteUpdate(refused.tolist(), version + 1)
-            keep = torch.from_numpy(finite).to(end.device)
-            start, end, jobs = start[keep], end[keep], jobs[finite]
+            rows = torch.from_numpy(np.flatnonzero(keep)).to(end.device)
+            start, end, jobs = start[rows], end[rows], jobs[keep]
         if len(jobs):
             visit = Visit(plan.client[jobs], plan.steps[jobs], version - 1 - plan.base[jobs])
             begin, done = start[:, :parameters], end[:, :parameters]
@@ -90,7 +93,9 @@ class Replay(Generic[S]):
             own = self.algorithm.restart(server, end)
             if own is not None:
                 self.store.keep_own(plan.client[jobs], own)
-            server = torch.cat([self._state.model, self._merge_buffers(server, end)])
+            server = self._state.model
+            if self.layout.size > parameters:
+                server = torch.cat([server, self._merge_buffers(self.moment.server, end)])
         self.store.forget_own(refused)
         self.store.put(version, server)
         self.moment = Moment(version, server, refused)
@@ -113,4 +118,5 @@ def replayed(replay: Replay[S], trainer: Trainer) -> Iterator[Moment]:
     for version in range(replay.schedule.updates):
         jobs = replay.jobs(version)
         start = replay.starts(jobs)
-        yield replay.update(start, trainer.train(start, replay.work(jobs)))
+        end = trainer.train(start, replay.work(jobs))
+        yield replay.update(start, end, finite_rows(end))

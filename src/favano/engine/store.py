@@ -11,6 +11,7 @@ import torch
 from favano.schedule import Schedule
 from favano.types import Ints, Stack, Vector
 
+_NUMBERS_AT_ONCE = 1 << 24
 NOTHING: Mapping[int, Vector] = {}
 
 
@@ -99,14 +100,18 @@ class ModelStore:
         ]
         reference = server.double()
         total = torch.zeros_like(reference)
-        variance = 0.0
-        for count, model in groups:
-            distance = model.double() - reference
-            variance += count * float(distance[:parameters].square().sum())
-            total += count * distance
+        squares = reference.new_zeros(())
+        at_once = max(1, _NUMBERS_AT_ONCE // len(server))
+        for first in range(0, len(groups), at_once):
+            part = groups[first : first + at_once]
+            count = reference.new_tensor([count for count, _ in part])
+            distance = torch.stack([model for _, model in part]).double() - reference
+            squares += count @ distance[:, :parameters].square().sum(dim=1)
+            total += count @ distance
         shift = total / (self.clients + 1)
-        excess = float(total[:parameters] @ shift[:parameters])
-        return Spread(variance, max(0.0, variance - excess), (reference + shift).to(server.dtype))
+        excess = total[:parameters] @ shift[:parameters]
+        variance, potential = torch.stack([squares, squares - excess]).tolist()
+        return Spread(variance, max(0.0, potential), (reference + shift).to(server.dtype))
 
     def _get(self, version: int) -> Vector:
         return self._initial if version == -1 else self._versions[version]

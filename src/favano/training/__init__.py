@@ -1,7 +1,7 @@
 """Local training: modules as flat vectors, the local rule, and the trainers."""
 
 from favano.training.flat import FlatModel, Layout
-from favano.training.lanes import Job, Lanes
+from favano.training.lanes import Done, Job, Lanes, finite_rows
 from favano.training.loop import LoopTrainer, SerialLanes
 from favano.training.rule import LocalRule
 from favano.training.stacked import StackedLanes, stacked_lanes
@@ -10,6 +10,7 @@ from favano.training.work import Trainer, Work
 from favano.training.workers import WorkerLanes, one_thread, usable_cores
 
 __all__ = [
+    "Done",
     "FlatModel",
     "Job",
     "Lanes",
@@ -24,6 +25,7 @@ __all__ = [
     "Work",
     "WorkerLanes",
     "check_fit",
+    "finite_rows",
     "one_thread",
     "stacked_lanes",
     "usable_cores",

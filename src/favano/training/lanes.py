@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, cast
 
-from favano.types import Vector
+from favano.types import Stack, Vector
 
 
 class Job(NamedTuple):
@@ -17,6 +17,14 @@ class Job(NamedTuple):
     rate: float
 
 
+class Done(NamedTuple):
+    """A finished job."""
+
+    ticket: int
+    end: Vector
+    finite: bool  # no NaN, no infinity
+
+
 class Lanes(Protocol):
     """Trains jobs side by side. The end model of a job never depends on what runs beside it."""
 
@@ -27,5 +35,10 @@ class Lanes(Protocol):
     def submit(self, ticket: int, start: Vector, job: Job) -> None:
         """Begin a job."""
 
-    def collect(self) -> list[tuple[int, Vector]]:
-        """Tickets and end models of finished jobs; waits for one if there is none."""
+    def collect(self) -> list[Done]:
+        """Finished jobs; waits for one if there is none."""
+
+
+def finite_rows(models: Stack) -> list[bool]:
+    """Which of the models hold neither NaN nor infinity."""
+    return cast(list[bool], models.isfinite().all(dim=1).tolist())

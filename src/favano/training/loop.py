@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 
 from favano.training.flat import FlatModel
-from favano.training.lanes import Job
+from favano.training.lanes import Done, Job, finite_rows
 from favano.training.rule import LocalRule
 from favano.training.task import Task
 from favano.training.work import Work
@@ -70,7 +70,11 @@ class SerialLanes:
         """Begin a job."""
         self._waiting.append((ticket, start, job))
 
-    def collect(self) -> list[tuple[int, Vector]]:
+    def collect(self) -> list[Done]:
         """Train what waits."""
         jobs, self._waiting = self._waiting, []
-        return [(ticket, self._trainers[job.task].run(start, job)) for ticket, start, job in jobs]
+        ends = [self._trainers[job.task].run(start, job) for _, start, job in jobs]
+        return [
+            Done(ticket, end, finite_rows(end[None])[0])
+            for (ticket, _, _), end in zip(jobs, ends, strict=True)
+        ]

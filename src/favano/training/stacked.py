@@ -22,11 +22,16 @@ from favano.data.transforms import ROOM, augment, to_float
 from favano.rng import Stream, origin
 from favano.training.device_draws import device_permutations, device_uniform, on_device
 from favano.training.flat import FlatModel
-from favano.training.lanes import Job
+from favano.training.lanes import Done, Job, finite_rows
 from favano.training.loop import LoopTrainer
 from favano.types import Stack, Vector
 
+Mask = np.ndarray[tuple[int, ...], np.dtype[np.bool_]]
+Indices = np.ndarray[tuple[int, ...], np.dtype[np.int64]]
+
 _MOST_LANES = 1024
+_MANY = 128  # lanes at work from which on refilling waits
+_LAUNCHES = 4  # launches between two refillings, then
 _WARM_UP = 3  # runs of a launch before it is captured
 
 
@@ -55,15 +60,12 @@ class StackedLanes:
         self._stack: Stack = model.vector.repeat(capacity, 1)
         self._start = self._stack[:, : model.layout.parameters].clone()
         self._rates = model.vector.new_zeros(capacity)
-        self._rows = torch.zeros(
-            capacity, device=device, dtype=torch.int64
-        )  # which client, of which task
-        self._steps = torch.zeros(
-            capacity, device=device, dtype=torch.int64
-        )  # place in its batch stream
-        self._orders = torch.zeros(
-            (capacity, longest), device=device, dtype=torch.int64
-        )  # of the present epoch
+        # Of each lane: whose job it is, the place in that client's batch stream, steps left, and
+        # the orders of an even and of an odd epoch.
+        self._rows = torch.zeros(capacity, device=device, dtype=torch.int64)
+        self._steps, self._left = torch.zeros_like(self._rows), torch.zeros_like(self._rows)
+        self._orders = torch.zeros((capacity, 2 * longest), device=device, dtype=torch.int64)
+        self._longest = longest
         self._padded = task.loss is functional.cross_entropy and not model.layout.buffers
         model.module.train()
         self._launch: Callable[[], None] = self._advance
@@ -73,7 +75,8 @@ class StackedLanes:
         self._host_size = self._clients.size.cpu().numpy()
         self._host_rows = np.zeros(capacity, dtype=np.int64)
         self._host_steps = np.zeros(capacity, dtype=np.int64)
-        self._left = np.zeros(capacity, dtype=np.int64)
+        self._host_left = np.zeros(capacity, dtype=np.int64)
+        self._drawn = np.full((capacity, 2), -1, dtype=np.int64)  # epochs whose orders are there
         self._tickets = np.full(capacity, -1, dtype=np.int64)
         self._free = deque(range(capacity))
         self._new: list[tuple[int, Vector, float]] = []
@@ -83,28 +86,41 @@ class StackedLanes:
         lane = self._free.popleft()
         self._tickets[lane] = ticket
         self._host_rows[lane] = self._first_row[job.task] + job.client
-        self._host_steps[lane], self._left[lane] = job.first_step, job.steps
+        self._host_steps[lane], self._host_left[lane] = job.first_step, job.steps
         self._new.append((lane, start, job.rate))
 
-    def collect(self) -> list[tuple[int, Vector]]:
+    def collect(self) -> list[Done]:
         """Launch until a job is done."""
         self._model.module.train()
         self._fill()
-        live = self._left > 0
-        for _ in range(int(self._left[live].min())):
-            self._turn_epochs(np.flatnonzero(live & (self._places() == 0)))
+        busy = self._tickets >= 0
+        launches = self._launches(busy)
+        self._draw_orders(np.flatnonzero(busy), launches)
+        for _ in range(launches):
+            live = self._host_left > 0
             if self._padded:
                 self._launch()
             else:
                 self._launch_by_length(live)
             self._host_steps[live] += 1
-            self._left[live] -= 1
-        done = np.flatnonzero(live & (self._left == 0))
+            self._host_left[live] -= 1
+        done = np.flatnonzero(busy & (self._host_left == 0))
         ends = self._stack[torch.from_numpy(done).to(self._stack.device)]
         tickets = self._tickets[done].tolist()
         self._tickets[done] = -1
         self._free.extend(done.tolist())
-        return list(zip(tickets, ends, strict=True))
+        return [Done(*one) for one in zip(tickets, ends, finite_rows(ends), strict=True)]
+
+    def _launches(self, busy: Mask) -> int:
+        """How many steps until lanes are refilled.
+
+        Until the first job is done; with many lanes a few more, since refilling costs the host as
+        much as several launches. No lane may go through more than two epochs meanwhile.
+        """
+        least = int(self._host_left[busy].min())
+        if busy.sum() >= _MANY:
+            least = max(least, min(_LAUNCHES, int(self._host_left.max())))
+        return min(least, int(self._host_batches[self._host_rows[busy]].min()))
 
     def try_launch(self) -> None:
         """One step of every lane, to see that it fits into memory."""
@@ -122,44 +138,51 @@ class StackedLanes:
         self._rates[at] = rates.to(self._rates.device)
         self._rows[at] = torch.from_numpy(self._host_rows[lanes]).to(self._rows.device)
         self._steps[at] = torch.from_numpy(self._host_steps[lanes]).to(self._steps.device)
+        self._left[at] = torch.from_numpy(self._host_left[lanes]).to(self._left.device)
+        self._drawn[lanes] = -1
         self._new = []
-        self._turn_epochs(lanes[self._places()[lanes] != 0])
 
-    def _places(self) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
-        """Where each lane is in its epoch, in batches."""
-        return np.asarray(self._host_steps % self._host_batches[self._host_rows])
-
-    def _turn_epochs(self, lanes: np.ndarray[tuple[int, ...], np.dtype[np.int64]]) -> None:
-        """Draw the order of the present epoch for these lanes."""
-        if not len(lanes):
+    def _draw_orders(self, lanes: Indices, launches: int) -> None:
+        """Have the orders of all epochs that these lanes go through in the coming launches."""
+        batches, steps = self._host_batches[self._host_rows[lanes]], self._host_steps[lanes]
+        ahead = np.minimum(self._host_left[lanes], launches) - 1
+        both = np.concatenate([lanes, lanes])
+        epochs = np.concatenate([steps // batches, (steps + ahead) // batches])
+        missing = self._drawn[both, epochs % 2] != epochs
+        if not missing.any():
             return
-        at = torch.from_numpy(lanes).to(self._stack.device)
+        both, epochs = both[missing], epochs[missing]
+        self._drawn[both, epochs % 2] = epochs
+        at, epoch = (torch.from_numpy(a).to(self._stack.device) for a in (both, epochs))
         rows, clients = self._rows[at], self._clients
-        epoch = self._steps[at] // clients.batches[rows]
-        longest = clients.samples.shape[1]
-        drawn = device_permutations(clients.orders[rows], epoch, clients.size[rows], longest)
-        self._orders[at] = clients.samples[rows].gather(1, drawn)
+        drawn = device_permutations(clients.orders[rows], epoch, clients.size[rows], self._longest)
+        places = (epoch % 2)[:, None] * self._longest + torch.arange(
+            self._longest, device=at.device
+        )
+        self._orders[at[:, None], places] = clients.samples[rows].gather(1, drawn)
 
-    def _launch_by_length(self, live: np.ndarray[tuple[int, ...], np.dtype[np.bool_]]) -> None:
+    def _launch_by_length(self, live: Mask) -> None:
         """One step of the live lanes, those with equally long batches together.
 
         Padding would enter batch statistics, and a loss of the user's knows nothing of it.
         """
-        lengths = np.minimum(
-            self._host_size[self._host_rows] - self._places() * self._batch, self._batch
-        )
+        place = self._host_steps % self._host_batches[self._host_rows]
+        left = self._host_size[self._host_rows] - place * self._batch
+        lengths = np.minimum(left, self._batch)
         for length in np.unique(lengths[live]).tolist():
             lanes = np.flatnonzero(live & (lengths == length))
             self._advance(torch.from_numpy(lanes).to(self._stack.device), length)
 
     def _advance(self, lanes: Tensor | slice = slice(None), length: int | None = None) -> None:
-        """One SGD step; a lane without a job steps too where all do, and nobody looks."""
+        """One SGD step of every lane that has one left; the others stay as they are."""
         clients, parameters = self._clients, self._model.layout.parameters
-        rows, steps = self._rows[lanes], self._steps[lanes]
-        place = (steps % clients.batches[rows]) * self._batch
-        within = place[:, None] + torch.arange(length or self._batch, device=place.device)
+        rows, steps, left = self._rows[lanes], self._steps[lanes], self._left[lanes]
+        epoch, batch = steps // clients.batches[rows], steps % clients.batches[rows]
+        numbers = torch.arange(length or self._batch, device=rows.device)
+        within = (batch * self._batch)[:, None] + numbers
         valid = within < clients.size[rows, None]
-        chosen = self._orders[lanes].gather(1, within.clamp(max=self._orders.shape[1] - 1))
+        place = (epoch % 2)[:, None] * self._longest + within.clamp(max=self._longest - 1)
+        chosen = self._orders[lanes].gather(1, place)
         features = self._inputs(chosen, rows, steps)
         labels = self._task.labels[chosen]
         weights, rest = self._stack[lanes, :parameters], self._stack[lanes, parameters:]
@@ -167,9 +190,13 @@ class StackedLanes:
             weights, rest, features, labels, valid
         )
         direction = self._rule.direction(gradient, weights, self._start[lanes])
-        self._stack[lanes, :parameters] = weights - self._rates[lanes, None] * direction
-        self._stack[lanes, parameters:] = moved
-        self._steps[lanes] += 1
+        stepped = weights - self._rates[lanes, None] * direction
+        active = (left > 0)[:, None]
+        self._stack[lanes, :parameters] = torch.where(active, stepped, weights)
+        if rest.shape[1]:
+            self._stack[lanes, parameters:] = torch.where(active, moved, rest)
+        self._steps[lanes] = steps + (left > 0)
+        self._left[lanes] = (left - 1).clamp(min=0)
 
     def _inputs(self, chosen: Tensor, rows: Tensor, steps: Tensor) -> Tensor:
         """Inputs of the chosen samples, (lanes, batch, ...)."""

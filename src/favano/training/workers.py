@@ -25,7 +25,7 @@ from typing import Self
 import torch
 
 from favano.training.flat import FlatModel
-from favano.training.lanes import Job
+from favano.training.lanes import Done, Job, finite_rows
 from favano.training.loop import LoopTrainer
 from favano.types import Stack, Vector
 
@@ -113,19 +113,19 @@ class WorkerLanes:
         self._load[worker] += 1
         self._connections[worker].send((slot, job))
 
-    def collect(self) -> list[tuple[int, Vector]]:
+    def collect(self) -> list[Done]:
         """Jobs that are done; waits for one."""
         found = []
         for connection in wait(self._connections):
             assert isinstance(connection, Connection)
             try:
-                slot, problem = connection.recv()
+                slot, finite, problem = connection.recv()
             except EOFError:
                 raise RuntimeError("a worker process was ended from outside") from None
             if problem:
                 raise RuntimeError(f"local training failed in a worker:\n{problem}")
             self._load[self._connections.index(connection)] -= 1
-            found.append((self._tickets.pop(slot), self._slots[slot].clone()))
+            found.append(Done(self._tickets.pop(slot), self._slots[slot].clone(), finite))
             self._free.append(slot)
         return found
 
@@ -153,9 +153,10 @@ def _serve(
                 slot, job = connection.recv()
             except EOFError:
                 os._exit(0)
-            problem = ""
+            finite, problem = True, ""
             try:
                 slots[slot] = trainers[job.task].run(slots[slot], job)
+                finite = finite_rows(slots[slot][None])[0]
             except Exception:
                 problem = traceback.format_exc()
-            connection.send((slot, problem))
+            connection.send((slot, finite, problem))

@@ -1,0 +1,180 @@
+"""Cost against the number of clients, and against the horizon.
+
+    python benchmarks/scaling.py [--quick]
+
+FAVANO with s = 100 and K = 20 on the perceptron 784-32-10, batches of 32, trained by the plain loop
+on one thread. Client i holds rows 600 i .. 600 i + 599 of 60,000 synthetic rows, modulo 60,000:
+n = 100 is a partition of them, from there on parts overlap (60,000 rows cannot be split over
+100,000 clients). A part is a view, as large for every n, so that a local step costs the same by
+itself and what grows with n is the simulator. Every sample is a process of its own, which reports
+its time and its peak memory; samples of different n take turns.
+
+The third table trains nothing. It follows the server far enough for versions to pile up: clients
+that are asked once in n/s server steps refer to as many different versions.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from statistics import median
+from time import perf_counter, process_time
+
+SELECTED, LOCAL_STEPS, BATCH, RATE = 100, 20, 32, 0.05
+ROWS, PART, INPUTS, CLASSES = 60_000, 600, (1, 28, 28), 10
+CLIENTS = (100, 1_000, 10_000, 100_000)
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One process: what it did, seconds, CPU seconds and MiB."""
+
+    updates: int
+    jobs: int
+    steps: int
+    planning: float
+    running: float
+    cpu: float
+    versions: int  # server versions in memory at the end
+    peak: float
+
+
+def measure(clients: int, updates: int, train: bool) -> Sample:
+    """So many server steps with n clients, in this process."""
+    import numpy as np
+    import torch
+
+    from favano.algorithms import Favano, Known
+    from favano.data import BatchStream
+    from favano.engine import Replay, replayed
+    from favano.models import perceptron
+    from favano.schedule import Poll, plan
+    from favano.theory import expected_counts
+    from favano.timing import two_speeds
+    from favano.training import FlatModel, LocalRule, LoopTrainer, Task, Work, one_thread
+    from favano.types import Stack
+
+    class Idle:
+        """Trains nothing."""
+
+        def train(self, start: Stack, work: Work) -> Stack:
+            return start
+
+    thousand = torch.arange(1000 * 784, dtype=torch.float64).mul(0.618034).frac().float()
+    features = thousand.repeat(ROWS // 1000)
+    labels = torch.arange(ROWS) % CLASSES
+    rows = np.arange(ROWS)
+    parts = [rows[first : first + PART] for first in np.arange(clients) * PART % ROWS]
+    task = Task(features.view(ROWS, *INPUTS), labels, BatchStream(parts, BATCH, seed=0))
+    torch.manual_seed(0)
+    model = FlatModel(perceptron(input_shape=INPUTS, classes=CLASSES), device=torch.device("cpu"))
+
+    began = perf_counter()
+    fleet = two_speeds(clients)
+    policy = Poll(selected=SELECTED, local_steps=LOCAL_STEPS)
+    algorithm = Favano(policy=policy, weights=Known(*expected_counts(policy, fleet)))
+    schedule = plan(policy, fleet, horizon=updates * policy.period, seed=0)
+    rates = RATE * algorithm.rate(schedule.client)
+    replay = Replay(algorithm, schedule, model.layout, rates, model.snapshot())
+    planned, planned_cpu = perf_counter(), process_time()
+    trainer = LoopTrainer(model, task, LocalRule()) if train else Idle()
+    with one_thread():
+        for _ in replayed(replay, trainer):
+            pass
+    return Sample(
+        updates=schedule.updates,
+        jobs=schedule.jobs,
+        steps=int(schedule.steps[: schedule.jobs].sum()),
+        planning=planned - began,
+        running=perf_counter() - planned,
+        cpu=process_time() - planned_cpu,
+        versions=replay.store.versions,
+        peak=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+    )
+
+
+def sample(clients: int, updates: int, train: bool = True) -> Sample:
+    """The same in a process of its own."""
+    arguments = ["--child", str(clients), str(updates), str(int(train))]
+    done = subprocess.run(
+        [sys.executable, str(Path(__file__)), *arguments], stdout=subprocess.PIPE, check=True
+    )
+    return Sample(**json.loads(done.stdout))
+
+
+def spread(samples: list[Sample], what: Callable[[Sample], float]) -> str:
+    """Median and range."""
+    values = [what(one) for one in samples]
+    return f"{median(values):,.0f} ({min(values):,.0f}..{max(values):,.0f})"
+
+
+def against_clients(updates: dict[int, int], repeats: int) -> None:
+    """Microseconds a local step and peak memory, for each n."""
+    taken: dict[int, list[Sample]] = {clients: [] for clients in CLIENTS}
+    for _ in range(repeats):
+        for clients in CLIENTS:
+            taken[clients].append(sample(clients, updates[clients]))
+    print(f"\nCost of a local step against the number of clients, s = {SELECTED}")
+    print("us = microseconds a local step: median (min..max), server updates included")
+    print(f"{'n':>8}{'updates':>9}{'jobs':>8}{'steps':>8}{'us':>18}{'CPU us':>18}", end="")
+    print(f"{'planning us':>18}{'peak MiB':>10}")
+    for clients, samples in taken.items():
+        one = samples[0]
+        print(f"{clients:>8,}{one.updates:>9,}{one.jobs:>8,}{one.steps:>8,}", end="")
+        print(f"{spread(samples, lambda s: 1e6 * s.running / s.steps):>18}", end="")
+        print(f"{spread(samples, lambda s: 1e6 * s.cpu / s.steps):>18}", end="")
+        print(f"{spread(samples, lambda s: 1e6 * s.planning / s.steps):>18}", end="")
+        print(f"{max(s.peak for s in samples):>10,.0f}", flush=True)
+
+
+def against_horizon(updates: tuple[int, ...], repeats: int) -> None:
+    """Total seconds for each horizon, n = 1,000."""
+    taken: dict[int, list[Sample]] = {count: [] for count in updates}
+    for _ in range(repeats):
+        for count in updates:
+            taken[count].append(sample(1_000, count))
+    print("\nTotal time against the horizon, n = 1,000; median (min..max)")
+    print(f"{'horizon':>8}{'steps':>9}{'ms':>24}{'CPU ms':>24}{'planning ms':>20}{'peak MiB':>10}")
+    for count, samples in taken.items():
+        print(f"{7 * count:>8,}{samples[0].steps:>9,}", end="")
+        print(f"{spread(samples, lambda s: 1e3 * (s.planning + s.running)):>24}", end="")
+        print(f"{spread(samples, lambda s: 1e3 * s.cpu):>24}", end="")
+        print(f"{spread(samples, lambda s: 1e3 * s.planning):>20}", end="")
+        print(f"{max(s.peak for s in samples):>10,.0f}", flush=True)
+
+
+def memory(updates: tuple[int, ...]) -> None:
+    """Peak memory as versions pile up, n = 100,000, nothing trained."""
+    print("\nPeak memory against server steps, n = 100,000, nothing trained")
+    print(f"{'updates':>8}{'versions kept':>15}{'planning s':>12}{'peak MiB':>10}")
+    for count in updates:
+        one = sample(100_000, count, train=False)
+        print(f"{count:>8,}{one.versions:>15,}{one.planning:>12,.1f}{one.peak:>10,.0f}", flush=True)
+
+
+def main() -> None:
+    """All tables."""
+    parser = argparse.ArgumentParser(description="Cost against clients and horizon.")
+    parser.add_argument("--quick", action="store_true", help="smaller samples, under 3 minutes")
+    parser.add_argument("--child", nargs=3, type=int, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.child:
+        clients, updates, train = options.child
+        print(json.dumps(asdict(measure(clients, updates, bool(train)))))
+        return
+    quick = options.quick
+    # about equally many local steps for each n: a client that is asked rarely makes more of them
+    size = 1 if quick else 4
+    against_clients({100: 12 * size, 1_000: 6 * size, 10_000: 5 * size, 100_000: 5 * size}, 3)
+    against_horizon((4, 8, 16) if quick else (16, 32, 64, 128), 2 if quick else 3)
+    memory((100, 400) if quick else (500, 2_000, 8_000))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,54 @@
+"""`favano bench` as people call it."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.cli.test_cli import Program, favano
+
+__all__ = ["favano"]  # the fixture
+
+FEW = ["--clients", "10", "--selected", "3", "--local-steps", "4"]
+
+
+def test_bench_prints_one_document(favano: Program) -> None:
+    code, out, err = favano(
+        "bench", *FEW, "--seconds", "0.2", "--repeats", "1", "--workers", "2", "--json"
+    )
+    assert (code, err) == (0, "")
+    document = json.loads(out)
+    assert set(document) == {"spec", "repeats", "schedule", "systems", "ratio"}
+    assert document["spec"]["clients"] == 10
+    assert document["schedule"]["local_steps"] >= document["schedule"]["critical_path"] > 0
+    assert [one["name"] for one in document["systems"]] == ["plain loop", "lanes"]
+    for one in document["systems"]:
+        assert set(one["steps_per_second"]) == {"median", "min", "max"}
+        assert one["images_per_second"]["median"] > one["steps_per_second"]["median"] > 0
+    assert set(document["systems"][1]["shares"]) == {"lane_occupancy", "main_process"}
+    assert document["ratio"]["median"] > 0
+
+
+def test_bench_prints_a_table(favano: Program) -> None:
+    code, out, err = favano("bench", *FEW, "--seconds", "0.05", "--repeats", "1")
+    assert (code, err) == (0, "")
+    assert "local steps/s" in out
+    assert "critical path" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--repeats", "0"], "favano: repeats=0: need 1 or more"),
+        (["--seconds", "nan"], "favano: seconds=nan: need a positive number"),
+        (["--workers", "0"], "favano: workers=0: need 1 or more"),
+        (["--horizon", "700"], "favano: horizon=700: bench chooses it by --seconds"),
+        (["--synthetic"], "favano: dataset=digits: has no synthetic stand-in"),
+        (["--clients", "2000", "--split", "iid"], "favano: split=iid: client 1437 has no"),
+    ],
+)
+def test_bad_input_is_refused(arguments: list[str], message: str, favano: Program) -> None:
+    code, out, err = favano("bench", *arguments)
+    assert (code, out) == (2, "")
+    assert message in err
