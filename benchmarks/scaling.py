@@ -172,8 +172,8 @@ def main() -> None:
     # about equally many local steps for each n: a client that is asked rarely makes more of them
     size = 1 if quick else 4
     against_clients({100: 12 * size, 1_000: 6 * size, 10_000: 5 * size, 100_000: 5 * size}, 3)
-    against_horizon((4, 8, 16) if quick else (16, 32, 64, 128), 2 if quick else 3)
-    memory((100, 400) if quick else (500, 2_000, 8_000))
+    against_horizon((3, 6, 12) if quick else (16, 32, 64, 128), 2 if quick else 3)
+    memory((100, 300) if quick else (500, 2_000, 8_000))
 
 
 if __name__ == "__main__":

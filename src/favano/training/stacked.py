@@ -227,14 +227,14 @@ class StackedLanes:
 
 
 def stacked_lanes(model: FlatModel, trainers: Sequence[LoopTrainer]) -> StackedLanes:
-    """As many lanes as memory allows: halved until one launch fits."""
+    """As many lanes as memory and kernels allow: halved until one launch goes through."""
     capacity = _MOST_LANES
     while True:
         try:
             lanes = StackedLanes(model, trainers, capacity)
             lanes.try_launch()
             return lanes
-        except torch.cuda.OutOfMemoryError:
+        except RuntimeError:  # out of memory, or more numbers than a kernel can count
             if capacity == 1:
                 raise
             capacity //= 2
