@@ -12,7 +12,6 @@ from statistics import mean, stdev
 
 ROOT = Path(__file__).parent.parent
 PAGES = (ROOT / "README.md", ROOT / "docs" / "reproduction.md")
-BEGIN, END = "<!-- table-2: made by docs/make_tables.py -->", "<!-- end of table-2 -->"
 
 COLUMNS = {
     "iid": "IID",
@@ -28,19 +27,43 @@ PAPER = {  # mean and standard deviation over 10 runs, Table 2 of the paper
 }
 
 
-def accuracies() -> dict[tuple[str, str], list[float]]:
+READINGS = {
+    "favano-deterministic": "FAVANO, deterministic weights E[min(E, K)]",
+    "favano-literal": "FAVANO, E[min(Geom(λ), K)] read literally: 2 fast, 11.6 slow",
+    "favano-none": "FAVANO without reweighting",
+    "favano-delta": "FAVANO-delta (not in the paper)",
+    "fedbuff-reset-0.2": "FedBuff `reset`, client step 0.2, server step 1",
+}
+
+
+def accuracies(folder: str) -> dict[tuple[str, str], list[float]]:
     """Final accuracy in per cent of every seed, by method and column."""
     found: dict[tuple[str, str], list[float]] = {}
-    with (ROOT / "results" / "table-2" / "runs.csv").open() as file:
+    with (ROOT / "results" / folder / "runs.csv").open() as file:
         for row in csv.DictReader(file):
             key = row["algorithm"], row["column"]
             found.setdefault(key, []).append(100 * float(row["accuracy"]))
     return found
 
 
+def readings() -> str:
+    """Ours alone, for readings of which the paper has no number."""
+    found = accuracies("readings")
+    lines = [
+        "| reading | " + " | ".join(COLUMNS.values()) + " |",
+        "|---" * (1 + len(COLUMNS)) + "|",
+    ]
+    for reading, name in READINGS.items():
+        cells = [found.get((reading, column), []) for column in COLUMNS]
+        shown = [f"{mean(c):.1f} ± {stdev(c):.1f}" if len(c) > 1 else "missing" for c in cells]
+        lines.append(f"| {name} | " + " | ".join(shown) + " |")
+    seeds = min(len(values) for values in found.values())
+    return "\n".join([*lines, "", f"Final test accuracy in %, mean ± sd over {seeds} seeds."])
+
+
 def table() -> str:
     """The paper's number, ours, and the difference in standard deviations of the paper."""
-    found = accuracies()
+    found = accuracies("table-2")
     head = [f"{name}: paper | ours | difference" for name in COLUMNS.values()]
     lines = ["| method | " + " | ".join(head) + " |", "|---" * (1 + 3 * len(COLUMNS)) + "|"]
     for method, name in NAMES.items():
@@ -59,12 +82,19 @@ def table() -> str:
     return "\n".join([*lines, "", note + "differences in standard deviations of the paper."])
 
 
+TABLES = {"table-2": table, "readings": readings}
+
+
 def filled(page: Path) -> str:
-    """The page with its table made anew."""
+    """The page with its tables made anew."""
     text = page.read_text(encoding="utf-8")
-    before, rest = text.split(BEGIN)
-    _, after = rest.split(END)
-    return f"{before}{BEGIN}\n\n{table()}\n\n{END}{after}"
+    for name, make in TABLES.items():
+        begin, end = f"<!-- {name}: made by docs/make_tables.py -->", f"<!-- end of {name} -->"
+        if begin in text:
+            before, rest = text.split(begin)
+            _, after = rest.split(end)
+            text = f"{before}{begin}\n\n{make()}\n\n{end}{after}"
+    return text
 
 
 def main() -> int:
