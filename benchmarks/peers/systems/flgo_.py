@@ -3,7 +3,8 @@
 Equal work: `num_steps` 20 and `drop_last`, so that all batches of FLGo's shuffling DataLoader have
 128 samples; an IID split into 100 clients of 600, none held out; `proportion` 0.2 with uniform
 sampling; no evaluation, no progress bar. FLGo's own default is one thread; `load_mode` `mem` keeps
-each client's samples in memory. Its parallel modes start a pool every round and are slower here.
+each client's samples in memory. Its parallel modes, which start a pool every round, are left out:
+with threads it was slower in three of four short trials on two busy cores.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from typing import NamedTuple, TypedDict
 
 import torch
 
-from favano.data import BatchStream, split
+from favano.data import BatchStream, check_parts, split
 from favano.data.catalogue import KNOWN
 from favano.data.transforms import to_float
 from favano.engine import Replay, replayed
@@ -30,7 +30,8 @@ from favano.experiments.runner import Planned, plan_seeds, run
 from favano.experiments.samples import ModelFactory, Samples
 from favano.experiments.spec import Spec, given
 from favano.schedule import Schedule
-from favano.training import FlatModel, LocalRule, LoopTrainer, Task, Work, one_thread, usable_cores
+from favano.training import FlatModel, LocalRule, LoopTrainer, Task, Work, check_fit
+from favano.training.workers import one_thread, usable_cores
 from favano.types import Stack
 
 SYNTHETIC = {
@@ -152,7 +153,6 @@ class _Sample(NamedTuple):
 class _Stopwatch:
     """Hears of a run's progress: the time up to the last update, before it is scored."""
 
-    steps: int = 0
     seconds: float = 0.0
     cpu: float = 0.0
     began: tuple[float, float] = (0.0, 0.0)
@@ -163,7 +163,6 @@ class _Stopwatch:
 
     def advance(self, label: str, steps: int, time: float) -> None:
         """An update has been made."""
-        self.steps += steps
         self.seconds, self.cpu = perf_counter() - self.began[0], process_time() - self.began[1]
 
     def end(self) -> None:
@@ -204,13 +203,15 @@ def _with_horizon(spec: Spec, samples: Samples, model: ModelFactory, seconds: fl
     """The same with a horizon for samples of about so many seconds of the plain loop."""
     horizon, enough = _SHORTEST, min(_PILOT, _PILOT * seconds)
     while True:
-        pilot = _timed_run(_until(spec, horizon), samples, model, workers=1)
-        if (pilot.steps and pilot.seconds >= enough) or horizon >= _LONGEST:
+        planned = plan_seeds(_until(spec, horizon))
+        steps = sum(int(one.schedule.steps[: one.schedule.jobs].sum()) for one in planned)
+        taken = _plain(_until(spec, horizon), planned, samples, model).seconds
+        if (steps and taken >= enough) or horizon >= _LONGEST:
             break
         horizon *= 2
     rule = f"no update uses a local step by time {horizon:,.0f}"
-    need(pilot.steps > 0, "slow_mean", spec.slow_mean, rule)
-    return _until(spec, horizon * max(1.0, seconds / pilot.seconds))
+    need(steps > 0, "slow_mean", spec.slow_mean, rule)
+    return _until(spec, horizon * max(1.0, seconds / taken))
 
 
 def _until(spec: Spec, horizon: float) -> Spec:
@@ -219,17 +220,12 @@ def _until(spec: Spec, horizon: float) -> Spec:
     return spec.model_copy(update={**update, "variance": "start"})
 
 
-def _timed_run(spec: Spec, samples: Samples, model: ModelFactory, workers: int) -> _Stopwatch:
-    watch = _Stopwatch()
+def _lanes(spec: Spec, samples: Samples, model: ModelFactory, workers: int) -> _Sample:
+    """As `favano run` does it."""
+    before, watch = os.times(), _Stopwatch()
     if run(spec, samples, model, progress=watch, workers=workers).status == "partial":
         raise KeyboardInterrupt  # `run` keeps what it has; here it is of no use
-    return watch
-
-
-def _lanes(spec: Spec, samples: Samples, model: ModelFactory, workers: int) -> _Sample:
-    before = os.times()
-    watch = _timed_run(spec, samples, model, workers)
-    after = os.times()  # the workers have been waited for
+    after = os.times()  # the workers have ended
     if workers == 1:  # trained in this process
         return _Sample(watch.seconds, {})
     cpu = after.children_user + after.children_system
@@ -246,7 +242,9 @@ def _plain(spec: Spec, plans: Sequence[Planned], samples: Samples, model: ModelF
         algorithm = make_algorithm(spec, one.fleet)
         rates, start = step_sizes(spec, one.schedule, algorithm), flat.snapshot()
         replay = Replay(algorithm, one.schedule, flat.layout, rates, start, non_finite="skip")
-        trainer = _TimedTrainer(LoopTrainer(flat, _task(spec, one, samples), LocalRule()))
+        task = _task(spec, one, samples)
+        check_fit(flat, task, samples.classes)
+        trainer = _TimedTrainer(LoopTrainer(flat, task, LocalRule()))
         with one_thread():
             began = perf_counter()
             for _ in replayed(replay, trainer):
@@ -258,6 +256,7 @@ def _plain(spec: Spec, plans: Sequence[Planned], samples: Samples, model: ModelF
 
 def _task(spec: Spec, one: Planned, samples: Samples) -> Task:
     parts = split(samples.host_labels, given(spec.clients), given(spec.split), one.seed)
+    check_parts(parts, samples.host_labels, samples.classes, how=given(spec.split))
     size, streams = given(spec.batch_size), one.fleet.streams
     batches = BatchStream(parts, size, one.seed, streams, spec.batch_order)
     return Task(samples.features, samples.labels, batches, samples.loss, samples.preprocessing)

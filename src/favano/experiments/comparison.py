@@ -27,7 +27,8 @@ def comparison(
     [('favano', 20, 'concurrency'), ('fedbuff', 20, 'block')]
     """
     shared = dict(values)
-    names = _names(shared.pop("algorithms", None) if algorithms is None else algorithms)
+    listed = shared.pop("algorithms", None)
+    names = _names(listed if algorithms is None else algorithms)
     tables = shared.pop("set", {})
     right = isinstance(tables, dict) and all(isinstance(t, dict) for t in tables.values())
     need(right, "set", tables, "need a table a method, as [set.fedbuff]")

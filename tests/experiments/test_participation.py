@@ -1,0 +1,32 @@
+"""Participation of clients, from a schedule worked out by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from favano.experiments import describe, speed_names
+from favano.schedule import Barrier, plan
+from favano.timing import Trace, make_fleet, traced_fleet
+
+
+def test_one_entry_a_client() -> None:
+    fleet = traced_fleet(Trace((np.array([1.0, 2.0]), np.array([3.0, 4.0]))))
+    schedule = plan(Barrier(selected=2, local_steps=2), fleet, horizon=15, seed=0)
+    entries = describe(schedule, fleet, np.array([0.25, 0.75]))
+    assert schedule.updates == 2
+    assert entries[1] == {
+        "client": 1,
+        "speed": "slow",
+        "mean_step_time": 3.5,
+        "contacts": 2,
+        "mean_steps": 2.0,
+        "zero_steps": 0,
+        "mean_staleness": 0.0,
+        "effective_weight": 0.75,
+    }
+
+
+def test_names_of_speeds() -> None:
+    assert speed_names(make_fleet(np.array([2.0, 2.0]))) == ["fast"]
+    assert speed_names(make_fleet(np.array([16.0, 2.0]))) == ["fast", "slow"]
+    assert speed_names(make_fleet(np.array([1.0, 2.0, 3.0])))[2] == "class 2"
