@@ -122,7 +122,9 @@ CASES = pytest.mark.parametrize(
 )
 
 
-def check(make: object, raw: bool, loss: Loss, proximal: float, capacity: int, device: str) -> None:
+def check_equal(
+    make: object, raw: bool, loss: Loss, proximal: float, capacity: int, device: str
+) -> None:
     torch.manual_seed(5)
     assert callable(make)
     both = trainers(make(), raw=raw, loss=loss, rule=LocalRule(proximal), device=device)
@@ -139,7 +141,7 @@ def check(make: object, raw: bool, loss: Loss, proximal: float, capacity: int, d
 def test_lanes_equal_the_loop(
     make: object, raw: bool, loss: Loss, proximal: float, capacity: int
 ) -> None:
-    check(make, raw, loss, proximal, capacity, "cpu")
+    check_equal(make, raw, loss, proximal, capacity, "cpu")
 
 
 @CASES
@@ -148,7 +150,7 @@ def test_refilling_may_wait(
 ) -> None:
     """Lanes that are done early stand still while the others go on."""
     monkeypatch.setattr(stacked, "_MANY", 1)
-    check(make, raw, loss, proximal, 5, "cpu")
+    check_equal(make, raw, loss, proximal, 5, "cpu")
 
 
 @pytest.mark.gpu
@@ -157,4 +159,4 @@ def test_refilling_may_wait(
 def test_lanes_equal_the_loop_on_cuda(
     make: object, raw: bool, loss: Loss, proximal: float, capacity: int
 ) -> None:
-    check(make, raw, loss, proximal, capacity, "cuda")
+    check_equal(make, raw, loss, proximal, capacity, "cuda")

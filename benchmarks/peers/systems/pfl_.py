@@ -3,9 +3,9 @@
 Equal work: pfl counts epochs and stops at the end of the data, so each client's 600 samples are
 repeated to 2,560, and one epoch of batches of 128 is 20 steps. Batches are fixed slices (pfl does
 not shuffle), which saves it the gathering of a batch that the others pay for. Local SGD, central
-SGD with rate 1, evaluation in the first iteration only, which is warm-up. As its guide to speed
-recommends, one process per core by `torchrun`, which gives each one thread: the script starts
-itself again that way.
+SGD with rate 1, evaluation in the first iteration only, which is warm-up. One process per core by
+`torchrun`, which gives each one thread and was the faster way here: the script starts itself again
+that way.
 """
 
 from __future__ import annotations
