@@ -40,6 +40,7 @@ def test_a_complete_cache_is_not_written_again(tmp_path: Path) -> None:
         raise AssertionError(folder)
 
     cache.ensure(tmp_path / "small", refuse)
+    assert entries(tmp_path) == ["small"]
 
 
 def test_an_interrupted_decoding_leaves_nothing(tmp_path: Path) -> None:

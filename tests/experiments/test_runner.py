@@ -8,6 +8,7 @@ from torch import nn
 
 from favano.errors import BadInput
 from favano.experiments import Result, Samples, Spec, load_samples, named_model, run
+from favano.experiments.runner import can_stack
 from favano.metrics import to_csv
 
 SHORT = Spec(clients=10, selected=3, local_steps=4, buffer=3, horizon=210, evaluate_every=70)
@@ -165,3 +166,10 @@ def test_the_variance_of_live_models_is_another(digits: Samples) -> None:
     live = result_of(SHORT.model_copy(update={"variance": "live"}), digits)
     assert [row.loss for row in live.rows] == [row.loss for row in start.rows]
     assert live.rows[-1].variance > start.rows[-1].variance
+
+
+def test_only_batches_of_one_kind_are_stacked() -> None:
+    small, large = Spec(batch_size=16), Spec(batch_size=32)
+    assert can_stack([small, small])
+    assert not can_stack([small, large])
+    assert not can_stack([Spec(batch_order="continuous")])

@@ -236,12 +236,17 @@ def _steps(runs: Sequence[_Run], lanes: Lanes) -> Iterator[Step]:
     yield from pooled([one.replay for one in runs], lanes, at_once=2 * lanes.capacity)
 
 
+def can_stack(specs: Sequence[Spec]) -> bool:
+    """Whether all runs draw their batches in the one way that stacked lanes know, equally large."""
+    by_epochs = all(spec.batch_order == "epoch" for spec in specs)
+    return by_epochs and len({spec.batch_size for spec in specs}) == 1
+
+
 @contextmanager
 def _lanes(flat: FlatModel, runs: Sequence[_Run], workers: int | None) -> Iterator[Lanes]:
     """One process a core on a CPU, a stack of models on a GPU, this process alone otherwise."""
     trainers = [one.trainer for one in runs]
-    by_epochs = all(one.result.spec.batch_order == "epoch" for one in runs)
-    if flat.vector.device.type == "cuda" and by_epochs:
+    if flat.vector.device.type == "cuda" and can_stack([one.result.spec for one in runs]):
         yield stacked_lanes(flat, trainers)
         return
     count = usable_cores() if workers is None else workers
