@@ -10,8 +10,7 @@ itself and what grows with n is the simulator. Every sample is a process of its 
 its time and its peak memory; samples of different n take turns.
 
 The third table trains nothing. It follows the server far enough for versions to pile up: clients
-that are asked once in n/s server steps refer to as many different versions. Where the peak is far
-above `kept`, the allocator's heap is fragmented; it differs from one process to the next.
+that are asked once in n/s server steps refer to as many different versions.
 """
 
 from __future__ import annotations

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
+from favano.engine.shelf import Shelf
 from favano.schedule import Schedule
 from favano.types import Ints, Stack, Vector
 
@@ -33,7 +34,8 @@ class ModelStore:
     def __init__(self, schedule: Schedule, initial: Vector) -> None:
         self.clients = schedule.clients
         self._initial = initial
-        self._versions: dict[int, Vector] = {-1: initial}
+        self._shelf = Shelf(initial)
+        self._versions: dict[int, Vector] = {}  # the initial one is always there
         self._own: dict[int, Vector] = {}
         self._buffers: dict[int, Vector] = {}
         self._held = np.full(schedule.clients, -1, dtype=np.int64)
@@ -54,11 +56,11 @@ class ModelStore:
 
     def put(self, version: int, server: Vector) -> None:
         """Take in a new server version, and forget those that nobody needs any more."""
-        self._versions[version] = server
+        self._versions[version] = self._shelf.keep(server)
         taken = self._taker[self._offsets[version] : self._offsets[version + 1]]
         self._held[taken] = version
         for old in self._dropped_after.pop(version - 1, []):
-            del self._versions[old]
+            self._shelf.give_back(self._versions.pop(old))
 
     def keep_own(self, client: Ints, models: Stack) -> None:
         """These clients go on from models of their own."""
@@ -128,6 +130,6 @@ def _last_use(schedule: Schedule) -> dict[int, list[int]]:
     last = np.arange(-1, schedule.updates)  # a version is the server's own until the next one
     np.maximum.at(last, base + 1, until)
     dropped: dict[int, list[int]] = {}
-    for version, use in zip(range(-1, schedule.updates), last.tolist(), strict=True):
+    for version, use in enumerate(last[1:].tolist()):
         dropped.setdefault(use, []).append(version)
     return dropped
