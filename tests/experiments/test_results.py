@@ -53,12 +53,17 @@ def test_another_run_is_not_overwritten(tmp_path: Path) -> None:
         check_folder(tmp_path, Spec(clients=7, seed=3))
 
 
-def test_places_that_cannot_be_written_are_refused_before_any_work(tmp_path: Path) -> None:
+def test_places_that_cannot_be_written_are_refused_before_any_work(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(BadInput, match="is a file, need a folder"):
-        check_folder(tmp_path / "file", Spec())
-    with pytest.raises(BadInput, match="cannot be written: Not a directory"):
-        check_folder(tmp_path / "file" / "below", Spec())
+    for folder in (tmp_path / "file", tmp_path / "file" / "below"):
+        with pytest.raises(BadInput, match=r"out=\S+: \S+ is a file, need a folder"):
+            check_folder(folder, Spec())
+    monkeypatch.setattr(os, "access", lambda path, mode: False)
+    with pytest.raises(BadInput, match="cannot be written"):
+        check_folder(tmp_path / "new" / "folder", Spec())
+    assert contents(tmp_path) == {"file": b""}  # nothing was made
 
 
 def test_a_full_disk_leaves_old_results_intact(

@@ -8,9 +8,12 @@ import sys
 
 def main() -> None:
     """Run the command line. Bad input ends with one sentence and exit code 2."""
-    from favano.cli.app import app
-    from favano.errors import BadInput
-    from favano.experiments import WriteFailed
+    try:
+        from favano.cli.app import app
+        from favano.errors import BadInput
+        from favano.experiments import WriteFailed
+    except KeyboardInterrupt:
+        sys.exit(130)
 
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: keep what there is
     try:
@@ -19,6 +22,8 @@ def main() -> None:
         sys.exit(_say(error, 2))
     except WriteFailed as error:
         sys.exit(_say(error, 1))
+    except KeyboardInterrupt:
+        sys.exit(_say("interrupted before anything was measured", 130))
 
 
 def _say(message: object, code: int) -> int:

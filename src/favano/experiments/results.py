@@ -26,7 +26,9 @@ class WriteFailed(RuntimeError):
 
 def check_folder(folder: Path, spec: Spec) -> None:
     """Refuse a folder that holds another run, or that cannot be written, before any work."""
-    need(not folder.exists() or folder.is_dir(), "out", folder, "is a file, need a folder")
+    above = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    need(above.is_dir(), "out", folder, f"{above} is a file, need a folder")
+    need(os.access(above, os.W_OK | os.X_OK), "out", folder, f"{above} cannot be written")
     held = folder / "spec.toml"
     if held.exists():
         other = read_table(held)
@@ -34,13 +36,6 @@ def check_folder(folder: Path, spec: Spec) -> None:
         differing = sorted(key for key in {*other, *mine} if other.get(key) != mine.get(key))
         rule = f"already holds another run (differs in {', '.join(differing)}); choose a new folder"
         need(not differing, "out", folder, rule)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        probe = folder / f".favano-{os.getpid()}"
-        probe.touch()
-        probe.unlink()
-    except OSError as error:
-        need(False, "out", folder, f"cannot be written: {error.strerror}")
 
 
 def write_result(folder: Path, result: Result, command: str) -> None:
