@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from favano.schedule import Arrival, Schedule, plan
-from favano.timing import Trace, traced_fleet, two_speeds
+from favano.timing import Trace, make_fleet, traced_fleet, two_speeds
 
 # one step a job: client 0 takes 2, client 1 takes 5, client 2 takes 9
 FLEET = traced_fleet(Trace((np.array([2.0]), np.array([5.0]), np.array([9.0]))))
@@ -64,6 +64,15 @@ def test_a_serial_server_makes_arrivals_queue() -> None:
     assert schedule.updates == pytest.approx(5000 / 3, abs=2)
     shares = np.bincount(schedule.client, minlength=100)
     assert shares.max() <= 2 * shares.min() + 2  # the queue serves everyone alike
+
+
+def test_a_client_that_waits_for_a_busy_server_cannot_begin_with_a_model_of_later() -> None:
+    """Found by the property test: handed out at random while the client's arrival still queued."""
+    policy = Arrival(buffer=1, local_steps=1, hand_out="uniform", concurrency=3, latency="server")
+    for seed in range(300, 360):
+        schedule = plan(policy, make_fleet(np.ones(9)), horizon=40, seed=seed)
+        known = schedule.base >= 0
+        assert (schedule.begin[known] >= schedule.time[schedule.base[known]]).all()
 
 
 def test_idle_clients_replace_those_that_answer() -> None:

@@ -31,6 +31,14 @@ class _Job(NamedTuple):
     base: int
 
 
+class _Handed(NamedTuple):
+    """A model that waits at a busy client. A client that has finished but that a busy server has
+    not heard yet may be handed one after its finish, and cannot begin before."""
+
+    base: int
+    time: float
+
+
 @dataclass
 class _JobTimes:
     """How long each client's jobs last, drawn in growing blocks; `tie` orders equal arrivals."""
@@ -70,7 +78,7 @@ class _Workers:
         self.latency = policy.interaction_time if policy.latency == "client" else 0.0
         self.under_way: list[_Job] = []
         self.jobs_done = [0] * fleet.clients
-        self.waiting: list[deque[int]] = [deque() for _ in range(fleet.clients)]
+        self.waiting: list[deque[_Handed]] = [deque() for _ in range(fleet.clients)]
         self.busy = [False] * fleet.clients
         self.by_stream: list[int] = np.argsort(fleet.streams).tolist()
         self.idle: list[int] = []
@@ -80,7 +88,7 @@ class _Workers:
     def give(self, client: int, base: int, now: float) -> None:
         """Hand the client a model; it queues if the client is at work."""
         if self.busy[client]:
-            self.waiting[client].append(base)
+            self.waiting[client].append(_Handed(base, now))
         else:
             self._start(client, base, now)
 
@@ -89,14 +97,15 @@ class _Workers:
         self.busy[client] = False
         self.jobs_done[client] += 1
         if self.waiting[client]:
-            self._start(client, self.waiting[client].popleft(), now)
+            handed = self.waiting[client].popleft()
+            self._start(client, handed.base, max(now, handed.time))
 
     def unfinished(self) -> list[_Job]:
         """Work under way, then work that still waits."""
         queued = [
             _Job(np.inf, 0, client, self.jobs_done[client] + 1 + place, np.inf, base)
             for client in self.by_stream
-            for place, base in enumerate(self.waiting[client])
+            for place, (base, _) in enumerate(self.waiting[client])
         ]
         return sorted(job._replace(finish=np.inf) for job in self.under_way) + queued
 

@@ -47,6 +47,11 @@ class Schedule:
         return int(np.searchsorted(self.visit, self.updates))
 
     @property
+    def used_steps(self) -> int:
+        """Local steps that went into an update, in all."""
+        return int(self.steps[: self.jobs].sum())
+
+    @property
     def staleness(self) -> Ints:
         """Server updates made between a used job's start model and its use."""
         return (self.visit - 1 - self.base)[: self.jobs]
