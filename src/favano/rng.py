@@ -54,7 +54,7 @@ def bits(seed: int, stream: Stream, client: npt.ArrayLike = 0, index: npt.ArrayL
 
 
 def origin(seed: int, stream: Stream, client: npt.ArrayLike = 0) -> Bits:
-    """Where a client's sequence begins; with it the draws can be made anywhere (`torch_bits`)."""
+    """Where a client's sequence begins; with it `training/device_draws.py` draws the same."""
     with np.errstate(over="ignore"):
         key = np.asarray([seed % 2**64], dtype=np.uint64)
         for word in (np.uint64(stream), np.asarray(client).astype(np.uint64)):

@@ -18,19 +18,19 @@ from typing import NamedTuple, TypedDict
 
 import torch
 
-from favano.data import BatchStream, check_parts, split
+from favano.data import BatchStream
 from favano.data.catalogue import KNOWN
 from favano.data.transforms import to_float
 from favano.engine import Replay, replayed
 from favano.errors import need
 from favano.experiments import samples as sources
-from favano.experiments.build import make_algorithm, step_sizes
+from favano.experiments.build import step_sizes
 from favano.experiments.results import spec_table
 from favano.experiments.runner import Planned, plan_seeds, run
-from favano.experiments.samples import ModelFactory, Samples
-from favano.experiments.spec import Spec, given
+from favano.experiments.samples import ModelFactory, Samples, make_task
+from favano.experiments.spec import Spec
 from favano.schedule import Schedule
-from favano.training import FlatModel, LocalRule, LoopTrainer, Task, Work, check_fit
+from favano.training import FlatModel, LocalRule, LoopTrainer, Work, check_fit
 from favano.training.workers import one_thread, usable_cores
 from favano.types import Stack
 
@@ -127,7 +127,8 @@ def bench(spec: Spec, samples: Samples, effort: Effort) -> Bench:
     model = sources.named_model(spec, samples)
     chosen = _with_horizon(spec, samples, model, effort.seconds)
     planned = plan_seeds(chosen)
-    work = _work(planned, [_task(chosen, one, samples).batches for one in planned])
+    tasks = [make_task(chosen, one.seed, one.fleet, samples) for one in planned]
+    work = _work(planned, [task.batches for task in tasks])
     pairs = [
         (_plain(chosen, planned, samples, model), _lanes(chosen, samples, model, workers))
         for _ in range(effort.repeats)
@@ -204,7 +205,7 @@ def _with_horizon(spec: Spec, samples: Samples, model: ModelFactory, seconds: fl
     horizon, enough = _SHORTEST, min(_PILOT, _PILOT * seconds)
     while True:
         planned = plan_seeds(_until(spec, horizon))
-        steps = sum(int(one.schedule.steps[: one.schedule.jobs].sum()) for one in planned)
+        steps = sum(one.schedule.used_steps for one in planned)
         taken = _plain(_until(spec, horizon), planned, samples, model).seconds
         if (steps and taken >= enough) or horizon >= _LONGEST:
             break
@@ -239,10 +240,9 @@ def _plain(spec: Spec, plans: Sequence[Planned], samples: Samples, model: ModelF
     seconds = training = 0.0
     for one in plans:
         flat = FlatModel(sources.initial_module(model, one.seed), device=samples.labels.device)
-        algorithm = make_algorithm(spec, one.fleet)
-        rates, start = step_sizes(spec, one.schedule, algorithm), flat.snapshot()
-        replay = Replay(algorithm, one.schedule, flat.layout, rates, start, non_finite="skip")
-        task = _task(spec, one, samples)
+        rates, start = step_sizes(spec, one.schedule, one.algorithm), flat.snapshot()
+        replay = Replay(one.algorithm, one.schedule, flat.layout, rates, start, non_finite="skip")
+        task = make_task(spec, one.seed, one.fleet, samples)
         check_fit(flat, task, samples.classes)
         trainer = _TimedTrainer(LoopTrainer(flat, task, LocalRule()))
         with one_thread():
@@ -254,18 +254,10 @@ def _plain(spec: Spec, plans: Sequence[Planned], samples: Samples, model: ModelF
     return _Sample(seconds, {"outside_training": 1 - training / seconds})
 
 
-def _task(spec: Spec, one: Planned, samples: Samples) -> Task:
-    parts = split(samples.host_labels, given(spec.clients), given(spec.split), one.seed)
-    check_parts(parts, samples.host_labels, samples.classes, how=given(spec.split))
-    size, streams = given(spec.batch_size), one.fleet.streams
-    batches = BatchStream(parts, size, one.seed, streams, spec.batch_order)
-    return Task(samples.features, samples.labels, batches, samples.loss, samples.preprocessing)
-
-
 def _work(planned: Sequence[Planned], batches: Sequence[BatchStream]) -> dict[str, float]:
     """What is to be done in one sample; known before any training."""
     plans = [one.schedule for one in planned]
-    steps = sum(int(plan.steps[: plan.jobs].sum()) for plan in plans)
+    steps = sum(plan.used_steps for plan in plans)
     path = max(critical_path(plan) for plan in plans)
     return {
         "server_steps": sum(plan.updates for plan in plans),

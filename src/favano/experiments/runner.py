@@ -11,9 +11,9 @@ from typing import Literal
 import numpy as np
 from torch import Tensor, nn
 
-from favano.algorithms import State
-from favano.data import BatchStream, check_parts, split
+from favano.algorithms import Algorithm, State
 from favano.engine import (
+    Moment,
     Observation,
     Recorder,
     Replay,
@@ -28,7 +28,7 @@ from favano.experiments.build import make_algorithm, make_fleet, make_schedule, 
 from favano.experiments.presets import resolve
 from favano.experiments.progress import Progress, Silence
 from favano.experiments.records import RunRecord, make_record
-from favano.experiments.samples import ModelFactory, Samples, initial_module
+from favano.experiments.samples import ModelFactory, Samples, initial_module, make_task
 from favano.experiments.spec import Spec, given
 from favano.metrics import Evaluator, Row
 from favano.schedule import Schedule
@@ -39,7 +39,6 @@ from favano.training import (
     LocalRule,
     LoopTrainer,
     SerialLanes,
-    Task,
     WorkerLanes,
     check_fit,
     one_thread,
@@ -74,6 +73,7 @@ class Planned:
 
     seed: int
     fleet: Fleet
+    algorithm: Algorithm[State]
     schedule: Schedule
 
 
@@ -83,7 +83,8 @@ def plan_seeds(spec: Spec) -> list[Planned]:
     for seed in range(spec.seed, spec.seed + spec.seeds):
         fleet = make_fleet(spec, seed)
         algorithm = make_algorithm(spec, fleet)
-        planned.append(Planned(seed, fleet, make_schedule(spec, fleet, algorithm, seed)))
+        schedule = make_schedule(spec, fleet, algorithm, seed)
+        planned.append(Planned(seed, fleet, algorithm, schedule))
     return planned
 
 
@@ -117,7 +118,7 @@ def run_together(
     flat = FlatModel(initial_module(model, planned[0][1].seed), device=samples.labels.device)
     runs = [_Run(result, one, samples, flat, model) for result, one in planned]
     watch = progress or Silence()
-    watch.begin(sum(int(one.schedule.steps[: one.schedule.jobs].sum()) for _, one in planned))
+    watch.begin(sum(one.schedule.used_steps for _, one in planned))
     try:
         with one_thread(), _lanes(flat, runs, workers) as lanes:
             for step in _steps(runs, lanes):
@@ -145,18 +146,11 @@ class _Run:
     ) -> None:
         spec, schedule, seed = result.spec, planned.schedule, planned.seed
         self.result, self.planned, self.flat = result, planned, flat
-        parts = split(samples.host_labels, given(spec.clients), given(spec.split), seed)
-        check_parts(parts, samples.host_labels, samples.classes, how=given(spec.split))
-        sizes = np.array([len(part) for part in parts], dtype=np.float64)
-        algorithm = make_algorithm(spec, planned.fleet, sizes)
-        streams = planned.fleet.streams
-        task = Task(
-            features=samples.features,
-            labels=samples.labels,
-            batches=BatchStream(parts, given(spec.batch_size), seed, streams, spec.batch_order),
-            loss=samples.loss,
-            preprocessing=samples.preprocessing,
-        )
+        task = make_task(spec, seed, planned.fleet, samples)
+        algorithm = planned.algorithm
+        if spec.sample_weights:
+            sizes = np.array([len(part) for part in task.batches.parts], dtype=np.float64)
+            algorithm = make_algorithm(spec, planned.fleet, sizes)
         check_fit(flat, task, samples.classes)
         self.trainer = LoopTrainer(flat, task, LocalRule())
         self.replay: Replay[State] = Replay(
@@ -186,20 +180,19 @@ class _Run:
         self.last: Observation | None = None
         self.began = self.ended = 0.0
 
-    def hear(self, moment: object, watch: Progress) -> None:
+    def hear(self, moment: Moment | NonFiniteUpdate, watch: Progress) -> None:
         """Write down what is to be written down of a moment."""
         if isinstance(moment, NonFiniteUpdate):
             self.result.status, self.result.error = "partial", moment
             return
-        assert moment is self.replay.moment
-        version = self.replay.moment.version
+        version = moment.version
         if version < 0:
             self.began = perf_counter()
         else:
             steps = int(self.planned.schedule.steps[self.replay.jobs(version)].sum())
             label = f"{self.result.spec.algorithm}, seed {self.planned.seed}"
             watch.advance(label, steps, float(self.planned.schedule.time[version]))
-        for seen in self.recorder.observe(self.replay.moment):
+        for seen in self.recorder.observe(moment):
             self.rows.append(seen.row)
             self.last = seen
         self.ended = perf_counter()

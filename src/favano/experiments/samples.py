@@ -12,13 +12,14 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from favano.data import Preprocessing, load
+from favano.data import BatchStream, Preprocessing, check_parts, load, split
 from favano.data.transforms import to_float
 from favano.errors import BadInput, need
 from favano.experiments.spec import Spec, given
 from favano.models import build
 from favano.rng import torch_seed
-from favano.training import Loss
+from favano.timing import Fleet
+from favano.training import Loss, Task
 from favano.types import Ints
 
 ModelFactory: TypeAlias = Callable[[], nn.Module]
@@ -83,6 +84,15 @@ def load_samples(
         classes=data.classes,
         preprocessing=steps if steps.augments else None,
     )
+
+
+def make_task(spec: Spec, seed: int, fleet: Fleet, samples: Samples) -> Task:
+    """The data split over the clients for one seed; a split that leaves somebody out is refused."""
+    parts = split(samples.host_labels, given(spec.clients), given(spec.split), seed)
+    check_parts(parts, samples.host_labels, samples.classes, how=given(spec.split))
+    size, streams = given(spec.batch_size), fleet.streams
+    batches = BatchStream(parts, size, seed, streams, spec.batch_order)
+    return Task(samples.features, samples.labels, batches, samples.loss, samples.preprocessing)
 
 
 def own_samples(

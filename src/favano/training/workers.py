@@ -1,7 +1,6 @@
 """Lanes of a CPU: one process a core, each training one client at a time on one thread.
 
-On a CPU this is the fastest shape for every network of the paper: nothing is gained by
-vectorising over clients, and threads inside one small step cost more than they bring. Processes
+Threads inside one small step cost more than they bring, and collapse on a busy machine. Processes
 are forked, so they see the data without a copy; start and end models lie in shared memory.
 """
 
