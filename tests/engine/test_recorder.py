@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from favano.algorithms import FedAvg
-from favano.engine import Recorder, count_work, evaluation_times, replayed
+from favano.engine import Recorder, count_work, evaluation_times, replayed, spread_of
 from favano.metrics import Score
 from favano.schedule import Barrier, Poll, plan
 from favano.timing import Trace, traced_fleet, two_speeds
@@ -34,7 +34,7 @@ def test_rows_of_a_synchronous_run_by_hand() -> None:
 
     heard: list[int] = []
     times = evaluation_times(20, 5, float(schedule.time[-1]))
-    recorder = Recorder(replay, 4, times, score)
+    recorder = Recorder(replay, 4, times, score, spread_of(replay))
     rows = []
     for moment in replayed(replay, quadratics(3)):
         heard.append(moment.version)

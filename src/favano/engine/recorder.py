@@ -10,6 +10,8 @@ import numpy as np
 
 from favano.algorithms.base import S
 from favano.engine.replay import Moment, Replay
+from favano.engine.spread import Spread
+from favano.engine.store import NOTHING
 from favano.metrics import Row, Score
 from favano.schedule import Schedule
 from favano.types import Floats, Ints, Vector
@@ -58,19 +60,34 @@ def evaluation_times(horizon: float, every: float, last_update: float) -> Floats
     return np.concatenate([grid, end])
 
 
+def spread_of(
+    replay: Replay[S], live: Callable[[float], Mapping[int, Vector]] | None = None
+) -> Callable[[Vector, float], Spread]:
+    """The spread of the models that a replay's clients started from.
+
+    With `live`, which gives the clients' models at a time, of their models in training.
+    """
+
+    def at(server: Vector, time: float) -> Spread:
+        models = NOTHING if live is None else live(time)
+        return replay.store.spread(server, replay.layout.parameters, models)
+
+    return at
+
+
 @dataclass
 class Recorder(Generic[S]):
     """Watches a run and observes it at the asked times.
 
-    With `live`, which gives the clients' models at a time, the variance is that of the models in
-    training instead of those they started from.
+    `spread` says how far the clients' models are from a server model at a time: `spread_of` a
+    replay, or of whoever else holds the models.
     """
 
     replay: Replay[S]
     seed: int
     times: Floats
     score: Callable[[Vector], Score]
-    live: Callable[[float], Mapping[int, Vector]] | None = None
+    spread: Callable[[Vector, float], Spread]
     counters: Counters = field(init=False)
     refused: int = field(init=False, default=0)
     _next: int = field(init=False, default=0)
@@ -85,13 +102,10 @@ class Recorder(Generic[S]):
         if not self._due(moment):
             return
         loss, accuracy = self.score(moment.server)
-        store, parameters = self.replay.store, self.replay.layout.parameters
         bits, done = self.replay.layout.bits, moment.version + 1
-        spread = store.spread(moment.server, parameters)
         while self._due(moment):
             time = float(self.times[self._next])
-            if self.live is not None:
-                spread = store.spread(moment.server, parameters, self.live(time))
+            spread = self.spread(moment.server, time)
             row = Row(
                 seed=self.seed,
                 time=time,
@@ -105,7 +119,7 @@ class Recorder(Generic[S]):
                 potential=spread.potential,
                 contributed_steps=int(self.counters.contributed_steps[done]),
             )
-            yield Observation(row, moment.server, spread.mean, self.refused)
+            yield Observation(row, moment.server.clone(), spread.mean, self.refused)
             self._next += 1
 
     def _due(self, moment: Moment) -> bool:

@@ -3,8 +3,10 @@
 from favano.training.flat import FlatModel, Layout
 from favano.training.lanes import Done, Job, Lanes, finite_rows
 from favano.training.loop import LoopTrainer, SerialLanes
+from favano.training.precision import Precision, numbers
 from favano.training.rule import LocalRule
-from favano.training.stacked import StackedLanes, stacked_lanes
+from favano.training.stack import LaneStack, lane_stack
+from favano.training.stacked import StackedLanes
 from favano.training.task import Loss, Task, check_fit
 from favano.training.work import Trainer, Work
 from favano.training.workers import WorkerLanes, one_thread, usable_cores
@@ -13,11 +15,13 @@ __all__ = [
     "Done",
     "FlatModel",
     "Job",
+    "LaneStack",
     "Lanes",
     "Layout",
     "LocalRule",
     "LoopTrainer",
     "Loss",
+    "Precision",
     "SerialLanes",
     "StackedLanes",
     "Task",
@@ -26,7 +30,8 @@ __all__ = [
     "WorkerLanes",
     "check_fit",
     "finite_rows",
+    "lane_stack",
+    "numbers",
     "one_thread",
-    "stacked_lanes",
     "usable_cores",
 ]
