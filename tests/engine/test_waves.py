@@ -133,7 +133,7 @@ def test_the_spread_is_that_of_the_plain_loop(name: str) -> None:
     found = []
     for step in runs.steps(at_once=1):
         assert isinstance(step.moment, Moment)
-        found.append(runs.spread(0, step.moment.server))
+        found.append(runs.spread(0, step.moment.server, 0.0))
     assert [s.variance for s in found] == pytest.approx([s.variance for s in expected])
     assert [s.potential for s in found] == pytest.approx([s.potential for s in expected])
     means: list[Vector] = [s.mean for s in found]

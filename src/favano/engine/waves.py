@@ -40,7 +40,7 @@ class Waves:
         self._states = [replay.state for replay in replays]
         self._next = table.first_update[:-1].copy()  # the update that each run waits for
         self._open = np.zeros(len(replays), dtype=np.bool_)
-        self._missing = table.answers.copy()  # of each update: jobs that are not in
+        self._missing = np.append(table.answers, 1)  # of each update: jobs that are not in
         self._end = np.full(len(table.run), -1)  # rows of the jobs' end models
         self._finite = np.ones(len(table.run), dtype=np.bool_)
         self._ready = _NOBODY
@@ -71,8 +71,8 @@ class Waves:
         """Models in memory."""
         return self._models.bank.used
 
-    def spread(self, run: int, server: Vector) -> Spread:
-        """How far the models of a run's clients are from its server model."""
+    def spread(self, run: int, server: Vector, time: float) -> Spread:
+        """How far the models of a run's clients are from its server model, now."""
         return self._models.spread(run, server)
 
     def _begin(self, run: int) -> Iterator[Step]:
