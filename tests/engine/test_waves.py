@@ -26,10 +26,14 @@ def make(names: list[str], seeds: list[int]) -> list[Problem]:
     return problems
 
 
+def stacks(problems: list[Problem], capacity: int, number: int = 2) -> list[LaneStack]:
+    trainers = [problem.trainer for problem in problems]
+    return [LaneStack(problems[0].flat, trainers, capacity) for _ in range(number)]
+
+
 def stepped(problems: list[Problem], *, capacity: int, at_once: int) -> list[Step]:
     """All moments, with copies of their models."""
-    lanes = LaneStack(problems[0].flat, [p.trainer for p in problems], capacity)
-    runs = Waves([p.replay() for p in problems], lanes)
+    runs = Waves([p.replay() for p in problems], stacks(problems, capacity, number=at_once))
     return [_copied(step) for step in runs.steps(at_once=at_once)]
 
 
@@ -94,8 +98,7 @@ def test_refused_answers_are_left_out(name: str) -> None:
         return found
 
     expected = [(m.server, m.refused.tolist()) for m in replayed(replay(), problem.trainer)]
-    lanes = LaneStack(problem.flat, [problem.trainer], 7)
-    steps = [_copied(step) for step in Waves([replay()], lanes).steps(at_once=1)]
+    steps = [_copied(s) for s in Waves([replay()], stacks([problem], 7)).steps(at_once=1)]
     assert any(refused for _, refused in expected)
     for moment, (server, refused) in zip(moments(steps, 0), expected, strict=True):
         assert moment.refused.tolist() == refused
@@ -112,8 +115,7 @@ def test_a_run_that_fails_ends_and_the_others_go_on() -> None:
 
     with pytest.raises(NonFiniteUpdate) as raised:
         list(replayed(too_fast(), bad.trainer))
-    lanes = LaneStack(good.flat, [bad.trainer, good.trainer], 9)
-    runs = Waves([too_fast(), good.replay()], lanes)
+    runs = Waves([too_fast(), good.replay()], stacks([bad, good], 9))
     steps = [_copied(step) for step in runs.steps(at_once=2)]
     last = [step.moment for step in steps if step.run == 0][-1]
     assert isinstance(last, NonFiniteUpdate)
@@ -129,7 +131,7 @@ def test_the_spread_is_that_of_the_plain_loop(name: str) -> None:
     expected = [
         replay.store.spread(m.server, parameters) for m in replayed(replay, problem.trainer)
     ]
-    runs = Waves([problem.replay()], LaneStack(problem.flat, [problem.trainer], 5))
+    runs = Waves([problem.replay()], stacks([problem], 5))
     found = []
     for step in runs.steps(at_once=1):
         assert isinstance(step.moment, Moment)
@@ -143,8 +145,7 @@ def test_the_spread_is_that_of_the_plain_loop(name: str) -> None:
 def test_models_are_given_back() -> None:
     """When all runs are over nothing is kept."""
     problems = make(METHODS, [1] * len(METHODS))
-    lanes = LaneStack(problems[0].flat, [p.trainer for p in problems], 20)
-    runs = Waves([p.replay() for p in problems], lanes)
+    runs = Waves([p.replay() for p in problems], stacks(problems, 20))
     most = max(runs.kept for _ in runs.steps(at_once=2))
     assert most > 10
     assert runs.kept == 0

@@ -6,6 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from favano.training import to_device
 from favano.types import Ints, Stack, Vector
 
 _FIRST_ROWS = 64
@@ -44,7 +45,7 @@ class Bank:
 
     def places(self, rows: Ints) -> Tensor:
         """Row numbers on the bank's device."""
-        return torch.from_numpy(rows).to(self.rows.device)
+        return to_device(rows, self.rows)
 
     def _grow(self) -> None:
         before, more = len(self.rows), len(self.rows) // 2

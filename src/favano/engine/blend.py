@@ -9,6 +9,7 @@ whatever their methods, become one product.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -17,8 +18,8 @@ import torch
 
 from favano.algorithms import LINEAR
 from favano.algorithms.base import Algorithm, S, State, Visit
-from favano.training import Layout
-from favano.types import Floats, Stack
+from favano.training import Layout, to_device
+from favano.types import Floats, Stack, Vector
 
 Mask = npt.NDArray[np.bool_]
 
@@ -39,12 +40,18 @@ def is_linear(algorithm: Algorithm[State]) -> bool:
 def blend(algorithm: Algorithm[S], state: S, visit: Visit) -> tuple[S, Blend]:
     """The weights of one update, and the state after it with anything for a model."""
     k = len(visit.client)
-    units = torch.eye(1 + 2 * k, dtype=torch.float64)
-    server, start, end = units[0], units[1 : 1 + k], units[1 + k :]
+    server, start, end = _units(k)
     after = algorithm.update(state._replace(model=server), visit, start, end)
     own = algorithm.restart(server, end)
     buffers = algorithm.average(server, end)
     return after, Blend(after.model.numpy(), buffers.numpy(), None if own is None else own.numpy())
+
+
+@cache
+def _units(answers: int) -> tuple[Vector, Stack, Stack]:
+    """Unit vectors for the server model, the start models and the end models."""
+    units = torch.eye(1 + 2 * answers, dtype=torch.float64)
+    return units[0], units[1 : 1 + answers], units[1 + answers :]
 
 
 def without(found: Blend, kept: Mask) -> Blend:
@@ -81,7 +88,7 @@ def new_servers(models: Stack, blends: Sequence[Blend], layout: Layout) -> Stack
     for row, found in enumerate(blends):
         weights[0, row, 0, : len(found.server)] = found.server
         weights[1, row, 0, : len(found.buffers)] = found.buffers
-    of_parameters, of_buffers = torch.from_numpy(weights).to(models)
+    of_parameters, of_buffers = to_device(weights, models).to(models.dtype)
     parts = [(of_parameters @ models[..., :first])[:, 0]]
     if layout.buffers:
         parts.append((of_buffers @ models[..., first:last])[:, 0])
@@ -92,16 +99,16 @@ def new_servers(models: Stack, blends: Sequence[Blend], layout: Layout) -> Stack
 
 def new_own(models: Stack, blends: Sequence[Blend]) -> Stack | None:
     """What the clients of these updates go on from, one after the other; None if from w_t."""
-    owners = [row for row, found in enumerate(blends) if found.own is not None]
-    if not owners:
+    owners = np.flatnonzero([found.own is not None for found in blends])
+    if not len(owners):
         return None
-    answers = max(len(blends[row].buffers) // 2 for row in owners)
+    answers = max(len(blends[row].buffers) // 2 for row in owners.tolist())
     weights = np.zeros((len(owners), answers, models.shape[1]))
     there = np.zeros((len(owners), answers), dtype=np.bool_)
-    for place, row in enumerate(owners):
+    for place, row in enumerate(owners.tolist()):
         own = blends[row].own
         assert own is not None
         weights[place, : own.shape[0], : own.shape[1]] = own
         there[place, : own.shape[0]] = True
-    mixed = torch.from_numpy(weights).to(models) @ models[torch.tensor(owners)]
-    return mixed[torch.from_numpy(there).to(models.device)]
+    mixed = to_device(weights, models).to(models.dtype) @ models[to_device(owners, models)]
+    return mixed.flatten(0, 1)[to_device(np.flatnonzero(there), models)]

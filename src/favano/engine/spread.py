@@ -6,16 +6,27 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 import torch
+from torch import Tensor
 
+from favano.training import to_device
 from favano.types import Ints, Stack, Vector
 
 
 class Spread(NamedTuple):
     """How far the clients' start models are from the server model and from the mean of all."""
 
-    variance: float  # sum_i ||w_i - w||^2
-    potential: float  # ||w - mu||^2 + sum_i ||w_i - mu||^2
+    distances: Tensor  # (2,) variance and potential
     mean: Vector  # mu = (w + sum_i w_i) / (n + 1)
+
+    @property
+    def variance(self) -> float:
+        """sum_i ||w_i - w||^2."""
+        return float(self.distances[0])
+
+    @property
+    def potential(self) -> float:
+        """||w - mu||^2 + sum_i ||w_i - mu||^2."""
+        return float(self.distances[1])
 
 
 def spread(models: Iterable[tuple[Stack, Ints]], server: Vector, parameters: int) -> Spread:
@@ -27,12 +38,12 @@ def spread(models: Iterable[tuple[Stack, Ints]], server: Vector, parameters: int
     total, squares = torch.zeros_like(reference), reference.new_zeros(())
     clients = 0
     for part, holders in models:
-        count = torch.from_numpy(holders).to(reference)
+        count = to_device(holders, reference).to(reference.dtype)
         distance = part.double() - reference
         squares += count @ distance[:, :parameters].square().sum(dim=1)
         total += count @ distance
         clients += int(holders.sum())
     shift = total / (clients + 1)
     excess = total[:parameters] @ shift[:parameters]
-    variance, potential = torch.stack([squares, squares - excess]).tolist()
-    return Spread(variance, max(0.0, potential), (reference + shift).to(server.dtype))
+    distances = torch.stack([squares, squares - excess]).clamp(min=0)
+    return Spread(distances, (reference + shift).to(server.dtype))

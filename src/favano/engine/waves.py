@@ -3,11 +3,13 @@
 The same look-ahead as in `pool`, for lanes so many and so fast that looking at each job by itself
 would cost more than its training. A round fills the free lanes with the ready jobs that are due
 first, launches, takes in what is done, and makes the updates that have become complete, those of
-all runs in one product. The methods must be linear (see `blend`).
+all runs in one product. With two stacks of lanes the device works on one while the host looks
+after the other. The methods must be linear (see `blend`).
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -20,7 +22,7 @@ from favano.engine.pool import Step
 from favano.engine.replay import Moment, Replay
 from favano.engine.spread import Spread
 from favano.errors import NonFiniteUpdate
-from favano.training import LaneStack, Work, numbers
+from favano.training import LaneStack, Launched, Work, numbers
 from favano.types import Ints, Vector
 
 _AHEAD = 4  # end models kept for later updates, for each lane
@@ -32,8 +34,8 @@ _NOBODY: Ints = np.empty(0, dtype=np.int64)
 class Waves:
     """All runs, what is ready in them, and what the lanes are doing."""
 
-    def __init__(self, replays: Sequence[Replay[State]], lanes: LaneStack) -> None:
-        self._replays, self._lanes = replays, lanes
+    def __init__(self, replays: Sequence[Replay[State]], stacks: Sequence[LaneStack]) -> None:
+        self._replays, self._stacks = replays, stacks
         self._table = table = job_table(replays)
         self._layout = replays[0].layout
         self._models = Holdings(table, replays[0].moment.server, self._layout.parameters)
@@ -44,7 +46,9 @@ class Waves:
         self._end = np.full(len(table.run), -1)  # rows of the jobs' end models
         self._finite = np.ones(len(table.run), dtype=np.bool_)
         self._ready = _NOBODY
-        self._in_lane = np.full(lanes.capacity, -1)
+        self._in_lane = [np.full(stack.capacity, -1) for stack in stacks]
+        self._lanes = sum(stack.capacity for stack in stacks)
+        self._under_way = 0
         self._kept = 0  # end models that wait for their update
         self._blends: dict[int, tuple[State, Blend]] = {}  # of runs: their next update's
 
@@ -54,17 +58,21 @@ class Waves:
         The model of a moment is a view: it may be another's once the next moment is asked for.
         """
         waiting = iter(range(len(self._replays)))
+        launched: deque[tuple[int, Launched]] = deque()  # by stack, the earliest first
         while True:
             while self._open.sum() < at_once and (run := next(waiting, None)) is not None:
                 yield from self._begin(run)
             if not self._open.any():
                 return
             yield from self._apply()
-            self._fill()
-            if self._lanes.busy:
-                done = self._lanes.advance()
-                self._prepare()  # while the GPU is at work
-                self._take_in(done)
+            for number, stack in enumerate(self._stacks):
+                if all(number != other for other, _ in launched):
+                    self._fill(number)
+                    if len(stack.free) < stack.capacity:
+                        launched.append((number, stack.launch()))
+            self._prepare()  # while the device is at work
+            if launched:
+                self._take_in(*launched.popleft())
 
     @property
     def kept(self) -> int:
@@ -93,12 +101,13 @@ class Waves:
         np.subtract.at(self._missing, table.visit[jobs[idle]], 1)
         self._ready = np.concatenate([self._ready, jobs[~idle]])
 
-    def _fill(self) -> None:
-        """Give the free lanes the ready jobs that are due first."""
-        table, free, busy = self._table, self._lanes.free, self._lanes.busy
+    def _fill(self, number: int) -> None:
+        """Give the free lanes of a stack the ready jobs that are due first."""
+        table, stack = self._table, self._stacks[number]
+        free = stack.free
         room = len(free)
-        if busy:  # all that the next updates need is running: do not keep too much for later
-            room = min(room, _AHEAD * self._lanes.capacity - self._kept - busy)
+        if self._under_way:  # all that the next updates need is running: keep little for later
+            room = min(room, _AHEAD * self._lanes - self._kept - self._under_way)
         if room <= 0 or not len(self._ready):
             return
         jobs, self._ready = self._ready, _NOBODY
@@ -108,17 +117,20 @@ class Waves:
         run, lanes = table.run[jobs], free[: len(jobs)]
         client = table.client[jobs] - table.first_client[run]
         work = Work(client, table.first_step[jobs], table.steps[jobs], table.rate[jobs])
-        self._lanes.load(lanes, self._models.bank.take(self._models.starts(jobs)), run, work)
-        self._in_lane[lanes] = jobs
+        stack.load(lanes, self._models.bank.take(self._models.starts(jobs)), run, work)
+        self._in_lane[number][lanes] = jobs
+        self._under_way += len(jobs)
 
-    def _take_in(self, lanes: Ints) -> None:
+    def _take_in(self, number: int, launched: Launched) -> None:
         """Put the end models of finished lanes into the bank."""
-        lanes = lanes[self._open[self._table.run[self._in_lane[lanes]]]]
-        jobs, ends = self._in_lane[lanes], self._lanes.models(lanes)
-        self._end[jobs] = self._models.bank.keep(ends)
+        jobs = self._in_lane[number][launched.lanes]
+        self._under_way -= len(jobs)
+        self._finite[jobs] = launched.finite()
+        wanted = self._open[self._table.run[jobs]]
+        jobs, ends = jobs[wanted], launched.ends
+        self._end[jobs] = self._models.bank.keep(ends if wanted.all() else ends[wanted.nonzero()])
         self._kept += len(jobs)
         np.subtract.at(self._missing, self._table.visit[jobs], 1)
-        self._finite[jobs] = ends.isfinite().all(dim=1).cpu().numpy()
 
     def _prepare(self) -> None:
         """Have the weights of the next update of every run."""

@@ -16,7 +16,6 @@ from torch import Tensor, nn
 from favano.algorithms import Algorithm, State
 from favano.engine import (
     Moment,
-    Observation,
     Recorder,
     Replay,
     Step,
@@ -47,7 +46,7 @@ from favano.training import (
     StackedLanes,
     WorkerLanes,
     check_fit,
-    lane_stack,
+    lane_stacks,
     one_thread,
     usable_cores,
 )
@@ -183,7 +182,7 @@ class _Run:
             self.replay,
             seed,
             evaluation_times(given(spec.horizon), given(spec.evaluate_every), last_update),
-            self.evaluate,
+            self.evaluate.measure,
             spread_of(
                 self.replay,
                 live_models(self.replay, self.trainer, planned.fleet, seed)
@@ -191,8 +190,6 @@ class _Run:
                 else None,
             ),
         )
-        self.rows: list[Row] = []
-        self.last: Observation | None = None
         self.reached = -1  # the last server version
         self.began = self.ended = 0.0
 
@@ -208,9 +205,7 @@ class _Run:
             self.reached = version
             time = float(self.planned.schedule.time[version])
             watch.advance(self.label, self.steps[version], time)
-        for seen in self.recorder.observe(moment):
-            self.rows.append(seen.row)
-            self.last = seen
+        self.recorder.observe(moment)
         self.ended = perf_counter()
 
     def stop(self) -> None:
@@ -220,12 +215,14 @@ class _Run:
 
     def hand_in(self) -> None:
         """Put what was measured into the result."""
-        self.result.rows += self.rows
-        if self.last is not None:
+        rows, last = self.recorder.rows(), self.recorder.last
+        self.result.rows += rows
+        if last is not None:
             name, wall = self.result.spec.algorithm, self.ended - self.began
-            mean = self.evaluate(self.last.mean)
-            self.result.runs.append(make_record(name, self.last, mean, wall))
-            self.result.models[self.planned.seed] = self.flat.state_dict(self.last.server)
+            mean = self.evaluate(last.mean)
+            record = make_record(name, rows[-1], mean, refused=last.refused, wall_seconds=wall)
+            self.result.runs.append(record)
+            self.result.models[self.planned.seed] = self.flat.state_dict(last.server)
 
 
 @contextmanager
@@ -241,14 +238,14 @@ def _engine(flat: FlatModel, runs: Sequence[_Run], workers: int | None) -> Itera
     if any(spec.buffers == "local" for spec in specs):
         yield _one_by_one(runs)
     elif flat.vector.device.type == "cuda" and can_stack(specs):
-        stack = lane_stack(flat, trainers, specs[0].precision)
         as_arrays = all(is_linear(one.replay.algorithm) for one in runs)
         if as_arrays and all(spec.variance == "start" for spec in specs):
-            waves = Waves(replays, stack)
+            waves = Waves(replays, lane_stacks(flat, trainers, specs[0].precision, stacks=2))
             for number, one in enumerate(runs):
                 one.recorder.spread = partial(waves.spread, number)
             yield waves.steps(at_once=_runs_at_once(flat, runs))
         else:
+            (stack,) = lane_stacks(flat, trainers, specs[0].precision)
             yield pooled(replays, StackedLanes(stack), at_once=2 * stack.capacity)
     else:
         with _host_lanes(flat, trainers, workers) as lanes:

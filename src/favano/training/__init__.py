@@ -1,11 +1,12 @@
 """Local training: modules as flat vectors, the local rule, and the trainers."""
 
+from favano.training.device_draws import to_device
 from favano.training.flat import FlatModel, Layout
 from favano.training.lanes import Done, Job, Lanes, finite_rows
 from favano.training.loop import LoopTrainer, SerialLanes
 from favano.training.precision import Precision, numbers
 from favano.training.rule import LocalRule
-from favano.training.stack import LaneStack, lane_stack
+from favano.training.stack import LaneStack, Launched, lane_stacks
 from favano.training.stacked import StackedLanes
 from favano.training.task import Loss, Task, check_fit
 from favano.training.work import Trainer, Work
@@ -17,6 +18,7 @@ __all__ = [
     "Job",
     "LaneStack",
     "Lanes",
+    "Launched",
     "Layout",
     "LocalRule",
     "LoopTrainer",
@@ -30,8 +32,9 @@ __all__ = [
     "WorkerLanes",
     "check_fit",
     "finite_rows",
-    "lane_stack",
+    "lane_stacks",
     "numbers",
     "one_thread",
+    "to_device",
     "usable_cores",
 ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from favano.training.lanes import Done, Job, finite_rows
+from favano.training.lanes import Done, Job
 from favano.training.stack import LaneStack
 from favano.training.work import Work
 from favano.types import Vector
@@ -28,10 +28,9 @@ class StackedLanes:
         """Launch until a job is done."""
         if self._new:
             self._load()
-        done = self._stack.advance()
-        ends = self._stack.models(done)
-        tickets = self._tickets[done].tolist()
-        return [Done(*one) for one in zip(tickets, ends, finite_rows(ends), strict=True)]
+        launched = self._stack.launch()
+        tickets, finite = self._tickets[launched.lanes].tolist(), launched.finite().tolist()
+        return [Done(*one) for one in zip(tickets, launched.ends, finite, strict=True)]
 
     def _load(self) -> None:
         tickets, starts, jobs = zip(*self._new, strict=True)
