@@ -28,7 +28,7 @@ class Blend(NamedTuple):
     """Weights of [w_{t-1}, k start models, k end models], with k the answers of one update."""
 
     server: Floats  # (1 + 2k,) parameters of w_t
-    buffers: Floats  # (1 + 2k,) buffers of w_t
+    buffers: Floats | None  # (1 + 2k,) buffers of w_t, where there are any
     own: Floats | None  # (k, 1 + 2k) what the clients go on from, where that is not w_t
 
 
@@ -37,7 +37,9 @@ def is_linear(algorithm: Algorithm[State]) -> bool:
     return isinstance(algorithm, LINEAR)
 
 
-def blend(algorithm: Algorithm[S], state: S, visit: Visit) -> tuple[S, Blend]:
+def blend(
+    algorithm: Algorithm[S], state: S, visit: Visit, *, with_buffers: bool
+) -> tuple[S, Blend]:
     """The weights of one update, and the state after it with anything for a model."""
     k = len(visit.client)
     server, start, end = _units(k)
@@ -68,7 +70,8 @@ def without(found: Blend, kept: Mask) -> Blend:
     if found.own is not None:
         own = np.zeros((k, 1 + 2 * k))
         own[kept] = widened(found.own)
-    return Blend(widened(found.server), widened(found.buffers), own)
+    buffers = None if found.buffers is None else widened(found.buffers)
+    return Blend(widened(found.server), buffers, own)
 
 
 UNCHANGED = Blend(np.ones(1), np.ones(1), None)  # an update without an answer
@@ -87,7 +90,8 @@ def new_servers(models: Stack, blends: Sequence[Blend], layout: Layout) -> Stack
     weights = np.zeros((2, len(blends), 1, models.shape[1]))
     for row, found in enumerate(blends):
         weights[0, row, 0, : len(found.server)] = found.server
-        weights[1, row, 0, : len(found.buffers)] = found.buffers
+        if found.buffers is not None:
+            weights[1, row, 0, : len(found.buffers)] = found.buffers
     of_parameters, of_buffers = to_device(weights, models).to(models.dtype)
     parts = [(of_parameters @ models[..., :first])[:, 0]]
     if layout.buffers:
@@ -102,7 +106,7 @@ def new_own(models: Stack, blends: Sequence[Blend]) -> Stack | None:
     owners = np.flatnonzero([found.own is not None for found in blends])
     if not len(owners):
         return None
-    answers = max(len(blends[row].buffers) // 2 for row in owners.tolist())
+    answers = max(len(blends[row].server) // 2 for row in owners.tolist())
     weights = np.zeros((len(owners), answers, models.shape[1]))
     there = np.zeros((len(owners), answers), dtype=np.bool_)
     for place, row in enumerate(owners.tolist()):

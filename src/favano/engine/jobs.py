@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -39,7 +40,7 @@ class JobTable:
     leaving: Ints  # versions in the order in which they leave
     leaving_bounds: Ints  # (versions + 1,) places of those that leave once a version is made
 
-    @property
+    @cached_property
     def answers(self) -> Ints:
         """Jobs of each update."""
         return np.diff(self.update_bounds)

@@ -151,7 +151,8 @@ class Waves:
         client = table.client[jobs] - table.first_client[run]
         newest = self._newest(np.array([run]))
         visit = Visit(client, table.steps[jobs], newest - table.base[jobs])
-        return blend(self._replays[run].algorithm, self._states[run], visit)
+        method, state = self._replays[run].algorithm, self._states[run]
+        return blend(method, state, visit, with_buffers=self._layout.buffers > 0)
 
     def _apply(self) -> Iterator[Step]:
         """Make all updates that are complete, for as long as there are any."""

@@ -9,12 +9,14 @@ the launch is a captured graph. A finished lane is refilled between two launches
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import deepcopy
 from functools import partial
+from importlib.util import find_spec
 
 import numpy as np
 import numpy.typing as npt
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
 from torch.nn import functional
 
@@ -33,7 +35,7 @@ _SMALLER = 4  # a launch of few lanes is captured for a quarter of them, a sixte
 _FEWEST = 16
 _PIECES = (32, 8)  # lanes of equally long batches that are launched together
 _MANY = 128  # lanes at work from which on refilling waits
-_LAUNCHES = 4  # launches between two refillings, then
+_LAUNCHES = 6  # launches between two refillings, then
 
 _NOBODY: Ints = np.empty(0, dtype=np.int64)
 
@@ -76,6 +78,7 @@ class LaneStack:
         self._batch = task.batches.batch_size
         self._roster = roster = roster or make_roster([t.task.batches for t in trainers], device)
         self._padded = task.loss is functional.cross_entropy and not model.layout.buffers
+        self._module = _fastest(model)
         self._captured = Captured() if device.type == "cuda" else None
         # The lanes on the device, and one more to fill up launches with.
         rows = capacity + 1
@@ -116,7 +119,6 @@ class LaneStack:
         """
         launches = self._launches()
         self._draw_orders(np.flatnonzero(self._host_left), launches)
-        self._model.module.train()
         done, ends = [_NOBODY], [self._stack[:0]]
         with numbers(self._precision):
             for _ in range(launches):
@@ -135,7 +137,6 @@ class LaneStack:
 
     def try_launch(self) -> None:
         """One step of every lane, to see that it fits into memory."""
-        self._model.module.train()
         count = self.capacity if self._padded else min(_PIECES[0], self.capacity)
         self._step_of(torch.arange(count, device=self._stack.device), self._batch)
 
@@ -253,11 +254,20 @@ class LaneStack:
     ) -> tuple[Tensor, dict[str, Tensor]]:
         """Mean loss of one lane's batch, and its buffers after the forward pass."""
         buffers = {name: value.clone() for name, value in buffers.items()}
-        output = functional_call(self._model.module, (weights, buffers), (features,))
+        output = functional_call(self._module, (weights, buffers), (features,))
         if not self._padded:
             return self._task.loss(output, labels), buffers
         losses = functional.cross_entropy(output, labels, reduction="none")
         return (losses * valid).sum() / valid.sum(), buffers
+
+
+def _fastest(model: FlatModel) -> nn.Module:
+    """The network in training mode, with our own kernels where they serve: float32 on CUDA."""
+    if model.vector.is_cuda and model.vector.dtype == torch.float32 and find_spec("triton"):
+        from favano.kernels import for_lanes  # triton comes with CUDA builds of torch only
+
+        return for_lanes(model.module)
+    return deepcopy(model.module).train()
 
 
 def lane_stacks(
