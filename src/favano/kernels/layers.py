@@ -52,6 +52,7 @@ class LaneBatchNorm(nn.Module):
 
     def _normalise(self, images: Tensor, residual: Tensor | None, *, relu: bool) -> Tensor:
         numbers = images.numel() // images.shape[1]
+        out: Tensor
         if numbers == 1:  # no variance: see `favano.models.norm`
             out = functional.batch_norm(
                 images, self.running_mean, self.running_var, self.weight, self.bias,
