@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from favano.algorithms import Algorithm, State
+from favano.algorithms import Algorithm, State, Visit
 from favano.engine import Replay, replayed
 from favano.schedule import Schedule
 from favano.training import Layout, Work
@@ -35,7 +35,8 @@ class Quadratics:
 
     def train(self, start: Stack, work: Work) -> Stack:
         rows = zip(start, work.client, work.steps, work.rate, strict=True)
-        return torch.stack([self.local(int(i), w, int(k), float(r)) for w, i, k, r in rows])
+        ends = [self.local(int(i), w, int(k), float(r)) for w, i, k, r in rows]
+        return torch.stack(ends) if ends else start
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,6 +78,14 @@ def server_models(
     """The server model before the first update and after each one."""
     replay = make_replay(algorithm, schedule, initial, rate)
     return [moment.server for moment in replayed(replay, trainer)]
+
+
+def visit_of(
+    client: list[int], steps: list[int], staleness: list[int], rate: float = 0.1, version: int = 0
+) -> Visit:
+    """The answers of these clients, written by hand."""
+    who, made, age = (np.array(column, dtype=np.int64) for column in (client, steps, staleness))
+    return Visit(who, made, age, np.full(len(client), rate), version)
 
 
 def close(a: Tensor, b: Tensor, tolerance: float = 1e-12) -> bool:

@@ -1,20 +1,25 @@
 """One file a method, pure functions on flat models."""
 
+from favano.algorithms.aafl import Aafl, ArrivalWeights, first_arrivals
 from favano.algorithms.asyncsgd import AsyncSGD, DelayRule
 from favano.algorithms.base import Algorithm, ModelState, State, Visit
 from favano.algorithms.catalogue import CATALOGUE, AnyAlgorithm
 from favano.algorithms.favano import Favano, FavanoState
 from favano.algorithms.favano_delta import FavanoDelta
+from favano.algorithms.fedasync import FedAsync
 from favano.algorithms.fedavg import FedAvg
 from favano.algorithms.fedbuff import BufferMode, FedBuff, buffer_policy
+from favano.algorithms.fedfix import FedFix
 from favano.algorithms.quafl import Quafl
 from favano.algorithms.staleness import Hinge, Polynomial, Staleness, parse_staleness
 from favano.algorithms.weights import Empirical, Known, Reweight, Weights
 
 __all__ = [
     "CATALOGUE",
+    "Aafl",
     "Algorithm",
     "AnyAlgorithm",
+    "ArrivalWeights",
     "AsyncSGD",
     "BufferMode",
     "DelayRule",
@@ -22,8 +27,10 @@ __all__ = [
     "Favano",
     "FavanoDelta",
     "FavanoState",
+    "FedAsync",
     "FedAvg",
     "FedBuff",
+    "FedFix",
     "Hinge",
     "Known",
     "ModelState",
@@ -35,5 +42,6 @@ __all__ = [
     "Visit",
     "Weights",
     "buffer_policy",
+    "first_arrivals",
     "parse_staleness",
 ]

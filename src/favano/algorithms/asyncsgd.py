@@ -55,7 +55,7 @@ class AsyncSGD:
     def restart(self, server: Vector, own: Stack) -> None:
         """Clients start every job from a server model."""
 
-    def average(self, server: Vector, clients: Stack) -> Vector:
+    def average(self, server: Vector, clients: Stack, visit: Visit) -> Vector:
         """The mean of the server's and the client's buffers."""
         return average_with_server(server, clients)
 

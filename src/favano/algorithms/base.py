@@ -19,6 +19,8 @@ class Visit:
     client: Ints  # (k,)
     steps: Ints  # (k,) local steps made, X
     staleness: Ints  # (k,) updates since the answer's start model
+    rate: Floats  # (k,) step size of the local steps
+    version: int  # of the new model: 0 at the first update
 
 
 class State(Protocol):
@@ -54,7 +56,7 @@ class Algorithm(Protocol[S]):
     def restart(self, server: Vector, own: Stack) -> Stack | None:
         """Models the visited clients go on from, given w_{t-1} and theirs; None: they take w_t."""
 
-    def average(self, server: Vector, clients: Stack) -> Vector:
+    def average(self, server: Vector, clients: Stack, visit: Visit) -> Vector:
         """The server's buffers (BatchNorm statistics): averaged, never reweighted."""
 
     def rate(self, client: Ints) -> Floats:

@@ -5,14 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TypeAlias
 
+from favano.algorithms.aafl import Aafl
 from favano.algorithms.asyncsgd import AsyncSGD
 from favano.algorithms.favano import Favano
 from favano.algorithms.favano_delta import FavanoDelta
+from favano.algorithms.fedasync import FedAsync
 from favano.algorithms.fedavg import FedAvg
 from favano.algorithms.fedbuff import FedBuff
+from favano.algorithms.fedfix import FedFix
 from favano.algorithms.quafl import Quafl
 
-AnyAlgorithm: TypeAlias = Favano | FavanoDelta | FedAvg | Quafl | FedBuff | AsyncSGD
+AnyAlgorithm: TypeAlias = (
+    Favano | FavanoDelta | FedAvg | Quafl | FedBuff | AsyncSGD | FedAsync | Aafl | FedFix
+)
 
 CATALOGUE: Mapping[str, type[AnyAlgorithm]] = {
     "favano": Favano,
@@ -22,4 +27,7 @@ CATALOGUE: Mapping[str, type[AnyAlgorithm]] = {
     "fedbuff": FedBuff,
     "asyncsgd": AsyncSGD,
     "asyncsgd-adaptive": AsyncSGD,
+    "fedasync": FedAsync,
+    "aafl": Aafl,
+    "fedfix": FedFix,
 }

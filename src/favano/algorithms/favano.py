@@ -51,7 +51,7 @@ class Favano:
     def restart(self, server: Vector, own: Stack) -> None:
         """Visited clients adopt the new server model."""
 
-    def average(self, server: Vector, clients: Stack) -> Vector:
+    def average(self, server: Vector, clients: Stack, visit: Visit) -> Vector:
         """Buffers take the weights of the models."""
         return average_with_server(server, clients)
 

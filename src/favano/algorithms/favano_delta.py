@@ -40,7 +40,7 @@ class FavanoDelta:
     def restart(self, server: Vector, own: Stack) -> None:
         """Visited clients adopt the new server model."""
 
-    def average(self, server: Vector, clients: Stack) -> Vector:
+    def average(self, server: Vector, clients: Stack, visit: Visit) -> Vector:
         """As FAVANO."""
         return average_with_server(server, clients)
 

@@ -87,7 +87,7 @@ class Replay(Generic[S]):
             rows = torch.from_numpy(np.flatnonzero(keep)).to(end.device)
             start, end, jobs = start[rows], end[rows], jobs[keep]
         if len(jobs):
-            visit = Visit(plan.client[jobs], plan.steps[jobs], version - 1 - plan.base[jobs])
+            visit = self._visit(jobs, version)
             begin, done = start[:, :parameters], end[:, :parameters]
             self._state = self.algorithm.update(self._state, visit, begin, done)
             own = self.algorithm.restart(server, end)
@@ -95,19 +95,24 @@ class Replay(Generic[S]):
                 self.store.keep_own(plan.client[jobs], own)
             server = self._state.model
             if self.layout.size > parameters:
-                server = torch.cat([server, self._merge_buffers(self.moment.server, end)])
+                server = torch.cat([server, self._merge_buffers(self.moment.server, end, visit)])
         self.store.forget_own(refused)
         self.store.put(version, server)
         self.moment = Moment(version, server, refused)
         return self.moment
 
-    def _merge_buffers(self, server: Vector, end: Stack) -> Vector:
+    def _visit(self, jobs: Ints, version: int) -> Visit:
+        plan, rates = self.schedule, self.rates
+        staleness = version - 1 - plan.base[jobs]
+        return Visit(plan.client[jobs], plan.steps[jobs], staleness, rates[jobs], version)
+
+    def _merge_buffers(self, server: Vector, end: Stack, visit: Visit) -> Vector:
         """Buffers are averaged as the algorithm says; of counters the largest wins."""
         first = self.layout.parameters
         last = first + self.layout.buffers
         if self._buffers == "local":
             return server[first:]
-        averaged = self.algorithm.average(server[first:last], end[:, first:last])
+        averaged = self.algorithm.average(server[first:last], end[:, first:last], visit)
         counters = torch.maximum(server[last:], end[:, last:].amax(dim=0))
         return torch.cat([averaged, counters])
 

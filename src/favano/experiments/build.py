@@ -9,6 +9,7 @@ from typing import cast
 import numpy as np
 
 from favano.algorithms import (
+    Aafl,
     Algorithm,
     AnyAlgorithm,
     AsyncSGD,
@@ -17,6 +18,7 @@ from favano.algorithms import (
     FavanoDelta,
     FedAvg,
     FedBuff,
+    FedFix,
     Known,
     Quafl,
     State,
@@ -25,10 +27,12 @@ from favano.algorithms import (
     parse_staleness,
 )
 from favano.errors import need
+from favano.experiments.baselines import build_aafl, build_fedasync, build_fedfix
 from favano.experiments.spec import Spec, given
 from favano.schedule import Arrival, Barrier, Poll, Schedule, plan
 from favano.theory import expected_counts
 from favano.timing import Fleet, Trace, parse_law, traced_fleet, two_speeds
+from favano.training import LocalRule
 from favano.types import Floats
 
 _MONTE_CARLO_CONTACTS = 2000  # a client
@@ -60,8 +64,11 @@ def make_fleet(spec: Spec, seed: int) -> Fleet:
 def make_algorithm(spec: Spec, fleet: Fleet, samples: Floats | None = None) -> Algorithm[State]:
     """The algorithm that the specification names; `samples` are the clients' data set sizes."""
     algorithm = _BUILDERS[spec.algorithm](spec, fleet)
-    if isinstance(algorithm, FedAvg) and spec.sample_weights:
-        algorithm = replace(algorithm, samples=samples)
+    if spec.sample_weights and samples is not None:
+        if isinstance(algorithm, FedAvg):
+            algorithm = replace(algorithm, samples=samples)
+        elif isinstance(algorithm, Aafl | FedFix):
+            algorithm = replace(algorithm, importance=samples / samples.sum())
     return cast(Algorithm[State], algorithm)  # each knows its own kind of state
 
 
@@ -77,6 +84,11 @@ def step_sizes(spec: Spec, schedule: Schedule, algorithm: Algorithm[State]) -> F
         share = schedule.begin / given(spec.horizon)
         rates = rates * np.where(share < 0.6, 1.0, np.where(share < 0.8, 0.5, 0.1))
     return np.asarray(rates)
+
+
+def local_rule(spec: Spec) -> LocalRule:
+    """How clients step."""
+    return LocalRule(proximal=given(spec.proximal))
 
 
 def poll_policy(spec: Spec) -> Poll:
@@ -227,4 +239,7 @@ _BUILDERS: Mapping[str, Callable[[Spec, Fleet], AnyAlgorithm]] = {
     "fedbuff": _fedbuff,
     "asyncsgd": _asyncsgd,
     "asyncsgd-adaptive": _asyncsgd,
+    "fedasync": build_fedasync,
+    "aafl": build_aafl,
+    "fedfix": build_fedfix,
 }

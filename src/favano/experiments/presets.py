@@ -31,6 +31,8 @@ PRESETS: Mapping[str, Preset] = {
     "tiny-imagenet": Preset("resnet18", "iid", 100, 20, 20, 10, 0.1, 128, 10000, 250),
 }
 _OTHER = PRESETS["mnist"]
+_ALL_AT_WORK = ("asyncsgd-adaptive", "fedasync")
+_PROXIMAL = {"fedasync": 0.005}
 
 
 def resolve(spec: Spec) -> Spec:
@@ -45,13 +47,15 @@ def resolve(spec: Spec) -> Spec:
         rule = f"need 1..clients ({full.clients})"
         need(value is None or value <= full.clients, name, value, rule)
     adaptive = full.algorithm == "asyncsgd-adaptive"
-    concurrency = full.clients if adaptive else full.selected
+    everyone = full.algorithm in _ALL_AT_WORK
+    concurrency = full.clients if everyone else full.selected
     by_algorithm: dict[str, object] = {
         "concurrency": concurrency,
         "assignment": "same" if adaptive else "uniform",
         "delays": "scale" if adaptive else "none",
         "rate_scale": "selected" if full.algorithm == "quafl" else "none",
         "server_learning_rate": 1.0,
+        "proximal": _PROXIMAL.get(full.algorithm, 0.0),
     }
     if full.algorithm.startswith("asyncsgd"):
         by_algorithm["server_learning_rate"] = 1.0 / (full.concurrency or concurrency)

@@ -24,7 +24,13 @@ from favano.engine import (
     replayed,
 )
 from favano.errors import NonFiniteUpdate
-from favano.experiments.build import make_algorithm, make_fleet, make_schedule, step_sizes
+from favano.experiments.build import (
+    local_rule,
+    make_algorithm,
+    make_fleet,
+    make_schedule,
+    step_sizes,
+)
 from favano.experiments.presets import resolve
 from favano.experiments.progress import Progress, Silence
 from favano.experiments.records import RunRecord, make_record
@@ -36,7 +42,6 @@ from favano.timing import Fleet
 from favano.training import (
     FlatModel,
     Lanes,
-    LocalRule,
     LoopTrainer,
     SerialLanes,
     WorkerLanes,
@@ -152,7 +157,7 @@ class _Run:
             sizes = np.array([len(part) for part in task.batches.parts], dtype=np.float64)
             algorithm = make_algorithm(spec, planned.fleet, sizes)
         check_fit(flat, task, samples.classes)
-        self.trainer = LoopTrainer(flat, task, LocalRule())
+        self.trainer = LoopTrainer(flat, task, local_rule(spec))
         self.replay: Replay[State] = Replay(
             algorithm,
             schedule,

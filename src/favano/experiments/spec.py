@@ -8,7 +8,14 @@ from typing import Annotated, Literal, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
-from favano.algorithms import CATALOGUE, BufferMode, DelayRule, Reweight, parse_staleness
+from favano.algorithms import (
+    CATALOGUE,
+    ArrivalWeights,
+    BufferMode,
+    DelayRule,
+    Reweight,
+    parse_staleness,
+)
 from favano.data.batches import Order as BatchOrder
 from favano.data.partition import check_split
 from favano.engine import Buffers, NonFinite
@@ -30,6 +37,7 @@ Time = Annotated[float, Field(ge=0)]
 PositiveTime = Annotated[float, Field(gt=0)]
 Share = Annotated[float, Field(ge=0, le=1), BeforeValidator(_fraction)]
 Rate = Annotated[float, Field(ge=0)]
+PositiveShare = Annotated[float, Field(gt=0, le=1), BeforeValidator(_fraction)]
 
 
 class Spec(BaseModel):
@@ -98,6 +106,9 @@ class Spec(BaseModel):
     rate_decay: bool = Field(
         default=False, description="halve steps at 60 % of the time, a fifth at 80 %"
     )
+    proximal: Rate | None = Field(
+        default=None, description="local steps: pull to the start model, rho (w - w_start)"
+    )
     batch_size: Count | None = Field(default=None, description="samples per local step")
     batch_order: BatchOrder = Field(default="epoch", description="how mini-batches are drawn")
     horizon: PositiveTime | None = Field(default=None, description="simulated time")
@@ -110,7 +121,7 @@ class Spec(BaseModel):
         default=(), description="one weight for all, each speed class (fast first) or each client"
     )
     sample_weights: bool = Field(
-        default=False, description="FedAvg: weight clients by their samples"
+        default=False, description="FedAvg, AAFL, FedFix: weight clients by their samples"
     )
     client_averaging: bool = Field(
         default=True, description="QuAFL: clients keep a part of their model"
@@ -130,7 +141,7 @@ class Spec(BaseModel):
         default=False, description="FedBuff: a buffer holds a client once at most"
     )
     max_staleness: Annotated[int, Field(ge=0)] | None = Field(
-        default=None, description="FedBuff: drop older updates"
+        default=None, description="FedBuff, FedAsync: drop older updates"
     )
     flush_at_end: bool = Field(default=False, description="FedBuff: apply the last partial buffer")
     assignment: Literal["uniform", "same"] | None = Field(
@@ -139,7 +150,21 @@ class Spec(BaseModel):
     gradients_per_job: Count = Field(default=1, description="AsyncSGD: local steps per job")
     delays: DelayRule | None = Field(default=None, description="AsyncSGD: weight of late gradients")
     latency: Latency = Field(
-        default="client", description="AsyncSGD: who pays the interaction time"
+        default="client", description="AsyncSGD, FedAsync: who pays the interaction time"
+    )
+    mixing: PositiveShare = Field(default=0.6, description="FedAsync: weight of a fresh model")
+    halve_mixing_at: Annotated[int, Field(ge=0)] = Field(
+        default=800, description="FedAsync: server step that halves the weight; 0: none"
+    )
+    arrival_fraction: PositiveShare = Field(
+        default=0.1, description="AAFL: share of clients a server step waits for"
+    )
+    arrival_weights: ArrivalWeights = Field(
+        default="importance", description="AAFL: keep a part of the server model, or not"
+    )
+    window: PositiveTime = Field(default=7.0, description="FedFix: time between server steps")
+    window_weights: Literal["unbiased", "identical"] = Field(
+        default="unbiased", description="FedFix: make up for rare arrivals, or not"
     )
 
     normalise: bool = Field(default=False, description="MNIST: subtract 0.1307, divide by 0.3081")

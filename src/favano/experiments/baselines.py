@@ -1,0 +1,59 @@
+"""From a specification to the asynchronous methods of other authors."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from favano.algorithms import Aafl, FedAsync, FedFix, first_arrivals, parse_staleness
+from favano.experiments.spec import Spec, given
+from favano.schedule import Arrival, Window
+from favano.theory import expected_windows
+from favano.timing import Fleet
+from favano.types import Floats
+
+
+def build_fedasync(spec: Spec, fleet: Fleet) -> FedAsync:
+    """Every arrival is a server step, and the client goes on with the new model."""
+    policy = Arrival(
+        buffer=1,
+        local_steps=given(spec.local_steps),
+        hand_out="flush",
+        concurrency=given(spec.concurrency),
+        interaction_time=spec.interaction_time,
+        latency=spec.latency,
+        max_staleness=spec.max_staleness,
+    )
+    return FedAsync(
+        policy=policy,
+        mixing=spec.mixing,
+        halved_at=spec.halve_mixing_at or None,
+        staleness=parse_staleness(spec.staleness),
+    )
+
+
+def build_aafl(spec: Spec, fleet: Fleet) -> Aafl:
+    """All clients at work; those whose answers are taken in start again."""
+    policy = Arrival(
+        buffer=first_arrivals(spec.arrival_fraction, fleet.clients),
+        local_steps=given(spec.local_steps),
+        hand_out="flush",
+        interaction_time=spec.interaction_time,
+    )
+    return Aafl(policy=policy, importance=_equal(fleet), weights=spec.arrival_weights)
+
+
+def build_fedfix(spec: Spec, fleet: Fleet) -> FedFix:
+    """A server step every window."""
+    policy = Window(period=spec.window, local_steps=given(spec.local_steps))
+    unbiased = spec.window_weights == "unbiased"
+    return FedFix(
+        policy=policy,
+        importance=_equal(fleet),
+        windows=expected_windows(policy, fleet) if unbiased else np.ones(fleet.clients),
+        server_learning_rate=given(spec.server_learning_rate),
+    )
+
+
+def _equal(fleet: Fleet) -> Floats:
+    """p_i = 1/n."""
+    return np.full(fleet.clients, 1.0 / fleet.clients)
