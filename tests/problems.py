@@ -28,14 +28,18 @@ class Quadratics:
     def gradient(self, client: int, model: Vector) -> Vector:
         return self.curvature[client] * (model - self.centre[client])
 
-    def local(self, client: int, model: Vector, steps: int, rate: float) -> Vector:
+    def local(
+        self, client: int, model: Vector, steps: int, rate: float, drift: Vector | None = None
+    ) -> Vector:
         for _ in range(steps):
-            model = model - rate * self.gradient(client, model)
+            gradient = self.gradient(client, model)
+            model = model - rate * (gradient if drift is None else gradient + drift)
         return model
 
     def train(self, start: Stack, work: Work) -> Stack:
-        rows = zip(start, work.client, work.steps, work.rate, strict=True)
-        ends = [self.local(int(i), w, int(k), float(r)) for w, i, k, r in rows]
+        drift = [None] * len(start) if work.drift is None else work.drift
+        rows = zip(start, work.client, work.steps, work.rate, drift, strict=True)
+        ends = [self.local(int(i), w, int(k), float(r), d) for w, i, k, r, d in rows]
         return torch.stack(ends) if ends else start
 
 
@@ -47,7 +51,8 @@ class Linear:
 
     def train(self, start: Stack, work: Work) -> Stack:
         distance = torch.from_numpy(work.steps * work.rate)[:, None]
-        return start - distance * self.slope[torch.from_numpy(work.client)]
+        slope = self.slope[torch.from_numpy(work.client)]
+        return start - distance * (slope if work.drift is None else slope + work.drift)
 
 
 def quadratics(clients: int, size: int = 4, seed: int = 0) -> Quadratics:

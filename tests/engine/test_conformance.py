@@ -121,7 +121,10 @@ class _OneByOne:
     def train(self, start: Stack, work: Work) -> Stack:
         rows: list[Vector] = []
         for row in reversed(range(len(start))):
-            part = Work(*(values[row : row + 1] for values in vars(work).values()))
+            one = slice(row, row + 1)
+            drift = None if work.drift is None else work.drift[one]
+            columns = work.client[one], work.first_step[one], work.steps[one], work.rate[one]
+            part = Work(*columns, drift)
             rows.append(self.trainer.train(start[row : row + 1], part)[0])
         return torch.stack(rows[::-1])
 

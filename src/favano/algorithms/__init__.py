@@ -11,6 +11,7 @@ from favano.algorithms.fedavg import FedAvg
 from favano.algorithms.fedbuff import BufferMode, FedBuff, buffer_policy
 from favano.algorithms.fedfix import FedFix
 from favano.algorithms.quafl import Quafl
+from favano.algorithms.scaffold import Scaffold, ScaffoldState
 from favano.algorithms.staleness import Hinge, Polynomial, Staleness, parse_staleness
 from favano.algorithms.weights import Empirical, Known, Reweight, Weights
 
@@ -37,6 +38,8 @@ __all__ = [
     "Polynomial",
     "Quafl",
     "Reweight",
+    "Scaffold",
+    "ScaffoldState",
     "Staleness",
     "State",
     "Visit",

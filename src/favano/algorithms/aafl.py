@@ -46,6 +46,9 @@ class Aafl:
     def restart(self, server: Vector, own: Stack) -> None:
         """Contributors adopt the new server model."""
 
+    def drift(self, state: ModelState, client: Ints) -> None:
+        """Local steps follow the clients' own gradients."""
+
     def average(self, server: Vector, clients: Stack, visit: Visit) -> Vector:
         """Parameters and buffers alike: the weights sum to 1."""
         share = self.importance[visit.client]

@@ -55,6 +55,9 @@ class AsyncSGD:
     def restart(self, server: Vector, own: Stack) -> None:
         """Clients start every job from a server model."""
 
+    def drift(self, state: ModelState, client: Ints) -> None:
+        """Local steps follow the clients' own gradients."""
+
     def average(self, server: Vector, clients: Stack, visit: Visit) -> Vector:
         """The mean of the server's and the client's buffers."""
         return average_with_server(server, clients)

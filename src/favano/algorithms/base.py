@@ -56,6 +56,13 @@ class Algorithm(Protocol[S]):
     def restart(self, server: Vector, own: Stack) -> Stack | None:
         """Models the visited clients go on from, given w_{t-1} and theirs; None: they take w_t."""
 
+    def drift(self, state: S, client: Ints) -> Stack | None:
+        """What is added to the gradients of clients that start from w_t, (k, P); None: nothing.
+
+        It is constant during a job, and travels beside the start model. Only a method whose clients
+        all start from the newest model may have one.
+        """
+
     def average(self, server: Vector, clients: Stack, visit: Visit) -> Vector:
         """The server's buffers (BatchNorm statistics): averaged, never reweighted."""
 

@@ -14,9 +14,10 @@ from favano.algorithms.fedavg import FedAvg
 from favano.algorithms.fedbuff import FedBuff
 from favano.algorithms.fedfix import FedFix
 from favano.algorithms.quafl import Quafl
+from favano.algorithms.scaffold import Scaffold
 
 AnyAlgorithm: TypeAlias = (
-    Favano | FavanoDelta | FedAvg | Quafl | FedBuff | AsyncSGD | FedAsync | Aafl | FedFix
+    Favano | FavanoDelta | FedAvg | Quafl | FedBuff | AsyncSGD | FedAsync | Aafl | FedFix | Scaffold
 )
 
 CATALOGUE: Mapping[str, type[AnyAlgorithm]] = {
@@ -30,4 +31,5 @@ CATALOGUE: Mapping[str, type[AnyAlgorithm]] = {
     "fedasync": FedAsync,
     "aafl": Aafl,
     "fedfix": FedFix,
+    "scaffold": Scaffold,
 }

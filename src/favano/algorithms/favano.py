@@ -51,6 +51,9 @@ class Favano:
     def restart(self, server: Vector, own: Stack) -> None:
         """Visited clients adopt the new server model."""
 
+    def drift(self, state: FavanoState, client: Ints) -> None:
+        """Local steps follow the clients' own gradients."""
+
     def average(self, server: Vector, clients: Stack, visit: Visit) -> Vector:
         """Buffers take the weights of the models."""
         return average_with_server(server, clients)

@@ -40,6 +40,9 @@ class FavanoDelta:
     def restart(self, server: Vector, own: Stack) -> None:
         """Visited clients adopt the new server model."""
 
+    def drift(self, state: FavanoState, client: Ints) -> None:
+        """Local steps follow the clients' own gradients."""
+
     def average(self, server: Vector, clients: Stack, visit: Visit) -> Vector:
         """As FAVANO."""
         return average_with_server(server, clients)

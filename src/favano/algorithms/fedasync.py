@@ -49,6 +49,9 @@ class FedAsync:
     def restart(self, server: Vector, own: Stack) -> None:
         """Clients start every job from a server model."""
 
+    def drift(self, state: ModelState, client: Ints) -> None:
+        """Local steps follow the clients' own gradients."""
+
     def average(self, server: Vector, clients: Stack, visit: Visit) -> Vector:
         """Parameters and buffers alike are mixed with alpha_t."""
         weight = self.weight(visit)

@@ -37,6 +37,9 @@ class FedAvg:
     def restart(self, server: Vector, own: Stack) -> None:
         """Clients start each round from the server model."""
 
+    def drift(self, state: ModelState, client: Ints) -> None:
+        """Local steps follow the clients' own gradients."""
+
     def average(self, server: Vector, clients: Stack, visit: Visit) -> Vector:
         """The mean of the s clients: the server has no part in it."""
         return clients.mean(dim=0)

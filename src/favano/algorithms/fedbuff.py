@@ -44,6 +44,9 @@ class FedBuff:
     def restart(self, server: Vector, own: Stack) -> None:
         """Clients start every job from a server model."""
 
+    def drift(self, state: ModelState, client: Ints) -> None:
+        """Local steps follow the clients' own gradients."""
+
     def average(self, server: Vector, clients: Stack, visit: Visit) -> Vector:
         """The mean of the server's and the Z clients' buffers."""
         return average_with_server(server, clients)

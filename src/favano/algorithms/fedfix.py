@@ -38,6 +38,9 @@ class FedFix:
     def restart(self, server: Vector, own: Stack) -> None:
         """Those that are back adopt the new server model."""
 
+    def drift(self, state: ModelState, client: Ints) -> None:
+        """Local steps follow the clients' own gradients."""
+
     def average(self, server: Vector, clients: Stack, visit: Visit) -> Vector:
         """The mean of the server's and the clients' buffers."""
         return average_with_server(server, clients)

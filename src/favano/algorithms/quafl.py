@@ -42,6 +42,9 @@ class Quafl:
         s = self.policy.selected
         return (server + s * own) / (s + 1)
 
+    def drift(self, state: ModelState, client: Ints) -> None:
+        """Local steps follow the clients' own gradients."""
+
     def average(self, server: Vector, clients: Stack, visit: Visit) -> Vector:
         """Parameters and buffers alike."""
         return average_with_server(server, clients) if self.server_averaging else clients.mean(0)

@@ -33,6 +33,8 @@ class _UnitSteps:
         inside = np.flatnonzero((place >= 0) & (place < self.size))
         moved = torch.from_numpy((work.steps * work.rate)[inside])
         end[torch.from_numpy(inside), torch.from_numpy(place[inside])] += moved
+        if work.drift is not None:
+            end -= torch.from_numpy(work.steps * work.rate)[:, None] * work.drift
         return end
 
 

@@ -74,6 +74,13 @@ class _Flow:
         """Start model of a job."""
         return self.replay.store.start(self.client[job], self.base[job])
 
+    def drift(self, job: int) -> Vector | None:
+        """What is added to its gradients, for methods that correct them."""
+        if not self.replay.corrected:
+            return None
+        drift = self.replay.drift(np.array([self.client[job]]))
+        return None if drift is None else drift[0]
+
     def piece(self, run: int, job: int) -> Job:
         """What is to be done from there."""
         return Job(run, self.client[job], self.first_step[job], self.steps[job], self.rates[job])
@@ -114,7 +121,8 @@ class _Pool:
             if run not in self.flows:
                 continue
             flow = self.flows[run]
-            self.lanes.submit(self.submitted, flow.start(job), flow.piece(run, job))
+            start, piece, drift = flow.start(job), flow.piece(run, job), flow.drift(job)
+            self.lanes.submit(self.submitted, start, piece, drift)
             self.under_way[self.submitted] = run, job
             self.submitted += 1
 

@@ -86,7 +86,7 @@ class Recorder(Generic[S]):
             return
         loss, accuracy = self.score(moment.server)
         store, parameters = self.replay.store, self.replay.layout.parameters
-        bits, done = self.replay.layout.bits, moment.version + 1
+        bits, done = self.replay.message_bits, moment.version + 1
         spread = store.spread(moment.server, parameters)
         while self._due(moment):
             time = float(self.times[self._next])

@@ -52,6 +52,7 @@ class Replay(Generic[S]):
         self.offsets = schedule.offsets
         self.moment = Moment(-1, initial, _NOBODY)
         self._state = algorithm.init(initial[: layout.parameters])
+        self.corrected = self.drift(_NOBODY) is not None
         self._non_finite, self._buffers = non_finite, buffers
 
     def jobs(self, version: int) -> Ints:
@@ -68,8 +69,18 @@ class Replay(Generic[S]):
 
     def work(self, jobs: Ints) -> Work:
         """What is to be done from there."""
-        plan = self.schedule
-        return Work(plan.client[jobs], plan.first_step[jobs], plan.steps[jobs], self.rates[jobs])
+        plan, client = self.schedule, self.schedule.client[jobs]
+        place, steps, drift = plan.first_step[jobs], plan.steps[jobs], self.drift(client)
+        return Work(client, place, steps, self.rates[jobs], drift)
+
+    def drift(self, client: Ints) -> Stack | None:
+        """What is added to the gradients of clients that start from the newest version."""
+        return self.algorithm.drift(self._state, client)
+
+    @property
+    def message_bits(self) -> int:
+        """Bits of one message: a model, and a correction of its parameters where there is one."""
+        return self.layout.bits + 32 * self.layout.parameters * self.corrected
 
     def update(self, start: Stack, end: Stack, finite: Sequence[bool]) -> Moment:
         """The next update, from the start and end models of its jobs, and which may be used."""

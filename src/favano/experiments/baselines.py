@@ -1,12 +1,12 @@
-"""From a specification to the asynchronous methods of other authors."""
+"""From a specification to the methods of other authors."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from favano.algorithms import Aafl, FedAsync, FedFix, first_arrivals, parse_staleness
+from favano.algorithms import Aafl, FedAsync, FedFix, Scaffold, first_arrivals, parse_staleness
 from favano.experiments.spec import Spec, given
-from favano.schedule import Arrival, Window
+from favano.schedule import Arrival, Barrier, Window
 from favano.theory import expected_windows
 from favano.timing import Fleet
 from favano.types import Floats
@@ -51,6 +51,27 @@ def build_fedfix(spec: Spec, fleet: Fleet) -> FedFix:
         importance=_equal(fleet),
         windows=expected_windows(policy, fleet) if unbiased else np.ones(fleet.clients),
         server_learning_rate=given(spec.server_learning_rate),
+    )
+
+
+def build_scaffold(spec: Spec, fleet: Fleet) -> Scaffold:
+    """Rounds as FedAvg's, with corrected local steps."""
+    return Scaffold(
+        policy=barrier_policy(spec),
+        clients=fleet.clients,
+        server_learning_rate=given(spec.server_learning_rate),
+    )
+
+
+def barrier_policy(spec: Spec) -> Barrier:
+    """The rounds of the synchronous methods."""
+    return Barrier(
+        selected=given(spec.selected),
+        local_steps=given(spec.local_steps),
+        interaction_time=spec.interaction_time,
+        deadline=spec.deadline,
+        round_time=spec.round_time,
+        drop_last=spec.drop_last,
     )
 
 

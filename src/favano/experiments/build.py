@@ -27,9 +27,15 @@ from favano.algorithms import (
     parse_staleness,
 )
 from favano.errors import need
-from favano.experiments.baselines import build_aafl, build_fedasync, build_fedfix
+from favano.experiments.baselines import (
+    barrier_policy,
+    build_aafl,
+    build_fedasync,
+    build_fedfix,
+    build_scaffold,
+)
 from favano.experiments.spec import Spec, given
-from favano.schedule import Arrival, Barrier, Poll, Schedule, plan
+from favano.schedule import Arrival, Poll, Schedule, plan
 from favano.theory import expected_counts
 from favano.timing import Fleet, Trace, parse_law, traced_fleet, two_speeds
 from favano.training import LocalRule
@@ -86,9 +92,9 @@ def step_sizes(spec: Spec, schedule: Schedule, algorithm: Algorithm[State]) -> F
     return np.asarray(rates)
 
 
-def local_rule(spec: Spec) -> LocalRule:
+def local_rule(spec: Spec, *, corrected: bool = False) -> LocalRule:
     """How clients step."""
-    return LocalRule(proximal=given(spec.proximal))
+    return LocalRule(proximal=given(spec.proximal), corrected=corrected)
 
 
 def poll_policy(spec: Spec) -> Poll:
@@ -150,17 +156,6 @@ def _monte_carlo(policy: Poll, fleet: Fleet) -> Known:
     return Known(positive[fleet.groups], mean[fleet.groups])
 
 
-def _barrier(spec: Spec) -> Barrier:
-    return Barrier(
-        selected=given(spec.selected),
-        local_steps=given(spec.local_steps),
-        interaction_time=spec.interaction_time,
-        deadline=spec.deadline,
-        round_time=spec.round_time,
-        drop_last=spec.drop_last,
-    )
-
-
 def _favano(spec: Spec, fleet: Fleet) -> Favano:
     return Favano(
         policy=poll_policy(spec),
@@ -180,7 +175,9 @@ def _favano_delta(spec: Spec, fleet: Fleet) -> FavanoDelta:
 
 
 def _fedavg(spec: Spec, fleet: Fleet) -> FedAvg:
-    return FedAvg(policy=_barrier(spec), server_learning_rate=given(spec.server_learning_rate))
+    return FedAvg(
+        policy=barrier_policy(spec), server_learning_rate=given(spec.server_learning_rate)
+    )
 
 
 def _quafl(spec: Spec, fleet: Fleet) -> Quafl:
@@ -242,4 +239,5 @@ _BUILDERS: Mapping[str, Callable[[Spec, Fleet], AnyAlgorithm]] = {
     "fedasync": build_fedasync,
     "aafl": build_aafl,
     "fedfix": build_fedfix,
+    "scaffold": build_scaffold,
 }

@@ -157,7 +157,6 @@ class _Run:
             sizes = np.array([len(part) for part in task.batches.parts], dtype=np.float64)
             algorithm = make_algorithm(spec, planned.fleet, sizes)
         check_fit(flat, task, samples.classes)
-        self.trainer = LoopTrainer(flat, task, local_rule(spec))
         self.replay: Replay[State] = Replay(
             algorithm,
             schedule,
@@ -167,6 +166,8 @@ class _Run:
             non_finite=spec.non_finite,
             buffers=spec.buffers,
         )
+        rule = local_rule(spec, corrected=self.replay.corrected)
+        self.trainer = LoopTrainer(flat, task, rule)
         calibration = samples.calibration() if spec.buffers == "local" else None
         self.evaluate = Evaluator(
             flat, samples.test_features, samples.test_labels, samples.loss, calibration

@@ -24,6 +24,7 @@ from favano.training.device_draws import device_permutations, device_uniform, on
 from favano.training.flat import FlatModel
 from favano.training.lanes import Done, Job, finite_rows
 from favano.training.loop import LoopTrainer
+from favano.training.rule import direction
 from favano.types import Stack, Vector
 
 Mask = np.ndarray[tuple[int, ...], np.dtype[np.bool_]]
@@ -52,7 +53,8 @@ class StackedLanes:
     def __init__(self, model: FlatModel, trainers: Sequence[LoopTrainer], capacity: int) -> None:
         self.capacity = capacity
         task, device = trainers[0].task, model.vector.device
-        self._model, self._task, self._rule = model, task, trainers[0].rule
+        self._model, self._task = model, task
+        self._rules = [trainer.rule for trainer in trainers]
         self._batch = task.batches.batch_size
         self._first_row = np.cumsum([0, *(len(t.task.batches.parts) for t in trainers)])
         self._clients = _gather_clients(trainers, device)
@@ -60,6 +62,10 @@ class StackedLanes:
         self._stack: Stack = model.vector.repeat(capacity, 1)
         self._start = self._stack[:, : model.layout.parameters].clone()
         self._rates = model.vector.new_zeros(capacity)
+        corrected = any(rule.corrected for rule in self._rules)
+        self._drift = torch.zeros_like(self._start) if corrected else None
+        pulled = any(rule.proximal for rule in self._rules)
+        self._pull = self._rates[:, None].clone() if pulled else None
         # Of each lane: whose job it is, the place in that client's batch stream, steps left, and
         # the orders of an even and of an odd epoch.
         self._rows = torch.zeros(capacity, device=device, dtype=torch.int64)
@@ -79,15 +85,15 @@ class StackedLanes:
         self._drawn = np.full((capacity, 2), -1, dtype=np.int64)  # epochs whose orders are there
         self._tickets = np.full(capacity, -1, dtype=np.int64)
         self._free = deque(range(capacity))
-        self._new: list[tuple[int, Vector, float]] = []
+        self._new: list[tuple[int, Vector, Job, Vector | None]] = []
 
-    def submit(self, ticket: int, start: Vector, job: Job) -> None:
+    def submit(self, ticket: int, start: Vector, job: Job, drift: Vector | None = None) -> None:
         """Put a job into a free lane."""
         lane = self._free.popleft()
         self._tickets[lane] = ticket
         self._host_rows[lane] = self._first_row[job.task] + job.client
         self._host_steps[lane], self._host_left[lane] = job.first_step, job.steps
-        self._new.append((lane, start, job.rate))
+        self._new.append((lane, start, job, drift))
 
     def collect(self) -> list[Done]:
         """Launch until a job is done."""
@@ -130,12 +136,19 @@ class StackedLanes:
         """Write the new jobs into their lanes, all at once."""
         if not self._new:
             return
-        lanes = np.array([lane for lane, _, _ in self._new])
+        lanes = np.array([lane for lane, *_ in self._new])
         at = torch.from_numpy(lanes).to(self._stack.device)
-        self._stack[at] = torch.stack([start for _, start, _ in self._new])
+        self._stack[at] = torch.stack([start for _, start, _, _ in self._new])
         self._start[at] = self._stack[at, : self._start.shape[1]]
-        rates = torch.tensor([rate for _, _, rate in self._new], dtype=self._rates.dtype)
+        rates = torch.tensor([job.rate for _, _, job, _ in self._new], dtype=self._rates.dtype)
         self._rates[at] = rates.to(self._rates.device)
+        if self._pull is not None:
+            pull = [[self._rules[job.task].proximal] for _, _, job, _ in self._new]
+            self._pull[at] = torch.tensor(pull, dtype=self._pull.dtype).to(self._pull.device)
+        if self._drift is not None:
+            none = torch.zeros_like(self._drift[0])
+            drifts = [none if drift is None else drift for _, _, _, drift in self._new]
+            self._drift[at] = torch.stack(drifts)
         self._rows[at] = torch.from_numpy(self._host_rows[lanes]).to(self._rows.device)
         self._steps[at] = torch.from_numpy(self._host_steps[lanes]).to(self._steps.device)
         self._left[at] = torch.from_numpy(self._host_left[lanes]).to(self._left.device)
@@ -189,8 +202,10 @@ class StackedLanes:
         gradient, moved = vmap(grad(self._loss, has_aux=True), randomness="different")(
             weights, rest, features, labels, valid
         )
-        direction = self._rule.direction(gradient, weights, self._start[lanes])
-        stepped = weights - self._rates[lanes, None] * direction
+        pull = None if self._pull is None else self._pull[lanes]
+        drift = None if self._drift is None else self._drift[lanes]
+        moves = direction(gradient, weights, self._start[lanes], pull=pull, drift=drift)
+        stepped = weights - self._rates[lanes, None] * moves
         active = (left > 0)[:, None]
         self._stack[lanes, :parameters] = torch.where(active, stepped, weights)
         if rest.shape[1]:
