@@ -11,7 +11,7 @@ from torch import Tensor
 
 from favano.algorithms import Algorithm, State, Visit
 from favano.engine import Replay, replayed
-from favano.schedule import Schedule
+from favano.schedule import Course, Schedule
 from favano.training import Layout, Work
 from favano.types import Stack, Vector
 
@@ -67,15 +67,15 @@ def start_model(size: int = 4, seed: int = 9) -> Vector:
 
 
 def make_replay(
-    algorithm: Algorithm[AnyState], schedule: Schedule, initial: Vector, rate: float = 0.1
+    algorithm: Algorithm[AnyState], schedule: Schedule | Course, initial: Vector, rate: float = 0.1
 ) -> Replay[AnyState]:
     layout = Layout(parameters=len(initial), buffers=0, counters=0)
-    return Replay(algorithm, schedule, layout, rate * algorithm.rate(schedule.client), initial)
+    return Replay(algorithm, schedule, layout, lambda s: rate * algorithm.rate(s.client), initial)
 
 
 def server_models(
     algorithm: Algorithm[AnyState],
-    schedule: Schedule,
+    schedule: Schedule | Course,
     trainer: Quadratics | Linear,
     initial: Vector,
     rate: float = 0.1,

@@ -96,6 +96,8 @@ class Frozen:
     def drift(self, state: ScaffoldState, client: Ints) -> Stack:
         return self.inner.drift(state, client)
 
+    def next_steps(self, state: ScaffoldState, client: Ints) -> None: ...
+
     def average(self, server: Vector, clients: Stack, visit: Visit) -> Vector:
         return self.inner.average(server, clients, visit)
 

@@ -1,6 +1,7 @@
 """One file a method, pure functions on flat models."""
 
 from favano.algorithms.aafl import Aafl, ArrivalWeights, first_arrivals
+from favano.algorithms.asyncfeded import AsyncFedED, AsyncFedEDState
 from favano.algorithms.asyncsgd import AsyncSGD, DelayRule
 from favano.algorithms.base import Algorithm, ModelState, State, Visit
 from favano.algorithms.catalogue import CATALOGUE, AnyAlgorithm
@@ -21,6 +22,8 @@ __all__ = [
     "Algorithm",
     "AnyAlgorithm",
     "ArrivalWeights",
+    "AsyncFedED",
+    "AsyncFedEDState",
     "AsyncSGD",
     "BufferMode",
     "DelayRule",

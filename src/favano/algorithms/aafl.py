@@ -49,6 +49,9 @@ class Aafl:
     def drift(self, state: ModelState, client: Ints) -> None:
         """Local steps follow the clients' own gradients."""
 
+    def next_steps(self, state: ModelState, client: Ints) -> None:
+        """Jobs are as long as planned."""
+
     def average(self, server: Vector, clients: Stack, visit: Visit) -> Vector:
         """Parameters and buffers alike: the weights sum to 1."""
         share = self.importance[visit.client]

@@ -63,6 +63,9 @@ class Algorithm(Protocol[S]):
         all start from the newest model may have one.
         """
 
+    def next_steps(self, state: S, client: Ints) -> Ints | None:
+        """Steps of these clients' next jobs, (k,), where the policy leaves them open; else None."""
+
     def average(self, server: Vector, clients: Stack, visit: Visit) -> Vector:
         """The server's buffers (BatchNorm statistics): averaged, never reweighted."""
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TypeAlias
 
 from favano.algorithms.aafl import Aafl
+from favano.algorithms.asyncfeded import AsyncFedED
 from favano.algorithms.asyncsgd import AsyncSGD
 from favano.algorithms.favano import Favano
 from favano.algorithms.favano_delta import FavanoDelta
@@ -17,7 +18,17 @@ from favano.algorithms.quafl import Quafl
 from favano.algorithms.scaffold import Scaffold
 
 AnyAlgorithm: TypeAlias = (
-    Favano | FavanoDelta | FedAvg | Quafl | FedBuff | AsyncSGD | FedAsync | Aafl | FedFix | Scaffold
+    Favano
+    | FavanoDelta
+    | FedAvg
+    | Quafl
+    | FedBuff
+    | AsyncSGD
+    | FedAsync
+    | Aafl
+    | FedFix
+    | Scaffold
+    | AsyncFedED
 )
 
 CATALOGUE: Mapping[str, type[AnyAlgorithm]] = {
@@ -32,4 +43,5 @@ CATALOGUE: Mapping[str, type[AnyAlgorithm]] = {
     "aafl": Aafl,
     "fedfix": FedFix,
     "scaffold": Scaffold,
+    "asyncfeded": AsyncFedED,
 }

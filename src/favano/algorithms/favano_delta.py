@@ -43,6 +43,9 @@ class FavanoDelta:
     def drift(self, state: FavanoState, client: Ints) -> None:
         """Local steps follow the clients' own gradients."""
 
+    def next_steps(self, state: FavanoState, client: Ints) -> None:
+        """Jobs are as long as planned."""
+
     def average(self, server: Vector, clients: Stack, visit: Visit) -> Vector:
         """As FAVANO."""
         return average_with_server(server, clients)

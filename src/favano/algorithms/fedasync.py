@@ -52,6 +52,9 @@ class FedAsync:
     def drift(self, state: ModelState, client: Ints) -> None:
         """Local steps follow the clients' own gradients."""
 
+    def next_steps(self, state: ModelState, client: Ints) -> None:
+        """Jobs are as long as planned."""
+
     def average(self, server: Vector, clients: Stack, visit: Visit) -> Vector:
         """Parameters and buffers alike are mixed with alpha_t."""
         weight = self.weight(visit)

@@ -40,6 +40,9 @@ class FedAvg:
     def drift(self, state: ModelState, client: Ints) -> None:
         """Local steps follow the clients' own gradients."""
 
+    def next_steps(self, state: ModelState, client: Ints) -> None:
+        """Jobs are as long as planned."""
+
     def average(self, server: Vector, clients: Stack, visit: Visit) -> Vector:
         """The mean of the s clients: the server has no part in it."""
         return clients.mean(dim=0)

@@ -47,6 +47,9 @@ class FedBuff:
     def drift(self, state: ModelState, client: Ints) -> None:
         """Local steps follow the clients' own gradients."""
 
+    def next_steps(self, state: ModelState, client: Ints) -> None:
+        """Jobs are as long as planned."""
+
     def average(self, server: Vector, clients: Stack, visit: Visit) -> Vector:
         """The mean of the server's and the Z clients' buffers."""
         return average_with_server(server, clients)

@@ -45,6 +45,9 @@ class Quafl:
     def drift(self, state: ModelState, client: Ints) -> None:
         """Local steps follow the clients' own gradients."""
 
+    def next_steps(self, state: ModelState, client: Ints) -> None:
+        """Jobs are as long as planned."""
+
     def average(self, server: Vector, clients: Stack, visit: Visit) -> Vector:
         """Parameters and buffers alike."""
         return average_with_server(server, clients) if self.server_averaging else clients.mean(0)

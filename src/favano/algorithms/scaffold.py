@@ -64,6 +64,9 @@ class Scaffold:
     def restart(self, server: Vector, own: Stack) -> None:
         """Clients start each round from the server model."""
 
+    def next_steps(self, state: ScaffoldState, client: Ints) -> None:
+        """Jobs are as long as planned."""
+
     def average(self, server: Vector, clients: Stack, visit: Visit) -> Vector:
         """The mean of the s clients; variates know nothing of buffers."""
         return clients.mean(dim=0)

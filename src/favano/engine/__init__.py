@@ -4,7 +4,7 @@ from favano.engine.audit import effective_weights
 from favano.engine.live import live_models
 from favano.engine.pool import Step, pooled
 from favano.engine.recorder import Observation, Recorder, count_work, evaluation_times
-from favano.engine.replay import Buffers, Moment, NonFinite, Replay, replayed
+from favano.engine.replay import Buffers, Moment, NonFinite, Replay, StepSizes, replayed
 from favano.engine.store import ModelStore, Spread
 
 __all__ = [
@@ -17,6 +17,7 @@ __all__ = [
     "Replay",
     "Spread",
     "Step",
+    "StepSizes",
     "count_work",
     "effective_weights",
     "evaluation_times",

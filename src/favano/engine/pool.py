@@ -45,7 +45,7 @@ class _Flow:
     def __init__(self, replay: Replay[State]) -> None:
         plan = replay.schedule
         self.replay = replay
-        self.missing: list[int] = np.diff(replay.offsets).tolist()
+        self.missing: list[int] = np.diff(plan.offsets).tolist()
         self.ends: dict[int, tuple[Vector, bool]] = {}
         self.visit, self.client = plan.visit.tolist(), plan.client.tolist()
         self.base, self.steps = plan.base.tolist(), plan.steps.tolist()

@@ -71,13 +71,9 @@ class Recorder(Generic[S]):
     times: Floats
     score: Callable[[Vector], Score]
     live: Callable[[float], Mapping[int, Vector]] | None = None
-    counters: Counters = field(init=False)
     refused: int = field(init=False, default=0)
     _next: int = field(init=False, default=0)
-
-    def __post_init__(self) -> None:
-        self.counters = count_work(self.replay.schedule)
-        self.versions = self.replay.schedule.versions_at(self.times)
+    _counted: tuple[Schedule, Counters] | None = field(init=False, default=None)
 
     def observe(self, moment: Moment) -> Iterator[Observation]:
         """What is to be written down of this moment: nothing, or a row for each time it lasts."""
@@ -86,6 +82,7 @@ class Recorder(Generic[S]):
             return
         loss, accuracy = self.score(moment.server)
         store, parameters = self.replay.store, self.replay.layout.parameters
+        counters = self._counters()
         bits, done = self.replay.message_bits, moment.version + 1
         spread = store.spread(moment.server, parameters)
         while self._due(moment):
@@ -96,17 +93,28 @@ class Recorder(Generic[S]):
                 seed=self.seed,
                 time=time,
                 server_step=done,
-                local_steps=int(self.counters.local_steps[done]),
-                bits_up=int(self.counters.uploads[done]) * bits,
-                bits_down=int(self.counters.downloads[done]) * bits,
+                local_steps=int(counters.local_steps[done]),
+                bits_up=int(counters.uploads[done]) * bits,
+                bits_down=int(counters.downloads[done]) * bits,
                 loss=loss,
                 accuracy=accuracy,
                 variance=spread.variance,
                 potential=spread.potential,
-                contributed_steps=int(self.counters.contributed_steps[done]),
+                contributed_steps=int(counters.contributed_steps[done]),
             )
             yield Observation(row, moment.server, spread.mean, self.refused)
             self._next += 1
 
     def _due(self, moment: Moment) -> bool:
-        return self._next < len(self.times) and self.versions[self._next] == moment.version
+        """Whether the next time lies before the next update."""
+        if self._next == len(self.times):
+            return False
+        time, follows = self.replay.schedule.time, moment.version + 1
+        return follows == len(time) or bool(self.times[self._next] < time[follows])
+
+    def _counters(self) -> Counters:
+        """Of the schedule as far as it is known."""
+        plan = self.replay.schedule
+        if self._counted is None or self._counted[0] is not plan:
+            self._counted = plan, count_work(plan)
+        return self._counted[1]

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from favano.engine.shelf import Shelf
-from favano.schedule import Schedule
+from favano.schedule import Course
 from favano.types import Ints, Stack, Vector
 
 _NUMBERS_AT_ONCE = 1 << 24
@@ -27,22 +27,18 @@ class Spread(NamedTuple):
 class ModelStore:
     """Server versions that somebody still needs, and the models clients keep for themselves.
 
-    The schedule says ahead of time until when a version is needed: as the start of a job, or
-    because a client holds it. It is dropped right after.
+    The course of the run says until when a version is needed: as the start of a job, or because a
+    client holds it. It is dropped right after.
     """
 
-    def __init__(self, schedule: Schedule, initial: Vector) -> None:
-        self.clients = schedule.clients
-        self._initial = initial
+    def __init__(self, course: Course, initial: Vector) -> None:
+        self.clients = course.schedule.clients
+        self._course, self._initial = course, initial
         self._shelf = Shelf(initial)
         self._versions: dict[int, Vector] = {}  # the initial one is always there
         self._own: dict[int, Vector] = {}
         self._buffers: dict[int, Vector] = {}
-        self._held = np.full(schedule.clients, -1, dtype=np.int64)
-        order = np.lexsort((schedule.first_step, schedule.begin, schedule.base))
-        self._taker = schedule.client[order]
-        self._offsets = np.searchsorted(schedule.base[order], np.arange(schedule.updates + 1))
-        self._dropped_after = _last_use(schedule)
+        self._held = np.full(self.clients, -1, dtype=np.int64)
 
     def starts(self, client: Ints, base: Ints) -> Stack:
         """Start models of the jobs: a client's own model where it has one."""
@@ -57,9 +53,8 @@ class ModelStore:
     def put(self, version: int, server: Vector) -> None:
         """Take in a new server version, and forget those that nobody needs any more."""
         self._versions[version] = self._shelf.keep(server)
-        taken = self._taker[self._offsets[version] : self._offsets[version + 1]]
-        self._held[taken] = version
-        for old in self._dropped_after.pop(version - 1, []):
+        self._held[self._course.takers(version)] = version
+        for old in self._course.unneeded(version):
             self._shelf.give_back(self._versions.pop(old))
 
     def keep_own(self, client: Ints, models: Stack) -> None:
@@ -117,19 +112,3 @@ class ModelStore:
 
     def _get(self, version: int) -> Vector:
         return self._initial if version == -1 else self._versions[version]
-
-
-def _last_use(schedule: Schedule) -> dict[int, list[int]]:
-    """For each update, the versions that are needed there for the last time."""
-    order = np.lexsort((schedule.first_step, schedule.begin, schedule.client))
-    client, base, visit = schedule.client[order], schedule.base[order], schedule.visit[order]
-    held_until = np.append(base[1:] - 1, schedule.updates)  # the client's next job replaces it
-    held_until[np.append(client[1:] != client[:-1], True)] = schedule.updates
-    needed = (visit < schedule.updates) | np.isinf(schedule.finish[order])  # used, or under way
-    until = np.maximum(np.where(needed, visit, -1), held_until)
-    last = np.arange(-1, schedule.updates)  # a version is the server's own until the next one
-    np.maximum.at(last, base + 1, until)
-    dropped: dict[int, list[int]] = {}
-    for version, use in enumerate(last[1:].tolist()):
-        dropped.setdefault(use, []).append(version)
-    return dropped

@@ -4,9 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from favano.algorithms import Aafl, FedAsync, FedFix, Scaffold, first_arrivals, parse_staleness
+from favano.algorithms import (
+    Aafl,
+    AsyncFedED,
+    FedAsync,
+    FedFix,
+    Scaffold,
+    first_arrivals,
+    parse_staleness,
+)
 from favano.experiments.spec import Spec, given
-from favano.schedule import Arrival, Barrier, Window
+from favano.schedule import Adaptive, Arrival, Barrier, Window
 from favano.theory import expected_windows
 from favano.timing import Fleet
 from favano.types import Floats
@@ -60,6 +68,23 @@ def build_scaffold(spec: Spec, fleet: Fleet) -> Scaffold:
         policy=barrier_policy(spec),
         clients=fleet.clients,
         server_learning_rate=given(spec.server_learning_rate),
+    )
+
+
+def build_asyncfeded(spec: Spec, fleet: Fleet) -> AsyncFedED:
+    """Every arrival is a server step that says how long the client's next job is."""
+    policy = Adaptive(
+        local_steps=given(spec.local_steps),
+        most_steps=given(spec.most_local_steps),
+        interaction_time=spec.interaction_time,
+        latency=spec.latency,
+    )
+    return AsyncFedED(
+        policy=policy,
+        scale=given(spec.server_learning_rate) * spec.distance_offset,
+        offset=spec.distance_offset,
+        target=spec.distance_target,
+        gain=spec.distance_gain,
     )
 
 

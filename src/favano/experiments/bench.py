@@ -122,7 +122,9 @@ def bench_samples(
 
 def bench(spec: Spec, samples: Samples, effort: Effort) -> Bench:
     """Measure a complete specification; its horizon is chosen to fit the effort."""
-    need(spec.buffers != "local", "buffers", spec.buffers, "such runs do not use the lanes")
+    rule = "such runs do not use the lanes"
+    need(spec.buffers != "local", "buffers", spec.buffers, rule)
+    need(spec.algorithm != "asyncfeded", "algorithm", spec.algorithm, rule)
     workers = (effort.workers or usable_cores()) if samples.labels.device.type == "cpu" else 1
     model = sources.named_model(spec, samples)
     chosen = _with_horizon(spec, samples, model, effort.seconds)

@@ -30,12 +30,13 @@ from favano.errors import need
 from favano.experiments.baselines import (
     barrier_policy,
     build_aafl,
+    build_asyncfeded,
     build_fedasync,
     build_fedfix,
     build_scaffold,
 )
 from favano.experiments.spec import Spec, given
-from favano.schedule import Arrival, Poll, Schedule, plan
+from favano.schedule import Arrival, Course, Poll, Schedule, course, plan
 from favano.theory import expected_counts
 from favano.timing import Fleet, Trace, parse_law, traced_fleet, two_speeds
 from favano.training import LocalRule
@@ -81,6 +82,13 @@ def make_algorithm(spec: Spec, fleet: Fleet, samples: Floats | None = None) -> A
 def make_schedule(spec: Spec, fleet: Fleet, algorithm: Algorithm[State], seed: int) -> Schedule:
     """Who does what when, up to the horizon."""
     return plan(algorithm.policy, fleet, horizon=given(spec.horizon), seed=seed)
+
+
+def make_course(
+    spec: Spec, fleet: Fleet, algorithm: Algorithm[State], schedule: Schedule, seed: int
+) -> Course:
+    """What a run goes along, given what was planned."""
+    return course(schedule, algorithm.policy, fleet, horizon=given(spec.horizon), seed=seed)
 
 
 def step_sizes(spec: Spec, schedule: Schedule, algorithm: Algorithm[State]) -> Floats:
@@ -240,4 +248,5 @@ _BUILDERS: Mapping[str, Callable[[Spec, Fleet], AnyAlgorithm]] = {
     "aafl": build_aafl,
     "fedfix": build_fedfix,
     "scaffold": build_scaffold,
+    "asyncfeded": build_asyncfeded,
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from time import perf_counter
 from typing import Literal
 
@@ -27,6 +28,7 @@ from favano.errors import NonFiniteUpdate
 from favano.experiments.build import (
     local_rule,
     make_algorithm,
+    make_course,
     make_fleet,
     make_schedule,
     step_sizes,
@@ -157,11 +159,13 @@ class _Run:
             sizes = np.array([len(part) for part in task.batches.parts], dtype=np.float64)
             algorithm = make_algorithm(spec, planned.fleet, sizes)
         check_fit(flat, task, samples.classes)
+        course = make_course(spec, planned.fleet, algorithm, schedule, seed)
+        rates = partial(step_sizes, spec, algorithm=algorithm)
         self.replay: Replay[State] = Replay(
             algorithm,
-            schedule,
+            course,
             flat.layout,
-            step_sizes(spec, schedule, algorithm),
+            rates(schedule) if course.complete else rates,
             _initial_vector(flat, model, seed),
             non_finite=spec.non_finite,
             buffers=spec.buffers,
@@ -186,6 +190,15 @@ class _Run:
         self.last: Observation | None = None
         self.began = self.ended = 0.0
 
+    @property
+    def ahead(self) -> bool:
+        """Whether jobs may be trained before the update that is due.
+
+        Not where the next update is all that is known, nor where buffers that stay with the
+        clients tie a job to its client's last one.
+        """
+        return self.replay.course.complete and self.result.spec.buffers == "average"
+
     def hear(self, moment: Moment | NonFiniteUpdate, watch: Progress) -> None:
         """Write down what is to be written down of a moment."""
         if isinstance(moment, NonFiniteUpdate):
@@ -195,9 +208,10 @@ class _Run:
         if version < 0:
             self.began = perf_counter()
         else:
-            steps = int(self.planned.schedule.steps[self.replay.jobs(version)].sum())
+            schedule = self.replay.schedule
+            steps = int(schedule.steps[self.replay.jobs(version)].sum())
             label = f"{self.result.spec.algorithm}, seed {self.planned.seed}"
-            watch.advance(label, steps, float(self.planned.schedule.time[version]))
+            watch.advance(label, steps, float(schedule.time[version]))
         for seen in self.recorder.observe(moment):
             self.rows.append(seen.row)
             self.last = seen
@@ -205,7 +219,7 @@ class _Run:
 
     def stop(self) -> None:
         """Somebody pressed Ctrl-C."""
-        if self.replay.moment.version < self.planned.schedule.updates - 1:
+        if self.replay.moment.version < self.replay.schedule.updates - 1:
             self.result.status = "partial"
 
     def hand_in(self) -> None:
@@ -219,20 +233,18 @@ class _Run:
 
 
 def _steps(runs: Sequence[_Run], lanes: Lanes) -> Iterator[Step]:
-    """All moments of all runs, side by side.
-
-    Buffers that stay with the clients tie a job to its client's last one: such runs go one update
-    after the other.
-    """
-    if any(one.result.spec.buffers == "local" for one in runs):
-        for number, one in enumerate(runs):
+    """All moments of all runs: those that can, side by side, the others one update at a time."""
+    together = [number for number, one in enumerate(runs) if one.ahead]
+    replays = [runs[number].replay for number in together]
+    for step in pooled(replays, lanes, at_once=2 * lanes.capacity):
+        yield step._replace(run=together[step.run])
+    for number, one in enumerate(runs):
+        if not one.ahead:
             try:
                 for moment in replayed(one.replay, one.trainer):
                     yield Step(number, moment)
             except NonFiniteUpdate as error:
                 yield Step(number, error)
-        return
-    yield from pooled([one.replay for one in runs], lanes, at_once=2 * lanes.capacity)
 
 
 def can_stack(specs: Sequence[Spec]) -> bool:
@@ -244,12 +256,13 @@ def can_stack(specs: Sequence[Spec]) -> bool:
 @contextmanager
 def _lanes(flat: FlatModel, runs: Sequence[_Run], workers: int | None) -> Iterator[Lanes]:
     """One process a core on a CPU, a stack of models on a GPU, this process alone otherwise."""
-    trainers = [one.trainer for one in runs]
-    if flat.vector.device.type == "cuda" and can_stack([one.result.spec for one in runs]):
+    trainers = [one.trainer for one in runs if one.ahead]
+    stackable = can_stack([one.result.spec for one in runs if one.ahead])
+    if flat.vector.device.type == "cuda" and stackable:
         yield stacked_lanes(flat, trainers)
         return
     count = usable_cores() if workers is None else workers
-    if count <= 1 or flat.vector.device.type != "cpu":
+    if count <= 1 or not trainers or flat.vector.device.type != "cpu":
         yield SerialLanes(trainers)
         return
     with WorkerLanes(flat, trainers, count) as lanes:

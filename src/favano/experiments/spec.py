@@ -150,7 +150,8 @@ class Spec(BaseModel):
     gradients_per_job: Count = Field(default=1, description="AsyncSGD: local steps per job")
     delays: DelayRule | None = Field(default=None, description="AsyncSGD: weight of late gradients")
     latency: Latency = Field(
-        default="client", description="AsyncSGD, FedAsync: who pays the interaction time"
+        default="client",
+        description="AsyncSGD, FedAsync, AsyncFedED: who pays the interaction time",
     )
     mixing: PositiveShare = Field(default=0.6, description="FedAsync: weight of a fresh model")
     halve_mixing_at: Annotated[int, Field(ge=0)] = Field(
@@ -165,6 +166,18 @@ class Spec(BaseModel):
     window: PositiveTime = Field(default=7.0, description="FedFix: time between server steps")
     window_weights: Literal["unbiased", "identical"] = Field(
         default="unbiased", description="FedFix: make up for rare arrivals, or not"
+    )
+    distance_offset: PositiveTime = Field(
+        default=1.0, description="AsyncFedED: epsilon in its server step lambda / (gamma + epsilon)"
+    )
+    distance_target: float = Field(
+        default=3.0, description="AsyncFedED: the gamma at which jobs keep their length"
+    )
+    distance_gain: Rate = Field(
+        default=1.0, description="AsyncFedED: steps a job changes by, for each unit of gamma"
+    )
+    most_local_steps: Count | None = Field(
+        default=None, description="AsyncFedED: longest job, by default 10 K"
     )
 
     normalise: bool = Field(default=False, description="MNIST: subtract 0.1307, divide by 0.3081")

@@ -1,7 +1,10 @@
 """The schedule half: who is contacted, when, from which version, after how many steps."""
 
-from favano.schedule.plan import plan
+from favano.schedule.adaptive import Unrolling
+from favano.schedule.course import Course, Foreseen
+from favano.schedule.plan import course, plan
 from favano.schedule.policies import (
+    Adaptive,
     Arrival,
     Barrier,
     HandOut,
@@ -17,8 +20,11 @@ from favano.schedule.progress import UnderWay, check_progress_is_known, under_wa
 from favano.schedule.schedule import Schedule, check_schedule, load_schedule, save_schedule
 
 __all__ = [
+    "Adaptive",
     "Arrival",
     "Barrier",
+    "Course",
+    "Foreseen",
     "HandOut",
     "Interruption",
     "Latency",
@@ -28,9 +34,11 @@ __all__ = [
     "Schedule",
     "StepCount",
     "UnderWay",
+    "Unrolling",
     "Window",
     "check_progress_is_known",
     "check_schedule",
+    "course",
     "load_schedule",
     "plan",
     "save_schedule",
