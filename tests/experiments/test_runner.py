@@ -41,6 +41,23 @@ def test_each_of_many_seeds_is_what_it_is_alone(digits: Samples) -> None:
     assert len({row.accuracy for row in together.rows if row.time == 210}) > 1
 
 
+def test_k_in_epochs_is_so_many_steps(digits: Samples) -> None:
+    """10 clients share N samples in batches of 32: an epoch is ceil(N / 320) steps."""
+    epochs = {"local_steps": 2, "local_steps_unit": "epochs", "batch_size": 32}
+    epoch = -(-len(digits.labels) // 320)
+    assert epoch > 1
+    for name in ("favano", "asyncfeded"):
+        by_epochs = result_of(SHORT.model_copy(update={"algorithm": name, **epochs}), digits)
+        steps = {"algorithm": name, "local_steps": 2 * epoch, "batch_size": 32}
+        assert to_csv(by_epochs.rows) == to_csv(
+            result_of(SHORT.model_copy(update=steps), digits).rows
+        )
+        assert by_epochs.spec.local_steps_unit == "epochs"  # as it was asked for
+    unequal = SHORT.model_copy(update={**epochs, "split": "dirichlet:0.5"})
+    with pytest.raises(BadInput, match=r"local_steps_unit=epochs: split=dirichlet:0.5 gives"):
+        result_of(unequal, digits)
+
+
 def test_methods_that_plan_as_they_go_run_beside_the_others(digits: Samples) -> None:
     """Pooled or one update at a time, each is what it is alone."""
     specs = [

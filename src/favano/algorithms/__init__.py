@@ -11,6 +11,7 @@ from favano.algorithms.fedasync import FedAsync
 from favano.algorithms.fedavg import FedAvg
 from favano.algorithms.fedbuff import BufferMode, FedBuff, buffer_policy
 from favano.algorithms.fedfix import FedFix
+from favano.algorithms.fednova import FedNova
 from favano.algorithms.quafl import Quafl
 from favano.algorithms.scaffold import Scaffold, ScaffoldState
 from favano.algorithms.staleness import Hinge, Polynomial, Staleness, parse_staleness
@@ -35,6 +36,7 @@ __all__ = [
     "FedAvg",
     "FedBuff",
     "FedFix",
+    "FedNova",
     "Hinge",
     "Known",
     "ModelState",

@@ -14,6 +14,7 @@ from favano.algorithms.fedasync import FedAsync
 from favano.algorithms.fedavg import FedAvg
 from favano.algorithms.fedbuff import FedBuff
 from favano.algorithms.fedfix import FedFix
+from favano.algorithms.fednova import FedNova
 from favano.algorithms.quafl import Quafl
 from favano.algorithms.scaffold import Scaffold
 
@@ -29,6 +30,7 @@ AnyAlgorithm: TypeAlias = (
     | FedFix
     | Scaffold
     | AsyncFedED
+    | FedNova
 )
 
 CATALOGUE: Mapping[str, type[AnyAlgorithm]] = {
@@ -44,4 +46,6 @@ CATALOGUE: Mapping[str, type[AnyAlgorithm]] = {
     "fedfix": FedFix,
     "scaffold": Scaffold,
     "asyncfeded": AsyncFedED,
+    "fedprox": FedAvg,  # with a proximal term in the local rule
+    "fednova": FedNova,
 }

@@ -9,11 +9,12 @@ from favano.algorithms import (
     AsyncFedED,
     FedAsync,
     FedFix,
+    FedNova,
     Scaffold,
     first_arrivals,
     parse_staleness,
 )
-from favano.experiments.spec import Spec, given
+from favano.experiments.spec import Spec, given, steps_of
 from favano.schedule import Adaptive, Arrival, Barrier, Window
 from favano.theory import expected_windows
 from favano.timing import Fleet
@@ -24,7 +25,7 @@ def build_fedasync(spec: Spec, fleet: Fleet) -> FedAsync:
     """Every arrival is a server step, and the client goes on with the new model."""
     policy = Arrival(
         buffer=1,
-        local_steps=given(spec.local_steps),
+        local_steps=steps_of(spec),
         hand_out="flush",
         concurrency=given(spec.concurrency),
         interaction_time=spec.interaction_time,
@@ -43,7 +44,7 @@ def build_aafl(spec: Spec, fleet: Fleet) -> Aafl:
     """All clients at work; those whose answers are taken in start again."""
     policy = Arrival(
         buffer=first_arrivals(spec.arrival_fraction, fleet.clients),
-        local_steps=given(spec.local_steps),
+        local_steps=steps_of(spec),
         hand_out="flush",
         interaction_time=spec.interaction_time,
     )
@@ -52,7 +53,7 @@ def build_aafl(spec: Spec, fleet: Fleet) -> Aafl:
 
 def build_fedfix(spec: Spec, fleet: Fleet) -> FedFix:
     """A server step every window."""
-    policy = Window(period=spec.window, local_steps=given(spec.local_steps))
+    policy = Window(period=spec.window, local_steps=steps_of(spec))
     unbiased = spec.window_weights == "unbiased"
     return FedFix(
         policy=policy,
@@ -71,10 +72,17 @@ def build_scaffold(spec: Spec, fleet: Fleet) -> Scaffold:
     )
 
 
+def build_fednova(spec: Spec, fleet: Fleet) -> FedNova:
+    """Rounds as FedAvg's, with progress a step."""
+    return FedNova(
+        policy=barrier_policy(spec), server_learning_rate=given(spec.server_learning_rate)
+    )
+
+
 def build_asyncfeded(spec: Spec, fleet: Fleet) -> AsyncFedED:
     """Every arrival is a server step that says how long the client's next job is."""
     policy = Adaptive(
-        local_steps=given(spec.local_steps),
+        local_steps=steps_of(spec),
         most_steps=given(spec.most_local_steps),
         interaction_time=spec.interaction_time,
         latency=spec.latency,
@@ -92,9 +100,10 @@ def barrier_policy(spec: Spec) -> Barrier:
     """The rounds of the synchronous methods."""
     return Barrier(
         selected=given(spec.selected),
-        local_steps=given(spec.local_steps),
+        local_steps=steps_of(spec),
         interaction_time=spec.interaction_time,
         deadline=spec.deadline,
+        at_deadline=spec.at_deadline,
         round_time=spec.round_time,
         drop_last=spec.drop_last,
     )

@@ -19,6 +19,7 @@ from favano.algorithms import (
     FedAvg,
     FedBuff,
     FedFix,
+    FedNova,
     Known,
     Quafl,
     State,
@@ -33,9 +34,10 @@ from favano.experiments.baselines import (
     build_asyncfeded,
     build_fedasync,
     build_fedfix,
+    build_fednova,
     build_scaffold,
 )
-from favano.experiments.spec import Spec, given
+from favano.experiments.spec import Spec, given, steps_of
 from favano.schedule import Arrival, Course, Poll, Schedule, course, plan
 from favano.theory import expected_counts
 from favano.timing import Fleet, Trace, parse_law, traced_fleet, two_speeds
@@ -72,7 +74,7 @@ def make_algorithm(spec: Spec, fleet: Fleet, samples: Floats | None = None) -> A
     """The algorithm that the specification names; `samples` are the clients' data set sizes."""
     algorithm = _BUILDERS[spec.algorithm](spec, fleet)
     if spec.sample_weights and samples is not None:
-        if isinstance(algorithm, FedAvg):
+        if isinstance(algorithm, FedAvg | FedNova):
             algorithm = replace(algorithm, samples=samples)
         elif isinstance(algorithm, Aafl | FedFix):
             algorithm = replace(algorithm, importance=samples / samples.sum())
@@ -109,7 +111,7 @@ def poll_policy(spec: Spec) -> Poll:
     """The polling clock of FAVANO and QuAFL."""
     return Poll(
         selected=given(spec.selected),
-        local_steps=given(spec.local_steps),
+        local_steps=steps_of(spec),
         waiting_time=spec.waiting_time,
         interaction_time=spec.interaction_time,
         interruption=spec.interruption,
@@ -204,7 +206,7 @@ def _fedbuff(spec: Spec, fleet: Fleet) -> FedBuff:
         spec.buffer_mode,
         clients=fleet.clients,
         buffer=buffer,
-        local_steps=given(spec.local_steps),
+        local_steps=steps_of(spec),
         concurrency=given(spec.concurrency),
         interaction_time=spec.interaction_time,
         distinct=spec.distinct,
@@ -249,4 +251,6 @@ _BUILDERS: Mapping[str, Callable[[Spec, Fleet], AnyAlgorithm]] = {
     "fedfix": build_fedfix,
     "scaffold": build_scaffold,
     "asyncfeded": build_asyncfeded,
+    "fedprox": _fedavg,
+    "fednova": build_fednova,
 }

@@ -33,7 +33,7 @@ PRESETS: Mapping[str, Preset] = {
 _OTHER = PRESETS["mnist"]
 _ALL_AT_WORK = ("asyncsgd-adaptive", "fedasync")
 _LOCAL_STEPS = {"asyncfeded": 10}  # of the first jobs
-_PROXIMAL = {"fedasync": 0.005}
+_PROXIMAL = {"fedasync": 0.005, "fedprox": 0.01}
 
 
 def resolve(spec: Spec) -> Spec:

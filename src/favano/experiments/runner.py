@@ -36,7 +36,13 @@ from favano.experiments.build import (
 from favano.experiments.presets import resolve
 from favano.experiments.progress import Progress, Silence
 from favano.experiments.records import RunRecord, make_record
-from favano.experiments.samples import ModelFactory, Samples, initial_module, make_task
+from favano.experiments.samples import (
+    ModelFactory,
+    Samples,
+    in_steps,
+    initial_module,
+    make_task,
+)
 from favano.experiments.spec import Spec, given
 from favano.metrics import Evaluator, Row
 from favano.schedule import Schedule
@@ -78,6 +84,7 @@ class Result:
 class Planned:
     """One seed, planned but not trained."""
 
+    spec: Spec  # with K in steps
     seed: int
     fleet: Fleet
     algorithm: Algorithm[State]
@@ -91,8 +98,13 @@ def plan_seeds(spec: Spec) -> list[Planned]:
         fleet = make_fleet(spec, seed)
         algorithm = make_algorithm(spec, fleet)
         schedule = make_schedule(spec, fleet, algorithm, seed)
-        planned.append(Planned(seed, fleet, algorithm, schedule))
+        planned.append(Planned(spec, seed, fleet, algorithm, schedule))
     return planned
+
+
+def check_plan(spec: Spec) -> None:
+    """Refuse now what can be refused without data, by planning one seed."""
+    plan_seeds(spec.model_copy(update={"seeds": 1, "local_steps_unit": "steps"}))
 
 
 def run(
@@ -121,7 +133,9 @@ def run_together(
     itself. `workers` is the number of processes; by default one a core. It changes no result.
     """
     results = [Result(resolve(spec)) for spec in specs]
-    planned = [(result, one) for result in results for one in plan_seeds(result.spec)]
+    planned = [
+        (result, one) for result in results for one in plan_seeds(in_steps(result.spec, samples))
+    ]
     flat = FlatModel(initial_module(model, planned[0][1].seed), device=samples.labels.device)
     runs = [_Run(result, one, samples, flat, model) for result, one in planned]
     watch = progress or Silence()
@@ -151,7 +165,7 @@ class _Run:
         flat: FlatModel,
         model: nn.Module | ModelFactory,
     ) -> None:
-        spec, schedule, seed = result.spec, planned.schedule, planned.seed
+        spec, schedule, seed = planned.spec, planned.schedule, planned.seed
         self.result, self.planned, self.flat = result, planned, flat
         task = make_task(spec, seed, planned.fleet, samples)
         algorithm = planned.algorithm

@@ -20,7 +20,7 @@ from favano.data.batches import Order as BatchOrder
 from favano.data.partition import check_split
 from favano.engine import Buffers, NonFinite
 from favano.errors import BadInput, need
-from favano.schedule import Interruption, Latency, RoundTime, StepCount
+from favano.schedule import AtDeadline, Interruption, Latency, RoundTime, StepCount
 from favano.timing import Order, Rounding
 
 
@@ -61,6 +61,9 @@ class Spec(BaseModel):
     clients: Count | None = Field(default=None, description="number of clients n")
     selected: Count | None = Field(default=None, description="clients contacted per server step s")
     local_steps: Count | None = Field(default=None, description="most local steps per job K")
+    local_steps_unit: Literal["steps", "epochs"] = Field(
+        default="steps", description="what K counts: steps, or epochs of a client with N/n samples"
+    )
     buffer: Count | None = Field(
         default=None, description="updates per flush of FedBuff's buffer Z"
     )
@@ -93,7 +96,12 @@ class Spec(BaseModel):
     )
     step_count: StepCount = Field(default="durations", description="literal: E itself is geometric")
     round_time: RoundTime = Field(default="sum", description="length of a synchronous round")
-    deadline: PositiveTime | None = Field(default=None, description="drop clients slower than this")
+    deadline: PositiveTime | None = Field(
+        default=None, description="longest a round waits for clients"
+    )
+    at_deadline: AtDeadline = Field(
+        default="drop", description="drop late clients, or take the steps they have made"
+    )
     drop_last: bool = Field(
         default=False, description="leave out a round that ends past the horizon"
     )
@@ -247,6 +255,13 @@ def _sentence(error: ValidationError) -> BadInput:
 def known_keys() -> str:
     """All keys of a configuration, for messages."""
     return ", ".join(Spec.model_fields)
+
+
+def steps_of(spec: Spec) -> int:
+    """K in steps; refused where it is counted in epochs, whose length only the data tell."""
+    rule = "needs the data; without them, give local_steps in steps"
+    need(spec.local_steps_unit == "steps", "local_steps_unit", spec.local_steps_unit, rule)
+    return given(spec.local_steps)
 
 
 T = TypeVar("T")

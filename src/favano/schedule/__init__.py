@@ -6,6 +6,7 @@ from favano.schedule.plan import course, plan
 from favano.schedule.policies import (
     Adaptive,
     Arrival,
+    AtDeadline,
     Barrier,
     HandOut,
     Interruption,
@@ -22,6 +23,7 @@ from favano.schedule.schedule import Schedule, check_schedule, load_schedule, sa
 __all__ = [
     "Adaptive",
     "Arrival",
+    "AtDeadline",
     "Barrier",
     "Course",
     "Foreseen",

@@ -11,6 +11,7 @@ from favano.errors import need
 Interruption = Literal["redraw", "resume", "keep"]
 StepCount = Literal["durations", "literal", "literal-zero"]
 RoundTime = Literal["sum", "one-draw", "mean"]
+AtDeadline = Literal["drop", "take"]
 HandOut = Literal["flush", "arrival", "idle", "uniform"]
 Latency = Literal["client", "server", "none"]
 
@@ -57,7 +58,8 @@ class Barrier:
     local_steps: int  # K
     interaction_time: float = 3.0  # I
     wait_for: int | None = None  # None: all
-    deadline: float | None = None  # clients that need longer are dropped
+    deadline: float | None = None  # for clients that need longer
+    at_deadline: AtDeadline = "drop"  # take: what they have by then counts, if it is a step
     round_time: RoundTime = "sum"
     drop_last: bool = False  # leave out a round that ends past the horizon
 
