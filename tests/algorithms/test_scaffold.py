@@ -35,24 +35,30 @@ def rounds(policy: Barrier, horizon: float = 3000.0) -> Schedule:
     return plan(policy, two_speeds(CLIENTS, seed=1), horizon=horizon, seed=1)
 
 
-def test_two_rounds_by_hand() -> None:
-    """Every formula written out, with half of the clients in each round."""
-    policy = Barrier(selected=2, local_steps=3)
+@pytest.mark.parametrize("deadline", [None, 9.0])
+def test_rounds_by_hand(deadline: float | None) -> None:
+    """Every formula written out, two of four clients in each round, also with jobs cut short."""
+    policy = Barrier(selected=2, local_steps=3, deadline=deadline, at_deadline="take")
     schedule = plan(policy, two_speeds(4, seed=1), horizon=300, seed=1)
+    assert (len(set(schedule.steps[: schedule.jobs].tolist())) > 1) == (deadline is not None)
     trainer, x, eta = quadratics(4), start_model(), 0.1
     algorithm = Scaffold(policy=policy, clients=4, server_learning_rate=0.5)
     found = server_models(algorithm, schedule, trainer, x)
     c, own = torch.zeros(4, dtype=torch.float64), torch.zeros(4, 4, dtype=torch.float64)
     assert schedule.updates > 2
     for version, after in enumerate(found[1:]):
-        clients = schedule.client[2 * version : 2 * version + 2].tolist()
+        jobs = slice(schedule.offsets[version], schedule.offsets[version + 1])
+        clients, steps = schedule.client[jobs].tolist(), schedule.steps[jobs].tolist()
         ends, fresh = [], []
-        for i in clients:
+        for i, made in zip(clients, steps, strict=True):
             y = x
-            for _ in range(3):
+            for _ in range(made):
                 y = y - eta * (trainer.gradient(i, y) - own[i] + c)
             ends.append(y)
-            fresh.append(own[i] - c + (x - y) / (3 * eta))
+            fresh.append(own[i] - c + (x - y) / (made * eta))
+        if not clients:
+            assert torch.equal(after, x)
+            continue
         changes = torch.stack(fresh) - own[clients]
         x = x + 0.5 * (torch.stack(ends) - x).mean(dim=0)
         c = c + changes.sum(dim=0) / 4

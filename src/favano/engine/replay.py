@@ -122,10 +122,9 @@ class Replay(Generic[S]):
 
     def _go_on(self, jobs: Ints) -> None:
         """Learn what comes next, where that was not known before this update."""
-        if not self.course.complete:
-            client = self.schedule.client[jobs]
-            self.course.go_on(self.algorithm.next_steps(self._state, client))
-            self.schedule = self.course.schedule
+        client = self.schedule.client[jobs]
+        self.course.go_on(self.algorithm.next_steps(self._state, client))
+        self.schedule = self.course.schedule
 
     def _visit(self, jobs: Ints, version: int) -> Visit:
         plan, rates = self.schedule, self.rates
