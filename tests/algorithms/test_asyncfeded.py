@@ -9,9 +9,8 @@ import pytest
 import torch
 
 from favano.algorithms import AsyncFedED
-from favano.engine import Recorder, Replay, effective_weights, live_models, replayed
+from favano.engine import Recorder, Replay, effective_weights, live_models, replayed, spread_of
 from favano.errors import BadInput
-from favano.metrics import Score
 from favano.schedule import (
     Adaptive,
     Schedule,
@@ -162,8 +161,10 @@ def test_a_recorder_sees_the_same_along_both(live: bool) -> None:
     for _ in range(2):
         replay = make_replay(algorithm, course, start_model())
         at = live_models(replay, trainer, fleet, 0) if live else None
-        recorder = Recorder(replay, 0, times, lambda model: Score(float(model[0]), 0.0), at)
-        rows.append([o.row for m in replayed(replay, trainer) for o in recorder.observe(m)])
+        recorder = Recorder(replay, 0, times, lambda model: model[:2], spread_of(replay, at))
+        for moment in replayed(replay, trainer):
+            recorder.observe(moment)
+        rows.append(recorder.rows())
         kept.append(replay.store.versions)
         course = replay.schedule
     for grown_row, row in zip(*rows, strict=True):

@@ -9,8 +9,7 @@ import pytest
 import torch
 
 from favano.algorithms import Algorithm, FedAvg, Scaffold, ScaffoldState, Visit
-from favano.engine import Recorder, Replay, replayed
-from favano.metrics import Score
+from favano.engine import Recorder, Replay, replayed, spread_of
 from favano.schedule import Barrier, Policy, Schedule, plan
 from favano.timing import two_speeds
 from favano.training import Layout
@@ -160,9 +159,11 @@ def test_divides_by_the_steps_made_and_leaves_clients_without_one() -> None:
 
 def traffic(algorithm: Algorithm[AnyState]) -> list[tuple[int, int]]:
     replay = make_replay(algorithm, rounds(SOME, 900.0), start_model())
-    recorder = Recorder(replay, 0, np.array([0.0, 900.0]), lambda model: Score(0.0, 0.0))
-    seen = [s.row for m in replayed(replay, quadratics(CLIENTS)) for s in recorder.observe(m)]
-    return [(row.bits_up, row.bits_down) for row in seen]
+    times = np.array([0.0, 900.0])
+    recorder = Recorder(replay, 0, times, lambda _: torch.zeros(2), spread_of(replay))
+    for moment in replayed(replay, quadratics(CLIENTS)):
+        recorder.observe(moment)
+    return [(row.bits_up, row.bits_down) for row in recorder.rows()]
 
 
 def test_traffic_is_twice_that_of_fedavg() -> None:

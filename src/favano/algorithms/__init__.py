@@ -4,7 +4,7 @@ from favano.algorithms.aafl import Aafl, ArrivalWeights, first_arrivals
 from favano.algorithms.asyncfeded import AsyncFedED, AsyncFedEDState
 from favano.algorithms.asyncsgd import AsyncSGD, DelayRule
 from favano.algorithms.base import Algorithm, ModelState, State, Visit
-from favano.algorithms.catalogue import CATALOGUE, AnyAlgorithm
+from favano.algorithms.catalogue import CATALOGUE, LINEAR, AnyAlgorithm
 from favano.algorithms.favano import Favano, FavanoState
 from favano.algorithms.favano_delta import FavanoDelta
 from favano.algorithms.fedasync import FedAsync
@@ -19,6 +19,7 @@ from favano.algorithms.weights import Empirical, Known, Reweight, Weights
 
 __all__ = [
     "CATALOGUE",
+    "LINEAR",
     "Aafl",
     "Algorithm",
     "AnyAlgorithm",

@@ -49,3 +49,6 @@ CATALOGUE: Mapping[str, type[AnyAlgorithm]] = {
     "fedprox": FedAvg,  # with a proximal term in the local rule
     "fednova": FedNova,
 }
+
+# Methods whose updates are linear in the models, with weights that do not depend on them.
+LINEAR = (Favano, FavanoDelta, FedAvg, Quafl, FedBuff, AsyncSGD, FedAsync, Aafl, FedFix, FedNova)

@@ -53,9 +53,9 @@ class Replay(Generic[S]):
         self.schedule = self.course.schedule
         self.store = ModelStore(self.course, initial)
         self.moment = Moment(-1, initial, _NOBODY)
-        self._state = algorithm.init(initial[: layout.parameters])
+        self.state = algorithm.init(initial[: layout.parameters])
         self.corrected = self.drift(_NOBODY) is not None
-        self._non_finite, self._buffers = non_finite, buffers
+        self.non_finite, self._buffers = non_finite, buffers
 
     @property
     def rates(self) -> Floats:
@@ -82,7 +82,7 @@ class Replay(Generic[S]):
 
     def drift(self, client: Ints) -> Stack | None:
         """What is added to the gradients of clients that start from the newest version."""
-        return self.algorithm.drift(self._state, client)
+        return self.algorithm.drift(self.state, client)
 
     @property
     def message_bits(self) -> int:
@@ -100,18 +100,18 @@ class Replay(Generic[S]):
         if not all(finite):
             keep = np.array(finite)
             refused = plan.client[jobs[~keep]]
-            if self._non_finite == "stop":
+            if self.non_finite == "stop":
                 raise NonFiniteUpdate(refused.tolist(), version + 1)
             rows = torch.from_numpy(np.flatnonzero(keep)).to(end.device)
             start, end, jobs = start[rows], end[rows], jobs[keep]
         if len(jobs):
             visit = self._visit(jobs, version)
             begin, done = start[:, :parameters], end[:, :parameters]
-            self._state = self.algorithm.update(self._state, visit, begin, done)
+            self.state = self.algorithm.update(self.state, visit, begin, done)
             own = self.algorithm.restart(server, end)
             if own is not None:
                 self.store.keep_own(plan.client[jobs], own)
-            server = self._state.model
+            server = self.state.model
             if self.layout.size > parameters:
                 server = torch.cat([server, self._merge_buffers(self.moment.server, end, visit)])
         self._go_on(self.jobs(version))
@@ -123,7 +123,7 @@ class Replay(Generic[S]):
     def _go_on(self, jobs: Ints) -> None:
         """Learn what comes next, where that was not known before this update."""
         client = self.schedule.client[jobs]
-        self.course.go_on(self.algorithm.next_steps(self._state, client))
+        self.course.go_on(self.algorithm.next_steps(self.state, client))
         self.schedule = self.course.schedule
 
     def _visit(self, jobs: Ints, version: int) -> Visit:

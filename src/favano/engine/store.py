@@ -3,25 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
 
 import numpy as np
 import torch
 
 from favano.engine.shelf import Shelf
+from favano.engine.spread import Spread, spread
 from favano.schedule import Course
 from favano.types import Ints, Stack, Vector
 
 _NUMBERS_AT_ONCE = 1 << 24
 NOTHING: Mapping[int, Vector] = {}
-
-
-class Spread(NamedTuple):
-    """How far the clients' start models are from the server model and from the mean of all."""
-
-    variance: float  # sum_i ||w_i - w||^2
-    potential: float  # ||w - mu||^2 + sum_i ||w_i - mu||^2
-    mean: Vector  # mu = (w + sum_i w_i) / (n + 1)
 
 
 class ModelStore:
@@ -88,27 +80,16 @@ class ModelStore:
         A client's model is the one in `live`, else its own, else the version it holds.
         """
         single = {**self._own, **live}
-        groups = [(1, model) for model in single.values()]
         held = np.delete(self._held, list(single))
         versions, counts = np.unique(held, return_counts=True)
-        groups += [
-            (int(count), self._get(version))
-            for version, count in zip(versions.tolist(), counts, strict=True)
-        ]
-        reference = server.double()
-        total = torch.zeros_like(reference)
-        squares = reference.new_zeros(())
+        models = [*single.values(), *(self._get(version) for version in versions.tolist())]
+        counts = np.concatenate([np.ones(len(single), dtype=np.int64), counts])
         at_once = max(1, _NUMBERS_AT_ONCE // len(server))
-        for first in range(0, len(groups), at_once):
-            part = groups[first : first + at_once]
-            count = reference.new_tensor([count for count, _ in part])
-            distance = torch.stack([model for _, model in part]).double() - reference
-            squares += count @ distance[:, :parameters].square().sum(dim=1)
-            total += count @ distance
-        shift = total / (self.clients + 1)
-        excess = total[:parameters] @ shift[:parameters]
-        variance, potential = torch.stack([squares, squares - excess]).tolist()
-        return Spread(variance, max(0.0, potential), (reference + shift).to(server.dtype))
+        parts = (
+            (torch.stack(models[first : first + at_once]), counts[first : first + at_once])
+            for first in range(0, len(models), at_once)
+        )
+        return spread(parts, server, parameters)
 
     def _get(self, version: int) -> Vector:
         return self._initial if version == -1 else self._versions[version]

@@ -2,6 +2,7 @@
 
 from favano.schedule.adaptive import Unrolling
 from favano.schedule.course import Course, Foreseen
+from favano.schedule.lifetimes import Lifetimes, lifetimes
 from favano.schedule.plan import course, plan
 from favano.schedule.policies import (
     Adaptive,
@@ -30,6 +31,7 @@ __all__ = [
     "HandOut",
     "Interruption",
     "Latency",
+    "Lifetimes",
     "Policy",
     "Poll",
     "RoundTime",
@@ -41,6 +43,7 @@ __all__ = [
     "check_progress_is_known",
     "check_schedule",
     "course",
+    "lifetimes",
     "load_schedule",
     "plan",
     "save_schedule",

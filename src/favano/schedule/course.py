@@ -7,6 +7,7 @@ from typing import Protocol
 
 import numpy as np
 
+from favano.schedule.lifetimes import lifetimes
 from favano.schedule.schedule import Schedule
 from favano.types import Ints
 
@@ -47,10 +48,7 @@ class Foreseen:
     def __init__(self, schedule: Schedule) -> None:
         self.schedule = schedule
         self._jobs = schedule.offsets
-        order = np.lexsort((schedule.first_step, schedule.begin, schedule.base))
-        self._taker = schedule.client[order]
-        self._offsets = np.searchsorted(schedule.base[order], np.arange(schedule.updates + 1))
-        self._dropped_after = _last_use(schedule)
+        self._lives = lifetimes(schedule)
 
     def jobs(self, version: int) -> Ints:
         """The rows between two offsets."""
@@ -61,24 +59,9 @@ class Foreseen:
 
     def takers(self, version: int) -> Ints:
         """Clients with a job that starts from this version."""
-        return self._taker[self._offsets[version] : self._offsets[version + 1]]
+        return self._lives.takers_of(version)
 
     def unneeded(self, version: int) -> Sequence[int]:
         """Versions whose last use was the update before."""
-        return self._dropped_after.get(version - 1, ())
-
-
-def _last_use(schedule: Schedule) -> dict[int, list[int]]:
-    """For each update, the versions that are needed there for the last time."""
-    order = np.lexsort((schedule.first_step, schedule.begin, schedule.client))
-    client, base, visit = schedule.client[order], schedule.base[order], schedule.visit[order]
-    held_until = np.append(base[1:] - 1, schedule.updates)  # the client's next job replaces it
-    held_until[np.append(client[1:] != client[:-1], True)] = schedule.updates
-    needed = (visit < schedule.updates) | np.isinf(schedule.finish[order])  # used, or under way
-    until = np.maximum(np.where(needed, visit, -1), held_until)
-    last = np.arange(-1, schedule.updates)  # a version is the server's own until the next one
-    np.maximum.at(last, base + 1, until)
-    dropped: dict[int, list[int]] = {}
-    for version, use in enumerate(last[1:].tolist()):
-        dropped.setdefault(use, []).append(version)
-    return dropped
+        gone: list[int] = self._lives.gone_after(version - 1).tolist() if version else []
+        return gone
