@@ -9,9 +9,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from favano.algorithms import Algorithm, State
+from favano.algorithms import Algorithm, State, Visit
 from favano.engine import Replay, replayed
-from favano.schedule import Schedule
+from favano.schedule import Course, Schedule
 from favano.training import Layout, Work
 from favano.types import Stack, Vector
 
@@ -28,14 +28,19 @@ class Quadratics:
     def gradient(self, client: int, model: Vector) -> Vector:
         return self.curvature[client] * (model - self.centre[client])
 
-    def local(self, client: int, model: Vector, steps: int, rate: float) -> Vector:
+    def local(
+        self, client: int, model: Vector, steps: int, rate: float, drift: Vector | None = None
+    ) -> Vector:
         for _ in range(steps):
-            model = model - rate * self.gradient(client, model)
+            gradient = self.gradient(client, model)
+            model = model - rate * (gradient if drift is None else gradient + drift)
         return model
 
     def train(self, start: Stack, work: Work) -> Stack:
-        rows = zip(start, work.client, work.steps, work.rate, strict=True)
-        return torch.stack([self.local(int(i), w, int(k), float(r)) for w, i, k, r in rows])
+        drift = [None] * len(start) if work.drift is None else work.drift
+        rows = zip(start, work.client, work.steps, work.rate, drift, strict=True)
+        ends = [self.local(int(i), w, int(k), float(r), d) for w, i, k, r, d in rows]
+        return torch.stack(ends) if ends else start
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +51,8 @@ class Linear:
 
     def train(self, start: Stack, work: Work) -> Stack:
         distance = torch.from_numpy(work.steps * work.rate)[:, None]
-        return start - distance * self.slope[torch.from_numpy(work.client)]
+        slope = self.slope[torch.from_numpy(work.client)]
+        return start - distance * (slope if work.drift is None else slope + work.drift)
 
 
 def quadratics(clients: int, size: int = 4, seed: int = 0) -> Quadratics:
@@ -61,15 +67,15 @@ def start_model(size: int = 4, seed: int = 9) -> Vector:
 
 
 def make_replay(
-    algorithm: Algorithm[AnyState], schedule: Schedule, initial: Vector, rate: float = 0.1
+    algorithm: Algorithm[AnyState], schedule: Schedule | Course, initial: Vector, rate: float = 0.1
 ) -> Replay[AnyState]:
     layout = Layout(parameters=len(initial), buffers=0, counters=0)
-    return Replay(algorithm, schedule, layout, rate * algorithm.rate(schedule.client), initial)
+    return Replay(algorithm, schedule, layout, lambda s: rate * algorithm.rate(s.client), initial)
 
 
 def server_models(
     algorithm: Algorithm[AnyState],
-    schedule: Schedule,
+    schedule: Schedule | Course,
     trainer: Quadratics | Linear,
     initial: Vector,
     rate: float = 0.1,
@@ -77,6 +83,14 @@ def server_models(
     """The server model before the first update and after each one."""
     replay = make_replay(algorithm, schedule, initial, rate)
     return [moment.server for moment in replayed(replay, trainer)]
+
+
+def visit_of(
+    client: list[int], steps: list[int], staleness: list[int], rate: float = 0.1, version: int = 0
+) -> Visit:
+    """The answers of these clients, written by hand."""
+    who, made, age = (np.array(column, dtype=np.int64) for column in (client, steps, staleness))
+    return Visit(who, made, age, np.full(len(client), rate), version)
 
 
 def close(a: Tensor, b: Tensor, tolerance: float = 1e-12) -> bool:

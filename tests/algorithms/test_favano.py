@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from favano.algorithms import Empirical, Favano, FavanoDelta, FedAvg, Known, Reweight, Visit
+from favano.algorithms import Empirical, Favano, FavanoDelta, FedAvg, Known, Reweight
 from favano.algorithms.weights import alpha, count, nothing_seen
 from favano.engine import replayed
 from favano.errors import BadInput
@@ -22,6 +22,7 @@ from tests.problems import (
     quadratics,
     server_models,
     start_model,
+    visit_of,
 )
 
 CLIENTS = 12
@@ -181,14 +182,14 @@ def test_f8_without_reweighting_the_message_is_the_live_model() -> None:
     end = start + torch.randn(4, 7, dtype=torch.float64)
     algorithm = unreweighted(POLICY, CLIENTS)
     state = algorithm.init(torch.zeros(7, dtype=torch.float64))
-    visit = Visit(np.arange(4), np.array([1, 2, 3, 6]), np.zeros(4, dtype=np.int64))
+    visit = visit_of([0, 1, 2, 3], [1, 2, 3, 6], [0] * 4)
     assert close(algorithm.update(state, visit, start, end).model, end.sum(dim=0) / 5)
 
 
 def test_no_step_is_never_divided() -> None:
     """A client that made no step sends its start model, whatever the rule."""
     start = torch.randn(2, 3, dtype=torch.float64)
-    visit = Visit(np.array([0, 1]), np.array([0, 0]), np.zeros(2, dtype=np.int64))
+    visit = visit_of([0, 1], [0, 0], [0, 0])
     for rule in ("stochastic", "deterministic", "none"):
         weights = Known(np.array([0.5, 0.9]), np.array([2.0, 0.1]))
         algorithm = Favano(policy=POLICY, weights=weights, reweight=rule)
@@ -229,7 +230,7 @@ def test_delta_adds_only_progress() -> None:
     algorithm = FavanoDelta(policy=POLICY, weights=weights, server_learning_rate=0.5)
     start = torch.tensor([[10.0], [20.0]], dtype=torch.float64)
     end = torch.tensor([[14.0], [16.0]], dtype=torch.float64)
-    visit = Visit(np.array([0, 1]), np.array([2, 4]), np.zeros(2, dtype=np.int64))
+    visit = visit_of([0, 1], [2, 4], [0, 0])
     found = algorithm.update(algorithm.init(torch.ones(1, dtype=torch.float64)), visit, start, end)
     assert float(found.model) == pytest.approx(1 + 0.5 * (4 / 1.0 - 4 / 4.0) / 2)
 

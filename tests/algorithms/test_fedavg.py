@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from favano.algorithms import FedAvg, Visit
+from favano.algorithms import FedAvg
 from favano.schedule import Barrier, plan
 from favano.timing import make_fleet, two_speeds
-from tests.problems import close, quadratics, server_models, start_model
+from tests.problems import close, quadratics, server_models, start_model, visit_of
 
 
 def test_is_plain_model_averaging() -> None:
@@ -39,7 +39,8 @@ def test_weights_by_samples() -> None:
     algorithm = FedAvg(policy=Barrier(selected=2, local_steps=1), samples=np.array([1.0, 9.0, 3.0]))
     start = torch.zeros(2, 1, dtype=torch.float64)
     end = torch.tensor([[4.0], [8.0]], dtype=torch.float64)
-    visit = Visit(np.array([0, 2]), np.array([1, 1]), np.array([0, 0]))
+    visit = visit_of([0, 2], [1, 1], [0, 0])
     found = algorithm.update(algorithm.init(start[0]), visit, start, end)
     assert float(found.model) == 4 / 4 + 8 * 3 / 4
-    assert algorithm.average(torch.tensor([100.0]), torch.tensor([[1.0], [3.0]])).tolist() == [2.0]
+    averaged = algorithm.average(torch.tensor([100.0]), torch.tensor([[1.0], [3.0]]), visit)
+    assert averaged.tolist() == [2.0]

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import torch
 
-from favano.algorithms import AsyncSGD, FedAvg, FedBuff, Polynomial, Visit, buffer_policy
+from favano.algorithms import AsyncSGD, FedAvg, FedBuff, Polynomial, buffer_policy
 from favano.algorithms.fedbuff import BufferMode
 from favano.schedule import Arrival, Barrier, plan
 from favano.timing import Deterministic, make_fleet, two_speeds
-from tests.problems import close, quadratics, server_models, start_model
+from tests.problems import close, quadratics, server_models, start_model, visit_of
 
 CONSTANT = Polynomial(0.0)
 
@@ -80,6 +80,6 @@ def test_staleness_weighs_each_update() -> None:
     algorithm = FedBuff(policy=policy, server_learning_rate=0.5)
     start = torch.tensor([[1.0], [1.0]], dtype=torch.float64)
     end = torch.tensor([[0.0], [3.0]], dtype=torch.float64)
-    visit = Visit(np.array([0, 1]), np.array([1, 1]), np.array([0, 3]))
+    visit = visit_of([0, 1], [1, 1], [0, 3])
     found = algorithm.update(algorithm.init(start[0]), visit, start, end)
     assert float(found.model) == pytest.approx(1 - 0.5 * (1.0 * 1 + 0.5 * -2) / 2)

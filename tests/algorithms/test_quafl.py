@@ -10,7 +10,7 @@ from favano.algorithms import Quafl
 from favano.engine import replayed
 from favano.schedule import Poll, plan
 from favano.timing import Deterministic, make_fleet, two_speeds
-from tests.problems import close, make_replay, quadratics, server_models, start_model
+from tests.problems import close, make_replay, quadratics, server_models, start_model, visit_of
 
 CLIENTS = 10
 
@@ -67,7 +67,8 @@ def test_options_of_the_simulator() -> None:
     adopting = Quafl(policy=policy, client_averaging=False)
     assert adopting.restart(server, own).flatten().tolist() == [1.0] * 4
     plain = Quafl(policy=policy, server_averaging=False)
-    assert plain.average(server, own).tolist() == [5.0]
+    visit = visit_of([0, 1, 2, 3], [1] * 4, [0] * 4)
+    assert plain.average(server, own, visit).tolist() == [5.0]
     assert plain.rate(np.array([0])).tolist() == [1.0]
     assert Quafl(policy=policy).rate(np.array([0])).tolist() == [1.25]
     dampened = Quafl(policy=policy, scaled_rate=False, dampening=np.array([2.0, 8.0]))

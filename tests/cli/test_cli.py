@@ -137,6 +137,17 @@ def test_theory_steps(favano: Program) -> None:
             ["plan", "--buffer", "50", "--algorithm", "fedbuff", "--buffer-mode", "block"],
             "buffer=50",
         ),
+        (["plan", "--algorithm", "asyncfeded"], "algorithm=AsyncFedED: its steps depend on the"),
+        (["plan", "--local-steps-unit", "epochs"], "local_steps_unit=epochs: needs the data"),
+        (
+            ["run", "--local-steps-unit", "epochs", "--split", "dirichlet:1"],
+            "favano: local_steps_unit=epochs: split=dirichlet:1 gives clients epochs of different",
+        ),
+        (
+            ["run", "--algorithm", "asyncfeded", "--most-local-steps", "3"],
+            "favano: most_local_steps=3: need at least local_steps (10)",
+        ),
+        (["run", "--mixing", "0"], "favano: mixing=0.0: need greater than 0"),
         (["run", "--nonsense"], "No such option: --nonsense"),
     ],
 )
@@ -147,6 +158,19 @@ def test_bad_input_is_one_sentence_and_exit_code_2(
     assert (code, out) == (2, "")
     assert message in err
     assert [path.name for path in tmp_path.iterdir()] == []  # nothing half written
+
+
+def test_the_methods_of_other_authors_run_side_by_side(favano: Program) -> None:
+    names = ["fedasync", "aafl", "fedfix", "scaffold", "asyncfeded", "fedprox", "fednova"]
+    code, out, _ = favano(
+        "compare", *SHORT, "--algorithms", ",".join(names), "--deadline", "30",
+        "--at-deadline", "take", "--sample-weights", "--out", "r", "--json",
+    )  # fmt: skip
+    assert code == 0
+    runs = json.loads(out)["runs"]
+    assert [run["algorithm"] for run in runs] == names
+    assert all(run["server_steps"] > 0 and run["local_steps"] > 0 for run in runs)
+    assert len({run["loss"] for run in runs}) == len(names)
 
 
 def test_unknown_keys_are_refused_with_the_known_ones(favano: Program, tmp_path: Path) -> None:

@@ -57,7 +57,8 @@ def test_is_pure(name: str) -> None:
     """Same inputs, same outputs, inputs untouched."""
     algorithm, _, schedule = build(name)
     jobs = slice(0, int(schedule.offsets[1]))
-    visit = Visit(schedule.client[jobs], schedule.steps[jobs], schedule.staleness[jobs])
+    columns = schedule.client[jobs], schedule.steps[jobs], schedule.staleness[jobs]
+    visit = Visit(*columns, np.full(len(columns[0]), 0.1), 0)
     generator = torch.Generator().manual_seed(0)
     start, end = torch.randn(2, len(visit.client), 6, generator=generator, dtype=torch.float64)
     before = (start.clone(), end.clone())
@@ -120,7 +121,10 @@ class _OneByOne:
     def train(self, start: Stack, work: Work) -> Stack:
         rows: list[Vector] = []
         for row in reversed(range(len(start))):
-            part = Work(*(values[row : row + 1] for values in vars(work).values()))
+            one = slice(row, row + 1)
+            drift = None if work.drift is None else work.drift[one]
+            columns = work.client[one], work.first_step[one], work.steps[one], work.rate[one]
+            part = Work(*columns, drift)
             rows.append(self.trainer.train(start[row : row + 1], part)[0])
         return torch.stack(rows[::-1])
 

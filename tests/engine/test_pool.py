@@ -76,19 +76,19 @@ class Shuffled:
     def __init__(self, trainers: list[LoopTrainer], capacity: int) -> None:
         self.capacity = capacity
         self.trainers = trainers
-        self.waiting: deque[tuple[int, Vector, Job]] = deque()
+        self.waiting: deque[tuple[int, Vector, Job, Vector | None]] = deque()
         self.most = 0
 
-    def submit(self, ticket: int, start: Vector, job: Job) -> None:
+    def submit(self, ticket: int, start: Vector, job: Job, drift: Vector | None = None) -> None:
         assert job.steps > 0
-        self.waiting.append((ticket, start.clone(), job))
+        self.waiting.append((ticket, start.clone(), job, drift))
         self.most = max(self.most, len(self.waiting))
         assert self.most <= self.capacity
 
     def collect(self) -> list[Done]:
         self.waiting.rotate(3)
-        ticket, start, job = self.waiting.pop()
-        return [Done(ticket, self.trainers[job.task].run(start, job), finite=True)]
+        ticket, start, job, drift = self.waiting.pop()
+        return [Done(ticket, self.trainers[job.task].run(start, job, drift), finite=True)]
 
 
 def server_models(steps: list[tuple[int, Moment]], run: int) -> list[Vector]:
@@ -126,7 +126,7 @@ def test_different_algorithms_share_a_pool() -> None:
 def test_worker_processes_equal_the_plain_loop() -> None:
     if usable_cores() == 1:
         pytest.skip("needs two cores")
-    problems = [Problem(name, 2) for name in ("favano", "fedavg")]
+    problems = [Problem(name, 2) for name in ("favano", "fedavg", "scaffold")]
     with (
         one_thread(),
         WorkerLanes(problems[0].flat, [p.trainer for p in problems], workers=2) as lanes,
@@ -184,7 +184,7 @@ def test_look_ahead_is_bounded() -> None:
             self.given = 0
             self.waiting: list[Done] = []
 
-        def submit(self, ticket: int, start: Vector, job: Job) -> None:
+        def submit(self, ticket: int, start: Vector, job: Job, drift: Vector | None = None) -> None:
             self.given += 1
             self.waiting.append(Done(ticket, start, finite=True))
 

@@ -9,7 +9,7 @@ import torch
 from favano.algorithms import Algorithm, Favano, Known, Quafl
 from favano.engine import ModelStore, NonFinite, Replay, replayed
 from favano.errors import NonFiniteUpdate
-from favano.schedule import Poll, Schedule, plan
+from favano.schedule import Foreseen, Poll, Schedule, plan
 from favano.timing import two_speeds
 from favano.training import Layout, Work
 from favano.types import Stack
@@ -72,7 +72,7 @@ def test_versions_nobody_needs_are_dropped() -> None:
     policy = Poll(selected=500, local_steps=2)
     schedule = plan(policy, fleet, horizon=7 * 100, seed=0)
     initial = torch.zeros(3, dtype=torch.float64)
-    store = ModelStore(schedule, initial)
+    store = ModelStore(Foreseen(schedule), initial)
     most = 0
     for version in range(schedule.updates):
         jobs = schedule.visit == version

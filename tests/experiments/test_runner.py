@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from favano.errors import BadInput
-from favano.experiments import Result, Samples, Spec, load_samples, named_model, run
+from favano.experiments import Result, Samples, Spec, load_samples, named_model, run, run_together
 from favano.experiments.runner import can_stack
 from favano.metrics import to_csv
 
@@ -23,7 +23,9 @@ def result_of(spec: Spec, samples: Samples) -> Result:
     return run(spec, samples, named_model(spec.model_copy(update={"model": "perceptron"}), samples))
 
 
-@pytest.mark.parametrize("algorithm", ["favano", "fedavg", "quafl", "fedbuff", "asyncsgd"])
+@pytest.mark.parametrize(
+    "algorithm", ["favano", "fedavg", "quafl", "fedbuff", "asyncsgd", "asyncfeded"]
+)
 def test_p15_the_same_run_twice_is_the_same_to_the_byte(algorithm: str, digits: Samples) -> None:
     spec = SHORT.model_copy(update={"algorithm": algorithm, "seeds": 2})
     assert to_csv(result_of(spec, digits).rows) == to_csv(result_of(spec, digits).rows)
@@ -37,6 +39,37 @@ def test_each_of_many_seeds_is_what_it_is_alone(digits: Samples) -> None:
         for name, value in alone.models[seed].items():
             assert torch.equal(value, together.models[seed][name])
     assert len({row.accuracy for row in together.rows if row.time == 210}) > 1
+
+
+def test_k_in_epochs_is_so_many_steps(digits: Samples) -> None:
+    """10 clients share N samples in batches of 32: an epoch is ceil(N / 320) steps."""
+    epochs = {"local_steps": 2, "local_steps_unit": "epochs", "batch_size": 32}
+    epoch = -(-len(digits.labels) // 320)
+    assert epoch > 1
+    for name in ("favano", "asyncfeded"):
+        by_epochs = result_of(SHORT.model_copy(update={"algorithm": name, **epochs}), digits)
+        steps = {"algorithm": name, "local_steps": 2 * epoch, "batch_size": 32}
+        assert to_csv(by_epochs.rows) == to_csv(
+            result_of(SHORT.model_copy(update=steps), digits).rows
+        )
+        assert by_epochs.spec.local_steps_unit == "epochs"  # as it was asked for
+    unequal = SHORT.model_copy(update={**epochs, "split": "dirichlet:0.5"})
+    with pytest.raises(BadInput, match=r"local_steps_unit=epochs: split=dirichlet:0.5 gives"):
+        result_of(unequal, digits)
+
+
+def test_methods_that_plan_as_they_go_run_beside_the_others(digits: Samples) -> None:
+    """Pooled or one update at a time, each is what it is alone."""
+    specs = [
+        SHORT.model_copy(update={"algorithm": name})
+        for name in ("asyncfeded", "favano", "scaffold")
+    ]
+    model = named_model(SHORT.model_copy(update={"model": "perceptron"}), digits)
+    for spec, together in zip(specs, run_together(specs, digits, model), strict=True):
+        assert together.spec.algorithm == spec.algorithm
+        assert to_csv(together.rows) == to_csv(result_of(spec, digits).rows)
+    jobs, parameters = 2 * 3, 64 * 32 + 32 + 32 * 10 + 10
+    assert together.rows[-1].bits_down == 2 * jobs * parameters * 32  # a model and a variate
 
 
 def test_algorithms_under_one_seed_start_alike(digits: Samples) -> None:

@@ -65,6 +65,7 @@ def policies(draw: st.DrawFn, clients: int) -> Policy:
             local_steps=steps,
             wait_for=draw(st.none() | st.integers(1, selected)),
             deadline=draw(st.none() | st.floats(1, 200)),
+            at_deadline=draw(st.sampled_from(["drop", "take"])),
             round_time=draw(st.sampled_from(["sum", "one-draw", "mean"])),
             drop_last=draw(st.booleans()),
         )

@@ -61,7 +61,7 @@ def doubled(output: Tensor, labels: Tensor) -> Tensor:
 
 
 def trainers(
-    network: nn.Module, *, raw: bool, loss: Loss, rule: LocalRule, device: str = "cpu"
+    network: nn.Module, *, raw: bool, loss: Loss, rules: list[LocalRule], device: str = "cpu"
 ) -> list[LoopTrainer]:
     flat = FlatModel(network, device=device, dtype=torch.float64)
     generator = torch.Generator().manual_seed(0)
@@ -75,7 +75,7 @@ def trainers(
         Task(images.to(device), labels.to(device), BatchStream(parts, 8, seed), loss, steps)
         for seed in (1, 2)
     ]
-    return [LoopTrainer(flat, task, rule) for task in tasks]
+    return [LoopTrainer(flat, task, rule) for task, rule in zip(tasks, rules, strict=True)]
 
 
 JOBS = [
@@ -94,14 +94,24 @@ def shifted(start: Tensor, ticket: int) -> Tensor:
     return torch.cat([start[:30] + 0.01 * ticket, start[30:]])
 
 
-def trained(lanes: StackedLanes, start: Tensor, jobs: list[Job]) -> dict[int, Tensor]:
+def drift_of(start: Tensor, job: Job, corrected: int | None) -> Tensor | None:
+    """A correction for the jobs of one task, another for every client and place."""
+    if job.task != corrected:
+        return None
+    generator = torch.Generator().manual_seed(10 * job.client + job.first_step)
+    return torch.randn(len(start), generator=generator, dtype=torch.float64).to(start.device)
+
+
+def trained(
+    lanes: StackedLanes, start: Tensor, jobs: list[Job], drifts: list[Tensor | None]
+) -> dict[int, Tensor]:
     """Submit as lanes become free; stop when all is done."""
     waiting, found = list(enumerate(jobs)), {}
     under_way = 0
     while waiting or under_way:
         while waiting and under_way < lanes.capacity:
             ticket, job = waiting.pop(0)
-            lanes.submit(ticket, shifted(start, ticket), job)
+            lanes.submit(ticket, shifted(start, ticket), job, drifts[ticket])
             under_way += 1
         for done in lanes.collect():
             assert done.finite
@@ -124,16 +134,26 @@ CASES = pytest.mark.parametrize(
 
 
 def check_equal(
-    make: object, raw: bool, loss: Loss, proximal: float, capacity: int, device: str
+    make: object,
+    raw: bool,
+    loss: Loss,
+    proximal: float,
+    capacity: int,
+    device: str,
+    corrected: int | None = None,
 ) -> None:
+    """Two tasks, the first with a proximal term, and a drift correction in one of them if asked."""
     torch.manual_seed(5)
     assert callable(make)
-    both = trainers(make(), raw=raw, loss=loss, rule=LocalRule(proximal), device=device)
+    rules = [LocalRule(proximal, corrected == 0), LocalRule(0.0, corrected == 1)]
+    both = trainers(make(), raw=raw, loss=loss, rules=rules, device=device)
     start = both[0].model.snapshot()
     lanes = StackedLanes(LaneStack(both[0].model, both, capacity))
-    found = trained(lanes, start, JOBS)
+    weights = start[: both[0].model.layout.parameters]
+    drifts = [drift_of(weights, job, corrected) for job in JOBS]
+    found = trained(lanes, start, JOBS, drifts)
     for ticket, job in enumerate(JOBS):
-        expected = both[job.task].run(shifted(start, ticket), job)
+        expected = both[job.task].run(shifted(start, ticket), job, drifts[ticket])
         assert torch.allclose(found[ticket], expected, rtol=1e-10, atol=1e-10)
 
 
@@ -143,6 +163,13 @@ def test_lanes_equal_the_loop(
     make: object, raw: bool, loss: Loss, proximal: float, capacity: int
 ) -> None:
     check_equal(make, raw, loss, proximal, capacity, "cpu")
+
+
+@pytest.mark.parametrize("make", [perceptron, with_batch_norm])
+@pytest.mark.parametrize("corrected", [0, 1])
+@pytest.mark.parametrize("capacity", [1, 3, 16])
+def test_corrected_and_plain_jobs_share_lanes(make: object, corrected: int, capacity: int) -> None:
+    check_equal(make, False, functional.cross_entropy, 0.5, capacity, "cpu", corrected)
 
 
 @CASES
@@ -161,3 +188,10 @@ def test_lanes_equal_the_loop_on_cuda(
     make: object, raw: bool, loss: Loss, proximal: float, capacity: int
 ) -> None:
     check_equal(make, raw, loss, proximal, capacity, "cuda")
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("make", [perceptron, with_batch_norm])
+@pytest.mark.parametrize("corrected", [0, 1])
+def test_corrected_and_plain_jobs_share_lanes_on_cuda(make: object, corrected: int) -> None:
+    check_equal(make, False, functional.cross_entropy, 0.5, 5, "cuda", corrected)

@@ -19,6 +19,8 @@ class Visit:
     client: Ints  # (k,)
     steps: Ints  # (k,) local steps made, X
     staleness: Ints  # (k,) updates since the answer's start model
+    rate: Floats  # (k,) step size of the local steps
+    version: int  # of the new model: 0 at the first update
 
 
 class State(Protocol):
@@ -57,7 +59,17 @@ class Algorithm(Protocol[S]):
     def restart(self, server: Vector, own: Stack) -> Stack | None:
         """Models the visited clients go on from, given w_{t-1} and theirs; None: they take w_t."""
 
-    def average(self, server: Vector, clients: Stack) -> Vector:
+    def drift(self, state: S, client: Ints) -> Stack | None:
+        """What is added to the gradients of clients that start from w_t, (k, P); None: nothing.
+
+        It is constant during a job, and travels beside the start model. Only a method whose clients
+        all start from the newest model may have one.
+        """
+
+    def next_steps(self, state: S, client: Ints) -> Ints | None:
+        """Steps of these clients' next jobs, (k,), where the policy leaves them open; else None."""
+
+    def average(self, server: Vector, clients: Stack, visit: Visit) -> Vector:
         """The server's buffers (BatchNorm statistics): averaged, never reweighted."""
 
     def rate(self, client: Ints) -> Floats:

@@ -51,7 +51,13 @@ class Favano:
     def restart(self, server: Vector, own: Stack) -> None:
         """Visited clients adopt the new server model."""
 
-    def average(self, server: Vector, clients: Stack) -> Vector:
+    def drift(self, state: FavanoState, client: Ints) -> None:
+        """Local steps follow the clients' own gradients."""
+
+    def next_steps(self, state: FavanoState, client: Ints) -> None:
+        """Jobs are as long as planned."""
+
+    def average(self, server: Vector, clients: Stack, visit: Visit) -> Vector:
         """Buffers take the weights of the models."""
         return average_with_server(server, clients)
 

@@ -37,7 +37,13 @@ class FedAvg:
     def restart(self, server: Vector, own: Stack) -> None:
         """Clients start each round from the server model."""
 
-    def average(self, server: Vector, clients: Stack) -> Vector:
+    def drift(self, state: ModelState, client: Ints) -> None:
+        """Local steps follow the clients' own gradients."""
+
+    def next_steps(self, state: ModelState, client: Ints) -> None:
+        """Jobs are as long as planned."""
+
+    def average(self, server: Vector, clients: Stack, visit: Visit) -> Vector:
         """The mean of the s clients: the server has no part in it."""
         return clients.mean(dim=0)
 

@@ -44,7 +44,13 @@ class FedBuff:
     def restart(self, server: Vector, own: Stack) -> None:
         """Clients start every job from a server model."""
 
-    def average(self, server: Vector, clients: Stack) -> Vector:
+    def drift(self, state: ModelState, client: Ints) -> None:
+        """Local steps follow the clients' own gradients."""
+
+    def next_steps(self, state: ModelState, client: Ints) -> None:
+        """Jobs are as long as planned."""
+
+    def average(self, server: Vector, clients: Stack, visit: Visit) -> Vector:
         """The mean of the server's and the Z clients' buffers."""
         return average_with_server(server, clients)
 

@@ -33,7 +33,7 @@ class Quafl:
 
     def update(self, state: ModelState, visit: Visit, start: Stack, end: Stack) -> ModelState:
         """Average the live client models with the server's."""
-        return ModelState(self.average(state.model, end))
+        return ModelState(self.average(state.model, end, visit))
 
     def restart(self, server: Vector, own: Stack) -> Stack:
         """Visited clients keep s/(s+1) of their own model."""
@@ -42,7 +42,13 @@ class Quafl:
         s = self.policy.selected
         return (server + s * own) / (s + 1)
 
-    def average(self, server: Vector, clients: Stack) -> Vector:
+    def drift(self, state: ModelState, client: Ints) -> None:
+        """Local steps follow the clients' own gradients."""
+
+    def next_steps(self, state: ModelState, client: Ints) -> None:
+        """Jobs are as long as planned."""
+
+    def average(self, server: Vector, clients: Stack, visit: Visit) -> Vector:
         """Parameters and buffers alike."""
         return average_with_server(server, clients) if self.server_averaging else clients.mean(0)
 

@@ -13,10 +13,10 @@ from favano.cli.shell import default_folder, json_document, keep, notes, print_j
 from favano.experiments import (
     Spec,
     check_folder,
+    check_plan,
     comparison,
     load_samples,
     named_model,
-    plan_seeds,
     run_together,
 )
 from favano.experiments.results import read_table
@@ -50,7 +50,7 @@ def compare_command(
 def compare(specs: list[Spec], folder: Path, data_dir: Path | None, *, json: bool) -> None:
     """Run all specifications, write a folder for each and one page for all."""
     for spec in specs:
-        plan_seeds(spec.model_copy(update={"seeds": 1}))
+        check_plan(spec)
         check_folder(folder / spec.algorithm, spec)
     with counting(notes, f"decoding {specs[0].dataset}, once") as on_image:
         samples = load_samples(specs[0], data_dir, on_image)

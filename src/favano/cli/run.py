@@ -5,7 +5,7 @@ from __future__ import annotations
 from favano.cli.flags import Config, DataDir, Json, Out, Values, spec_from
 from favano.cli.progress import TerminalProgress, counting
 from favano.cli.shell import default_folder, json_document, keep, notes, print_json, screen
-from favano.experiments import check_folder, load_samples, named_model, plan_seeds, resolve, run
+from favano.experiments import check_folder, check_plan, load_samples, named_model, resolve, run
 from favano.report import final_table, read_result
 
 
@@ -19,7 +19,7 @@ def run_command(
     """Run one algorithm in simulated time, for one or more seeds."""
     spec = resolve(spec_from(config, flags))
     folder = out or default_folder(spec.algorithm, [spec])
-    plan_seeds(spec.model_copy(update={"seeds": 1}))
+    check_plan(spec)
     check_folder(folder, spec)
     with counting(notes, f"decoding {spec.dataset}, once") as on_image:
         samples = load_samples(spec, data_dir, on_image)

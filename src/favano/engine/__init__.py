@@ -11,7 +11,7 @@ from favano.engine.recorder import (
     evaluation_times,
     spread_of,
 )
-from favano.engine.replay import Buffers, Moment, NonFinite, Replay, replayed
+from favano.engine.replay import Buffers, Moment, NonFinite, Replay, StepSizes, replayed
 from favano.engine.spread import Spread
 from favano.engine.store import ModelStore
 from favano.engine.waves import Waves
@@ -26,6 +26,7 @@ __all__ = [
     "Replay",
     "Spread",
     "Step",
+    "StepSizes",
     "Waves",
     "count_work",
     "effective_weights",

@@ -1,7 +1,7 @@
 """Who trains the model: the weight of each client's local steps in the final server model.
 
 Every local step of client i adds the i-th unit vector instead of a gradient. What the algorithm
-makes of it is then exact for any method, since all of them are linear in the clients' progress.
+makes of it is then exact for any method that is linear in the clients' progress.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ import torch
 
 from favano.algorithms.base import Algorithm, S
 from favano.engine.replay import Replay, replayed
-from favano.schedule import Schedule
+from favano.errors import need
+from favano.schedule import Adaptive, Schedule
 from favano.training import Layout, Work
 from favano.types import Floats, Stack
 
@@ -33,11 +34,16 @@ class _UnitSteps:
         inside = np.flatnonzero((place >= 0) & (place < self.size))
         moved = torch.from_numpy((work.steps * work.rate)[inside])
         end[torch.from_numpy(inside), torch.from_numpy(place[inside])] += moved
+        if work.drift is not None:
+            end -= torch.from_numpy(work.steps * work.rate)[:, None] * work.drift
         return end
 
 
 def effective_weights(algorithm: Algorithm[S], schedule: Schedule) -> Floats:
     """Share of each client in all that moved the server model, (n,); fair is 1/n for each."""
+    rule = "its steps depend on the models, so that clients have no weights of their own"
+    adaptive = isinstance(algorithm.policy, Adaptive)
+    need(not adaptive, "algorithm", type(algorithm).__name__, rule)
     parts = []
     for first in range(0, schedule.clients, _CLIENTS_AT_ONCE):
         size = min(_CLIENTS_AT_ONCE, schedule.clients - first)

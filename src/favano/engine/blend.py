@@ -45,8 +45,8 @@ def blend(
     server, start, end = _units(k)
     after = algorithm.update(state._replace(model=server), visit, start, end)
     own = algorithm.restart(server, end)
-    buffers = algorithm.average(server, end)
-    return after, Blend(after.model.numpy(), buffers.numpy(), None if own is None else own.numpy())
+    buffers = algorithm.average(server, end, visit).numpy() if with_buffers else None
+    return after, Blend(after.model.numpy(), buffers, None if own is None else own.numpy())
 
 
 @cache

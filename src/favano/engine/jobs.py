@@ -10,6 +10,7 @@ import numpy as np
 
 from favano.algorithms.base import State
 from favano.engine.replay import Replay
+from favano.schedule import lifetimes
 from favano.types import Floats, Ints
 
 
@@ -74,7 +75,7 @@ def job_table(replays: Sequence[Replay[State]]) -> JobTable:
     base = joined(lambda r: first_version[r] + 1 + plans[r].base[used[r]])
     visit = joined(lambda r: first_update[r] + plans[r].visit[used[r]])
     by_base = np.argsort(base, kind="stable")
-    lives = [replay.store.lifetimes for replay in replays]
+    lives = [lifetimes(replay.schedule) for replay in replays]
     takers = [life.takers[life.taken[0] :] for life in lives]
     leaving = [life.versions[: life.gone[len(life.versions) - 1]] for life in lives]
     return JobTable(

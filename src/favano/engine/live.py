@@ -22,7 +22,9 @@ def live_models(
     def at(time: float) -> Mapping[int, Vector]:
         now = under_way(replay.schedule, policy, fleet, time=time, seed=seed)
         start = replay.store.starts(now.client, now.base)
-        work = Work(now.client, now.first_step, now.steps, replay.rates[now.job])
+        work = Work(
+            now.client, now.first_step, now.steps, replay.rates[now.job], replay.drift(now.client)
+        )
         return dict(zip(now.client.tolist(), trainer.train(start, work), strict=True))
 
     return at

@@ -45,7 +45,7 @@ class _Flow:
     def __init__(self, replay: Replay[State]) -> None:
         plan = replay.schedule
         self.replay = replay
-        self.missing: list[int] = np.diff(replay.offsets).tolist()
+        self.missing: list[int] = np.diff(plan.offsets).tolist()
         self.ends: dict[int, tuple[Vector, bool]] = {}
         self.visit, self.client = plan.visit.tolist(), plan.client.tolist()
         self.base, self.steps = plan.base.tolist(), plan.steps.tolist()
@@ -73,6 +73,13 @@ class _Flow:
     def start(self, job: int) -> Vector:
         """Start model of a job."""
         return self.replay.store.start(self.client[job], self.base[job])
+
+    def drift(self, job: int) -> Vector | None:
+        """What is added to its gradients, for methods that correct them."""
+        if not self.replay.corrected:
+            return None
+        drift = self.replay.drift(np.array([self.client[job]]))
+        return None if drift is None else drift[0]
 
     def piece(self, run: int, job: int) -> Job:
         """What is to be done from there."""
@@ -114,7 +121,8 @@ class _Pool:
             if run not in self.flows:
                 continue
             flow = self.flows[run]
-            self.lanes.submit(self.submitted, flow.start(job), flow.piece(run, job))
+            start, piece, drift = flow.start(job), flow.piece(run, job), flow.drift(job)
+            self.lanes.submit(self.submitted, start, piece, drift)
             self.under_way[self.submitted] = run, job
             self.submitted += 1
 

@@ -89,14 +89,9 @@ class Recorder(Generic[S]):
     times: Floats
     score: Callable[[Vector], Tensor]  # (2,) loss and accuracy
     spread: Callable[[Vector, float], Spread]
-    counters: Counters = field(init=False)
     last: Observation | None = field(init=False, default=None)
     _refused: int = field(init=False, default=0)
     _measured: list[Tensor] = field(init=False, default_factory=list)
-
-    def __post_init__(self) -> None:
-        self.counters = count_work(self.replay.schedule)
-        self.versions = self.replay.schedule.versions_at(self.times)
 
     def observe(self, moment: Moment) -> None:
         """Measure what is to be measured of this moment; a device may still be busy with it."""
@@ -114,26 +109,31 @@ class Recorder(Generic[S]):
         if not self._measured:
             return []
         measured = torch.stack(self._measured).tolist()
-        return [self._row(number, *numbers) for number, numbers in enumerate(measured)]
-
-    def _row(
-        self, number: int, loss: float, accuracy: float, variance: float, potential: float
-    ) -> Row:
-        bits, done = self.replay.layout.bits, int(self.versions[number]) + 1
-        return Row(
-            seed=self.seed,
-            time=float(self.times[number]),
-            server_step=done,
-            local_steps=int(self.counters.local_steps[done]),
-            bits_up=int(self.counters.uploads[done]) * bits,
-            bits_down=int(self.counters.downloads[done]) * bits,
-            loss=loss,
-            accuracy=accuracy,
-            variance=variance,
-            potential=potential,
-            contributed_steps=int(self.counters.contributed_steps[done]),
-        )
+        plan, bits = self.replay.schedule, self.replay.message_bits
+        counters, versions = count_work(plan), plan.versions_at(self.times)
+        rows = []
+        for number, (loss, accuracy, variance, potential) in enumerate(measured):
+            done = int(versions[number]) + 1
+            row = Row(
+                seed=self.seed,
+                time=float(self.times[number]),
+                server_step=done,
+                local_steps=int(counters.local_steps[done]),
+                bits_up=int(counters.uploads[done]) * bits,
+                bits_down=int(counters.downloads[done]) * bits,
+                loss=loss,
+                accuracy=accuracy,
+                variance=variance,
+                potential=potential,
+                contributed_steps=int(counters.contributed_steps[done]),
+            )
+            rows.append(row)
+        return rows
 
     def _due(self, moment: Moment) -> bool:
+        """Whether the next time lies before the next update."""
         number = len(self._measured)
-        return number < len(self.times) and int(self.versions[number]) == moment.version
+        if number == len(self.times):
+            return False
+        time, follows = self.replay.schedule.time, moment.version + 1
+        return follows == len(time) or bool(self.times[number] < time[follows])

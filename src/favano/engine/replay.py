@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Generic, Literal, NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from typing import Generic, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 import torch
@@ -11,10 +11,11 @@ import torch
 from favano.algorithms.base import Algorithm, S, Visit
 from favano.engine.store import ModelStore
 from favano.errors import NonFiniteUpdate
-from favano.schedule import Schedule
+from favano.schedule import Course, Foreseen, Schedule
 from favano.training import Layout, Trainer, Work, finite_rows
 from favano.types import Floats, Ints, Stack, Vector
 
+StepSizes: TypeAlias = Callable[[Schedule], Floats]  # for schedules that grow
 NonFinite = Literal["stop", "skip"]
 Buffers = Literal["average", "local"]  # local: they never leave the clients
 
@@ -39,24 +40,31 @@ class Replay(Generic[S]):
     def __init__(
         self,
         algorithm: Algorithm[S],
-        schedule: Schedule,
+        schedule: Schedule | Course,
         layout: Layout,
-        rates: Floats,  # (J,) step size of each job
+        rates: Floats | StepSizes,  # (J,) step size of each job
         initial: Vector,
         *,
         non_finite: NonFinite = "stop",
         buffers: Buffers = "average",
     ) -> None:
-        self.algorithm, self.schedule, self.layout, self.rates = algorithm, schedule, layout, rates
-        self.store = ModelStore(schedule, initial)
-        self.offsets = schedule.offsets
+        self.algorithm, self.layout, self._rates = algorithm, layout, rates
+        self.course = Foreseen(schedule) if isinstance(schedule, Schedule) else schedule
+        self.schedule = self.course.schedule
+        self.store = ModelStore(self.course, initial)
         self.moment = Moment(-1, initial, _NOBODY)
         self.state = algorithm.init(initial[: layout.parameters])
+        self.corrected = self.drift(_NOBODY) is not None
         self.non_finite, self._buffers = non_finite, buffers
+
+    @property
+    def rates(self) -> Floats:
+        """Step sizes of the jobs that are known."""
+        return self._rates(self.schedule) if callable(self._rates) else self._rates
 
     def jobs(self, version: int) -> Ints:
         """The jobs that update `version` uses."""
-        return np.arange(self.offsets[version], self.offsets[version + 1])
+        return self.course.jobs(version)
 
     def starts(self, jobs: Ints) -> Stack:
         """Their start models, as soon as the versions they start from exist."""
@@ -68,8 +76,18 @@ class Replay(Generic[S]):
 
     def work(self, jobs: Ints) -> Work:
         """What is to be done from there."""
-        plan = self.schedule
-        return Work(plan.client[jobs], plan.first_step[jobs], plan.steps[jobs], self.rates[jobs])
+        plan, client = self.schedule, self.schedule.client[jobs]
+        place, steps, drift = plan.first_step[jobs], plan.steps[jobs], self.drift(client)
+        return Work(client, place, steps, self.rates[jobs], drift)
+
+    def drift(self, client: Ints) -> Stack | None:
+        """What is added to the gradients of clients that start from the newest version."""
+        return self.algorithm.drift(self.state, client)
+
+    @property
+    def message_bits(self) -> int:
+        """Bits of one message: a model, and a correction of its parameters where there is one."""
+        return self.layout.bits + 32 * self.layout.parameters * self.corrected
 
     def update(self, start: Stack, end: Stack, finite: Sequence[bool]) -> Moment:
         """The next update, from the start and end models of its jobs, and which may be used."""
@@ -87,7 +105,7 @@ class Replay(Generic[S]):
             rows = torch.from_numpy(np.flatnonzero(keep)).to(end.device)
             start, end, jobs = start[rows], end[rows], jobs[keep]
         if len(jobs):
-            visit = Visit(plan.client[jobs], plan.steps[jobs], version - 1 - plan.base[jobs])
+            visit = self._visit(jobs, version)
             begin, done = start[:, :parameters], end[:, :parameters]
             self.state = self.algorithm.update(self.state, visit, begin, done)
             own = self.algorithm.restart(server, end)
@@ -95,19 +113,31 @@ class Replay(Generic[S]):
                 self.store.keep_own(plan.client[jobs], own)
             server = self.state.model
             if self.layout.size > parameters:
-                server = torch.cat([server, self._merge_buffers(self.moment.server, end)])
+                server = torch.cat([server, self._merge_buffers(self.moment.server, end, visit)])
+        self._go_on(self.jobs(version))
         self.store.forget_own(refused)
         self.store.put(version, server)
         self.moment = Moment(version, server, refused)
         return self.moment
 
-    def _merge_buffers(self, server: Vector, end: Stack) -> Vector:
+    def _go_on(self, jobs: Ints) -> None:
+        """Learn what comes next, where that was not known before this update."""
+        client = self.schedule.client[jobs]
+        self.course.go_on(self.algorithm.next_steps(self.state, client))
+        self.schedule = self.course.schedule
+
+    def _visit(self, jobs: Ints, version: int) -> Visit:
+        plan, rates = self.schedule, self.rates
+        staleness = version - 1 - plan.base[jobs]
+        return Visit(plan.client[jobs], plan.steps[jobs], staleness, rates[jobs], version)
+
+    def _merge_buffers(self, server: Vector, end: Stack, visit: Visit) -> Vector:
         """Buffers are averaged as the algorithm says; of counters the largest wins."""
         first = self.layout.parameters
         last = first + self.layout.buffers
         if self._buffers == "local":
             return server[first:]
-        averaged = self.algorithm.average(server[first:last], end[:, first:last])
+        averaged = self.algorithm.average(server[first:last], end[:, first:last], visit)
         counters = torch.maximum(server[last:], end[:, last:].amax(dim=0))
         return torch.cat([averaged, counters])
 
@@ -115,7 +145,7 @@ class Replay(Generic[S]):
 def replayed(replay: Replay[S], trainer: Trainer) -> Iterator[Moment]:
     """All server versions one after the other, each update's jobs trained when it is due."""
     yield replay.moment
-    for version in range(replay.schedule.updates):
+    while (version := replay.moment.version + 1) < replay.schedule.updates:
         jobs = replay.jobs(version)
         start = replay.starts(jobs)
         end = trainer.train(start, replay.work(jobs))

@@ -7,10 +7,9 @@ from collections.abc import Mapping
 import numpy as np
 import torch
 
-from favano.engine.lifetimes import lifetimes
 from favano.engine.shelf import Shelf
 from favano.engine.spread import Spread, spread
-from favano.schedule import Schedule
+from favano.schedule import Course
 from favano.types import Ints, Stack, Vector
 
 _NUMBERS_AT_ONCE = 1 << 24
@@ -20,19 +19,18 @@ NOTHING: Mapping[int, Vector] = {}
 class ModelStore:
     """Server versions that somebody still needs, and the models clients keep for themselves.
 
-    The schedule says ahead of time until when a version is needed: as the start of a job, or
-    because a client holds it. It is dropped right after.
+    The course of the run says until when a version is needed: as the start of a job, or because a
+    client holds it. It is dropped right after.
     """
 
-    def __init__(self, schedule: Schedule, initial: Vector) -> None:
-        self.clients = schedule.clients
-        self._initial = initial
+    def __init__(self, course: Course, initial: Vector) -> None:
+        self.clients = course.schedule.clients
+        self._course, self._initial = course, initial
         self._shelf = Shelf(initial)
         self._versions: dict[int, Vector] = {}  # the initial one is always there
         self._own: dict[int, Vector] = {}
         self._buffers: dict[int, Vector] = {}
-        self._held = np.full(schedule.clients, -1, dtype=np.int64)
-        self.lifetimes = lifetimes(schedule)
+        self._held = np.full(self.clients, -1, dtype=np.int64)
 
     def starts(self, client: Ints, base: Ints) -> Stack:
         """Start models of the jobs: a client's own model where it has one."""
@@ -47,8 +45,8 @@ class ModelStore:
     def put(self, version: int, server: Vector) -> None:
         """Take in a new server version, and forget those that nobody needs any more."""
         self._versions[version] = self._shelf.keep(server)
-        self._held[self.lifetimes.takers_of(version)] = version
-        for old in self.lifetimes.gone_after(version - 1).tolist() if version else []:
+        self._held[self._course.takers(version)] = version
+        for old in self._course.unneeded(version):
             self._shelf.give_back(self._versions.pop(old))
 
     def keep_own(self, client: Ints, models: Stack) -> None:

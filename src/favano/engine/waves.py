@@ -150,7 +150,9 @@ class Waves:
         table = self._table
         client = table.client[jobs] - table.first_client[run]
         newest = self._newest(np.array([run]))
-        visit = Visit(client, table.steps[jobs], newest - table.base[jobs])
+        version = int(self._next[run] - table.first_update[run])
+        staleness, rate = newest - table.base[jobs], table.rate[jobs]
+        visit = Visit(client, table.steps[jobs], staleness, rate, version)
         method, state = self._replays[run].algorithm, self._states[run]
         return blend(method, state, visit, with_buffers=self._layout.buffers > 0)
 

@@ -7,7 +7,7 @@ from favano.experiments.presets import PRESETS, Preset, resolve
 from favano.experiments.progress import Progress, Silence
 from favano.experiments.records import RunRecord
 from favano.experiments.results import WriteFailed, check_folder, read_spec, write_result
-from favano.experiments.runner import Result, plan_seeds, run, run_together
+from favano.experiments.runner import Result, check_plan, plan_seeds, run, run_together
 from favano.experiments.samples import Samples, load_samples, named_model, own_samples
 from favano.experiments.spec import Spec, make_spec
 
@@ -22,6 +22,7 @@ __all__ = [
     "Spec",
     "WriteFailed",
     "check_folder",
+    "check_plan",
     "comparison",
     "describe",
     "load_samples",

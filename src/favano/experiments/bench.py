@@ -24,13 +24,13 @@ from favano.data.transforms import to_float
 from favano.engine import Replay, replayed
 from favano.errors import need
 from favano.experiments import samples as sources
-from favano.experiments.build import step_sizes
+from favano.experiments.build import local_rule, step_sizes
 from favano.experiments.results import spec_table
 from favano.experiments.runner import Planned, plan_seeds, run
 from favano.experiments.samples import ModelFactory, Samples, make_task
 from favano.experiments.spec import Spec
 from favano.schedule import Schedule
-from favano.training import FlatModel, LocalRule, LoopTrainer, Work, check_fit
+from favano.training import FlatModel, LoopTrainer, Work, check_fit
 from favano.training.workers import one_thread, usable_cores
 from favano.types import Stack
 
@@ -122,7 +122,9 @@ def bench_samples(
 
 def bench(spec: Spec, samples: Samples, effort: Effort) -> Bench:
     """Measure a complete specification; its horizon is chosen to fit the effort."""
-    need(spec.buffers != "local", "buffers", spec.buffers, "such runs do not use the lanes")
+    rule = "such runs do not use the lanes"
+    need(spec.buffers != "local", "buffers", spec.buffers, rule)
+    need(spec.algorithm != "asyncfeded", "algorithm", spec.algorithm, rule)
     workers = (effort.workers or usable_cores()) if samples.labels.device.type == "cpu" else 1
     model = sources.named_model(spec, samples)
     chosen = _with_horizon(spec, samples, model, effort.seconds)
@@ -244,7 +246,7 @@ def _plain(spec: Spec, plans: Sequence[Planned], samples: Samples, model: ModelF
         replay = Replay(one.algorithm, one.schedule, flat.layout, rates, start, non_finite="skip")
         task = make_task(spec, one.seed, one.fleet, samples)
         check_fit(flat, task, samples.classes)
-        trainer = _TimedTrainer(LoopTrainer(flat, task, LocalRule()))
+        trainer = _TimedTrainer(LoopTrainer(flat, task, local_rule(spec)))
         with one_thread():
             began = perf_counter()
             for _ in replayed(replay, trainer):

@@ -9,6 +9,7 @@ from typing import cast
 import numpy as np
 
 from favano.algorithms import (
+    Aafl,
     Algorithm,
     AnyAlgorithm,
     AsyncSGD,
@@ -17,6 +18,8 @@ from favano.algorithms import (
     FavanoDelta,
     FedAvg,
     FedBuff,
+    FedFix,
+    FedNova,
     Known,
     Quafl,
     State,
@@ -25,10 +28,20 @@ from favano.algorithms import (
     parse_staleness,
 )
 from favano.errors import need
-from favano.experiments.spec import Spec, given
-from favano.schedule import Arrival, Barrier, Poll, Schedule, plan
+from favano.experiments.baselines import (
+    barrier_policy,
+    build_aafl,
+    build_asyncfeded,
+    build_fedasync,
+    build_fedfix,
+    build_fednova,
+    build_scaffold,
+)
+from favano.experiments.spec import Spec, given, steps_of
+from favano.schedule import Arrival, Course, Poll, Schedule, course, plan
 from favano.theory import expected_counts
 from favano.timing import Fleet, Trace, parse_law, traced_fleet, two_speeds
+from favano.training import LocalRule
 from favano.types import Floats
 
 _MONTE_CARLO_CONTACTS = 2000  # a client
@@ -60,14 +73,24 @@ def make_fleet(spec: Spec, seed: int) -> Fleet:
 def make_algorithm(spec: Spec, fleet: Fleet, samples: Floats | None = None) -> Algorithm[State]:
     """The algorithm that the specification names; `samples` are the clients' data set sizes."""
     algorithm = _BUILDERS[spec.algorithm](spec, fleet)
-    if isinstance(algorithm, FedAvg) and spec.sample_weights:
-        algorithm = replace(algorithm, samples=samples)
+    if spec.sample_weights and samples is not None:
+        if isinstance(algorithm, FedAvg | FedNova):
+            algorithm = replace(algorithm, samples=samples)
+        elif isinstance(algorithm, Aafl | FedFix):
+            algorithm = replace(algorithm, importance=samples / samples.sum())
     return cast(Algorithm[State], algorithm)  # each knows its own kind of state
 
 
 def make_schedule(spec: Spec, fleet: Fleet, algorithm: Algorithm[State], seed: int) -> Schedule:
     """Who does what when, up to the horizon."""
     return plan(algorithm.policy, fleet, horizon=given(spec.horizon), seed=seed)
+
+
+def make_course(
+    spec: Spec, fleet: Fleet, algorithm: Algorithm[State], schedule: Schedule, seed: int
+) -> Course:
+    """What a run goes along, given what was planned."""
+    return course(schedule, algorithm.policy, fleet, horizon=given(spec.horizon), seed=seed)
 
 
 def step_sizes(spec: Spec, schedule: Schedule, algorithm: Algorithm[State]) -> Floats:
@@ -79,11 +102,16 @@ def step_sizes(spec: Spec, schedule: Schedule, algorithm: Algorithm[State]) -> F
     return np.asarray(rates)
 
 
+def local_rule(spec: Spec, *, corrected: bool = False) -> LocalRule:
+    """How clients step."""
+    return LocalRule(proximal=given(spec.proximal), corrected=corrected)
+
+
 def poll_policy(spec: Spec) -> Poll:
     """The polling clock of FAVANO and QuAFL."""
     return Poll(
         selected=given(spec.selected),
-        local_steps=given(spec.local_steps),
+        local_steps=steps_of(spec),
         waiting_time=spec.waiting_time,
         interaction_time=spec.interaction_time,
         interruption=spec.interruption,
@@ -138,17 +166,6 @@ def _monte_carlo(policy: Poll, fleet: Fleet) -> Known:
     return Known(positive[fleet.groups], mean[fleet.groups])
 
 
-def _barrier(spec: Spec) -> Barrier:
-    return Barrier(
-        selected=given(spec.selected),
-        local_steps=given(spec.local_steps),
-        interaction_time=spec.interaction_time,
-        deadline=spec.deadline,
-        round_time=spec.round_time,
-        drop_last=spec.drop_last,
-    )
-
-
 def _favano(spec: Spec, fleet: Fleet) -> Favano:
     return Favano(
         policy=poll_policy(spec),
@@ -168,7 +185,9 @@ def _favano_delta(spec: Spec, fleet: Fleet) -> FavanoDelta:
 
 
 def _fedavg(spec: Spec, fleet: Fleet) -> FedAvg:
-    return FedAvg(policy=_barrier(spec), server_learning_rate=given(spec.server_learning_rate))
+    return FedAvg(
+        policy=barrier_policy(spec), server_learning_rate=given(spec.server_learning_rate)
+    )
 
 
 def _quafl(spec: Spec, fleet: Fleet) -> Quafl:
@@ -187,7 +206,7 @@ def _fedbuff(spec: Spec, fleet: Fleet) -> FedBuff:
         spec.buffer_mode,
         clients=fleet.clients,
         buffer=buffer,
-        local_steps=given(spec.local_steps),
+        local_steps=steps_of(spec),
         concurrency=given(spec.concurrency),
         interaction_time=spec.interaction_time,
         distinct=spec.distinct,
@@ -227,4 +246,11 @@ _BUILDERS: Mapping[str, Callable[[Spec, Fleet], AnyAlgorithm]] = {
     "fedbuff": _fedbuff,
     "asyncsgd": _asyncsgd,
     "asyncsgd-adaptive": _asyncsgd,
+    "fedasync": build_fedasync,
+    "aafl": build_aafl,
+    "fedfix": build_fedfix,
+    "scaffold": build_scaffold,
+    "asyncfeded": build_asyncfeded,
+    "fedprox": _fedavg,
+    "fednova": build_fednova,
 }

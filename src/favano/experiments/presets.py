@@ -31,11 +31,16 @@ PRESETS: Mapping[str, Preset] = {
     "tiny-imagenet": Preset("resnet18", "iid", 100, 20, 20, 10, 0.1, 128, 10000, 250),
 }
 _OTHER = PRESETS["mnist"]
+_ALL_AT_WORK = ("asyncsgd-adaptive", "fedasync")
+_LOCAL_STEPS = {"asyncfeded": 10}  # of the first jobs
+_PROXIMAL = {"fedasync": 0.005, "fedprox": 0.01}
 
 
 def resolve(spec: Spec) -> Spec:
     """The same specification with nothing left open."""
     preset = PRESETS.get(spec.dataset, _OTHER)
+    if spec.algorithm in _LOCAL_STEPS:
+        preset = preset._replace(local_steps=_LOCAL_STEPS[spec.algorithm])
     open_keys = {name: value for name, value in preset._asdict().items() if _open(spec, name)}
     full = spec.model_copy(update=open_keys)
     assert full.clients is not None
@@ -45,16 +50,23 @@ def resolve(spec: Spec) -> Spec:
         rule = f"need 1..clients ({full.clients})"
         need(value is None or value <= full.clients, name, value, rule)
     adaptive = full.algorithm == "asyncsgd-adaptive"
-    concurrency = full.clients if adaptive else full.selected
+    everyone = full.algorithm in _ALL_AT_WORK
+    concurrency = full.clients if everyone else full.selected
     by_algorithm: dict[str, object] = {
         "concurrency": concurrency,
         "assignment": "same" if adaptive else "uniform",
         "delays": "scale" if adaptive else "none",
         "rate_scale": "selected" if full.algorithm == "quafl" else "none",
         "server_learning_rate": 1.0,
+        "most_local_steps": 10 * (full.local_steps or 1),
+        "proximal": _PROXIMAL.get(full.algorithm, 0.0),
     }
     if full.algorithm.startswith("asyncsgd"):
         by_algorithm["server_learning_rate"] = 1.0 / (full.concurrency or concurrency)
+    if full.algorithm == "asyncfeded":
+        # With all n at work, eta = a / (gamma + 1) and gamma ~ n eta settle at eta ~ sqrt(a / n);
+        # a = 2 / n gives eta ~ 1 / n, one mean of all clients for each time round.
+        by_algorithm["server_learning_rate"] = min(1.0, 2.0 / full.clients)
     update = {name: value for name, value in by_algorithm.items() if _open(full, name)}
     return full.model_copy(update=update)
 

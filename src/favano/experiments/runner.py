@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import chain
 from time import perf_counter
 from typing import Literal
 
@@ -28,11 +29,24 @@ from favano.engine import (
     spread_of,
 )
 from favano.errors import NonFiniteUpdate
-from favano.experiments.build import make_algorithm, make_fleet, make_schedule, step_sizes
+from favano.experiments.build import (
+    local_rule,
+    make_algorithm,
+    make_course,
+    make_fleet,
+    make_schedule,
+    step_sizes,
+)
 from favano.experiments.presets import resolve
 from favano.experiments.progress import Progress, Silence
 from favano.experiments.records import RunRecord, make_record
-from favano.experiments.samples import ModelFactory, Samples, initial_module, make_task
+from favano.experiments.samples import (
+    ModelFactory,
+    Samples,
+    in_steps,
+    initial_module,
+    make_task,
+)
 from favano.experiments.spec import Spec, given
 from favano.metrics import Evaluator, Row
 from favano.schedule import Schedule
@@ -40,7 +54,6 @@ from favano.timing import Fleet
 from favano.training import (
     FlatModel,
     Lanes,
-    LocalRule,
     LoopTrainer,
     SerialLanes,
     StackedLanes,
@@ -78,6 +91,7 @@ class Result:
 class Planned:
     """One seed, planned but not trained."""
 
+    spec: Spec  # with K in steps
     seed: int
     fleet: Fleet
     algorithm: Algorithm[State]
@@ -91,8 +105,13 @@ def plan_seeds(spec: Spec) -> list[Planned]:
         fleet = make_fleet(spec, seed)
         algorithm = make_algorithm(spec, fleet)
         schedule = make_schedule(spec, fleet, algorithm, seed)
-        planned.append(Planned(seed, fleet, algorithm, schedule))
+        planned.append(Planned(spec, seed, fleet, algorithm, schedule))
     return planned
+
+
+def check_plan(spec: Spec) -> None:
+    """Refuse now what can be refused without data, by planning one seed."""
+    plan_seeds(spec.model_copy(update={"seeds": 1, "local_steps_unit": "steps"}))
 
 
 def run(
@@ -121,7 +140,9 @@ def run_together(
     itself. `workers` is the number of processes; by default one a core. It changes no result.
     """
     results = [Result(resolve(spec)) for spec in specs]
-    planned = [(result, one) for result in results for one in plan_seeds(result.spec)]
+    planned = [
+        (result, one) for result in results for one in plan_seeds(in_steps(result.spec, samples))
+    ]
     flat = FlatModel(initial_module(model, planned[0][1].seed), device=samples.labels.device)
     runs = [_Run(result, one, samples, flat, model) for result, one in planned]
     watch = progress or Silence()
@@ -151,7 +172,7 @@ class _Run:
         flat: FlatModel,
         model: nn.Module | ModelFactory,
     ) -> None:
-        spec, schedule, seed = result.spec, planned.schedule, planned.seed
+        spec, schedule, seed = planned.spec, planned.schedule, planned.seed
         self.result, self.planned, self.flat = result, planned, flat
         task = make_task(spec, seed, planned.fleet, samples)
         algorithm = planned.algorithm
@@ -159,20 +180,20 @@ class _Run:
             sizes = np.array([len(part) for part in task.batches.parts], dtype=np.float64)
             algorithm = make_algorithm(spec, planned.fleet, sizes)
         check_fit(flat, task, samples.classes)
-        self.trainer = LoopTrainer(flat, task, LocalRule())
-        used = slice(0, schedule.jobs)
-        steps = np.bincount(schedule.visit[used], schedule.steps[used], schedule.updates)
-        self.steps: list[int] = steps.astype(np.int64).tolist()  # of each update
         self.label = f"{spec.algorithm}, seed {seed}"
+        course = make_course(spec, planned.fleet, algorithm, schedule, seed)
+        rates = partial(step_sizes, spec, algorithm=algorithm)
         self.replay: Replay[State] = Replay(
             algorithm,
-            schedule,
+            course,
             flat.layout,
-            step_sizes(spec, schedule, algorithm),
+            rates(schedule) if course.complete else rates,
             _initial_vector(flat, model, seed),
             non_finite=spec.non_finite,
             buffers=spec.buffers,
         )
+        rule = local_rule(spec, corrected=self.replay.corrected)
+        self.trainer = LoopTrainer(flat, task, rule)
         calibration = samples.calibration() if spec.buffers == "local" else None
         self.evaluate = Evaluator(
             flat, samples.test_features, samples.test_labels, samples.loss, calibration
@@ -193,6 +214,15 @@ class _Run:
         self.reached = -1  # the last server version
         self.began = self.ended = 0.0
 
+    @property
+    def ahead(self) -> bool:
+        """Whether jobs may be trained before the update that is due.
+
+        Not where the next update is all that is known, nor where buffers that stay with the
+        clients tie a job to its client's last one.
+        """
+        return self.replay.course.complete and self.result.spec.buffers == "average"
+
     def hear(self, moment: Moment | NonFiniteUpdate, watch: Progress) -> None:
         """Write down what is to be written down of a moment."""
         if isinstance(moment, NonFiniteUpdate):
@@ -203,14 +233,15 @@ class _Run:
             self.began = perf_counter()
         else:
             self.reached = version
-            time = float(self.planned.schedule.time[version])
-            watch.advance(self.label, self.steps[version], time)
+            schedule = self.replay.schedule
+            steps = int(schedule.steps[self.replay.jobs(version)].sum())
+            watch.advance(self.label, steps, float(schedule.time[version]))
         self.recorder.observe(moment)
         self.ended = perf_counter()
 
     def stop(self) -> None:
         """Somebody pressed Ctrl-C."""
-        if self.reached < self.planned.schedule.updates - 1:
+        if self.reached < self.replay.schedule.updates - 1:
             self.result.status = "partial"
 
     def hand_in(self) -> None:
@@ -227,16 +258,26 @@ class _Run:
 
 @contextmanager
 def _engine(flat: FlatModel, runs: Sequence[_Run], workers: int | None) -> Iterator[Iterator[Step]]:
-    """All moments of all runs: how they are come by depends on the device and on the runs.
+    """All moments of all runs: those that can, side by side, the others one update at a time."""
+    together = [number for number, one in enumerate(runs) if one.ahead]
+    with _side_by_side(flat, [runs[number] for number in together], workers) as steps:
+        numbered = (step._replace(run=together[step.run]) for step in steps)
+        yield chain(numbered, _one_by_one(runs))
+
+
+@contextmanager
+def _side_by_side(
+    flat: FlatModel, runs: Sequence[_Run], workers: int | None
+) -> Iterator[Iterator[Step]]:
+    """How the moments are come by depends on the device and on the runs.
 
     On a GPU all runs are rows of one stack, with as much done at once as the methods allow; on a
-    CPU there is one process a core. Buffers that stay with the clients tie a job to its client's
-    last one: such runs go one update after the other.
+    CPU there is one process a core.
     """
     replays, trainers = [one.replay for one in runs], [one.trainer for one in runs]
     specs = [one.result.spec for one in runs]
-    if any(spec.buffers == "local" for spec in specs):
-        yield _one_by_one(runs)
+    if not runs:
+        yield iter(())
     elif flat.vector.device.type == "cuda" and can_stack(specs):
         as_arrays = all(is_linear(one.replay.algorithm) for one in runs)
         if as_arrays and all(spec.variance == "start" for spec in specs):
@@ -253,13 +294,14 @@ def _engine(flat: FlatModel, runs: Sequence[_Run], workers: int | None) -> Itera
 
 
 def _one_by_one(runs: Sequence[_Run]) -> Iterator[Step]:
-    """The plain loop."""
+    """The plain loop, for those runs that cannot do without."""
     for number, one in enumerate(runs):
-        try:
-            for moment in replayed(one.replay, one.trainer):
-                yield Step(number, moment)
-        except NonFiniteUpdate as error:
-            yield Step(number, error)
+        if not one.ahead:
+            try:
+                for moment in replayed(one.replay, one.trainer):
+                    yield Step(number, moment)
+            except NonFiniteUpdate as error:
+                yield Step(number, error)
 
 
 def _runs_at_once(flat: FlatModel, runs: Sequence[_Run]) -> int:

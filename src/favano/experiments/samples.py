@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import ceil
 from pathlib import Path
 from typing import TypeAlias
 
@@ -26,6 +27,7 @@ ModelFactory: TypeAlias = Callable[[], nn.Module]
 Pair: TypeAlias = tuple[Tensor, Tensor]
 
 _TEST_BLOCK = 4096
+_UNEQUAL = ("dirichlet", "two-class-free")
 _CALIBRATION = 512  # samples
 
 
@@ -93,6 +95,27 @@ def make_task(spec: Spec, seed: int, fleet: Fleet, samples: Samples) -> Task:
     size, streams = given(spec.batch_size), fleet.streams
     batches = BatchStream(parts, size, seed, streams, spec.batch_order)
     return Task(samples.features, samples.labels, batches, samples.loss, samples.preprocessing)
+
+
+def in_steps(spec: Spec, samples: Samples) -> Spec:
+    """The same complete specification with K in steps.
+
+    An epoch is ceil(N / (n batch)) steps, that of a client with N/n samples, since K is one number
+    for all clients. Splits that deal out very different numbers of samples are refused.
+    """
+    if spec.local_steps_unit == "steps":
+        return spec
+    split_name = given(spec.split).partition(":")[0]
+    rule = f"split={spec.split} gives clients epochs of different lengths; count in steps"
+    equal = split_name not in _UNEQUAL
+    need(equal, "local_steps_unit", spec.local_steps_unit, rule)
+    epoch = ceil(len(samples.labels) / (given(spec.clients) * given(spec.batch_size)))
+    update = {
+        "local_steps": epoch * given(spec.local_steps),
+        "most_local_steps": epoch * given(spec.most_local_steps),
+        "local_steps_unit": "steps",
+    }
+    return spec.model_copy(update=update)
 
 
 def own_samples(

@@ -8,12 +8,19 @@ from typing import Annotated, Literal, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
-from favano.algorithms import CATALOGUE, BufferMode, DelayRule, Reweight, parse_staleness
+from favano.algorithms import (
+    CATALOGUE,
+    ArrivalWeights,
+    BufferMode,
+    DelayRule,
+    Reweight,
+    parse_staleness,
+)
 from favano.data.batches import Order as BatchOrder
 from favano.data.partition import check_split
 from favano.engine import Buffers, NonFinite
 from favano.errors import BadInput, need
-from favano.schedule import Interruption, Latency, RoundTime, StepCount
+from favano.schedule import AtDeadline, Interruption, Latency, RoundTime, StepCount
 from favano.timing import Order, Rounding
 from favano.training import Precision
 
@@ -31,6 +38,7 @@ Time = Annotated[float, Field(ge=0)]
 PositiveTime = Annotated[float, Field(gt=0)]
 Share = Annotated[float, Field(ge=0, le=1), BeforeValidator(_fraction)]
 Rate = Annotated[float, Field(ge=0)]
+PositiveShare = Annotated[float, Field(gt=0, le=1), BeforeValidator(_fraction)]
 
 
 class Spec(BaseModel):
@@ -54,6 +62,9 @@ class Spec(BaseModel):
     clients: Count | None = Field(default=None, description="number of clients n")
     selected: Count | None = Field(default=None, description="clients contacted per server step s")
     local_steps: Count | None = Field(default=None, description="most local steps per job K")
+    local_steps_unit: Literal["steps", "epochs"] = Field(
+        default="steps", description="what K counts: steps, or epochs of a client with N/n samples"
+    )
     buffer: Count | None = Field(
         default=None, description="updates per flush of FedBuff's buffer Z"
     )
@@ -86,7 +97,12 @@ class Spec(BaseModel):
     )
     step_count: StepCount = Field(default="durations", description="literal: E itself is geometric")
     round_time: RoundTime = Field(default="sum", description="length of a synchronous round")
-    deadline: PositiveTime | None = Field(default=None, description="drop clients slower than this")
+    deadline: PositiveTime | None = Field(
+        default=None, description="longest a round waits for clients"
+    )
+    at_deadline: AtDeadline = Field(
+        default="drop", description="drop late clients, or take the steps they have made"
+    )
     drop_last: bool = Field(
         default=False, description="leave out a round that ends past the horizon"
     )
@@ -98,6 +114,9 @@ class Spec(BaseModel):
     )
     rate_decay: bool = Field(
         default=False, description="halve steps at 60 % of the time, a fifth at 80 %"
+    )
+    proximal: Rate | None = Field(
+        default=None, description="local steps: pull to the start model, rho (w - w_start)"
     )
     batch_size: Count | None = Field(default=None, description="samples per local step")
     batch_order: BatchOrder = Field(default="epoch", description="how mini-batches are drawn")
@@ -111,7 +130,7 @@ class Spec(BaseModel):
         default=(), description="one weight for all, each speed class (fast first) or each client"
     )
     sample_weights: bool = Field(
-        default=False, description="FedAvg: weight clients by their samples"
+        default=False, description="FedAvg, AAFL, FedFix: weight clients by their samples"
     )
     client_averaging: bool = Field(
         default=True, description="QuAFL: clients keep a part of their model"
@@ -131,7 +150,7 @@ class Spec(BaseModel):
         default=False, description="FedBuff: a buffer holds a client once at most"
     )
     max_staleness: Annotated[int, Field(ge=0)] | None = Field(
-        default=None, description="FedBuff: drop older updates"
+        default=None, description="FedBuff, FedAsync: drop older updates"
     )
     flush_at_end: bool = Field(default=False, description="FedBuff: apply the last partial buffer")
     assignment: Literal["uniform", "same"] | None = Field(
@@ -140,7 +159,34 @@ class Spec(BaseModel):
     gradients_per_job: Count = Field(default=1, description="AsyncSGD: local steps per job")
     delays: DelayRule | None = Field(default=None, description="AsyncSGD: weight of late gradients")
     latency: Latency = Field(
-        default="client", description="AsyncSGD: who pays the interaction time"
+        default="client",
+        description="AsyncSGD, FedAsync, AsyncFedED: who pays the interaction time",
+    )
+    mixing: PositiveShare = Field(default=0.6, description="FedAsync: weight of a fresh model")
+    halve_mixing_at: Annotated[int, Field(ge=0)] = Field(
+        default=800, description="FedAsync: server step that halves the weight; 0: none"
+    )
+    arrival_fraction: PositiveShare = Field(
+        default=0.1, description="AAFL: share of clients a server step waits for"
+    )
+    arrival_weights: ArrivalWeights = Field(
+        default="importance", description="AAFL: keep a part of the server model, or not"
+    )
+    window: PositiveTime = Field(default=7.0, description="FedFix: time between server steps")
+    window_weights: Literal["unbiased", "identical"] = Field(
+        default="unbiased", description="FedFix: make up for rare arrivals, or not"
+    )
+    distance_offset: PositiveTime = Field(
+        default=1.0, description="AsyncFedED: epsilon in its server step lambda / (gamma + epsilon)"
+    )
+    distance_target: float = Field(
+        default=3.0, description="AsyncFedED: the gamma at which jobs keep their length"
+    )
+    distance_gain: Rate = Field(
+        default=1.0, description="AsyncFedED: steps a job changes by, for each unit of gamma"
+    )
+    most_local_steps: Count | None = Field(
+        default=None, description="AsyncFedED: longest job, by default 10 K"
     )
 
     normalise: bool = Field(default=False, description="MNIST: subtract 0.1307, divide by 0.3081")
@@ -213,6 +259,13 @@ def _sentence(error: ValidationError) -> BadInput:
 def known_keys() -> str:
     """All keys of a configuration, for messages."""
     return ", ".join(Spec.model_fields)
+
+
+def steps_of(spec: Spec) -> int:
+    """K in steps; refused where it is counted in epochs, whose length only the data tell."""
+    rule = "needs the data; without them, give local_steps in steps"
+    need(spec.local_steps_unit == "steps", "local_steps_unit", spec.local_steps_unit, rule)
+    return given(spec.local_steps)
 
 
 T = TypeVar("T")

@@ -24,6 +24,8 @@ def setting_sentence(results: Sequence[Result]) -> str:
         parts.append(f"split {_either(results, 'split')}")
     for key, symbol, words in _SYMBOLS:
         if any(key in result.spec for result in results):
+            in_epochs = any(result.spec.get("local_steps_unit") == "epochs" for result in results)
+            words = words.replace("steps", "epochs") if in_epochs else words
             parts.append(f"{symbol} = {_either(results, key)} {words}")
     counts = sorted({len(result.runs) for result in results if result.runs})
     if counts:

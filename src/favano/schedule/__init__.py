@@ -1,8 +1,13 @@
 """The schedule half: who is contacted, when, from which version, after how many steps."""
 
-from favano.schedule.plan import plan
+from favano.schedule.adaptive import Unrolling
+from favano.schedule.course import Course, Foreseen
+from favano.schedule.lifetimes import Lifetimes, lifetimes
+from favano.schedule.plan import course, plan
 from favano.schedule.policies import (
+    Adaptive,
     Arrival,
+    AtDeadline,
     Barrier,
     HandOut,
     Interruption,
@@ -17,20 +22,28 @@ from favano.schedule.progress import UnderWay, check_progress_is_known, under_wa
 from favano.schedule.schedule import Schedule, check_schedule, load_schedule, save_schedule
 
 __all__ = [
+    "Adaptive",
     "Arrival",
+    "AtDeadline",
     "Barrier",
+    "Course",
+    "Foreseen",
     "HandOut",
     "Interruption",
     "Latency",
+    "Lifetimes",
     "Policy",
     "Poll",
     "RoundTime",
     "Schedule",
     "StepCount",
     "UnderWay",
+    "Unrolling",
     "Window",
     "check_progress_is_known",
     "check_schedule",
+    "course",
+    "lifetimes",
     "load_schedule",
     "plan",
     "save_schedule",

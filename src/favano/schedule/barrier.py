@@ -82,10 +82,11 @@ def _plan(policy: Barrier, fleet: Fleet, rounds: Ints, jobs_before: Ints, seed: 
     counted = rank < (policy.wait_for or policy.selected)
     last = np.where(counted, answer, 0.0).max(axis=1)
     if policy.deadline is not None:
-        counted &= answer <= policy.deadline
         last = np.minimum(last, policy.deadline)
     done = (ends.reshape(*shape, -1) <= last[:, None, None]).sum(axis=2)
-    steps = np.where(counted, policy.local_steps, done)
+    in_time = counted & (answer <= last[:, None])
+    counted = in_time | (counted & (done > 0)) if policy.at_deadline == "take" else in_time
+    steps = np.where(in_time, policy.local_steps, done)
     return _Rounds(client.reshape(shape), counted, steps, answer, last + policy.interaction_time)
 
 

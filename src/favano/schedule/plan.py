@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from favano.errors import need
+from favano.schedule.adaptive import Unrolling
 from favano.schedule.arrival import unroll_arrival
 from favano.schedule.barrier import unroll_barrier
-from favano.schedule.policies import Arrival, Barrier, Policy, Poll, Window
+from favano.schedule.course import Course, Foreseen
+from favano.schedule.policies import Adaptive, Arrival, Barrier, Policy, Poll, Window
 from favano.schedule.poll import unroll_poll
 from favano.schedule.schedule import Schedule
 from favano.schedule.window import unroll_window
@@ -14,6 +16,8 @@ from favano.timing import Fleet
 
 def plan(policy: Policy, fleet: Fleet, *, horizon: float, seed: int) -> Schedule:
     """Unroll a policy in virtual time, for this fleet and seed, up to the horizon.
+
+    Of an adaptive policy this is what is foreseen: as if no job's length ever changed.
 
     >>> from favano.timing import two_speeds
     >>> plan(Poll(selected=20, local_steps=20), two_speeds(100), horizon=5000, seed=0).updates
@@ -29,3 +33,25 @@ def plan(policy: Policy, fleet: Fleet, *, horizon: float, seed: int) -> Schedule
             return unroll_arrival(policy, fleet, horizon, seed)
         case Window():
             return unroll_window(policy, fleet, horizon, seed)
+        case Adaptive():
+            return unroll_arrival(_unchanged(policy), fleet, horizon, seed)
+
+
+def _unchanged(policy: Adaptive) -> Arrival:
+    """The same policy where jobs keep their first length."""
+    return Arrival(
+        buffer=1,
+        local_steps=policy.local_steps,
+        hand_out="flush",
+        interaction_time=policy.interaction_time,
+        latency=policy.latency,
+    )
+
+
+def course(
+    schedule: Schedule, policy: Policy, fleet: Fleet, *, horizon: float, seed: int
+) -> Course:
+    """What a run goes along: what was planned, or, where that is open, what turns out."""
+    if isinstance(policy, Adaptive):
+        return Unrolling(policy, fleet, horizon, seed)
+    return Foreseen(schedule)

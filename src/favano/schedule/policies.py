@@ -11,6 +11,7 @@ from favano.errors import need
 Interruption = Literal["redraw", "resume", "keep"]
 StepCount = Literal["durations", "literal", "literal-zero"]
 RoundTime = Literal["sum", "one-draw", "mean"]
+AtDeadline = Literal["drop", "take"]
 HandOut = Literal["flush", "arrival", "idle", "uniform"]
 Latency = Literal["client", "server", "none"]
 
@@ -57,7 +58,8 @@ class Barrier:
     local_steps: int  # K
     interaction_time: float = 3.0  # I
     wait_for: int | None = None  # None: all
-    deadline: float | None = None  # clients that need longer are dropped
+    deadline: float | None = None  # for clients that need longer
+    at_deadline: AtDeadline = "drop"  # take: what they have by then counts, if it is a step
     round_time: RoundTime = "sum"
     drop_last: bool = False  # leave out a round that ends past the horizon
 
@@ -112,7 +114,26 @@ class Window:
         need(self.period > 0, "period", self.period, "need a positive time")
 
 
-Policy: TypeAlias = Poll | Barrier | Arrival | Window
+@dataclass(frozen=True, kw_only=True)
+class Adaptive:
+    """Every arrival is a server step, after which the server says how long the next job is.
+
+    All clients are at work; each goes on at once with the new model (AsyncFedED).
+    """
+
+    local_steps: int  # K of the first jobs
+    most_steps: int  # K never exceeds it
+    interaction_time: float = 3.0  # I
+    latency: Latency = "client"
+
+    def __post_init__(self) -> None:
+        _check_work(1, self.local_steps)
+        rule = f"need at least local_steps ({self.local_steps})"
+        need(self.most_steps >= self.local_steps, "most_local_steps", self.most_steps, rule)
+        _check_time("interaction_time", self.interaction_time)
+
+
+Policy: TypeAlias = Poll | Barrier | Arrival | Window | Adaptive
 
 
 def _check_work(selected: int, local_steps: int) -> None:

@@ -7,8 +7,8 @@ from typing import NamedTuple
 import numpy as np
 
 from favano.errors import need
-from favano.schedule.draws import step_ends, total_before
-from favano.schedule.policies import Arrival, Barrier, Policy, Poll
+from favano.schedule.draws import total_before
+from favano.schedule.policies import Adaptive, Arrival, Barrier, Policy, Poll
 from favano.schedule.schedule import Schedule
 from favano.timing import Fleet
 from favano.types import Ints
@@ -39,8 +39,12 @@ def under_way(
     client = schedule.client[jobs]
     idle = _pause(policy)
     worked = time - schedule.begin[jobs] - idle
-    ends = step_ends(fleet, client, number[jobs], schedule.local_steps, seed)
-    steps = (ends <= worked[:, None]).sum(axis=1)
+    first_draw = number[jobs] * schedule.local_steps
+    if isinstance(policy, Adaptive):  # jobs differ in length: the draws go with the batches
+        first_draw = schedule.first_step[jobs]
+    index = first_draw[:, None] + np.arange(schedule.local_steps)
+    ends = np.cumsum(fleet.durations(seed, client[:, None], index), axis=1)
+    steps = np.minimum((ends <= worked[:, None]).sum(axis=1), schedule.steps[jobs])
     return UnderWay(jobs, client, schedule.base[jobs], schedule.first_step[jobs], steps)
 
 
@@ -58,6 +62,6 @@ def _pause(policy: Policy) -> float:
     """Time a client spends talking before it computes."""
     if isinstance(policy, Poll) and policy.idle_in_interaction:
         return policy.interaction_time
-    if isinstance(policy, Arrival) and policy.latency == "client":
+    if isinstance(policy, Arrival | Adaptive) and policy.latency == "client":
         return policy.interaction_time
     return 0.0

@@ -32,8 +32,8 @@ class Lanes(Protocol):
     def capacity(self) -> int:
         """How many jobs it takes at a time."""
 
-    def submit(self, ticket: int, start: Vector, job: Job) -> None:
-        """Begin a job."""
+    def submit(self, ticket: int, start: Vector, job: Job, drift: Vector | None = None) -> None:
+        """Begin a job, with what is to be added to its gradients."""
 
     def collect(self) -> list[Done]:
         """Finished jobs; waits for one if there is none."""

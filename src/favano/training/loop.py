@@ -31,16 +31,25 @@ class LoopTrainer:
             work.first_step.tolist(),
             work.steps.tolist(),
             work.rate.tolist(),
+            [None] * len(start) if work.drift is None else work.drift,
             strict=True,
         )
         ends = [self._job(*job) for job in jobs]
         return torch.stack(ends) if ends else start
 
-    def run(self, start: Vector, job: Job) -> Vector:
+    def run(self, start: Vector, job: Job, drift: Vector | None = None) -> Vector:
         """The end model of one job."""
-        return self._job(start, job.client, job.first_step, job.steps, job.rate)
+        return self._job(start, job.client, job.first_step, job.steps, job.rate, drift)
 
-    def _job(self, start: Vector, client: int, first_step: int, steps: int, rate: float) -> Vector:
+    def _job(
+        self,
+        start: Vector,
+        client: int,
+        first_step: int,
+        steps: int,
+        rate: float,
+        drift: Vector | None,
+    ) -> Vector:
         model = self.model
         if steps == 0:
             return start
@@ -52,7 +61,7 @@ class LoopTrainer:
             model.gradient.zero_()
             torch.autograd.backward(self.task.loss(model.module(features), labels))
             with torch.no_grad():
-                direction = self.rule.direction(model.gradient, model.weights, origin)
+                direction = self.rule.direction(model.gradient, model.weights, origin, drift)
                 model.weights.sub_(direction, alpha=rate)
         return model.snapshot()
 
@@ -64,17 +73,17 @@ class SerialLanes:
 
     def __init__(self, trainers: Sequence[LoopTrainer]) -> None:
         self._trainers = trainers
-        self._waiting: list[tuple[int, Vector, Job]] = []
+        self._waiting: list[tuple[int, Vector, Job, Vector | None]] = []
 
-    def submit(self, ticket: int, start: Vector, job: Job) -> None:
+    def submit(self, ticket: int, start: Vector, job: Job, drift: Vector | None = None) -> None:
         """Begin a job."""
-        self._waiting.append((ticket, start, job))
+        self._waiting.append((ticket, start, job, drift))
 
     def collect(self) -> list[Done]:
         """Train what waits."""
         jobs, self._waiting = self._waiting, []
-        ends = [self._trainers[job.task].run(start, job) for _, start, job in jobs]
+        ends = [self._trainers[job.task].run(start, job, drift) for _, start, job, drift in jobs]
         return [
             Done(ticket, end, finite_rows(end[None])[0])
-            for (ticket, _, _), end in zip(jobs, ends, strict=True)
+            for (ticket, *_), end in zip(jobs, ends, strict=True)
         ]

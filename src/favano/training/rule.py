@@ -5,20 +5,40 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from favano.errors import need
-from favano.types import Vector
+from favano.types import Stack, Vector
 
 
 @dataclass(frozen=True)
 class LocalRule:
-    """w <- w - rate (g + proximal (w - w_start)): plain SGD, with an optional pull to the start."""
+    """w <- w - rate (g + proximal (w - w_start) + drift): plain SGD, with two optional corrections.
+
+    The pull to the start is the same for all jobs; a drift correction, constant during a job, comes
+    with it. `corrected` says that jobs come with one, to those who must make room ahead of time.
+    """
 
     proximal: float = 0.0
+    corrected: bool = False
 
     def __post_init__(self) -> None:
         need(self.proximal >= 0, "proximal", self.proximal, "need a number >= 0")
 
-    def direction(self, gradient: Vector, weights: Vector, start: Vector) -> Vector:
+    def direction(
+        self, gradient: Vector, weights: Vector, start: Vector, drift: Vector | None = None
+    ) -> Vector:
         """What is subtracted from the weights, per unit of step size."""
-        if self.proximal == 0.0:
-            return gradient
-        return gradient + self.proximal * (weights - start)
+        pull = self.proximal if self.proximal else None
+        return direction(gradient, weights, start, pull=pull, drift=drift)
+
+
+def direction(
+    gradient: Stack,
+    weights: Stack,
+    start: Stack,
+    *,
+    pull: float | Stack | None,
+    drift: Stack | None,
+) -> Stack:
+    """The same for one model, or for a stack of them with a pull, (k, 1), of each one's own."""
+    if pull is not None:
+        gradient = gradient + pull * (weights - start)
+    return gradient if drift is None else gradient + drift

@@ -27,6 +27,7 @@ from favano.training.flat import FlatModel
 from favano.training.loop import LoopTrainer
 from favano.training.precision import Precision, numbers
 from favano.training.roster import Roster, make_roster
+from favano.training.rule import direction
 from favano.training.work import Work
 from favano.types import Ints, Stack
 
@@ -73,7 +74,9 @@ class LaneStack:
     ) -> None:
         self.capacity = capacity
         task, device = trainers[0].task, model.vector.device
-        self._model, self._task, self._rule = model, task, trainers[0].rule
+        self._model, self._task = model, task
+        rules = [trainer.rule for trainer in trainers]
+        self._proximal = np.array([rule.proximal for rule in rules])  # of each task
         self._precision: Precision = precision
         self._batch = task.batches.batch_size
         self._roster = roster = roster or make_roster([t.task.batches for t in trainers], device)
@@ -85,6 +88,9 @@ class LaneStack:
         self._stack: Stack = model.vector.repeat(rows, 1)
         self._start = self._stack[:, : model.layout.parameters].clone()
         self._rates = model.vector.new_zeros(rows)
+        corrected = any(rule.corrected for rule in rules)
+        self._drift = torch.zeros_like(self._start) if corrected else None
+        self._pull = torch.zeros_like(self._rates) if self._proximal.any() else None
         self._row = torch.zeros(rows, device=device, dtype=torch.int64)  # of the roster
         self._step = torch.zeros_like(self._row)
         # Samples in the order of an even epoch, then of an odd one.
@@ -108,6 +114,10 @@ class LaneStack:
         at, row, step = to_device(np.stack([lanes, rows, work.first_step]), self._stack)
         self._row[at], self._step[at] = row, step
         self._rates[at] = to_device(work.rate, self._stack).to(self._rates.dtype)
+        if self._pull is not None:
+            self._pull[at] = to_device(self._proximal[task], self._stack).to(self._pull.dtype)
+        if self._drift is not None:
+            self._drift[at] = 0.0 if work.drift is None else work.drift
         self._stack[at] = models
         self._start[at] = models[:, : self._start.shape[1]]
 
@@ -222,10 +232,15 @@ class LaneStack:
         gradients, moved = vmap(grad(self._loss, has_aux=True), randomness="different")(
             weights, buffers, features, labels, valid
         )
+        given = None
+        if self._drift is not None:
+            given, _ = self._model.named(self._drift[lanes], models[:, parameters:])
         for name, weight in weights.items():
-            direction = self._rule.direction(gradients[name], weight, start[name])
-            rate = self._rates[lanes].view(-1, *[1] * (weight.ndim - 1))
-            weight.addcmul_(direction, rate, value=-1)
+            column = (-1, *[1] * (weight.ndim - 1))
+            pull = None if self._pull is None else self._pull[lanes].view(column)
+            drift = None if given is None else given[name]
+            moves = direction(gradients[name], weight, start[name], pull=pull, drift=drift)
+            weight.addcmul_(moves, self._rates[lanes].view(column), value=-1)
         for name, buffer in buffers.items():
             buffer.copy_(moved[name])
         if not isinstance(lanes, slice):

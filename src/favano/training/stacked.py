@@ -18,11 +18,11 @@ class StackedLanes:
         self.capacity = stack.capacity
         self._stack = stack
         self._tickets = np.full(stack.capacity, -1, dtype=np.int64)
-        self._new: list[tuple[int, Vector, Job]] = []
+        self._new: list[tuple[int, Vector, Job, Vector | None]] = []
 
-    def submit(self, ticket: int, start: Vector, job: Job) -> None:
+    def submit(self, ticket: int, start: Vector, job: Job, drift: Vector | None = None) -> None:
         """Begin a job."""
-        self._new.append((ticket, start, job))
+        self._new.append((ticket, start, job, drift))
 
     def collect(self) -> list[Done]:
         """Launch until a job is done."""
@@ -33,10 +33,14 @@ class StackedLanes:
         return [Done(*one) for one in zip(tickets, launched.ends, finite, strict=True)]
 
     def _load(self) -> None:
-        tickets, starts, jobs = zip(*self._new, strict=True)
+        tickets, starts, jobs, drifts = zip(*self._new, strict=True)
         lanes = self._stack.free[: len(jobs)]
         task, client, first_step, steps = np.array([job[:4] for job in jobs]).T
-        work = Work(client, first_step, steps, np.array([job.rate for job in jobs]))
+        drift = None
+        if any(one is not None for one in drifts):
+            none = torch.zeros_like(next(one for one in drifts if one is not None))
+            drift = torch.stack([none if one is None else one for one in drifts])
+        work = Work(client, first_step, steps, np.array([job.rate for job in jobs]), drift)
         self._stack.load(lanes, torch.stack(starts), task, work)
         self._tickets[lanes] = tickets
         self._new = []

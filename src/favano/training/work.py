@@ -16,6 +16,7 @@ class Work:
     first_step: Ints  # (k,) position in the client's batch stream
     steps: Ints  # (k,) local steps to make, possibly 0
     rate: Floats  # (k,) step size
+    drift: Stack | None = None  # (k, P) added to every gradient of the job
 
 
 class Trainer(Protocol):

@@ -63,6 +63,7 @@ class WorkerLanes:
     def __init__(self, model: FlatModel, trainers: Sequence[LoopTrainer], workers: int) -> None:
         self.capacity = workers * _QUEUE
         self._slots = _shared(self.capacity, model.vector)
+        self._drifts = _shared(self.capacity, model.weights)  # takes no memory until written
         self._free = deque(range(self.capacity))
         self._tickets: dict[int, int] = {}
         self._trainers, self._count = trainers, workers
@@ -78,7 +79,9 @@ class WorkerLanes:
             # A worker must not hold our ends of the pipes: it ends when we close them.
             inherited = [*self._connections, ours]
             process = context.Process(
-                target=_serve, args=(theirs, inherited, self._slots, self._trainers), daemon=True
+                target=_serve,
+                args=(theirs, inherited, self._slots, self._drifts, self._trainers),
+                daemon=True,
             )
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", DeprecationWarning)
@@ -103,14 +106,16 @@ class WorkerLanes:
                 process.terminate()
             process.join()
 
-    def submit(self, ticket: int, start: Vector, job: Job) -> None:
+    def submit(self, ticket: int, start: Vector, job: Job, drift: Vector | None = None) -> None:
         """Give a job to the worker with the least to do."""
         slot = self._free.popleft()
         self._slots[slot] = start
+        if drift is not None:
+            self._drifts[slot] = drift
         self._tickets[slot] = ticket
         worker = min(range(self._count), key=self._load.__getitem__)
         self._load[worker] += 1
-        self._connections[worker].send((slot, job))
+        self._connections[worker].send((slot, job, drift is not None))
 
     def collect(self) -> list[Done]:
         """Jobs that are done; waits for one."""
@@ -139,6 +144,7 @@ def _serve(
     connection: Connection,
     inherited: Sequence[Connection],
     slots: Stack,
+    drifts: Stack,
     trainers: Sequence[LoopTrainer],
 ) -> None:
     """A worker's life: train what comes, until the other side closes."""
@@ -149,12 +155,13 @@ def _serve(
     with one_thread():
         while True:
             try:
-                slot, job = connection.recv()
+                slot, job, corrected = connection.recv()
             except EOFError:
                 os._exit(0)
             finite, problem = True, ""
             try:
-                slots[slot] = trainers[job.task].run(slots[slot], job)
+                drift = drifts[slot] if corrected else None
+                slots[slot] = trainers[job.task].run(slots[slot], job, drift)
                 finite = finite_rows(slots[slot][None])[0]
             except Exception:
                 problem = traceback.format_exc()

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from favano.schedule import Schedule
+from favano.schedule.schedule import Schedule
 from favano.types import Ints
 
 

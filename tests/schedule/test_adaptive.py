@@ -1,0 +1,121 @@
+"""Schedules that grow: by hand, against the fixed policy they reduce to, and valid at the end."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from favano.errors import BadInput
+from favano.schedule import Adaptive, Arrival, Latency, Schedule, Unrolling, check_schedule, plan
+from favano.timing import (
+    Deterministic,
+    Exponential,
+    Fleet,
+    Geometric,
+    Trace,
+    make_fleet,
+    traced_fleet,
+    two_speeds,
+)
+
+
+def test_three_updates_by_hand() -> None:
+    """Client 0 takes 2 a step, client 1 takes 5; latency 3. Jobs of 2 steps, then as told."""
+    fleet = traced_fleet(Trace((np.array([2.0]), np.array([5.0]))))
+    policy = Adaptive(local_steps=2, most_steps=9)
+    unrolling = Unrolling(policy, fleet, 25.0, 0)
+    first = unrolling.schedule
+    assert (first.updates, first.jobs, len(first.client)) == (1, 1, 2)
+    assert first.time.tolist() == [7.0]  # 3 + 2 * 2
+    unrolling.go_on(np.array([1]))  # client 0: 7 + 3 + 2 = 12, before client 1 at 13
+    assert unrolling.schedule.time.tolist() == [7.0, 12.0]
+    unrolling.go_on(np.array([4]))  # client 0: 12 + 3 + 8 = 23
+    assert unrolling.schedule.time.tolist() == [7.0, 12.0, 13.0]
+    unrolling.go_on(np.array([3]))  # client 1: 13 + 3 + 15 = 31, past the horizon
+    unrolling.go_on(np.array([1]))  # client 0: 23 + 3 + 2 = 28, too
+    assert unrolling.ended
+    whole = unrolling.schedule
+    check_schedule(whole)
+    assert whole.time.tolist() == [7.0, 12.0, 13.0, 23.0]
+    used = slice(0, whole.jobs)
+    assert whole.client[used].tolist() == [0, 0, 1, 0]
+    assert whole.steps[used].tolist() == [2, 1, 2, 4]
+    assert whole.base[used].tolist() == [-1, 0, -1, 1]
+    assert whole.first_step[used].tolist() == [0, 2, 0, 3]
+    assert whole.begin[used].tolist() == [0.0, 7.0, 0.0, 12.0]
+    assert sorted(whole.client[whole.jobs :].tolist()) == [0, 1]
+    assert sorted(whole.base[whole.jobs :].tolist()) == [2, 3]
+    assert sorted(whole.steps[whole.jobs :].tolist()) == [1, 3]
+
+
+def unchanged(policy: Adaptive, fleet: Fleet, horizon: float) -> Schedule:
+    """What comes out if every job is as long as the first."""
+    unrolling = Unrolling(policy, fleet, horizon, 3)
+    while not unrolling.ended:
+        unrolling.go_on(np.array([policy.local_steps]))
+    return unrolling.schedule
+
+
+@pytest.mark.parametrize("latency", ["client", "server", "none"])
+def test_with_jobs_of_one_length_it_is_the_fixed_policy(latency: Latency) -> None:
+    for law in (Geometric(), Exponential(), Deterministic()):
+        fleet = two_speeds(12, law=law, seed=3)
+        policy = Adaptive(local_steps=4, most_steps=4, latency=latency)
+        grown = unchanged(policy, fleet, 300.0)
+        fixed = Arrival(buffer=1, local_steps=4, hand_out="flush", latency=latency)
+        expected = plan(fixed, fleet, horizon=300, seed=3)
+        assert plan(policy, fleet, horizon=300, seed=3).time.tolist() == expected.time.tolist()
+        assert grown.updates == expected.updates > 30
+        for name in ("time", "client", "steps", "base", "visit", "first_step", "begin", "finish"):
+            found, wanted = getattr(grown, name), getattr(expected, name)
+            used = expected.updates if name == "time" else expected.jobs
+            assert found[:used].tolist() == wanted[:used].tolist()
+            assert sorted(found[used:].tolist()) == sorted(wanted[used:].tolist())
+
+
+@given(
+    means=st.lists(st.floats(1, 20), min_size=1, max_size=9),
+    lengths=st.lists(st.integers(1, 7), min_size=1, max_size=30),
+    latency=st.sampled_from(["client", "server", "none"]),
+    seed=st.integers(0, 99),
+)
+@settings(max_examples=100, deadline=None)
+def test_whatever_is_said_the_schedule_could_have_happened(
+    means: list[float], lengths: list[int], latency: Latency, seed: int
+) -> None:
+    """And what is known at any moment stays true."""
+    fleet = make_fleet(np.array(means))
+    policy = Adaptive(local_steps=2, most_steps=7, latency=latency)
+    unrolling = Unrolling(policy, fleet, 60.0, seed)
+    held = {-1}
+    while not unrolling.ended:
+        known = unrolling.schedule
+        check_schedule(known)
+        version = known.updates - 1
+        before = {name: getattr(known, name)[: known.updates].copy() for name in ("client", "base")}
+        unrolling.go_on(np.array([lengths[version % len(lengths)]]))
+        assert unrolling.takers(version).tolist() == known.client[version : version + 1].tolist()
+        held = held - set(unrolling.unneeded(version)) | {version}
+        after = unrolling.schedule
+        assert held - {-1} == set(after.base[version + 1 :].tolist()) - {-1}
+        for name, values in before.items():
+            assert getattr(after, name)[: len(values)].tolist() == values.tolist()
+    check_schedule(unrolling.schedule)
+    assert isinstance(unrolling.schedule, Schedule)
+
+
+def test_p16_renumbering_clients_renumbers_the_schedule() -> None:
+    fleet = two_speeds(10, seed=5)
+    order = np.random.default_rng(0).permutation(10)
+    other = Fleet(fleet.mean[order], fleet.law, fleet.streams[order])
+    policy = Adaptive(local_steps=3, most_steps=3)
+    plain, moved = unchanged(policy, fleet, 200.0), unchanged(policy, other, 200.0)
+    assert moved.time.tolist() == plain.time.tolist()
+    assert order[moved.client].tolist() == plain.client.tolist()
+
+
+def test_wrong_numbers_are_refused() -> None:
+    with pytest.raises(BadInput, match=r"most_local_steps=3: need at least local_steps \(4\)"):
+        Adaptive(local_steps=4, most_steps=3)
