@@ -52,7 +52,10 @@ class Algorithm(Protocol[S]):
         """One server update from k answers: start and end models, (k, P), trained parameters."""
 
     def restart(self, server: Vector, own: Stack) -> Stack | None:
-        """Models the visited clients go on from, given w_{t-1} and theirs; None: they take w_t."""
+        """Models the visited clients go on from, given w_{t-1} and theirs; None: they take w_t.
+
+        Behind a codec each client reads w_{t-1} in its own way: `server` then has a row for each.
+        """
 
     def average(self, server: Vector, clients: Stack) -> Vector:
         """The server's buffers (BatchNorm statistics): averaged, never reweighted."""

@@ -1,6 +1,7 @@
 """From a schedule and a trainer to a history."""
 
 from favano.engine.audit import effective_weights
+from favano.engine.link import Link
 from favano.engine.live import live_models
 from favano.engine.pool import Step, pooled
 from favano.engine.recorder import Observation, Recorder, count_work, evaluation_times
@@ -9,6 +10,7 @@ from favano.engine.store import ModelStore, Spread
 
 __all__ = [
     "Buffers",
+    "Link",
     "ModelStore",
     "Moment",
     "NonFinite",

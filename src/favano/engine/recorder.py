@@ -9,6 +9,7 @@ from typing import Generic, NamedTuple
 import numpy as np
 
 from favano.algorithms.base import S
+from favano.engine.link import first_versions
 from favano.engine.replay import Moment, Replay
 from favano.metrics import Row, Score
 from favano.schedule import Schedule
@@ -22,6 +23,7 @@ class Observation(NamedTuple):
     server: Vector
     mean: Vector
     refused: int  # updates refused so far, because they held NaN or infinity
+    wrapped: int  # messages so far that a codec read wrongly
 
 
 @dataclass(frozen=True)
@@ -32,11 +34,13 @@ class Counters:
     contributed_steps: Ints
     uploads: Ints
     downloads: Ints
+    first_downloads: Ints  # those among them that are a client's first model
 
 
 def count_work(plan: Schedule) -> Counters:
     """What had been done by each server version. A job is one download, and one upload if used."""
     used = slice(0, plan.jobs)
+    first = plan.base == first_versions(plan)[plan.client]
 
     def by_version(at: Ints, weight: Ints | None = None) -> Ints:
         per_version = np.bincount(at, weight, minlength=plan.updates + 1)
@@ -48,6 +52,7 @@ def count_work(plan: Schedule) -> Counters:
         contributed_steps=contributed,
         uploads=by_version(plan.visit[used] + 1),
         downloads=by_version(plan.base + 1),
+        first_downloads=by_version(plan.base[first] + 1),
     )
 
 
@@ -86,7 +91,7 @@ class Recorder(Generic[S]):
             return
         loss, accuracy = self.score(moment.server)
         store, parameters = self.replay.store, self.replay.layout.parameters
-        bits, done = self.replay.layout.bits, moment.version + 1
+        done = moment.version + 1
         spread = store.spread(moment.server, parameters)
         while self._due(moment):
             time = float(self.times[self._next])
@@ -97,16 +102,23 @@ class Recorder(Generic[S]):
                 time=time,
                 server_step=done,
                 local_steps=int(self.counters.local_steps[done]),
-                bits_up=int(self.counters.uploads[done]) * bits,
-                bits_down=int(self.counters.downloads[done]) * bits,
+                bits_up=int(self.counters.uploads[done]) * self.replay.message_bits,
+                bits_down=self._bits_down(done),
                 loss=loss,
                 accuracy=accuracy,
                 variance=spread.variance,
                 potential=spread.potential,
                 contributed_steps=int(self.counters.contributed_steps[done]),
             )
-            yield Observation(row, moment.server, spread.mean, self.refused)
+            wrapped = 0 if self.replay.link is None else self.replay.link.wrapped
+            yield Observation(row, moment.server, spread.mean, self.refused, wrapped)
             self._next += 1
+
+    def _bits_down(self, done: int) -> int:
+        """A client's first model comes in full, the others as the codec packs them."""
+        first = int(self.counters.first_downloads[done])
+        others = int(self.counters.downloads[done]) - first
+        return first * self.replay.layout.bits + others * self.replay.message_bits
 
     def _due(self, moment: Moment) -> bool:
         return self._next < len(self.times) and self.versions[self._next] == moment.version

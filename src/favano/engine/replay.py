@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 from favano.algorithms.base import Algorithm, S, Visit
+from favano.engine.link import Link
 from favano.engine.store import ModelStore
 from favano.errors import NonFiniteUpdate
 from favano.schedule import Schedule
@@ -46,13 +47,20 @@ class Replay(Generic[S]):
         *,
         non_finite: NonFinite = "stop",
         buffers: Buffers = "average",
+        link: Link | None = None,  # None: models travel as they are
     ) -> None:
         self.algorithm, self.schedule, self.layout, self.rates = algorithm, schedule, layout, rates
-        self.store = ModelStore(schedule, initial)
+        self.store = ModelStore(schedule, initial, link)
         self.offsets = schedule.offsets
         self.moment = Moment(-1, initial, _NOBODY)
         self._state = algorithm.init(initial[: layout.parameters])
         self._non_finite, self._buffers = non_finite, buffers
+        self.link = link
+
+    @property
+    def message_bits(self) -> int:
+        """Bits of one model on its way, other than a client's first."""
+        return self.layout.bits if self.link is None else self.link.bits
 
     def jobs(self, version: int) -> Ints:
         """The jobs that update `version` uses."""
@@ -88,10 +96,15 @@ class Replay(Generic[S]):
             start, end, jobs = start[rows], end[rows], jobs[keep]
         if len(jobs):
             visit = Visit(plan.client[jobs], plan.steps[jobs], version - 1 - plan.base[jobs])
-            begin, done = start[:, :parameters], end[:, :parameters]
+            sent = end if self.link is None else self.link.up(jobs, start, end, server)
+            begin, done = start[:, :parameters], sent[:, :parameters]
             self._state = self.algorithm.update(self._state, visit, begin, done)
             own = self.algorithm.restart(server, end)
             if own is not None:
+                if self.link is not None:
+                    received = self.link.reply(jobs, version - 1, server, start, end)
+                    own = self.algorithm.restart(received, end)
+                    assert own is not None
                 self.store.keep_own(plan.client[jobs], own)
             server = self._state.model
             if self.layout.size > parameters:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
+from favano.engine.link import Link, first_versions
 from favano.engine.shelf import Shelf
 from favano.schedule import Schedule
 from favano.types import Ints, Stack, Vector
@@ -28,16 +29,19 @@ class ModelStore:
     """Server versions that somebody still needs, and the models clients keep for themselves.
 
     The schedule says ahead of time until when a version is needed: as the start of a job, or
-    because a client holds it. It is dropped right after.
+    because a client holds it. It is dropped right after. Behind a codec a version is what each
+    client read of it, for as long as the version itself is needed.
     """
 
-    def __init__(self, schedule: Schedule, initial: Vector) -> None:
+    def __init__(self, schedule: Schedule, initial: Vector, link: Link | None = None) -> None:
         self.clients = schedule.clients
         self._initial = initial
         self._shelf = Shelf(initial)
         self._versions: dict[int, Vector] = {}  # the initial one is always there
         self._own: dict[int, Vector] = {}
         self._buffers: dict[int, Vector] = {}
+        self._link, self._first = link, first_versions(schedule)
+        self._read: dict[int, dict[int, Vector]] = {}  # of a version, by client
         self._held = np.full(schedule.clients, -1, dtype=np.int64)
         order = np.lexsort((schedule.first_step, schedule.begin, schedule.base))
         self._taker = schedule.client[order]
@@ -52,14 +56,22 @@ class ModelStore:
 
     def start(self, client: int, base: int) -> Vector:
         """Start model of one job; not a copy."""
-        return self._own[client] if client in self._own else self._get(base)
+        if client in self._own:
+            return self._own[client]
+        read = self._read.get(base, NOTHING).get(client)
+        return self._get(base) if read is None else read
 
     def put(self, version: int, server: Vector) -> None:
         """Take in a new server version, and forget those that nobody needs any more."""
         self._versions[version] = self._shelf.keep(server)
         taken = self._taker[self._offsets[version] : self._offsets[version + 1]]
+        if self._link is not None:
+            who = [c for c in np.unique(taken).tolist() if self._reads_encoded(c, version)]
+            last = [self.start(client, int(self._held[client])) for client in who]
+            self._read[version] = self._link.hand_out(version, server, who, last)
         self._held[taken] = version
         for old in self._dropped_after.pop(version - 1, []):
+            self._read.pop(old, None)
             self._shelf.give_back(self._versions.pop(old))
 
     def keep_own(self, client: Ints, models: Stack) -> None:
@@ -92,7 +104,13 @@ class ModelStore:
 
         A client's model is the one in `live`, else its own, else the version it holds.
         """
-        single = {**self._own, **live}
+        read = {
+            client: model
+            for version, models in self._read.items()
+            for client, model in models.items()
+            if self._held[client] == version
+        }
+        single = {**read, **self._own, **live}
         groups = [(1, model) for model in single.values()]
         held = np.delete(self._held, list(single))
         versions, counts = np.unique(held, return_counts=True)
@@ -114,6 +132,10 @@ class ModelStore:
         excess = total[:parameters] @ shift[:parameters]
         variance, potential = torch.stack([squares, squares - excess]).tolist()
         return Spread(variance, max(0.0, potential), (reference + shift).to(server.dtype))
+
+    def _reads_encoded(self, client: int, version: int) -> bool:
+        """Whether the client adopts this version, and it is not its first."""
+        return client not in self._own and self._first[client] < version
 
     def _get(self, version: int) -> Vector:
         return self._initial if version == -1 else self._versions[version]

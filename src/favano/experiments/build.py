@@ -24,11 +24,14 @@ from favano.algorithms import (
     buffer_policy,
     parse_staleness,
 )
+from favano.engine import Link
 from favano.errors import need
 from favano.experiments.spec import Spec, given
+from favano.quantisation import Codec, Lattice, MinMax, Qsgd
 from favano.schedule import Arrival, Barrier, Poll, Schedule, plan
 from favano.theory import expected_counts
 from favano.timing import Fleet, Trace, parse_law, traced_fleet, two_speeds
+from favano.training import FlatModel
 from favano.types import Floats
 
 _MONTE_CARLO_CONTACTS = 2000  # a client
@@ -77,6 +80,29 @@ def step_sizes(spec: Spec, schedule: Schedule, algorithm: Algorithm[State]) -> F
         share = schedule.begin / given(spec.horizon)
         rates = rates * np.where(share < 0.6, 1.0, np.where(share < 0.8, 0.5, 0.1))
     return np.asarray(rates)
+
+
+def make_link(
+    spec: Spec, fleet: Fleet, schedule: Schedule, model: FlatModel, seed: int
+) -> Link | None:
+    """What compression does to the messages of one run; None without any."""
+    if spec.codec == "none":
+        return None
+    return Link(
+        _codec(spec),
+        model.parameter_sizes,
+        schedule,
+        seed=seed,
+        streams=fleet.streams,
+        plain=model.layout.buffers if spec.buffers == "average" else 0,
+    )
+
+
+def _codec(spec: Spec) -> Codec:
+    bits = given(spec.codec_bits)
+    if spec.codec == "lattice":
+        return Lattice(bits=bits, scale=given(spec.codec_scale), dither=spec.codec_dither)
+    return MinMax(bits=bits) if spec.codec == "min-max" else Qsgd(bits=bits)
 
 
 def poll_policy(spec: Spec) -> Poll:

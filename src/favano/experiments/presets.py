@@ -31,6 +31,7 @@ PRESETS: Mapping[str, Preset] = {
     "tiny-imagenet": Preset("resnet18", "iid", 100, 20, 20, 10, 0.1, 128, 10000, 250),
 }
 _OTHER = PRESETS["mnist"]
+_CODEC_BITS = {"none": None, "lattice": 14, "min-max": 8, "qsgd": 8}
 
 
 def resolve(spec: Spec) -> Spec:
@@ -52,6 +53,8 @@ def resolve(spec: Spec) -> Spec:
         "delays": "scale" if adaptive else "none",
         "rate_scale": "selected" if full.algorithm == "quafl" else "none",
         "server_learning_rate": 1.0,
+        "codec_bits": _CODEC_BITS[full.codec],
+        "codec_scale": 1e-4 if full.codec == "lattice" else None,
     }
     if full.algorithm.startswith("asyncsgd"):
         by_algorithm["server_learning_rate"] = 1.0 / (full.concurrency or concurrency)

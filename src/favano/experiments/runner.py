@@ -24,7 +24,13 @@ from favano.engine import (
     replayed,
 )
 from favano.errors import NonFiniteUpdate
-from favano.experiments.build import make_algorithm, make_fleet, make_schedule, step_sizes
+from favano.experiments.build import (
+    make_algorithm,
+    make_fleet,
+    make_link,
+    make_schedule,
+    step_sizes,
+)
 from favano.experiments.presets import resolve
 from favano.experiments.progress import Progress, Silence
 from favano.experiments.records import RunRecord, make_record
@@ -161,6 +167,7 @@ class _Run:
             _initial_vector(flat, model, seed),
             non_finite=spec.non_finite,
             buffers=spec.buffers,
+            link=make_link(spec, planned.fleet, schedule, flat, seed),
         )
         calibration = samples.calibration() if spec.buffers == "local" else None
         self.evaluate = Evaluator(
