@@ -274,6 +274,24 @@ def test_bits_are_those_of_the_packed_messages() -> None:
     )
 
 
+def test_a_clients_first_model_comes_in_full() -> None:
+    policy = Barrier(selected=2, local_steps=1)
+    schedule = plan(policy, two_speeds(12, seed=1), horizon=400, seed=1)
+    replay = linked(FedAvg(policy=policy), schedule, MinMax(bits=2))
+    first, later = 0, 0
+    for moment in replayed(replay, quadratics(12)):
+        for client in schedule.client[schedule.base == moment.version].tolist():
+            start = replay.store.start(client, moment.version)
+            if first_versions(schedule)[client] == moment.version:
+                assert torch.equal(start, moment.server)
+                first += 1
+            else:
+                assert not torch.equal(start, moment.server)
+                later += 1
+    assert first == len(set(schedule.client.tolist()))
+    assert later > 0
+
+
 class Poisoned:
     """Client 2 sends NaN once in a while."""
 

@@ -48,6 +48,12 @@ def test_levels_are_as_many_as_codes() -> None:
     assert found.min() == vector()[:30].min()
 
 
+def test_the_largest_draw_stays_on_the_last_level() -> None:
+    """255 and the largest number below 1 round to 256."""
+    codec, most = MinMax(bits=8), torch.full((1, sum(SIZES)), 1 - 2.0**-53, dtype=torch.float64)
+    assert int(codec.encode(vector()[None], most, SIZES).codes.max()) == codec.largest
+
+
 def test_impossible_widths_are_refused() -> None:
     with pytest.raises(BadInput, match=r"bits=0: need 1..32"):
         MinMax(bits=0)

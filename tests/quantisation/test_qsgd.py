@@ -49,6 +49,13 @@ def test_zero_stays_zero() -> None:
     assert bool((found[:, 35] == 0).all())
 
 
+def test_the_largest_draw_stays_on_the_last_level() -> None:
+    """The second tensor is one number, whose magnitude is the norm."""
+    codec, most = Qsgd(bits=8), torch.full((1, sum(SIZES)), 1 - 2.0**-53, dtype=torch.float64)
+    codes = codec.encode(vector()[None], most, SIZES).codes
+    assert int((codes - codec.levels).abs().max()) == codec.levels
+
+
 def test_one_bit_is_refused() -> None:
     with pytest.raises(BadInput, match=r"bits=1: need 2..32"):
         Qsgd(bits=1)

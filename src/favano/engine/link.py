@@ -107,24 +107,23 @@ class Link:
         known: Stack,
         origins: Bits,  # (k,), or (1,) for the same draws in every row
         number: Ints,
-        holders: Ints | None = None,
+        holders: Ints | None = None,  # (k,) how many clients a row stands for
     ) -> Stack:
         """Encode and decode, a few rows at a time."""
-        parameters = self._parameters
+        codec, parameters, device = self.codec, self._parameters, sent.device
         received = sent.clone()
-        count = torch.from_numpy(np.ones(len(sent), int) if holders is None else holders)
+        count = torch.from_numpy(np.ones(len(sent), int) if holders is None else holders).to(device)
+        common = self._noise(origins, number, device) if len(origins) == 1 else None
         at_once = max(1, _NUMBERS_AT_ONCE // parameters)
         for first in range(0, len(sent), at_once):
             part = slice(first, first + at_once)
             values, near = sent[part, :parameters], key[part, :parameters]
-            base = known[part, :parameters].double() if self.codec.differences else 0.0
-            own = part if len(origins) == len(sent) else slice(None)
-            noise = self._noise(origins[own], number[own], sent.device).expand(len(values), -1)
-            coded = self.codec.encode(values.double() - base, noise, self._sizes)
-            received[part, :parameters] = (base + self.codec.decode(coded, near, self._sizes)).to(
-                sent.dtype
-            )
-            wrong = (self.codec.wrapped(values, near) * count[part].to(sent.device)).sum()
+            base = known[part, :parameters].double() if codec.differences else 0.0
+            noise = self._noise(origins[part], number[part], device) if common is None else common
+            noise = noise.expand(len(values), -1)
+            coded = codec.encode(values.double() - base, noise, self._sizes)
+            received[part, :parameters] = base + codec.decode(coded, near, self._sizes)
+            wrong = (codec.wrapped(values, near) * count[part]).sum()
             self._wrapped = wrong if self._wrapped is None else self._wrapped + wrong
         return received
 
