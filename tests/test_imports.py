@@ -20,13 +20,17 @@ ALLOWED = {
     "algorithms": {"types", "errors", "schedule"},
     "data": {"types", "errors", "rng"},
     "models": {"types", "errors"},
+    "quantisation": {"types", "errors"},
     "kernels": {"models"},
     "training": {"types", "errors", "rng", "data", "models", "kernels"},
     "metrics": {"types", "errors", "training"},
-    "engine": {"types", "errors", "timing", "schedule", "algorithms", "training", "metrics"},
+    "engine": {
+        "types", "errors", "rng", "timing", "schedule", "algorithms", "quantisation", "training",
+        "metrics",
+    },
     "experiments": {
         "types", "errors", "rng", "timing", "schedule", "theory", "algorithms", "data", "models",
-        "training", "metrics", "engine",
+        "quantisation", "training", "metrics", "engine",
     },
     "report": {"types", "errors", "metrics"},
     "cli": {

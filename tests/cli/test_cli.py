@@ -230,6 +230,26 @@ def test_ctrl_c_ends_a_real_process(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []  # it had not begun to measure
 
 
+def test_a_codec_that_cannot_be_is_refused_and_one_that_fails_is_named(
+    favano: Program, tmp_path: Path
+) -> None:
+    for arguments, message in (
+        (("--codec", "lattice", "--codec-bits", "0"), "codec_bits=0: need greater than or equal"),
+        (("--codec-bits", "8"), "codec_bits=8: goes with a codec"),
+    ):
+        code, out, err = favano("run", *SHORT, *arguments, "--out", "r")
+        assert (code, out) == (2, "")
+        assert message in err
+    assert list(tmp_path.iterdir()) == []
+    narrow = ("--algorithm", "quafl", "--codec", "lattice", "--codec-bits", "2")
+    code, _, err = favano("run", *SHORT, *narrow, "--out", "r")
+    assert code == 0
+    assert "messages lay beyond the radius of the lattice and were read wrongly" in err
+    assert favano("run", "r/spec.toml", "--out", "again")[0] == 0
+    first, second = (tmp_path / name / "history.csv" for name in ("r", "again"))
+    assert first.read_bytes() == second.read_bytes()
+
+
 def test_help_and_version(favano: Program) -> None:
     assert "compare" in favano("--help")[1]
     assert "--fast-fraction" in favano("run", "--help")[1]

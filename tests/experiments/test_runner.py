@@ -80,6 +80,30 @@ def test_algorithms_under_one_seed_start_alike(digits: Samples) -> None:
     assert len(first) == 1
 
 
+@pytest.mark.parametrize("codec", ["lattice", "min-max", "qsgd"])
+@pytest.mark.parametrize("algorithm", ["favano", "quafl", "fedbuff"])
+def test_compressed_messages(algorithm: str, codec: str, digits: Samples) -> None:
+    """Fewer bits, hardly another model, and the same whatever the number of processes."""
+    keys = {"algorithm": algorithm, "learning_rate": 0.1}
+    plain = result_of(SHORT.model_copy(update=keys), digits)
+    spec = SHORT.model_copy(update={**keys, "codec": codec})
+    network = named_model(spec.model_copy(update={"model": "perceptron"}), digits)
+    one, two = (run(spec, digits, network, workers=workers) for workers in (1, 2))
+    assert to_csv(one.rows) == to_csv(two.rows)
+    last, exact = one.rows[-1], plain.rows[-1]
+    assert last.loss != exact.loss
+    assert last.loss == pytest.approx(exact.loss, rel=0.05)
+    assert last.bits_up < exact.bits_up * (0.45 if codec == "lattice" else 0.27)
+    assert last.bits_down < exact.bits_down
+    assert one.runs[0]["wrapped_messages"] == 0
+
+
+def test_messages_beyond_the_lattice_are_counted(digits: Samples) -> None:
+    narrow = {"codec": "lattice", "codec_bits": 4, "algorithm": "quafl"}
+    wrapped = result_of(SHORT.model_copy(update=narrow), digits).runs[0]["wrapped_messages"]
+    assert 0 < wrapped <= 2 * 30 * 3  # two messages a contact
+
+
 def test_learning_happens_and_is_recorded(digits: Samples) -> None:
     result = result_of(SHORT.model_copy(update={"horizon": 1400.0}), digits)
     first, last = result.rows[0], result.rows[-1]

@@ -26,6 +26,16 @@ from favano.experiments import PRESETS, Spec, make_spec, resolve
         ({"slected": 3}, r"slected=3: unknown key; did you mean selected\? known: algorithm, data"),
         ({"weights": "given"}, r"weights=given: goes with given_weights"),
         ({"given_weights": [1.0]}, r"weights=exact: goes with given_weights"),
+        ({"codec": "zip"}, r"codec=zip: need none, lattice, min-max or qsgd"),
+        ({"codec": "lattice", "codec_bits": 0}, r"codec_bits=0: need greater than or equal to 1"),
+        ({"codec": "min-max", "codec_bits": 33}, r"codec_bits=33: need less than or equal to 32"),
+        ({"codec": "qsgd", "codec_bits": 1}, r"codec_bits=1: need 2..32 for codec=qsgd"),
+        ({"codec": "qsgd", "algorithm": "asyncfeded"}, r"codec=qsgd: need none with asyncfeded"),
+        ({"codec_bits": 8}, r"codec_bits=8: goes with a codec"),
+        ({"codec_scale": 0.1}, r"codec_scale=0.1: goes with codec=lattice"),
+        ({"codec": "qsgd", "codec_scale": 0.1}, r"codec_scale=0.1: goes with codec=lattice"),
+        ({"codec": "lattice", "codec_scale": 0}, r"codec_scale=0: need greater than 0"),
+        ({"codec": "min-max", "codec_dither": True}, r"codec_dither=True: goes with codec=lattice"),
     ],
 )
 def test_refused(values: dict[str, object], message: str) -> None:
@@ -48,7 +58,8 @@ def test_the_papers_constants() -> None:
 @pytest.mark.parametrize("algorithm", ["favano", "quafl", "asyncsgd", "asyncsgd-adaptive"])
 def test_nothing_stays_open(dataset: str, algorithm: str) -> None:
     spec = resolve(Spec(dataset=dataset, algorithm=algorithm))
-    assert {k for k, v in spec.model_dump().items() if v is None} == {"deadline", "max_staleness"}
+    without = {"deadline", "max_staleness", "codec_bits", "codec_scale"}
+    assert {k for k, v in spec.model_dump().items() if v is None} == without
 
 
 def test_defaults_by_algorithm() -> None:
@@ -59,6 +70,16 @@ def test_defaults_by_algorithm() -> None:
     assert plain.server_learning_rate == 0.1
     adaptive = resolve(Spec(algorithm="asyncsgd-adaptive", clients=50, selected=10))
     assert (adaptive.concurrency, adaptive.assignment, adaptive.delays) == (50, "same", "scale")
+
+
+def test_defaults_by_codec() -> None:
+    lattice = resolve(Spec(codec="lattice"))
+    assert (lattice.codec_bits, lattice.codec_scale) == (14, 1e-4)
+    for codec in ("min-max", "qsgd"):
+        other = resolve(make_spec({"codec": codec}))
+        assert (other.codec_bits, other.codec_scale) == (8, None)
+    assert resolve(Spec(codec="lattice", codec_bits=5)).codec_bits == 5
+    assert resolve(resolve(Spec())) == resolve(Spec())
 
 
 def test_given_keys_are_kept() -> None:

@@ -57,7 +57,10 @@ class Algorithm(Protocol[S]):
         """One server update from k answers: start and end models, (k, P), trained parameters."""
 
     def restart(self, server: Vector, own: Stack) -> Stack | None:
-        """Models the visited clients go on from, given w_{t-1} and theirs; None: they take w_t."""
+        """Models the visited clients go on from, given w_{t-1} and theirs; None: they take w_t.
+
+        Behind a codec each client reads w_{t-1} in its own way: `server` then has a row for each.
+        """
 
     def drift(self, state: S, client: Ints) -> Stack | None:
         """What is added to the gradients of clients that start from w_t, (k, P); None: nothing.

@@ -14,6 +14,7 @@ import typer
 from rich.console import Console
 
 from favano.experiments import Result, Spec
+from favano.experiments.records import read_wrongly
 from favano.experiments.results import spec_table, write_result
 
 screen = Console(highlight=False)
@@ -52,6 +53,8 @@ def keep(results: Sequence[Result], folders: Sequence[Path]) -> None:
     """Write results; leave with a message if one was cut short."""
     for result, folder in zip(results, folders, strict=True):
         write_result(folder, result, called_as())
+        if sentence := read_wrongly(result.runs):
+            notes.print(f"favano: {sentence}", soft_wrap=True, markup=False)
     for result, folder in zip(results, folders, strict=True):
         if result.error is not None:
             message = f"favano: {result.error}; partial results are in {folder}"

@@ -2,6 +2,7 @@
 
 from favano.engine.audit import effective_weights
 from favano.engine.blend import is_linear
+from favano.engine.link import Link
 from favano.engine.live import live_models
 from favano.engine.pool import Step, pooled
 from favano.engine.recorder import (
@@ -18,6 +19,7 @@ from favano.engine.waves import Waves
 
 __all__ = [
     "Buffers",
+    "Link",
     "ModelStore",
     "Moment",
     "NonFinite",

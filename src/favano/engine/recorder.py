@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from favano.algorithms.base import S
+from favano.engine.link import first_versions
 from favano.engine.replay import Moment, Replay
 from favano.engine.spread import Spread
 from favano.engine.store import NOTHING
@@ -25,6 +26,7 @@ class Observation(NamedTuple):
     server: Vector
     mean: Vector  # of all models
     refused: int  # updates that held NaN or infinity
+    wrapped: int  # messages that a codec read wrongly
 
 
 @dataclass(frozen=True)
@@ -35,11 +37,13 @@ class Counters:
     contributed_steps: Ints
     uploads: Ints
     downloads: Ints
+    first_downloads: Ints  # those among them that are a client's first model
 
 
 def count_work(plan: Schedule) -> Counters:
     """What had been done by each server version. A job is one download, and one upload if used."""
     used = slice(0, plan.jobs)
+    first = plan.base == first_versions(plan)[plan.client]
 
     def by_version(at: Ints, weight: Ints | None = None) -> Ints:
         per_version = np.bincount(at, weight, minlength=plan.updates + 1)
@@ -51,6 +55,7 @@ def count_work(plan: Schedule) -> Counters:
         contributed_steps=contributed,
         uploads=by_version(plan.visit[used] + 1),
         downloads=by_version(plan.base + 1),
+        first_downloads=by_version(plan.base[first] + 1),
     )
 
 
@@ -101,7 +106,8 @@ class Recorder(Generic[S]):
         score = self.score(moment.server)
         while self._due(moment):
             spread = self.spread(moment.server, float(self.times[len(self._measured)]))
-            self.last = Observation(moment.server.clone(), spread.mean, self._refused)
+            wrapped = 0 if self.replay.link is None else self.replay.link.wrapped
+            self.last = Observation(moment.server.clone(), spread.mean, self._refused, wrapped)
             self._measured.append(torch.cat([score, spread.distances]))
 
     def rows(self) -> list[Row]:
@@ -120,7 +126,7 @@ class Recorder(Generic[S]):
                 server_step=done,
                 local_steps=int(counters.local_steps[done]),
                 bits_up=int(counters.uploads[done]) * bits,
-                bits_down=int(counters.downloads[done]) * bits,
+                bits_down=self._bits_down(counters, done),
                 loss=loss,
                 accuracy=accuracy,
                 variance=variance,
@@ -129,6 +135,12 @@ class Recorder(Generic[S]):
             )
             rows.append(row)
         return rows
+
+    def _bits_down(self, counters: Counters, done: int) -> int:
+        """A client's first model comes in full, the others as the codec packs them."""
+        first = int(counters.first_downloads[done])
+        others = int(counters.downloads[done]) - first
+        return first * self.replay.first_message_bits + others * self.replay.message_bits
 
     def _due(self, moment: Moment) -> bool:
         """Whether the next time lies before the next update."""

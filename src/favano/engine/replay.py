@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 from favano.algorithms.base import Algorithm, S, Visit
+from favano.engine.link import Link
 from favano.engine.store import ModelStore
 from favano.errors import NonFiniteUpdate
 from favano.schedule import Course, Foreseen, Schedule
@@ -47,15 +48,16 @@ class Replay(Generic[S]):
         *,
         non_finite: NonFinite = "stop",
         buffers: Buffers = "average",
+        link: Link | None = None,  # None: models travel as they are
     ) -> None:
         self.algorithm, self.layout, self._rates = algorithm, layout, rates
         self.course = Foreseen(schedule) if isinstance(schedule, Schedule) else schedule
         self.schedule = self.course.schedule
-        self.store = ModelStore(self.course, initial)
+        self.store = ModelStore(self.course, initial, link)
         self.moment = Moment(-1, initial, _NOBODY)
         self.state = algorithm.init(initial[: layout.parameters])
         self.corrected = self.drift(_NOBODY) is not None
-        self.non_finite, self._buffers = non_finite, buffers
+        self.non_finite, self._buffers, self.link = non_finite, buffers, link
 
     @property
     def rates(self) -> Floats:
@@ -86,8 +88,19 @@ class Replay(Generic[S]):
 
     @property
     def message_bits(self) -> int:
-        """Bits of one message: a model, and a correction of its parameters where there is one."""
-        return self.layout.bits + 32 * self.layout.parameters * self.corrected
+        """Bits of one message, other than a client's first model."""
+        model = self.layout.bits if self.link is None else self.link.bits
+        return model + self._correction_bits
+
+    @property
+    def first_message_bits(self) -> int:
+        """Bits of a client's first model, which comes in full."""
+        return self.layout.bits + self._correction_bits
+
+    @property
+    def _correction_bits(self) -> int:
+        """Of a correction of the parameters, where one travels beside the model."""
+        return 32 * self.layout.parameters * self.corrected
 
     def update(self, start: Stack, end: Stack, finite: Sequence[bool]) -> Moment:
         """The next update, from the start and end models of its jobs, and which may be used."""
@@ -106,10 +119,15 @@ class Replay(Generic[S]):
             start, end, jobs = start[rows], end[rows], jobs[keep]
         if len(jobs):
             visit = self._visit(jobs, version)
-            begin, done = start[:, :parameters], end[:, :parameters]
+            sent = end if self.link is None else self.link.up(jobs, start, end, server)
+            begin, done = start[:, :parameters], sent[:, :parameters]
             self.state = self.algorithm.update(self.state, visit, begin, done)
             own = self.algorithm.restart(server, end)
             if own is not None:
+                if self.link is not None:
+                    received = self.link.reply(jobs, version - 1, server, start, end)
+                    own = self.algorithm.restart(received, end)
+                    assert own is not None
                 self.store.keep_own(plan.client[jobs], own)
             server = self.state.model
             if self.layout.size > parameters:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 import torch
 
+from favano.engine.link import Link, first_versions
 from favano.engine.shelf import Shelf
 from favano.engine.spread import Spread, spread
 from favano.schedule import Course
@@ -20,10 +21,11 @@ class ModelStore:
     """Server versions that somebody still needs, and the models clients keep for themselves.
 
     The course of the run says until when a version is needed: as the start of a job, or because a
-    client holds it. It is dropped right after.
+    client holds it. It is dropped right after. Behind a codec a version is what each client read
+    of it, for as long as the version itself is needed.
     """
 
-    def __init__(self, course: Course, initial: Vector) -> None:
+    def __init__(self, course: Course, initial: Vector, link: Link | None = None) -> None:
         self.clients = course.schedule.clients
         self._course, self._initial = course, initial
         self._shelf = Shelf(initial)
@@ -31,6 +33,8 @@ class ModelStore:
         self._own: dict[int, Vector] = {}
         self._buffers: dict[int, Vector] = {}
         self._held = np.full(self.clients, -1, dtype=np.int64)
+        self._link, self._first = link, first_versions(course.schedule)
+        self._read: dict[int, dict[int, Vector]] = {}  # of a version, by client
 
     def starts(self, client: Ints, base: Ints) -> Stack:
         """Start models of the jobs: a client's own model where it has one."""
@@ -40,13 +44,22 @@ class ModelStore:
 
     def start(self, client: int, base: int) -> Vector:
         """Start model of one job; not a copy."""
-        return self._own[client] if client in self._own else self._get(base)
+        if client in self._own:
+            return self._own[client]
+        read = self._read.get(base, NOTHING).get(client)
+        return self._get(base) if read is None else read
 
     def put(self, version: int, server: Vector) -> None:
         """Take in a new server version, and forget those that nobody needs any more."""
         self._versions[version] = self._shelf.keep(server)
-        self._held[self._course.takers(version)] = version
+        taken = self._course.takers(version)
+        if self._link is not None:
+            who = [c for c in np.unique(taken).tolist() if self._reads_encoded(c, version)]
+            last = [self.start(client, int(self._held[client])) for client in who]
+            self._read[version] = self._link.hand_out(version, server, who, last)
+        self._held[taken] = version
         for old in self._course.unneeded(version):
+            self._read.pop(old, None)
             self._shelf.give_back(self._versions.pop(old))
 
     def keep_own(self, client: Ints, models: Stack) -> None:
@@ -79,7 +92,13 @@ class ModelStore:
 
         A client's model is the one in `live`, else its own, else the version it holds.
         """
-        single = {**self._own, **live}
+        read = {
+            client: model
+            for version, models in self._read.items()
+            for client, model in models.items()
+            if self._held[client] == version
+        }
+        single = {**read, **self._own, **live}
         held = np.delete(self._held, list(single))
         versions, counts = np.unique(held, return_counts=True)
         models = [*single.values(), *(self._get(version) for version in versions.tolist())]
@@ -90,6 +109,10 @@ class ModelStore:
             for first in range(0, len(models), at_once)
         )
         return spread(parts, server, parameters)
+
+    def _reads_encoded(self, client: int, version: int) -> bool:
+        """Whether the client adopts this version, and it is not its first."""
+        return client not in self._own and self._first[client] < version
 
     def _get(self, version: int) -> Vector:
         return self._initial if version == -1 else self._versions[version]

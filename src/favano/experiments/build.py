@@ -27,6 +27,7 @@ from favano.algorithms import (
     buffer_policy,
     parse_staleness,
 )
+from favano.engine import Link
 from favano.errors import need
 from favano.experiments.baselines import (
     barrier_policy,
@@ -38,10 +39,11 @@ from favano.experiments.baselines import (
     build_scaffold,
 )
 from favano.experiments.spec import Spec, given, steps_of
+from favano.quantisation import Codec, Lattice, MinMax, Qsgd
 from favano.schedule import Arrival, Course, Poll, Schedule, course, plan
 from favano.theory import expected_counts
 from favano.timing import Fleet, Trace, parse_law, traced_fleet, two_speeds
-from favano.training import LocalRule
+from favano.training import FlatModel, LocalRule
 from favano.types import Floats
 
 _MONTE_CARLO_CONTACTS = 2000  # a client
@@ -105,6 +107,29 @@ def step_sizes(spec: Spec, schedule: Schedule, algorithm: Algorithm[State]) -> F
 def local_rule(spec: Spec, *, corrected: bool = False) -> LocalRule:
     """How clients step."""
     return LocalRule(proximal=given(spec.proximal), corrected=corrected)
+
+
+def make_link(
+    spec: Spec, fleet: Fleet, schedule: Schedule, model: FlatModel, seed: int
+) -> Link | None:
+    """What compression does to the messages of one run; None without any."""
+    if spec.codec == "none":
+        return None
+    return Link(
+        _codec(spec),
+        model.parameter_sizes,
+        schedule,
+        seed=seed,
+        streams=fleet.streams,
+        plain=model.layout.buffers if spec.buffers == "average" else 0,
+    )
+
+
+def _codec(spec: Spec) -> Codec:
+    bits = given(spec.codec_bits)
+    if spec.codec == "lattice":
+        return Lattice(bits=bits, scale=given(spec.codec_scale), dither=spec.codec_dither)
+    return MinMax(bits=bits) if spec.codec == "min-max" else Qsgd(bits=bits)
 
 
 def poll_policy(spec: Spec) -> Poll:

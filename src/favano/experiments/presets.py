@@ -34,6 +34,7 @@ _OTHER = PRESETS["mnist"]
 _ALL_AT_WORK = ("asyncsgd-adaptive", "fedasync")
 _LOCAL_STEPS = {"asyncfeded": 10}  # of the first jobs
 _PROXIMAL = {"fedasync": 0.005, "fedprox": 0.01}
+_CODEC_BITS = {"none": None, "lattice": 14, "min-max": 8, "qsgd": 8}
 
 
 def resolve(spec: Spec) -> Spec:
@@ -60,6 +61,8 @@ def resolve(spec: Spec) -> Spec:
         "server_learning_rate": 1.0,
         "most_local_steps": 10 * (full.local_steps or 1),
         "proximal": _PROXIMAL.get(full.algorithm, 0.0),
+        "codec_bits": _CODEC_BITS[full.codec],
+        "codec_scale": 1e-4 if full.codec == "lattice" else None,
     }
     if full.algorithm.startswith("asyncsgd"):
         by_algorithm["server_learning_rate"] = 1.0 / (full.concurrency or concurrency)

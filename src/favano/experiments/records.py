@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TypedDict
 
 from favano.metrics import Row, Score
@@ -24,10 +25,11 @@ class RunRecord(TypedDict):
     mean_model_accuracy: float
     mean_model_loss: float
     refused_updates: int
+    wrapped_messages: int
 
 
 def make_record(
-    algorithm: str, row: Row, mean: Score, *, refused: int, wall_seconds: float
+    algorithm: str, row: Row, mean: Score, *, refused: int, wrapped: int, wall_seconds: float
 ) -> RunRecord:
     """The record of a run from its last row and the score of the mean model mu_T."""
     return RunRecord(
@@ -45,4 +47,16 @@ def make_record(
         mean_model_accuracy=mean.accuracy,
         mean_model_loss=mean.loss,
         refused_updates=refused,
+        wrapped_messages=wrapped,
+    )
+
+
+def read_wrongly(runs: Sequence[RunRecord]) -> str | None:
+    """A sentence about messages beyond the radius of the lattice, where there were any."""
+    wrapped = sum(run["wrapped_messages"] for run in runs)
+    if not wrapped:
+        return None
+    return (
+        f"{runs[0]['algorithm']}: {wrapped} messages lay beyond the radius of the lattice and were "
+        "read wrongly; a larger codec_scale or more codec_bits prevents it"
     )

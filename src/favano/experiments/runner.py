@@ -34,6 +34,7 @@ from favano.experiments.build import (
     make_algorithm,
     make_course,
     make_fleet,
+    make_link,
     make_schedule,
     step_sizes,
 )
@@ -191,6 +192,7 @@ class _Run:
             _initial_vector(flat, model, seed),
             non_finite=spec.non_finite,
             buffers=spec.buffers,
+            link=make_link(spec, planned.fleet, schedule, flat, seed),
         )
         rule = local_rule(spec, corrected=self.replay.corrected)
         self.trainer = LoopTrainer(flat, task, rule)
@@ -251,7 +253,8 @@ class _Run:
         if last is not None:
             name, wall = self.result.spec.algorithm, self.ended - self.began
             mean = self.evaluate(last.mean)
-            record = make_record(name, rows[-1], mean, refused=last.refused, wall_seconds=wall)
+            told = {"refused": last.refused, "wrapped": last.wrapped}
+            record = make_record(name, rows[-1], mean, **told, wall_seconds=wall)
             self.result.runs.append(record)
             self.result.models[self.planned.seed] = self.flat.state_dict(last.server)
 
@@ -279,7 +282,7 @@ def _side_by_side(
     if not runs:
         yield iter(())
     elif flat.vector.device.type == "cuda" and can_stack(specs):
-        as_arrays = all(is_linear(one.replay.algorithm) for one in runs)
+        as_arrays = all(is_linear(one.replay.algorithm) and not one.replay.link for one in runs)
         if as_arrays and all(spec.variance == "start" for spec in specs):
             waves = Waves(replays, lane_stacks(flat, trainers, specs[0].precision, stacks=2))
             for number, one in enumerate(runs):

@@ -39,6 +39,7 @@ PositiveTime = Annotated[float, Field(gt=0)]
 Share = Annotated[float, Field(ge=0, le=1), BeforeValidator(_fraction)]
 Rate = Annotated[float, Field(ge=0)]
 PositiveShare = Annotated[float, Field(gt=0, le=1), BeforeValidator(_fraction)]
+CodecName = Literal["none", "lattice", "min-max", "qsgd"]
 
 
 class Spec(BaseModel):
@@ -189,6 +190,15 @@ class Spec(BaseModel):
         default=None, description="AsyncFedED: longest job, by default 10 K"
     )
 
+    codec: CodecName = Field(default="none", description="how models are compressed on their way")
+    codec_bits: Annotated[int, Field(ge=1, le=32)] | None = Field(
+        default=None, description="bits a parameter [default: lattice 14, others 8]"
+    )
+    codec_scale: PositiveTime | None = Field(
+        default=None, description="lattice: side of a cell [default: 0.0001]"
+    )
+    codec_dither: bool = Field(default=False, description="lattice: a random shift, so unbiased")
+
     normalise: bool = Field(default=False, description="MNIST: subtract 0.1307, divide by 0.3081")
     holdout: Annotated[int, Field(ge=0)] = Field(
         default=0, description="test on this many training images instead of the test set"
@@ -225,7 +235,19 @@ class Spec(BaseModel):
         given = bool(self.given_weights)
         rule = "goes with given_weights, one for all, each speed class or each client"
         need((self.weights == "given") == given, "weights", self.weights, rule)
+        self._check_codec()
         return self
+
+    def _check_codec(self) -> None:
+        bits, scale, dither = self.codec_bits, self.codec_scale, self.codec_dither
+        foreseen = self.codec == "none" or self.algorithm != "asyncfeded"
+        need(foreseen, "codec", self.codec, "need none with asyncfeded, whose schedule grows")
+        need(bits is None or self.codec != "none", "codec_bits", bits, "goes with a codec")
+        lattice = self.codec == "lattice"
+        need(scale is None or lattice, "codec_scale", scale, "goes with codec=lattice")
+        need(not dither or lattice, "codec_dither", dither, "goes with codec=lattice")
+        rule = "need 2..32 for codec=qsgd, one of them is the sign"
+        need(bits != 1 or self.codec != "qsgd", "codec_bits", bits, rule)
 
 
 def make_spec(values: dict[str, object]) -> Spec:

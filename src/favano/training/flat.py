@@ -74,6 +74,11 @@ class FlatModel:
         """The trained part of `vector`, (P,)."""
         return self.vector[: self.layout.parameters]
 
+    @property
+    def parameter_sizes(self) -> tuple[int, ...]:
+        """Lengths of the trained tensors in `vector`, one after the other."""
+        return tuple(size for p in self._parameters.values() if (size := p.numel()))
+
     def load(self, vector: Vector) -> None:
         """Make the module the given model."""
         self.vector.copy_(vector)

@@ -1,0 +1,157 @@
+"""What a codec does to the models that travel between the server and its clients in one run.
+
+Parameters are encoded; buffers and counters travel as they are. Three kinds of message:
+
+    up        a client's end model; the server reads it with its own w_{t-1} as the key
+    reply     w_{t-1} to a client that keeps a model of its own, which is the key (QuAFL)
+    hand-out  w_t to a client that adopts it; the key is the model it was last handed
+
+Codecs of differences encode the change since the model that the client was last handed: both sides
+have it. A client's first model comes in full, for it has nothing to read a message with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from favano.quantisation import Codec, message_bits
+from favano.rng import Bits, Stream, origin
+from favano.schedule import Schedule
+from favano.training.device_draws import device_uniform, on_device
+from favano.types import Ints, Stack, Vector
+
+_NUMBERS_AT_ONCE = 1 << 24
+_MESSAGE = 2**32  # room for the draws of one message
+_SERVER = 2**62  # whose draws: no client's stream
+
+
+class Link:
+    """Both ends of the wire. Draws are functions of (seed, client or server, message)."""
+
+    def __init__(
+        self,
+        codec: Codec,
+        sizes: Sequence[int],  # of the parameter tensors
+        schedule: Schedule,
+        *,
+        seed: int,
+        streams: Ints,  # (n,)
+        plain: int = 0,  # numbers that travel as they are, 32 bits each
+    ) -> None:
+        self.codec, self._sizes, self._parameters = codec, tuple(sizes), sum(sizes)
+        self.bits = message_bits(codec, self._sizes) + 32 * plain
+        self._client, self._message = schedule.client, message_numbers(schedule)
+        self._clients = origin(seed, Stream.QUANTISER, streams)  # (n,)
+        self._server = origin(seed, Stream.QUANTISER, [_SERVER])  # (1,)
+        self._last_reply: dict[int, Vector] = {}  # to clients with models of their own
+        self._wrapped: Tensor | None = None
+
+    @property
+    def wrapped(self) -> int:
+        """Messages so far that lay too far from their key and were read wrongly."""
+        return 0 if self._wrapped is None else int(self._wrapped)
+
+    def up(self, jobs: Ints, start: Stack, end: Stack, server: Vector) -> Stack:
+        """The end models of these jobs as the server reads them."""
+        client = self._client[jobs]
+        known = self._known(client, start)
+        return self._carry(
+            end, server.expand_as(end), known, self._clients[client], self._message[jobs]
+        )
+
+    def reply(self, jobs: Ints, version: int, server: Vector, start: Stack, end: Stack) -> Stack:
+        """This server version as each of these clients reads it beside its own end model."""
+        client = self._client[jobs]
+        known = self._known(client, start)
+        number = np.array([version + 1])
+        received = self._carry(server.expand_as(end), end, known, self._server, number)
+        if self.codec.differences:
+            self._last_reply.update(zip(client.tolist(), received.clone(), strict=True))
+        return received
+
+    def hand_out(
+        self, version: int, server: Vector, client: Sequence[int], last: Sequence[Vector]
+    ) -> dict[int, Vector]:
+        """This server version as each of these clients reads it, given what it was last handed.
+
+        The message is the same for all who were last handed the same, and so is what they read.
+        """
+        for who in client:
+            self._last_reply.pop(who, None)
+        rows: dict[int, int] = {}
+        place = [rows.setdefault(id(model), len(rows)) for model in last]
+        distinct = [last[place.index(row)] for row in range(len(rows))]
+        if not distinct:
+            return {}
+        keys = torch.stack(distinct)
+        sent, number, holders = server.expand_as(keys), np.array([version + 1]), np.bincount(place)
+        received = self._carry(sent, keys, keys, self._server, number, holders)
+        models = _shared(received)
+        return {who: models[row] for who, row in zip(client, place, strict=True)}
+
+    def _known(self, client: Ints, start: Stack) -> Stack:
+        """What both sides have: the last reply, else the model that the job started from."""
+        if not self._last_reply:
+            return start
+        pairs = zip(client.tolist(), start, strict=True)
+        return torch.stack([self._last_reply.get(who, model) for who, model in pairs])
+
+    def _carry(
+        self,
+        sent: Stack,
+        key: Stack,
+        known: Stack,
+        origins: Bits,  # (k,), or (1,) for the same draws in every row
+        number: Ints,
+        holders: Ints | None = None,  # (k,) how many clients a row stands for
+    ) -> Stack:
+        """Encode and decode, a few rows at a time."""
+        codec, parameters, device = self.codec, self._parameters, sent.device
+        received = sent.clone()
+        count = torch.from_numpy(np.ones(len(sent), int) if holders is None else holders).to(device)
+        common = self._noise(origins, number, device) if len(origins) == 1 else None
+        at_once = max(1, _NUMBERS_AT_ONCE // parameters)
+        for first in range(0, len(sent), at_once):
+            part = slice(first, first + at_once)
+            values, near = sent[part, :parameters], key[part, :parameters]
+            base = known[part, :parameters].double() if codec.differences else 0.0
+            noise = self._noise(origins[part], number[part], device) if common is None else common
+            noise = noise.expand(len(values), -1)
+            coded = codec.encode(values.double() - base, noise, self._sizes)
+            received[part, :parameters] = base + codec.decode(coded, near, self._sizes)
+            wrong = (codec.wrapped(values, near) * count[part]).sum()
+            self._wrapped = wrong if self._wrapped is None else self._wrapped + wrong
+        return received
+
+    def _noise(self, origins: Bits, number: Ints, device: torch.device) -> Stack:
+        """The uniform draws of each message, (k, draws)."""
+        place = torch.arange(self.codec.draws(self._parameters), device=device)
+        index = torch.from_numpy(number).to(device)[:, None] * _MESSAGE + place
+        return device_uniform(on_device(origins, device)[:, None], index)
+
+
+def message_numbers(schedule: Schedule) -> Ints:
+    """(J,) which of its client's jobs a job is, in the order in which the client does them."""
+    order = np.lexsort((schedule.first_step, schedule.begin, schedule.base, schedule.client))
+    client = schedule.client[order]
+    number = np.empty(len(order), dtype=np.int64)
+    number[order] = np.arange(len(order)) - np.searchsorted(client, client)
+    return number
+
+
+def first_versions(schedule: Schedule) -> Ints:
+    """(n,) the version that each client is handed first, V if none; it comes in full."""
+    first = np.full(schedule.clients, schedule.updates)
+    np.minimum.at(first, schedule.client, schedule.base)
+    return first
+
+
+def _shared(models: Stack) -> list[Vector]:
+    """The rows as vectors; those equal to the first are the first, so that memory is shared."""
+    first = models[0].clone()
+    equal = (models == first).all(dim=1).tolist()
+    return [first if same else row.clone() for row, same in zip(models, equal, strict=True)]

@@ -1,0 +1,62 @@
+"""A message as bytes: a header, the scalars, the packed codes. Nothing in it is ever executed.
+
+    magic 4s | codec u8 | bits u8 | scalars u32 | codes u32 | scalars f64 ... | codes, b bits each
+
+All little-endian; the codes most significant bit first.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import torch
+
+from favano.errors import need
+from favano.quantisation.codec import Codec, Coded
+from favano.quantisation.packing import pack, packed_size, unpack
+
+_HEADER = struct.Struct("<4sBBII")
+_MAGIC = b"FVN1"
+_NUMBERS: Mapping[str, int] = {"lattice": 1, "min-max": 2, "qsgd": 3}
+
+
+def message_bits(codec: Codec, sizes: Sequence[int]) -> int:
+    """Bits of one message, as long as `to_bytes` makes it."""
+    scalars = 8 * codec.scalars(len(sizes))
+    return 8 * (_HEADER.size + scalars + packed_size(sum(sizes), codec.bits))
+
+
+def to_bytes(codec: Codec, coded: Coded) -> bytes:
+    """One message, (1, d) codes, as bytes."""
+    need(len(coded.codes) == 1, "messages", len(coded.codes), "need 1 at a time")
+    codes = coded.codes[0].cpu().numpy()
+    scalars = coded.scalars[0].cpu().numpy().astype("<f8")
+    head = _HEADER.pack(_MAGIC, _NUMBERS[codec.name], codec.bits, len(scalars), len(codes))
+    return head + scalars.tobytes() + pack(codes, codec.bits)
+
+
+def from_bytes(codec: Codec, data: bytes, sizes: Sequence[int]) -> Coded:
+    """The inverse of `to_bytes`, for a vector of tensors of these sizes.
+
+    A message of another codec, width or length, or one that cannot be, is refused.
+    """
+    need(len(data) >= _HEADER.size, "message", f"{len(data)} bytes", "is shorter than its header")
+    magic, number, bits, scalars, count = _HEADER.unpack_from(data)
+    need(magic == _MAGIC, "message", repr(magic), f"need {_MAGIC!r} at the beginning")
+    found = {value: name for name, value in _NUMBERS.items()}.get(number, f"codec {number}")
+    need(found == codec.name, "message codec", found, f"need {codec.name}")
+    need(bits == codec.bits, "message bits", bits, f"need {codec.bits}")
+    need(count == sum(sizes), "message codes", count, f"need {sum(sizes)}")
+    expected = codec.scalars(len(sizes))
+    need(scalars == expected, "message scalars", scalars, f"need {expected}")
+    size = message_bits(codec, sizes) // 8
+    need(len(data) == size, "message", f"{len(data)} bytes", f"need {size}")
+    first = _HEADER.size + 8 * scalars
+    numbers = np.frombuffer(data[_HEADER.size : first], dtype="<f8").astype(np.float64)
+    need(bool(np.isfinite(numbers).all()), "message scalars", numbers.tolist(), "need finite ones")
+    codes = unpack(data[first:], bits, count)
+    most = int(codes.max(initial=0))
+    need(most <= codec.largest, "message code", most, f"need 0..{codec.largest}")
+    return Coded(torch.from_numpy(codes)[None], torch.from_numpy(numbers)[None])

@@ -1,0 +1,341 @@
+"""Compression on the link: what travels, read with which key, by which draws, in how many bits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+import torch
+
+from favano.algorithms import CATALOGUE, Algorithm, Favano, FedAvg, Known, Quafl, State
+from favano.engine import (
+    Link,
+    Moment,
+    Recorder,
+    Replay,
+    evaluation_times,
+    pooled,
+    replayed,
+    spread_of,
+)
+from favano.engine.link import first_versions, message_numbers
+from favano.experiments import make_algorithm, make_fleet, make_schedule
+from favano.quantisation import Codec, Lattice, MinMax, Qsgd, message_bits
+from favano.rng import Stream, uniform
+from favano.schedule import Barrier, Poll, Schedule, plan
+from favano.timing import Fleet, Trace, traced_fleet, two_speeds
+from favano.training import Layout, Work, WorkerLanes, one_thread, usable_cores
+from favano.types import Ints, Stack, Vector
+from tests.engine.test_conformance import CLIENTS, build, setting
+from tests.engine.test_pool import Problem, Shuffled
+from tests.problems import AnyState, Quadratics, close, quadratics, start_model
+
+EVERY = pytest.mark.parametrize("name", list(CATALOGUE))
+FINE: list[Codec] = [Lattice(bits=32, scale=1e-8), MinMax(bits=32), Qsgd(bits=32)]
+COARSE: list[Codec] = [
+    Lattice(bits=4, scale=0.1),  # models are further apart than its radius
+    Lattice(bits=8, scale=0.1, dither=True),
+    MinMax(bits=3),
+    Qsgd(bits=3),
+]
+SIZES = [3, 1]
+SEED = 5
+SERVER = 2**62
+
+
+def label(codec: Codec) -> str:
+    return f"{codec.name}-{codec.bits}"
+
+
+def linked(
+    algorithm: Algorithm[AnyState],
+    schedule: Schedule,
+    codec: Codec | None,
+    streams: Ints | None = None,
+) -> Replay[AnyState]:
+    clients = np.arange(schedule.clients) if streams is None else streams
+    link = None if codec is None else Link(codec, SIZES, schedule, seed=SEED, streams=clients)
+    layout = Layout(parameters=4, buffers=0, counters=0)
+    rates = 0.1 * algorithm.rate(schedule.client)
+    return Replay(algorithm, schedule, layout, rates, start_model(), link=link)
+
+
+def carry(codec: Codec, sent: Vector, key: Vector, known: Vector, who: int, number: int) -> Vector:
+    """One message by hand."""
+    index = number * 2**32 + np.arange(codec.draws(4))
+    noise = torch.from_numpy(uniform(SEED, Stream.QUANTISER, who, index))[None]
+    base = known if codec.differences else torch.zeros_like(known)
+    coded = codec.encode((sent - base)[None], noise, SIZES)
+    return base + codec.decode(coded, key[None], SIZES)[0]
+
+
+@EVERY
+@pytest.mark.parametrize("codec", FINE, ids=label)
+def test_a_fine_codec_is_exact_communication(name: str, codec: Codec) -> None:
+    """As delta -> 0 and Q delta -> infinity, and with many levels, in a whole run of any method."""
+    algorithm, _, schedule = build(name)
+    trainer = quadratics(CLIENTS)
+    replay = linked(algorithm, schedule, codec)
+    found = [moment.server for moment in replayed(replay, trainer)]
+    exact = [m.server for m in replayed(linked(algorithm, schedule, None), trainer)]
+    assert all(close(a, b, 1e-6) for a, b in zip(found, exact, strict=True))
+    assert not torch.equal(found[-1], exact[-1])
+    assert replay.link is not None
+    assert replay.link.wrapped == 0
+
+
+@pytest.mark.parametrize("codec", COARSE, ids=label)
+def test_quafl_as_its_algorithm_is_printed(codec: Codec) -> None:
+    """The server reads with w_{t-1}, a client reads w_{t-1} with its live model (4.3)."""
+    policy = Poll(selected=3, local_steps=5)
+    schedule = plan(policy, two_speeds(10, seed=2), horizon=7 * 40, seed=2)
+    trainer, server = quadratics(10), start_model()
+    own, last = [server] * 10, [server] * 10
+    contacts = [0] * 10
+    wrapped = 0
+    replay = linked(Quafl(policy=policy), schedule, codec)
+    for moment in replayed(replay, trainer):
+        if moment.version < 0:
+            continue
+        read = []
+        for job in replay.jobs(moment.version).tolist():
+            i, steps = int(schedule.client[job]), int(schedule.steps[job])
+            live = trainer.local(i, own[i], steps, float(replay.rates[job]))
+            read.append(carry(codec, live, server, last[i], i, contacts[i]))
+            last[i] = carry(codec, server, live, last[i], SERVER, moment.version)
+            own[i] = (last[i] + 3 * live) / 4
+            contacts[i] += 1
+            wrapped += 2 * int(codec.wrapped(live[None], server[None]))
+        server = (server + torch.stack(read).sum(dim=0)) / 4
+        assert close(moment.server, server)
+        spread = replay.store.spread(moment.server, 4).variance
+        assert spread == pytest.approx(float((torch.stack(own) - server).square().sum()))
+    assert replay.link is not None
+    assert replay.link.wrapped == wrapped
+    assert (wrapped > 0) == (codec == COARSE[0])
+
+
+@pytest.mark.parametrize("codec", COARSE, ids=label)
+def test_clients_that_adopt_read_beside_what_they_were_last_handed(codec: Codec) -> None:
+    policy = Poll(selected=3, local_steps=5)
+    schedule = plan(policy, two_speeds(10, seed=3), horizon=7 * 40, seed=3)
+    algorithm = Favano(policy=policy, weights=Known(np.ones(10), np.ones(10)), reweight="none")
+    trainer, server = quadratics(10), start_model()
+    handed = [server] * 10
+    contacts = [0] * 10
+    replay = linked(algorithm, schedule, codec)
+    for moment in replayed(replay, trainer):
+        if moment.version < 0:
+            continue
+        jobs = replay.jobs(moment.version)
+        read = []
+        for job in jobs.tolist():
+            i, steps = int(schedule.client[job]), int(schedule.steps[job])
+            end = trainer.local(i, handed[i], steps, float(replay.rates[job]))
+            read.append(carry(codec, end, server, handed[i], i, contacts[i]))
+            contacts[i] += 1
+        server = (server + torch.stack(read).sum(dim=0)) / 4
+        assert close(moment.server, server)
+        for i in schedule.client[jobs].tolist():
+            handed[i] = carry(codec, server, handed[i], handed[i], SERVER, moment.version + 1)
+        spread = replay.store.spread(moment.server, 4).variance
+        assert spread == pytest.approx(float((torch.stack(handed) - server).square().sum()))
+    assert replay.link is not None
+    assert (replay.link.wrapped > 0) == (codec == COARSE[0])
+
+
+def pool_link(problem: Problem, codec: Codec) -> Replay[State]:
+    """The problem's run behind a codec; it has BatchNorm statistics."""
+    replay = problem.replay()
+    link = Link(
+        codec, problem.flat.parameter_sizes, problem.schedule, seed=SEED, streams=np.arange(8)
+    )
+    return Replay(
+        replay.algorithm, problem.schedule, problem.flat.layout, replay.rates, problem.initial,
+        link=link,
+    )  # fmt: skip
+
+
+@EVERY
+@pytest.mark.parametrize("codec", [Lattice(dither=True), MinMax(bits=4), Qsgd(bits=4)], ids=label)
+def test_the_order_of_execution_changes_nothing(name: str, codec: Codec) -> None:
+    problem = Problem(name, 1)
+    lanes = Shuffled([problem.trainer], 20)
+    with one_thread():
+        steps = list(pooled([pool_link(problem, codec)], lanes, at_once=1))
+        alone = [m.server for m in replayed(pool_link(problem, codec), problem.trainer)]
+        plain = problem.alone()
+    found = [step.moment.server for step in steps if isinstance(step.moment, Moment)]
+    assert all(torch.equal(a, b) for a, b in zip(found, alone, strict=True))
+    assert not torch.equal(alone[-1], plain[-1])
+
+
+def test_worker_processes_change_nothing() -> None:
+    if usable_cores() == 1:
+        pytest.skip("needs two cores")
+    problems = [Problem(name, 2) for name in ("quafl", "fedbuff")]
+    replays = [pool_link(problem, MinMax(bits=5)) for problem in problems]
+    trainers = [problem.trainer for problem in problems]
+    with one_thread(), WorkerLanes(problems[0].flat, trainers, workers=2) as lanes:
+        steps = list(pooled(replays, lanes, at_once=2))
+    for run, problem in enumerate(problems):
+        last = [step.moment for step in steps if step.run == run][-1]
+        with one_thread():
+            *_, alone = replayed(pool_link(problem, MinMax(bits=5)), problem.trainer)
+        assert isinstance(last, Moment)
+        assert torch.equal(last.server, alone.server)
+
+
+@EVERY
+def test_p16_renumbering_leaves_the_history_unchanged(name: str) -> None:
+    spec = setting(name)
+    fleet, trainer = make_fleet(spec, 0), quadratics(CLIENTS)
+    order = np.random.default_rng(0).permutation(CLIENTS)
+    moved = Quadratics(trainer.curvature[order], trainer.centre[order])
+    renumbered = Fleet(fleet.mean[order], fleet.law, fleet.streams[order])
+    histories = []
+    for one, problem in ((fleet, trainer), (renumbered, moved)):
+        algorithm = make_algorithm(spec, one)
+        schedule = make_schedule(spec, one, algorithm, 0)
+        replay = linked(algorithm, schedule, MinMax(bits=3), one.streams)
+        histories.append([moment.server for moment in replayed(replay, problem)])
+    assert all(torch.equal(a, b) for a, b in zip(*histories, strict=True))
+
+
+def link_of(codec: Codec, schedule: Schedule) -> Link:
+    return Link(codec, SIZES, schedule, seed=SEED, streams=np.arange(schedule.clients), plain=2)
+
+
+POLICY = Poll(selected=3, local_steps=5)
+SCHEDULE = plan(POLICY, two_speeds(6), horizon=70, seed=0)
+
+
+@pytest.mark.parametrize("codec", COARSE, ids=label)
+def test_buffers_and_counters_travel_as_they_are(codec: Codec) -> None:
+    generator = torch.Generator().manual_seed(1)
+    start, end = torch.randn(2, 3, 7, generator=generator)
+    server = torch.randn(7, generator=generator)
+    before = start.clone(), end.clone(), server.clone()
+    link, jobs = link_of(codec, SCHEDULE), np.arange(3)
+    assert link.bits == message_bits(codec, SIZES) + 2 * 32
+    for received, sent in (
+        (link.up(jobs, start, end, server), end),
+        (link.reply(jobs, 3, server, start, end), server.expand_as(end)),
+    ):
+        assert torch.equal(received[:, 4:], sent[:, 4:])
+        assert not torch.equal(received[:, :4], sent[:, :4])
+        assert received.dtype == sent.dtype
+    assert all(torch.equal(a, b) for a, b in zip(before, (start, end, server), strict=True))
+
+
+def test_who_reads_the_same_shares_the_memory() -> None:
+    link = link_of(Lattice(bits=8, scale=0.1), SCHEDULE)
+    near, other, far = torch.zeros(4), torch.ones(4), torch.full((4,), 100.0)
+    read = link.hand_out(2, torch.full((4,), 0.52), [4, 1, 0, 5], [near, other, near, far])
+    assert read[4] is read[0]
+    assert read[1] is read[0]
+    assert torch.allclose(read[0], torch.full((4,), 0.5))
+    assert not torch.equal(read[5], read[0])
+    assert link.wrapped == 1
+    assert link.hand_out(3, near, [], []) == {}
+
+
+def test_a_client_without_progress_is_exact_where_changes_are_encoded() -> None:
+    link = link_of(Qsgd(bits=2), SCHEDULE)
+    start = torch.randn(3, 4, generator=torch.Generator().manual_seed(0))
+    assert torch.equal(link.up(np.arange(3), start, start, torch.zeros(4)), start)
+
+
+def test_messages_are_numbered_by_client() -> None:
+    number = message_numbers(SCHEDULE)
+    for client in range(6):
+        mine = SCHEDULE.client == client
+        in_order = number[mine][np.argsort(SCHEDULE.base[mine], kind="stable")]
+        assert in_order.tolist() == list(range(int(mine.sum())))
+    assert first_versions(SCHEDULE).tolist() == [-1] * 6
+
+
+def rows_of(codec: Codec | None) -> tuple[list[int], list[int]]:
+    """Bits up and down of four synchronous rounds of two of three clients."""
+    fleet = traced_fleet(Trace(tuple(np.array([2.0, 2.0]) for _ in range(3))))
+    policy = Barrier(selected=2, local_steps=1)
+    schedule = plan(policy, fleet, horizon=20, seed=0)
+    assert schedule.client.tolist()[:4] == [0, 1, 1, 2]
+    replay = linked(FedAvg(policy=policy), schedule, codec)
+    times = evaluation_times(20, 5, float(schedule.time[-1]))
+    recorder = Recorder(replay, 0, times, lambda model: torch.zeros(2), spread_of(replay))
+    for moment in replayed(replay, quadratics(3)):
+        recorder.observe(moment)
+    seen = recorder.rows()
+    return [row.bits_up for row in seen], [row.bits_down for row in seen]
+
+
+def test_bits_are_those_of_the_packed_messages() -> None:
+    """Each client's first model comes in full, the others and all answers as they are packed."""
+    full, packed = 32 * 4, message_bits(MinMax(bits=3), SIZES)
+    up, down = rows_of(MinMax(bits=3))
+    assert up == [0, 2 * packed, 4 * packed, 6 * packed, 8 * packed]
+    downloads = [(2, 0), (3, 1), (3, 3), (3, 5), (3, 5)]
+    assert down == [first * full + later * packed for first, later in downloads]
+    assert rows_of(None) == (
+        [0, 2 * full, 4 * full, 6 * full, 8 * full],
+        [(first + later) * full for first, later in downloads],
+    )
+
+
+def test_a_clients_first_model_comes_in_full() -> None:
+    policy = Barrier(selected=2, local_steps=1)
+    schedule = plan(policy, two_speeds(12, seed=1), horizon=400, seed=1)
+    replay = linked(FedAvg(policy=policy), schedule, MinMax(bits=2))
+    first, later = 0, 0
+    for moment in replayed(replay, quadratics(12)):
+        for client in schedule.client[schedule.base == moment.version].tolist():
+            start = replay.store.start(client, moment.version)
+            if first_versions(schedule)[client] == moment.version:
+                assert torch.equal(start, moment.server)
+                first += 1
+            else:
+                assert not torch.equal(start, moment.server)
+                later += 1
+    assert first == len(set(schedule.client.tolist()))
+    assert later > 0
+
+
+class Poisoned:
+    """Client 2 sends NaN once in a while."""
+
+    def train(self, start: Stack, work: Work) -> Stack:
+        end = quadratics(10).train(start, work)
+        end[torch.from_numpy((work.client == 2) & (work.first_step % 3 == 1))] = torch.nan
+        return end
+
+
+@pytest.mark.parametrize("codec", COARSE, ids=label)
+@pytest.mark.parametrize(
+    "algorithm",
+    [Quafl(policy=POLICY), Favano(policy=POLICY, weights=Known(np.ones(10), np.ones(10)))],
+    ids=["quafl", "favano"],
+)
+def test_a_refused_client_goes_on_from_the_servers_model(
+    algorithm: Algorithm[AnyState], codec: Codec
+) -> None:
+    schedule = plan(POLICY, two_speeds(10), horizon=300, seed=0)
+    layout = Layout(parameters=4, buffers=0, counters=0)
+    link = Link(codec, SIZES, schedule, seed=SEED, streams=np.arange(10))
+    rates = np.full(len(schedule.client), 0.1)
+    replay = Replay(algorithm, schedule, layout, rates, start_model(), non_finite="skip", link=link)
+    moments: Sequence[Moment] = list(replayed(replay, Poisoned()))
+    assert sum(len(moment.refused) for moment in moments) > 1
+    assert all(bool(moment.server.isfinite().all()) for moment in moments)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("codec", [*COARSE, *FINE], ids=label)
+def test_a_device_draws_and_reads_as_the_host_does(codec: Codec) -> None:
+    generator = torch.Generator().manual_seed(1)
+    start, end = torch.randn(2, 3, 4, generator=generator, dtype=torch.float64)
+    server, jobs = start_model(), np.arange(3)
+    host = link_of(codec, SCHEDULE).up(jobs, start, end, server)
+    device = link_of(codec, SCHEDULE).up(jobs, start.cuda(), end.cuda(), server.cuda())
+    assert close(device.cpu(), host)
