@@ -1,5 +1,6 @@
 """Specifications, and what becomes of them."""
 
+from favano.experiments.audit import AuditRecord, audit
 from favano.experiments.build import make_algorithm, make_fleet, make_schedule
 from favano.experiments.comparison import comparison
 from favano.experiments.participation import describe, speed_names
@@ -13,6 +14,7 @@ from favano.experiments.spec import Spec, make_spec
 
 __all__ = [
     "PRESETS",
+    "AuditRecord",
     "Preset",
     "Progress",
     "Result",
@@ -21,6 +23,7 @@ __all__ = [
     "Silence",
     "Spec",
     "WriteFailed",
+    "audit",
     "check_folder",
     "comparison",
     "describe",

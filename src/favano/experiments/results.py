@@ -51,6 +51,7 @@ def write_result(folder: Path, result: Result, command: str) -> None:
         "favano": __version__,
         "command": command,
         "runs": result.runs,
+        "audit": result.audit,
     }
     contents = (
         tomli_w.dumps(spec_table(result.spec)).encode(),

@@ -24,6 +24,7 @@ from favano.engine import (
     replayed,
 )
 from favano.errors import NonFiniteUpdate
+from favano.experiments.audit import AuditRecord, audit
 from favano.experiments.build import make_algorithm, make_fleet, make_schedule, step_sizes
 from favano.experiments.presets import resolve
 from favano.experiments.progress import Progress, Silence
@@ -59,6 +60,7 @@ class Result:
     rows: list[Row] = field(default_factory=list)
     runs: list[RunRecord] = field(default_factory=list)
     models: dict[int, dict[str, Tensor]] = field(default_factory=dict)
+    audit: AuditRecord | None = None  # of the first seed, if it came to its end
     error: NonFiniteUpdate | None = None  # what stopped a run, if something did
 
     @property
@@ -123,6 +125,8 @@ def run_together(
         with one_thread(), _lanes(flat, runs, workers) as lanes:
             for step in _steps(runs, lanes):
                 runs[step.run].hear(step.moment, watch)
+        for one in runs:
+            one.audit_first()
     except KeyboardInterrupt:
         for one in runs:
             one.stop()
@@ -201,6 +205,13 @@ class _Run:
         """Somebody pressed Ctrl-C."""
         if self.replay.moment.version < self.planned.schedule.updates - 1:
             self.result.status = "partial"
+
+    def audit_first(self) -> None:
+        """Say of the first seed who trained its model; the others differ by chance alone."""
+        planned, result = self.planned, self.result
+        if planned.seed == result.spec.seed and result.status == "complete":
+            algorithm = self.replay.algorithm
+            result.audit = audit(algorithm, planned.schedule, planned.fleet, planned.seed)
 
     def hand_in(self) -> None:
         """Put what was measured into the result."""
