@@ -25,14 +25,23 @@ from favano.engine import (
 )
 from favano.errors import NonFiniteUpdate
 from favano.experiments.audit import AuditRecord, audit
-from favano.experiments.build import make_algorithm, make_fleet, make_schedule, step_sizes
+from favano.experiments.build import (
+    bound_setting,
+    make_algorithm,
+    make_fleet,
+    make_schedule,
+    step_sizes,
+)
+from favano.experiments.constants import Probe
 from favano.experiments.presets import resolve
 from favano.experiments.progress import Progress, Silence
 from favano.experiments.records import RunRecord, make_record
 from favano.experiments.samples import ModelFactory, Samples, initial_module, make_task
 from favano.experiments.spec import Spec, given
+from favano.experiments.tracking import BoundRow, Tracker
 from favano.metrics import Evaluator, Row
 from favano.schedule import Schedule
+from favano.theory import Setting
 from favano.timing import Fleet
 from favano.training import (
     FlatModel,
@@ -60,6 +69,7 @@ class Result:
     rows: list[Row] = field(default_factory=list)
     runs: list[RunRecord] = field(default_factory=list)
     models: dict[int, dict[str, Tensor]] = field(default_factory=dict)
+    bounds: list[BoundRow] = field(default_factory=list)  # with track_bound
     audit: AuditRecord | None = None  # of the first seed, if it came to its end
     error: NonFiniteUpdate | None = None  # what stopped a run, if something did
 
@@ -77,6 +87,7 @@ class Planned:
     fleet: Fleet
     algorithm: Algorithm[State]
     schedule: Schedule
+    setting: Setting | None = None  # with track_bound, where the theorem speaks of the method
 
 
 def plan_seeds(spec: Spec) -> list[Planned]:
@@ -86,7 +97,8 @@ def plan_seeds(spec: Spec) -> list[Planned]:
         fleet = make_fleet(spec, seed)
         algorithm = make_algorithm(spec, fleet)
         schedule = make_schedule(spec, fleet, algorithm, seed)
-        planned.append(Planned(seed, fleet, algorithm, schedule))
+        setting = bound_setting(spec, fleet) if spec.track_bound else None
+        planned.append(Planned(seed, fleet, algorithm, schedule, setting))
     return planned
 
 
@@ -180,6 +192,10 @@ class _Run:
             if spec.variance == "live"
             else None,
         )
+        self.tracker: Tracker | None = None
+        if spec.track_bound:
+            rate = float(self.replay.rates.max(initial=0.0))
+            self.tracker = Tracker(Probe(flat, task), planned.setting, rate)
         self.rows: list[Row] = []
         self.last: Observation | None = None
         self.began = self.ended = 0.0
@@ -199,6 +215,8 @@ class _Run:
         for seen in self.recorder.observe(moment):
             self.rows.append(seen.row)
             self.last = seen
+            if self.tracker is not None:
+                self.result.bounds.append(self.tracker.observe(seen))
         self.ended = perf_counter()
 
     def stop(self) -> None:

@@ -1,5 +1,6 @@
 """The paper's mathematics as functions. NumPy and SciPy only."""
 
+from favano.theory.advice import Advice, Estimate, Estimates, advise, estimates_of, known
 from favano.theory.bounds import (
     Descent,
     Expansion,
@@ -10,7 +11,7 @@ from favano.theory.bounds import (
     full_expansion,
     printed_expansion,
 )
-from favano.theory.coefficients import Coefficients, Form, coefficients, setting
+from favano.theory.coefficients import Coefficients, Form, coefficients, setting, setting_of
 from favano.theory.complexity import (
     Choice,
     LemmaForm,
@@ -53,6 +54,7 @@ from favano.theory.table import Delays, Method, table_complexity
 
 __all__ = [
     "CONFIDENCE",
+    "Advice",
     "Choice",
     "ClassLaw",
     "Coefficients",
@@ -60,6 +62,8 @@ __all__ = [
     "Cumulative",
     "Delays",
     "Descent",
+    "Estimate",
+    "Estimates",
     "Expansion",
     "Form",
     "KappaForm",
@@ -73,6 +77,7 @@ __all__ = [
     "Share",
     "StepCount",
     "Terms",
+    "advise",
     "best_rate",
     "block_sums",
     "bound_assembled",
@@ -86,6 +91,7 @@ __all__ = [
     "corollary",
     "descent",
     "descent_ratio",
+    "estimates_of",
     "estimator_mean",
     "estimator_variance",
     "expected_counts",
@@ -93,6 +99,7 @@ __all__ = [
     "finished",
     "full_expansion",
     "kappa",
+    "known",
     "largest_rate",
     "lemma_bound",
     "lemma_rate",
@@ -108,6 +115,7 @@ __all__ = [
     "rounds_to_target",
     "server_time",
     "setting",
+    "setting_of",
     "shares",
     "step_count",
     "sufficient_conditions",

@@ -11,12 +11,13 @@ part of a that comes from the noise of the steps (docs/errata.md, 4 and 5).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal, NamedTuple, TypeAlias
 
 from favano.schedule import Poll
 from favano.theory.estimators import Rule, check_reachable
 from favano.theory.problem import Setting
-from favano.theory.steps import StepCount, class_laws
+from favano.theory.steps import ClassLaw, StepCount, class_laws
 from favano.timing import Fleet
 
 Form: TypeAlias = Literal["printed", "corrected", "rigorous"]
@@ -57,12 +58,25 @@ def setting(policy: Poll, fleet: Fleet, rule: Rule, form: Form = "corrected") ->
     >>> round(found.mean_a, 4), round(found.b, 4)
     (0.3391, 1.3502)
     """
-    laws = class_laws(policy, fleet)
+    return setting_of(class_laws(policy, fleet), policy.selected, rule, form)
+
+
+def setting_of(
+    laws: Sequence[ClassLaw], selected: int, rule: Rule, form: Form = "corrected"
+) -> Setting:
+    """The same from the laws of the clients' step counts.
+
+    >>> import numpy as np
+    >>> laws = [ClassLaw(np.arange(3), StepCount(np.array([0.0, 1.0])))]
+    >>> setting_of(laws, 2, "stochastic")
+    Setting(clients=3, selected=2, local_steps=1, mean_a=2.0, b=1.0)
+    """
     each = [(len(members), coefficients(law, rule, form)) for members, law in laws]
+    clients = sum(count for count, _ in each)
     return Setting(
-        clients=fleet.clients,
-        selected=policy.selected,
-        local_steps=policy.local_steps,
-        mean_a=sum(count * found.a for count, found in each) / fleet.clients,
+        clients=clients,
+        selected=selected,
+        local_steps=laws[0].law.local_steps,
+        mean_a=sum(count * found.a for count, found in each) / clients,
         b=max(found.b for _, found in each),
     )
