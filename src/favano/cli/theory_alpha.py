@@ -27,5 +27,5 @@ def alpha_command(flags: Values, config: Config = None, json: Json = False) -> N
             )
             for name, law in laws.items()
         }
-        headings = (rule, weight, "a", "b", "a print", "b print", "Var/mu^2", "Var/v")
-        screen.print(table_of("", headings, rows))
+        headings = ("", weight, "a", "b", "a print", "b print", "Var/mu^2", "Var/v")
+        screen.print(table_of(f"{rule} rule", headings, rows))

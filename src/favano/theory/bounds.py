@@ -127,7 +127,7 @@ def descent(setting: Setting, problem: Problem, rate: float) -> Descent:
 def bound_assembled(setting: Setting, problem: Problem, rate: float, rounds: float) -> float:
     """(F/T + c1 d2 + c3) / (-c2 - c1 d1): the proof's constants put together, no step rounded.
 
-    Infinite, that is, nothing is known, where the proof does not apply: eta >= 1/(4 L K^2), or no
+    Infinite, that is, nothing is known, where the proof does not apply: eta > 1/(4 L K^2), or no
     contraction, or no descent.
 
     >>> unit = Setting(clients=1, selected=1, local_steps=1, mean_a=1.0, b=1.0)
@@ -138,10 +138,8 @@ def bound_assembled(setting: Setting, problem: Problem, rate: float, rounds: flo
     """
     check_rounds(rounds)
     constants = descent(setting, problem, rate)
-    small = rate < 1 / (4 * problem.smoothness * setting.local_steps**2)
-    if not small or rate >= 1 / (2 * problem.smoothness * setting.local_steps):
-        return inf
-    if constants.margin <= 0:
+    small = rate <= 1 / (4 * problem.smoothness * setting.local_steps**2)
+    if not small or constants.margin <= 0:
         return inf
     excess = constants.c1 * constants.d2 + constants.c3
     return (problem.gap / rounds + excess) / constants.margin

@@ -87,20 +87,27 @@ def _binomial_tail(successes: Ints, trials: Floats, chance: float) -> Floats:
 def _convolved(
     law: StepLaw, mean: float, time: Floats, steps: int, strict: bool, cell: float
 ) -> Floats:
-    """The same for any other law, from the convolution of its mass on a grid."""
+    """The same for any other law, from the convolution of its mass on a grid.
+
+    Each place of the grid stands for the cell around it, so what lies below a time is read off
+    between the cells' edges; recorded durations are read as they are, ties included.
+    """
     whole = np.concatenate([law.rows[0], time]) if isinstance(law, Trace) else np.array([0.5])
     on_grid = bool((whole == np.round(whole)).all())
     cell = 1.0 if on_grid else max(cell, float(time[-1]) / _MOST_CELLS)
     mass = _mass(law, mean, int(time[-1] / cell) + 2, cell)
     size = fft.next_fast_len(2 * len(mass), real=True)
     factor = fft.rfft(mass, size)
-    limit = time / cell - (1 if strict and on_grid else 0)
-    read = np.minimum(np.floor(limit + _EQUAL).astype(np.int64), len(mass) - 1)
-    current, reached = np.zeros(len(mass)), []
+    if isinstance(law, Trace):
+        read = np.floor(time / cell - (1 if strict and on_grid else 0) + _EQUAL)
+    else:
+        read = time / cell - 0.5
+    current, reached, place = np.zeros(len(mass)), [], np.arange(-1, len(mass))
     current[0] = 1.0
     for _ in range(steps):
         current = fft.irfft(fft.rfft(current, size) * factor, size)[: len(mass)]
-        reached.append(np.clip(np.cumsum(current)[np.maximum(read, 0)] * (read >= 0), 0.0, 1.0))
+        below = np.concatenate([[0.0], np.cumsum(current)])
+        reached.append(np.clip(np.interp(read, place, below), 0.0, 1.0))
     return np.stack(reached, axis=1)
 
 
