@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TypedDict
 
+import numpy as np
+
 from favano.algorithms import Algorithm, State
 from favano.engine import answer_weights, effective_weights
 from favano.experiments.participation import speed_names
 from favano.schedule import Schedule
-from favano.theory import CONFIDENCE, block_sums, shares, verdict
+from favano.theory import CONFIDENCE, shares, verdict
 from favano.timing import Fleet
 
 
@@ -25,7 +27,7 @@ class SpeedShare(TypedDict):
 
 
 class AuditRecord(TypedDict):
-    """Lists have one entry a client, in the order of the clients."""
+    """Lists have one entry a client, in the order of the clients, or none."""
 
     seed: int
     verdict: str
@@ -36,28 +38,30 @@ class AuditRecord(TypedDict):
     weight: list[float]  # effective weight in the final server model
 
 
-def audit(algorithm: Algorithm[State], schedule: Schedule, fleet: Fleet, seed: int) -> AuditRecord:
-    """Effective weights of all clients, the shares of each speed, and a verdict.
+def audit(
+    algorithm: Algorithm[State],
+    schedule: Schedule,
+    fleet: Fleet,
+    seed: int,
+    *,
+    each_client: bool = True,
+) -> AuditRecord:
+    """Effective weights, the shares of each speed, and a verdict.
 
     Weights are exact for this schedule; intervals say how far the shares of another seed's schedule
-    may lie, from the spread between stretches of this one.
+    may lie. The weights of single clients cost time in proportion to their number squared; without
+    `each_client` their list is empty.
     """
-    weight = effective_weights(algorithm, schedule)
-    used = slice(0, schedule.jobs)
-    blocks = block_sums(
-        answer_weights(algorithm, schedule),
-        schedule.client[used],
-        schedule.visit[used],
-        schedule.updates,
-        schedule.clients,
-    )
-    found = shares(weight, blocks, fleet.groups, speed_names(fleet))
+    group, names = fleet.groups, speed_names(fleet)
+    each = effective_weights(algorithm, schedule) if each_client else np.empty(0)
+    whole = effective_weights(algorithm, schedule, group)
+    found = shares(whole, answer_weights(algorithm, schedule, group), np.bincount(group), names)
     return AuditRecord(
         seed=seed,
         verdict=verdict(found) if schedule.jobs else "nobody: no update was made",
         confidence=CONFIDENCE,
         fair=1 / fleet.clients,
         speeds=[SpeedShare(**asdict(share)) for share in found],  # type: ignore[typeddict-item]
-        mean_step_time=fleet.mean.tolist(),
-        weight=weight.tolist(),
+        mean_step_time=fleet.mean.tolist() if each_client else [],
+        weight=each.tolist(),
     )

@@ -35,7 +35,7 @@ from favano.theory.conditions import (
 )
 from favano.theory.durations import Cumulative, check_law, finished
 from favano.theory.estimators import Rule, estimator_mean, estimator_variance, weight
-from favano.theory.fairness import CONFIDENCE, Share, block_sums, shares, verdict
+from favano.theory.fairness import CONFIDENCE, Share, shares, verdict
 from favano.theory.potential import (
     KappaForm,
     contraction,
@@ -79,7 +79,6 @@ __all__ = [
     "Terms",
     "advise",
     "best_rate",
-    "block_sums",
     "bound_assembled",
     "bound_full",
     "bound_short",

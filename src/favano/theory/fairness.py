@@ -41,58 +41,47 @@ class Share:
         return self.high < self.fair
 
 
-def block_sums(moved: Floats, client: Ints, visit: Ints, updates: int, clients: int) -> Floats:
-    """What each client moved in each of up to 20 equal stretches of the updates, (blocks, n).
-
-    Args:
-        moved: by each job, (J,).
-        client: of each job.
-        visit: the update that used each job, below `updates`.
-        updates: number of server updates V.
-        clients: number of clients n.
-
-    >>> block_sums(np.ones(4), np.array([0, 1, 0, 0]), np.arange(4), 4, 2).tolist()
-    [[1.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 0.0]]
-    """
-    blocks = min(_BLOCKS, max(1, updates))
-    block = visit * blocks // max(1, updates)
-    total = np.bincount(block * clients + client, moved, minlength=blocks * clients)
-    return np.asarray(total.reshape(blocks, clients), dtype=np.float64)
-
-
 def shares(
     weight: Floats,
-    blocks: Floats,
-    group: Ints,
+    moved: Floats,
+    clients: Ints,
     names: Sequence[str],
     *,
     confidence: float = CONFIDENCE,
 ) -> list[Share]:
-    """The groups' shares of `weight`, (n,), with intervals from the spread over the blocks.
+    """The groups' shares, with intervals from how much they differ along the schedule.
 
-    With y_b and x_b what the group and all clients moved in block b, r = sum y / sum x has the
-    standard error sqrt(B/(B-1) sum_b (y_b - r x_b)^2) / sum x, and a t interval with B - 1 degrees.
+    The updates are cut into up to 20 equal stretches. With y_b and x_b what the group and all
+    clients moved in stretch b, r = sum y / sum x has the standard error
+    sqrt(B/(B-1) sum_b (y_b - r x_b)^2) / sum x, and a t interval with B - 1 degrees of freedom.
+
+    Args:
+        weight: share of each group, (g,).
+        moved: by each group at each update, (V, g).
+        clients: in each group, (g,).
+        names: of the groups.
+        confidence: of the intervals.
 
     >>> moved = np.array([[1.0, 1.0], [1.2, 0.8]])
-    >>> fast, slow = shares(np.array([0.55, 0.45]), moved, np.array([0, 1]), ["fast", "slow"])
+    >>> fast, slow = shares(np.array([0.55, 0.45]), moved, np.array([2, 2]), ["fast", "slow"])
     >>> fast.weight, fast.fair, fast.favoured
     (0.55, 0.5, False)
     """
     need(0 < confidence < 1, "confidence", confidence, "need a number between 0 and 1")
-    need(len(names) == int(group.max()) + 1, "names", list(names), "need one a group")
-    total, count = blocks.sum(axis=1), len(blocks)
+    need(len(names) == len(clients) == len(weight), "names", list(names), "need one a group")
+    count = min(_BLOCKS, len(moved))
+    edges = np.linspace(0, len(moved), count + 1).astype(np.int64)[:-1]
+    blocks = np.add.reduceat(moved, edges) if count else moved
+    total = blocks.sum(axis=1)
     found = []
-    for number, name in enumerate(names):
-        members = group == number
-        part = blocks[:, members].sum(axis=1)
+    for part, share, size, name in zip(blocks.T, weight.tolist(), clients, names, strict=True):
         error = 1.0
         if count > 1 and total.sum() > 0:
             rest = part - part.sum() / total.sum() * total
             scale = np.sqrt(count / (count - 1) * (rest**2).sum()) / total.sum()
             error = float(scale * stats.t.ppf((1 + confidence) / 2, count - 1))
-        share = float(weight[members].sum())
         low, high = max(0.0, share - error), min(1.0, share + error)
-        found.append(Share(name, int(members.sum()), share, low, high, float(members.mean())))
+        found.append(Share(name, int(size), share, low, high, float(size / clients.sum())))
     return found
 
 

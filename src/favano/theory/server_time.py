@@ -33,7 +33,7 @@ class ServerTime(NamedTuple):
     standard_error: float = 0.0
 
 
-def server_time(policy: Policy, fleet: Fleet, *, updates: int = 2000, seed: int = 0) -> ServerTime:
+def server_time(policy: Policy, fleet: Fleet, *, updates: int = 1000, seed: int = 0) -> ServerTime:
     """Mean simulated time between two updates of the server, in the long run.
 
     Args:
