@@ -62,8 +62,9 @@ def test_fedavg_counts_participation() -> None:
 SMALL = {
     "clients": 8, "selected": 3, "local_steps": 4, "buffer": 3, "horizon": 300.0,
 }  # fmt: skip
+PLAIN: list[dict[str, object]] = [{"algorithm": name} for name in CATALOGUE]
 CASES: list[dict[str, object]] = [
-    *({"algorithm": name} for name in CATALOGUE),
+    *PLAIN,
     {"algorithm": "favano", "reweight": "deterministic"},
     {"algorithm": "favano", "reweight": "none"},
     {"algorithm": "favano", "weights": "empirical"},

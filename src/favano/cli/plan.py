@@ -27,7 +27,7 @@ def plan_command(flags: Values, config: Config = None, out: Out = None, json: Js
     algorithm = make_algorithm(spec, fleet)
     with notes.status("planning"):
         schedule = make_schedule(spec, fleet, algorithm, spec.seed)
-        found = audit(algorithm, schedule, fleet, spec.seed)
+        found = audit(algorithm, schedule, fleet, spec.seed, most_clients=fleet.clients)
     clients = describe(schedule, fleet, np.array(found["weight"]))
     end = float(schedule.time[-1]) if schedule.updates else 0.0
     verdict = {key: found[key] for key in ("verdict", "confidence", "fair", "speeds")}

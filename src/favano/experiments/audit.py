@@ -44,16 +44,17 @@ def audit(
     fleet: Fleet,
     seed: int,
     *,
-    each_client: bool = True,
+    most_clients: int = 10_000,
 ) -> AuditRecord:
     """Effective weights, the shares of each speed, and a verdict.
 
     Weights are exact for this schedule; intervals say how far the shares of another seed's schedule
-    may lie. The weights of single clients cost time in proportion to their number squared; without
-    `each_client` their list is empty.
+    may lie. The weights of single clients cost time in proportion to their number squared; where
+    there are more than `most_clients` their list is empty.
     """
     group, names = fleet.groups, speed_names(fleet)
-    each = effective_weights(algorithm, schedule) if each_client else np.empty(0)
+    few = fleet.clients <= most_clients
+    each = effective_weights(algorithm, schedule) if few else np.empty(0)
     whole = effective_weights(algorithm, schedule, group)
     found = shares(whole, answer_weights(algorithm, schedule, group), np.bincount(group), names)
     return AuditRecord(
@@ -62,6 +63,6 @@ def audit(
         confidence=CONFIDENCE,
         fair=1 / fleet.clients,
         speeds=[SpeedShare(**asdict(share)) for share in found],  # type: ignore[typeddict-item]
-        mean_step_time=fleet.mean.tolist() if each_client else [],
+        mean_step_time=fleet.mean.tolist() if few else [],
         weight=each.tolist(),
     )

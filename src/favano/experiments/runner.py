@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Literal
@@ -58,8 +58,6 @@ from favano.training import (
 from favano.types import Vector
 
 Status = Literal["complete", "partial"]
-
-_MOST_AUDITED = 10_000  # clients whose single weights a run works out
 
 
 @dataclass
@@ -139,8 +137,6 @@ def run_together(
         with one_thread(), _lanes(flat, runs, workers) as lanes:
             for step in _steps(runs, lanes):
                 runs[step.run].hear(step.moment, watch)
-        for one in runs:
-            one.audit_first()
     except KeyboardInterrupt:
         for one in runs:
             one.stop()
@@ -148,6 +144,9 @@ def run_together(
         watch.end()
     for one in runs:
         one.hand_in()
+    with suppress(KeyboardInterrupt):  # everything is measured; only the audits are left out
+        for one in runs:
+            one.audit_first()
     return results
 
 
@@ -230,13 +229,8 @@ class _Run:
         """Say of the first seed who trained its model; the others differ by chance alone."""
         planned, result = self.planned, self.result
         if planned.seed == result.spec.seed and result.status == "complete":
-            result.audit = audit(
-                self.replay.algorithm,
-                planned.schedule,
-                planned.fleet,
-                planned.seed,
-                each_client=planned.fleet.clients <= _MOST_AUDITED,
-            )
+            algorithm = self.replay.algorithm
+            result.audit = audit(algorithm, planned.schedule, planned.fleet, planned.seed)
 
     def hand_in(self) -> None:
         """Put what was measured into the result."""
