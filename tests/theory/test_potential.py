@@ -104,3 +104,17 @@ def test_units() -> None:
         ),
         problem, f=0, x=2,
     )  # fmt: skip
+
+
+def test_the_printed_statement_misses_the_unit_of_the_noise() -> None:
+    where = Setting(clients=40, selected=9, local_steps=3, mean_a=0.6, b=1.7)
+    assert not has_unit(
+        lambda p, rate, target: next_potential(
+            where, p, rate, potential=0.0, gradient=target, form="printed"
+        ),
+        Problem(), f=0, x=2,
+    )  # fmt: skip
+    quiet = Problem(noise=1.0)  # where sigma = 1 it does not show
+    printed = next_potential(where, quiet, 1e-6, potential=0.0, gradient=2.0, form="printed")
+    right = next_potential(where, quiet, 1e-6, potential=0.0, gradient=2.0)
+    assert printed == pytest.approx(right)

@@ -45,3 +45,12 @@ def test_the_floor() -> None:
         rounding_error(0, box=1.0, dimension=1)
     with pytest.raises(BadInput, match="box=0"):
         rounding_error(1, box=0, dimension=1)
+
+
+def test_units() -> None:
+    """L^2 r_d is a squared gradient: r_d is a squared distance."""
+    for scale_f, scale_x in ((3.0, 1.0), (1.0, 5.0)):
+        smoothness = 2.0 * scale_f / scale_x**2
+        error = rounding_error(4, box=1.5 * scale_x, dimension=7)
+        old = quantisation_floor(2.0, rounding_error(4, box=1.5, dimension=7))
+        assert quantisation_floor(smoothness, error) == pytest.approx(old * scale_f**2 / scale_x**2)

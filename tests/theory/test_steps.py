@@ -234,5 +234,5 @@ def test_bad_input_is_refused_by_name() -> None:
     for mean in (0.0, -1.0, np.inf, np.nan):
         with pytest.raises(BadInput, match=r"step mean=.*: need a finite positive mean step time"):
             step_count(policy, clients=30, law=Exponential(), mean=mean)
-    with pytest.raises(BadInput, match="geometric steps need a mean >= 1"):
+    with pytest.raises(BadInput, match="geometric steps need a finite mean >= 1"):
         step_count(policy, clients=30, law=Geometric(), mean=0.5)

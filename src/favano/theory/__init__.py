@@ -14,7 +14,6 @@ from favano.theory.bounds import (
 from favano.theory.coefficients import Coefficients, Form, coefficients, setting, setting_of
 from favano.theory.complexity import (
     Choice,
-    LemmaForm,
     Terms,
     best_rate,
     corollary,
@@ -38,6 +37,7 @@ from favano.theory.estimators import Rule, estimator_mean, estimator_variance, w
 from favano.theory.fairness import CONFIDENCE, Share, shares, verdict
 from favano.theory.potential import (
     KappaForm,
+    LemmaForm,
     contraction,
     contraction_limit,
     kappa,

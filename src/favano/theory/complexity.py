@@ -8,17 +8,15 @@ paper uses (Lemma "complexity"), which is within a constant of it (`lemma_rate`,
 from __future__ import annotations
 
 from math import ceil, inf, sqrt
-from typing import Literal, NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import numpy as np
 
 from favano.errors import need
 from favano.theory.bounds import Expansion, bound_assembled, full_expansion
 from favano.theory.conditions import largest_rate
-from favano.theory.potential import noise_level
+from favano.theory.potential import LemmaForm, noise_level
 from favano.theory.problem import Problem, Setting, check_rounds, check_target
-
-LemmaForm: TypeAlias = Literal["printed", "corrected"]
 
 
 class Terms(NamedTuple):

@@ -15,6 +15,7 @@ from favano.theory.problem import Problem, Setting, check_rate
 from favano.types import Floats
 
 KappaForm: TypeAlias = Literal["printed", "sharp"]
+LemmaForm: TypeAlias = Literal["printed", "corrected"]
 
 
 def mean_model(server: Floats, clients: Floats) -> Floats:
@@ -86,22 +87,26 @@ def next_potential(
     *,
     potential: float,
     gradient: float,
-    form: KappaForm = "sharp",
+    form: LemmaForm = "corrected",
 ) -> float:
-    """Bound on E Phi_{t+1} from E Phi_t and E ||grad f(mu_t)||^2 (Lemma "potential", corrected).
+    """Bound on E Phi_{t+1} from E Phi_t and E ||grad f(mu_t)||^2 (Lemma "potential").
 
         (1 - rho) Phi + 3 s^2 eta^2 (sigma^2 a + 8 b G^2) + 24 B^2 s^2 b eta^2 ||grad f||^2
 
-    Printed without sigma^2 in the statement and without b before G^2 in the proof (errata, 8).
+    The printed statement has 1/(5n) for rho and no sigma^2 before a (docs/errata.md, 7 and 8).
 
     >>> example = Setting(clients=10, selected=2, local_steps=1, mean_a=1.0, b=1.0)
     >>> round(next_potential(example, Problem(), 0.01, potential=0.0, gradient=0.0), 6)
     0.0108
     """
-    rho = contraction(setting, problem, rate, form)
+    rho = contraction(setting, problem, rate)
+    level = noise_level(setting, problem)
+    if form == "printed":
+        rho = 1 / (5 * setting.clients)
+        level = setting.mean_a + 8 * setting.b * problem.dissimilarity**2
     step = setting.selected**2 * rate**2
     drift = 24 * problem.growth**2 * step * setting.b * gradient
-    return (1 - rho) * potential + 3 * step * noise_level(setting, problem) + drift
+    return (1 - rho) * potential + 3 * step * level + drift
 
 
 def noise_level(setting: Setting, problem: Problem) -> float:

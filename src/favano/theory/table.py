@@ -12,7 +12,8 @@ from math import sqrt
 from typing import Literal, TypeAlias
 
 from favano.errors import need
-from favano.theory.complexity import LemmaForm, Terms, corollary
+from favano.theory.complexity import Terms, corollary
+from favano.theory.potential import LemmaForm
 from favano.theory.problem import Problem, Setting, check_target
 
 Method: TypeAlias = Literal["fedavg", "fedbuff", "asyncsgd", "quafl", "favano"]
