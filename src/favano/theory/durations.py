@@ -91,24 +91,27 @@ def _convolved(
     """The same for any other law, from the convolution of its mass on a grid.
 
     Each place of the grid stands for the cell around it, so what lies below a time is read off
-    between the cells' edges; recorded durations are read as they are, ties included.
+    between the cells' edges; recorded durations are read as they are, ties included. Later times
+    are read from longer and coarser grids, until all sums are over.
     """
     whole = np.concatenate([law.rows[0], time]) if isinstance(law, Trace) else np.array([0.5])
     on_grid = bool((whole == np.round(whole)).all())
-    longest, end = float(time[-1]), 8.0 * steps * mean
-    while True:
-        end = min(end, longest)
+    reached = np.ones((len(time), steps))
+    first, end = 0, 8.0 * steps * mean
+    while first < len(time):
+        end = min(end, float(time[-1]))
         width = 1.0 if on_grid else max(cell, end / _MOST_CELLS)
         below = _sums(_mass(law, mean, int(end / width) + 2, width), steps)
-        if end == longest or 1.0 - below[-1, -1] < _ALL_DONE:
+        stop = int(np.searchsorted(time, end, side="right"))
+        read = time[first:stop] / width - 0.5
+        if isinstance(law, Trace):
+            read = np.floor(read + 0.5 - (1 if strict and on_grid else 0) + _EQUAL)
+        place = np.arange(-1, below.shape[1] - 1)
+        reached[first:stop] = np.stack([np.interp(read, place, row) for row in below], axis=1)
+        if 1.0 - below[-1, -1] < _ALL_DONE:
             break
-        end *= 2
-    if isinstance(law, Trace):
-        read = np.floor(time / width - (1 if strict and on_grid else 0) + _EQUAL)
-    else:
-        read = time / width - 0.5
-    place = np.arange(-1, below.shape[1] - 1)
-    return np.stack([np.clip(np.interp(read, place, row), 0.0, 1.0) for row in below], axis=1)
+        first, end = stop, 4 * end
+    return np.clip(reached, 0.0, 1.0)
 
 
 def _sums(mass: Floats, steps: int) -> Floats:
