@@ -182,7 +182,8 @@ def advise(
 def candidates(policy: Poll, fleet: Fleet, rule: Rule, form: Form) -> Iterator[Candidate]:
     """The policy as it is, then a grid of s, K and tick around it.
 
-    Ticks in which some client can never finish a step are left out.
+    Ticks in which some client can never finish a step are left out; a policy that has such a tick
+    is refused.
     """
     steps = sorted({policy.local_steps, *(k for k in _STEPS if k <= 2 * policy.local_steps)})
     quickest, talk = float(fleet.mean.min()), policy.interaction_time
@@ -197,7 +198,7 @@ def candidates(policy: Poll, fleet: Fleet, rule: Rule, form: Form) -> Iterator[C
         waiting = max(0.0, tick - talk)
         most = replace(policy, selected=selected, local_steps=steps[-1], waiting_time=waiting)
         laws = class_laws(most, fleet, resolution=_COARSE)
-        if min(law.p_positive for _, law in laws) <= 0:
+        if (selected, tick) != pairs[0] and min(law.p_positive for _, law in laws) <= 0:
             continue
         own = [policy.local_steps, *(k for k in steps if k != policy.local_steps)]
         for count in own:
