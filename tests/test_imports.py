@@ -20,7 +20,8 @@ ALLOWED = {
     "algorithms": {"types", "errors", "schedule"},
     "data": {"types", "errors", "rng"},
     "models": {"types", "errors"},
-    "training": {"types", "errors", "rng", "data", "models"},
+    "kernels": {"models"},
+    "training": {"types", "errors", "rng", "data", "models", "kernels"},
     "metrics": {"types", "errors", "training"},
     "engine": {"types", "errors", "timing", "schedule", "algorithms", "training", "metrics"},
     "experiments": {

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from io import StringIO
 from math import inf, isfinite
 from typing import NamedTuple
 
-from favano.engine import Observation
 from favano.experiments.constants import Point, Probe
+from favano.metrics import Row
 from favano.theory import (
     Problem,
     Setting,
@@ -21,6 +21,7 @@ from favano.theory import (
     largest_rate,
     next_potential,
 )
+from favano.types import Vector
 
 _FLAT = 1e-12  # a problem without curvature has no L > 0
 
@@ -57,20 +58,24 @@ class Tracker:
     probe: Probe
     setting: Setting | None
     learning_rate: float
+    rows: list[BoundRow] = field(default_factory=list)
     _points: list[Point] = field(default_factory=list)
-    _last: BoundRow | None = None
 
-    def observe(self, seen: Observation) -> BoundRow:
-        """Measure at the mean model of an observation."""
-        point = self.probe.at(seen.mean)
+    def observe(self, seen: Sequence[Row], mean: Vector) -> None:
+        """Measure at the mean model, for the evaluations that are new; it is that of the last."""
+        for row in seen[len(self.rows) :]:
+            self.rows.append(self._beside(row, mean))
+
+    def _beside(self, row: Row, mean: Vector) -> BoundRow:
+        point = self.probe.at(mean)
         if all(isfinite(value) for value in point):  # a run that diverged goes on without bounds
             self._points.append(point)
-        row, last, problem = seen.row, self._last, self._problem()
+        last, problem = self.rows[-1] if self.rows else None, self._problem()
         steps = row.server_step - last.server_step if last else 0
         total = last.mean_gradient * last.server_step + last.gradient * steps if last else 0.0
         rounds = row.server_step
         short, full, assembled = self._bounds(problem, rounds)
-        self._last = BoundRow(
+        return BoundRow(
             seed=row.seed,
             time=row.time,
             server_step=rounds,
@@ -88,7 +93,6 @@ class Tracker:
             dissimilarity=problem.dissimilarity,
             gap=problem.gap,
         )
-        return self._last
 
     def _problem(self) -> Problem:
         """The largest constants seen so far."""
@@ -113,9 +117,10 @@ class Tracker:
 
     def _potential_bound(self, problem: Problem, steps: int) -> float:
         """Lemma "potential", `steps` times over, from the bound at the last evaluation."""
-        last, where, rate = self._last, self.setting, self.learning_rate
-        if last is None:
+        where, rate = self.setting, self.learning_rate
+        if not self.rows:
             return 0.0  # all models are equal at the start
+        last = self.rows[-1]
         if where is None or rate == 0 or contraction(where, problem, rate) <= 0:
             return inf
         bound = last.potential_bound

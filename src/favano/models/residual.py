@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, cast
 
 from torch import Tensor, nn
-from torch.nn import functional
 
 from favano.errors import BadInput
-from favano.models.norm import Norm, normalisation
+from favano.models.norm import Norm, Normalisation, normalisation
 
 Stem: TypeAlias = Literal["7x7", "3x3"]
 
@@ -32,8 +31,8 @@ class ResidualBlock(nn.Module):
 
     def forward(self, inputs: Tensor) -> Tensor:
         """(B, inputs, H, W) to (B, outputs, H / stride, W / stride)."""
-        hidden = functional.relu(self.norm1(self.conv1(inputs)))
-        return functional.relu(self.norm2(self.conv2(hidden)) + self.shortcut(inputs))
+        hidden = self.norm1.rectified(self.conv1(inputs))
+        return self.norm2.rectified(self.conv2(hidden), self.shortcut(inputs))
 
 
 class ResidualNetwork(nn.Module):
@@ -80,17 +79,26 @@ class ResidualNetwork(nn.Module):
         return logits
 
 
-def _stem(stem: Stem, channels: int, width: int, norm: Norm) -> nn.Sequential:
+class _Stem(nn.Sequential):
+    """The first layers: a convolution, its norm rectified, and a max-pool where there is one."""
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """(B, C, H, W) to the channels of the first stage."""
+        convolution, norm, *pool = cast(tuple[nn.Module, Normalisation, nn.Module], tuple(self))
+        hidden = norm.rectified(convolution(inputs))
+        return pool[0](hidden) if pool else hidden
+
+
+def _stem(stem: Stem, channels: int, width: int, norm: Norm) -> _Stem:
     if stem == "7x7":
-        return nn.Sequential(
+        return _Stem(
             nn.Conv2d(channels, width, 7, stride=2, padding=3, bias=False),
             normalisation(norm, width),
-            nn.ReLU(),
             nn.MaxPool2d(3, stride=2, padding=1),
         )
     if stem == "3x3":
         convolution = nn.Conv2d(channels, width, 3, padding=1, bias=False)
-        return nn.Sequential(convolution, normalisation(norm, width), nn.ReLU())
+        return _Stem(convolution, normalisation(norm, width))
     raise BadInput("stem", stem, "need 7x7 or 3x3")
 
 
