@@ -8,7 +8,7 @@ from torch import nn
 
 from favano.errors import BadInput
 from favano.experiments import Result, Samples, Spec, load_samples, named_model, run, run_together
-from favano.experiments.runner import can_stack
+from favano.experiments.engines import can_stack
 from favano.metrics import to_csv
 
 SHORT = Spec(clients=10, selected=3, local_steps=4, buffer=3, horizon=210, evaluate_every=70)

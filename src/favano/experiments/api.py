@@ -10,7 +10,8 @@ from torch.nn import functional
 from favano.errors import need
 from favano.experiments.presets import resolve
 from favano.experiments.progress import Progress
-from favano.experiments.runner import Result, run
+from favano.experiments.result import Result
+from favano.experiments.runner import run
 from favano.experiments.samples import (
     ModelFactory,
     Pair,

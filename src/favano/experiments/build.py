@@ -41,7 +41,7 @@ from favano.experiments.baselines import (
 from favano.experiments.spec import Spec, given, steps_of
 from favano.quantisation import Codec, Lattice, MinMax, Qsgd
 from favano.schedule import Arrival, Course, Poll, Schedule, course, plan
-from favano.theory import expected_counts
+from favano.theory import Form, Setting, expected_counts, setting
 from favano.timing import Fleet, Trace, parse_law, traced_fleet, two_speeds
 from favano.training import FlatModel, LocalRule
 from favano.types import Floats
@@ -146,6 +146,13 @@ def poll_policy(spec: Spec) -> Poll:
         overrun=spec.overrun,
         step_count=spec.step_count,
     )
+
+
+def bound_setting(spec: Spec, fleet: Fleet, form: Form = "rigorous") -> Setting | None:
+    """What Theorem 1 needs to know of a run of FAVANO; None for what it says nothing about."""
+    if spec.algorithm != "favano" or spec.reweight == "none":
+        return None
+    return setting(poll_policy(spec), fleet, spec.reweight, form)
 
 
 def make_weights(spec: Spec, fleet: Fleet) -> Weights:

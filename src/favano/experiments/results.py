@@ -13,8 +13,9 @@ from safetensors.torch import save
 
 from favano import __version__
 from favano.errors import need
-from favano.experiments.runner import Result
+from favano.experiments.result import Result
 from favano.experiments.spec import Spec, make_spec
+from favano.experiments.tracking import bounds_to_csv
 from favano.metrics import to_csv
 
 FILES = ("spec.toml", "history.csv", "summary.json", "model.safetensors")
@@ -51,6 +52,7 @@ def write_result(folder: Path, result: Result, command: str) -> None:
         "favano": __version__,
         "command": command,
         "runs": result.runs,
+        "audit": result.audit,
     }
     contents = (
         tomli_w.dumps(spec_table(result.spec)).encode(),
@@ -58,7 +60,10 @@ def write_result(folder: Path, result: Result, command: str) -> None:
         (json.dumps(summary, indent=2) + "\n").encode(),
         save(tensors, metadata={"favano": __version__}),
     )
-    write_together(folder, dict(zip(FILES, contents, strict=True)))
+    files = dict(zip(FILES, contents, strict=True))
+    if result.bounds:
+        files["bound.csv"] = bounds_to_csv(result.bounds).encode()
+    write_together(folder, files)
 
 
 def write_together(folder: Path, contents: Mapping[str, bytes]) -> None:

@@ -2,117 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
-from functools import partial
-from itertools import chain
-from time import perf_counter
-from typing import Literal
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 
-import numpy as np
-import torch
-from torch import Tensor, nn
+from torch import nn
 
-from favano.algorithms import Algorithm, State
-from favano.engine import (
-    Moment,
-    Recorder,
-    Replay,
-    Step,
-    Waves,
-    evaluation_times,
-    is_linear,
-    live_models,
-    pooled,
-    replayed,
-    spread_of,
-)
-from favano.errors import NonFiniteUpdate
-from favano.experiments.build import (
-    local_rule,
-    make_algorithm,
-    make_course,
-    make_fleet,
-    make_link,
-    make_schedule,
-    step_sizes,
-)
+from favano.experiments.engines import engine
+from favano.experiments.planning import plan_seeds
 from favano.experiments.presets import resolve
 from favano.experiments.progress import Progress, Silence
-from favano.experiments.records import RunRecord, make_record
-from favano.experiments.samples import (
-    ModelFactory,
-    Samples,
-    in_steps,
-    initial_module,
-    make_task,
-)
-from favano.experiments.spec import Spec, given
-from favano.metrics import Evaluator, Row
-from favano.schedule import Schedule
-from favano.timing import Fleet
-from favano.training import (
-    FlatModel,
-    Lanes,
-    LoopTrainer,
-    SerialLanes,
-    StackedLanes,
-    WorkerLanes,
-    check_fit,
-    lane_stacks,
-    one_thread,
-    usable_cores,
-)
-from favano.types import Vector
-
-Status = Literal["complete", "partial"]
-
-_SHARE_FOR_MODELS = 0.4  # of the GPU memory, for the models that clients hold
-
-
-@dataclass
-class Result:
-    """What a specification gave: the history of all seeds, the last rows, the final models."""
-
-    spec: Spec
-    status: Status = "complete"
-    rows: list[Row] = field(default_factory=list)
-    runs: list[RunRecord] = field(default_factory=list)
-    models: dict[int, dict[str, Tensor]] = field(default_factory=dict)
-    error: NonFiniteUpdate | None = None  # what stopped a run, if something did
-
-    @property
-    def accuracy(self) -> list[float]:
-        """Final accuracy of each seed."""
-        return [run["accuracy"] for run in self.runs]
-
-
-@dataclass(frozen=True)
-class Planned:
-    """One seed, planned but not trained."""
-
-    spec: Spec  # with K in steps
-    seed: int
-    fleet: Fleet
-    algorithm: Algorithm[State]
-    schedule: Schedule
-
-
-def plan_seeds(spec: Spec) -> list[Planned]:
-    """The schedules of all seeds. Everything that can be refused without data is refused here."""
-    planned = []
-    for seed in range(spec.seed, spec.seed + spec.seeds):
-        fleet = make_fleet(spec, seed)
-        algorithm = make_algorithm(spec, fleet)
-        schedule = make_schedule(spec, fleet, algorithm, seed)
-        planned.append(Planned(spec, seed, fleet, algorithm, schedule))
-    return planned
-
-
-def check_plan(spec: Spec) -> None:
-    """Refuse now what can be refused without data, by planning one seed."""
-    plan_seeds(spec.model_copy(update={"seeds": 1, "local_steps_unit": "steps"}))
+from favano.experiments.result import Result
+from favano.experiments.samples import ModelFactory, Samples, in_steps, initial_module
+from favano.experiments.seed_run import SeedRun
+from favano.experiments.spec import Spec
+from favano.training import FlatModel, one_thread
 
 
 def run(
@@ -134,206 +37,48 @@ def run_together(
     *,
     progress: Progress | None = None,
     workers: int | None = None,
+    finished: Callable[[Result], None] = lambda result: None,
+    audits: bool = True,
 ) -> list[Result]:
     """Run every seed of several specifications with one network over one set of lanes.
 
     Ctrl-C ends it early: what was measured is kept, marked partial. A run that meets NaN ends for
     itself. `workers` is the number of processes; by default one a core. It changes no result.
+    `finished` hears of each result as soon as all its seeds are through. Without `audits` nobody
+    asks who trained the models.
     """
     results = [Result(resolve(spec)) for spec in specs]
     planned = [
         (result, one) for result in results for one in plan_seeds(in_steps(result.spec, samples))
     ]
     flat = FlatModel(initial_module(model, planned[0][1].seed), device=samples.labels.device)
-    runs = [_Run(result, one, samples, flat, model) for result, one in planned]
+    runs = [SeedRun(result, one, samples, flat, model) for result, one in planned]
     watch = progress or Silence()
     watch.begin(sum(one.schedule.used_steps for _, one in planned))
     try:
-        with one_thread(), _engine(flat, runs, workers) as steps:
+        with one_thread(), engine(flat, runs, workers) as steps:
             for step in steps:
-                runs[step.run].hear(step.moment, watch)
+                one = runs[step.run]
+                one.hear(step.moment, watch)
+                if one.over and all(other.over for other in runs if other.result is one.result):
+                    _hand_in(runs, one.result)
+                    finished(one.result)
     except KeyboardInterrupt:
         for one in runs:
             one.stop()
     finally:
         watch.end()
-    for one in runs:
-        one.hand_in()
+    for result in results:
+        _hand_in(runs, result)
+    with suppress(KeyboardInterrupt):  # everything is measured; only the audits are left out
+        for one in runs if audits else ():
+            one.audit_first()
     return results
 
 
-class _Run:
-    """One seed of one specification on its way."""
-
-    def __init__(
-        self,
-        result: Result,
-        planned: Planned,
-        samples: Samples,
-        flat: FlatModel,
-        model: nn.Module | ModelFactory,
-    ) -> None:
-        spec, schedule, seed = planned.spec, planned.schedule, planned.seed
-        self.result, self.planned, self.flat = result, planned, flat
-        task = make_task(spec, seed, planned.fleet, samples)
-        algorithm = planned.algorithm
-        if spec.sample_weights:
-            sizes = np.array([len(part) for part in task.batches.parts], dtype=np.float64)
-            algorithm = make_algorithm(spec, planned.fleet, sizes)
-        check_fit(flat, task, samples.classes)
-        self.label = f"{spec.algorithm}, seed {seed}"
-        course = make_course(spec, planned.fleet, algorithm, schedule, seed)
-        rates = partial(step_sizes, spec, algorithm=algorithm)
-        self.replay: Replay[State] = Replay(
-            algorithm,
-            course,
-            flat.layout,
-            rates(schedule) if course.complete else rates,
-            _initial_vector(flat, model, seed),
-            non_finite=spec.non_finite,
-            buffers=spec.buffers,
-            link=make_link(spec, planned.fleet, schedule, flat, seed),
-        )
-        rule = local_rule(spec, corrected=self.replay.corrected)
-        self.trainer = LoopTrainer(flat, task, rule)
-        calibration = samples.calibration() if spec.buffers == "local" else None
-        self.evaluate = Evaluator(
-            flat, samples.test_features, samples.test_labels, samples.loss, calibration
-        )
-        last_update = float(schedule.time[-1:].sum())
-        self.recorder = Recorder(
-            self.replay,
-            seed,
-            evaluation_times(given(spec.horizon), given(spec.evaluate_every), last_update),
-            self.evaluate.measure,
-            spread_of(
-                self.replay,
-                live_models(self.replay, self.trainer, planned.fleet, seed)
-                if spec.variance == "live"
-                else None,
-            ),
-        )
-        self.reached = -1  # the last server version
-        self.began = self.ended = 0.0
-
-    @property
-    def ahead(self) -> bool:
-        """Whether jobs may be trained before the update that is due.
-
-        Not where the next update is all that is known, nor where buffers that stay with the
-        clients tie a job to its client's last one.
-        """
-        return self.replay.course.complete and self.result.spec.buffers == "average"
-
-    def hear(self, moment: Moment | NonFiniteUpdate, watch: Progress) -> None:
-        """Write down what is to be written down of a moment."""
-        if isinstance(moment, NonFiniteUpdate):
-            self.result.status, self.result.error = "partial", moment
-            return
-        version = moment.version
-        if version < 0:
-            self.began = perf_counter()
-        else:
-            self.reached = version
-            schedule = self.replay.schedule
-            steps = int(schedule.steps[self.replay.jobs(version)].sum())
-            watch.advance(self.label, steps, float(schedule.time[version]))
-        self.recorder.observe(moment)
-        self.ended = perf_counter()
-
-    def stop(self) -> None:
-        """Somebody pressed Ctrl-C."""
-        if self.reached < self.replay.schedule.updates - 1:
-            self.result.status = "partial"
-
-    def hand_in(self) -> None:
-        """Put what was measured into the result."""
-        rows, last = self.recorder.rows(), self.recorder.last
-        self.result.rows += rows
-        if last is not None:
-            name, wall = self.result.spec.algorithm, self.ended - self.began
-            mean = self.evaluate(last.mean)
-            told = {"refused": last.refused, "wrapped": last.wrapped}
-            record = make_record(name, rows[-1], mean, **told, wall_seconds=wall)
-            self.result.runs.append(record)
-            self.result.models[self.planned.seed] = self.flat.state_dict(last.server)
-
-
-@contextmanager
-def _engine(flat: FlatModel, runs: Sequence[_Run], workers: int | None) -> Iterator[Iterator[Step]]:
-    """All moments of all runs: those that can, side by side, the others one update at a time."""
-    together = [number for number, one in enumerate(runs) if one.ahead]
-    with _side_by_side(flat, [runs[number] for number in together], workers) as steps:
-        numbered = (step._replace(run=together[step.run]) for step in steps)
-        yield chain(numbered, _one_by_one(runs))
-
-
-@contextmanager
-def _side_by_side(
-    flat: FlatModel, runs: Sequence[_Run], workers: int | None
-) -> Iterator[Iterator[Step]]:
-    """How the moments are come by depends on the device and on the runs.
-
-    On a GPU all runs are rows of one stack, with as much done at once as the methods allow; on a
-    CPU there is one process a core.
-    """
-    replays, trainers = [one.replay for one in runs], [one.trainer for one in runs]
-    specs = [one.result.spec for one in runs]
-    if not runs:
-        yield iter(())
-    elif flat.vector.device.type == "cuda" and can_stack(specs):
-        as_arrays = all(is_linear(one.replay.algorithm) and not one.replay.link for one in runs)
-        if as_arrays and all(spec.variance == "start" for spec in specs):
-            waves = Waves(replays, lane_stacks(flat, trainers, specs[0].precision, stacks=2))
-            for number, one in enumerate(runs):
-                one.recorder.spread = partial(waves.spread, number)
-            yield waves.steps(at_once=_runs_at_once(flat, runs))
-        else:
-            (stack,) = lane_stacks(flat, trainers, specs[0].precision)
-            yield pooled(replays, StackedLanes(stack), at_once=2 * stack.capacity)
-    else:
-        with _host_lanes(flat, trainers, workers) as lanes:
-            yield pooled(replays, lanes, at_once=2 * lanes.capacity)
-
-
-def _one_by_one(runs: Sequence[_Run]) -> Iterator[Step]:
-    """The plain loop, for those runs that cannot do without."""
-    for number, one in enumerate(runs):
-        if not one.ahead:
-            try:
-                for moment in replayed(one.replay, one.trainer):
-                    yield Step(number, moment)
-            except NonFiniteUpdate as error:
-                yield Step(number, error)
-
-
-def _runs_at_once(flat: FlatModel, runs: Sequence[_Run]) -> int:
-    """How many runs may be open if each client of each holds a model of its own."""
-    free, _ = torch.cuda.mem_get_info(flat.vector.device)
-    clients = max(one.planned.schedule.clients for one in runs)
-    model = flat.vector.numel() * flat.vector.element_size()
-    return max(1, int(_SHARE_FOR_MODELS * free / ((clients + 1) * model)))
-
-
-def can_stack(specs: Sequence[Spec]) -> bool:
-    """Whether all runs draw their batches in the one way that stacked lanes know, equally large."""
-    by_epochs = all(spec.batch_order == "epoch" for spec in specs)
-    return by_epochs and len({spec.batch_size for spec in specs}) == 1
-
-
-@contextmanager
-def _host_lanes(
-    flat: FlatModel, trainers: Sequence[LoopTrainer], workers: int | None
-) -> Iterator[Lanes]:
-    """One process a core; this process alone where there is one core, or no CPU at all."""
-    count = usable_cores() if workers is None else workers
-    if count <= 1 or flat.vector.device.type != "cpu":
-        yield SerialLanes(trainers)
-        return
-    with WorkerLanes(flat, trainers, count) as lanes:
-        yield lanes
-
-
-def _initial_vector(flat: FlatModel, model: nn.Module | ModelFactory, seed: int) -> Vector:
-    module = initial_module(model, seed)
-    return FlatModel(module, device=flat.vector.device, dtype=flat.vector.dtype).snapshot()
+def _hand_in(runs: Sequence[SeedRun], result: Result) -> None:
+    """Put what all seeds of a result measured into it, in order, once."""
+    if not result.runs:
+        for one in runs:
+            if one.result is result:
+                one.hand_in()

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from difflib import get_close_matches
-from fractions import Fraction
 from typing import Annotated, Literal, TypeVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from favano.algorithms import (
     CATALOGUE,
@@ -20,26 +19,18 @@ from favano.data.batches import Order as BatchOrder
 from favano.data.partition import check_split
 from favano.engine import Buffers, NonFinite
 from favano.errors import BadInput, need
+from favano.experiments.kinds import (
+    CodecName,
+    Count,
+    PositiveShare,
+    PositiveTime,
+    Rate,
+    Share,
+    Time,
+)
 from favano.schedule import AtDeadline, Interruption, Latency, RoundTime, StepCount
 from favano.timing import Order, Rounding
 from favano.training import Precision
-
-
-def _fraction(value: object) -> object:
-    """Let `1/9` be written as such."""
-    try:
-        return float(Fraction(value)) if isinstance(value, str) else value
-    except (ValueError, ZeroDivisionError):
-        return value
-
-
-Count = Annotated[int, Field(ge=1)]
-Time = Annotated[float, Field(ge=0)]
-PositiveTime = Annotated[float, Field(gt=0)]
-Share = Annotated[float, Field(ge=0, le=1), BeforeValidator(_fraction)]
-Rate = Annotated[float, Field(ge=0)]
-PositiveShare = Annotated[float, Field(gt=0, le=1), BeforeValidator(_fraction)]
-CodecName = Literal["none", "lattice", "min-max", "qsgd"]
 
 
 class Spec(BaseModel):
@@ -210,6 +201,10 @@ class Spec(BaseModel):
     )
     variance: Literal["start", "live"] = Field(
         default="start", description="which client models the variance speaks of"
+    )
+    track_bound: bool = Field(
+        default=False,
+        description="measure ||grad f(mu)||^2 and the theorem's constants at each evaluation",
     )
     buffers: Buffers = Field(
         default="average", description="BatchNorm statistics: averaged, or local to each client"

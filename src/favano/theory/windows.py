@@ -27,7 +27,13 @@ _TURNS = 512  # windows over which a step's law is resolved; beyond, it is flat 
 
 
 def expected_windows(policy: Window, fleet: Fleet) -> Floats:
-    """E[ceil(T_i / dt)] of every client, (n,), computed once for each distinct speed."""
+    """E[ceil(T_i / dt)] of every client, (n,), computed once for each distinct speed.
+
+    >>> from favano.timing import two_speeds
+    >>> fleet = two_speeds(2, fast_fraction=0.5, law=Deterministic())
+    >>> sorted(expected_windows(Window(period=7.0, local_steps=2), fleet).tolist())
+    [1.0, 5.0]
+    """
     steps, period = policy.local_steps, policy.period
     if isinstance(fleet.law, Trace):
         rows = [fleet.law.rows[stream] for stream in fleet.streams]

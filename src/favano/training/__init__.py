@@ -3,10 +3,11 @@
 from favano.training.device_draws import to_device
 from favano.training.flat import FlatModel, Layout
 from favano.training.lanes import Done, Job, Lanes, finite_rows
+from favano.training.launched import Launched
 from favano.training.loop import LoopTrainer, SerialLanes
 from favano.training.precision import Precision, numbers
 from favano.training.rule import LocalRule
-from favano.training.stack import LaneStack, Launched, lane_stacks
+from favano.training.stack import LaneStack, lane_stacks
 from favano.training.stacked import StackedLanes
 from favano.training.task import Loss, Task, check_fit
 from favano.training.work import Trainer, Work

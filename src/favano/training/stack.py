@@ -14,7 +14,6 @@ from functools import partial
 from importlib.util import find_spec
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
@@ -24,6 +23,7 @@ from favano.data.transforms import ROOM, augment, to_float
 from favano.training.capture import Captured
 from favano.training.device_draws import device_uniform, to_device
 from favano.training.flat import FlatModel
+from favano.training.launched import Launched
 from favano.training.loop import LoopTrainer
 from favano.training.precision import Precision, numbers
 from favano.training.roster import Roster, make_roster
@@ -39,26 +39,6 @@ _MANY = 128  # lanes at work from which on refilling waits
 _LAUNCHES = 6  # launches between two refillings, then
 
 _NOBODY: Ints = np.empty(0, dtype=np.int64)
-
-Mask = npt.NDArray[np.bool_]
-
-
-class Launched:
-    """Lanes that are done, as soon as the device has come so far."""
-
-    def __init__(self, lanes: Ints, ends: Stack) -> None:
-        self.lanes, self.ends = lanes, ends
-        finite = ends.isfinite().all(dim=1)
-        self._finite = finite.to("cpu", non_blocking=True)
-        self._arrived = torch.cuda.Event() if ends.is_cuda else None  # type: ignore[no-untyped-call]
-        if self._arrived is not None:
-            self._arrived.record()
-
-    def finite(self) -> Mask:
-        """Which of the end models hold neither NaN nor infinity; waits for the device."""
-        if self._arrived is not None:
-            self._arrived.synchronize()
-        return np.asarray(self._finite.numpy(), dtype=np.bool_)
 
 
 class LaneStack:

@@ -1,0 +1,36 @@
+"""What a specification gave."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from torch import Tensor
+
+from favano.errors import NonFiniteUpdate
+from favano.experiments.audit import AuditRecord
+from favano.experiments.records import RunRecord
+from favano.experiments.spec import Spec
+from favano.experiments.tracking import BoundRow
+from favano.metrics import Row
+
+Status = Literal["complete", "partial"]
+
+
+@dataclass
+class Result:
+    """The history of all seeds, the last rows, the final models."""
+
+    spec: Spec
+    status: Status = "complete"
+    rows: list[Row] = field(default_factory=list)
+    runs: list[RunRecord] = field(default_factory=list)
+    models: dict[int, dict[str, Tensor]] = field(default_factory=dict)
+    bounds: list[BoundRow] = field(default_factory=list)  # with track_bound
+    audit: AuditRecord | None = None  # of the first seed, if it came to its end
+    error: NonFiniteUpdate | None = None  # what stopped a run, if something did
+
+    @property
+    def accuracy(self) -> list[float]:
+        """Final accuracy of each seed."""
+        return [run["accuracy"] for run in self.runs]

@@ -1,0 +1,160 @@
+"""One seed of one specification on its way: what is trained, and what is heard of it."""
+
+from __future__ import annotations
+
+from functools import partial
+from time import perf_counter
+
+import numpy as np
+from torch import nn
+
+from favano.algorithms import State
+from favano.engine import Moment, Recorder, Replay, evaluation_times, live_models, spread_of
+from favano.errors import NonFiniteUpdate
+from favano.experiments.audit import audit
+from favano.experiments.build import (
+    local_rule,
+    make_algorithm,
+    make_course,
+    make_link,
+    step_sizes,
+)
+from favano.experiments.constants import Probe
+from favano.experiments.planning import Planned
+from favano.experiments.progress import Progress
+from favano.experiments.records import make_record
+from favano.experiments.result import Result
+from favano.experiments.samples import ModelFactory, Samples, initial_module, make_task
+from favano.experiments.spec import given
+from favano.experiments.tracking import Tracker
+from favano.metrics import Evaluator
+from favano.training import FlatModel, LoopTrainer, check_fit
+from favano.types import Vector
+
+
+class SeedRun:
+    """Hears of the moments of a run and puts what was measured into the result."""
+
+    def __init__(
+        self,
+        result: Result,
+        planned: Planned,
+        samples: Samples,
+        flat: FlatModel,
+        model: nn.Module | ModelFactory,
+    ) -> None:
+        spec, schedule, seed = planned.spec, planned.schedule, planned.seed
+        self.result, self.planned, self.flat = result, planned, flat
+        task = make_task(spec, seed, planned.fleet, samples)
+        algorithm = planned.algorithm
+        if spec.sample_weights:
+            sizes = np.array([len(part) for part in task.batches.parts], dtype=np.float64)
+            algorithm = make_algorithm(spec, planned.fleet, sizes)
+        check_fit(flat, task, samples.classes)
+        course = make_course(spec, planned.fleet, algorithm, schedule, seed)
+        rates = partial(step_sizes, spec, algorithm=algorithm)
+        self.replay: Replay[State] = Replay(
+            algorithm,
+            course,
+            flat.layout,
+            rates(schedule) if course.complete else rates,
+            _initial_vector(flat, model, seed),
+            non_finite=spec.non_finite,
+            buffers=spec.buffers,
+            link=make_link(spec, planned.fleet, schedule, flat, seed),
+        )
+        rule = local_rule(spec, corrected=self.replay.corrected)
+        self.trainer = LoopTrainer(flat, task, rule)
+        calibration = samples.calibration() if spec.buffers == "local" else None
+        self.evaluate = Evaluator(
+            flat, samples.test_features, samples.test_labels, samples.loss, calibration
+        )
+        last_update = float(schedule.time[-1:].sum())
+        live = None
+        if spec.variance == "live":
+            live = live_models(self.replay, self.trainer, planned.fleet, seed)
+        self.recorder = Recorder(
+            self.replay,
+            seed,
+            evaluation_times(given(spec.horizon), given(spec.evaluate_every), last_update),
+            self.evaluate.measure,
+            spread_of(self.replay, live),
+        )
+        self.tracker: Tracker | None = None
+        if spec.track_bound:
+            rate = float(self.replay.rates.max(initial=0.0))
+            self.tracker = Tracker(Probe(flat, task), planned.setting, rate)
+        self.label = f"{spec.algorithm}, seed {seed}"
+        self.reached = -1  # the last server version
+        self.stopped = False  # by an update that holds NaN
+        self.began = self.ended = 0.0
+
+    @property
+    def ahead(self) -> bool:
+        """Whether jobs may be trained before the update that is due.
+
+        Not where the next update is all that is known, nor where buffers that stay with the
+        clients tie a job to its client's last one.
+        """
+        return self.replay.course.complete and self.result.spec.buffers == "average"
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing more will come of it."""
+        return self.stopped or self.reached == self.replay.schedule.updates - 1
+
+    def hear(self, moment: Moment | NonFiniteUpdate, watch: Progress) -> None:
+        """Write down what is to be written down of a moment."""
+        if isinstance(moment, NonFiniteUpdate):
+            self.result.status, self.result.error = "partial", moment
+            self.stopped = True
+            return
+        self.reached = moment.version
+        if moment.version < 0:
+            self.began = perf_counter()
+        else:
+            schedule, jobs = self.replay.schedule, self.replay.jobs(moment.version)
+            steps = int(schedule.steps[jobs].sum())
+            watch.advance(self.label, steps, float(schedule.time[moment.version]))
+        self.recorder.observe(moment)
+        if self.tracker is not None and self.recorder.last is not None:
+            self.tracker.observe(self.recorder.rows(), self.recorder.last.mean)
+        self.ended = perf_counter()
+
+    def stop(self) -> None:
+        """Somebody pressed Ctrl-C."""
+        if not self.over:
+            self.result.status = "partial"
+
+    def hand_in(self) -> None:
+        """Put what was measured into the result."""
+        rows, last = self.recorder.rows(), self.recorder.last
+        self.result.rows += rows
+        self.result.bounds += self.tracker.rows if self.tracker else []
+        if last is not None:
+            record = make_record(
+                self.result.spec.algorithm,
+                rows[-1],
+                self.evaluate(last.mean),
+                refused=last.refused,
+                wrapped=last.wrapped,
+                wall_seconds=self.ended - self.began,
+            )
+            self.result.runs.append(record)
+            self.result.models[self.planned.seed] = self.flat.state_dict(last.server)
+
+    def audit_first(self) -> None:
+        """Say of the first seed who trained its model; the others differ by chance alone.
+
+        Nothing can be said of methods whose steps depend on the models.
+        """
+        planned, result = self.planned, self.result
+        first = planned.seed == result.spec.seed and result.status == "complete"
+        if first and self.replay.course.complete:
+            algorithm = self.replay.algorithm
+            result.audit = audit(algorithm, planned.schedule, planned.fleet, planned.seed)
+
+
+def _initial_vector(flat: FlatModel, model: nn.Module | ModelFactory, seed: int) -> Vector:
+    module = initial_module(model, seed)
+    return FlatModel(module, device=flat.vector.device, dtype=flat.vector.dtype).snapshot()
