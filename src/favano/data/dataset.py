@@ -80,3 +80,21 @@ def hold_out(dataset: Dataset, count: int, seed: int) -> Dataset:
         test_images=dataset.train_images[held],
         test_labels=dataset.train_labels[held],
     )
+
+
+def take_fraction(dataset: Dataset, fraction: float, seed: int) -> Dataset:
+    """A random share of the training and of the test images, at least one of each."""
+    need(0 < fraction <= 1, "data_fraction", fraction, "need a number > 0, 1 at most")
+    kept = []
+    for part, labels in enumerate((dataset.train_labels, dataset.test_labels)):
+        size = len(labels)
+        order = permutation(seed, Stream.HOLDOUT, size, client=1 + part)
+        kept.append(np.sort(order[: max(1, round(fraction * size))]))
+    train, test = kept
+    return replace(
+        dataset,
+        train_images=dataset.train_images[train],
+        train_labels=dataset.train_labels[train],
+        test_images=dataset.test_images[test],
+        test_labels=dataset.test_labels[test],
+    )

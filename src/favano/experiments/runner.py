@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from time import perf_counter
@@ -107,11 +107,13 @@ def run_together(
     *,
     progress: Progress | None = None,
     workers: int | None = None,
+    finished: Callable[[Result], None] = lambda result: None,
 ) -> list[Result]:
     """Run every seed of several specifications with one network over one set of lanes.
 
     Ctrl-C ends it early: what was measured is kept, marked partial. A run that meets NaN ends for
     itself. `workers` is the number of processes; by default one a core. It changes no result.
+    `finished` hears of each result as soon as all its seeds are through.
     """
     results = [Result(resolve(spec)) for spec in specs]
     planned = [(result, one) for result in results for one in plan_seeds(result.spec)]
@@ -122,15 +124,27 @@ def run_together(
     try:
         with one_thread(), _lanes(flat, runs, workers) as lanes:
             for step in _steps(runs, lanes):
-                runs[step.run].hear(step.moment, watch)
+                one = runs[step.run]
+                one.hear(step.moment, watch)
+                if one.over and all(other.over for other in runs if other.result is one.result):
+                    _hand_in(runs, one.result)
+                    finished(one.result)
     except KeyboardInterrupt:
         for one in runs:
             one.stop()
     finally:
         watch.end()
-    for one in runs:
-        one.hand_in()
+    for result in results:
+        _hand_in(runs, result)
     return results
+
+
+def _hand_in(runs: Sequence[_Run], result: Result) -> None:
+    """Put what all seeds of a result measured into it, in order, once."""
+    if not result.runs:
+        for one in runs:
+            if one.result is result:
+                one.hand_in()
 
 
 class _Run:
@@ -179,11 +193,13 @@ class _Run:
         self.rows: list[Row] = []
         self.last: Observation | None = None
         self.began = self.ended = 0.0
+        self.stopped = False  # by an update that holds NaN
 
     def hear(self, moment: Moment | NonFiniteUpdate, watch: Progress) -> None:
         """Write down what is to be written down of a moment."""
         if isinstance(moment, NonFiniteUpdate):
             self.result.status, self.result.error = "partial", moment
+            self.stopped = True
             return
         version = moment.version
         if version < 0:
@@ -197,9 +213,15 @@ class _Run:
             self.last = seen
         self.ended = perf_counter()
 
+    @property
+    def over(self) -> bool:
+        """Whether nothing more will come of it."""
+        at_the_end = self.replay.moment.version == self.planned.schedule.updates - 1
+        return self.stopped or at_the_end
+
     def stop(self) -> None:
         """Somebody pressed Ctrl-C."""
-        if self.replay.moment.version < self.planned.schedule.updates - 1:
+        if not self.over:
             self.result.status = "partial"
 
     def hand_in(self) -> None:

@@ -146,6 +146,9 @@ class Spec(BaseModel):
     holdout: Annotated[int, Field(ge=0)] = Field(
         default=0, description="test on this many training images instead of the test set"
     )
+    data_fraction: Annotated[float, Field(gt=0, le=1), BeforeValidator(_fraction)] = Field(
+        default=1.0, description="share of the training and test images that is used"
+    )
     seeds: Count = Field(default=1, description="how many seeds")
     seed: Annotated[int, Field(ge=0)] = Field(default=0, description="the first seed")
     evaluate_every: PositiveTime | None = Field(
