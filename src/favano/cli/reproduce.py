@@ -71,9 +71,11 @@ def reproduce_command(
         about = facts(folders[one.name], command, footprint.words, scale)
         write_readme(folders[one.name], one, about)
         if not json:
-            for sheet in sheets(folders[one.name], one):
-                screen.print(screen_table(sheet))
-            screen.print(*about.values(), f"Results: {folders[one.name]}", sep="\n")
+            for sheet in sheets(folders[one.name], one, narrow=True):
+                screen.print(f"[bold]{sheet.title}[/bold]")
+                screen.print(screen_table(sheet), f"{sheet.note}\n")
+            lines = (one.note, *about.values(), f"Results: {folders[one.name]}")
+            screen.print(*filter(None, lines), sep="\n", soft_wrap=True)
     if json:
         print_json({"experiments": [document(folders[one.name], one) for one in experiments]})
     if stopped:

@@ -10,6 +10,7 @@ from statistics import fmean, stdev
 
 from favano.experiments.archive import Archive
 from favano.experiments.experiment import Run
+from favano.experiments.spec import given
 from favano.metrics import Row
 
 _AXES: Mapping[str, Callable[[Row], float]] = {
@@ -27,20 +28,22 @@ _MEASURES: Mapping[str, Callable[[Row], float]] = {
 def curves_to_csv(runs: Sequence[Run], archive: Archive) -> str:
     """Mean and mean plus and minus one standard deviation of the runs that were made.
 
-    Seeds are averaged at equal evaluations, as far as all seeds of a line go.
+    Seeds are averaged at equal evaluations up to the horizon, past which only a last synchronous
+    round may go. Runs that diverged are left out.
     """
-    lines: dict[tuple[str, str, str], list[tuple[Row, ...]]] = {}
+    lines: dict[tuple[str, str, str], list[list[Row]]] = {}
     for run in runs:
-        if archive.has(run):
+        if archive.entry(run).status == "complete":
             line = lines.setdefault((run.reading, run.spec.algorithm, run.column), [])
-            line.append(archive.read(run).history)
+            end = given(run.spec.horizon)
+            line.append([row for row in archive.read(run).history if row.time <= end])
     text = StringIO()
     writer = csv.writer(text, lineterminator="\n")
     ends = ("", "_low", "_high")
     measures = [f"{measure}{end}" for measure in _MEASURES for end in ends]
     writer.writerow(["reading", "algorithm", "column", "seeds", *_AXES, *measures])
     for key, histories in lines.items():
-        for rows in zip(*histories, strict=False):
+        for rows in zip(*histories, strict=True):
             along = [fmean(value(row) for row in rows) for value in _AXES.values()]
             bands = [_band([value(row) for row in rows]) for value in _MEASURES.values()]
             cells = [*along, *(cell for band in bands for cell in band)]

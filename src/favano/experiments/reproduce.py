@@ -71,8 +71,9 @@ def reproduce(
             make([run for part in parts.values() for run in part[TUNED]])
     except KeyboardInterrupt:
         stopped = True
-    for name, part in parts.items():
-        write_parts(request.folder(out, name), part, archive)
+    for one in experiments:
+        folder = request.folder(out, one.name)
+        write_parts(folder, parts[one.name], archive, curves=bool(one.figures))
     if stopped:
         raise Interrupted
 

@@ -64,11 +64,14 @@ def tuned_part(parts: Mapping[str, Sequence[Run]], archive: Archive) -> list[Run
     return tuned_runs(parts[RUNS], [archive.entry(run) for run in parts[TUNING]])
 
 
-def write_parts(folder: Path, parts: Mapping[str, Sequence[Run]], archive: Archive) -> None:
-    """The ledgers of an experiment and its mean curves, all from the archive."""
+def write_parts(
+    folder: Path, parts: Mapping[str, Sequence[Run]], archive: Archive, *, curves: bool
+) -> None:
+    """The ledgers of an experiment and, for figures, its mean curves; all from the archive."""
     texts = {
         f"{name}.csv": entries_to_csv(archive.entry(run) for run in runs)
         for name, runs in parts.items()
     }
-    texts["curves.csv"] = curves_to_csv(parts[RUNS], archive)
+    if curves:
+        texts["curves.csv"] = curves_to_csv(parts[RUNS], archive)
     write_together(folder, {name: text.encode() for name, text in texts.items()})

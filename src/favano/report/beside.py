@@ -84,6 +84,20 @@ def beside_paper(
     return Sheet(title, headings, rows, note)
 
 
+def beside_paper_long(
+    title: str, entries: Sequence[Entry], lines: Names, columns: Names, paper: Paper
+) -> Sheet:
+    """The same with a row a cell, for narrow screens."""
+    wide = beside_paper(title, entries, lines, columns, paper)
+    headings = ["setting", "method", "paper", "ours", "difference"]
+    rows = [
+        [heading if first else "", name, *cells[3 * place : 3 * place + 3]]
+        for place, heading in enumerate(columns.values())
+        for first, (name, *cells) in zip((True, *[False] * len(lines)), wide.rows, strict=False)
+    ]
+    return Sheet(title, headings, rows, wide.note)
+
+
 def _compared(ours: Cell, shown: str, paper: tuple[float, float] | None) -> list[str]:
     if paper is None:
         return ["", shown, ""]

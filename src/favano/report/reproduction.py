@@ -12,6 +12,7 @@ from favano.report.beside import (
     Names,
     Paper,
     beside_paper,
+    beside_paper_long,
     chosen_rates,
     cost_sentence,
     leads,
@@ -71,13 +72,14 @@ def read_ledger(path: Path) -> list[Entry]:
         raise BadInput("results", path, f"is damaged: {error}") from error
 
 
-def sheets(folder: Path, layout: Layout) -> list[Sheet]:
-    """Every table that the ledgers of a folder give."""
+def sheets(folder: Path, layout: Layout, *, narrow: bool = False) -> list[Sheet]:
+    """Every table that the ledgers of a folder give; `narrow` for a terminal."""
+    beside = beside_paper_long if narrow and layout.paper else beside_paper
     runs, readings, tuning, tuned = (
         read_ledger(folder / f"{name}.csv") for name in ("runs", "readings", "tuning", "tuned")
     )
     names, columns = layout.lines, layout.columns
-    found = [beside_paper(layout.title, runs, names, columns, layout.paper)]
+    found = [beside(layout.title, runs, names, columns, layout.paper)]
     methods = "favano" in names
     if methods:
         found.append(leads("FAVANO's lead", runs, names, columns))
@@ -91,7 +93,7 @@ def sheets(folder: Path, layout: Layout) -> list[Sheet]:
     if tuning:
         found.append(chosen_rates(tuning, names, columns))
         title = "With every method's rates tuned"
-        found.append(beside_paper(title, tuned, names, columns, layout.paper))
+        found.append(beside(title, tuned, names, columns, layout.paper))
         if methods:
             found.append(leads("FAVANO's lead, rates tuned", tuned, names, columns))
     return found

@@ -40,23 +40,19 @@ def _line(cells: Sequence[str]) -> str:
 
 
 def screen_table(sheet: Sheet) -> Table:
-    """The sheet for a terminal; Markdown's stars and backticks are left out."""
+    """The rows of a sheet for a terminal; Markdown's stars and backticks are left out."""
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
     from rich.text import Text
 
     table = Table(
-        title=sheet.title,
-        title_justify="left",
-        title_style="bold",
-        caption=sheet.note or None,
-        caption_justify="left",
         box=SIMPLE_HEAD,
         show_edge=False,
         padding=(0, 1, 0, 0),
     )
     for index, heading in enumerate(sheet.headings):
-        table.add_column(Text(_plain(heading)), justify="right" if index else "left")
+        words = index == 0 or heading == "method"
+        table.add_column(Text(_plain(heading)), justify="left" if words else "right")
     for row in sheet.rows:
         table.add_row(*(Text(_plain(cell)) for cell in row))
     return table

@@ -22,6 +22,13 @@ NAMES: Final[Mapping[str, str]] = {
     "favano": "FAVANO",
 }
 
+READ_AS: Final = (
+    "Read as: FedAvg's round lasts until the slowest of s clients has made K steps; QuAFL "
+    "communicates exactly, client step η (s+1)/s; FedBuff in mode block, server step 0.1, constant "
+    "staleness weights; FAVANO with stochastic weights by the exact law of the step count; two "
+    "classes a client dealt out in blocks of five clients; pixels over 255; the official test set."
+)
+
 IID: Final = "iid"
 MOSTLY_FAST: Final = "non-iid-2/3-fast"
 MOSTLY_SLOW: Final = "non-iid-1/9-fast"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from favano.experiments.experiment import Experiment, Run
-from favano.experiments.paper.methods import HEADINGS, NAMES, SETTINGS, four_methods
+from favano.experiments.paper.methods import HEADINGS, NAMES, READ_AS, SETTINGS, four_methods
 from favano.experiments.paper.readings import READINGS
 
 
@@ -32,4 +32,5 @@ TABLE_2 = Experiment(
         for column, cell in zip(SETTINGS, cells, strict=True)
     },
     readings=READINGS,
+    note=READ_AS,
 )
