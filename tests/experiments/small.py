@@ -44,9 +44,7 @@ SMALL = Experiment(
     figures={"figure": ((("accuracy", "time"), ("variance", "server_steps")),)},
     readings={
         "none": Reading("FAVANO without reweighting", ("favano",), {"reweight": "none"}),
-        "free": Reading(
-            "free draw", ("favano", "fedavg"), {"split": "two-class-free"}, splits=True
-        ),
+        "free": Reading("shards", ("favano", "fedavg"), {"split": "shards:3"}, splits=True),
     },
 )
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from favano.experiments.experiment import Experiment, Run
 from favano.experiments.paper.methods import (
-    DETAILS,
     HEADINGS,
     MOSTLY_FAST,
     NAMES,
@@ -25,5 +24,5 @@ FIGURE_MNIST = Experiment(
     seeds=10,
     lines=NAMES,
     columns={MOSTLY_FAST: HEADINGS[MOSTLY_FAST]},
-    figures={"figure": OVER_TIME, "details": DETAILS},
+    figures={"figure": OVER_TIME},
 )
