@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 # The page's colours on white (Okabe and Ito's hues set for contrast), in its order of methods.
 COLOURS: Final[Mapping[str, str]] = {
     "favano": "#0072b2",
-    "fedavg": "#c65300",
-    "quafl": "#00805d",
+    "fedavg": "#c04f00",
+    "quafl": "#007a59",
     "fedbuff": "#ad4f86",
-    "favano-delta": "#926400",
+    "favano-delta": "#8a5e00",
 }
-OTHERS: Final = ("#0072b2", "#c65300", "#00805d", "#ad4f86", "#926400", "#2b2d31", "#2b87bd")
+OTHERS: Final = ("#0072b2", "#c04f00", "#007a59", "#ad4f86", "#8a5e00", "#2b2d31", "#2279ad")
 GREY: Final = "#6b6f76"
 
 STYLE: Final = str(files("favano.report").joinpath("print.mplstyle"))
