@@ -67,8 +67,9 @@ def reproduce_small(
     request: Request,
     progress: Progress | None = None,
     experiments: Sequence[Experiment] = (SMALL,),
+    at_once: int | None = None,
 ) -> None:
     reproduce(
         experiments, request, out, data_dir=None, footprint=FOOTPRINT, command="favano test",
-        watcher=Quiet(progress),
+        watcher=Quiet(progress), at_once=at_once,
     )  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
@@ -112,6 +113,19 @@ def test_ctrl_c_keeps_runs_that_are_through_and_nothing_else(tmp_path: Path) -> 
     again = ledger(tmp_path / "two" / "runs.csv")
     assert [entry.status for entry in again] == ["complete", "complete"]
     assert again[0] == first
+
+
+def test_few_at_once_are_kept_before_the_next_begin(tmp_path: Path) -> None:
+    class Watch(Counter):
+        kept: ClassVar[list[int]] = []
+
+        def begin(self, steps: int) -> None:
+            self.kept.append(len(list(tmp_path.glob("runs/*.json"))))
+
+    reproduce_small(tmp_path, Request(seeds=1), Watch(), at_once=3)
+    assert Watch.kept == [0, 3]
+    with pytest.raises(BadInput, match="at_once=0: need 1 or more"):
+        reproduce_small(tmp_path, Request(seeds=1), at_once=0)
 
 
 def test_a_diverged_run_is_kept_as_such(tmp_path: Path) -> None:

@@ -9,24 +9,22 @@ import typer
 
 from favano.cli.flags import DataDir, Json
 from favano.cli.progress import TerminalWatcher
-from favano.cli.shell import INTERRUPTED, called_as, notes, print_json, screen
+from favano.cli.shell import INTERRUPTED, called_as, notes, print_json, print_sheet, screen
 from favano.experiments.footprint import GRAMS_A_KWH, PUE, machine
 from favano.experiments.paper import ALL, EXPERIMENTS, named
 from favano.experiments.reproduce import Interrupted, reproduce
 from favano.experiments.request import Request
 from favano.report.ink import check_matplotlib
 from favano.report.reproduction import document, draw, facts, sheets, write_readme
-from favano.report.sheet import screen_table
 
 Name = Annotated[str, typer.Argument(help=f"{', '.join(EXPERIMENTS)} or {ALL}", metavar="NAME")]
 Seeds = Annotated[int | None, typer.Option("--seeds", help="how many [default: as the paper]")]
 Scale = Annotated[float, typer.Option("--scale", help="share of the horizon and of the data")]
 Device = Annotated[str, typer.Option("--device", help="cpu, cuda or cuda:N")]
-Readings = Annotated[
-    str, typer.Option("--readings", metavar="A,B|all", help="also run other readings")
-]
+Others = Annotated[str, typer.Option("--readings", metavar="A,B|all", help="also other readings")]
 Tune = Annotated[bool, typer.Option("--tune", help="also search every method's learning rates")]
 Out = Annotated[Path, typer.Option("--out", metavar="DIR", help="where results are kept")]
+AtOnce = Annotated[int | None, typer.Option("--at-once", help="runs side by side [default: all]")]
 Watts = Annotated[float | None, typer.Option("--watts", help="power of the device at full load")]
 Pue = Annotated[float, typer.Option("--pue", help="power usage effectiveness of the building")]
 Carbon = Annotated[float, typer.Option("--carbon-intensity", help="g CO2e per kWh")]
@@ -37,47 +35,40 @@ def reproduce_command(
     seeds: Seeds = None,
     scale: Scale = 1.0,
     device: Device = "cpu",
-    readings: Readings = "",
+    readings: Others = "",
     tune: Tune = False,
     data_dir: DataDir = None,
     out: Out = Path("favano-results/reproduce"),
+    at_once: AtOnce = None,
     watts: Watts = None,
     pue: Pue = PUE,
     carbon_intensity: Carbon = GRAMS_A_KWH,
     json: Json = False,
 ) -> None:
     """Reproduce a table or figure; goes on where an earlier call stopped."""
-    experiments = named(name)
+    experiments, command, stopped = named(name), called_as(), False
     others = tuple(word for word in readings.split(",") if word)
     request = Request(seeds=seeds, scale=scale, device=device, readings=others, tune=tune)
     check_matplotlib()
-    footprint = machine(device, watts=watts, pue=pue, grams_a_kwh=carbon_intensity)
-    command, stopped = called_as(), False
+    here = machine(device, watts=watts, pue=pue, grams_a_kwh=carbon_intensity)
     try:
-        reproduce(
-            experiments,
-            request,
-            out,
-            data_dir=data_dir,
-            footprint=footprint,
-            command=command,
-            watcher=TerminalWatcher(notes),
-        )
+        reproduce(experiments, request, out, data_dir=data_dir, footprint=here, command=command,
+                  watcher=TerminalWatcher(notes), at_once=at_once)  # fmt: skip
     except Interrupted:
         stopped = True
-    folders = {one.name: request.folder(out, one.name) for one in experiments}
     for one in experiments:
-        draw(folders[one.name], one)
-        about = facts(folders[one.name], command, footprint.words, scale)
-        write_readme(folders[one.name], one, about)
+        folder = request.folder(out, one.name)
+        about = facts(folder, command, here.words, scale)
+        draw(folder, one)
+        write_readme(folder, one, about)
         if not json:
-            for sheet in sheets(folders[one.name], one, narrow=True):
-                screen.print(f"[bold]{sheet.title}[/bold]")
-                screen.print(screen_table(sheet), f"{sheet.note}\n")
-            lines = (one.note, *about.values(), f"Results: {folders[one.name]}")
+            for sheet in sheets(folder, one, narrow=True):
+                print_sheet(sheet)
+            lines = (one.note, *about.values(), f"Results: {folder}")
             screen.print(*filter(None, lines), sep="\n", soft_wrap=True)
     if json:
-        print_json({"experiments": [document(folders[one.name], one) for one in experiments]})
+        found = [document(request.folder(out, one.name), one) for one in experiments]
+        print_json({"experiments": found})
     if stopped:
         notes.print("favano: interrupted; the same command goes on from here", soft_wrap=True)
         raise typer.Exit(INTERRUPTED)

@@ -15,6 +15,7 @@ from rich.console import Console
 
 from favano.experiments import Result, Spec
 from favano.experiments.results import spec_table, write_result
+from favano.report.sheet import Sheet, screen_table
 
 screen = Console(highlight=False)
 notes = Console(stderr=True, highlight=False)
@@ -60,6 +61,13 @@ def keep(results: Sequence[Result], folders: Sequence[Path]) -> None:
         if result.status == "partial":
             notes.print(f"favano: interrupted; partial results are in {folder}", soft_wrap=True)
             raise typer.Exit(INTERRUPTED)
+
+
+def print_sheet(sheet: Sheet) -> None:
+    """A table with its title and note on the screen."""
+    screen.print(f"[bold]{sheet.title}[/bold]")
+    screen.print(screen_table(sheet))
+    screen.print(f"{sheet.note}\n")
 
 
 def print_json(document: object) -> None:

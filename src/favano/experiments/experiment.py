@@ -81,6 +81,11 @@ class Experiment:
     readings: Mapping[str, Reading] = field(default_factory=dict)
     note: str = ""
 
+    @property
+    def compares_methods(self) -> bool:
+        """Whether its lines are methods, FAVANO among them."""
+        return "favano" in self.lines
+
 
 def seeded(
     reading: str, column: str, keys: Mapping[str, object], seeds: Sequence[int]

@@ -11,11 +11,12 @@ from time import perf_counter
 from typing import Protocol
 
 from favano.data import NAMES, find
+from favano.errors import need
 from favano.experiments.archive import Archive
 from favano.experiments.experiment import Experiment, Run
 from favano.experiments.footprint import Footprint
 from favano.experiments.progress import Progress, Silence
-from favano.experiments.request import TUNED, Request, tuned_part, write_parts
+from favano.experiments.request import TUNED, TUNING, Request, tuned_part, write_parts
 from favano.experiments.results import check_writable
 from favano.experiments.runner import Result, run_together
 from favano.experiments.samples import check_device, load_samples, named_model
@@ -45,11 +46,13 @@ def reproduce(
     footprint: Footprint,
     command: str,
     watcher: Watcher,
+    at_once: int | None = None,
 ) -> None:
     """Make the runs that are missing, then write each experiment's ledgers and curves.
 
     After Ctrl-C they are written too, of what there is, before `Interrupted` is raised.
     """
+    need(at_once is None or at_once >= 1, "at_once", at_once, "need 1 or more")
     archive = Archive(out)
     parts = {one.name: request.parts(one) for one in experiments}
     wanted = [run for part in parts.values() for runs in part.values() for run in runs]
@@ -61,14 +64,15 @@ def reproduce(
         footprint=footprint,
         command=command,
         watcher=watcher,
+        at_once=at_once,
     )
     stopped = False
     try:
         make(wanted)
-        if request.tune:
-            for part in parts.values():
-                part[TUNED] = tuned_part(part, archive)
-            make([run for part in parts.values() for run in part[TUNED]])
+        tuned = [part for part in parts.values() if TUNING in part]
+        for part in tuned:
+            part[TUNED] = tuned_part(part, archive)
+        make([run for part in tuned for run in part[TUNED]])
     except KeyboardInterrupt:
         stopped = True
     for one in experiments:
@@ -101,24 +105,29 @@ def make_runs(
     footprint: Footprint,
     command: str,
     watcher: Watcher,
+    at_once: int | None,
 ) -> int:
     """Make what is missing and say how many runs that were. Each is kept as soon as it is through.
 
-    Runs that share a network and data go through one pool of lanes.
+    Runs that share a network and data go through one pool of lanes, `at_once` of them at a time:
+    fewer fill the lanes less well, and are sooner through and safe.
     """
     open_runs = still_to_make(runs, archive)
     for pool in _pools(open_runs):
         first = pool[0].spec
         with watcher.decoding(first.dataset) as on_image:
             samples = load_samples(first, data_dir, on_image)
-        with watcher.training() as progress:
-            meter = _Meter(progress)
-            keep = _Keeper(pool, archive, meter, footprint, command)
-            model = named_model(first, samples)
-            specs = [run.spec for run in pool]
-            results = run_together(specs, samples, model, progress=meter, finished=keep)
-        if any(result.status == "partial" and result.error is None for result in results):
-            raise KeyboardInterrupt
+        model = named_model(first, samples)
+        size = at_once or len(pool)
+        for start in range(0, len(pool), size):
+            group = pool[start : start + size]
+            with watcher.training() as progress:
+                meter = _Meter(progress)
+                keep = _Keeper(group, archive, meter, footprint, command)
+                specs = [run.spec for run in group]
+                results = run_together(specs, samples, model, progress=meter, finished=keep)
+            if any(result.status == "partial" and result.error is None for result in results):
+                raise KeyboardInterrupt
     return len(open_runs)
 
 

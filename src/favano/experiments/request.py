@@ -27,7 +27,8 @@ class Request:
         scale: share of the horizon and of the data.
         device: where to train.
         readings: names of other readings to run beside, or `all`.
-        tune: also search every method's rates and run the table with them.
+        tune: also search every method's rates and run the table with them, where methods are
+            compared.
     """
 
     seeds: int | None = None
@@ -50,7 +51,7 @@ class Request:
             every = self.readings == (ALL_READINGS,)
             names = tuple(experiment.readings) if every else self.readings
             found[READINGS] = read_otherwise(runs, experiment.readings, names)
-        if self.tune:
+        if self.tune and experiment.compares_methods:
             found[TUNING] = tuning_runs(runs)
         return found
 
