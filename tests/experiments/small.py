@@ -55,6 +55,9 @@ class Quiet:
     def __init__(self, progress: Progress | None = None) -> None:
         self.progress = progress or Silence()
 
+    def beginning(self, missing: int, there: int) -> None:
+        self.counts = missing, there
+
     def decoding(self, dataset: str) -> AbstractContextManager[Callable[[int], None]]:
         return nullcontext(lambda total: None)
 

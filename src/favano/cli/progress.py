@@ -96,6 +96,11 @@ class TerminalWatcher:
     def __init__(self, console: Console) -> None:
         self._console = console
 
+    def beginning(self, missing: int, there: int) -> None:
+        """Say on a terminal what is left to do."""
+        if self._console.is_terminal and missing:
+            self._console.print(f"{missing} runs to make, {there} made before")
+
     def decoding(self, dataset: str) -> AbstractContextManager[Callable[[int], None]]:
         """A bar for the images of a data set."""
         return counting(self._console, f"decoding {dataset}, once")

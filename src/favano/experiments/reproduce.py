@@ -30,6 +30,9 @@ class Interrupted(RuntimeError):
 class Watcher(Protocol):
     """Shows how far things are."""
 
+    def beginning(self, missing: int, there: int) -> None:
+        """So many runs are to be made, and so many were made before."""
+
     def decoding(self, dataset: str) -> AbstractContextManager[Callable[[int], None]]:
         """A data set may have to be decoded; what is yielded hears of each image."""
 
@@ -106,13 +109,14 @@ def make_runs(
     command: str,
     watcher: Watcher,
     at_once: int | None,
-) -> int:
-    """Make what is missing and say how many runs that were. Each is kept as soon as it is through.
+) -> None:
+    """Make what is missing. Each run is kept as soon as it is through.
 
     Runs that share a network and data go through one pool of lanes, `at_once` of them at a time:
     fewer fill the lanes less well, and are sooner through and safe.
     """
     open_runs = still_to_make(runs, archive)
+    watcher.beginning(len(open_runs), len({run.digest for run in runs}) - len(open_runs))
     for pool in _pools(open_runs):
         first = pool[0].spec
         with watcher.decoding(first.dataset) as on_image:
@@ -128,7 +132,6 @@ def make_runs(
                 results = run_together(specs, samples, model, progress=meter, finished=keep)
             if any(result.status == "partial" and result.error is None for result in results):
                 raise KeyboardInterrupt
-    return len(open_runs)
 
 
 def _pools(runs: Sequence[Run]) -> Iterator[list[Run]]:

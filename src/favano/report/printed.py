@@ -92,13 +92,13 @@ def _draw(
 ) -> None:
     scale = 100.0 if measure == "accuracy" else 1.0
     ends = []
-    for number, (key, line) in enumerate((key, found[key]) for key in lines if key in found):
-        colour = COLOURS[key] if key in COLOURS else OTHERS[number % len(OTHERS)]
+    for key, line in ((key, found[key]) for key in lines if key in found):
+        colour, stroke = _look(key, lines)
         x = line.values[along]
         mean, low, high = (
             [scale * y for y in line.values[measure + e]] for e in ("", "_low", "_high")
         )
-        axes.plot(x, mean, color=colour)
+        axes.plot(x, mean, stroke, color=colour)
         if line.seeds > 1:
             axes.fill_between(x, low, high, color=colour, alpha=0.16, linewidth=0)
         last = next((i for i in reversed(range(len(x))) if math.isfinite(mean[i])), None)
@@ -117,6 +117,21 @@ def _draw(
     axes.set_xlabel(_AXES[along])
     axes.set_title(_MEASURES[measure])
     label_ends(axes, ends)
+
+
+def _look(key: str, lines: Names) -> tuple[str, str]:
+    """Colour and stroke: a method's own, else a colour a family `x` of lines `x, variant`.
+
+    >>> names = {key: key for key in ("s = 5, 32 bits", "s = 5, QNN", "s = 9, QNN")}
+    >>> [_look(key, names) for key in names]
+    [('#0072b2', '-'), ('#0072b2', '--'), ('#c04f00', '--')]
+    """
+    if key in COLOURS:
+        return COLOURS[key], "-"
+    families, variants = (list(dict.fromkeys(one.split(", ")[n] for one in lines)) for n in (0, -1))
+    family, variant = key.split(", ")[0], key.split(", ")[-1]
+    stroke = ("-", "--", ":")[variants.index(variant) % 3] if family != variant else "-"
+    return OTHERS[families.index(family) % len(OTHERS)], stroke
 
 
 def draw_cells(
