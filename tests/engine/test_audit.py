@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from favano.algorithms import AsyncSGD, Favano, FedAvg, Known
-from favano.engine import effective_weights
+from favano.algorithms import CATALOGUE, AsyncSGD, Favano, FedAvg, Known
+from favano.engine import answer_weights, effective_weights
+from favano.experiments import Spec, make_algorithm, make_fleet, make_schedule, resolve
 from favano.schedule import Arrival, Barrier, Poll, plan
 from favano.theory import expected_counts
 from favano.timing import two_speeds
@@ -56,3 +57,85 @@ def test_fedavg_counts_participation() -> None:
     contacts = np.bincount(schedule.client[: schedule.jobs], minlength=6)
     weight = effective_weights(FedAvg(policy=policy), schedule)
     assert weight == pytest.approx(contacts / contacts.sum())
+
+
+SMALL = {
+    "clients": 8, "selected": 3, "local_steps": 4, "buffer": 3, "horizon": 300.0,
+}  # fmt: skip
+PLAIN: list[dict[str, object]] = [{"algorithm": name} for name in CATALOGUE]
+CASES: list[dict[str, object]] = [
+    *PLAIN,
+    {"algorithm": "favano", "reweight": "deterministic"},
+    {"algorithm": "favano", "reweight": "none"},
+    {"algorithm": "favano", "weights": "empirical"},
+    {"algorithm": "quafl", "client_averaging": False, "dampening": True},
+    {"algorithm": "fedbuff", "buffer_mode": "block"},
+    {"algorithm": "fedbuff", "buffer_mode": "code", "staleness": "constant"},
+    {"algorithm": "fedbuff", "buffer_mode": "reset"},
+    {"algorithm": "asyncsgd", "assignment": "same", "delays": "drop"},
+]
+
+
+@pytest.mark.parametrize("keys", CASES, ids=lambda keys: "-".join(map(str, keys.values())))
+def test_weights_are_what_linear_losses_measure_for_every_algorithm(
+    keys: dict[str, object],
+) -> None:
+    """One client has a slope, the others none: how far the model moves is that client's weight."""
+    spec = resolve(Spec.model_validate({**SMALL, **keys}))
+    fleet = make_fleet(spec, 1)
+    algorithm = make_algorithm(spec, fleet)
+    schedule = make_schedule(spec, fleet, algorithm, 1)
+    assert schedule.updates > 0
+    moved = []
+    for client in range(8):
+        slope = torch.zeros(8, 1, dtype=torch.float64)
+        slope[client] = -1.0
+        start = torch.full((1,), 5.0, dtype=torch.float64)  # weights do not depend on where
+        moved.append(float(server_models(algorithm, schedule, Linear(slope), start, 1.0)[-1]) - 5.0)
+    measured = np.array(moved) / sum(moved)
+    assert effective_weights(algorithm, schedule) == pytest.approx(measured, abs=1e-10)
+
+
+@pytest.mark.parametrize("keys", CASES, ids=lambda keys: "-".join(map(str, keys.values())))
+def test_answers_add_what_an_update_makes_of_them(keys: dict[str, object]) -> None:
+    """Methods that only add progress: all of it. Those that average models: in proportion."""
+    spec = resolve(Spec.model_validate({**SMALL, "horizon": 3000.0, **keys}))
+    fleet = make_fleet(spec, 1)
+    algorithm = make_algorithm(spec, fleet)
+    schedule = make_schedule(spec, fleet, algorithm, 1)
+    moved = answer_weights(algorithm, schedule, np.arange(8))
+    assert moved.shape == (schedule.updates, 8)
+    share = moved.sum(axis=0) / moved.sum()
+    exact = effective_weights(algorithm, schedule)
+    averages = spec.algorithm in ("favano", "quafl")
+    assert share == pytest.approx(exact, abs=0.05 if averages else 1e-10)
+
+
+def test_answers_of_favano_by_hand() -> None:
+    """steps / alpha / (s + 1) each, and 1/P(E > 0) whatever the steps under the stochastic rule."""
+    fleet, policy = two_speeds(8, seed=1), Poll(selected=3, local_steps=4)
+    positive, mean = expected_counts(policy, fleet)
+    schedule = plan(policy, fleet, horizon=300, seed=1)
+    used = slice(0, schedule.jobs)
+    client, steps = schedule.client[used], schedule.steps[used]
+    stochastic = Favano(policy=policy, weights=Known(positive, mean))
+    deterministic = Favano(policy=policy, weights=Known(positive, mean), reweight="deterministic")
+    for algorithm, each in (
+        (stochastic, np.where(steps > 0, 1 / positive[client], 0.0) / 4),
+        (deterministic, steps / mean[client] / 4),
+    ):
+        expected = np.zeros((schedule.updates, 8))
+        expected[schedule.visit[used], client] = each
+        assert answer_weights(algorithm, schedule, np.arange(8)) == pytest.approx(expected)
+
+
+def test_groups_are_sums_of_their_clients() -> None:
+    fleet, policy = two_speeds(8, seed=1), Poll(selected=3, local_steps=4)
+    algorithm = Favano(policy=policy, weights=Known(*expected_counts(policy, fleet)))
+    schedule = plan(policy, fleet, horizon=300, seed=1)
+    for weights in (effective_weights, answer_weights):
+        each = weights(algorithm, schedule, np.arange(8))
+        both = weights(algorithm, schedule, fleet.groups)
+        for group in (0, 1):
+            members = each[..., fleet.groups == group]
+            assert both[..., group] == pytest.approx(members.sum(axis=-1), abs=1e-12)

@@ -93,7 +93,7 @@ def test_missing_trace_is_refused() -> None:
 
 
 def test_impossible_means_are_refused() -> None:
-    with pytest.raises(BadInput, match=r"geometric steps need a mean >= 1"):
+    with pytest.raises(BadInput, match=r"geometric steps need a finite mean >= 1"):
         Geometric().check(np.array([0.5]))
     with pytest.raises(BadInput, match="need finite positive means"):
         Exponential().check(np.array([np.inf]))

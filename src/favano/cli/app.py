@@ -16,7 +16,12 @@ from favano.cli.report import report_command
 from favano.cli.reproduce import reproduce_command
 from favano.cli.run import run_command
 from favano.cli.shell import interruptible
-from favano.cli.theory import steps_command
+from favano.cli.theory_advise import advise_command
+from favano.cli.theory_alpha import alpha_command
+from favano.cli.theory_bound import bound_command
+from favano.cli.theory_complexity import complexity_command
+from favano.cli.theory_learning_rate import learning_rate_command
+from favano.cli.theory_steps import steps_command
 
 app = typer.Typer(
     help="Asynchronous federated learning in simulated time.",
@@ -50,5 +55,10 @@ app.command("plan")(interruptible(with_spec_flags(plan_command)))
 app.command("bench")(interruptible(with_spec_flags(bench_command)))
 app.command("reproduce")(interruptible(reproduce_command))
 app.command("report")(interruptible(report_command))
-theory.command("steps")(with_spec_flags(steps_command))
+theory.command("steps")(interruptible(with_spec_flags(steps_command)))
+theory.command("alpha")(interruptible(with_spec_flags(alpha_command)))
+theory.command("bound")(interruptible(with_spec_flags(bound_command)))
+theory.command("complexity")(interruptible(with_spec_flags(complexity_command)))
+theory.command("learning-rate")(interruptible(with_spec_flags(learning_rate_command)))
+theory.command("advise")(interruptible(with_spec_flags(advise_command)))
 app.add_typer(theory, name="theory")

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
+import numpy as np
 from rich.table import Table
 
 from favano.cli.flags import Config, Json, Out, Values, spec_from
 from favano.cli.shell import notes, print_json, screen
-from favano.engine import effective_weights
 from favano.experiments import (
+    AuditRecord,
+    audit,
     describe,
     make_algorithm,
     make_fleet,
     make_schedule,
     resolve,
-    speed_names,
 )
 from favano.schedule import Schedule, save_schedule
 from favano.timing import Fleet
-from favano.types import Floats
 
 
 def plan_command(flags: Values, config: Config = None, out: Out = None, json: Json = False) -> None:
@@ -27,42 +27,44 @@ def plan_command(flags: Values, config: Config = None, out: Out = None, json: Js
     algorithm = make_algorithm(spec, fleet)
     with notes.status("planning"):
         schedule = make_schedule(spec, fleet, algorithm, spec.seed)
-        weight = effective_weights(algorithm, schedule)
-    clients = describe(schedule, fleet, weight)
+        found = audit(algorithm, schedule, fleet, spec.seed, most_clients=fleet.clients)
+    clients = describe(schedule, fleet, np.array(found["weight"]))
     end = float(schedule.time[-1]) if schedule.updates else 0.0
-    document = {"clients": clients, "server_steps": schedule.updates, "time": end}
+    verdict = {key: found[key] for key in ("verdict", "confidence", "fair", "speeds")}
+    document = {
+        "clients": clients,
+        "server_steps": schedule.updates,
+        "time": end,
+        "audit": verdict,
+    }
     if out:
         out.mkdir(parents=True, exist_ok=True)
         save_schedule(schedule, out / "schedule.npz")
     if json:
         print_json(document)
         return
-    screen.print(_by_speed(schedule, fleet, weight, spec.algorithm))
+    screen.print(_by_speed(schedule, fleet, found, f"{spec.algorithm}: {end:,.0f} units of time"))
+    screen.print(f"{spec.algorithm} {found['verdict']}", soft_wrap=True, markup=False)
 
 
-def _by_speed(schedule: Schedule, fleet: Fleet, weight: Floats, algorithm: str) -> Table:
-    end = schedule.time[-1] if schedule.updates else 0.0
-    table = Table(
-        title=f"{algorithm}: {schedule.updates:,} server steps by time {end:,.0f}",
-        title_justify="left",
-    )
-    for name in ("speed", "clients", "contacts", "mean steps", "no step", "staleness"):
+def _by_speed(schedule: Schedule, fleet: Fleet, found: AuditRecord, title: str) -> Table:
+    table = Table(title=f"{title}, {schedule.updates:,} server steps", title_justify="left")
+    for name in ("speed", "clients", "answers", "steps", "no step", "delay"):
         table.add_column(name, justify="left" if name == "speed" else "right")
-    table.add_column("weight", justify="right")
+    table.add_column("weight", justify="right", no_wrap=True)
     table.add_column("fair", justify="right")
     client, steps = schedule.client[: schedule.jobs], schedule.steps[: schedule.jobs]
-    for group, name in enumerate(speed_names(fleet)):
-        members = fleet.groups == group
-        those = members[client]
+    for group, share in enumerate(found["speeds"]):
+        those = (fleet.groups == group)[client]
         contacts = max(1, int(those.sum()))
         table.add_row(
-            name,
-            f"{members.sum():,}",
+            share["name"],
+            f"{share['clients']:,}",
             f"{those.sum():,}",
             f"{steps[those].sum() / contacts:.2f}",
             f"{(steps[those] == 0).sum() / contacts:.1%}",
             f"{schedule.staleness[those].sum() / contacts:.2f}",
-            f"{weight[members].sum():.1%}",
-            f"{members.mean():.1%}",
+            f"{share['weight']:.1%} ± {(share['high'] - share['low']) / 2:.1%}",
+            f"{share['fair']:.1%}",
         )
     return table

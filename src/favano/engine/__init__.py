@@ -1,6 +1,6 @@
 """From a schedule and a trainer to a history."""
 
-from favano.engine.audit import effective_weights
+from favano.engine.audit import answer_weights, effective_weights
 from favano.engine.live import live_models
 from favano.engine.pool import Step, pooled
 from favano.engine.recorder import Observation, Recorder, count_work, evaluation_times
@@ -17,6 +17,7 @@ __all__ = [
     "Replay",
     "Spread",
     "Step",
+    "answer_weights",
     "count_work",
     "effective_weights",
     "evaluation_times",

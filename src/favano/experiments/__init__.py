@@ -1,18 +1,21 @@
 """Specifications, and what becomes of them."""
 
+from favano.experiments.audit import AuditRecord, audit
 from favano.experiments.build import make_algorithm, make_fleet, make_schedule
 from favano.experiments.comparison import comparison
 from favano.experiments.participation import describe, speed_names
+from favano.experiments.planning import plan_seeds
 from favano.experiments.presets import PRESETS, Preset, resolve
 from favano.experiments.progress import Progress, Silence
 from favano.experiments.records import RunRecord
 from favano.experiments.results import WriteFailed, check_folder, read_spec, write_result
-from favano.experiments.runner import Result, plan_seeds, run, run_together
+from favano.experiments.runner import Result, run, run_together
 from favano.experiments.samples import Samples, load_samples, named_model, own_samples
 from favano.experiments.spec import Spec, make_spec
 
 __all__ = [
     "PRESETS",
+    "AuditRecord",
     "Preset",
     "Progress",
     "Result",
@@ -21,6 +24,7 @@ __all__ = [
     "Silence",
     "Spec",
     "WriteFailed",
+    "audit",
     "check_folder",
     "comparison",
     "describe",

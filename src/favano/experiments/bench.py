@@ -25,8 +25,9 @@ from favano.engine import Replay, replayed
 from favano.errors import need
 from favano.experiments import samples as sources
 from favano.experiments.build import step_sizes
+from favano.experiments.planning import Planned, plan_seeds
 from favano.experiments.results import spec_table
-from favano.experiments.runner import Planned, plan_seeds, run
+from favano.experiments.runner import run
 from favano.experiments.samples import ModelFactory, Samples, make_task
 from favano.experiments.spec import Spec
 from favano.schedule import Schedule

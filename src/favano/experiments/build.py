@@ -27,7 +27,7 @@ from favano.algorithms import (
 from favano.errors import need
 from favano.experiments.spec import Spec, given
 from favano.schedule import Arrival, Barrier, Poll, Schedule, plan
-from favano.theory import expected_counts
+from favano.theory import Form, Setting, expected_counts, setting
 from favano.timing import Fleet, Trace, parse_law, traced_fleet, two_speeds
 from favano.types import Floats
 
@@ -93,6 +93,13 @@ def poll_policy(spec: Spec) -> Poll:
         overrun=spec.overrun,
         step_count=spec.step_count,
     )
+
+
+def bound_setting(spec: Spec, fleet: Fleet, form: Form = "rigorous") -> Setting | None:
+    """What Theorem 1 needs to know of a run of FAVANO; None for what it says nothing about."""
+    if spec.algorithm != "favano" or spec.reweight == "none":
+        return None
+    return setting(poll_policy(spec), fleet, spec.reweight, form)
 
 
 def make_weights(spec: Spec, fleet: Fleet) -> Weights:

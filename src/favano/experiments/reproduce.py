@@ -129,7 +129,9 @@ def make_runs(
                 meter = _Meter(progress)
                 keep = _Keeper(group, archive, meter, footprint, command)
                 specs = [run.spec for run in group]
-                results = run_together(specs, samples, model, progress=meter, finished=keep)
+                results = run_together(
+                    specs, samples, model, progress=meter, finished=keep, audits=False
+                )
             if any(result.status == "partial" and result.error is None for result in results):
                 raise KeyboardInterrupt
 

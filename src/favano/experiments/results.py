@@ -15,6 +15,7 @@ from favano import __version__
 from favano.errors import need
 from favano.experiments.runner import Result
 from favano.experiments.spec import Spec, make_spec
+from favano.experiments.tracking import bounds_to_csv
 from favano.metrics import to_csv
 
 FILES = ("spec.toml", "history.csv", "summary.json", "model.safetensors")
@@ -56,6 +57,7 @@ def write_result(folder: Path, result: Result, command: str) -> None:
         "favano": __version__,
         "command": command,
         "runs": result.runs,
+        "audit": result.audit,
     }
     contents = (
         tomli_w.dumps(spec_table(result.spec)).encode(),
@@ -63,7 +65,10 @@ def write_result(folder: Path, result: Result, command: str) -> None:
         (json.dumps(summary, indent=2) + "\n").encode(),
         save(tensors, metadata={"favano": __version__}),
     )
-    write_together(folder, dict(zip(FILES, contents, strict=True)))
+    files = dict(zip(FILES, contents, strict=True))
+    if result.bounds:
+        files["bound.csv"] = bounds_to_csv(result.bounds).encode()
+    write_together(folder, files)
 
 
 def write_together(folder: Path, contents: Mapping[str, bytes]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Literal
@@ -11,7 +11,7 @@ from typing import Literal
 import numpy as np
 from torch import Tensor, nn
 
-from favano.algorithms import Algorithm, State
+from favano.algorithms import State
 from favano.engine import (
     Moment,
     Observation,
@@ -24,15 +24,20 @@ from favano.engine import (
     replayed,
 )
 from favano.errors import NonFiniteUpdate
-from favano.experiments.build import make_algorithm, make_fleet, make_schedule, step_sizes
+from favano.experiments.audit import AuditRecord, audit
+from favano.experiments.build import (
+    make_algorithm,
+    step_sizes,
+)
+from favano.experiments.constants import Probe
+from favano.experiments.planning import Planned, plan_seeds
 from favano.experiments.presets import resolve
 from favano.experiments.progress import Progress, Silence
 from favano.experiments.records import RunRecord, make_record
 from favano.experiments.samples import ModelFactory, Samples, initial_module, make_task
 from favano.experiments.spec import Spec, given
+from favano.experiments.tracking import BoundRow, Tracker
 from favano.metrics import Evaluator, Row
-from favano.schedule import Schedule
-from favano.timing import Fleet
 from favano.training import (
     FlatModel,
     Lanes,
@@ -59,33 +64,14 @@ class Result:
     rows: list[Row] = field(default_factory=list)
     runs: list[RunRecord] = field(default_factory=list)
     models: dict[int, dict[str, Tensor]] = field(default_factory=dict)
+    bounds: list[BoundRow] = field(default_factory=list)  # with track_bound
+    audit: AuditRecord | None = None  # of the first seed, if it came to its end
     error: NonFiniteUpdate | None = None  # what stopped a run, if something did
 
     @property
     def accuracy(self) -> list[float]:
         """Final accuracy of each seed."""
         return [run["accuracy"] for run in self.runs]
-
-
-@dataclass(frozen=True)
-class Planned:
-    """One seed, planned but not trained."""
-
-    seed: int
-    fleet: Fleet
-    algorithm: Algorithm[State]
-    schedule: Schedule
-
-
-def plan_seeds(spec: Spec) -> list[Planned]:
-    """The schedules of all seeds. Everything that can be refused without data is refused here."""
-    planned = []
-    for seed in range(spec.seed, spec.seed + spec.seeds):
-        fleet = make_fleet(spec, seed)
-        algorithm = make_algorithm(spec, fleet)
-        schedule = make_schedule(spec, fleet, algorithm, seed)
-        planned.append(Planned(seed, fleet, algorithm, schedule))
-    return planned
 
 
 def run(
@@ -108,12 +94,14 @@ def run_together(
     progress: Progress | None = None,
     workers: int | None = None,
     finished: Callable[[Result], None] = lambda result: None,
+    audits: bool = True,
 ) -> list[Result]:
     """Run every seed of several specifications with one network over one set of lanes.
 
     Ctrl-C ends it early: what was measured is kept, marked partial. A run that meets NaN ends for
     itself. `workers` is the number of processes; by default one a core. It changes no result.
-    `finished` hears of each result as soon as all its seeds are through.
+    `finished` hears of each result as soon as all its seeds are through. Without `audits` nobody
+    asks who trained the models.
     """
     results = [Result(resolve(spec)) for spec in specs]
     planned = [(result, one) for result in results for one in plan_seeds(result.spec)]
@@ -136,6 +124,9 @@ def run_together(
         watch.end()
     for result in results:
         _hand_in(runs, result)
+    with suppress(KeyboardInterrupt):  # everything is measured; only the audits are left out
+        for one in runs if audits else ():
+            one.audit_first()
     return results
 
 
@@ -190,6 +181,10 @@ class _Run:
             if spec.variance == "live"
             else None,
         )
+        self.tracker: Tracker | None = None
+        if spec.track_bound:
+            rate = float(self.replay.rates.max(initial=0.0))
+            self.tracker = Tracker(Probe(flat, task), planned.setting, rate)
         self.rows: list[Row] = []
         self.last: Observation | None = None
         self.began = self.ended = 0.0
@@ -211,6 +206,8 @@ class _Run:
         for seen in self.recorder.observe(moment):
             self.rows.append(seen.row)
             self.last = seen
+            if self.tracker is not None:
+                self.result.bounds.append(self.tracker.observe(seen))
         self.ended = perf_counter()
 
     @property
@@ -223,6 +220,13 @@ class _Run:
         """Somebody pressed Ctrl-C."""
         if not self.over:
             self.result.status = "partial"
+
+    def audit_first(self) -> None:
+        """Say of the first seed who trained its model; the others differ by chance alone."""
+        planned, result = self.planned, self.result
+        if planned.seed == result.spec.seed and result.status == "complete":
+            algorithm = self.replay.algorithm
+            result.audit = audit(algorithm, planned.schedule, planned.fleet, planned.seed)
 
     def hand_in(self) -> None:
         """Put what was measured into the result."""

@@ -157,6 +157,10 @@ class Spec(BaseModel):
     variance: Literal["start", "live"] = Field(
         default="start", description="which client models the variance speaks of"
     )
+    track_bound: bool = Field(
+        default=False,
+        description="measure ||grad f(mu)||^2 and the theorem's constants at each evaluation",
+    )
     buffers: Buffers = Field(
         default="average", description="BatchNorm statistics: averaged, or local to each client"
     )

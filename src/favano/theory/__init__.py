@@ -1,5 +1,125 @@
 """The paper's mathematics as functions. NumPy and SciPy only."""
 
-from favano.theory.steps import StepCount, expected_counts, step_count
+from favano.theory.advice import Advice, Estimate, Estimates, advise, estimates_of, known
+from favano.theory.bounds import (
+    Descent,
+    Expansion,
+    bound_assembled,
+    bound_full,
+    bound_short,
+    descent,
+    full_expansion,
+    printed_expansion,
+)
+from favano.theory.coefficients import Coefficients, Form, coefficients, setting, setting_of
+from favano.theory.complexity import (
+    Choice,
+    Terms,
+    best_rate,
+    corollary,
+    fewest_rounds,
+    lemma_bound,
+    lemma_rate,
+    lemma_rounds,
+    rounds_to_target,
+    tightest_rounds,
+)
+from favano.theory.conditions import (
+    Condition,
+    RateForm,
+    descent_ratio,
+    largest_rate,
+    proof_conditions,
+    sufficient_conditions,
+)
+from favano.theory.durations import Cumulative, check_law, finished
+from favano.theory.estimators import Rule, estimator_mean, estimator_variance, weight
+from favano.theory.fairness import CONFIDENCE, Share, shares, verdict
+from favano.theory.potential import (
+    KappaForm,
+    LemmaForm,
+    contraction,
+    contraction_limit,
+    kappa,
+    mean_model,
+    next_potential,
+    noise_level,
+    potential,
+)
+from favano.theory.problem import Problem, Setting
+from favano.theory.quantisation import quantisation_floor, rounding_error
+from favano.theory.server_time import ServerTime, server_time
+from favano.theory.steps import ClassLaw, StepCount, class_laws, expected_counts, step_count
+from favano.theory.table import Delays, Method, table_complexity
 
-__all__ = ["StepCount", "expected_counts", "step_count"]
+__all__ = [
+    "CONFIDENCE",
+    "Advice",
+    "Choice",
+    "ClassLaw",
+    "Coefficients",
+    "Condition",
+    "Cumulative",
+    "Delays",
+    "Descent",
+    "Estimate",
+    "Estimates",
+    "Expansion",
+    "Form",
+    "KappaForm",
+    "LemmaForm",
+    "Method",
+    "Problem",
+    "RateForm",
+    "Rule",
+    "ServerTime",
+    "Setting",
+    "Share",
+    "StepCount",
+    "Terms",
+    "advise",
+    "best_rate",
+    "bound_assembled",
+    "bound_full",
+    "bound_short",
+    "check_law",
+    "class_laws",
+    "coefficients",
+    "contraction",
+    "contraction_limit",
+    "corollary",
+    "descent",
+    "descent_ratio",
+    "estimates_of",
+    "estimator_mean",
+    "estimator_variance",
+    "expected_counts",
+    "fewest_rounds",
+    "finished",
+    "full_expansion",
+    "kappa",
+    "known",
+    "largest_rate",
+    "lemma_bound",
+    "lemma_rate",
+    "lemma_rounds",
+    "mean_model",
+    "next_potential",
+    "noise_level",
+    "potential",
+    "printed_expansion",
+    "proof_conditions",
+    "quantisation_floor",
+    "rounding_error",
+    "rounds_to_target",
+    "server_time",
+    "setting",
+    "setting_of",
+    "shares",
+    "step_count",
+    "sufficient_conditions",
+    "table_complexity",
+    "tightest_rounds",
+    "verdict",
+    "weight",
+]

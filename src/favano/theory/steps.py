@@ -1,24 +1,25 @@
-"""The law of X = min(E, K), the local steps a polled client has made when the server calls.
+"""The law of X = min(E, K), the local steps in a client's answer when the server uses it.
 
-A client is contacted after G rounds, P(G = g) = p (1 - p)^(g-1) with p = s/n, so it had the window
-W = R G (R G - I where clients idle while the server talks). With step durations D_1, D_2, ...
+A polled client is contacted after G rounds, P(G = g) = p (1 - p)^(g-1) with p = s/n, so it had the
+window W = R G (R G - I where clients idle while the server talks). With step times D_1, D_2, ...
 
     E = #{j : D_1 + ... + D_j <= W},     P(X >= j) = sum_g P(G = g) P(D_1 + ... + D_j <= W_g).
 
-The inner probability is exact for geometric (binomial), exponential (Poisson) and constant steps,
-and a convolution on a grid for other laws. Paper: Section 3 and the appendix on simulated runtime.
+Under the other policies a client answers with all its K steps or, past a deadline, with none.
+Paper: Section 4, equation (3), and the appendix on simulated runtime.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
-from scipy import fft, special
 
-from favano.errors import BadInput
-from favano.schedule import Poll
-from favano.timing import Deterministic, Exponential, Fleet, Geometric, LogNormal, StepLaw, Trace
+from favano.errors import BadInput, need
+from favano.schedule import Barrier, Policy, Poll
+from favano.theory.durations import check_law, finished
+from favano.timing import Exponential, Fleet, Geometric, StepLaw, Trace
 from favano.types import Floats, Ints
 
 _TAIL = 1e-15  # probability of the gaps left out
@@ -31,6 +32,16 @@ class StepCount:
 
     pmf: Floats
 
+    def __post_init__(self) -> None:
+        good = len(self.pmf) > 1 and bool((self.pmf >= 0).all())
+        good = good and abs(float(self.pmf.sum()) - 1) < 1e-9
+        need(good, "pmf", self.pmf, "need probabilities of 0..K that sum to 1")
+
+    @property
+    def local_steps(self) -> int:
+        """The most steps K."""
+        return len(self.pmf) - 1
+
     @property
     def p_positive(self) -> float:
         """P(X > 0) = P(E > 0), the weight of the stochastic rule."""
@@ -39,30 +50,53 @@ class StepCount:
     @property
     def mean(self) -> float:
         """E[X], the weight of the deterministic rule."""
-        return float(self.pmf @ self._k)
+        return float(self.pmf @ self.counts)
 
     @property
     def second_moment(self) -> float:
         """E[X^2]."""
-        return float(self.pmf @ self._k**2)
+        return float(self.pmf @ self.counts**2)
+
+    @property
+    def variance(self) -> float:
+        """Var X."""
+        return self.second_moment - self.mean**2
 
     @property
     def mean_inverse(self) -> float:
         """E[1{X > 0} / X]."""
-        return float(self.pmf[1:] @ (1.0 / self._k[1:]))
+        return float(self.pmf[1:] @ (1.0 / self.counts[1:]))
+
+    def capped(self, local_steps: int) -> StepCount:
+        """The law of min(X, local_steps): the same client, allowed fewer steps."""
+        rule = f"need 1..K ({self.local_steps})"
+        need(1 <= local_steps <= self.local_steps, "local_steps", local_steps, rule)
+        return StepCount(np.append(self.pmf[:local_steps], self.pmf[local_steps:].sum()))
 
     @property
-    def _k(self) -> Floats:
+    def counts(self) -> Floats:
+        """0, 1, ..., K."""
         return np.arange(len(self.pmf), dtype=np.float64)
 
 
-def step_count(policy: Poll, *, clients: int, law: StepLaw, mean: float) -> StepCount:
+class ClassLaw(NamedTuple):
+    """Clients whose step counts have the same law."""
+
+    members: Ints
+    law: StepCount
+
+
+def step_count(policy: Policy, *, clients: int, law: StepLaw, mean: float) -> StepCount:
     """Law of X for a client of the given mean step time, under the policy's reading of the clock.
 
     >>> law = step_count(Poll(selected=20, local_steps=20), clients=100, law=Geometric(), mean=16)
     >>> round(law.p_positive, 6), round(law.mean, 6)
     (0.740627, 2.186981)
     """
+    check_law(law, mean)
+    if not isinstance(policy, Poll):
+        return _all_or_nothing(policy, law, mean)
+    need(policy.selected <= clients, "selected", policy.selected, f"need 1..clients ({clients})")
     if policy.step_count != "durations":
         return _literal(policy, mean)
     memoryless = isinstance(law, Geometric | Exponential)
@@ -74,86 +108,76 @@ def step_count(policy: Poll, *, clients: int, law: StepLaw, mean: float) -> Step
     gap = np.arange(1, rounds + 1, dtype=np.float64)
     weight = (1 - chance) ** (gap - 1)
     idle = policy.interaction_time if policy.idle_in_interaction else 0.0
-    reached = _reached(law, mean, policy.period * gap - idle, policy)  # (rounds, K)
-    at_least = np.concatenate([[1.0], weight @ reached / weight.sum(), [0.0]])
-    return StepCount(np.maximum(at_least[:-1] - at_least[1:], 0.0))
+    window, cell = policy.period * gap - idle, policy.period / _CELLS
+    strict = policy.strict_ties
+    reached = finished(law, mean, window, policy.local_steps, strict=strict, cell=cell)
+    return _from_tail(weight @ reached / weight.sum())
 
 
-def expected_counts(policy: Poll, fleet: Fleet) -> tuple[Floats, Floats]:
-    """P(E_i > 0) and E[min(E_i, K)] of every client, computed once for each distinct speed."""
-    positive, mean = np.empty(fleet.clients), np.empty(fleet.clients)
+def class_laws(policy: Policy, fleet: Fleet) -> list[ClassLaw]:
+    """The law of every client's step count, computed once for each distinct speed.
+
+    >>> from favano.timing import two_speeds
+    >>> for members, law in class_laws(Poll(selected=20, local_steps=20), two_speeds(100)):
+    ...     print(len(members), round(law.mean, 4))
+    67 12.4929
+    33 2.187
+    """
     if isinstance(fleet.law, Trace):
-        members = [(client, Trace((fleet.law.rows[fleet.streams[client]],))) for client in
-                   range(fleet.clients)]  # fmt: skip
-        for client, law in members:
-            found = step_count(policy, clients=fleet.clients, law=law, mean=fleet.mean[client])
-            positive[client], mean[client] = found.p_positive, found.mean
-        return positive, mean
-    for speed in np.unique(fleet.mean):
-        found = step_count(policy, clients=fleet.clients, law=fleet.law, mean=float(speed))
-        positive[fleet.mean == speed] = found.p_positive
-        mean[fleet.mean == speed] = found.mean
+        rows = [Trace((fleet.law.rows[stream],)) for stream in fleet.streams]
+        return [
+            ClassLaw(np.array([client]), step_count(policy, clients=fleet.clients, law=law, mean=m))
+            for client, (law, m) in enumerate(zip(rows, fleet.mean.tolist(), strict=True))
+        ]
+    return [
+        ClassLaw(
+            np.flatnonzero(fleet.mean == speed),
+            step_count(policy, clients=fleet.clients, law=fleet.law, mean=float(speed)),
+        )
+        for speed in np.unique(fleet.mean)
+    ]
+
+
+def expected_counts(policy: Policy, fleet: Fleet) -> tuple[Floats, Floats]:
+    """P(E_i > 0) and E[min(E_i, K)] of every client, the two weights of equation (3).
+
+    >>> from favano.timing import two_speeds
+    >>> positive, mean = expected_counts(Poll(selected=20, local_steps=20), two_speeds(100))
+    >>> round(float(mean.max()), 4), round(float(positive.min()), 4)
+    (12.4929, 0.7406)
+    """
+    positive, mean = np.empty(fleet.clients), np.empty(fleet.clients)
+    for members, law in class_laws(policy, fleet):
+        positive[members], mean[members] = law.p_positive, law.mean
     return positive, mean
+
+
+def _from_tail(at_least: Floats) -> StepCount:
+    """The law from P(X >= j), j = 1..K."""
+    tail = np.concatenate([[1.0], at_least, [0.0]])
+    return StepCount(np.maximum(tail[:-1] - tail[1:], 0.0))
+
+
+def _all_or_nothing(policy: Policy, law: StepLaw, mean: float) -> StepCount:
+    """X = K, unless a deadline passes first: then the answer is dropped."""
+    steps, chance = policy.local_steps, 1.0
+    if isinstance(policy, Barrier) and policy.deadline is not None:
+        time = np.array([policy.deadline])
+        if policy.round_time == "sum":
+            reached = finished(law, mean, time, steps, cell=policy.deadline / _CELLS)
+            chance = float(reached[0, -1])
+        elif policy.round_time == "one-draw":
+            reached = finished(law, mean, time / steps, 1, cell=policy.deadline / steps / _CELLS)
+            chance = float(reached[0, 0])
+        else:
+            chance = float(steps * mean <= policy.deadline)
+    return _from_tail(np.full(steps, chance))
 
 
 def _literal(policy: Poll, mean: float) -> StepCount:
     """E itself geometric with parameter 1/m, on {1, 2, ...} or {0, 1, ...}, capped at K."""
+    Geometric().check(np.array([mean]))
     failures = np.arange(policy.local_steps + 1) - (0 if policy.step_count == "literal-zero" else 1)
     pmf = np.where(failures >= 0, (1.0 - 1.0 / mean) ** np.maximum(failures, 0) / mean, 0.0)
     pmf[-1] = 1.0 - pmf[:-1].sum()
     return StepCount(pmf)
-
-
-def _binomial_tail(successes: Ints, trials: Floats, chance: float) -> Floats:
-    """P(Bin(trials, chance) >= successes), 0 where there are too few trials."""
-    enough = successes <= trials
-    tail = special.betainc(successes, np.where(enough, trials - successes + 1, 1.0), chance)
-    return np.where(enough, tail, 0.0)
-
-
-def _reached(law: StepLaw, mean: float, window: Floats, policy: Poll) -> Floats:
-    """P(D_1 + ... + D_j <= W) for each window and j = 1..K: (len(window), K)."""
-    j = np.arange(1, policy.local_steps + 1)
-    strict = policy.strict_ties
-    match law:
-        case Geometric():
-            trials = np.ceil(window - 1e-9) - 1 if strict else np.floor(window + 1e-9)
-            return _binomial_tail(j, np.maximum(trials, 0)[:, None], 1.0 / mean)
-        case Exponential():
-            return np.asarray(special.pdtrc(j - 1, window[:, None] / mean))
-        case Deterministic():
-            end = j * mean
-            return np.asarray(end < window[:, None] - 1e-9 if strict else end <= window[:, None])
-        case _:
-            return _convolved(law, mean, window, policy)
-
-
-def _convolved(law: StepLaw, mean: float, window: Floats, policy: Poll) -> Floats:
-    """The same for any other law, from the K-fold convolution of its mass on a grid."""
-    whole = np.concatenate([law.rows[0], window]) if isinstance(law, Trace) else np.array([0.5])
-    cell = 1.0 if (whole == np.round(whole)).all() else policy.period / _CELLS
-    horizon = min(float(window[-1]), policy.local_steps * mean * 20 + policy.period)
-    cells = int(horizon / cell) + 1
-    place = np.arange(cells)
-    mass = np.zeros(cells)
-    match law:
-        case LogNormal(spread=spread):
-            with np.errstate(divide="ignore"):
-                edge = np.log(np.maximum((place + 0.5) * cell, 0.0))
-            below = special.ndtr((edge - np.log(mean) + spread**2 / 2) / spread)
-            mass = np.diff(below, prepend=0.0)
-        case Trace(rows=rows):
-            at = np.round(rows[0] / cell).astype(np.int64)
-            np.add.at(mass, at[at < cells], 1.0 / len(at))
-        case _:
-            raise BadInput("step_law", law, "has no known law of the step count")
-    size = fft.next_fast_len(2 * cells, real=True)
-    factor = fft.rfft(mass, size)
-    limit = window / cell - (1 if policy.strict_ties and cell == 1.0 else 0)
-    read = np.minimum(np.floor(limit + 1e-9).astype(np.int64), cells - 1)
-    current, reached = np.zeros(cells), []
-    current[0] = 1.0
-    for _ in range(policy.local_steps):
-        current = fft.irfft(fft.rfft(current, size) * factor, size)[:cells]
-        reached.append(np.clip(np.cumsum(current)[np.maximum(read, 0)] * (read >= 0), 0.0, 1.0))
-    return np.stack(reached, axis=1)

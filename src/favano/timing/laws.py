@@ -29,7 +29,8 @@ class Geometric:
 
     def check(self, mean: Floats) -> None:
         """A geometric step lasts at least one unit of time."""
-        need(bool((mean >= 1).all()), "step mean", mean.min(), "geometric steps need a mean >= 1")
+        good = bool(np.isfinite(mean).all() and (mean >= 1).all())
+        need(good, "step mean", mean.min(), "geometric steps need a finite mean >= 1")
 
     def draw(self, seed: int, client: Ints, index: Ints, mean: Floats) -> Floats:
         """Inverse transform: ceil(log U / log(1 - 1/m))."""

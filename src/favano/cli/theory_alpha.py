@@ -1,0 +1,31 @@
+"""`favano theory alpha`: weights, coefficients and estimator variances."""
+
+from __future__ import annotations
+
+from favano.cli.constants import table_of
+from favano.cli.flags import Config, Json, Values, spec_from
+from favano.cli.shell import print_json, screen
+from favano.experiments.guarantees import RULES, alpha_document, make_case, speed_laws
+from favano.theory import coefficients, estimator_variance
+
+
+def alpha_command(flags: Values, config: Config = None, json: Json = False) -> None:
+    """The weights alpha, a_i and b_i as printed and corrected, and the variance of a message."""
+    case = make_case(spec_from(config, flags))
+    if json:
+        print_json(alpha_document(case))
+        return
+    laws = speed_laws(case.spec)
+    for rule, weight in zip(RULES, ("P(E > 0)", "E[X]"), strict=True):
+        rows = {
+            name: (
+                law.p_positive if rule == "stochastic" else law.mean,
+                *coefficients(law, rule),
+                *coefficients(law, rule, "printed"),
+                estimator_variance(law, rule, mean=1.0, variance=0.0),
+                estimator_variance(law, rule, mean=0.0, variance=1.0),
+            )
+            for name, law in laws.items()
+        }
+        headings = ("", weight, "a", "b", "a print", "b print", "Var/mu^2", "Var/v")
+        screen.print(table_of(f"{rule} rule", headings, rows))

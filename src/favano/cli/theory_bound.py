@@ -1,0 +1,48 @@
+"""`favano theory bound`: Theorem 1 in numbers."""
+
+from __future__ import annotations
+
+from favano.cli.constants import (
+    Dissimilarity,
+    Gap,
+    Growth,
+    Noise,
+    Rounds,
+    Smoothness,
+    number,
+    table_of,
+)
+from favano.cli.flags import Config, Json, Values, spec_from
+from favano.cli.shell import print_json, screen
+from favano.experiments.guarantees import bound_document, bounds_of, make_case
+from favano.theory import Problem
+
+
+def bound_command(
+    flags: Values,
+    config: Config = None,
+    smoothness: Smoothness = 1.0,
+    noise: Noise = 1.0,
+    dissimilarity: Dissimilarity = 1.0,
+    growth: Growth = 1.0,
+    gap: Gap = 1.0,
+    rounds: Rounds = None,
+    json: Json = False,
+) -> None:
+    """The three forms of the bound on the mean of ||grad f(mu_t)||^2."""
+    problem = Problem(
+        smoothness=smoothness, noise=noise, dissimilarity=dissimilarity, growth=growth, gap=gap
+    )
+    case = make_case(spec_from(config, flags))
+    if json:
+        print_json(bound_document(case, problem, rounds))
+        return
+    found = bounds_of(case, problem, rounds)
+    rows = {
+        name: (each.learning_rate, each.short, each.full, each.assembled)
+        for name, each in (("the run's rate", found.run), ("largest allowed", found.allowed))
+    }
+    title = f"mean of ||grad f||^2 after {number(found.rounds)} server steps is at most"
+    headings = ("", "learning rate", "as printed", "corrected", "assembled")
+    screen.print(table_of(title, headings, rows))
+    screen.print("The first two hold up to the largest allowed rate only; – says nothing is known.")

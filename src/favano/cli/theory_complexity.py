@@ -1,0 +1,46 @@
+"""`favano theory complexity`: Table 1 in numbers."""
+
+from __future__ import annotations
+
+from favano.cli.constants import (
+    Dissimilarity,
+    Gap,
+    Growth,
+    Noise,
+    Smoothness,
+    Target,
+    number,
+    table_of,
+)
+from favano.cli.flags import Config, Json, Values, spec_from
+from favano.cli.shell import print_json, screen
+from favano.experiments.complexity import complexity_document, complexity_rows
+from favano.theory import Problem
+
+
+def complexity_command(
+    flags: Values,
+    config: Config = None,
+    smoothness: Smoothness = 1.0,
+    noise: Noise = 1.0,
+    dissimilarity: Dissimilarity = 1.0,
+    growth: Growth = 1.0,
+    gap: Gap = 1.0,
+    target: Target = 0.1,
+    json: Json = False,
+) -> None:
+    """How long each method takes to a target, up to numerical constants (Table 1)."""
+    problem = Problem(
+        smoothness=smoothness, noise=noise, dissimilarity=dissimilarity, growth=growth, gap=gap
+    )
+    spec = spec_from(config, flags)
+    if json:
+        print_json(complexity_document(spec, problem, target))
+        return
+    rows = {
+        str(row.method): (row.printed.total, row.steps.total, row.server_time.mean, row.time)
+        for row in complexity_rows(spec, problem, target)
+    }
+    title = f"to a mean of ||grad f||^2 of {number(target)}, up to constants"
+    headings = ("method", "steps, printed", "steps", "time of a step", "time")
+    screen.print(table_of(title, headings, rows))

@@ -1,0 +1,24 @@
+"""`favano theory steps`: the law of the number of local steps."""
+
+from __future__ import annotations
+
+from favano.cli.constants import table_of
+from favano.cli.flags import Config, Json, Values, spec_from
+from favano.cli.shell import print_json, screen
+from favano.experiments import resolve
+from favano.experiments.guarantees import speed_laws, steps_document
+
+
+def steps_command(flags: Values, config: Config = None, json: Json = False) -> None:
+    """The law of X = min(E, K), the local steps a polled client has made at a contact."""
+    spec = resolve(spec_from(config, flags))
+    if json:
+        print_json(steps_document(spec))
+        return
+    rows = {}
+    for name, law in speed_laws(spec).items():
+        values = (law.p_positive, law.mean, law.second_moment, law.mean_inverse, law.pmf[-1])
+        rows[name] = [f"{value:.6f}" for value in values]
+    title = f"n = {spec.clients}, s = {spec.selected}, K = {spec.local_steps}"
+    headings = ("speed", "P(E > 0)", "E[X]", "E[X^2]", "E[1/X; X > 0]", "P(X = K)")
+    screen.print(table_of(title, headings, rows))

@@ -1,0 +1,88 @@
+"""A short pilot run that measures the theorem's constants where the run will be."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from torch import nn
+
+from favano.engine import Replay, replayed
+from favano.experiments.build import make_algorithm, make_fleet, make_schedule, step_sizes
+from favano.experiments.constants import Point, Probe
+from favano.experiments.presets import resolve
+from favano.experiments.samples import (
+    ModelFactory,
+    Samples,
+    initial_module,
+    load_samples,
+    make_task,
+    named_model,
+)
+from favano.experiments.spec import Spec
+from favano.theory import Estimate, Estimates, known
+from favano.training import FlatModel, LocalRule, LoopTrainer, check_fit, one_thread
+
+_UPDATES = 20  # of the pilot, at most
+_POINTS = 4  # the initial model and so many less one along the way
+
+
+def pilot(spec: Spec, samples: Samples, model: nn.Module | ModelFactory) -> Estimates:
+    """Run the first seed for a few server steps and measure at some of its models.
+
+    Losses are taken to be >= 0, so that the gap F is at most the initial loss. B is 1: whatever the
+    clients' gradients differ by is in G.
+    """
+    spec = resolve(spec)
+    fleet = make_fleet(spec, spec.seed)
+    algorithm = make_algorithm(spec, fleet)
+    schedule = make_schedule(spec, fleet, algorithm, spec.seed)
+    task = make_task(spec, spec.seed, fleet, samples)
+    flat = FlatModel(initial_module(model, spec.seed), device=samples.labels.device)
+    check_fit(flat, task, samples.classes)
+    rates = step_sizes(spec, schedule, algorithm)
+    replay = Replay(algorithm, schedule, flat.layout, rates, flat.snapshot())
+    trainer, probe = LoopTrainer(flat, task, LocalRule()), Probe(flat, task)
+    last = min(_UPDATES, schedule.updates) - 1
+    wanted = set(np.linspace(-1, last, min(_POINTS, last + 2)).round().astype(int).tolist())
+    points = []
+    with one_thread():
+        for moment in replayed(replay, trainer):
+            if moment.version in wanted:
+                points.append(probe.at(moment.server))
+            if moment.version >= last:
+                break
+    return estimates(points)
+
+
+def estimate(spec: Spec, data_dir: Path | None = None) -> Estimates:
+    """The pilot on the data set that the specification names."""
+    full = resolve(spec)
+    samples = load_samples(full, data_dir)
+    return pilot(full, samples, named_model(full, samples))
+
+
+def estimates(points: Sequence[Point]) -> Estimates:
+    """Constants with intervals from what was measured at several models.
+
+    The value is the largest seen. The lower end is what a typical client or model has; the upper
+    end is as far above the value, in proportion, or two standard errors.
+    """
+    smooth = max(point.smoothness for point in points)
+    usual = float(np.median([point.smoothness_typical for point in points]))
+    noisiest = max(points, key=lambda point: point.noise)
+    quiet = float(np.median([point.noise_typical for point in points]))
+    differing = [point.dissimilarity for point in points]
+    return Estimates(
+        smoothness=_around(smooth, usual),
+        noise=Estimate(noisiest.noise, quiet, noisiest.noise + 2 * noisiest.noise_error),
+        dissimilarity=_around(max(differing), min(differing)),
+        growth=known(1.0),
+        gap=known(points[0].loss),
+    )
+
+
+def _around(value: float, low: float) -> Estimate:
+    """From `low` to as far above the value as it is below, in proportion."""
+    return Estimate(value, low, value**2 / low if low > 0 else value)

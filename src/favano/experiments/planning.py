@@ -1,0 +1,35 @@
+"""Seeds planned but not trained: fleet, algorithm and schedule."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from favano.algorithms import Algorithm, State
+from favano.experiments.build import bound_setting, make_algorithm, make_fleet, make_schedule
+from favano.experiments.spec import Spec
+from favano.schedule import Schedule
+from favano.theory import Setting
+from favano.timing import Fleet
+
+
+@dataclass(frozen=True)
+class Planned:
+    """One seed, planned but not trained."""
+
+    seed: int
+    fleet: Fleet
+    algorithm: Algorithm[State]
+    schedule: Schedule
+    setting: Setting | None = None  # with track_bound, where the theorem speaks of the method
+
+
+def plan_seeds(spec: Spec) -> list[Planned]:
+    """The schedules of all seeds. Everything that can be refused without data is refused here."""
+    planned = []
+    for seed in range(spec.seed, spec.seed + spec.seeds):
+        fleet = make_fleet(spec, seed)
+        algorithm = make_algorithm(spec, fleet)
+        schedule = make_schedule(spec, fleet, algorithm, seed)
+        setting = bound_setting(spec, fleet) if spec.track_bound else None
+        planned.append(Planned(seed, fleet, algorithm, schedule, setting))
+    return planned

@@ -1,0 +1,132 @@
+"""The bound in the loop: ||grad f(mu_t)||^2, Phi_t and what Theorem 1 says of them, along a run."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from io import StringIO
+from math import inf
+from typing import NamedTuple
+
+from favano.engine import Observation
+from favano.experiments.constants import Point, Probe
+from favano.theory import (
+    Problem,
+    Setting,
+    bound_assembled,
+    bound_full,
+    bound_short,
+    contraction,
+    largest_rate,
+    next_potential,
+)
+
+_FLAT = 1e-12  # a problem without curvature has no L > 0
+
+
+class BoundRow(NamedTuple):
+    """One evaluation of a run beside the theory; infinite where the theory says nothing."""
+
+    seed: int
+    time: float
+    server_step: int  # T
+    gradient: float  # ||grad f(mu_T)||^2
+    mean_gradient: float  # (1/T) sum_{t<T} ||grad f(mu_t)||^2, from the evaluations
+    potential: float  # Phi_T
+    potential_bound: float
+    bound_short: float
+    bound_full: float
+    bound_assembled: float
+    learning_rate: float  # eta of the run
+    largest_rate: float  # up to which the theorem holds
+    smoothness: float  # L, the largest seen so far, as the others
+    noise: float  # sigma
+    dissimilarity: float  # G
+    gap: float  # F
+
+
+@dataclass
+class Tracker:
+    """Watches a run of FAVANO, or without `setting` of any method, whose bounds are then infinite.
+
+    Constants are the largest seen so far. Between evaluations the gradient is taken to be what it
+    was at the last one. Losses are taken to be >= 0.
+    """
+
+    probe: Probe
+    setting: Setting | None
+    learning_rate: float
+    _points: list[Point] = field(default_factory=list)
+    _last: BoundRow | None = None
+
+    def observe(self, seen: Observation) -> BoundRow:
+        """Measure at the mean model of an observation."""
+        point = self.probe.at(seen.mean)
+        self._points.append(point)
+        row, last = seen.row, self._last
+        problem = Problem(
+            smoothness=max(_FLAT, *(each.smoothness for each in self._points)),
+            noise=max(each.noise for each in self._points),
+            dissimilarity=max(each.dissimilarity for each in self._points),
+            gap=self._points[0].loss,
+        )
+        steps = row.server_step - last.server_step if last else 0
+        total = last.mean_gradient * last.server_step + last.gradient * steps if last else 0.0
+        rounds = row.server_step
+        bounds, limit = (inf, inf, inf), inf
+        if self.setting is not None:
+            limit = largest_rate(self.setting, problem)
+            claimed = largest_rate(self.setting, problem, "printed")
+            if rounds > 0:
+                where = (self.setting, problem, self.learning_rate, rounds)
+                bounds = (
+                    bound_short(*where) if self.learning_rate <= claimed else inf,
+                    bound_full(*where) if self.learning_rate <= limit else inf,
+                    bound_assembled(*where),
+                )
+        self._last = BoundRow(
+            seed=row.seed,
+            time=row.time,
+            server_step=rounds,
+            gradient=point.gradient,
+            mean_gradient=total / rounds if rounds else point.gradient,
+            potential=row.potential,
+            potential_bound=self._potential_bound(problem, steps),
+            bound_short=bounds[0],
+            bound_full=bounds[1],
+            bound_assembled=bounds[2],
+            learning_rate=self.learning_rate,
+            largest_rate=limit,
+            smoothness=problem.smoothness,
+            noise=problem.noise,
+            dissimilarity=problem.dissimilarity,
+            gap=problem.gap,
+        )
+        return self._last
+
+    def _potential_bound(self, problem: Problem, steps: int) -> float:
+        """Lemma "potential", `steps` times over, from the bound at the last evaluation."""
+        if self._last is None:
+            return 0.0  # all models are equal at the start
+        if self.setting is None or contraction(self.setting, problem, self.learning_rate) <= 0:
+            return inf
+        bound = self._last.potential_bound
+        for _ in range(steps):
+            bound = next_potential(
+                self.setting,
+                problem,
+                self.learning_rate,
+                potential=bound,
+                gradient=self._last.gradient,
+            )
+        return bound
+
+
+def bounds_to_csv(rows: Iterable[BoundRow]) -> str:
+    """Rows as CSV with a header."""
+    text = StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(BoundRow._fields)
+    writer.writerows(rows)
+    return text.getvalue()

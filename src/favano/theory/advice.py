@@ -1,0 +1,208 @@
+"""Advice: the s, K, tick and learning rate that reach a target soonest, as the theorem sees it.
+
+The time to a target eps is T (I + V), with the fewest server steps T for which the corrected bound
+of Theorem 1 is at most eps, over all learning rates it allows. It is computed for a grid of s, K
+and V, and again with each constant of the problem at either end of its interval: how much the
+answer moves says how sure it is. The bound is a worst case, so the times are upper bounds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+from math import isfinite
+
+import numpy as np
+
+from favano.errors import need
+from favano.schedule import Poll
+from favano.theory.bounds import full_expansion
+from favano.theory.coefficients import Form, setting_of
+from favano.theory.complexity import Choice, fewest_rounds
+from favano.theory.conditions import largest_rate, sufficient_conditions
+from favano.theory.estimators import Rule
+from favano.theory.problem import Problem, Setting, check_target
+from favano.theory.steps import class_laws
+from favano.timing import Fleet
+
+_STEPS = (1, 2, 3, 5, 8, 12, 20, 32, 50)
+_PLACES = 9  # grid points for s and for the tick
+_AS_GOOD = 1.1  # within a tenth of the best
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A constant that is not quite known."""
+
+    value: float
+    low: float
+    high: float
+
+    def __post_init__(self) -> None:
+        good = isfinite(self.high) and 0 <= self.low <= self.value <= self.high
+        need(good, "estimate", (self.low, self.value, self.high), "need 0 <= low <= value <= high")
+
+
+def known(value: float) -> Estimate:
+    """A constant that is known.
+
+    >>> known(2.0)
+    Estimate(value=2.0, low=2.0, high=2.0)
+    """
+    return Estimate(value, value, value)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Estimates:
+    """The constants of a `Problem`, each with an interval."""
+
+    smoothness: Estimate  # L
+    noise: Estimate  # sigma
+    dissimilarity: Estimate  # G
+    growth: Estimate  # B
+    gap: Estimate  # F
+
+    @property
+    def problem(self) -> Problem:
+        """The constants at their values."""
+        return next(self.corners(("value",)))
+
+    def corners(self, ends: Sequence[str] = ("value", "low", "high")) -> Iterator[Problem]:
+        """All combinations of the constants' ends, each once; the first is the values."""
+        names = ("smoothness", "noise", "dissimilarity", "growth", "gap")
+        sides = [list(dict.fromkeys(getattr(getattr(self, n), end) for end in ends)) for n in names]
+        for chosen in product(*sides):
+            yield Problem(**dict(zip(names, chosen, strict=True)))
+
+
+def estimates_of(problem: Problem) -> Estimates:
+    """Constants that are known.
+
+    >>> estimates_of(Problem(smoothness=3.0)).smoothness.high
+    3.0
+    """
+    return Estimates(
+        smoothness=known(problem.smoothness),
+        noise=known(problem.noise),
+        dissimilarity=known(problem.dissimilarity),
+        growth=known(problem.growth),
+        gap=known(problem.gap),
+    )
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One way to run FAVANO."""
+
+    setting: Setting
+    tick: float  # I + V
+
+    def choice(self, problem: Problem, target: float) -> Choice:
+        """The learning rate that reaches the target in the fewest server steps."""
+        cap = largest_rate(self.setting, problem)
+        return fewest_rounds(full_expansion(self.setting, problem), cap, target)
+
+    def time(self, problem: Problem, target: float) -> float:
+        """Simulated time to the target."""
+        return self.tick * self.choice(problem, target).rounds
+
+
+@dataclass(frozen=True)
+class Advice:
+    """What to do, what it costs, and how sure that is."""
+
+    selected: int
+    local_steps: int
+    tick: float
+    learning_rate: float
+    rounds: float
+    time: float
+    time_low: float  # over the intervals of the constants
+    time_high: float
+    agreement: float  # share of the constants' corners where nothing is 10 % better
+    present_time: float  # with the s, K and tick of the policy as it is
+    limit: str  # what keeps the learning rate from being larger
+
+    @property
+    def how_sure(self) -> tuple[str, ...]:
+        """Sentences about what the answer rests on."""
+        spread = f"{self.time_low:.3g} to {self.time_high:.3g}"
+        return (
+            f"The learning rate is limited by {self.limit}.",
+            f"With every constant anywhere in its interval the time is {spread}; in "
+            f"{self.agreement:.0%} of the corners no other choice is more than 10 % faster.",
+            "Times are guarantees for the worst case: runs at larger rates are often much faster.",
+        )
+
+
+def advise(
+    policy: Poll,
+    fleet: Fleet,
+    estimates: Estimates,
+    target: float,
+    *,
+    rule: Rule = "stochastic",
+    form: Form = "rigorous",
+) -> Advice:
+    """The candidate with the shortest time to the target, among a grid around the policy.
+
+    >>> from favano.timing import two_speeds
+    >>> policy = Poll(selected=6, local_steps=20)
+    >>> found = advise(policy, two_speeds(30), estimates_of(Problem()), target=0.1)
+    >>> found.time <= found.present_time, found.agreement
+    (True, 1.0)
+    """
+    check_target(target)
+    options = list(candidates(policy, fleet, rule, form))
+    present, *_ = options
+    problem = estimates.problem
+    best = min(options, key=lambda option: option.time(problem, target))
+    corners = list(estimates.corners())
+    own = np.array([best.time(corner, target) for corner in corners])
+    shortest = np.array([min(o.time(corner, target) for o in options) for corner in corners])
+    choice = best.choice(problem, target)
+    return Advice(
+        selected=best.setting.selected,
+        local_steps=best.setting.local_steps,
+        tick=best.tick,
+        learning_rate=choice.rate,
+        rounds=choice.rounds,
+        time=best.time(problem, target),
+        time_low=float(own.min()),
+        time_high=float(own.max()),
+        agreement=float((own <= _AS_GOOD * shortest).mean()),
+        present_time=present.time(problem, target),
+        limit=_limit(best.setting, problem, choice.rate),
+    )
+
+
+def candidates(policy: Poll, fleet: Fleet, rule: Rule, form: Form) -> Iterator[Candidate]:
+    """The policy as it is, then a grid of s, K and tick around it.
+
+    Ticks in which some client can never finish a step are left out.
+    """
+    steps = sorted({policy.local_steps, *(k for k in _STEPS if k <= 2 * policy.local_steps)})
+    fewest, talk = float(fleet.mean.min()), policy.interaction_time
+    widest = max(policy.period, talk + 4 * float(fleet.mean.max()))
+    ticks = np.geomspace(max(talk, fewest / 2), widest, _PLACES).tolist()
+    sizes = np.unique(np.geomspace(1, fleet.clients, _PLACES).round().astype(int)).tolist()
+    pairs = [(policy.selected, policy.period)]
+    pairs += [pair for pair in product(sizes, ticks) if pair not in pairs]
+    for selected, tick in pairs:
+        waiting = max(0.0, tick - talk)
+        most = replace(policy, selected=selected, local_steps=steps[-1], waiting_time=waiting)
+        laws = class_laws(most, fleet)
+        if min(law.p_positive for _, law in laws) <= 0:
+            continue
+        own = [policy.local_steps, *(k for k in steps if k != policy.local_steps)]
+        for count in own:
+            capped = [each._replace(law=each.law.capped(count)) for each in laws]
+            yield Candidate(setting_of(capped, selected, rule, form), most.period)
+
+
+def _limit(setting: Setting, problem: Problem, rate: float) -> str:
+    tightest = min(sufficient_conditions(setting, problem), key=lambda each: each.limit)
+    if rate >= tightest.limit * (1 - 1e-12):
+        return f"eta <= {tightest.formula}"
+    return "noise and dissimilarity at this target"

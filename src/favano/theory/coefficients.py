@@ -1,0 +1,82 @@
+"""The coefficients a_i and b of Theorem 1: what the clients' speeds do to the bound.
+
+For alpha = P(E > 0) X:    a = 1 / (K^2 P) + r / P^2,         b = 1 / P         with r = E[1{X>0}/X]
+for alpha = E[X]:          a = 1 / m1 + m2 / (K^2 m1^2),      b = m2 / m1^2     with m_k = E[X^k]
+
+`printed` is the theorem as it stands: its second line has m1 where the proof arrives at m1^2, which
+is too small, hence no bound at all, once E[X] < 1. `corrected` is above. `rigorous` closes a gap of
+the proof as well: local steps are neither independent nor of equal mean, which costs 13/12 on the
+part of a that comes from the noise of the steps (docs/errata.md, 4 and 5).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, NamedTuple, TypeAlias
+
+from favano.schedule import Poll
+from favano.theory.estimators import Rule, check_reachable
+from favano.theory.problem import Setting
+from favano.theory.steps import ClassLaw, StepCount, class_laws
+from favano.timing import Fleet
+
+Form: TypeAlias = Literal["printed", "corrected", "rigorous"]
+_DEPENDENCE = 13 / 12
+
+
+class Coefficients(NamedTuple):
+    """a_i and b_i of one client."""
+
+    a: float
+    b: float
+
+
+def coefficients(law: StepCount, rule: Rule, form: Form = "corrected") -> Coefficients:
+    """a_i and b_i of a client whose step count has this law.
+
+    >>> import numpy as np
+    >>> always = StepCount(np.array([0.0, 0.0, 1.0]))  # E = K = 2
+    >>> coefficients(always, "deterministic"), coefficients(always, "deterministic", "printed")
+    (Coefficients(a=0.75, b=1.0), Coefficients(a=1.0, b=2.0))
+    """
+    check_reachable(law)
+    square, noise = law.local_steps**2, _DEPENDENCE if form == "rigorous" else 1.0
+    if rule == "stochastic":
+        chance = law.p_positive
+        return Coefficients(
+            1 / (square * chance) + noise * law.mean_inverse / chance**2, 1 / chance
+        )
+    spread = law.second_moment / (law.mean if form == "printed" else law.mean**2)
+    return Coefficients(noise / law.mean + spread / square, spread)
+
+
+def setting(policy: Poll, fleet: Fleet, rule: Rule, form: Form = "corrected") -> Setting:
+    """FAVANO with this policy on this fleet, as Theorem 1 sees it.
+
+    >>> from favano.timing import two_speeds
+    >>> found = setting(Poll(selected=20, local_steps=20), two_speeds(100), "stochastic")
+    >>> round(found.mean_a, 4), round(found.b, 4)
+    (0.3391, 1.3502)
+    """
+    return setting_of(class_laws(policy, fleet), policy.selected, rule, form)
+
+
+def setting_of(
+    laws: Sequence[ClassLaw], selected: int, rule: Rule, form: Form = "corrected"
+) -> Setting:
+    """The same from the laws of the clients' step counts.
+
+    >>> import numpy as np
+    >>> laws = [ClassLaw(np.arange(3), StepCount(np.array([0.0, 1.0])))]
+    >>> setting_of(laws, 2, "stochastic")
+    Setting(clients=3, selected=2, local_steps=1, mean_a=2.0, b=1.0)
+    """
+    each = [(len(members), coefficients(law, rule, form)) for members, law in laws]
+    clients = sum(count for count, _ in each)
+    return Setting(
+        clients=clients,
+        selected=selected,
+        local_steps=laws[0].law.local_steps,
+        mean_a=sum(count * found.a for count, found in each) / clients,
+        b=max(found.b for _, found in each),
+    )

@@ -1,0 +1,191 @@
+"""How many server steps reach a target: the best learning rate, and what it gives.
+
+A bound psi(eta) = r0 / (eta T) + linear eta + quadratic eta^2 for eta <= 1/d is minimised exactly
+(`best_rate`, `fewest_rounds`) and by the closed form of Koloskova, Stich and Jaggi (2022) that the
+paper uses (Lemma "complexity"), which is within a constant of it (`lemma_rate`, `lemma_rounds`).
+"""
+
+from __future__ import annotations
+
+from math import ceil, inf, sqrt
+from typing import NamedTuple
+
+import numpy as np
+
+from favano.errors import need
+from favano.theory.bounds import Expansion, bound_assembled, full_expansion
+from favano.theory.conditions import largest_rate
+from favano.theory.potential import LemmaForm, noise_level
+from favano.theory.problem import Problem, Setting, check_rounds, check_target
+
+
+class Terms(NamedTuple):
+    """A complexity second / eps^2 + middle / eps^(3/2) + first / eps, term by term."""
+
+    second: float
+    middle: float
+    first: float
+
+    @property
+    def total(self) -> float:
+        """Their sum."""
+        return self.second + self.middle + self.first
+
+
+class Choice(NamedTuple):
+    """A learning rate and the number of server steps it needs."""
+
+    rate: float
+    rounds: float
+
+
+def best_rate(expansion: Expansion, cap: float, rounds: float) -> float:
+    """The eta <= cap that minimises the bound after T rounds: 2 e eta^3 + linear eta^2 = r0 / T.
+
+    >>> f"{best_rate(Expansion(r0=1.0, linear=0.0, quadratic=0.5), cap=1.0, rounds=1000):.6f}"
+    '0.100000'
+    """
+    check_rounds(rounds)
+    need(cap > 0, "cap", cap, "need a positive learning rate")
+    r0, linear, quadratic = expansion
+    if r0 == 0:
+        return cap
+    if quadratic == 0:
+        return min(cap, sqrt(r0 / rounds / linear)) if linear else cap
+    roots = np.roots([2 * quadratic, linear, 0.0, -r0 / rounds])
+    root = float(roots.real[np.argmax(roots.real)])  # one sign change: one positive root
+    return min(cap, root)
+
+
+def fewest_rounds(expansion: Expansion, cap: float, target: float) -> Choice:
+    """The eta <= cap that reaches the target in the fewest server steps, and their number.
+
+    T = r0 / (eps eta - linear eta^2 - quadratic eta^3); the denominator is largest where
+    3 quadratic eta^2 + 2 linear eta = eps.
+
+    >>> fewest_rounds(Expansion(r0=2.0, linear=1.0, quadratic=0.0), cap=1.0, target=0.2)
+    Choice(rate=0.1, rounds=200)
+    """
+    check_target(target)
+    need(cap > 0, "cap", cap, "need a positive learning rate")
+    r0, linear, quadratic = expansion
+    # The root in a form without cancellation, so that it is right for quadratic = 0 too.
+    slope = linear + sqrt(linear**2 + 3 * quadratic * target)
+    rate = min(cap, target / slope) if slope else cap
+    gain = rate * (target - linear * rate - quadratic * rate**2)
+    return Choice(rate, max(1, ceil(r0 / gain * (1 - 1e-12))))
+
+
+def lemma_rate(expansion: Expansion, cap: float, rounds: float) -> float:
+    """min{(r0/(linear T))^(1/2), (r0/(quadratic T))^(1/3), cap} (Lemma "complexity").
+
+    >>> lemma_rate(Expansion(r0=1.0, linear=0.25, quadratic=0.0), cap=1.0, rounds=100)
+    0.2
+    """
+    check_rounds(rounds)
+    r0, linear, quadratic = expansion
+    first = sqrt(r0 / (linear * rounds)) if linear else inf
+    second = (r0 / (quadratic * rounds)) ** (1 / 3) if quadratic else inf
+    return min(first, second, cap)
+
+
+def lemma_bound(
+    expansion: Expansion, cap: float, rounds: float, form: LemmaForm = "corrected"
+) -> float:
+    """2 (linear r0/T)^(1/2) + 2 quadratic^(1/3) (r0/T)^(2/3) + r0 / (cap T), met by `lemma_rate`.
+
+    Printed with 1 for the second 2, which is violated (docs/errata.md, 13).
+
+    >>> example = Expansion(r0=1.0, linear=0.0, quadratic=1.0)
+    >>> [round(lemma_bound(example, 1.0, 1000, form), 6) for form in ("corrected", "printed")]
+    [0.021, 0.011]
+    """
+    check_rounds(rounds)
+    r0, linear, quadratic = expansion
+    factor = 1 if form == "printed" else 2
+    middle = float(factor * quadratic ** (1 / 3) * (r0 / rounds) ** (2 / 3))
+    return 2 * sqrt(linear * r0 / rounds) + middle + r0 / (cap * rounds)
+
+
+def lemma_rounds(expansion: Expansion, cap: float, target: float) -> Terms:
+    """36 linear r0/eps^2 + 15 r0 quadratic^(1/2)/eps^(3/2) + 3 r0/(cap eps) server steps suffice.
+
+    15 > 6^(3/2) is right with the corrected lemma only (docs/errata.md, 13).
+
+    >>> lemma_rounds(Expansion(r0=1.0, linear=1.0, quadratic=1.0), cap=1.0, target=1.0).total
+    54.0
+    """
+    check_target(target)
+    r0, linear, quadratic = expansion
+    return Terms(
+        36 * linear * r0 / target**2,
+        15 * r0 * sqrt(quadratic) / target**1.5,
+        3 * r0 / (cap * target),
+    )
+
+
+def rounds_to_target(setting: Setting, problem: Problem, target: float) -> Terms:
+    """Corollary 1 with its constants, corrected: so many server steps suffice.
+
+        72 F L (sigma^2 a + 8 b G^2) / eps^2
+        + 30 ((n+1)/s) F L [8 K^2 (sigma^2 + 4 G^2) + s^2 (720 sigma^2 a + 5760 b G^2)]^(1/2)
+          / eps^(3/2)
+        + 6 ((n+1)/s) F / (eta_max eps)
+
+    >>> unit = Setting(clients=1, selected=1, local_steps=1, mean_a=1.0, b=1.0)
+    >>> rounds_to_target(unit, Problem(), target=1.0).second
+    648.0
+    """
+    return lemma_rounds(full_expansion(setting, problem), largest_rate(setting, problem), target)
+
+
+def corollary(
+    setting: Setting, problem: Problem, target: float, form: LemmaForm = "corrected"
+) -> Terms:
+    """Corollary 1 up to numerical constants, as the paper states it.
+
+        F L (sigma^2 a + 8 G^2 b) / eps^2
+        + (n/s) F L (K^2 sigma^2 + K^2 G^2 + s^2 sigma^2 a + s^2 G^2 b)^(1/2) / eps^(3/2)
+        + n F B^2 K L b / eps
+
+    Printed with F L^2 and L^2 K^2 G^2 in the middle, which has no consistent unit (errata, 14).
+
+    >>> unit = Setting(clients=1, selected=1, local_steps=1, mean_a=1.0, b=1.0)
+    >>> corollary(unit, Problem(smoothness=2.0), 1.0)
+    Terms(second=18.0, middle=4.0, first=2.0)
+    """
+    check_target(target)
+    smooth, gap, steps2 = problem.smoothness, problem.gap, setting.local_steps**2
+    sigma2, g2, s2 = problem.noise**2, problem.dissimilarity**2, setting.selected**2
+    extra = smooth if form == "printed" else 1.0
+    inside = steps2 * sigma2 + extra**2 * steps2 * g2
+    inside += s2 * sigma2 * setting.mean_a + s2 * g2 * setting.b
+    share = setting.clients / setting.selected
+    first = setting.clients * gap * problem.growth**2 * setting.local_steps * smooth * setting.b
+    return Terms(
+        gap * smooth * noise_level(setting, problem) / target**2,
+        share * gap * smooth * extra * sqrt(inside) / target**1.5,
+        first / target,
+    )
+
+
+def tightest_rounds(setting: Setting, problem: Problem, target: float) -> Choice:
+    """The fewest server steps that `bound_assembled` grants, over learning rates on a fine grid.
+
+    The search begins at the answer of `fewest_rounds` for `bound_full`, so it is never worse.
+
+    >>> unit = Setting(clients=4, selected=2, local_steps=2, mean_a=0.5, b=1.0)
+    >>> tightest_rounds(unit, Problem(), 1.0).rounds < rounds_to_target(unit, Problem(), 1.0).total
+    True
+    """
+    check_target(target)
+    safe = fewest_rounds(full_expansion(setting, problem), largest_rate(setting, problem), target)
+    best = safe
+    for rate in safe.rate * np.geomspace(1.0, 30.0, 400):
+        floor = bound_assembled(setting, problem, float(rate), inf)
+        if floor >= target:
+            continue
+        start = bound_assembled(setting, problem, float(rate), 1) - floor
+        rounds = max(1, ceil(start / (target - floor)))
+        best = min(best, Choice(float(rate), rounds), key=lambda choice: choice.rounds)
+    return best

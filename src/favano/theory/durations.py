@@ -1,0 +1,129 @@
+"""How long j local steps take: P(D_1 + ... + D_j <= t) for any law of the step time D.
+
+Exact for geometric steps (a binomial tail), exponential ones (a Poisson tail) and constant ones;
+a j-fold convolution on a grid for every other law whose distribution function is known.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+from scipy import fft, integrate, special
+
+from favano.errors import need
+from favano.timing import Deterministic, Exponential, Geometric, LogNormal, StepLaw, Trace
+from favano.types import Floats, Ints
+
+_MOST_CELLS = 1 << 18  # of a grid; a finer one changes no digit that is printed
+_EQUAL = 1e-9  # times closer than this are one moment
+
+
+@runtime_checkable
+class Cumulative(Protocol):
+    """What a law of yours needs so that theory knows it: its distribution function."""
+
+    def cumulative(self, duration: Floats, mean: float) -> Floats:
+        """P(D <= duration) for a client whose steps last `mean` on average."""
+
+
+def finished(
+    law: StepLaw, mean: float, time: Floats, steps: int, *, strict: bool = False, cell: float
+) -> Floats:
+    """P(D_1 + ... + D_j <= t) for each time t >= 0 in ascending order and j = 1..steps, (t, j).
+
+    Args:
+        law: of one step.
+        mean: of one step, m.
+        time: ascending.
+        steps: the largest j.
+        strict: ask for < instead of <=.
+        cell: width of the grid, for laws without a closed form.
+
+    >>> finished(Exponential(), 2.0, np.array([2.0]), 2, cell=0.01).round(6).tolist()
+    [[0.632121, 0.264241]]
+    """
+    check_law(law, mean)
+    need(steps >= 1, "local_steps", steps, "need at least 1")
+    j = np.arange(1, steps + 1)
+    match law:
+        case Geometric():
+            trials = np.ceil(time - _EQUAL) - 1 if strict else np.floor(time + _EQUAL)
+            return _binomial_tail(j, np.maximum(trials, 0)[:, None], 1.0 / mean)
+        case Exponential():
+            return np.asarray(special.pdtrc(j - 1, np.maximum(time, 0.0)[:, None] / mean))
+        case Deterministic():
+            end, limit = j * mean, time[:, None]
+            return np.asarray(end < limit - _EQUAL if strict else end <= limit + _EQUAL, float)
+        case _:
+            return _convolved(law, mean, time, steps, strict, cell)
+
+
+def check_law(law: StepLaw, mean: float) -> None:
+    """Refuse a mean that the law cannot have, and laws without a finite one.
+
+    >>> check_law(Exponential(), float("inf"))
+    Traceback (most recent call last):
+    favano.errors.BadInput: step mean=inf: need a finite positive mean step time
+    """
+    good = bool(np.isfinite(mean) and mean > 0)
+    need(good, "step mean", mean, "need a finite positive mean step time")
+    law.check(np.array([mean]))
+    if isinstance(law, Cumulative):
+        place = np.concatenate([[0.0], mean * np.geomspace(1e-6, 1e9, 6000)])
+        beyond = 1.0 - law.cumulative(place, mean)
+        found = float(integrate.trapezoid(beyond, place))  # E[D] = integral of P(D > x)
+        rule = f"steps that are said to last {mean:g} on average have no such finite mean"
+        need(abs(found / mean - 1) < 0.01, "step_law", law, rule)
+
+
+def _binomial_tail(successes: Ints, trials: Floats, chance: float) -> Floats:
+    """P(Bin(trials, chance) >= successes), 0 where there are too few trials."""
+    enough = successes <= trials
+    tail = special.betainc(successes, np.where(enough, trials - successes + 1, 1.0), chance)
+    return np.where(enough, tail, 0.0)
+
+
+def _convolved(
+    law: StepLaw, mean: float, time: Floats, steps: int, strict: bool, cell: float
+) -> Floats:
+    """The same for any other law, from the convolution of its mass on a grid.
+
+    Each place of the grid stands for the cell around it, so what lies below a time is read off
+    between the cells' edges; recorded durations are read as they are, ties included.
+    """
+    whole = np.concatenate([law.rows[0], time]) if isinstance(law, Trace) else np.array([0.5])
+    on_grid = bool((whole == np.round(whole)).all())
+    cell = 1.0 if on_grid else max(cell, float(time[-1]) / _MOST_CELLS)
+    mass = _mass(law, mean, int(time[-1] / cell) + 2, cell)
+    size = fft.next_fast_len(2 * len(mass), real=True)
+    factor = fft.rfft(mass, size)
+    if isinstance(law, Trace):
+        read = np.floor(time / cell - (1 if strict and on_grid else 0) + _EQUAL)
+    else:
+        read = time / cell - 0.5
+    current, reached, place = np.zeros(len(mass)), [], np.arange(-1, len(mass))
+    current[0] = 1.0
+    for _ in range(steps):
+        current = fft.irfft(fft.rfft(current, size) * factor, size)[: len(mass)]
+        below = np.concatenate([[0.0], np.cumsum(current)])
+        reached.append(np.clip(np.interp(read, place, below), 0.0, 1.0))
+    return np.stack(reached, axis=1)
+
+
+def _mass(law: StepLaw, mean: float, cells: int, cell: float) -> Floats:
+    """P(D rounds to place k of the grid), k = 0..cells-1."""
+    if isinstance(law, Trace):
+        mass = np.zeros(cells)
+        at = np.round(law.rows[0] / cell).astype(np.int64)
+        np.add.at(mass, at[at < cells], 1.0 / len(at))
+        return mass
+    edge: Floats = (np.arange(cells, dtype=np.float64) + 0.5) * cell
+    if isinstance(law, LogNormal):
+        spread = law.spread
+        below = special.ndtr((np.log(edge) - np.log(mean) + spread**2 / 2) / spread)
+        return np.diff(below, prepend=0.0)
+    rule = "has no cumulative(duration, mean), so its step counts have no known law"
+    need(isinstance(law, Cumulative), "step_law", law, rule)
+    assert isinstance(law, Cumulative)
+    return np.diff(law.cumulative(edge, mean), prepend=0.0)

@@ -1,0 +1,106 @@
+"""Who trains the model: shares of groups of clients, with their uncertainty, and a verdict.
+
+A client's fair share is 1/n. What a method gives it depends on the draws of the schedule; the share
+of a group over consecutive stretches of the schedule says by how much.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import stats
+
+from favano.errors import need
+from favano.types import Floats, Ints
+
+CONFIDENCE = 0.99
+_BLOCKS = 20
+
+
+@dataclass(frozen=True)
+class Share:
+    """What a group of clients has moved of all that moved the model."""
+
+    name: str
+    clients: int
+    weight: float  # its share
+    low: float  # of a confidence interval
+    high: float
+    fair: float  # its share of the clients
+
+    @property
+    def favoured(self) -> bool:
+        """More than fair, beyond doubt."""
+        return self.low > self.fair
+
+    @property
+    def neglected(self) -> bool:
+        """Less than fair, beyond doubt."""
+        return self.high < self.fair
+
+
+def shares(
+    weight: Floats,
+    moved: Floats,
+    clients: Ints,
+    names: Sequence[str],
+    *,
+    confidence: float = CONFIDENCE,
+) -> list[Share]:
+    """The groups' shares, with intervals from how much they differ along the schedule.
+
+    The updates are cut into up to 20 equal stretches. With y_b and x_b what the group and all
+    clients moved in stretch b, r = sum y / sum x has the standard error
+    sqrt(B/(B-1) sum_b (y_b - r x_b)^2) / sum x, and a t interval with B - 1 degrees of freedom.
+
+    Args:
+        weight: share of each group, (g,).
+        moved: by each group at each update, (V, g).
+        clients: in each group, (g,).
+        names: of the groups.
+        confidence: of the intervals.
+
+    >>> moved = np.array([[1.0, 1.0], [1.2, 0.8]])
+    >>> fast, slow = shares(np.array([0.55, 0.45]), moved, np.array([2, 2]), ["fast", "slow"])
+    >>> fast.weight, fast.fair, fast.favoured
+    (0.55, 0.5, False)
+    """
+    need(0 < confidence < 1, "confidence", confidence, "need a number between 0 and 1")
+    need(len(names) == len(clients) == len(weight), "names", list(names), "need one a group")
+    count = min(_BLOCKS, len(moved))
+    edges = np.linspace(0, len(moved), count + 1).astype(np.int64)[:-1]
+    blocks = np.add.reduceat(moved, edges) if count else moved
+    total = blocks.sum(axis=1)
+    found = []
+    for part, share, size, name in zip(blocks.T, weight.tolist(), clients, names, strict=True):
+        error = 1.0
+        if count > 1 and total.sum() > 0:
+            rest = part - part.sum() / total.sum() * total
+            scale = np.sqrt(count / (count - 1) * (rest**2).sum()) / total.sum()
+            error = float(scale * stats.t.ppf((1 + confidence) / 2, count - 1))
+        low, high = max(0.0, share - error), min(1.0, share + error)
+        found.append(Share(name, int(size), share, low, high, float(size / clients.sum())))
+    return found
+
+
+def verdict(found: Sequence[Share]) -> str:
+    """One sentence: whom the method favours, if it favours anybody.
+
+    >>> fast, slow = (11, 0.671, 0.65, 0.69, 0.11), (89, 0.329, 0.31, 0.35, 0.89)
+    >>> verdict([Share("fast", *fast), Share("slow", *slow)])
+    'favours fast clients: 67.1 % of the model [65.0, 69.0] is theirs, fair is 11.0 %'
+    >>> fast, slow = (5, 0.51, 0.48, 0.54, 0.5), (5, 0.49, 0.46, 0.52, 0.5)
+    >>> verdict([Share("fast", *fast), Share("slow", *slow)])
+    'favours nobody that can be told: fast clients have 51.0 % [48.0, 54.0], fair is 50.0 %'
+    """
+    if len(found) == 1:
+        return "all clients are equally fast: nobody to favour"
+    favoured = [share for share in found if share.favoured]
+    shown = max(favoured, key=lambda share: share.weight - share.fair) if favoured else found[0]
+    weight, fair = f"{100 * shown.weight:.1f} %", f"fair is {100 * shown.fair:.1f} %"
+    interval = f"[{100 * shown.low:.1f}, {100 * shown.high:.1f}]"
+    if favoured:
+        return f"favours {shown.name} clients: {weight} of the model {interval} is theirs, {fair}"
+    return f"favours nobody that can be told: {shown.name} clients have {weight} {interval}, {fair}"

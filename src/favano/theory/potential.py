@@ -1,0 +1,118 @@
+"""The potential Phi_t, how far the models are from their mean, and how it contracts.
+
+mu_t = (w_t + sum_i w_t^i) / (n + 1),     Phi_t = ||w_t - mu_t||^2 + sum_i ||w_t^i - mu_t||^2
+E Phi_{t+1} <= (1 - kappa) E Phi_t + 3 (s^2/n) eta^2 sum_i E ||h_i||^2              (Lemma 1)
+"""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+import numpy as np
+
+from favano.errors import need
+from favano.theory.problem import Problem, Setting, check_rate
+from favano.types import Floats
+
+KappaForm: TypeAlias = Literal["printed", "sharp"]
+LemmaForm: TypeAlias = Literal["printed", "corrected"]
+
+
+def mean_model(server: Floats, clients: Floats) -> Floats:
+    """mu, the mean of the server model (d,) and the n client models (n, d) (equation (5)).
+
+    >>> mean_model(np.array([3.0]), np.array([[0.0], [0.0]])).tolist()
+    [1.0]
+    """
+    return np.asarray((server + clients.sum(axis=0)) / (len(clients) + 1))
+
+
+def potential(server: Floats, clients: Floats) -> float:
+    """Phi for a server model (d,) and n client models (n, d) (Section 4).
+
+    >>> potential(np.array([3.0]), np.array([[0.0], [0.0]]))
+    6.0
+    """
+    mean = mean_model(server, clients)
+    return float(((server - mean) ** 2).sum() + ((clients - mean) ** 2).sum())
+
+
+def kappa(clients: int, selected: int, form: KappaForm = "sharp") -> float:
+    """The contraction of Lemma 1: s / (2n(s+1)), or printed s(n-s) / (2n(n+1)(s+1)).
+
+    The printed one holds too, but is 0 at s = n (docs/errata.md, 6).
+
+    >>> kappa(100, 100, "printed"), round(1 / kappa(100, 100), 6)
+    (0.0, 202.0)
+    """
+    need(clients >= 1, "clients", clients, "need at least 1")
+    need(1 <= selected <= clients, "selected", selected, f"need 1..clients ({clients})")
+    sharp = selected / (2 * clients * (selected + 1))
+    return sharp if form == "sharp" else sharp * (clients - selected) / (clients + 1)
+
+
+def contraction(
+    setting: Setting, problem: Problem, rate: float, form: KappaForm = "sharp"
+) -> float:
+    """rho = kappa - 48 (s^2/n) L^2 b eta^2: what is left once the gradients' part is taken out.
+
+    The paper replaces rho by 1/(5n) (Lemma "potential"), which asks for `contraction_limit`.
+
+    >>> example = Setting(clients=100, selected=20, local_steps=20, mean_a=0.34, b=1.35)
+    >>> round(100 * contraction(example, Problem(), rate=1e-4), 4)
+    0.4759
+    """
+    check_rate(rate)
+    lost = 48 * setting.selected**2 / setting.clients
+    lost *= problem.smoothness**2 * setting.b * rate**2
+    return kappa(setting.clients, setting.selected, form) - lost
+
+
+def contraction_limit(setting: Setting, problem: Problem, form: KappaForm = "sharp") -> float:
+    """The largest eta with rho >= 1/(5n); 0 where there is none, as for s = n and printed kappa.
+
+    >>> example = Setting(clients=100, selected=100, local_steps=20, mean_a=0.34, b=1.35)
+    >>> contraction_limit(example, Problem(), "printed")
+    0.0
+    """
+    spare = setting.clients * kappa(setting.clients, setting.selected, form) - 0.2
+    scale = 48 * setting.selected**2 * problem.smoothness**2 * setting.b
+    return float(np.sqrt(max(spare, 0.0) / scale))
+
+
+def next_potential(
+    setting: Setting,
+    problem: Problem,
+    rate: float,
+    *,
+    potential: float,
+    gradient: float,
+    form: LemmaForm = "corrected",
+) -> float:
+    """Bound on E Phi_{t+1} from E Phi_t and E ||grad f(mu_t)||^2 (Lemma "potential").
+
+        (1 - rho) Phi + 3 s^2 eta^2 (sigma^2 a + 8 b G^2) + 24 B^2 s^2 b eta^2 ||grad f||^2
+
+    The printed statement has 1/(5n) for rho and no sigma^2 before a (docs/errata.md, 7 and 8).
+
+    >>> example = Setting(clients=10, selected=2, local_steps=1, mean_a=1.0, b=1.0)
+    >>> round(next_potential(example, Problem(), 0.01, potential=0.0, gradient=0.0), 6)
+    0.0108
+    """
+    rho = contraction(setting, problem, rate)
+    level = noise_level(setting, problem)
+    if form == "printed":
+        rho = 1 / (5 * setting.clients)
+        level = setting.mean_a + 8 * setting.b * problem.dissimilarity**2
+    step = setting.selected**2 * rate**2
+    drift = 24 * problem.growth**2 * step * setting.b * gradient
+    return (1 - rho) * potential + 3 * step * level + drift
+
+
+def noise_level(setting: Setting, problem: Problem) -> float:
+    """sigma^2 (1/n) sum_i a_i + 8 b G^2, which every term of the bound but the first carries.
+
+    >>> noise_level(Setting(clients=2, selected=1, local_steps=1, mean_a=0.5, b=1.0), Problem())
+    8.5
+    """
+    return problem.noise**2 * setting.mean_a + 8 * setting.b * problem.dissimilarity**2

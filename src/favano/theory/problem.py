@@ -1,0 +1,83 @@
+"""What the theorem is about: the constants of its assumptions, and the setting it speaks of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import isfinite
+
+from favano.errors import need
+
+
+@dataclass(frozen=True, kw_only=True)
+class Problem:
+    """The constants of Assumptions 1 to 4 of the paper.
+
+        f(x) >= f_* ,   F = f(w_0) - f_*
+        ||grad f_i(x) - grad f_i(y)|| <= L ||x - y||
+        E ||g_i(x) - grad f_i(x)||^2 <= sigma^2
+        (1/n) sum_i ||grad f_i(x)||^2 <= G^2 + B^2 ||grad f(x)||^2
+
+    In units phi of f and chi of x: F is phi, L phi/chi^2, sigma and G phi/chi, B has none.
+
+    >>> Problem(smoothness=-1)
+    Traceback (most recent call last):
+    favano.errors.BadInput: smoothness=-1: need a positive number
+    """
+
+    smoothness: float = 1.0  # L
+    noise: float = 1.0  # sigma
+    dissimilarity: float = 1.0  # G
+    growth: float = 1.0  # B
+    gap: float = 1.0  # F
+
+    def __post_init__(self) -> None:
+        positive, natural = "need a positive number", "need a number >= 0"
+        need(self.smoothness > 0, "smoothness", self.smoothness, positive)
+        need(self.noise >= 0, "noise", self.noise, natural)
+        need(self.dissimilarity >= 0, "dissimilarity", self.dissimilarity, natural)
+        need(self.growth >= 1, "growth", self.growth, "need a number >= 1")
+        need(self.gap >= 0, "gap", self.gap, natural)
+        for name in ("smoothness", "noise", "dissimilarity", "growth", "gap"):
+            need(isfinite(getattr(self, name)), name, getattr(self, name), "need a finite number")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setting:
+    """FAVANO on a fleet: n, s, K, and what the clients' speeds come to (Theorem 1).
+
+    `mean_a` is (1/n) sum_i a_i and `b` the largest b_i; `theory.setting` computes them.
+
+    >>> Setting(clients=10, selected=20, local_steps=5, mean_a=0.1, b=1.0)
+    Traceback (most recent call last):
+    favano.errors.BadInput: selected=20: need 1..clients (10)
+    """
+
+    clients: int  # n
+    selected: int  # s
+    local_steps: int  # K
+    mean_a: float
+    b: float
+
+    def __post_init__(self) -> None:
+        need(self.clients >= 1, "clients", self.clients, "need at least 1")
+        rule = f"need 1..clients ({self.clients})"
+        need(1 <= self.selected <= self.clients, "selected", self.selected, rule)
+        need(self.local_steps >= 1, "local_steps", self.local_steps, "need at least 1")
+        good = isfinite(self.mean_a) and self.mean_a >= 0
+        need(good, "mean_a", self.mean_a, "need a finite number >= 0")
+        need(isfinite(self.b) and self.b > 0, "b", self.b, "need a finite positive number")
+
+
+def check_rate(rate: float) -> None:
+    """A learning rate eta."""
+    need(isfinite(rate) and rate > 0, "learning_rate", rate, "need a finite positive number")
+
+
+def check_rounds(rounds: float) -> None:
+    """A number of server steps T."""
+    need(rounds >= 1, "rounds", rounds, "need at least 1")
+
+
+def check_target(target: float) -> None:
+    """A target epsilon for the mean of ||grad f(mu_t)||^2."""
+    need(isfinite(target) and target > 0, "target", target, "need a finite positive number")

@@ -1,0 +1,166 @@
+"""The constants C of Table 1: how long a server step lasts on average, in simulated time.
+
+    FAVANO, QuAFL      I + V
+    FedAvg             I + E[max_{i in S} (D_i1 + ... + D_iK)]
+    FedBuff, `reset`   I + E[Z-th smallest of n such sums]
+    free-running       Z / sum_i 1 / (K m_i + I)       (renewal theory; AsyncSGD has Z = K = 1)
+
+are exact. Where clients wait for each other or queue no closed form is known: there the schedule is
+planned and its mean step comes with a standard error.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy import integrate, stats
+
+from favano.schedule import Arrival, Barrier, Policy, Poll, Window, plan
+from favano.theory.durations import finished
+from favano.timing import Deterministic, Fleet, Geometric, StepLaw, Trace
+from favano.types import Floats
+
+_POINTS = 20_000
+_REST = 1e-12  # probability of longer rounds, left out
+_BLOCKS = 20
+
+
+class ServerTime(NamedTuple):
+    """Mean length of a server step; the standard error is 0 where it is exact."""
+
+    mean: float
+    standard_error: float = 0.0
+
+
+def server_time(policy: Policy, fleet: Fleet, *, updates: int = 1000, seed: int = 0) -> ServerTime:
+    """Mean simulated time between two updates of the server, in the long run.
+
+    Args:
+        policy: of the method.
+        fleet: of clients.
+        updates: how many to plan where there is no closed form.
+        seed: of that plan.
+
+    >>> from favano.timing import two_speeds
+    >>> round(server_time(Barrier(selected=20, local_steps=20), two_speeds(100)).mean, 1)
+    417.4
+    """
+    match policy:
+        case Poll() | Window():
+            return ServerTime(policy.period)
+        case Barrier() if policy.wait_for is None or policy.selected == fleet.clients:
+            return ServerTime(policy.interaction_time + _round_length(policy, fleet))
+        case Arrival() if _never_waits(policy, fleet):
+            talk = policy.interaction_time if policy.latency == "client" else 0.0
+            rate = 1 / (policy.local_steps * fleet.mean + talk)  # answers of each client
+            return ServerTime(policy.buffer / float(rate.sum()))
+        case _:
+            return _planned(policy, fleet, updates, seed)
+
+
+def _never_waits(policy: Arrival, fleet: Fleet) -> bool:
+    """Whether every client works all the time, whatever the others do."""
+    at_once = policy.hand_out == "arrival" or (policy.hand_out == "flush" and policy.buffer == 1)
+    everybody = policy.concurrency in (None, fleet.clients)
+    unpaused = policy.latency != "server" or policy.interaction_time == 0
+    return at_once and everybody and unpaused and policy.max_staleness is None
+
+
+def _round_length(policy: Barrier, fleet: Fleet) -> float:
+    """E[min(deadline, time of the last answer waited for)] = integral of P(it is longer than x)."""
+    steps = 1 if policy.round_time == "one-draw" else policy.local_steps
+    law: StepLaw = Deterministic() if policy.round_time == "mean" else fleet.law
+    scale = policy.local_steps / steps
+    longest = 4.0 * steps * float(fleet.mean.max())
+    while True:
+        time = _grid(law, fleet, steps, longest)
+        beyond = 1.0 - _all_in(policy, fleet, law, time, steps)
+        if beyond[-1] < _REST or longest > 1e6 * fleet.mean.max():
+            break
+        longest *= 2
+    if policy.deadline is not None:
+        time = np.minimum(time, policy.deadline / scale)
+    if _jumps(law):
+        return scale * float(beyond[:-1] @ np.diff(time))
+    return scale * float(integrate.trapezoid(beyond, time))
+
+
+def _jumps(law: StepLaw) -> bool:
+    """Whether sums of steps take the values of the grid alone."""
+    whole = isinstance(law, Trace) and all((row == np.round(row)).all() for row in law.rows)
+    return whole or isinstance(law, Geometric | Deterministic)
+
+
+def _grid(law: StepLaw, fleet: Fleet, steps: int, longest: float) -> Floats:
+    if isinstance(law, Deterministic):
+        return np.append(0.0, np.unique(steps * fleet.mean))
+    if _jumps(law):
+        return np.arange(np.ceil(longest) + 1)
+    return np.linspace(0.0, longest, _POINTS)
+
+
+def _all_in(policy: Barrier, fleet: Fleet, law: StepLaw, time: Floats, steps: int) -> Floats:
+    """P(enough of the selected clients have made their steps by each time)."""
+    cell = float(time[-1]) / _POINTS
+    done = [
+        (size, finished(own, mean, time, steps, cell=cell)[:, -1])
+        for size, own, mean in _speeds(fleet, law)
+    ]
+    if policy.wait_for is None or policy.wait_for == policy.selected:
+        return _mean_product(done, policy.selected)
+    return _at_least(done, policy.wait_for)
+
+
+def _speeds(fleet: Fleet, law: StepLaw) -> list[tuple[int, StepLaw, float]]:
+    """How many clients have which law of the step time, and its mean."""
+    if isinstance(law, Trace):
+        rows = [Trace((law.rows[stream],)) for stream in fleet.streams]
+        return [(1, row, float(row.means()[0])) for row in rows]
+    means, sizes = np.unique(fleet.mean, return_counts=True)
+    return [(int(size), law, float(mean)) for size, mean in zip(sizes, means, strict=True)]
+
+
+def _mean_product(groups: list[tuple[int, Floats]], selected: int) -> Floats:
+    """The product of F_i over a uniform subset of `selected` clients, averaged over subsets.
+
+    Groups are taken in one after the other: mean[j] is the average over subsets of j clients.
+    """
+    shape = len(groups[0][1])
+    mean = np.zeros((selected + 1, shape))
+    mean[0] = 1.0
+    pool = 0
+    for size, chance in groups:
+        pool += size
+        taken = np.arange(min(size, selected) + 1)
+        power = chance[None] ** taken[:, None]
+        merged = np.zeros_like(mean)
+        for j in range(min(pool, selected) + 1):
+            weight = stats.hypergeom.pmf(taken[: j + 1], pool, size, j)
+            merged[j] = np.einsum("k,kt,kt->t", weight, power[: j + 1], mean[j::-1][: len(weight)])
+        mean = merged
+    return np.asarray(mean[selected])
+
+
+def _at_least(groups: list[tuple[int, Floats]], wanted: int) -> Floats:
+    """P(at least `wanted` of all clients are done)."""
+    below = np.zeros((wanted, len(groups[0][1])))  # P(k done), k < wanted
+    below[0] = 1.0
+    for size, chance in groups:
+        pmf = np.asarray(stats.binom.pmf(np.arange(wanted)[:, None], size, chance[None]))
+        below = np.stack([(pmf[: k + 1] * below[k::-1]).sum(axis=0) for k in range(wanted)])
+    return np.asarray(1.0 - below.sum(axis=0))
+
+
+def _planned(policy: Policy, fleet: Fleet, updates: int, seed: int) -> ServerTime:
+    """From a schedule: means of blocks after a tenth of it has passed."""
+    horizon = 10.0 * policy.local_steps * float(fleet.mean.mean())
+    schedule = plan(policy, fleet, horizon=horizon, seed=seed)
+    while schedule.updates < updates:
+        horizon *= max(2.0, 1.2 * updates / max(1, schedule.updates))
+        schedule = plan(policy, fleet, horizon=horizon, seed=seed)
+    time = schedule.time[schedule.updates // 10 :]
+    ends = np.linspace(0, len(time) - 1, _BLOCKS + 1).astype(np.int64)
+    means = np.diff(time[ends]) / np.diff(ends)
+    spread = float(means.std(ddof=1) / np.sqrt(_BLOCKS))
+    return ServerTime(float((time[-1] - time[0]) / (len(time) - 1)), spread)

@@ -1,0 +1,57 @@
+"""`favano theory`: every command in words and in JSON, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.cli.test_cli import Program, favano  # noqa: F401
+
+COMMANDS = ("steps", "alpha", "bound", "complexity", "learning-rate", "advise")
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_words_and_one_document(command: str, favano: Program) -> None:  # noqa: F811
+    code, out, err = favano("theory", command, "--clients", "12", "--selected", "3")
+    assert (code, err) == (0, "")
+    assert len(out.splitlines()) > 4
+    code, out, err = favano("theory", command, "--clients", "12", "--selected", "3", "--json")
+    assert (code, err) == (0, "")
+    assert isinstance(json.loads(out, parse_constant=pytest.fail), dict)
+
+
+def test_a_pilot_measures_instead(favano: Program) -> None:  # noqa: F811
+    flags = ("--clients", "10", "--selected", "3", "--horizon", "70", "--pilot", "--json")
+    code, out, err = favano("theory", "advise", *flags)
+    assert (code, err) == (0, "")
+    estimates = json.loads(out)["estimates"]
+    assert estimates["smoothness"]["low"] < estimates["smoothness"]["value"]
+    code, out, _ = favano("theory", "learning-rate", *flags)
+    assert code == 0
+    assert json.loads(out)["problem"]["smoothness"] == estimates["smoothness"]["value"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("bound", "--smoothness", "-1"), "smoothness=-1.0: need a positive number"),
+        (("bound", "--rounds", "0"), "rounds=0: need at least 1"),
+        (("steps", "--clients", "10", "--selected", "11"), "selected=11: need 1..clients (10)"),
+        (("steps", "--slow-mean", "-3"), "slow_mean=-3: need greater than 0"),
+        (("steps", "--slow-mean", "inf"), "slow_mean=inf: need a finite number"),
+        (("complexity", "--target", "0"), "target=0.0: need a finite positive number"),
+        (("advise", "--growth", "0.5"), "growth=0.5: need a number >= 1"),
+        (("alpha", "--reweight", "none"), "reweight=none: the theorem needs"),
+        (("alpha", "--interruption", "keep"), "interruption=keep: has no exact law"),
+    ],
+)
+def test_bad_input_ends_with_one_sentence(
+    arguments: tuple[str, ...],
+    sentence: str,
+    favano: Program,  # noqa: F811
+) -> None:
+    code, out, err = favano("theory", *arguments)
+    assert (code, out) == (2, "")
+    assert err.startswith(f"favano: {sentence}")
+    assert err.count("\n") == 1

@@ -1,0 +1,102 @@
+"""The audit of a run: what the paper argues, and where it is written down."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from favano.experiments import (
+    AuditRecord,
+    Spec,
+    audit,
+    load_samples,
+    make_algorithm,
+    make_fleet,
+    make_schedule,
+    named_model,
+    resolve,
+    run,
+    write_result,
+)
+
+
+def audited(**keys: object) -> AuditRecord:
+    base = {"clients": 60, "selected": 12, "fast_fraction": "1/3", "horizon": 7000.0}
+    spec = resolve(Spec.model_validate({**base, **keys}))
+    fleet = make_fleet(spec, 3)
+    algorithm = make_algorithm(spec, fleet)
+    return audit(algorithm, make_schedule(spec, fleet, algorithm, 3), fleet, 3)
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        {"algorithm": "favano"},
+        {"algorithm": "favano", "reweight": "deterministic"},
+        {"algorithm": "favano-delta"},
+        {"algorithm": "fedavg", "local_steps": 2},
+    ],
+)
+def test_who_favours_nobody(keys: dict[str, object]) -> None:
+    found = audited(**keys)
+    assert found["verdict"].startswith("favours nobody that can be told")
+    fast, slow = found["speeds"]
+    assert fast["low"] <= fast["fair"] <= fast["high"]
+    assert fast["weight"] + slow["weight"] == pytest.approx(1)
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        {"algorithm": "fedbuff", "buffer_mode": "block"},
+        {"algorithm": "fedbuff", "buffer_mode": "code"},
+        {"algorithm": "asyncsgd", "assignment": "same", "horizon": 700.0},
+        {"algorithm": "quafl"},
+        {"algorithm": "favano", "reweight": "none"},
+    ],
+)
+def test_who_favours_fast_clients(keys: dict[str, object]) -> None:
+    found = audited(**keys)
+    assert found["verdict"].startswith("favours fast clients")
+    fast, slow = found["speeds"]
+    assert fast["low"] > fast["fair"]
+    assert slow["high"] < slow["fair"]
+
+
+def test_the_record() -> None:
+    found = audited()
+    assert found["fair"] == pytest.approx(1 / 60)
+    assert len(found["weight"]) == len(found["mean_step_time"]) == 60
+    assert sum(found["weight"]) == pytest.approx(1)
+    slow = [w for w, time in zip(found["weight"], found["mean_step_time"], strict=True) if time > 2]
+    assert sum(slow) == pytest.approx(found["speeds"][1]["weight"])
+    assert [share["clients"] for share in found["speeds"]] == [20, 40]
+    assert found["seed"] == 3
+
+
+def test_no_update_no_verdict() -> None:
+    assert audited(horizon=5.0)["verdict"] == "nobody: no update was made"
+
+
+def test_every_result_folder_has_it(tmp_path: Path) -> None:
+    spec = resolve(Spec(clients=10, selected=3, local_steps=2, horizon=70, seeds=2, seed=4))
+    samples = load_samples(spec)
+    result = run(spec, samples, named_model(spec, samples), workers=1)
+    write_result(tmp_path / "r", result, "favano run")
+    summary = json.loads((tmp_path / "r" / "summary.json").read_text())
+    assert summary["audit"] == result.audit
+    assert summary["audit"]["seed"] == 4
+    assert len(summary["audit"]["weight"]) == 10
+
+
+def test_without_single_clients_the_shares_are_the_same() -> None:
+    spec = resolve(Spec(clients=20, selected=4))
+    fleet = make_fleet(spec, 0)
+    algorithm = make_algorithm(spec, fleet)
+    schedule = make_schedule(spec, fleet, algorithm, 0)
+    whole = audit(algorithm, schedule, fleet, 0)
+    short = audit(algorithm, schedule, fleet, 0, most_clients=19)
+    assert (short["weight"], short["mean_step_time"]) == ([], [])
+    assert short["speeds"] == whole["speeds"]

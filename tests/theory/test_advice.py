@@ -1,0 +1,86 @@
+"""Advice is the best of what was searched, and says how far it may be off."""
+
+from __future__ import annotations
+
+import pytest
+
+from favano.errors import BadInput
+from favano.schedule import Poll
+from favano.theory import (
+    Estimate,
+    Estimates,
+    Problem,
+    advise,
+    bound_full,
+    estimates_of,
+    known,
+    largest_rate,
+    setting,
+)
+from favano.theory.advice import candidates
+from favano.timing import Deterministic, two_speeds
+
+POLICY, FLEET = Poll(selected=6, local_steps=8), two_speeds(30)
+UNSURE = Estimates(
+    smoothness=Estimate(2.0, 1.0, 4.0),
+    noise=Estimate(1.0, 0.5, 2.0),
+    dissimilarity=Estimate(0.3, 0.1, 0.9),
+    growth=known(1.0),
+    gap=known(2.0),
+)
+
+
+def test_the_advice_reaches_the_target_by_the_theorem() -> None:
+    found = advise(POLICY, FLEET, estimates_of(Problem()), target=0.2)
+    policy = Poll(
+        selected=found.selected,
+        local_steps=found.local_steps,
+        waiting_time=found.tick - 3.0,
+        interaction_time=3.0,
+    )
+    where = setting(policy, FLEET, "stochastic", "rigorous")
+    assert found.learning_rate <= largest_rate(where, Problem()) * (1 + 1e-12)
+    assert bound_full(where, Problem(), found.learning_rate, found.rounds) <= 0.2 * (1 + 1e-9)
+    assert found.time == found.tick * found.rounds <= found.present_time
+    assert (found.time_low, found.time_high, found.agreement) == (found.time, found.time, 1.0)
+
+
+def test_no_candidate_is_better() -> None:
+    found = advise(POLICY, FLEET, estimates_of(Problem()), target=0.2, form="corrected")
+    options = list(candidates(POLICY, FLEET, "stochastic", "corrected"))
+    assert found.time == min(option.time(Problem(), 0.2) for option in options)
+    assert options[0].time(Problem(), 0.2) == found.present_time
+    assert (options[0].setting.selected, options[0].setting.local_steps) == (6, 8)
+    assert options[0].tick == 7
+    assert all(option.tick >= 3 for option in options)
+
+
+def test_doubt_widens_the_answer() -> None:
+    found = advise(POLICY, FLEET, UNSURE, target=0.2)
+    assert found.time_low < found.time < found.time_high
+    assert 0 < found.agreement <= 1
+    assert len(list(UNSURE.corners())) == 27
+    assert next(UNSURE.corners()) == UNSURE.problem
+    assert any("corners" in line for line in found.how_sure)
+
+
+def test_what_limits_the_learning_rate() -> None:
+    loose = advise(POLICY, FLEET, estimates_of(Problem(noise=0, dissimilarity=0)), target=0.2)
+    assert loose.limit.startswith("eta <= ")
+    strict = advise(POLICY, FLEET, estimates_of(Problem(noise=5.0)), target=1e-3)
+    assert strict.limit == "noise and dissimilarity at this target"
+
+
+def test_ticks_too_short_for_somebody_are_left_out() -> None:
+    """All clients at every tick, and constant steps: a short tick never lets the slow one end."""
+    fleet = two_speeds(4, law=Deterministic())
+    policy = Poll(selected=4, local_steps=3, waiting_time=20.0)
+    options = list(candidates(policy, fleet, "deterministic", "corrected"))
+    assert min(option.tick for option in options if option.setting.selected == 4) >= 16
+
+
+def test_bad_input_is_refused_by_name() -> None:
+    with pytest.raises(BadInput, match="target=0"):
+        advise(POLICY, FLEET, UNSURE, target=0)
+    with pytest.raises(BadInput, match="need 0 <= low <= value <= high"):
+        Estimate(1.0, 2.0, 3.0)

@@ -1,0 +1,64 @@
+"""Shares, intervals and verdicts, from numbers worked out by hand and from many schedules."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from favano.errors import BadInput
+from favano.theory import shares, verdict
+
+TWO = np.array([1, 1])  # clients in each group
+
+
+def test_an_interval_by_hand() -> None:
+    """Two blocks: r = 5/8, residuals (3 - 2.5, 2 - 2.5), error sqrt(2 * 0.5) / 8 = 1/8."""
+    blocks = np.array([[3.0, 1.0], [2.0, 2.0]])
+    fast, slow = shares(np.array([0.625, 0.375]), blocks, TWO, ["fast", "slow"], confidence=0.5)
+    assert (fast.weight, slow.weight) == (0.625, 0.375)
+    assert (fast.low, fast.high) == pytest.approx((0.5, 0.75))  # t with one degree: 1 at 75 %
+    assert (slow.low, slow.high) == pytest.approx((0.25, 0.5))
+    assert not fast.favoured
+    assert not slow.neglected
+
+
+def test_stretches_of_the_schedule() -> None:
+    """Forty updates in twenty stretches of two: within one, order does not count."""
+    moved = np.tile([[2.0, 0.0], [0.0, 2.0]], (20, 1))
+    fast, _ = shares(np.array([0.5, 0.5]), moved, TWO, ["fast", "slow"])
+    assert (fast.low, fast.high) == pytest.approx((0.5, 0.5))
+
+
+def test_intervals_cover_the_true_share() -> None:
+    """99 % intervals of 400 independent schedules miss it in about 4; 15 would be absurd."""
+    generator = np.random.default_rng(3)
+    missed = 0
+    for _ in range(400):
+        moved = np.stack([generator.gamma(4, size=100), generator.gamma(6, size=100)], axis=1)
+        total = moved.sum(axis=0)
+        fast, _ = shares(total / total.sum(), moved, np.array([4, 6]), ["fast", "slow"])
+        missed += not fast.low <= 0.4 <= fast.high
+    assert missed <= 14
+
+
+def test_verdicts() -> None:
+    blocks = np.tile([[9.0, 1.0]], (20, 1)) + np.arange(20)[:, None] * 0.01
+    found = shares(blocks.sum(0) / blocks.sum(), blocks, TWO, ["fast", "slow"])
+    assert verdict(found).startswith("favours fast clients: 89.")
+    assert found[1].neglected
+    equal = shares(np.array([0.5, 0.5]), np.ones((20, 2)), TWO, ["fast", "slow"])
+    assert verdict(equal).startswith("favours nobody that can be told: fast clients have 50.0 %")
+    one = shares(np.array([1.0]), np.ones((20, 1)), np.array([7]), ["fast"])
+    assert verdict(one) == "all clients are equally fast: nobody to favour"
+
+
+def test_a_single_update_says_nothing() -> None:
+    fast, _ = shares(np.array([0.9, 0.1]), np.array([[9.0, 1.0]]), TWO, ["fast", "slow"])
+    assert (fast.low, fast.high) == (0.0, 1.0)
+
+
+def test_bad_input_is_refused_by_name() -> None:
+    with pytest.raises(BadInput, match="confidence=1: need a number between 0 and 1"):
+        shares(np.ones(2), np.ones((2, 2)), TWO, ["fast", "slow"], confidence=1)
+    with pytest.raises(BadInput, match="need one a group"):
+        shares(np.ones(2), np.ones((2, 2)), TWO, ["fast"])

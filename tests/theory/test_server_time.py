@@ -1,0 +1,93 @@
+"""How long a server step lasts, against planned schedules."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from favano.algorithms import BufferMode, buffer_policy
+from favano.schedule import Arrival, Barrier, Policy, Poll, Window, plan
+from favano.theory import server_time
+from favano.timing import (
+    Deterministic,
+    Exponential,
+    Fleet,
+    LogNormal,
+    StepLaw,
+    Trace,
+    make_fleet,
+    traced_fleet,
+    two_speeds,
+)
+
+
+def check(policy: Policy, fleet: Fleet, horizon: float) -> None:
+    """The mean step of a long schedule lies within four standard errors of the closed form."""
+    exact = server_time(policy, fleet)
+    assert exact.standard_error == 0
+    time = np.concatenate([[0.0], plan(policy, fleet, horizon=horizon, seed=11).time])
+    steps = np.diff(time)
+    block = steps[: len(steps) // 20 * 20].reshape(20, -1).mean(axis=1)
+    error = block.std(ddof=1) / np.sqrt(20)
+    assert steps.mean() == pytest.approx(exact.mean, abs=4 * error + 1e-9)
+
+
+@pytest.mark.parametrize("round_time", ["sum", "one-draw"])
+@pytest.mark.parametrize("share", [2 / 3, 1 / 9])
+def test_rounds_of_fedavg(round_time: str, share: float) -> None:
+    policy = Barrier(selected=20, local_steps=20, round_time=round_time)  # type: ignore[arg-type]
+    check(policy, two_speeds(100, fast_fraction=share, seed=1), 400_000)
+
+
+@pytest.mark.parametrize("law", [Exponential(), Deterministic(), LogNormal(0.8)])
+def test_rounds_under_other_laws(law: StepLaw) -> None:
+    check(Barrier(selected=5, local_steps=4), two_speeds(20, law=law, seed=1), 60_000)
+
+
+def test_rounds_of_mean_length_deadlines_buffers_and_traces() -> None:
+    fleet = two_speeds(30, seed=2)
+    check(Barrier(selected=3, local_steps=4, round_time="mean"), fleet, 60_000)
+    check(Barrier(selected=5, local_steps=4, deadline=50.0), fleet, 60_000)
+    check(Barrier(selected=30, local_steps=4, wait_for=7), fleet, 20_000)
+    means = make_fleet(np.array([1.0, 2.0, 4.0, 4.0, 9.0]))
+    check(Barrier(selected=3, local_steps=5), means, 60_000)
+    trace = traced_fleet(Trace((np.array([3.0]), np.array([5.0]), np.array([2.0]))))
+    check(Barrier(selected=2, local_steps=2), trace, 6_000)
+
+
+@pytest.mark.parametrize(("share", "fedavg", "reset"), [(2 / 3, 417.4, 36.4), (1 / 9, 461.4, 49.8)])
+def test_values_at_the_papers_constants(share: float, fedavg: float, reset: float) -> None:
+    """Exact; simulations of 4,000 rounds give 416.7 and 461.6, and 36.2 and 50."""
+    fleet = two_speeds(100, fast_fraction=share)
+    found = server_time(Barrier(selected=20, local_steps=20), fleet)
+    assert found.mean == pytest.approx(fedavg, abs=0.051)
+    policy = buffer_policy(
+        "reset", clients=100, buffer=10, local_steps=20, concurrency=20, interaction_time=3.0
+    )
+    assert server_time(policy, fleet).mean == pytest.approx(reset, abs=0.051)
+
+
+@pytest.mark.parametrize(("share", "gap"), [(2 / 3, 0.0281), (1 / 9, 0.0904)])
+def test_free_running_clients(share: float, gap: float) -> None:
+    policy = Arrival(buffer=1, local_steps=1, hand_out="flush", latency="none")
+    found = server_time(policy, two_speeds(100, fast_fraction=share))
+    assert found.mean == pytest.approx(gap, abs=5.1e-5)
+    assert found.standard_error == 0
+    latency = Arrival(buffer=4, local_steps=3, hand_out="arrival", latency="client")
+    check(latency, two_speeds(20, seed=3), 20_000)
+
+
+def test_polling_takes_its_period() -> None:
+    fleet = two_speeds(10)
+    assert server_time(Poll(selected=2, local_steps=2), fleet) == (7.0, 0.0)
+    assert server_time(Window(period=5.0, local_steps=2), fleet) == (5.0, 0.0)
+
+
+@pytest.mark.parametrize(("mode", "length"), [("code", 5.73), ("block", 6.43)])
+def test_what_has_no_closed_form_is_planned(mode: BufferMode, length: float) -> None:
+    policy = buffer_policy(
+        mode, clients=100, buffer=10, local_steps=20, concurrency=20, interaction_time=3.0
+    )
+    found = server_time(policy, two_speeds(100))
+    assert 0 < found.standard_error < 0.02
+    assert found.mean == pytest.approx(length, abs=0.05)
