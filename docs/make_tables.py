@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from favano.experiments.paper import EXPERIMENTS
+from favano.experiments.paper.table_1 import FLEETS, FORMULAS, NAMES, NOTE
 from favano.metrics import Entry
 from favano.report.beside import (
     beside_paper,
@@ -18,6 +19,7 @@ from favano.report.beside import (
     leads,
     other_readings,
 )
+from favano.report.complexity import formula_sheet, number_sheets
 from favano.report.reproduction import read_ledger
 from favano.report.sheet import markdown
 
@@ -37,6 +39,14 @@ def ledger(name: str, part: str) -> list[Entry]:
 def missing(name: str, part: str, how: str = "") -> str:
     """What stands in the place of a result that nobody has made."""
     return f"Missing: `results/{name}/{part}.csv`; `favano reproduce {name}{how}` makes it."
+
+
+def complexities() -> str:
+    """Formulas of Table 1, and what they come to for the paper's fleets."""
+    parts = [markdown(formula_sheet(FORMULAS, NAMES))]
+    for sheet in number_sheets(RESULTS / "table-1" / "table.csv", NAMES, FLEETS, ""):
+        parts += [f"{sheet.title}:", markdown(sheet)]
+    return "\n\n".join([*parts, NOTE])
 
 
 def table() -> str:
@@ -93,6 +103,7 @@ def figures() -> str:
 
 
 TABLES: Mapping[str, Callable[[], str]] = {
+    "table-1": complexities,
     "table-2": table,
     "leads": lead,
     "readings": readings,

@@ -61,6 +61,14 @@ def test_a_figure_and_the_same_again(
     assert all(run["status"] == "complete" and run["co2_grams"] > 0 for run in document["runs"])
 
 
+def test_table_1_needs_no_data(favano: Program, tmp_path: Path) -> None:
+    code, out, err = favano("reproduce", "table-1", "--out", "out", "--json")
+    assert (code, err) == (0, "")
+    (document,) = json.loads(out)["experiments"]
+    assert [len(table["rows"]) for table in document["tables"]] == [5, 5, 5]
+    assert "C is the mean simulated time" in (tmp_path / "out/table-1/README.md").read_text()
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -7,17 +7,18 @@ from typing import Annotated
 
 import typer
 
+from favano.cli.complexities import complexities
 from favano.cli.flags import DataDir, Json
 from favano.cli.progress import TerminalWatcher
 from favano.cli.shell import INTERRUPTED, called_as, notes, print_json, print_sheet, screen
 from favano.experiments.footprint import GRAMS_A_KWH, PUE, machine
-from favano.experiments.paper import ALL, EXPERIMENTS, named
+from favano.experiments.paper import ALL, KNOWN, TABLE_1, named
 from favano.experiments.reproduce import Interrupted, reproduce
 from favano.experiments.request import Request
 from favano.report.ink import check_matplotlib
 from favano.report.reproduction import document, draw, facts, sheets, write_readme
 
-Name = Annotated[str, typer.Argument(help=f"{', '.join(EXPERIMENTS)} or {ALL}", metavar="NAME")]
+Name = Annotated[str, typer.Argument(help=", ".join(KNOWN), metavar="NAME")]
 Seeds = Annotated[int | None, typer.Option("--seeds", help="how many [default: as the paper]")]
 Scale = Annotated[float, typer.Option("--scale", help="share of the horizon and of the data")]
 Device = Annotated[str, typer.Option("--device", help="cpu, cuda or cuda:N")]
@@ -49,13 +50,17 @@ def reproduce_command(
     experiments, command, stopped = named(name), called_as(), False
     others = tuple(word for word in readings.split(",") if word)
     request = Request(seeds=seeds, scale=scale, device=device, readings=others, tune=tune)
-    check_matplotlib()
+    if experiments:
+        check_matplotlib()
     here = machine(device, watts=watts, pue=pue, grams_a_kwh=carbon_intensity)
     try:
         reproduce(experiments, request, out, data_dir=data_dir, footprint=here, command=command,
                   watcher=TerminalWatcher(notes), at_once=at_once)  # fmt: skip
     except Interrupted:
         stopped = True
+    found = []
+    if name in (TABLE_1, ALL):
+        found.append(complexities(out / TABLE_1, command, quiet=json))
     for one in experiments:
         folder = request.folder(out, one.name)
         about = facts(folder, command, here.words, scale)
@@ -67,7 +72,7 @@ def reproduce_command(
             lines = (one.note, *about.values(), f"Results: {folder}")
             screen.print(*filter(None, lines), sep="\n", soft_wrap=True)
     if json:
-        found = [document(request.folder(out, one.name), one) for one in experiments]
+        found += [document(request.folder(out, one.name), one) for one in experiments]
         print_json({"experiments": found})
     if stopped:
         notes.print("favano: interrupted; the same command goes on from here", soft_wrap=True)

@@ -19,7 +19,7 @@ from favano.report.beside import (
     other_readings,
 )
 from favano.report.printed import draw_cells, draw_curves
-from favano.report.sheet import Sheet, markdown
+from favano.report.sheet import Sheet, markdown, tables
 
 
 class Worded(Protocol):
@@ -127,12 +127,9 @@ def _all_entries(folder: Path) -> list[Entry]:
 
 def document(folder: Path, layout: Layout) -> dict[str, object]:
     """The same for programs: every table, and every run with its numbers."""
-    tables = [
-        {"title": sheet.title, "headings": sheet.headings, "rows": sheet.rows}
-        for sheet in sheets(folder, layout)
-    ]
+    found = tables(sheets(folder, layout))
     runs = [entry._asdict() for entry in _all_entries(folder)]
-    return {"title": layout.title, "folder": str(folder), "tables": tables, "runs": runs}
+    return {"title": layout.title, "folder": str(folder), "tables": found, "runs": runs}
 
 
 def draw(folder: Path, layout: Layout) -> list[Path]:

@@ -20,6 +20,11 @@ class Sheet:
     note: str = ""
 
 
+def tables(sheets: Sequence[Sheet]) -> list[dict[str, object]]:
+    """Sheets for programs."""
+    return [{"title": one.title, "headings": one.headings, "rows": one.rows} for one in sheets]
+
+
 def markdown(sheet: Sheet) -> str:
     """The sheet as a Markdown table, without its title.
 

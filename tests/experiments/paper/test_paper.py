@@ -75,5 +75,6 @@ def test_every_reading_differs_from_the_papers() -> None:
 def test_names() -> None:
     assert [one.name for one in named("table-2")] == ["table-2"]
     assert {one.name for one in named("all")} == set(EXPERIMENTS)
+    assert named("table-1") == []
     with pytest.raises(BadInput, match=r"name=table-3: need one of .*table-2, figure-mnist"):
         named("table-3")
