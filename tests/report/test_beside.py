@@ -104,6 +104,8 @@ def test_rates_on_the_edge_of_their_grid_are_marked() -> None:
         ["FAVANO", "0.4 / 1 (edge)", "missing"],
     ]
     assert "best of 3 pairs" in sheet.note
+    unfinished = [*tried, entry("favano", "iid", 1001, None, "missing")]
+    assert chosen_rates(unfinished, NAMES, COLUMNS).rows[1][1] == "partial search"
     assert "seeds 1000" in sheet.note
 
 

@@ -150,13 +150,14 @@ def leads(title: str, entries: Sequence[Entry], names: Names, columns: Names) ->
 def chosen_rates(tried: Sequence[Entry], names: Names, columns: Names) -> Sheet:
     """The rates that each method's search chose, and whether they lie on the edge of its grid."""
     found = rates_tried(tried)
+    unfinished = {(one.algorithm, one.column) for one in tried if one.status == "missing"}
     rows = []
     for method, name in names.items():
         row = [name]
         for column in columns:
             pairs = found.get((method, column), [])
-            if not pairs:
-                row.append(MISSING)
+            if not pairs or (method, column) in unfinished:
+                row.append("partial search" if pairs else MISSING)
                 continue
             top = pairs[0]
             edge = _on_edge([pair.client for pair in pairs], top.client) or _on_edge(

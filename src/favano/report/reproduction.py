@@ -89,9 +89,12 @@ def sheets(folder: Path, layout: Layout, *, narrow: bool = False) -> list[Sheet]
         for key, text in texts.items():
             those = [entry for entry in readings if entry.reading == key]
             if {"favano", "fedavg"} <= {entry.algorithm for entry in those}:
-                found.append(leads(f"FAVANO's lead: {text}", those, names, columns))
+                about = {entry.column for entry in those}
+                those_columns = {key: name for key, name in columns.items() if key in about}
+                found.append(leads(f"FAVANO's lead: {text}", those, names, those_columns))
     if tuning:
         found.append(chosen_rates(tuning, names, columns))
+    if tuned:
         title = "With every method's rates tuned"
         found.append(beside(title, tuned, names, columns, layout.paper))
         if methods:
