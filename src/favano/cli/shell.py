@@ -65,9 +65,9 @@ def keep(results: Sequence[Result], folders: Sequence[Path]) -> None:
 
 def print_sheet(sheet: Sheet) -> None:
     """A table with its title and note on the screen."""
-    screen.print(f"[bold]{sheet.title}[/bold]")
+    screen.print(sheet.title, style="bold", markup=False)
     screen.print(screen_table(sheet))
-    screen.print(f"{sheet.note}\n")
+    screen.print(f"{sheet.note}\n", markup=False)
 
 
 def print_json(document: object) -> None:
