@@ -101,3 +101,7 @@ def test_importing_favano_is_light() -> None:
 def test_the_schedule_half_needs_numpy_only() -> None:
     assert loaded("favano.schedule, favano.timing", {"torch", "scipy", "pydantic"}) == ""
     assert loaded("favano.schedule", {"numpy"}) == "numpy"
+
+
+def test_theory_needs_no_more_than_numpy_and_scipy() -> None:
+    assert loaded("favano.theory", {"torch", "pydantic", "rich"}) == ""

@@ -8,21 +8,22 @@ import pytest
 
 from tests.cli.test_cli import Program, favano  # noqa: F401
 
+SMALL = ("--clients", "8", "--selected", "2", "--local-steps", "3", "--buffer", "2")
 COMMANDS = ("steps", "alpha", "bound", "complexity", "learning-rate", "advise")
 
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_words_and_one_document(command: str, favano: Program) -> None:  # noqa: F811
-    code, out, err = favano("theory", command, "--clients", "12", "--selected", "3")
+    code, out, err = favano("theory", command, *SMALL)
     assert (code, err) == (0, "")
     assert len(out.splitlines()) > 4
-    code, out, err = favano("theory", command, "--clients", "12", "--selected", "3", "--json")
+    code, out, err = favano("theory", command, *SMALL, "--json")
     assert (code, err) == (0, "")
     assert isinstance(json.loads(out, parse_constant=pytest.fail), dict)
 
 
 def test_a_pilot_measures_instead(favano: Program) -> None:  # noqa: F811
-    flags = ("--clients", "10", "--selected", "3", "--horizon", "70", "--pilot", "--json")
+    flags = ("--clients", "5", "--selected", "2", "--horizon", "28", "--pilot", "--json")
     code, out, err = favano("theory", "advise", *flags)
     assert (code, err) == (0, "")
     estimates = json.loads(out)["estimates"]

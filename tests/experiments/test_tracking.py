@@ -69,3 +69,14 @@ def test_tracking_does_not_change_the_run() -> None:
 def test_a_clock_without_a_law_is_refused() -> None:
     with pytest.raises(BadInput, match="interruption=keep: has no exact law"):
         tracked(interruption="keep", weights="empirical")
+
+
+def test_a_run_that_diverges_is_tracked_to_its_end() -> None:
+    result = tracked(learning_rate=1e20, non_finite="skip")
+    assert len(result.bounds) == len(result.rows) == 4
+    assert result.bounds[-1].bound_assembled == inf
+    assert result.bounds[-1].smoothness >= result.bounds[0].smoothness > 0
+
+
+def test_without_steps_nothing_is_bounded() -> None:
+    assert tracked(learning_rate=0.0).bounds[-1].bound_full == inf

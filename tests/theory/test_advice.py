@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from favano.errors import BadInput
@@ -77,6 +79,8 @@ def test_ticks_too_short_for_somebody_are_left_out() -> None:
     policy = Poll(selected=4, local_steps=3, waiting_time=20.0)
     options = list(candidates(policy, fleet, "deterministic", "corrected"))
     assert min(option.tick for option in options if option.setting.selected == 4) >= 16
+    with pytest.raises(BadInput, match="the client can never finish a step"):
+        next(candidates(replace(policy, waiting_time=2.0), fleet, "stochastic", "corrected"))
 
 
 def test_bad_input_is_refused_by_name() -> None:

@@ -106,3 +106,25 @@ def test_laws_nobody_knows_are_refused() -> None:
         finished(Unknown(), 2.0, TIMES, 2, cell=0.01)
     with pytest.raises(BadInput, match="local_steps=0: need at least 1"):
         finished(Geometric(), 2.0, TIMES, 0, cell=0.01)
+
+
+def test_the_grid_ends_where_nothing_is_left_and_no_sooner() -> None:
+    """Far times are 1 without a grid that reaches them, also for steps with a heavy tail."""
+    far = np.array([7.0, 70.0, 7e3, 7e5])
+    for spread in (0.3, 1.0, 2.0):
+        found = finished(LogNormal(spread), 2.0, far, 4, cell=0.02)
+        near = finished(LogNormal(spread), 2.0, far[:2], 4, cell=0.02)
+        assert found[:2] == pytest.approx(near, abs=1e-9)
+        assert found[-1] == pytest.approx(np.ones(4), abs=1e-6)
+        assert (np.diff(found, axis=0) >= -1e-12).all()
+        assert (np.diff(found, axis=1) <= 1e-12).all()
+
+
+def test_a_finer_grid_changes_little() -> None:
+    policy = Poll(selected=20, local_steps=20)
+    for spread in (0.1, 1.0):
+        usual, fine = (
+            step_count(policy, clients=100, law=LogNormal(spread), mean=16.0, resolution=cells)
+            for cells in (256, 1024)
+        )
+        assert usual.pmf == pytest.approx(fine.pmf, abs=1e-5)

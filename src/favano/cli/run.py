@@ -30,4 +30,6 @@ def run_command(
         print_json(json_document([result]))
         return
     screen.print(final_table([read_result(folder)]))
+    if result.audit:
+        screen.print(f"{spec.algorithm} {result.audit['verdict']}", soft_wrap=True, markup=False)
     screen.print(f"Results: {folder}", soft_wrap=True)

@@ -44,7 +44,7 @@ def audit(
     fleet: Fleet,
     seed: int,
     *,
-    most_clients: int = 10_000,
+    most_clients: int = 1000,
 ) -> AuditRecord:
     """Effective weights, the shares of each speed, and a verdict.
 

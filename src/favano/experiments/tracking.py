@@ -6,7 +6,7 @@ import csv
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from io import StringIO
-from math import inf
+from math import inf, isfinite
 from typing import NamedTuple
 
 from favano.engine import Observation
@@ -63,28 +63,13 @@ class Tracker:
     def observe(self, seen: Observation) -> BoundRow:
         """Measure at the mean model of an observation."""
         point = self.probe.at(seen.mean)
-        self._points.append(point)
-        row, last = seen.row, self._last
-        problem = Problem(
-            smoothness=max(_FLAT, *(each.smoothness for each in self._points)),
-            noise=max(each.noise for each in self._points),
-            dissimilarity=max(each.dissimilarity for each in self._points),
-            gap=self._points[0].loss,
-        )
+        if all(isfinite(value) for value in point):  # a run that diverged goes on without bounds
+            self._points.append(point)
+        row, last, problem = seen.row, self._last, self._problem()
         steps = row.server_step - last.server_step if last else 0
         total = last.mean_gradient * last.server_step + last.gradient * steps if last else 0.0
         rounds = row.server_step
-        bounds, limit = (inf, inf, inf), inf
-        if self.setting is not None:
-            limit = largest_rate(self.setting, problem)
-            claimed = largest_rate(self.setting, problem, "printed")
-            if rounds > 0:
-                where = (self.setting, problem, self.learning_rate, rounds)
-                bounds = (
-                    bound_short(*where) if self.learning_rate <= claimed else inf,
-                    bound_full(*where) if self.learning_rate <= limit else inf,
-                    bound_assembled(*where),
-                )
+        short, full, assembled = self._bounds(problem, rounds)
         self._last = BoundRow(
             seed=row.seed,
             time=row.time,
@@ -93,11 +78,11 @@ class Tracker:
             mean_gradient=total / rounds if rounds else point.gradient,
             potential=row.potential,
             potential_bound=self._potential_bound(problem, steps),
-            bound_short=bounds[0],
-            bound_full=bounds[1],
-            bound_assembled=bounds[2],
+            bound_short=short,
+            bound_full=full,
+            bound_assembled=assembled,
             learning_rate=self.learning_rate,
-            largest_rate=limit,
+            largest_rate=largest_rate(self.setting, problem) if self.setting else inf,
             smoothness=problem.smoothness,
             noise=problem.noise,
             dissimilarity=problem.dissimilarity,
@@ -105,21 +90,37 @@ class Tracker:
         )
         return self._last
 
+    def _problem(self) -> Problem:
+        """The largest constants seen so far."""
+        return Problem(
+            smoothness=max([_FLAT, *(each.smoothness for each in self._points)]),
+            noise=max([0.0, *(each.noise for each in self._points)]),
+            dissimilarity=max([0.0, *(each.dissimilarity for each in self._points)]),
+            gap=max([0.0, *(each.loss for each in self._points[:1])]),
+        )
+
+    def _bounds(self, problem: Problem, rounds: int) -> tuple[float, float, float]:
+        """The three forms, each where its own condition on the learning rate holds."""
+        where, rate = self.setting, self.learning_rate
+        if where is None or rounds == 0 or rate == 0:
+            return inf, inf, inf
+        claimed, allowed = largest_rate(where, problem, "printed"), largest_rate(where, problem)
+        return (
+            bound_short(where, problem, rate, rounds) if rate <= claimed else inf,
+            bound_full(where, problem, rate, rounds) if rate <= allowed else inf,
+            bound_assembled(where, problem, rate, rounds),
+        )
+
     def _potential_bound(self, problem: Problem, steps: int) -> float:
         """Lemma "potential", `steps` times over, from the bound at the last evaluation."""
-        if self._last is None:
+        last, where, rate = self._last, self.setting, self.learning_rate
+        if last is None:
             return 0.0  # all models are equal at the start
-        if self.setting is None or contraction(self.setting, problem, self.learning_rate) <= 0:
+        if where is None or rate == 0 or contraction(where, problem, rate) <= 0:
             return inf
-        bound = self._last.potential_bound
+        bound = last.potential_bound
         for _ in range(steps):
-            bound = next_potential(
-                self.setting,
-                problem,
-                self.learning_rate,
-                potential=bound,
-                gradient=self._last.gradient,
-            )
+            bound = next_potential(where, problem, rate, potential=bound, gradient=last.gradient)
         return bound
 
 

@@ -24,10 +24,12 @@ from favano.theory.conditions import largest_rate, sufficient_conditions
 from favano.theory.estimators import Rule
 from favano.theory.problem import Problem, Setting, check_target
 from favano.theory.steps import class_laws
-from favano.timing import Fleet
+from favano.timing import Deterministic, Exponential, Fleet, Geometric
 
 _STEPS = (1, 2, 3, 5, 8, 12, 20, 32, 50)
 _PLACES = 9  # grid points for s and for the tick
+_FEWER = 5  # the same where every law is a convolution
+_COARSE = 32  # grid cells a mean step of these
 _AS_GOOD = 1.1  # within a tenth of the best
 
 
@@ -180,20 +182,23 @@ def advise(
 def candidates(policy: Poll, fleet: Fleet, rule: Rule, form: Form) -> Iterator[Candidate]:
     """The policy as it is, then a grid of s, K and tick around it.
 
-    Ticks in which some client can never finish a step are left out.
+    Ticks in which some client can never finish a step are left out; a policy that has such a tick
+    is refused.
     """
     steps = sorted({policy.local_steps, *(k for k in _STEPS if k <= 2 * policy.local_steps)})
-    fewest, talk = float(fleet.mean.min()), policy.interaction_time
+    quickest, talk = float(fleet.mean.min()), policy.interaction_time
     widest = max(policy.period, talk + 4 * float(fleet.mean.max()))
-    ticks = np.geomspace(max(talk, fewest / 2), widest, _PLACES).tolist()
-    sizes = np.unique(np.geomspace(1, fleet.clients, _PLACES).round().astype(int)).tolist()
+    closed = isinstance(fleet.law, Geometric | Exponential | Deterministic)
+    places = _PLACES if closed else _FEWER
+    ticks = np.geomspace(max(talk, quickest / 2), widest, places).tolist()
+    sizes = np.unique(np.geomspace(1, fleet.clients, places).round().astype(int)).tolist()
     pairs = [(policy.selected, policy.period)]
     pairs += [pair for pair in product(sizes, ticks) if pair not in pairs]
     for selected, tick in pairs:
         waiting = max(0.0, tick - talk)
         most = replace(policy, selected=selected, local_steps=steps[-1], waiting_time=waiting)
-        laws = class_laws(most, fleet)
-        if min(law.p_positive for _, law in laws) <= 0:
+        laws = class_laws(most, fleet, resolution=_COARSE)
+        if (selected, tick) != pairs[0] and min(law.p_positive for _, law in laws) <= 0:
             continue
         own = [policy.local_steps, *(k for k in steps if k != policy.local_steps)]
         for count in own:

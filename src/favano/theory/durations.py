@@ -9,13 +9,14 @@ from __future__ import annotations
 from typing import Protocol, runtime_checkable
 
 import numpy as np
-from scipy import fft, integrate, special
+from scipy import fft, special
 
 from favano.errors import need
 from favano.timing import Deterministic, Exponential, Geometric, LogNormal, StepLaw, Trace
 from favano.types import Floats, Ints
 
-_MOST_CELLS = 1 << 18  # of a grid; a finer one changes no digit that is printed
+_MOST_CELLS = 1 << 18  # of a grid
+_ALL_DONE = 1e-9  # the grid ends where sums are longer with this probability
 _EQUAL = 1e-9  # times closer than this are one moment
 
 
@@ -72,7 +73,7 @@ def check_law(law: StepLaw, mean: float) -> None:
     if isinstance(law, Cumulative):
         place = np.concatenate([[0.0], mean * np.geomspace(1e-6, 1e9, 6000)])
         beyond = 1.0 - law.cumulative(place, mean)
-        found = float(integrate.trapezoid(beyond, place))  # E[D] = integral of P(D > x)
+        found = float((beyond[:-1] + beyond[1:]) @ np.diff(place)) / 2  # E[D] = integral P(D > x)
         rule = f"steps that are said to last {mean:g} on average have no such finite mean"
         need(abs(found / mean - 1) < 0.01, "step_law", law, rule)
 
@@ -90,25 +91,40 @@ def _convolved(
     """The same for any other law, from the convolution of its mass on a grid.
 
     Each place of the grid stands for the cell around it, so what lies below a time is read off
-    between the cells' edges; recorded durations are read as they are, ties included.
+    between the cells' edges; recorded durations are read as they are, ties included. Later times
+    are read from longer and coarser grids, until all sums are over.
     """
     whole = np.concatenate([law.rows[0], time]) if isinstance(law, Trace) else np.array([0.5])
     on_grid = bool((whole == np.round(whole)).all())
-    cell = 1.0 if on_grid else max(cell, float(time[-1]) / _MOST_CELLS)
-    mass = _mass(law, mean, int(time[-1] / cell) + 2, cell)
+    reached = np.ones((len(time), steps))
+    first, end = 0, 8.0 * steps * mean
+    while first < len(time):
+        end = min(end, float(time[-1]))
+        width = 1.0 if on_grid else max(cell, end / _MOST_CELLS)
+        below = _sums(_mass(law, mean, int(end / width) + 2, width), steps)
+        stop = int(np.searchsorted(time, end, side="right"))
+        read = time[first:stop] / width - 0.5
+        if isinstance(law, Trace):
+            read = np.floor(read + 0.5 - (1 if strict and on_grid else 0) + _EQUAL)
+        place = np.arange(-1, below.shape[1] - 1)
+        reached[first:stop] = np.stack([np.interp(read, place, row) for row in below], axis=1)
+        if 1.0 - below[-1, -1] < _ALL_DONE:
+            break
+        first, end = stop, 4 * end
+    return np.clip(reached, 0.0, 1.0)
+
+
+def _sums(mass: Floats, steps: int) -> Floats:
+    """P(D_1 + ... + D_j <= place) for j = 1..steps and the places -1, 0, 1, ... of the grid."""
     size = fft.next_fast_len(2 * len(mass), real=True)
     factor = fft.rfft(mass, size)
-    if isinstance(law, Trace):
-        read = np.floor(time / cell - (1 if strict and on_grid else 0) + _EQUAL)
-    else:
-        read = time / cell - 0.5
-    current, reached, place = np.zeros(len(mass)), [], np.arange(-1, len(mass))
+    current = np.zeros(len(mass))
     current[0] = 1.0
-    for _ in range(steps):
+    below = np.zeros((steps, len(mass) + 1))
+    for row in below:
         current = fft.irfft(fft.rfft(current, size) * factor, size)[: len(mass)]
-        below = np.concatenate([[0.0], np.cumsum(current)])
-        reached.append(np.clip(np.interp(read, place, below), 0.0, 1.0))
-    return np.stack(reached, axis=1)
+        np.cumsum(current, out=row[1:])
+    return below
 
 
 def _mass(law: StepLaw, mean: float, cells: int, cell: float) -> Floats:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats
+from scipy import special
 
 from favano.errors import need
 from favano.types import Floats, Ints
@@ -79,7 +79,7 @@ def shares(
         if count > 1 and total.sum() > 0:
             rest = part - part.sum() / total.sum() * total
             scale = np.sqrt(count / (count - 1) * (rest**2).sum()) / total.sum()
-            error = float(scale * stats.t.ppf((1 + confidence) / 2, count - 1))
+            error = float(scale * special.stdtrit(count - 1, (1 + confidence) / 2))
         low, high = max(0.0, share - error), min(1.0, share + error)
         found.append(Share(name, int(size), share, low, high, float(size / clients.sum())))
     return found

@@ -14,12 +14,12 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from scipy import integrate, stats
+from scipy import special
 
 from favano.schedule import Arrival, Barrier, Policy, Poll, Window, plan
 from favano.theory.durations import finished
 from favano.timing import Deterministic, Fleet, Geometric, StepLaw, Trace
-from favano.types import Floats
+from favano.types import Floats, Ints
 
 _POINTS = 20_000
 _REST = 1e-12  # probability of longer rounds, left out
@@ -83,7 +83,7 @@ def _round_length(policy: Barrier, fleet: Fleet) -> float:
         time = np.minimum(time, policy.deadline / scale)
     if _jumps(law):
         return scale * float(beyond[:-1] @ np.diff(time))
-    return scale * float(integrate.trapezoid(beyond, time))
+    return scale * float((beyond[:-1] + beyond[1:]) @ np.diff(time)) / 2
 
 
 def _jumps(law: StepLaw) -> bool:
@@ -136,10 +136,25 @@ def _mean_product(groups: list[tuple[int, Floats]], selected: int) -> Floats:
         power = chance[None] ** taken[:, None]
         merged = np.zeros_like(mean)
         for j in range(min(pool, selected) + 1):
-            weight = stats.hypergeom.pmf(taken[: j + 1], pool, size, j)
+            weight = _hypergeometric(taken[: j + 1], pool, size, j)
             merged[j] = np.einsum("k,kt,kt->t", weight, power[: j + 1], mean[j::-1][: len(weight)])
         mean = merged
     return np.asarray(mean[selected])
+
+
+def _hypergeometric(taken: Ints, pool: int, size: int, drawn: int) -> Floats:
+    """P(`taken` of `drawn` clients of the pool are among `size` marked ones)."""
+    possible = (taken <= size) & (drawn - taken <= pool - size)
+    inside = np.where(possible, taken, 0)
+    rest = np.where(possible, drawn - taken, 0)
+    chance = _log_choose(size, inside) + _log_choose(pool - size, rest)
+    return np.where(possible, np.exp(chance - _log_choose(pool, np.array(drawn))), 0.0)
+
+
+def _log_choose(of: int, chosen: Ints) -> Floats:
+    """log of the binomial coefficient."""
+    first, second = special.gammaln(of + 1), special.gammaln(chosen + 1)
+    return np.asarray(first - second - special.gammaln(of - chosen + 1))
 
 
 def _at_least(groups: list[tuple[int, Floats]], wanted: int) -> Floats:
@@ -147,7 +162,10 @@ def _at_least(groups: list[tuple[int, Floats]], wanted: int) -> Floats:
     below = np.zeros((wanted, len(groups[0][1])))  # P(k done), k < wanted
     below[0] = 1.0
     for size, chance in groups:
-        pmf = np.asarray(stats.binom.pmf(np.arange(wanted)[:, None], size, chance[None]))
+        done = np.arange(min(size, wanted - 1) + 1)[:, None]
+        pmf = np.zeros_like(below)
+        powers = special.xlogy(done, chance) + special.xlog1py(size - done, -chance)
+        pmf[: len(done)] = np.exp(_log_choose(size, done) + powers)
         below = np.stack([(pmf[: k + 1] * below[k::-1]).sum(axis=0) for k in range(wanted)])
     return np.asarray(1.0 - below.sum(axis=0))
 

@@ -23,7 +23,7 @@ from favano.timing import Exponential, Fleet, Geometric, StepLaw, Trace
 from favano.types import Floats, Ints
 
 _TAIL = 1e-15  # probability of the gaps left out
-_CELLS = 1024  # grid cells a period, for laws without a closed form
+RESOLUTION = 256  # grid cells a mean step, for laws without a closed form
 
 
 @dataclass(frozen=True)
@@ -86,8 +86,12 @@ class ClassLaw(NamedTuple):
     law: StepCount
 
 
-def step_count(policy: Policy, *, clients: int, law: StepLaw, mean: float) -> StepCount:
+def step_count(
+    policy: Policy, *, clients: int, law: StepLaw, mean: float, resolution: int = RESOLUTION
+) -> StepCount:
     """Law of X for a client of the given mean step time, under the policy's reading of the clock.
+
+    Laws without a closed form are convolved on a grid of `resolution` cells a mean step.
 
     >>> law = step_count(Poll(selected=20, local_steps=20), clients=100, law=Geometric(), mean=16)
     >>> round(law.p_positive, 6), round(law.mean, 6)
@@ -95,7 +99,7 @@ def step_count(policy: Policy, *, clients: int, law: StepLaw, mean: float) -> St
     """
     check_law(law, mean)
     if not isinstance(policy, Poll):
-        return _all_or_nothing(policy, law, mean)
+        return _all_or_nothing(policy, law, mean, resolution)
     need(policy.selected <= clients, "selected", policy.selected, f"need 1..clients ({clients})")
     if policy.step_count != "durations":
         return _literal(policy, mean)
@@ -108,13 +112,18 @@ def step_count(policy: Policy, *, clients: int, law: StepLaw, mean: float) -> St
     gap = np.arange(1, rounds + 1, dtype=np.float64)
     weight = (1 - chance) ** (gap - 1)
     idle = policy.interaction_time if policy.idle_in_interaction else 0.0
-    window, cell = policy.period * gap - idle, policy.period / _CELLS
-    strict = policy.strict_ties
-    reached = finished(law, mean, window, policy.local_steps, strict=strict, cell=cell)
+    reached = finished(
+        law,
+        mean,
+        policy.period * gap - idle,
+        policy.local_steps,
+        strict=policy.strict_ties,
+        cell=mean / resolution,
+    )
     return _from_tail(weight @ reached / weight.sum())
 
 
-def class_laws(policy: Policy, fleet: Fleet) -> list[ClassLaw]:
+def class_laws(policy: Policy, fleet: Fleet, *, resolution: int = RESOLUTION) -> list[ClassLaw]:
     """The law of every client's step count, computed once for each distinct speed.
 
     >>> from favano.timing import two_speeds
@@ -123,18 +132,23 @@ def class_laws(policy: Policy, fleet: Fleet) -> list[ClassLaw]:
     67 12.4929
     33 2.187
     """
+    speeds: list[tuple[Ints, StepLaw, float]]
     if isinstance(fleet.law, Trace):
         rows = [Trace((fleet.law.rows[stream],)) for stream in fleet.streams]
-        return [
-            ClassLaw(np.array([client]), step_count(policy, clients=fleet.clients, law=law, mean=m))
-            for client, (law, m) in enumerate(zip(rows, fleet.mean.tolist(), strict=True))
+        speeds = [
+            (np.array([client]), row, float(fleet.mean[client])) for client, row in enumerate(rows)
+        ]
+    else:
+        speeds = [
+            (np.flatnonzero(fleet.mean == mean), fleet.law, float(mean))
+            for mean in np.unique(fleet.mean)
         ]
     return [
         ClassLaw(
-            np.flatnonzero(fleet.mean == speed),
-            step_count(policy, clients=fleet.clients, law=fleet.law, mean=float(speed)),
+            members,
+            step_count(policy, clients=fleet.clients, law=law, mean=mean, resolution=resolution),
         )
-        for speed in np.unique(fleet.mean)
+        for members, law, mean in speeds
     ]
 
 
@@ -158,16 +172,16 @@ def _from_tail(at_least: Floats) -> StepCount:
     return StepCount(np.maximum(tail[:-1] - tail[1:], 0.0))
 
 
-def _all_or_nothing(policy: Policy, law: StepLaw, mean: float) -> StepCount:
+def _all_or_nothing(policy: Policy, law: StepLaw, mean: float, resolution: int) -> StepCount:
     """X = K, unless a deadline passes first: then the answer is dropped."""
-    steps, chance = policy.local_steps, 1.0
+    steps, chance, cell = policy.local_steps, 1.0, mean / resolution
     if isinstance(policy, Barrier) and policy.deadline is not None:
         time = np.array([policy.deadline])
         if policy.round_time == "sum":
-            reached = finished(law, mean, time, steps, cell=policy.deadline / _CELLS)
+            reached = finished(law, mean, time, steps, cell=cell)
             chance = float(reached[0, -1])
         elif policy.round_time == "one-draw":
-            reached = finished(law, mean, time / steps, 1, cell=policy.deadline / steps / _CELLS)
+            reached = finished(law, mean, time / steps, 1, cell=cell)
             chance = float(reached[0, 0])
         else:
             chance = float(steps * mean <= policy.deadline)
