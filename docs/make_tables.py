@@ -5,84 +5,111 @@ python docs/make_tables.py [--check]
 
 from __future__ import annotations
 
-import csv
 import sys
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from statistics import mean, stdev
+
+from favano.experiments.paper import EXPERIMENTS
+from favano.experiments.paper.table_1 import FLEETS, FORMULAS, NAMES, NOTE
+from favano.metrics import Entry
+from favano.report.beside import (
+    beside_paper,
+    chosen_rates,
+    cost_sentence,
+    leads,
+    other_readings,
+)
+from favano.report.complexity import formula_sheet, number_sheets
+from favano.report.reproduction import read_ledger
+from favano.report.sheet import markdown
 
 ROOT = Path(__file__).parent.parent
+RESULTS = ROOT / "results"
 PAGES = (ROOT / "README.md", ROOT / "docs" / "reproduction.md")
-
-COLUMNS = {
-    "iid": "IID",
-    "non-iid-2/3-fast": "non-IID, 2/3 fast",
-    "non-iid-1/9-fast": "non-IID, 1/9 fast",
-}
-NAMES = {"fedavg": "FedAvg", "quafl": "QuAFL", "fedbuff": "FedBuff", "favano": "FAVANO"}
-PAPER = {  # mean and standard deviation over 10 runs, Table 2 of the paper
-    "fedavg": ((93.4, 0.3), (38.7, 7.7), (44.8, 6.9)),
-    "quafl": ((92.3, 0.9), (40.7, 6.7), (45.5, 4.0)),
-    "fedbuff": ((96.0, 0.1), (85.1, 3.2), (67.3, 5.5)),
-    "favano": ((95.1, 0.1), (88.9, 0.9), (87.3, 2.3)),
-}
+TABLE_2 = EXPERIMENTS["table-2"]
+FIGURES = ("figure-mnist", "figure-mnist-slow", "figure-cifar10", "figure-tinyimagenet",
+           "figure-quantisation")  # fmt: skip
 
 
-READINGS = {
-    "favano-deterministic": "FAVANO, deterministic weights E[min(E, K)]",
-    "favano-literal": "FAVANO, E[min(Geom(λ), K)] read literally: 2 fast, 11.6 slow",
-    "favano-none": "FAVANO without reweighting",
-    "favano-delta": "FAVANO-delta (not in the paper)",
-    "fedbuff-reset-0.2": "FedBuff `reset`, client step 0.2, server step 1",
-}
+def ledger(name: str, part: str) -> list[Entry]:
+    """The runs of one part of a table or figure."""
+    return read_ledger(RESULTS / name / f"{part}.csv")
 
 
-def accuracies(folder: str) -> dict[tuple[str, str], list[float]]:
-    """Final accuracy in per cent of every seed, by method and column."""
-    found: dict[tuple[str, str], list[float]] = {}
-    with (ROOT / "results" / folder / "runs.csv").open() as file:
-        for row in csv.DictReader(file):
-            key = row["algorithm"], row["column"]
-            found.setdefault(key, []).append(100 * float(row["accuracy"]))
-    return found
+def missing(name: str, part: str, how: str = "") -> str:
+    """What stands in the place of a result that nobody has made."""
+    return f"Missing: `results/{name}/{part}.csv`; `favano reproduce {name}{how}` makes it."
 
 
-def readings() -> str:
-    """Ours alone, for readings of which the paper has no number."""
-    found = accuracies("readings")
-    lines = [
-        "| reading | " + " | ".join(COLUMNS.values()) + " |",
-        "|---" * (1 + len(COLUMNS)) + "|",
-    ]
-    for reading, name in READINGS.items():
-        cells = [found.get((reading, column), []) for column in COLUMNS]
-        shown = [f"{mean(c):.1f} ± {stdev(c):.1f}" if len(c) > 1 else "missing" for c in cells]
-        lines.append(f"| {name} | " + " | ".join(shown) + " |")
-    seeds = min(len(values) for values in found.values())
-    return "\n".join([*lines, "", f"Final test accuracy in %, mean ± sd over {seeds} seeds."])
+def complexities() -> str:
+    """Formulas of Table 1, and what they come to for the paper's fleets."""
+    parts = [markdown(formula_sheet(FORMULAS, NAMES))]
+    for sheet in number_sheets(RESULTS / "table-1" / "table.csv", NAMES, FLEETS, ""):
+        parts += [f"{sheet.title}:", markdown(sheet)]
+    return "\n\n".join([*parts, NOTE])
 
 
 def table() -> str:
     """The paper's number, ours, and the difference in standard deviations of the paper."""
-    found = accuracies("table-2")
-    head = [f"{name}: paper | ours | difference" for name in COLUMNS.values()]
-    lines = ["| method | " + " | ".join(head) + " |", "|---" * (1 + 3 * len(COLUMNS)) + "|"]
-    for method, name in NAMES.items():
-        cells = []
-        for column, (paper, spread) in zip(COLUMNS, PAPER[method], strict=True):
-            ours = found.get((method, column), [])
-            if len(ours) < 2:
-                cells.append(f"{paper} ± {spread} | missing | ")
-                continue
-            gap = (mean(ours) - paper) / spread
-            measured = f"**{mean(ours):.1f} ± {stdev(ours):.1f}**"
-            cells.append(f"{paper} ± {spread} | {measured} | {gap:+.1f} sd".replace("-", "−"))
-        lines.append(f"| {name} | " + " | ".join(cells) + " |")
-    seeds = {len(values) for values in found.values()}
-    note = f"Final test accuracy in %, mean ± standard deviation over {min(seeds)} seeds; "
-    return "\n".join([*lines, "", note + "differences in standard deviations of the paper."])
+    runs = ledger("table-2", "runs")
+    return markdown(beside_paper("", runs, TABLE_2.lines, TABLE_2.columns, TABLE_2.paper))
 
 
-TABLES = {"table-2": table, "readings": readings}
+def lead() -> str:
+    """FAVANO against each of the others, seed by seed."""
+    return markdown(leads("", ledger("table-2", "runs"), TABLE_2.lines, TABLE_2.columns))
+
+
+def readings() -> str:
+    """Ours alone, for readings of which the paper has no number."""
+    found = ledger("table-2", "readings")
+    texts = {name: reading.text for name, reading in TABLE_2.readings.items()}
+    sheet = markdown(other_readings(found, texts, TABLE_2.lines, TABLE_2.columns))
+    lacking = [f"`{name}`" for name in texts if name not in {entry.reading for entry in found}]
+    return f"{sheet}\n\nNot run yet: {', '.join(lacking)}." if lacking else sheet
+
+
+def tuned() -> str:
+    """The rates chosen for every method, the table with them, and FAVANO's lead in it."""
+    tried, found = ledger("table-2", "tuning"), ledger("table-2", "tuned")
+    if not found:
+        return missing("table-2", "tuned", " --tune")
+    names, columns = TABLE_2.lines, TABLE_2.columns
+    sheets = (
+        chosen_rates(tried, names, columns),
+        beside_paper("", found, names, columns, TABLE_2.paper),
+        leads("", found, names, columns),
+    )
+    return "\n\n".join(markdown(sheet) for sheet in sheets)
+
+
+def figures() -> str:
+    """The final accuracies and the picture of every figure that was made."""
+    parts = []
+    for name in FIGURES:
+        one, runs = EXPERIMENTS[name], ledger(name, "runs")
+        parts.append(f"**{one.title}** (`{name}`)")
+        if not runs:
+            parts.append(missing(name, "runs"))
+            continue
+        parts.append(markdown(beside_paper("", runs, one.lines, one.columns, one.paper)))
+        parts += [
+            f"![{one.title}](../results/{name}/{picture}.png)"
+            for picture in one.figures
+            if (RESULTS / name / f"{picture}.png").exists()
+        ]
+        parts.append(cost_sentence(runs))
+    return "\n\n".join(parts)
+
+
+TABLES: Mapping[str, Callable[[], str]] = {
+    "table-1": complexities,
+    "table-2": table,
+    "leads": lead,
+    "readings": readings,
+    "tuned": tuned,
+    "figures": figures,
+}
 
 
 def filled(page: Path) -> str:

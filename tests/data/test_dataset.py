@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from favano.data.dataset import Dataset, hold_out
+from favano.data.dataset import Dataset, hold_out, take_fraction
 from favano.data.preprocessing import Preprocessing
 from favano.errors import BadInput
 
@@ -69,3 +69,22 @@ def test_hold_out_must_leave_something(count: int) -> None:
     message = rf"^holdout={count}: need 1\.\.19, or 0 for the official test set$"
     with pytest.raises(BadInput, match=message):
         hold_out(numbered(20, 5), count, seed=0)
+
+
+def test_a_fraction_keeps_every_class_and_follows_the_seed() -> None:
+    dataset = numbered(60, 9)
+    small = take_fraction(dataset, 0.25, seed=1)
+    train = small.train_images[:, 0, 0, 0]
+    assert np.bincount(small.train_labels).tolist() == [5, 5, 5]
+    assert np.bincount(small.test_labels).tolist() == [1, 1, 1]
+    assert small.train_labels.tolist() == (train % 3).tolist()
+    assert len(set(train.tolist())) == 15
+    again, other = (take_fraction(dataset, 0.25, seed).train_images for seed in (1, 2))
+    assert np.array_equal(small.train_images, again)
+    assert not np.array_equal(small.train_images, other)
+
+
+@pytest.mark.parametrize("fraction", [0.0, 1.5, -0.1])
+def test_a_fraction_must_be_one(fraction: float) -> None:
+    with pytest.raises(BadInput, match=rf"^data_fraction={fraction}: need a number > 0, 1 at most"):
+        take_fraction(numbered(6, 3), fraction, seed=0)

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from favano.data.origins import Folder, Hub, find
+from favano.data.cache import Arrays
+from favano.data.origins import Decoded, Folder, Hub, find
 from favano.errors import BadInput
 
 
@@ -90,3 +91,13 @@ def test_a_folder_without_test_files_is_refused(tmp_path: Path) -> None:
         f"dataset={tmp_path}: no test-*.parquet in {tmp_path}; "
         "need train-*.parquet and test-*.parquet (or validation-*.parquet)"
     )
+
+
+def test_decoded_arrays_need_nothing_else(tmp_path: Path) -> None:
+    names = [f"{name}.npy" for name in Arrays._fields]
+    touch(tmp_path / "mnist", *names[:-1])
+    with pytest.raises(BadInput, match="no Parquet files"):
+        find("mnist", tmp_path)
+    touch(tmp_path / "mnist", names[-1])
+    assert find("mnist", tmp_path) == Decoded(tmp_path / "mnist")
+    assert find(str(tmp_path / "mnist"), None) == Decoded(tmp_path / "mnist")

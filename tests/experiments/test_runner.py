@@ -149,6 +149,26 @@ def test_an_interrupted_run_keeps_what_it_has(digits: Samples) -> None:
     assert [record["seed"] for record in result.runs] == [0, 1, 2]
 
 
+def test_results_are_heard_of_as_soon_as_they_are_there(digits: Samples) -> None:
+    class Watch(Stopper):
+        heard = 0
+
+        def advance(self, label: str, steps: int, time: float) -> None:
+            self.heard += 1
+
+    watch, found = Watch(0), []
+    short = SHORT.model_copy(update={"model": "perceptron", "seeds": 2})
+    long = short.model_copy(update={"horizon": 700.0})
+    results = run_together(
+        [long, short], digits, named_model(short, digits), progress=watch, workers=1,
+        finished=lambda result: found.append((result, watch.heard, len(result.rows))),
+    )  # fmt: skip
+    assert [result for result, _, _ in found] == [results[1], results[0]]
+    assert found[0][1] < found[1][1] == 2 * (30 + 100)
+    assert [count for _, _, count in found] == [2 * 4, 2 * 11]
+    assert [row.seed for row in results[0].rows] == [0] * 11 + [1] * 11
+
+
 def test_divergence_names_the_client_and_keeps_the_history(digits: Samples) -> None:
     spec = SHORT.model_copy(update={"learning_rate": 1e30})
     result = result_of(spec, digits)

@@ -13,6 +13,7 @@ from favano.cli.demo import demo_command
 from favano.cli.flags import with_spec_flags
 from favano.cli.plan import plan_command
 from favano.cli.report import report_command
+from favano.cli.reproduce import reproduce_command
 from favano.cli.run import run_command
 from favano.cli.shell import interruptible
 from favano.cli.theory_advise import advise_command
@@ -52,6 +53,7 @@ app.command("run")(interruptible(with_spec_flags(run_command)))
 app.command("compare")(interruptible(with_spec_flags(compare_command, leave_out=("algorithm",))))
 app.command("plan")(interruptible(with_spec_flags(plan_command)))
 app.command("bench")(interruptible(with_spec_flags(bench_command)))
+app.command("reproduce")(interruptible(reproduce_command))
 app.command("report")(interruptible(report_command))
 theory.command("steps")(interruptible(with_spec_flags(steps_command)))
 theory.command("alpha")(interruptible(with_spec_flags(alpha_command)))

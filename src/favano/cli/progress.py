@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from time import monotonic
 from types import TracebackType
 from typing import Self
@@ -88,3 +88,23 @@ class TerminalProgress:
         if self._task is not None:
             self._bar.remove_task(self._task)
             self._task = None
+
+
+class TerminalWatcher:
+    """Shows decoding and training as bars, one after the other."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+
+    def beginning(self, missing: int, there: int) -> None:
+        """Say on a terminal what is left to do."""
+        if self._console.is_terminal and missing:
+            self._console.print(f"{missing} runs to make, {there} made before")
+
+    def decoding(self, dataset: str) -> AbstractContextManager[Callable[[int], None]]:
+        """A bar for the images of a data set."""
+        return counting(self._console, f"decoding {dataset}, once")
+
+    def training(self) -> AbstractContextManager[TerminalProgress]:
+        """A bar for the local steps of the runs."""
+        return TerminalProgress(self._console)

@@ -16,6 +16,7 @@ from rich.console import Console
 from favano.experiments import Result, Spec
 from favano.experiments.records import read_wrongly
 from favano.experiments.results import spec_table, write_result
+from favano.report.sheet import Sheet, screen_table
 
 screen = Console(highlight=False)
 notes = Console(stderr=True, highlight=False)
@@ -63,6 +64,13 @@ def keep(results: Sequence[Result], folders: Sequence[Path]) -> None:
         if result.status == "partial":
             notes.print(f"favano: interrupted; partial results are in {folder}", soft_wrap=True)
             raise typer.Exit(INTERRUPTED)
+
+
+def print_sheet(sheet: Sheet) -> None:
+    """A table with its title and note on the screen."""
+    screen.print(sheet.title, style="bold", markup=False)
+    screen.print(screen_table(sheet))
+    screen.print(f"{sheet.note}\n", markup=False)
 
 
 def print_json(document: object) -> None:

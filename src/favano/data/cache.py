@@ -37,6 +37,11 @@ def default_root() -> Path:
     return (Path(base) if base else Path.home() / ".cache") / "favano"
 
 
+def complete(folder: Path) -> bool:
+    """Whether a folder holds all arrays."""
+    return all((folder / f"{name}.npy").is_file() for name in Arrays._fields)
+
+
 def ensure(folder: Path, write: Callable[[Path], None]) -> None:
     """Have `write` fill `folder`, unless somebody already did."""
     if folder.is_dir():

@@ -80,3 +80,26 @@ def hold_out(dataset: Dataset, count: int, seed: int) -> Dataset:
         test_images=dataset.train_images[held],
         test_labels=dataset.train_labels[held],
     )
+
+
+def take_fraction(dataset: Dataset, fraction: float, seed: int) -> Dataset:
+    """A random share of the images of every class, at least one, of both parts."""
+    need(0 < fraction <= 1, "data_fraction", fraction, "need a number > 0, 1 at most")
+    train, test = (
+        _share(labels, fraction, permutation(seed, Stream.HOLDOUT, len(labels), client=1 + part))
+        for part, labels in enumerate((dataset.train_labels, dataset.test_labels))
+    )
+    return replace(
+        dataset,
+        train_images=dataset.train_images[train],
+        train_labels=dataset.train_labels[train],
+        test_images=dataset.test_images[test],
+        test_labels=dataset.test_labels[test],
+    )
+
+
+def _share(labels: Ints, fraction: float, order: Ints) -> Ints:
+    """Positions, ascending, of the first `fraction` of each class in this order."""
+    by_class = (order[labels[order] == label] for label in np.unique(labels))
+    kept = [members[: max(1, round(fraction * len(members)))] for members in by_class]
+    return np.sort(np.concatenate(kept))

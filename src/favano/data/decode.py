@@ -1,4 +1,4 @@
-"""Encoded images of an origin, read by Hugging Face `datasets`, as `.npy` files of raw pixels."""
+"""Encoded images of an origin as `.npy` files of raw pixels."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ import numpy as np
 
 from favano.data.catalogue import Mode
 from favano.data.hugging_face import read_splits
-from favano.data.origins import Origin
+from favano.data.origins import Folder, Origin
+from favano.data.parquet import read_parquet
 from favano.errors import BadInput, need
 from favano.types import Ints
 
@@ -43,7 +44,7 @@ def decode(
         on_image: hears, image by image, how many there are in all.
     """
     with TemporaryDirectory(dir=folder, ignore_cleanup_errors=True) as arrow:
-        tables = read_splits(origin, Path(arrow), name)
+        tables = _tables(origin, Path(arrow), name)
         chosen = mode or _common_mode(name, tables)
         labels = {part: _labels(name, tables[part]) for part in ("train", "test")}
         count = classes or _classes(tables["train"], labels["train"])
@@ -61,6 +62,16 @@ def decode(
                 on_image(total)
         np.save(folder / "classes.npy", np.int64(count))
         del tables  # closes its memory maps before their files go
+
+
+def _tables(origin: Origin, arrow: Path, name: str) -> dict[str, Table]:
+    """Read by `datasets`; local files, where it is not installed, by `pyarrow` alone."""
+    try:
+        import datasets  # noqa: F401
+    except ImportError:
+        if isinstance(origin, Folder):
+            return read_parquet(origin, name)
+    return read_splits(origin, arrow, name)
 
 
 def _write_images(

@@ -1,4 +1,4 @@
-"""Where encoded images lie: a local folder of Parquet files, or a repository of the hub."""
+"""Where images lie: a folder of Parquet files or of decoded arrays, or a repository of the hub."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
+from favano.data import cache
 from favano.data.catalogue import KNOWN, NAMES
 from favano.errors import BadInput
 
@@ -47,14 +48,21 @@ class Hub:
         return f"{self.label}-{_short_hash([_DECODING, self.repository, self.test_split])}"
 
 
-Origin: TypeAlias = Folder | Hub
+@dataclass(frozen=True)
+class Decoded:
+    """A folder of the decoded arrays themselves, copied from a cache; needs no library to read."""
+
+    folder: Path
 
 
-def find(name: str, data_dir: Path | None) -> Origin:
+Origin: TypeAlias = Folder | Hub  # what has to be decoded
+
+
+def find(name: str, data_dir: Path | None) -> Origin | Decoded:
     """Where the data set `name` (of the catalogue, or a path) is to be read from.
 
     A named set is looked for in `data_dir`, by default `$FAVANO_DATA`, under its own name; with
-    neither given it comes from the hub.
+    neither given it comes from the hub. A folder that holds decoded arrays is read as it is.
     """
     if name not in KNOWN:
         listed = ", ".join(NAMES)
@@ -62,6 +70,8 @@ def find(name: str, data_dir: Path | None) -> Origin:
         if not path.is_dir():
             rule = f"need one of {listed}, or a folder of Parquet files"
             raise BadInput("dataset", name, rule)
+        if cache.complete(path):
+            return Decoded(path)
         advice = "need train-*.parquet and test-*.parquet (or validation-*.parquet)"
         return _folder(name, path, label=path.resolve().name, advice=advice)
     given = os.environ.get("FAVANO_DATA")
@@ -69,6 +79,8 @@ def find(name: str, data_dir: Path | None) -> Origin:
     if root is None:
         known = KNOWN[name]
         return Hub(name, known.hub, known.test_split)
+    if cache.complete(root / name):
+        return Decoded(root / name)
     advice = "give another --data-dir or FAVANO_DATA, or neither to download from the hub"
     return _folder(name, root / name, label=name, advice=advice)
 

@@ -11,10 +11,10 @@ import numpy as np
 
 from favano.data import cache
 from favano.data.catalogue import DIGITS, FOLDER_PREPROCESSING, KNOWN
-from favano.data.dataset import Dataset, Pixels, hold_out
+from favano.data.dataset import Dataset, Pixels, hold_out, take_fraction
 from favano.data.decode import decode
 from favano.data.digits import digits
-from favano.data.origins import find
+from favano.data.origins import Decoded, find
 from favano.data.preprocessing import Preprocessing
 from favano.errors import need
 from favano.types import Floats
@@ -29,6 +29,7 @@ def load(
     cache_dir: Path | None = None,
     normalise: bool = False,
     holdout: int = 0,
+    fraction: float = 1.0,
     seed: int = 0,
     on_image: Callable[[int], None] = lambda total: None,
 ) -> Dataset:
@@ -36,14 +37,16 @@ def load(
 
     Args:
         name: `digits`, `mnist`, `cifar10`, `tiny-imagenet`, or the path of a folder with
-            `train-*.parquet` and `test-*.parquet` (or `validation-*.parquet`) files.
+            `train-*.parquet` and `test-*.parquet` (or `validation-*.parquet`) files, or with
+            the decoded arrays of a cache.
         data_dir: the folder in which a named set has its folder; by default `$FAVANO_DATA`, and
             without either the Hugging Face hub is asked.
         cache_dir: where decoded images are kept; by default `~/.cache/favano`.
         normalise: take mean and standard deviation out also where the default is plain scaling
             (MNIST by the usual constants, digits and folders by their own).
         holdout: test on so many random training images instead of the official test set.
-        seed: of the choice of these.
+        fraction: keep this share of the training and of the test images, chosen at random.
+        seed: of the choice of these and of those held out.
         on_image: while decoding, hears image by image how many there are in all.
 
     >>> dataset = load("digits")
@@ -57,7 +60,9 @@ def load(
         dataset = _decoded(name, data_dir, cache_dir or cache.default_root(), on_image)
     if normalise:
         dataset = replace(dataset, preprocessing=_normalised(dataset))
-    return hold_out(dataset, holdout, seed) if holdout else dataset
+    if holdout:
+        dataset = hold_out(dataset, holdout, seed)
+    return take_fraction(dataset, fraction, seed) if fraction < 1 else dataset
 
 
 def _decoded(
@@ -66,9 +71,12 @@ def _decoded(
     origin = find(name, data_dir)
     known = KNOWN.get(name)
     mode, classes = (known.mode, known.classes) if known else (None, None)
-    folder = root / origin.cache_name
-    write = partial(decode, origin, name=name, mode=mode, classes=classes, on_image=on_image)
-    cache.ensure(folder, write)
+    if isinstance(origin, Decoded):
+        folder = origin.folder
+    else:
+        folder = root / origin.cache_name
+        write = partial(decode, origin, name=name, mode=mode, classes=classes, on_image=on_image)
+        cache.ensure(folder, write)
     preprocessing = known.preprocessing if known else FOLDER_PREPROCESSING
     return Dataset(name, *cache.read(folder), preprocessing)
 

@@ -106,7 +106,7 @@ def step_sizes(spec: Spec, schedule: Schedule, algorithm: Algorithm[State]) -> F
 
 def local_rule(spec: Spec, *, corrected: bool = False) -> LocalRule:
     """How clients step."""
-    return LocalRule(proximal=given(spec.proximal), corrected=corrected)
+    return LocalRule(proximal=spec.proximal or 0.0, corrected=corrected)
 
 
 def make_link(

@@ -42,7 +42,7 @@ def comparison(
     for name in own:
         need(name in names, "set", name, f"not compared; need one of {', '.join(names)}")
     specs = [resolve(make_spec({**shared, **own.get(n, {}), "algorithm": n})) for n in names]
-    for key in ("dataset", "model", "device", "normalise", "holdout"):
+    for key in ("dataset", "model", "device", "normalise", "holdout", "data_fraction"):
         alike = len({getattr(spec, key) for spec in specs}) == 1
         need(alike, "set", key, "must be the same for all methods that are compared")
     return specs

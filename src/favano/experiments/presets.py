@@ -59,8 +59,7 @@ def resolve(spec: Spec) -> Spec:
         "delays": "scale" if adaptive else "none",
         "rate_scale": "selected" if full.algorithm == "quafl" else "none",
         "server_learning_rate": 1.0,
-        "most_local_steps": 10 * (full.local_steps or 1),
-        "proximal": _PROXIMAL.get(full.algorithm, 0.0),
+        "proximal": _PROXIMAL.get(full.algorithm),
         "codec_bits": _CODEC_BITS[full.codec],
         "codec_scale": 1e-4 if full.codec == "lattice" else None,
     }
@@ -70,6 +69,7 @@ def resolve(spec: Spec) -> Spec:
         # With all n at work, eta = a / (gamma + 1) and gamma ~ n eta settle at eta ~ sqrt(a / n);
         # a = 2 / n gives eta ~ 1 / n, one mean of all clients for each time round.
         by_algorithm["server_learning_rate"] = min(1.0, 2.0 / full.clients)
+        by_algorithm["most_local_steps"] = 10 * (full.local_steps or 1)
     update = {name: value for name, value in by_algorithm.items() if _open(full, name)}
     return full.model_copy(update=update)
 

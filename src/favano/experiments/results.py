@@ -25,11 +25,16 @@ class WriteFailed(RuntimeError):
     """A result could not be written; what was in the folder before is untouched."""
 
 
-def check_folder(folder: Path, spec: Spec) -> None:
-    """Refuse a folder that holds another run, or that cannot be written, before any work."""
+def check_writable(folder: Path) -> None:
+    """Refuse a folder that cannot be written, before any work."""
     above = next(path for path in (folder, *folder.absolute().parents) if path.exists())
     need(above.is_dir(), "out", folder, f"{above} is a file, need a folder")
     need(os.access(above, os.W_OK | os.X_OK), "out", folder, f"{above} cannot be written")
+
+
+def check_folder(folder: Path, spec: Spec) -> None:
+    """Refuse a folder that holds another run, or that cannot be written, before any work."""
+    check_writable(folder)
     held = folder / "spec.toml"
     if held.exists():
         other = read_table(held)

@@ -72,6 +72,7 @@ def load_samples(
         data_dir=data_dir,
         normalise=spec.normalise,
         holdout=spec.holdout,
+        fraction=spec.data_fraction,
         on_image=on_image,
     )
     steps = data.preprocessing

@@ -194,6 +194,9 @@ class Spec(BaseModel):
     holdout: Annotated[int, Field(ge=0)] = Field(
         default=0, description="test on this many training images instead of the test set"
     )
+    data_fraction: PositiveShare = Field(
+        default=1.0, description="share of the training and test images that is used"
+    )
     seeds: Count = Field(default=1, description="how many seeds")
     seed: Annotated[int, Field(ge=0)] = Field(default=0, description="the first seed")
     evaluate_every: PositiveTime | None = Field(

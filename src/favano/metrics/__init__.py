@@ -1,6 +1,26 @@
-"""Evaluation and history."""
+"""Evaluation, history and the ledger of runs."""
 
 from favano.metrics.evaluation import Evaluator, Score
 from favano.metrics.history import Row, from_csv, to_csv
+from favano.metrics.ledger import (
+    Ending,
+    Entry,
+    Rates,
+    entries_from_csv,
+    entries_to_csv,
+    rates_tried,
+)
 
-__all__ = ["Evaluator", "Row", "Score", "from_csv", "to_csv"]
+__all__ = [
+    "Ending",
+    "Entry",
+    "Evaluator",
+    "Rates",
+    "Row",
+    "Score",
+    "entries_from_csv",
+    "entries_to_csv",
+    "from_csv",
+    "rates_tried",
+    "to_csv",
+]

@@ -1,0 +1,79 @@
+"""`favano reproduce`: a table or figure of the paper, beside the paper's numbers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from favano.cli.complexities import complexities
+from favano.cli.flags import DataDir, Json
+from favano.cli.progress import TerminalWatcher
+from favano.cli.shell import INTERRUPTED, called_as, notes, print_json, print_sheet, screen
+from favano.experiments.footprint import GRAMS_A_KWH, PUE, machine
+from favano.experiments.paper import ALL, KNOWN, TABLE_1, named
+from favano.experiments.reproduce import Interrupted, reproduce
+from favano.experiments.request import Request
+from favano.report.ink import check_matplotlib
+from favano.report.reproduction import document, draw, facts, sheets, write_readme
+
+Name = Annotated[str, typer.Argument(help=", ".join(KNOWN), metavar="NAME")]
+Seeds = Annotated[int | None, typer.Option("--seeds", help="how many [default: as the paper]")]
+Scale = Annotated[float, typer.Option("--scale", help="share of the horizon and of the data")]
+Device = Annotated[str, typer.Option("--device", help="cpu, cuda or cuda:N")]
+Others = Annotated[str, typer.Option("--readings", metavar="A,B|all", help="also other readings")]
+Tune = Annotated[bool, typer.Option("--tune", help="also search every method's learning rates")]
+Out = Annotated[Path, typer.Option("--out", metavar="DIR", help="where results are kept")]
+AtOnce = Annotated[int | None, typer.Option("--at-once", help="runs side by side [default: all]")]
+Watts = Annotated[float | None, typer.Option("--watts", help="power of the device at full load")]
+Pue = Annotated[float, typer.Option("--pue", help="power usage effectiveness of the building")]
+Carbon = Annotated[float, typer.Option("--carbon-intensity", help="g CO2e per kWh")]
+
+
+def reproduce_command(
+    name: Name,
+    seeds: Seeds = None,
+    scale: Scale = 1.0,
+    device: Device = "cpu",
+    readings: Others = "",
+    tune: Tune = False,
+    data_dir: DataDir = None,
+    out: Out = Path("favano-results/reproduce"),
+    at_once: AtOnce = None,
+    watts: Watts = None,
+    pue: Pue = PUE,
+    carbon_intensity: Carbon = GRAMS_A_KWH,
+    json: Json = False,
+) -> None:
+    """Reproduce a table or figure; goes on where an earlier call stopped."""
+    experiments, command, stopped = named(name), called_as(), False
+    others = tuple(word for word in readings.split(",") if word)
+    request = Request(seeds=seeds, scale=scale, device=device, readings=others, tune=tune)
+    if experiments:
+        check_matplotlib()
+    here = machine(device, watts=watts, pue=pue, grams_a_kwh=carbon_intensity)
+    try:
+        reproduce(experiments, request, out, data_dir=data_dir, footprint=here, command=command,
+                  watcher=TerminalWatcher(notes), at_once=at_once)  # fmt: skip
+    except Interrupted:
+        stopped = True
+    found = []
+    if name in (TABLE_1, ALL):
+        found.append(complexities(out / TABLE_1, command, quiet=json))
+    for one in experiments:
+        folder = request.folder(out, one.name)
+        about = facts(folder, command, here.words, scale)
+        draw(folder, one)
+        write_readme(folder, one, about)
+        if not json:
+            for sheet in sheets(folder, one, narrow=True):
+                print_sheet(sheet)
+            lines = (one.note, *about.values(), f"Results: {folder}")
+            screen.print(*filter(None, lines), sep="\n", soft_wrap=True, markup=False)
+    if json:
+        found += [document(request.folder(out, one.name), one) for one in experiments]
+        print_json({"experiments": found})
+    if stopped:
+        notes.print("favano: interrupted; the same command goes on from here", soft_wrap=True)
+        raise typer.Exit(INTERRUPTED)

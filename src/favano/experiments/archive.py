@@ -1,0 +1,111 @@
+"""Results of single runs on disk: one file each, named by the digest of its specification.
+
+A file appears whole or not at all, so one that exists is a run that need not be made again.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import TypeAdapter, ValidationError
+
+from favano import __version__
+from favano.errors import BadInput
+from favano.experiments.experiment import Run
+from favano.experiments.footprint import Footprint
+from favano.experiments.result import Result
+from favano.experiments.results import spec_table, write_together
+from favano.metrics import Entry, Row
+
+FOLDER = "runs"
+
+
+@dataclass(frozen=True)
+class RunFile:
+    """What a run file holds."""
+
+    favano: str
+    command: str
+    spec: dict[str, object]
+    footprint: str  # the constants behind energy and carbon
+    entry: Entry
+    history: tuple[Row, ...]
+
+
+@dataclass(frozen=True)
+class Archive:
+    """The run files of one output folder, shared by all tables and figures in it."""
+
+    out: Path
+
+    def path(self, run: Run) -> Path:
+        """Where the result of a run lies."""
+        return self.out / FOLDER / f"{run.digest}.json"
+
+    def has(self, run: Run) -> bool:
+        """Whether a run was made before."""
+        return self.path(run).exists()
+
+    def write(
+        self, run: Run, result: Result, machine_seconds: float, footprint: Footprint, command: str
+    ) -> None:
+        """Keep a run that came to its end, be it by NaN."""
+        record = result.runs[0]
+        entry = _expected(run)._replace(
+            status="complete" if result.error is None else "diverged",
+            accuracy=record["accuracy"],
+            loss=record["loss"],
+            mean_model_accuracy=record["mean_model_accuracy"],
+            variance=record["variance"],
+            time=record["time"],
+            server_steps=record["server_steps"],
+            local_steps=record["local_steps"],
+            wall_seconds=round(record["wall_seconds"], 3),
+            machine_seconds=round(machine_seconds, 3),
+            energy_wh=round(footprint.energy_wh(machine_seconds), 5),
+            co2_grams=round(footprint.co2_grams(machine_seconds), 5),
+            hardware=footprint.hardware,
+            version=__version__,
+        )
+        document = {
+            "favano": __version__,
+            "command": command,
+            "spec": spec_table(run.spec),
+            "footprint": footprint.words,
+            "entry": entry,
+            "history": result.rows,
+        }
+        path = self.path(run)
+        write_together(path.parent, {path.name: (json.dumps(document) + "\n").encode()})
+
+    def entry(self, run: Run) -> Entry:
+        """The run's line in a ledger; one that was not made is there as missing."""
+        if not self.has(run):
+            return _expected(run)
+        return self.read(run).entry._replace(reading=run.reading, column=run.column)
+
+    def read(self, run: Run) -> RunFile:
+        """The file of a run that was made."""
+        path = self.path(run)
+        try:
+            return TypeAdapter(RunFile).validate_json(path.read_bytes())
+        except (OSError, ValidationError) as error:
+            rule = "is damaged; remove it, and it will be run again"
+            raise BadInput("out", path, rule) from error
+
+
+def _expected(run: Run) -> Entry:
+    """What is known of a run before it is made."""
+    spec = run.spec
+    return Entry(
+        reading=run.reading,
+        algorithm=spec.algorithm,
+        column=run.column,
+        seed=spec.seed,
+        status="missing",
+        learning_rate=spec.learning_rate,
+        server_learning_rate=spec.server_learning_rate,
+        digest=run.digest,
+    )

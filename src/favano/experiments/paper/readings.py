@@ -1,0 +1,65 @@
+"""Where the paper's MNIST experiments are silent: the readings that could matter."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from favano.experiments.experiment import Reading
+from favano.experiments.paper.methods import METHODS
+
+_ALL = tuple(METHODS)
+_FAVANO = ("favano",)
+_FEDBUFF = ("fedbuff",)
+
+READINGS: Final[Mapping[str, Reading]] = {
+    "favano-deterministic": Reading(
+        "FAVANO, deterministic weights E[min(E, K)]", _FAVANO, {"reweight": "deterministic"}
+    ),
+    "favano-literal": Reading(
+        "FAVANO, E[min(Geom(λ), K)] read literally: 2 fast, 11.6 slow",
+        _FAVANO,
+        {
+            "reweight": "deterministic",
+            "weights": "given",
+            "given_weights": (1.999998, 11.599059),
+        },
+    ),
+    "favano-none": Reading("FAVANO without reweighting", _FAVANO, {"reweight": "none"}),
+    "favano-delta": Reading(
+        "FAVANO-delta (not in the paper)", _FAVANO, {"algorithm": "favano-delta"}
+    ),
+    "fedbuff-server-1": Reading(
+        "FedBuff `block`, server step 1", _FEDBUFF, {"server_learning_rate": 1.0}
+    ),
+    "fedbuff-concurrency": Reading(
+        "FedBuff `concurrency`, server step 1, weights (1+τ)^(−1/2)",
+        _FEDBUFF,
+        {
+            "buffer_mode": "concurrency",
+            "server_learning_rate": 1.0,
+            "staleness": "polynomial:0.5",
+        },
+    ),
+    "fedbuff-reset": Reading(
+        "FedBuff `reset`, server step 1",
+        _FEDBUFF,
+        {"buffer_mode": "reset", "server_learning_rate": 1.0},
+    ),
+    "fedbuff-reset-0.2": Reading(
+        "FedBuff `reset`, client step 0.2, server step 1",
+        _FEDBUFF,
+        {"buffer_mode": "reset", "server_learning_rate": 1.0, "learning_rate": 0.2},
+    ),
+    "split-free": Reading(
+        "each client draws its two classes by itself",
+        _ALL,
+        {"split": "two-class-free"},
+        splits=True,
+    ),
+    "split-shards": Reading(
+        "two shards of sorted labels a client", _ALL, {"split": "shards:2"}, splits=True
+    ),
+    "normalised": Reading("pixels minus 0.1307 over 0.3081", _ALL, {"normalise": True}),
+    "holdout": Reading("tested on 10,000 training images instead", _ALL, {"holdout": 10000}),
+}

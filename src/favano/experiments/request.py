@@ -1,0 +1,78 @@
+"""What is asked of a table or figure, and the parts that are run for it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from favano.errors import need
+from favano.experiments.archive import Archive
+from favano.experiments.curves import curves_to_csv
+from favano.experiments.experiment import Experiment, Run, prepared, read_otherwise
+from favano.experiments.results import write_together
+from favano.experiments.tuning import SEEDS, tuned_runs, tuning_runs
+from favano.metrics import entries_to_csv
+
+RUNS, READINGS, TUNING, TUNED = "runs", "readings", "tuning", "tuned"
+ALL_READINGS = "all"
+
+
+@dataclass(frozen=True)
+class Request:
+    """How a table or figure is to be reproduced.
+
+    Args:
+        seeds: how many, counted from 0; None for as many as the experiment has.
+        scale: share of the horizon and of the data.
+        device: where to train.
+        readings: names of other readings to run beside, or `all`.
+        tune: also search every method's rates and run the table with them, where methods are
+            compared.
+    """
+
+    seeds: int | None = None
+    scale: float = 1.0
+    device: str = "cpu"
+    readings: tuple[str, ...] = ()
+    tune: bool = False
+
+    def __post_init__(self) -> None:
+        rule = f"need 1..{SEEDS[0]}: seeds from {SEEDS[0]} on are for tuning"
+        need(0 < self.scale <= 1, "scale", self.scale, "need a number > 0, 1 at most")
+        need(self.seeds is None or 1 <= self.seeds <= SEEDS[0], "seeds", self.seeds, rule)
+
+    def parts(self, experiment: Experiment) -> dict[str, list[Run]]:
+        """The runs of an experiment, by the file they are listed in."""
+        seeds = self.seeds or experiment.seeds
+        runs = prepared(experiment.runs(seeds), scale=self.scale, device=self.device)
+        found = {RUNS: runs}
+        if self.readings:
+            every = self.readings == (ALL_READINGS,)
+            names = tuple(experiment.readings) if every else self.readings
+            found[READINGS] = read_otherwise(runs, experiment.readings, names)
+        if self.tune and experiment.compares_methods:
+            found[TUNING] = tuning_runs(runs)
+        return found
+
+    def folder(self, out: Path, name: str) -> Path:
+        """Where an experiment's files go; a scaled look does not replace the full one."""
+        return out / (name if self.scale == 1 else f"{name}-scale-{self.scale:g}")
+
+
+def tuned_part(parts: Mapping[str, Sequence[Run]], archive: Archive) -> list[Run]:
+    """The runs with tuned rates, once all that was tried is there."""
+    return tuned_runs(parts[RUNS], [archive.entry(run) for run in parts[TUNING]])
+
+
+def write_parts(
+    folder: Path, parts: Mapping[str, Sequence[Run]], archive: Archive, *, curves: bool
+) -> None:
+    """The ledgers of an experiment and, for figures, its mean curves; all from the archive."""
+    texts = {
+        f"{name}.csv": entries_to_csv(archive.entry(run) for run in runs)
+        for name, runs in parts.items()
+    }
+    if curves:
+        texts["curves.csv"] = curves_to_csv(parts[RUNS], archive)
+    write_together(folder, {name: text.encode() for name, text in texts.items()})

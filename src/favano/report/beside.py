@@ -1,0 +1,196 @@
+"""Our numbers beside the paper's, other readings, and what is robust: sheets from ledgers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean, stdev
+from typing import TypeAlias
+
+from favano.metrics import Entry, rates_tried
+from favano.report.sheet import Sheet
+from favano.report.wording import MINUS, fixed, signed, significant
+
+Names: TypeAlias = Mapping[str, str]  # key in the files, words to print
+Paper: TypeAlias = Mapping[tuple[str, str], tuple[float, float]]
+
+MISSING = "missing"
+
+
+@dataclass(frozen=True)
+class Cell:
+    """All seeds of one line in one column; accuracies in per cent by seed."""
+
+    accuracy: Mapping[int, float]
+    asked: int
+    diverged: int
+
+    @property
+    def words(self) -> str:
+        """Mean and standard deviation, and what is lacking.
+
+        >>> Cell({0: 91.0, 1: 92.0}, asked=3, diverged=0).words
+        '91.5 ± 0.7 (partial: 2 of 3 seeds)'
+        """
+        lacking = []
+        if self.diverged:
+            lacking.append(f"{self.diverged} of {self.asked} diverged")
+        if len(self.accuracy) + self.diverged < self.asked:
+            lacking.append(f"partial: {len(self.accuracy)} of {self.asked} seeds")
+        note = f" ({', '.join(lacking)})" if lacking else ""
+        if not self.accuracy:
+            return f"diverged{note}" if self.diverged else MISSING
+        values = list(self.accuracy.values())
+        spread = f" ± {fixed(stdev(values), 1)}" if len(values) > 1 else ""
+        return f"{fixed(fmean(values), 1)}{spread}{note}"
+
+
+def cell(entries: Sequence[Entry], line: str, column: str) -> Cell:
+    """The runs of one line, an algorithm or a reading, in one column."""
+    those = [
+        entry
+        for entry in entries
+        if line in (entry.algorithm, entry.reading) and entry.column == column
+    ]
+    return Cell(
+        accuracy={
+            entry.seed: 100 * entry.accuracy
+            for entry in those
+            if entry.status == "complete" and entry.accuracy is not None
+        },
+        asked=len(those),
+        diverged=sum(entry.status == "diverged" for entry in those),
+    )
+
+
+def beside_paper(
+    title: str, entries: Sequence[Entry], lines: Names, columns: Names, paper: Paper
+) -> Sheet:
+    """For every cell the paper's number, ours, and the difference in its standard deviations."""
+    compared = bool(paper)
+    headings = ["method"]
+    for heading in columns.values():
+        headings += [f"{heading}: paper", "ours", "difference"] if compared else [heading]
+    rows = []
+    for line, name in lines.items():
+        row = [name]
+        for column in columns:
+            ours = cell(entries, line, column)
+            shown = f"**{ours.words}**" if ours.accuracy else ours.words
+            row += _compared(ours, shown, paper.get((line, column))) if compared else [shown]
+        rows.append(row)
+    note = f"Final test accuracy in %, mean ± standard deviation over {_seeds(entries)}"
+    note += "; differences in standard deviations of the paper." if compared else "."
+    return Sheet(title, headings, rows, note)
+
+
+def beside_paper_long(
+    title: str, entries: Sequence[Entry], lines: Names, columns: Names, paper: Paper
+) -> Sheet:
+    """The same with a row a cell, for narrow screens."""
+    wide = beside_paper(title, entries, lines, columns, paper)
+    headings = ["setting", "method", "paper", "ours", "difference"]
+    rows = [
+        [heading if first else "", name, *cells[3 * place : 3 * place + 3]]
+        for place, heading in enumerate(columns.values())
+        for first, (name, *cells) in zip((True, *[False] * len(lines)), wide.rows, strict=False)
+    ]
+    return Sheet(title, headings, rows, wide.note)
+
+
+def _compared(ours: Cell, shown: str, paper: tuple[float, float] | None) -> list[str]:
+    if paper is None:
+        return ["", shown, ""]
+    mean, spread = paper
+    difference = ""
+    if ours.accuracy:
+        difference = f"{signed((fmean(ours.accuracy.values()) - mean) / spread)} sd"
+    return [f"{mean} ± {spread}", shown, difference]
+
+
+def _seeds(entries: Sequence[Entry]) -> str:
+    """How many seeds were asked for."""
+    count = len({entry.seed for entry in entries})
+    return f"{count} seed{'' if count == 1 else 's'}"
+
+
+def other_readings(entries: Sequence[Entry], texts: Names, names: Names, columns: Names) -> Sheet:
+    """Ours alone, for readings of which the paper has no number."""
+    rows = []
+    for reading, text in texts.items():
+        those = [entry for entry in entries if entry.reading == reading]
+        for algorithm in dict.fromkeys(entry.algorithm for entry in those):
+            several = len({entry.algorithm for entry in those}) > 1
+            own = [entry for entry in those if entry.algorithm == algorithm]
+            name = f"{text}: {names.get(algorithm, algorithm)}" if several else text
+            cells = (cell(own, reading, column) for column in columns)
+            rows.append([name, *(one.words if one.asked else "" for one in cells)])
+    note = f"Final test accuracy in %, mean ± sd over {_seeds(entries)}."
+    return Sheet("Other readings", ["reading", *columns.values()], rows, note)
+
+
+def leads(title: str, entries: Sequence[Entry], names: Names, columns: Names) -> Sheet:
+    """FAVANO's accuracy minus each other method's, paired by seed, with how often it is ahead."""
+    rows = []
+    for rival, name in names.items():
+        if rival == "favano":
+            continue
+        row = [f"FAVANO {MINUS} {name}"]
+        for column in columns:
+            ours = cell(entries, "favano", column).accuracy
+            theirs = cell(entries, rival, column).accuracy
+            gaps = [ours[seed] - theirs[seed] for seed in ours.keys() & theirs.keys()]
+            ahead = sum(gap > 0 for gap in gaps)
+            row.append(f"{signed(fmean(gaps))} ({ahead} of {len(gaps)})" if gaps else MISSING)
+        rows.append(row)
+    note = "Percentage points, mean over seeds; (seeds in which FAVANO is ahead)."
+    return Sheet(title, ["difference", *columns.values()], rows, note)
+
+
+def chosen_rates(tried: Sequence[Entry], names: Names, columns: Names) -> Sheet:
+    """The rates that each method's search chose, and whether they lie on the edge of its grid."""
+    found = rates_tried(tried)
+    unfinished = {(one.algorithm, one.column) for one in tried if one.status == "missing"}
+    rows = []
+    for method, name in names.items():
+        row = [name]
+        for column in columns:
+            pairs = found.get((method, column), [])
+            if not pairs or (method, column) in unfinished:
+                row.append("partial search" if pairs else MISSING)
+                continue
+            top = pairs[0]
+            edge = _on_edge([pair.client for pair in pairs], top.client) or _on_edge(
+                [pair.server for pair in pairs], top.server
+            )
+            row.append(f"{top.client:.4g} / {top.server:.4g}{' (edge)' if edge else ''}")
+        rows.append(row)
+    seeds = sorted({entry.seed for entry in tried})
+    count = max((len(pairs) for pairs in found.values()), default=0)
+    note = (
+        f"Client / server rate, the best of {count} pairs for every method by mean accuracy on "
+        f"held-out training images, seeds {', '.join(map(str, seeds))}; (edge): of its grid."
+    )
+    return Sheet("Tuned rates", ["method", *columns.values()], rows, note)
+
+
+def _on_edge(values: Sequence[float | None], chosen: float | None) -> bool:
+    known = sorted({value for value in values if value is not None})
+    return len(known) > 1 and chosen in (known[0], known[-1])
+
+
+def cost_sentence(entries: Sequence[Entry]) -> str:
+    """What the runs took in time, energy and carbon, as far as it was recorded."""
+    made = [entry for entry in entries if entry.status != "missing"]
+    known = [entry for entry in made if entry.machine_seconds is not None]
+    if not known:
+        return f"{len(made)} runs."
+    seconds, energy, carbon = (
+        sum(getattr(entry, name) or 0.0 for entry in known)
+        for name in ("machine_seconds", "energy_wh", "co2_grams")
+    )
+    hardware = ", ".join(dict.fromkeys(entry.hardware for entry in known))
+    return (
+        f"{len(known)} runs took {significant(seconds)} s of {hardware}: an estimated "
+        f"{significant(energy)} Wh and {significant(carbon)} g CO2e."
+    )

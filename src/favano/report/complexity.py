@@ -1,0 +1,51 @@
+"""Table 1 from its CSV file: formulas as printed and corrected, and what they come to."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Mapping
+from pathlib import Path
+
+from favano.report.beside import Names
+from favano.report.sheet import Sheet, markdown
+from favano.report.wording import significant
+
+TITLE = "Complexities in units of time"
+
+
+def formula_sheet(formulas: Mapping[str, tuple[str, str]], names: Names) -> Sheet:
+    """The complexities in server steps, up to numerical constants."""
+    rows = [
+        [names[method], printed, corrected or "as printed"]
+        for method, (printed, corrected) in formulas.items()
+    ]
+    note = "Corrected where terms of different units are added; times are these steps times C."
+    return Sheet("Server steps to a target ε", ["method", "printed", "corrected"], rows, note)
+
+
+def number_sheets(path: Path, names: Names, fleets: Names, note: str) -> list[Sheet]:
+    """What the formulas come to, one sheet a fleet."""
+    with path.open(encoding="utf-8", newline="") as file:
+        found = list(csv.DictReader(file))
+    headings = ["method", "C", "steps, printed", "steps", "time, printed", "time"]
+    keys = ("step_time", "printed_steps", "corrected_steps", "printed_time", "corrected_time")
+    return [
+        Sheet(
+            f"Time to the target, {title}",
+            headings,
+            [
+                [names[row["method"]], *(significant(float(row[key])) for key in keys)]
+                for row in found
+                if row["fleet"] == fleet
+            ],
+            note,
+        )
+        for fleet, title in fleets.items()
+    ]
+
+
+def write_complexity_readme(path: Path, sheets: list[Sheet], command: str) -> None:
+    """A page beside the CSV file."""
+    parts = [f"# {TITLE}", f"- command: `{command}`"]
+    parts += [f"## {sheet.title}\n\n{markdown(sheet)}" for sheet in sheets]
+    path.write_text("\n\n".join(parts) + "\n", encoding="utf-8")

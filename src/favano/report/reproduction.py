@@ -1,0 +1,161 @@
+"""All that is shown of one table or figure: sheets, sentences and pictures from its folder."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Protocol
+
+from favano.errors import BadInput
+from favano.metrics import Entry, entries_from_csv
+from favano.report.beside import (
+    Names,
+    Paper,
+    beside_paper,
+    beside_paper_long,
+    chosen_rates,
+    cost_sentence,
+    leads,
+    other_readings,
+)
+from favano.report.printed import draw_cells, draw_curves
+from favano.report.sheet import Sheet, markdown, tables
+
+
+class Worded(Protocol):
+    """Something with words for it."""
+
+    @property
+    def text(self) -> str:
+        """The words."""
+
+
+class Layout(Protocol):
+    """How a table or figure is laid out; the files of a folder fill it."""
+
+    @property
+    def title(self) -> str:
+        """One line on what it shows."""
+
+    @property
+    def lines(self) -> Names:
+        """What is compared, with the names to print."""
+
+    @property
+    def columns(self) -> Names:
+        """Settings, with their headings."""
+
+    @property
+    def paper(self) -> Paper:
+        """The paper's mean and standard deviation of a cell."""
+
+    @property
+    def figures(self) -> Mapping[str, Sequence[Sequence[tuple[str, str]]]]:
+        """A grid of panels (measure, axis) for each picture."""
+
+    @property
+    def readings(self) -> Mapping[str, Worded]:
+        """Other readings."""
+
+    @property
+    def note(self) -> str:
+        """What a reader must know beside the numbers."""
+
+
+def read_ledger(path: Path) -> list[Entry]:
+    """The entries of a ledger; nothing where there is none."""
+    if not path.exists():
+        return []
+    try:
+        return entries_from_csv(path.read_text(encoding="utf-8"))
+    except (ValueError, KeyError, TypeError) as error:
+        raise BadInput("results", path, f"is damaged: {error}") from error
+
+
+def sheets(folder: Path, layout: Layout, *, narrow: bool = False) -> list[Sheet]:
+    """Every table that the ledgers of a folder give; `narrow` for a terminal."""
+    beside = beside_paper_long if narrow and layout.paper else beside_paper
+    runs, readings, tuning, tuned = (
+        read_ledger(folder / f"{name}.csv") for name in ("runs", "readings", "tuning", "tuned")
+    )
+    names, columns = layout.lines, layout.columns
+    found = [beside(layout.title, runs, names, columns, layout.paper)]
+    methods = "favano" in names
+    if methods:
+        found.append(leads("FAVANO's lead", runs, names, columns))
+    if readings:
+        texts = {key: one.text for key, one in layout.readings.items() if _any(readings, key)}
+        found.append(other_readings(readings, texts, names, columns))
+        for key, text in texts.items():
+            those = [entry for entry in readings if entry.reading == key]
+            if {"favano", "fedavg"} <= {entry.algorithm for entry in those}:
+                about = {entry.column for entry in those}
+                those_columns = {key: name for key, name in columns.items() if key in about}
+                found.append(leads(f"FAVANO's lead: {text}", those, names, those_columns))
+    if tuning:
+        found.append(chosen_rates(tuning, names, columns))
+    if tuned:
+        title = "With every method's rates tuned"
+        found.append(beside(title, tuned, names, columns, layout.paper))
+        if methods:
+            found.append(leads("FAVANO's lead, rates tuned", tuned, names, columns))
+    return found
+
+
+def _any(entries: Sequence[Entry], reading: str) -> bool:
+    return any(entry.reading == reading for entry in entries)
+
+
+def facts(folder: Path, command: str, constants: str, scale: float) -> dict[str, str]:
+    """How the files of a folder were made, what that took, and what to be careful about."""
+    entries = _all_entries(folder)
+    versions = ", ".join(sorted({entry.version for entry in entries if entry.version}))
+    found = {
+        "command": f"`{command}`",
+        "favano": versions or "nothing was run",
+        "cost": cost_sentence(entries),
+        "constants": f"{constants} (the paper's experiments: about 10 kg CO2e in all).",
+    }
+    if scale < 1:
+        share = f"{100 * scale:g} % of the simulated time and of the data"
+        found["scale"] = f"{share}: a quick look, not to be compared with the paper's numbers."
+    return found
+
+
+def _all_entries(folder: Path) -> list[Entry]:
+    parts = ("runs", "readings", "tuning", "tuned")
+    entries = [entry for name in parts for entry in read_ledger(folder / f"{name}.csv")]
+    return list({entry.digest: entry for entry in entries}.values())
+
+
+def document(folder: Path, layout: Layout) -> dict[str, object]:
+    """The same for programs: every table, and every run with its numbers."""
+    found = tables(sheets(folder, layout))
+    runs = [entry._asdict() for entry in _all_entries(folder)]
+    return {"title": layout.title, "folder": str(folder), "tables": found, "runs": runs}
+
+
+def draw(folder: Path, layout: Layout) -> list[Path]:
+    """The pictures of a folder as PNG and PDF."""
+    runs = read_ledger(folder / "runs.csv")
+    asked = len({entry.seed for entry in runs})
+    paths = []
+    if layout.paper:
+        paths += draw_cells(folder, "figure", runs, layout.lines, layout.columns, layout.paper)
+    for name, panels in layout.figures.items():
+        paths += draw_curves(folder, name, layout.lines, panels, asked)
+    return paths
+
+
+def write_readme(folder: Path, layout: Layout, facts: Mapping[str, str]) -> Path:
+    """A page beside the files: how they were made, and every table."""
+    lines = [f"# {layout.title}", ""]
+    lines += [f"- {name}: {text}" for name, text in facts.items()]
+    for picture in sorted(folder.glob("*.png")):
+        lines += ["", f"![{layout.title}]({picture.name})"]
+    for number, sheet in enumerate(sheets(folder, layout)):
+        lines += ["", *([f"## {sheet.title}", ""] if number else []), markdown(sheet)]
+    lines += ["", layout.note] if layout.note else []
+    path = folder / "README.md"
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path

@@ -1,0 +1,66 @@
+"""The same arrays with and without Hugging Face `datasets`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from favano.data import load
+from favano.data.origins import Folder
+from favano.data.parquet import read_parquet
+from favano.errors import BadInput
+
+from .conftest import ImageEncoder, ParquetWriter
+
+
+@pytest.fixture
+def own(tmp_path: Path, write_parquet: ParquetWriter, encode: ImageEncoder) -> Path:
+    pictures = [encode(value, (3, 2), "RGB") for value in (10, 20, 30)]
+    write_parquet(tmp_path / "own" / "train-0.parquet", pictures, [0, 1, 2])
+    write_parquet(tmp_path / "own" / "train-1.parquet", pictures[:1], [3])
+    write_parquet(tmp_path / "own" / "test-0.parquet", pictures[:2], [1, 0])
+    return tmp_path / "own"
+
+
+def test_arrays_do_not_depend_on_the_library(
+    own: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = load(str(own), cache_dir=tmp_path / "a")
+    monkeypatch.setitem(sys.modules, "datasets", None)
+    second = load(str(own), cache_dir=tmp_path / "b")
+    assert first.classes == second.classes == 4
+    for part in ("train_images", "train_labels", "test_images", "test_labels"):
+        assert np.array_equal(getattr(first, part), getattr(second, part))
+    assert second.train_labels.tolist() == [0, 1, 2, 3]
+
+
+def test_class_names_of_the_hubs_files_count(own: Path) -> None:
+    import pyarrow.parquet
+
+    path = own / "train-0.parquet"
+    table = pyarrow.parquet.read_table(path)
+    note = b'{"info": {"features": {"label": {"names": ["a", "b", "c", "d", "e"]}}}}'
+    pyarrow.parquet.write_table(table.replace_schema_metadata({b"huggingface": note}), path)
+    tables = read_parquet(Folder("own", (path,), (own / "test-0.parquet",)), "own")
+    assert tables["train"].features["label"].num_classes == 5
+    assert tables["test"].features["label"].num_classes is None
+
+
+def test_other_files_are_refused(own: Path) -> None:
+    broken = own / "test-1.parquet"
+    broken.write_bytes(b"no parquet")
+    with pytest.raises(BadInput, match="cannot be read; need Parquet with image and label"):
+        read_parquet(Folder("own", (broken,), (broken,)), "own")
+
+
+def test_other_columns_are_refused(own: Path) -> None:
+    import pyarrow
+    import pyarrow.parquet
+
+    path = own / "odd.parquet"
+    pyarrow.parquet.write_table(pyarrow.table({"picture": [b""], "label": [0]}), path)
+    with pytest.raises(BadInput, match=r"columns picture, label: need image \(or img\) and label"):
+        read_parquet(Folder("own", (path,), (path,)), "own")
