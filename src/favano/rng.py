@@ -8,6 +8,7 @@ order in which a run is executed, batched or resumed cannot change it.
 from __future__ import annotations
 
 from enum import IntEnum
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -55,11 +56,25 @@ def bits(seed: int, stream: Stream, client: npt.ArrayLike = 0, index: npt.ArrayL
 
 def origin(seed: int, stream: Stream, client: npt.ArrayLike = 0) -> Bits:
     """Where a client's sequence begins; with it `training/device_draws.py` draws the same."""
+    if isinstance(client, int):
+        return np.asarray(_origin(seed, stream, client))
     with np.errstate(over="ignore"):
         key = np.asarray([seed % 2**64], dtype=np.uint64)
         for word in (np.uint64(stream), np.asarray(client).astype(np.uint64)):
             key = _mix(key + (word + np.uint64(1)) * _GOLDEN)
     return key.reshape(np.shape(client))
+
+
+@lru_cache(maxsize=4096)
+def _origin(seed: int, stream: Stream, client: int) -> np.uint64:
+    """The same for one client, in Python's integers: small arrays cost more than they compute."""
+    key = seed % 2**64
+    for word in (int(stream), client):
+        key = (key + (word + 1) * int(_GOLDEN)) % 2**64
+        key = (key ^ (key >> 30)) * 0xBF58476D1CE4E5B9 % 2**64
+        key = (key ^ (key >> 27)) * 0x94D049BB133111EB % 2**64
+        key ^= key >> 31
+    return np.uint64(key)
 
 
 def uniform(

@@ -34,14 +34,18 @@ from favano.metrics import Evaluator, Row
 from favano.schedule import Schedule
 from favano.timing import Fleet
 from favano.training import (
+    NOTHING_TRACED,
     FlatModel,
     Lanes,
     LocalRule,
     LoopTrainer,
     SerialLanes,
+    Traced,
+    TracedGradient,
     WorkerLanes,
     check_fit,
     one_thread,
+    prepare,
     stacked_lanes,
     usable_cores,
 )
@@ -60,6 +64,7 @@ class Result:
     runs: list[RunRecord] = field(default_factory=list)
     models: dict[int, dict[str, Tensor]] = field(default_factory=dict)
     error: NonFiniteUpdate | None = None  # what stopped a run, if something did
+    traced: Traced = NOTHING_TRACED  # how gradients were computed; no number depends on it
 
     @property
     def accuracy(self) -> list[float]:
@@ -116,9 +121,16 @@ def run_together(
     results = [Result(resolve(spec)) for spec in specs]
     planned = [(result, one) for result in results for one in plan_seeds(result.spec)]
     flat = FlatModel(initial_module(model, planned[0][1].seed), device=samples.labels.device)
-    runs = [_Run(result, one, samples, flat, model) for result, one in planned]
+    steps = sum(one.schedule.used_steps for _, one in planned)
+    gradient = TracedGradient(flat, samples.loss) if flat.vector.device.type == "cpu" else None
+    runs = [_Run(result, one, samples, flat, model, gradient) for result, one in planned]
+    if gradient is not None:
+        with one_thread():
+            traced = prepare(gradient, [one.trainer.task for one in runs], steps)
+        for result in results:
+            result.traced = traced
     watch = progress or Silence()
-    watch.begin(sum(one.schedule.used_steps for _, one in planned))
+    watch.begin(steps)
     try:
         with one_thread(), _lanes(flat, runs, workers) as lanes:
             for step in _steps(runs, lanes):
@@ -143,6 +155,7 @@ class _Run:
         samples: Samples,
         flat: FlatModel,
         model: nn.Module | ModelFactory,
+        gradient: TracedGradient | None,
     ) -> None:
         spec, schedule, seed = result.spec, planned.schedule, planned.seed
         self.result, self.planned, self.flat = result, planned, flat
@@ -152,7 +165,7 @@ class _Run:
             sizes = np.array([len(part) for part in task.batches.parts], dtype=np.float64)
             algorithm = make_algorithm(spec, planned.fleet, sizes)
         check_fit(flat, task, samples.classes)
-        self.trainer = LoopTrainer(flat, task, LocalRule())
+        self.trainer = LoopTrainer(flat, task, LocalRule(), gradient)
         self.replay: Replay[State] = Replay(
             algorithm,
             schedule,
