@@ -56,8 +56,6 @@ def bits(seed: int, stream: Stream, client: npt.ArrayLike = 0, index: npt.ArrayL
 
 def origin(seed: int, stream: Stream, client: npt.ArrayLike = 0) -> Bits:
     """Where a client's sequence begins; with it `training/device_draws.py` draws the same."""
-    if isinstance(client, int):
-        return np.asarray(_origin(seed, stream, client))
     with np.errstate(over="ignore"):
         key = np.asarray([seed % 2**64], dtype=np.uint64)
         for word in (np.uint64(stream), np.asarray(client).astype(np.uint64)):
@@ -65,16 +63,9 @@ def origin(seed: int, stream: Stream, client: npt.ArrayLike = 0) -> Bits:
     return key.reshape(np.shape(client))
 
 
-@lru_cache(maxsize=4096)
-def _origin(seed: int, stream: Stream, client: int) -> np.uint64:
-    """The same for one client, in Python's integers: small arrays cost more than they compute."""
-    key = seed % 2**64
-    for word in (int(stream), client):
-        key = (key + (word + 1) * int(_GOLDEN)) % 2**64
-        key = (key ^ (key >> 30)) * 0xBF58476D1CE4E5B9 % 2**64
-        key = (key ^ (key >> 27)) * 0x94D049BB133111EB % 2**64
-        key ^= key >> 31
-    return np.uint64(key)
+@lru_cache(maxsize=1024)
+def _origin(seed: int, stream: Stream, client: int) -> int:
+    return int(origin(seed, stream, client))
 
 
 def uniform(
@@ -96,8 +87,11 @@ def permutation(seed: int, stream: Stream, size: int, client: int = 0, index: in
     >>> sorted(permutation(7, Stream.BATCHES, 5, client=2, index=1).tolist())
     [0, 1, 2, 3, 4]
     """
-    counter = np.uint64(index) * _EPOCH + np.arange(size, dtype=np.uint64)
-    return np.argsort(bits(seed, stream, client, counter), kind="stable")
+    begin = (_origin(seed, stream, client) + (index * int(_EPOCH) + 1) * int(_GOLDEN)) % 2**64
+    places = np.arange(size, dtype=np.uint64)
+    places *= _GOLDEN
+    places += np.uint64(begin)  # as `bits` has it, with few small arrays: this is drawn often
+    return np.argsort(_mix(places), kind="stable")
 
 
 def torch_seed(seed: int) -> int:

@@ -3,47 +3,48 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from types import CodeType
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 import torch
 from torch import Tensor, fx
 
-Calls: TypeAlias = Callable[[Tensor, Tensor], list[Tensor]]
+Calls: TypeAlias = Callable[[Tensor, Tensor], None]
 
 _DETACH, _TRANSPOSE = torch.ops.aten.detach.default, torch.ops.aten.t.default
 
 
-def straight_line(graph: fx.Graph, fixed: Sequence[Tensor]) -> Calls:
-    """The function (features, labels) -> outputs of a graph whose other, first inputs are given.
+def straight_line(graph: fx.Graph, fixed: Sequence[Tensor], into: Sequence[Tensor]) -> Calls:
+    """The function (features, labels) that writes a graph's outputs into the tensors given.
 
-    The given ones are views of the model's vector: their values change from call to call, but not
-    where they lie. So whatever is a view of them is made once, here.
+    `fixed` are the graph's other, first inputs. They are views of the model's vector: their values
+    change from call to call, but not where they lie. So whatever is a view of them is made once,
+    here.
     """
     known = _given_views(graph, fixed)
     graph.eliminate_dead_code()
-    scope: dict[str, object] = {node.name: value for node, value in known.items()}
-    lines, dead = [], _last_users(graph)
-    for node in graph.nodes:
-        if node.op == "output":
-            lines.append(f"return {_expression(node.args[0], scope)}")
-        elif node.op == "call_function":
-            function = _bound(_native(node.target), scope)
-            given = [_expression(value, scope) for value in node.args]
-            given += [f"{name}={_expression(value, scope)}" for name, value in node.kwargs.items()]
-            lines.append(f"{node.name} = {function}({', '.join(given)})")
-            if node in dead:
-                lines.append(f"del {', '.join(dead[node])}")
-        elif node.op != "placeholder":
-            raise NotImplementedError(f"a trace with {node.op}")
+    *calls, output = [node for node in graph.nodes if not _is_input(node)]
     features, labels = (node.name for node in graph.nodes if _is_input(node) and node not in known)
+    scope: dict[str, object] = {node.name: value for node, value in known.items()}
+    places = dict(zip(output.all_input_nodes, into, strict=True))
+    direct = {node for node in places if _writes_anywhere(node)}
+    copied = [node for node in places if node not in direct]
+    lines, dead = [], _last_users(graph)
+    for node in calls:
+        given = [_expression(value, scope) for value in node.args]
+        given += [f"{name}={_expression(value, scope)}" for name, value in node.kwargs.items()]
+        if node in direct:
+            given.append(f"out={_bound(places[node], scope)}")
+        lines.append(f"{node.name} = {_bound(_native(node), scope)}({', '.join(given)})")
+        if node in dead:
+            lines.append(f"del {', '.join(dead[node])}")
+    copy = _bound(torch._foreach_copy_, scope)
+    targets = _bound([places[node] for node in copied], scope)
+    lines.append(f"{copy}({targets}, [{', '.join(node.name for node in copied)}])")
     # What never changes is bound as default values: locals are what Python finds fastest.
-    fixed_names = ", ".join(f"{name}={name}" for name in scope)
-    source = "\n ".join([f"def calls({features}, {labels}, {fixed_names}):", *lines])
-    code: CodeType = compile(source, "<trace>", "exec")
-    exec(code, scope)
-    calls: Calls = scope["calls"]  # type: ignore[assignment]
-    return calls
+    defaults = ", ".join(f"{name}={name}" for name in scope)
+    source = "\n ".join([f"def calls({features}, {labels}, {defaults}):", *lines])
+    exec(compile(source, "<trace>", "exec"), scope)
+    return cast(Calls, scope["calls"])
 
 
 def _is_input(node: fx.Node) -> bool:
@@ -72,13 +73,20 @@ def _given_views(graph: fx.Graph, fixed: Sequence[Tensor]) -> dict[fx.Node, Tens
     return known
 
 
-def _native(target: Callable[..., object]) -> Callable[..., object]:
+def _writes_anywhere(node: fx.Node) -> bool:
+    """Whether the kernel can write an output, needed for nothing else, where it is told to."""
+    name = getattr(_native(node), "__name__", "")
+    return len(node.users) == 1 and name in ("mm", "addmm", "bmm") and not node.kwargs
+
+
+def _native(node: fx.Node) -> Callable[..., object]:
     """The quickest way from Python to a kernel: PyTorch's own binding, where there is one."""
+    target = node.target
     if not isinstance(target, torch._ops.OpOverload):
-        return target
+        return cast(Callable[..., object], target)
     name = target._schema.name.removeprefix("aten::")
-    binding: Callable[..., object] = getattr(torch._C._VariableFunctions, name, target._op)
-    return binding
+    found = getattr(torch._C._VariableFunctions, name, None) or getattr(Tensor, name, target._op)
+    return cast(Callable[..., object], found)
 
 
 def _bound(value: object, scope: dict[str, object]) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
+from torch import Tensor
 
 from favano.training.flat import FlatModel
 from favano.training.lanes import Done, Job, finite_rows
@@ -48,16 +49,21 @@ class LoopTrainer:
             return start
         model.load(start)
         model.module.train()
-        origin = start[: model.layout.parameters]
-        for step in range(first_step, first_step + steps):
-            features, labels = self.task.batch(client, step, model.vector.dtype)
-            if self.traced is None or not self.traced.fill(features, labels):
-                model.gradient.zero_()
-                torch.autograd.backward(self.task.loss(model.module(features), labels))
-            with torch.no_grad():
-                direction = self.rule.direction(model.gradient, model.weights, origin)
-                model.weights.sub_(direction, alpha=rate)
+        weights, origin = model.weights, start[: model.layout.parameters]
+        with torch.no_grad():
+            for step in range(first_step, first_step + steps):
+                features, labels = self.task.batch(client, step, weights.dtype)
+                if self.traced is None or not self.traced.fill(features, labels):
+                    self._fill(features, labels)
+                direction = self.rule.direction(model.gradient, weights, origin)
+                weights.sub_(direction, alpha=rate)
         return model.snapshot()
+
+    def _fill(self, features: Tensor, labels: Tensor) -> None:
+        """The gradient of the batch's loss, by autograd."""
+        self.model.gradient.zero_()
+        with torch.enable_grad():
+            torch.autograd.backward(self.task.loss(self.model.module(features), labels))
 
 
 class SerialLanes:

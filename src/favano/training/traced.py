@@ -45,17 +45,16 @@ class TracedGradient:
 
     def __init__(self, model: FlatModel, loss: Loss) -> None:
         self._model, self._loss = model, loss
-        self._traces: dict[torch.Size, tuple[list[Tensor], Calls]] = {}
+        self._traces: dict[torch.Size, Calls] = {}
         self.dtype = model.vector.dtype
 
     def fill(self, features: Tensor, labels: Tensor) -> bool:
         """Fill the model's `gradient` and move its buffers; False if the shape has no trace."""
-        trace = self._traces.get(features.shape)
-        if trace is None:
+        calls = self._traces.get(features.shape)
+        if calls is None:
             return False
-        gradients, calls = trace
         with torch.inference_mode():
-            torch._foreach_copy_(gradients, calls(features, labels))
+            calls(features, labels)
         return True
 
     def prepare(self, batches: Sequence[Batch]) -> bool:
@@ -143,8 +142,8 @@ def _examples(task: Task, length: int, dtype: torch.dtype) -> list[Batch]:
     return [task.batch(client, step, dtype) for client, step in islice(places, _EXAMPLES)]
 
 
-def _trace(model: FlatModel, loss: Loss, batch: Batch) -> tuple[list[Tensor], Calls]:
-    """Where gradients go, and the calls that make them of (features, labels)."""
+def _trace(model: FlatModel, loss: Loss, batch: Batch) -> Calls:
+    """The calls that fill the model's gradient for batches like this one."""
     from torch.fx.experimental.proxy_tensor import make_fx  # brings a second of imports
 
     parameters, buffers = model.tied()
@@ -171,4 +170,4 @@ def _trace(model: FlatModel, loss: Loss, batch: Batch) -> tuple[list[Tensor], Ca
     one = torch.ones((), dtype=model.vector.dtype)
     traced = make_fx(gradients)(weights, state, one, *batch)
     fixed = [*(p.detach() for p in parameters.values()), *buffers.values(), one]
-    return used, straight_line(traced.graph, fixed)
+    return straight_line(traced.graph, fixed, used)
