@@ -126,7 +126,7 @@ def run_together(
     runs = [_Run(result, one, samples, flat, model, gradient) for result, one in planned]
     if gradient is not None:
         with one_thread():
-            traced = prepare(gradient, [one.trainer.task for one in runs], steps)
+            traced = prepare(gradient, runs[0].trainer.task, steps)
         for result in results:
             result.traced = traced
     watch = progress or Silence()

@@ -8,7 +8,7 @@ trace is used. Whether a batch goes through a trace or through autograd changes 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import islice
 from time import perf_counter
 from typing import NamedTuple, TypeAlias
@@ -23,11 +23,11 @@ from favano.training.task import Loss, Task
 
 Batch: TypeAlias = tuple[Tensor, Tensor]
 
-_HEAVY = 0.02  # seconds of a plain step from which on its arithmetic outweighs all else
+FEWEST = 20_000  # local steps for which a first trace, with its two seconds of imports, pays
+FEWEST_EACH = 1_000  # the same for each further length of a batch
+HEAVY = 0.02  # seconds of a plain step from which on its arithmetic outweighs all else
 _TRIALS = 5
 _EXAMPLES = 3  # batches a trace is checked on
-_FEWEST = 20_000  # local steps for which a first trace, with its two seconds of imports, pays
-_FEWEST_EACH = 1_000  # the same for each further length of a batch
 
 
 class Traced(NamedTuple):
@@ -58,7 +58,7 @@ class TracedGradient:
         return True
 
     def prepare(self, batches: Sequence[Batch]) -> bool:
-        """Trace the gradient for batches of one shape; kept where it is right and faster.
+        """Trace the gradient for batches of one shape; kept where it is right.
 
         Right: on all of `batches` gradient and buffers are those of autograd to the bit. A network
         that branches on values, or draws random numbers, fails here and stays with autograd.
@@ -67,9 +67,7 @@ class TracedGradient:
         start, was_training = model.snapshot(), model.module.training
         model.module.train()
         try:
-            self._plain(*batches[0])  # warm
-            plain = self._time(self._plain, batches[0])
-            if plain > _HEAVY or not self._trace(batches[0]):
+            if self._is_heavy(batches[0]) or not self._trace(batches[0]):
                 return False
             if all(self._agrees(start, batch) for batch in batches):
                 return True
@@ -78,6 +76,15 @@ class TracedGradient:
         finally:
             model.load(start)
             model.module.train(was_training)
+
+    def _is_heavy(self, batch: Batch) -> bool:
+        """Whether even the fastest of a few plain steps takes so long that a trace gains little."""
+        for _ in range(_TRIALS):
+            began = perf_counter()
+            self._plain(*batch)
+            if perf_counter() - began < HEAVY:
+                return False
+        return True
 
     def _trace(self, batch: Batch) -> bool:
         try:
@@ -102,27 +109,15 @@ class TracedGradient:
             found.append(torch.cat([self._model.gradient, self._model.snapshot()]))
         return torch.equal(*found)
 
-    def _time(self, way: Callable[[Tensor, Tensor], object], batch: Batch) -> float:
-        """Seconds of the fastest of a few calls."""
-        taken = []
-        for _ in range(_TRIALS):
-            began = perf_counter()
-            way(*batch)
-            taken.append(perf_counter() - began)
-            if taken[-1] > _HEAVY:
-                break
-        return min(taken)
 
-
-def prepare(gradient: TracedGradient, tasks: Sequence[Task], steps: int) -> Traced:
-    """Trace what pays for so many local steps in all; first tries the commonest length."""
-    if steps < _FEWEST:
+def prepare(gradient: TracedGradient, task: Task, steps: int) -> Traced:
+    """Trace what pays for so many local steps in all, the commonest length of a batch first."""
+    if steps < FEWEST:
         return NOTHING_TRACED
-    began, task = perf_counter(), tasks[0]
-    found = []
+    began, found = perf_counter(), []
     shares = task.batches.lengths()
     for length in sorted(shares, key=shares.__getitem__, reverse=True):
-        if steps * shares[length] < _FEWEST_EACH:
+        if steps * shares[length] < FEWEST_EACH:
             break
         if not gradient.prepare(_examples(task, length, gradient.dtype)):
             break
@@ -144,7 +139,7 @@ def _examples(task: Task, length: int, dtype: torch.dtype) -> list[Batch]:
 
 def _trace(model: FlatModel, loss: Loss, batch: Batch) -> Calls:
     """The calls that fill the model's gradient for batches like this one."""
-    from torch.fx.experimental.proxy_tensor import make_fx  # brings a second of imports
+    from torch.fx.experimental.proxy_tensor import make_fx  # its first use imports for a second
 
     parameters, buffers = model.tied()
     wanted = [name for name, parameter in parameters.items() if parameter.requires_grad]
@@ -162,7 +157,7 @@ def _trace(model: FlatModel, loss: Loss, batch: Batch) -> Calls:
         )
         given = zip(wanted, found, strict=True)
         kept = {name: gradient for name, gradient in given if gradient is not None}
-        used[:] = [g for name in kept if (g := parameters[name].grad) is not None]
+        used[:] = [place for name in kept if (place := parameters[name].grad) is not None]
         return list(kept.values())
 
     weights = [p.detach().clone().requires_grad_(p.requires_grad) for p in parameters.values()]
