@@ -11,6 +11,7 @@ from torch import Tensor, fx
 Calls: TypeAlias = Callable[[Tensor, Tensor], None]
 
 _DETACH, _TRANSPOSE = torch.ops.aten.detach.default, torch.ops.aten.t.default
+_VIEW = torch.ops.aten.view.default
 
 
 def straight_line(graph: fx.Graph, fixed: Sequence[Tensor], into: Sequence[Tensor]) -> Calls:
@@ -21,6 +22,7 @@ def straight_line(graph: fx.Graph, fixed: Sequence[Tensor], into: Sequence[Tenso
     here.
     """
     known = _given_views(graph, fixed)
+    into = _reshaped(graph, into)
     graph.eliminate_dead_code()
     *calls, output = [node for node in graph.nodes if not _is_input(node)]
     features, labels = (node.name for node in graph.nodes if _is_input(node) and node not in known)
@@ -37,9 +39,10 @@ def straight_line(graph: fx.Graph, fixed: Sequence[Tensor], into: Sequence[Tenso
         lines.append(f"{node.name} = {_bound(_native(node), scope)}({', '.join(given)})")
         if node in dead:
             lines.append(f"del {', '.join(dead[node])}")
-    copy = _bound(torch._foreach_copy_, scope)
-    targets = _bound([places[node] for node in copied], scope)
-    lines.append(f"{copy}({targets}, [{', '.join(node.name for node in copied)}])")
+    if copied:
+        copy = _bound(torch._foreach_copy_, scope)
+        targets = _bound([places[node] for node in copied], scope)
+        lines.append(f"{copy}({targets}, [{', '.join(node.name for node in copied)}])")
     # What never changes is bound as default values: locals are what Python finds fastest.
     defaults = ", ".join(f"{name}={name}" for name in scope)
     source = "\n ".join([f"def calls({features}, {labels}, {defaults}):", *lines])
@@ -73,10 +76,22 @@ def _given_views(graph: fx.Graph, fixed: Sequence[Tensor]) -> dict[fx.Node, Tens
     return known
 
 
+def _reshaped(graph: fx.Graph, into: Sequence[Tensor]) -> list[Tensor]:
+    """The places of the outputs; an output that only renames a shape gives way to its source."""
+    output = next(iter(reversed(graph.nodes)))
+    outputs, places = list(output.args[0]), list(into)
+    for number, node in enumerate(outputs):
+        if node.target is _VIEW and "val" in node.args[0].meta:
+            outputs[number] = node.args[0]
+            places[number] = places[number].view(node.args[0].meta["val"].shape)
+    output.args = (outputs,)
+    return places
+
+
 def _writes_anywhere(node: fx.Node) -> bool:
     """Whether the kernel can write an output, needed for nothing else, where it is told to."""
     name = getattr(_native(node), "__name__", "")
-    return len(node.users) == 1 and name in ("mm", "addmm", "bmm") and not node.kwargs
+    return len(node.users) == 1 and name in ("mm", "addmm", "bmm", "sum") and not node.kwargs
 
 
 def _native(node: fx.Node) -> Callable[..., object]:

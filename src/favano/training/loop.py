@@ -50,9 +50,10 @@ class LoopTrainer:
         model.load(start)
         model.module.train()
         weights, origin = model.weights, start[: model.layout.parameters]
+        room = self.task.room()
         with torch.no_grad():
             for step in range(first_step, first_step + steps):
-                features, labels = self.task.batch(client, step, weights.dtype)
+                features, labels = self.task.batch(client, step, weights.dtype, room)
                 if self.traced is None or not self.traced.fill(features, labels):
                     self._fill(features, labels)
                 direction = self.rule.direction(model.gradient, weights, origin)
