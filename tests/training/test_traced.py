@@ -135,6 +135,18 @@ def test_what_cannot_be_repeated_is_left_to_autograd(name: str) -> None:
         assert not gradient.fill(*batches[0])
 
 
+def test_a_loss_with_a_tensor_of_its_own_is_left_to_autograd() -> None:
+    """A trace would hold on to the tensor as it was."""
+    weight = torch.linspace(1, 2, CLASSES)
+
+    def weighted(outputs: Tensor, labels: Tensor) -> Tensor:
+        return functional.cross_entropy(outputs, labels, weight)
+
+    model, data = flat(NETWORKS["perceptron"], torch.float32), task(torch.float32)
+    with one_thread():
+        assert not TracedGradient(model, weighted).prepare([data.batch(0, 0, torch.float32)])
+
+
 def test_what_pays_is_traced(monkeypatch: pytest.MonkeyPatch) -> None:
     model, data = flat(NETWORKS["perceptron"], torch.float32), task(torch.float32)
     with one_thread():

@@ -32,6 +32,8 @@ def straight_line(graph: fx.Graph, fixed: Sequence[Tensor], into: Sequence[Tenso
     copied = [node for node in places if node not in direct]
     lines, dead = [], _last_users(graph)
     for node in calls:
+        if node.op != "call_function":  # a tensor from outside, which may change unseen
+            raise NotImplementedError(f"{node.op} in a trace")
         given = [_expression(value, scope) for value in node.args]
         given += [f"{name}={_expression(value, scope)}" for name, value in node.kwargs.items()]
         if node in direct:
