@@ -37,7 +37,7 @@ class System:
 
 
 SYSTEMS = {
-    "favano": System("**favano**", "favano_.py", None),
+    "favano": System("**favano**", "favano_.py", None, {"PYTHONPATH": str(ROOT / "src")}),
     "plain": System("plain PyTorch loop, a thread per core", "plain.py", "plain"),
     "plain-1": System(
         "plain PyTorch loop, one thread", "plain.py", "plain", {"OMP_NUM_THREADS": "1"}
@@ -59,8 +59,8 @@ class Missing(Exception):
 
 def call(command: list[str | Path], timeout: float | None, **variables: str) -> str:
     """Standard output of a command; what it last said is the reason when it fails."""
-    environment = {**os.environ, **variables}
-    environment.pop("PYTHONPATH", None)
+    inherited = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    environment = {**inherited, **variables}
     pipe = subprocess.PIPE
     with subprocess.Popen(
         command, env=environment, stdout=pipe, stderr=pipe, text=True, start_new_session=True

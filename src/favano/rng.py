@@ -8,6 +8,7 @@ order in which a run is executed, batched or resumed cannot change it.
 from __future__ import annotations
 
 from enum import IntEnum
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -62,6 +63,11 @@ def origin(seed: int, stream: Stream, client: npt.ArrayLike = 0) -> Bits:
     return key.reshape(np.shape(client))
 
 
+@lru_cache(maxsize=1024)
+def _origin(seed: int, stream: Stream, client: int) -> int:
+    return int(origin(seed, stream, client))
+
+
 def uniform(
     seed: int, stream: Stream, client: npt.ArrayLike = 0, index: npt.ArrayLike = 0
 ) -> Floats:
@@ -81,8 +87,11 @@ def permutation(seed: int, stream: Stream, size: int, client: int = 0, index: in
     >>> sorted(permutation(7, Stream.BATCHES, 5, client=2, index=1).tolist())
     [0, 1, 2, 3, 4]
     """
-    counter = np.uint64(index) * _EPOCH + np.arange(size, dtype=np.uint64)
-    return np.argsort(bits(seed, stream, client, counter), kind="stable")
+    begin = (_origin(seed, stream, client) + (index * int(_EPOCH) + 1) * int(_GOLDEN)) % 2**64
+    places = np.arange(size, dtype=np.uint64)
+    places *= _GOLDEN
+    places += np.uint64(begin)  # as `bits` has it, with few small arrays: this is drawn often
+    return np.argsort(_mix(places), kind="stable")
 
 
 def torch_seed(seed: int) -> int:

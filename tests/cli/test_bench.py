@@ -26,6 +26,7 @@ def test_bench_prints_one_document(favano: Program) -> None:
     for one in document["systems"]:
         assert set(one["steps_per_second"]) == {"median", "min", "max"}
         assert one["images_per_second"]["median"] > one["steps_per_second"]["median"] > 0
+        assert (one["traced"], one["tracing"]) == ([], 0.0)  # too little to do
     assert set(document["systems"][1]["shares"]) == {"lane_occupancy", "main_process"}
     assert document["ratio"]["median"] > 0
 
@@ -34,6 +35,7 @@ def test_bench_prints_a_table(favano: Program) -> None:
     code, out, err = favano("bench", *FEW, "--seconds", "0.05", "--repeats", "1")
     assert (code, err) == (0, "")
     assert "local steps/s" in out
+    assert "autograd" in out
     assert "critical path" in out
 
 

@@ -112,3 +112,12 @@ def test_bad_arguments_are_refused() -> None:
     message = r"^order=epochs: need one of epoch, continuous, replacement$"
     with pytest.raises(BadInput, match=message):
         BatchStream(PARTS, 4, seed=0, order=unknown)
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_shares_of_lengths_are_counted_batches(order: Order) -> None:
+    stream = BatchStream(PARTS, 4, seed=0, order=order)
+    epoch = 6  # steps after which every client of PARTS is through whole epochs
+    counted = [stream.length(client, step) for client in range(3) for step in range(epoch)]
+    shares = stream.lengths()
+    assert shares == pytest.approx({n: counted.count(n) / len(counted) for n in set(counted)})

@@ -10,6 +10,7 @@ from favano.errors import BadInput
 from favano.experiments import Result, Samples, Spec, load_samples, named_model, run, run_together
 from favano.experiments.engines import can_stack
 from favano.metrics import to_csv
+from favano.training import traced
 
 SHORT = Spec(clients=10, selected=3, local_steps=4, buffer=3, horizon=210, evaluate_every=70)
 
@@ -70,6 +71,22 @@ def test_methods_that_plan_as_they_go_run_beside_the_others(digits: Samples) -> 
         assert to_csv(together.rows) == to_csv(result_of(spec, digits).rows)
     jobs, parameters = 2 * 3, 64 * 32 + 32 + 32 * 10 + 10
     assert together.rows[-1].bits_down == 2 * jobs * parameters * 32  # a model and a variate
+
+
+def test_neither_traces_nor_workers_change_a_byte(
+    digits: Samples, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = named_model(SHORT.model_copy(update={"model": "perceptron"}), digits)
+    plain = run(SHORT, digits, model, workers=1)
+    assert plain.traced.lengths == ()  # too short to pay
+    monkeypatch.setattr(traced, "FEWEST", 0)
+    monkeypatch.setattr(traced, "FEWEST_EACH", 0)
+    for workers in (1, 2):
+        fast = run(SHORT, digits, model, workers=workers)
+        assert fast.traced.lengths
+        assert to_csv(fast.rows) == to_csv(plain.rows)
+        for name, value in plain.models[SHORT.seed].items():
+            assert torch.equal(value, fast.models[SHORT.seed][name])
 
 
 def test_algorithms_under_one_seed_start_alike(digits: Samples) -> None:

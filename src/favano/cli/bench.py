@@ -12,7 +12,7 @@ from favano.cli.progress import counting
 from favano.cli.shell import notes, print_json, screen
 from favano.errors import need
 from favano.experiments import resolve
-from favano.experiments.bench import Bench, Effort, Range, bench, bench_samples
+from favano.experiments.bench import Bench, Effort, Range, System, bench, bench_samples
 
 Seconds = Annotated[float, typer.Option("--seconds", help="measuring time of one sample")]
 Repeats = Annotated[int, typer.Option("--repeats", help="samples of each system, turn about")]
@@ -57,10 +57,18 @@ def _table(found: Bench) -> Table:
         table.add_column(f"{one['name']} (processes: {one['workers']})", justify="right")
     table.add_row("local steps/s", *(_cell(one["steps_per_second"], ",.0f") for one in systems))
     table.add_row("images/s", *(_cell(one["images_per_second"], ",.0f") for one in systems))
+    table.add_row("gradients", *(_gradients(one) for one in systems))
     for share in ("outside_training", "lane_occupancy", "main_process"):
         cells = (_cell(one["shares"].get(share), ".1%") for one in systems)
         table.add_row(share.replace("_", " "), *cells)
     return table
+
+
+def _gradients(one: System) -> str:
+    if not one["traced"]:
+        return "autograd"
+    lengths = ", ".join(str(length) for length in one["traced"])
+    return f"traced (batches of {lengths}) in {one['tracing']:.1f} s"
 
 
 def _caption(found: Bench) -> str:

@@ -6,6 +6,7 @@ read, so batching over clients, replaying and resuming give the same batches.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias, get_args
@@ -43,7 +44,7 @@ class BatchStream:
     seed: int
     streams: Ints | None = None
     order: Order = "epoch"
-    _last: dict[int, tuple[int, Ints]] = field(default_factory=dict, init=False, repr=False)
+    _last: dict[tuple[int, int], Ints] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
         need(self.batch_size >= 1, "batch_size", self.batch_size, "need 1 or more")
@@ -82,15 +83,27 @@ class BatchStream:
         place = step % -(-part_size // self.batch_size)
         return min(self.batch_size, part_size - place * self.batch_size)
 
+    def lengths(self) -> dict[int, float]:
+        """Every length a batch may have, with its share among all batches, clients alike."""
+        if self.order != "epoch":
+            return {self.batch_size: 1.0}
+        sizes, clients = np.unique([len(part) for part in self.parts], return_counts=True)
+        shares: Counter[int] = Counter()
+        for size, count in zip(sizes.tolist(), (clients / len(self.parts)).tolist(), strict=True):
+            full, rest = divmod(size, self.batch_size)
+            shares[self.batch_size] += count * full / (full + (rest > 0))
+            shares[rest] += count * (rest > 0) / (full + (rest > 0))
+        return {length: share for length, share in shares.items() if share > 0}
+
     def epoch_order(self, client: int, epoch: int) -> Ints:
         """The client's samples in the order of one epoch."""
-        last = self._last.get(client)
-        if last is not None and last[0] == epoch:
-            return last[1]
-        part = self.parts[client]
-        drawn = permutation(self.seed, Stream.BATCHES, len(part), self.stream(client), epoch)
-        order = part[drawn]
-        self._last[client] = epoch, order
+        order = self._last.get((client, epoch))
+        if order is None:
+            part = self.parts[client]
+            drawn = permutation(self.seed, Stream.BATCHES, len(part), self.stream(client), epoch)
+            order = part[drawn]
+            self._last.clear()  # one order, however many clients there are
+            self._last[client, epoch] = order
         return order
 
     def stream(self, client: int) -> int:

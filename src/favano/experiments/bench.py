@@ -1,7 +1,7 @@
 """How fast this machine trains: the lanes beside the plain loop, and what the schedule allows.
 
 Both systems do the same local steps of the same schedule, turn about. Nothing is planned, split or
-scored while the clock runs; starting the worker processes counts.
+scored while the clock runs, nor are gradients traced; starting the worker processes counts.
 """
 
 from __future__ import annotations
@@ -19,8 +19,6 @@ from typing import NamedTuple, TypedDict
 import torch
 
 from favano.data import BatchStream
-from favano.data.catalogue import KNOWN
-from favano.data.transforms import to_float
 from favano.engine import Replay, replayed
 from favano.errors import need
 from favano.experiments import samples as sources
@@ -30,18 +28,19 @@ from favano.experiments.results import spec_table
 from favano.experiments.runner import run
 from favano.experiments.samples import ModelFactory, Samples, make_task
 from favano.experiments.spec import Spec
+from favano.experiments.synthetic import SYNTHETIC, synthetic_samples
 from favano.schedule import Schedule
-from favano.training import FlatModel, LoopTrainer, Work, check_fit
+from favano.training import (
+    NOTHING_TRACED,
+    FlatModel,
+    LoopTrainer,
+    Traced,
+    Work,
+    check_fit,
+)
 from favano.training.workers import one_thread, usable_cores
 from favano.types import Stack
 
-SYNTHETIC = {
-    "mnist": (60_000, 1, 28, 28),
-    "cifar10": (50_000, 3, 32, 32),
-    "tiny-imagenet": (20_000, 3, 64, 64),
-}
-_BLOCK = 1000  # synthetic images that differ
-_GOLDEN = (math.sqrt(5) - 1) / 2
 _PILOT = 0.1  # share of a sample's time, and seconds at most
 _SHORTEST, _LONGEST = 20.0, 1e6  # horizons of a pilot
 
@@ -64,6 +63,8 @@ class System(TypedDict):
 
     name: str
     workers: int
+    traced: list[int]  # lengths of the batches whose gradients were traced, not autograd's
+    tracing: float  # seconds it took beforehand, the longest of all repeats
     steps_per_second: Range
     images_per_second: Range
     shares: dict[str, Range]
@@ -116,7 +117,7 @@ def bench_samples(
     rule = f"has no synthetic stand-in; need one of {', '.join(SYNTHETIC)}"
     need(known or not synthetic, "dataset", spec.dataset, rule)
     if known and synthetic is not False:
-        return _synthetic(spec)
+        return synthetic_samples(spec)
     full = sources.load_samples(spec, data_dir, on_image)
     return replace(full, test_features=full.test_features[:1], test_labels=full.test_labels[:1])
 
@@ -151,6 +152,7 @@ def bench(spec: Spec, samples: Samples, effort: Effort) -> Bench:
 class _Sample(NamedTuple):
     seconds: float
     shares: dict[str, float]
+    traced: Traced = NOTHING_TRACED
 
 
 @dataclass
@@ -190,19 +192,6 @@ class _TimedTrainer:
         return end
 
 
-def _synthetic(spec: Spec) -> Samples:
-    """Images as the data set has them, raw where it is augmented, and labels in turn."""
-    known, (rows, *shape) = KNOWN[spec.dataset], SYNTHETIC[spec.dataset]
-    steps = known.normalised if spec.normalise else known.preprocessing
-    numbers = torch.arange(_BLOCK * math.prod(shape), dtype=torch.float64)
-    pixels = (numbers * _GOLDEN).frac().mul(256).to(torch.uint8).view(_BLOCK, *shape)
-    raw = pixels.repeat(rows // _BLOCK, 1, 1, 1).to(sources.check_device(spec.device))
-    labels = torch.arange(rows, device=raw.device) % known.classes
-    features = raw if steps.augments else to_float(raw, steps)
-    test, augmented = to_float(raw[:1], steps), steps if steps.augments else None
-    return Samples(features, labels, test, labels[:1], known.classes, augmented)
-
-
 def _with_horizon(spec: Spec, samples: Samples, model: ModelFactory, seconds: float) -> Spec:
     """The same with a horizon for samples of about so many seconds of the plain loop."""
     horizon, enough = _SHORTEST, min(_PILOT, _PILOT * seconds)
@@ -227,15 +216,17 @@ def _until(spec: Spec, horizon: float) -> Spec:
 def _lanes(spec: Spec, samples: Samples, model: ModelFactory, workers: int) -> _Sample:
     """As `favano run` does it."""
     before, watch = os.times(), _Stopwatch()
-    if run(spec, samples, model, progress=watch, workers=workers).status == "partial":
+    result = run(spec, samples, model, progress=watch, workers=workers)
+    if result.status == "partial":
         raise KeyboardInterrupt  # `run` keeps what it has; here it is of no use
     after = os.times()  # the workers have ended
     if workers == 1:  # trained in this process
-        return _Sample(watch.seconds, {})
+        return _Sample(watch.seconds, {}, result.traced)
     cpu = after.children_user + after.children_system
     cpu -= before.children_user + before.children_system
     occupancy, main = cpu / (workers * watch.seconds), watch.cpu / watch.seconds
-    return _Sample(watch.seconds, {"lane_occupancy": occupancy, "main_process": main})
+    shares = {"lane_occupancy": occupancy, "main_process": main}
+    return _Sample(watch.seconds, shares, result.traced)
 
 
 def _plain(spec: Spec, plans: Sequence[Planned], samples: Samples, model: ModelFactory) -> _Sample:
@@ -283,6 +274,8 @@ def _system(name: str, workers: int, taken: list[_Sample], work: dict[str, float
     return System(
         name=name,
         workers=workers,
+        traced=list(taken[0].traced.lengths),
+        tracing=max(one.traced.seconds for one in taken),
         steps_per_second=_range([work["local_steps"] / one.seconds for one in taken]),
         images_per_second=_range([work["images"] / one.seconds for one in taken]),
         shares={key: _range([one.shares[key] for one in taken]) for key in taken[0].shares},

@@ -13,6 +13,7 @@ from favano.experiments.records import RunRecord
 from favano.experiments.spec import Spec
 from favano.experiments.tracking import BoundRow
 from favano.metrics import Row
+from favano.training import NOTHING_TRACED, Traced
 
 Status = Literal["complete", "partial"]
 
@@ -29,6 +30,7 @@ class Result:
     bounds: list[BoundRow] = field(default_factory=list)  # with track_bound
     audit: AuditRecord | None = None  # of the first seed, if it came to its end
     error: NonFiniteUpdate | None = None  # what stopped a run, if something did
+    traced: Traced = NOTHING_TRACED  # how gradients were computed; no number depends on it
 
     @property
     def accuracy(self) -> list[float]:

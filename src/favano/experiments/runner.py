@@ -15,7 +15,7 @@ from favano.experiments.result import Result
 from favano.experiments.samples import ModelFactory, Samples, in_steps, initial_module
 from favano.experiments.seed_run import SeedRun
 from favano.experiments.spec import Spec
-from favano.training import FlatModel, one_thread
+from favano.training import FlatModel, TracedGradient, one_thread, prepare
 
 
 def run(
@@ -52,9 +52,16 @@ def run_together(
         (result, one) for result in results for one in plan_seeds(in_steps(result.spec, samples))
     ]
     flat = FlatModel(initial_module(model, planned[0][1].seed), device=samples.labels.device)
-    runs = [SeedRun(result, one, samples, flat, model) for result, one in planned]
+    gradient = TracedGradient(flat, samples.loss) if flat.vector.device.type == "cpu" else None
+    runs = [SeedRun(result, one, samples, flat, model, gradient) for result, one in planned]
+    total = sum(one.schedule.used_steps for _, one in planned)
+    if gradient is not None:
+        with one_thread():
+            traced = prepare(gradient, runs[0].trainer.task, total)
+        for result in results:
+            result.traced = traced
     watch = progress or Silence()
-    watch.begin(sum(one.schedule.used_steps for _, one in planned))
+    watch.begin(total)
     try:
         with one_thread(), engine(flat, runs, workers) as steps:
             for step in steps:

@@ -112,11 +112,11 @@ def in_steps(spec: Spec, samples: Samples) -> Spec:
     need(equal, "local_steps_unit", spec.local_steps_unit, rule)
     epoch = ceil(len(samples.labels) / (given(spec.clients) * given(spec.batch_size)))
     update = {
-        "local_steps": epoch * given(spec.local_steps),
-        "most_local_steps": epoch * given(spec.most_local_steps),
-        "local_steps_unit": "steps",
+        name: epoch * value
+        for name in ("local_steps", "most_local_steps")
+        if (value := getattr(spec, name)) is not None
     }
-    return spec.model_copy(update=update)
+    return spec.model_copy(update={**update, "local_steps_unit": "steps"})
 
 
 def own_samples(

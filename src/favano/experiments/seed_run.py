@@ -28,7 +28,7 @@ from favano.experiments.samples import ModelFactory, Samples, initial_module, ma
 from favano.experiments.spec import given
 from favano.experiments.tracking import Tracker
 from favano.metrics import Evaluator
-from favano.training import FlatModel, LoopTrainer, check_fit
+from favano.training import FlatModel, LoopTrainer, TracedGradient, check_fit
 from favano.types import Vector
 
 
@@ -42,6 +42,7 @@ class SeedRun:
         samples: Samples,
         flat: FlatModel,
         model: nn.Module | ModelFactory,
+        gradient: TracedGradient | None,
     ) -> None:
         spec, schedule, seed = planned.spec, planned.schedule, planned.seed
         self.result, self.planned, self.flat = result, planned, flat
@@ -64,7 +65,7 @@ class SeedRun:
             link=make_link(spec, planned.fleet, schedule, flat, seed),
         )
         rule = local_rule(spec, corrected=self.replay.corrected)
-        self.trainer = LoopTrainer(flat, task, rule)
+        self.trainer = LoopTrainer(flat, task, rule, gradient)
         calibration = samples.calibration() if spec.buffers == "local" else None
         self.evaluate = Evaluator(
             flat, samples.test_features, samples.test_labels, samples.loss, calibration

@@ -10,10 +10,12 @@ from favano.training.rule import LocalRule
 from favano.training.stack import LaneStack, lane_stacks
 from favano.training.stacked import StackedLanes
 from favano.training.task import Loss, Task, check_fit
+from favano.training.traced import NOTHING_TRACED, Traced, TracedGradient, prepare
 from favano.training.work import Trainer, Work
 from favano.training.workers import WorkerLanes, one_thread, usable_cores
 
 __all__ = [
+    "NOTHING_TRACED",
     "Done",
     "FlatModel",
     "Job",
@@ -28,6 +30,8 @@ __all__ = [
     "SerialLanes",
     "StackedLanes",
     "Task",
+    "Traced",
+    "TracedGradient",
     "Trainer",
     "Work",
     "WorkerLanes",
@@ -36,6 +40,7 @@ __all__ = [
     "lane_stacks",
     "numbers",
     "one_thread",
+    "prepare",
     "to_device",
     "usable_cores",
 ]

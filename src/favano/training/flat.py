@@ -95,6 +95,10 @@ class FlatModel:
             self.vector[-self.layout.counters :] = torch.cat(counted)
         return self.vector.clone()
 
+    def tied(self) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+        """The module's own parameters, and its buffers and counters, by name."""
+        return dict(self._parameters), {**self._buffers, **self._counters}
+
     def named(self, weights: Tensor, rest: Tensor) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
         """Parameters and buffers by name, as views of (..., P) and (..., size - P)."""
         return (

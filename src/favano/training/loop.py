@@ -6,11 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
+from torch import Tensor
 
 from favano.training.flat import FlatModel
 from favano.training.lanes import Done, Job, finite_rows
 from favano.training.rule import LocalRule
 from favano.training.task import Task
+from favano.training.traced import TracedGradient
 from favano.training.work import Work
 from favano.types import Stack, Vector
 
@@ -22,6 +24,7 @@ class LoopTrainer:
     model: FlatModel
     task: Task
     rule: LocalRule
+    traced: TracedGradient | None = None  # the same gradients, faster
 
     def train(self, start: Stack, work: Work) -> Stack:
         """End models of the jobs."""
@@ -55,15 +58,22 @@ class LoopTrainer:
             return start
         model.load(start)
         model.module.train()
-        origin = start[: model.layout.parameters]
-        for step in range(first_step, first_step + steps):
-            features, labels = self.task.batch(client, step, model.vector.dtype)
-            model.gradient.zero_()
-            torch.autograd.backward(self.task.loss(model.module(features), labels))
-            with torch.no_grad():
-                direction = self.rule.direction(model.gradient, model.weights, origin, drift)
-                model.weights.sub_(direction, alpha=rate)
+        weights, origin = model.weights, start[: model.layout.parameters]
+        room = self.task.room()
+        with torch.no_grad():
+            for step in range(first_step, first_step + steps):
+                features, labels = self.task.batch(client, step, weights.dtype, room)
+                if self.traced is None or not self.traced.fill(features, labels):
+                    self._fill(features, labels)
+                direction = self.rule.direction(model.gradient, weights, origin, drift)
+                weights.sub_(direction, alpha=rate)
         return model.snapshot()
+
+    def _fill(self, features: Tensor, labels: Tensor) -> None:
+        """The gradient of the batch's loss, by autograd."""
+        self.model.gradient.zero_()
+        with torch.enable_grad():
+            torch.autograd.backward(self.task.loss(self.model.module(features), labels))
 
 
 class SerialLanes:

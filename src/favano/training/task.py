@@ -32,11 +32,19 @@ class Task:
     loss: Loss = functional.cross_entropy
     preprocessing: Preprocessing | None = None
 
-    def batch(self, client: int, step: int, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-        """The mini-batch at a position of the client's stream: a function of seed, client, step."""
+    def batch(
+        self, client: int, step: int, dtype: torch.dtype, room: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """The mini-batch at a position of the client's stream: a function of seed, client, step.
+
+        With `room` (`self.room()`) the samples are gathered there, until the next ones are.
+        """
         device = self.features.device
         chosen = torch.from_numpy(self.batches.indices(client, step)).to(device)
-        features = self.features.index_select(0, chosen)
+        if room is None:
+            features = self.features.index_select(0, chosen)
+        else:
+            features = torch.index_select(self.features, 0, chosen, out=room[: len(chosen)])
         labels = self.labels.index_select(0, chosen)
         if self.preprocessing is None:
             return features, labels
@@ -46,6 +54,10 @@ class Task:
             draw = torch.from_numpy(draws).to(device, torch.float32)
             features = augment(features, self.preprocessing, draw)
         return to_float(features, self.preprocessing, dtype), labels
+
+    def room(self) -> Tensor:
+        """Memory for one batch of samples."""
+        return self.features.new_empty((self.batches.batch_size, *self.features.shape[1:]))
 
 
 def check_fit(model: FlatModel, task: Task, classes: int) -> None:

@@ -6,6 +6,7 @@ are forked, so they see the data without a copy; start and end models lie in sha
 
 from __future__ import annotations
 
+import gc
 import mmap
 import multiprocessing
 import os
@@ -152,6 +153,7 @@ def _serve(
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     for other in inherited:
         other.close()
+    gc.freeze()  # what was there before the fork stays: looking through it again only costs time
     with one_thread():
         while True:
             try:

@@ -1,0 +1,161 @@
+"""A trace repeats autograd to the bit, or is not used."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from favano.data import BatchStream
+from favano.models import BatchNorm2d, build
+from favano.training import (
+    NOTHING_TRACED,
+    FlatModel,
+    Job,
+    LocalRule,
+    LoopTrainer,
+    Loss,
+    Task,
+    TracedGradient,
+    one_thread,
+    prepare,
+    traced,
+)
+
+SHAPE, CLASSES, BATCH = (3, 8, 8), 5, 6
+PARTS = [np.arange(0, 16), np.arange(16, 32), np.arange(32, 47)]  # batches of 6, 4 and 3
+
+
+def images(norm: nn.Module) -> nn.Module:
+    return nn.Sequential(
+        nn.Conv2d(3, 4, 3), norm, nn.ReLU(), nn.Flatten(), nn.Linear(4 * 36, CLASSES)
+    )
+
+
+class Shared(nn.Module):
+    """One layer used twice, one frozen, one never used."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.twice = nn.Linear(192, 7), nn.Linear(7, 7)
+        self.frozen, self.last = nn.Linear(7, 7).requires_grad_(False), nn.Linear(7, CLASSES)
+        self.unused = nn.Linear(2, 2)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        hidden = self.twice(self.twice(self.first(inputs.flatten(1))).tanh())
+        outputs: Tensor = self.last(torch.cat([self.frozen(hidden), hidden]).chunk(2)[0])
+        return outputs
+
+
+class Branches(nn.Module):
+    """Goes one way or the other by the values it sees."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(192, CLASSES)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        outputs: Tensor = self.layer(inputs.flatten(1))
+        return outputs if outputs.sum() > 0 else 2 * outputs
+
+
+class Moody(Branches):
+    """Does something else every time it is asked."""
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        outputs: Tensor = self.layer(inputs.flatten(1))
+        return random.random() * outputs
+
+
+NETWORKS: dict[str, Callable[[], nn.Module]] = {
+    "perceptron": lambda: build("perceptron", input_shape=SHAPE, classes=CLASSES),
+    "our BatchNorm": lambda: images(BatchNorm2d(4)),
+    "stock BatchNorm": lambda: images(nn.BatchNorm2d(4)),
+    "GroupNorm": lambda: images(nn.GroupNorm(2, 4)),
+    "shared": Shared,
+}
+DOUBTFUL: dict[str, Callable[[], nn.Module]] = {
+    "branches": Branches,
+    "moody": Moody,
+    "dropout": lambda: nn.Sequential(nn.Flatten(), nn.Linear(192, CLASSES), nn.Dropout()),
+}
+
+
+def squares(outputs: Tensor, labels: Tensor) -> Tensor:
+    wanted = torch.arange(CLASSES) == labels[:, None]
+    return (outputs - wanted.to(outputs.dtype)).square().mean()
+
+
+def task(dtype: torch.dtype, loss: Loss = functional.cross_entropy) -> Task:
+    generator = torch.Generator().manual_seed(2)
+    features = torch.randn(47, *SHAPE, generator=generator, dtype=dtype)
+    labels = torch.randint(0, CLASSES, (47,), generator=generator)
+    return Task(features, labels, BatchStream(PARTS, BATCH, seed=3), loss)
+
+
+def flat(network: Callable[[], nn.Module], dtype: torch.dtype) -> FlatModel:
+    torch.manual_seed(1)
+    return FlatModel(network(), device="cpu", dtype=dtype)
+
+
+@pytest.mark.parametrize("proximal", [0.0, 0.5])
+@pytest.mark.parametrize("loss", [functional.cross_entropy, squares])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("name", NETWORKS)
+def test_a_job_ends_where_autograd_ends(
+    name: str, dtype: torch.dtype, loss: Loss, proximal: float
+) -> None:
+    """To the bit, buffers included, with batches that have a trace and batches that have none."""
+    model, data, rule = flat(NETWORKS[name], dtype), task(dtype, loss), LocalRule(proximal)
+    with one_thread():
+        gradient, start = TracedGradient(model, loss), model.snapshot()
+        assert gradient.prepare([data.batch(client, 0, dtype) for client in (0, 1)])
+        assert gradient.prepare([data.batch(client, 2, dtype) for client in (0, 1)])
+        assert torch.equal(model.snapshot(), start)  # tracing leaves no trace
+        assert not gradient.fill(*data.batch(2, 2, dtype))
+        for client in range(3):
+            job = Job(0, client, 1, 7, 0.1)
+            plain = LoopTrainer(model, data, rule).run(start, job)
+            fast = LoopTrainer(model, data, rule, gradient).run(start, job)
+            assert torch.equal(plain, fast)
+            assert not torch.equal(plain, start)
+
+
+@pytest.mark.parametrize("name", DOUBTFUL)
+def test_what_cannot_be_repeated_is_left_to_autograd(name: str) -> None:
+    model, data = flat(DOUBTFUL[name], torch.float32), task(torch.float32)
+    gradient, batches = TracedGradient(model, data.loss), [data.batch(0, 0, torch.float32)]
+    with one_thread():
+        assert not gradient.prepare(batches)
+        assert not gradient.fill(*batches[0])
+
+
+def test_a_loss_with_a_tensor_of_its_own_is_left_to_autograd() -> None:
+    """A trace would hold on to the tensor as it was."""
+    weight = torch.linspace(1, 2, CLASSES)
+
+    def weighted(outputs: Tensor, labels: Tensor) -> Tensor:
+        return functional.cross_entropy(outputs, labels, weight)
+
+    model, data = flat(NETWORKS["perceptron"], torch.float32), task(torch.float32)
+    with one_thread():
+        assert not TracedGradient(model, weighted).prepare([data.batch(0, 0, torch.float32)])
+
+
+def test_what_pays_is_traced(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, data = flat(NETWORKS["perceptron"], torch.float32), task(torch.float32)
+    with one_thread():
+        gradient = TracedGradient(model, data.loss)
+        assert prepare(gradient, data, traced.FEWEST - 1) == NOTHING_TRACED
+        found = prepare(gradient, data, traced.FEWEST)
+        assert found.lengths == (6, 4, 3)  # by how often they come
+        assert found.seconds > 0
+        monkeypatch.setattr(traced, "FEWEST_EACH", traced.FEWEST / 3)
+        assert prepare(gradient, data, traced.FEWEST).lengths == (6,)
+        monkeypatch.setattr(traced, "HEAVY", 0.0)
+        assert prepare(TracedGradient(model, data.loss), data, 10**9).lengths == ()
