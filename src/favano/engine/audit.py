@@ -15,37 +15,46 @@ from favano.algorithms.base import Algorithm, S
 from favano.engine.replay import Replay, replayed
 from favano.schedule import Schedule
 from favano.training import Layout, Work
-from favano.types import Floats, Stack
+from favano.types import Floats, Ints, Stack
 
-_CLIENTS_AT_ONCE = 1000
+_PARTS_AT_ONCE = 1000
 
 
 @dataclass(frozen=True)
 class _UnitSteps:
-    """A trainer that counts: `rate` per step, in the coordinate of the client."""
+    """A trainer that counts: `rate` per step, in the coordinate of the client's part."""
 
+    part: Ints  # (n,)
     first: int
     size: int
 
     def train(self, start: Stack, work: Work) -> Stack:
         end = start.clone()
-        place = work.client - self.first
+        place = self.part[work.client] - self.first
         inside = np.flatnonzero((place >= 0) & (place < self.size))
         moved = torch.from_numpy((work.steps * work.rate)[inside])
         end[torch.from_numpy(inside), torch.from_numpy(place[inside])] += moved
         return end
 
 
-def effective_weights(algorithm: Algorithm[S], schedule: Schedule) -> Floats:
-    """Share of each client in all that moved the server model, (n,); fair is 1/n for each."""
-    parts = []
-    for first in range(0, schedule.clients, _CLIENTS_AT_ONCE):
-        size = min(_CLIENTS_AT_ONCE, schedule.clients - first)
+def effective_weights(
+    algorithm: Algorithm[S], schedule: Schedule, part: Ints | None = None
+) -> Floats:
+    """Share of each client in all that moved the server model, (n,); fair is 1/n for each.
+
+    `part` (n,) numbers the clients from 0; clients of one number are then counted together and
+    the answer has one share a number. A replay costs as much as there are numbers.
+    """
+    numbers = np.arange(schedule.clients) if part is None else part
+    count = int(numbers.max()) + 1
+    shares = []
+    for first in range(0, count, _PARTS_AT_ONCE):
+        size = min(_PARTS_AT_ONCE, count - first)
         initial = torch.zeros(size, dtype=torch.float64)
         layout = Layout(parameters=size, buffers=0, counters=0)
         replay = Replay(algorithm, schedule, layout, algorithm.rate(schedule.client), initial)
-        *_, last = replayed(replay, _UnitSteps(first, size))
-        parts.append(last.server.numpy())
-    moved = np.concatenate(parts)
+        *_, last = replayed(replay, _UnitSteps(numbers, first, size))
+        shares.append(last.server.numpy())
+    moved = np.concatenate(shares)
     total = moved.sum()
     return moved / total if total else moved

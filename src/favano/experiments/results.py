@@ -13,11 +13,13 @@ from safetensors.torch import save
 
 from favano import __version__
 from favano.errors import need
+from favano.experiments.contribution import participation
 from favano.experiments.runner import Result
 from favano.experiments.spec import Spec, make_spec
 from favano.metrics import to_csv
 
 FILES = ("spec.toml", "history.csv", "summary.json", "model.safetensors")
+PARTICIPATION = "participation.json"
 
 
 class WriteFailed(RuntimeError):
@@ -58,7 +60,11 @@ def write_result(folder: Path, result: Result, command: str) -> None:
         (json.dumps(summary, indent=2) + "\n").encode(),
         save(tensors, metadata={"favano": __version__}),
     )
-    write_together(folder, dict(zip(FILES, contents, strict=True)))
+    files = dict(zip(FILES, contents, strict=True))
+    if (one := result.first) is not None:
+        audit = participation(one.algorithm, one.schedule, one.fleet, one.seed)
+        files[PARTICIPATION] = (json.dumps(audit) + "\n").encode()
+    write_together(folder, files)
 
 
 def write_together(folder: Path, contents: Mapping[str, bytes]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from time import perf_counter
 from typing import Literal
 
@@ -60,6 +60,7 @@ class Result:
     runs: list[RunRecord] = field(default_factory=list)
     models: dict[int, dict[str, Tensor]] = field(default_factory=dict)
     error: NonFiniteUpdate | None = None  # what stopped a run, if something did
+    first: Planned | None = None  # the plan of the first seed: who trains the model
 
     @property
     def accuracy(self) -> list[float]:
@@ -205,6 +206,8 @@ class _Run:
     def hand_in(self) -> None:
         """Put what was measured into the result."""
         self.result.rows += self.rows
+        if self.planned.seed == self.result.spec.seed:
+            self.result.first = replace(self.planned, algorithm=self.replay.algorithm)
         if self.last is not None:
             name, wall = self.result.spec.algorithm, self.ended - self.began
             mean = self.evaluate(self.last.mean)
