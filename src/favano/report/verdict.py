@@ -49,7 +49,7 @@ def sentence(results: Sequence[Result]) -> str:
     if not ranked:
         return left_out
     if not comparable(ranked):
-        return f"The results differ in data set or horizon and are not ranked.{left_out}"
+        return f"The results differ in data, fleet or horizon and are not ranked.{left_out}"
     common = set.intersection(*(set(finished(result)) for result in ranked))
     scores = {result.name: _score(result, common) for result in ranked}
     order = sorted(ranked, key=lambda result: -scores[result.name])

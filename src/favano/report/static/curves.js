@@ -1,0 +1,163 @@
+// Mean curves over seeds with their bands, against any axis.
+"use strict";
+
+const AXES = {
+  time: "simulated time",
+  server_steps: "server steps",
+  local_steps: "local steps",
+  bits: "bits sent, up and down",
+};
+
+const percent = (value) => `${grouped(value, 1)} %`;
+
+const MEASURES = {
+  accuracy: { name: "Test accuracy, %", say: percent, most: 100 },
+  loss: { name: "Test loss", say: (value) => grouped(value, 3) },
+  variance: { name: "Variance of the client models, logarithmic", say: significant, log: true },
+  potential: { name: "Potential, logarithmic", say: significant, log: true },
+  contributed_steps: { name: "Local steps that went into the model", say: short },
+};
+
+/** Lowest and highest value of a measure in all settings, so that their plots can be compared. */
+const extent = (settings, measure, shown) => {
+  let [low, high] = [Infinity, -Infinity];
+  for (const result of settings.flatMap((setting) => setting.results)) {
+    if (!shown.has(result.method)) continue;
+    const band = result.y[measure];
+    for (const value of [...band.mean, ...band.low, ...band.high]) {
+      if (value === null) continue;
+      low = Math.min(low, value);
+      high = Math.max(high, value);
+    }
+  }
+  return low > high ? [0, 1] : [low, high];
+};
+
+/** The vertical axis of a measure over a range of pixels. */
+const verticalAxis = (settings, measure, shown, range) => {
+  const { log, most } = MEASURES[measure];
+  const [low, high] = extent(settings, measure, shown);
+  if (log) {
+    const domain = [low * 0.9, Math.max(high, low * 10) * 1.1];
+    return { ticks: decades(...domain), scale: logarithmic(domain, range), format: short };
+  }
+  const found = ticks(0, Math.min(high, most ?? high), 5);
+  return { ticks: found, scale: linear([0, found.at(-1)], range), format: short };
+};
+
+/** Pieces of a path where values are there; a hole where one is null. */
+const trace = (xs, ys) => {
+  let path = "";
+  let pen = "M";
+  xs.forEach((x, index) => {
+    if (ys[index] === null) pen = "M";
+    else {
+      path += `${pen}${x.toFixed(1)} ${ys[index].toFixed(1)}`;
+      pen = "L";
+    }
+  });
+  return path;
+};
+
+const bandPath = (xs, low, high) => {
+  const there = xs.map((_, index) => index).filter((index) => low[index] !== null);
+  if (there.length < 2) return "";
+  const up = there.map((index) => `${xs[index].toFixed(1)} ${high[index].toFixed(1)}`);
+  const down = there.reverse().map((index) => `${xs[index].toFixed(1)} ${low[index].toFixed(1)}`);
+  return `M${up.join("L")}L${down.join("L")}Z`;
+};
+
+/** Labels beside the ends of the lines, pushed apart where they would cover each other. */
+const endLabels = (ends, box) => {
+  const gap = 16;
+  const placed = ends.sort((a, b) => a.y - b.y).map((end) => ({ ...end, at: end.y }));
+  placed.forEach((label, index) => {
+    if (index > 0) label.at = Math.max(label.at, placed[index - 1].at + gap);
+  });
+  let limit = box.bottom;
+  for (const label of [...placed].reverse()) {
+    label.at = Math.min(label.at, limit);
+    limit = label.at - gap;
+  }
+  return placed.map((label) =>
+    shape("text", { class: `label ${label.look}`, x: box.right + 10, y: label.at + 4 }, label.title),
+  );
+};
+
+/** Place in a sorted list of the last value that is not above x. */
+const lastUpTo = (values, x) => {
+  let [low, high] = [0, values.length];
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (values[middle] <= x * (1 + 1e-9)) low = middle + 1;
+    else high = middle;
+  }
+  return low - 1;
+};
+
+const drawCurves = (figure, page, setting, { axis, measure, shown }) => {
+  const width = figure.clientWidth;
+  const height = page.settings.length > 1 || width < 600 ? 300 : 420;
+  const drawn = setting.results.filter((result) => shown.has(result.method) && result.seeds.length > 0);
+  const longest = Math.max(0, ...drawn.map((result) => page.methods[result.method].title.length));
+  const labelled = longest * 7.6 + 18 <= width * 0.27;
+  const box = { left: 46, right: width - (labelled ? longest * 7.6 + 18 : 12), top: 10, bottom: height - 46 };
+  const vertical = verticalAxis(page.settings, measure, shown, [box.bottom, box.top]);
+  const most = Math.max(0, ...drawn.map((result) => result.x[axis].at(-1)));
+  const scale = linear([0, most || 1], [box.left, box.right]);
+  const marks = ticks(0, most || 1, width < 500 ? 4 : 7).filter((value) => value <= most * 1.0001);
+  const svg = canvas(width, height);
+  svg.append(axes(box, { ticks: marks, scale, format: short, title: AXES[axis] }, vertical));
+  const clip = `clip-${figure.dataset.setting}`;
+  svg.append(
+    shape("clipPath", { id: clip }, shape("rect", { x: box.left, y: box.top - 4, width: box.right - box.left + 4, height: box.bottom - box.top + 4 })),
+  );
+  const bands = shape("g", { class: "bands", "clip-path": `url(#${clip})` });
+  const lines = shape("g", { class: "lines", "clip-path": `url(#${clip})` });
+  const ends = [];
+  const high = (values) => values.map((value) => (value === null ? null : vertical.scale(value)));
+  const series = drawn.map((result) => {
+    const method = page.methods[result.method];
+    const look = `method-${method.colour}`;
+    const xs = result.x[axis].map(scale);
+    const band = result.y[measure];
+    const ys = high(band.mean);
+    bands.append(shape("path", { class: look, d: bandPath(xs, high(band.low), high(band.high)) }));
+    const line = shape("g", { class: look }, shape("path", { class: "line", d: trace(xs, ys) }));
+    const last = ys.findLastIndex((y) => y !== null);
+    for (let part = 0; part < 5; part += 1) {
+      const index = Math.round(((part + ((result.method % 4) + 1) / 5) / 5) * last);
+      if (last >= 0 && ys[index] !== null) {
+        line.append(shape("path", { class: "mark", d: method.mark, transform: `translate(${xs[index].toFixed(1)} ${ys[index].toFixed(1)})` }));
+      }
+    }
+    lines.append(line);
+    if (labelled && last >= 0) ends.push({ y: ys[last], look, title: method.title });
+    return { result, method, look, xs, ys, band };
+  });
+  svg.append(bands, lines, ...endLabels(ends, box));
+
+  const longestRun = series.reduce((best, one) => (best && best.xs.at(-1) >= one.xs.at(-1) ? best : one), null);
+  const values = longestRun ? [...new Set(longestRun.result.x[axis])] : [];
+  const { say, log, name } = MEASURES[measure];
+  const tell = (stop) => {
+    const rows = [];
+    const points = [];
+    for (const { result, method, look, xs, ys, band } of series) {
+      const index = lastUpTo(result.x[axis], values[stop]);
+      if (index < 0 || band.mean[index] === null) continue;
+      const spread = !log && band.high[index] !== null ? ` ± ${say(band.high[index] - band.mean[index]).replace(" %", "")}` : "";
+      const over = values[stop] > result.x[axis].at(-1) * (1 + 1e-9);
+      const few = result.seeds[index] < Math.max(...result.seeds) ? `, ${result.seeds[index]} of its seeds` : "";
+      const note = over ? ` (ended at ${short(result.x[axis].at(-1))})` : few;
+      rows.push({ look, title: method.title, value: `${say(band.mean[index])}${spread}${note}`, height: ys[index] });
+      if (!over) points.push([xs[index], ys[index], look]);
+    }
+    rows.sort((a, b) => a.height - b.height);
+    return { head: `${AXES[axis].split(",")[0]} ${short(values[stop])}`, rows, points };
+  };
+  const drawing = { stops: values.map(scale), tell, span: [box.top, box.bottom] };
+  const place = setting.title ? `, ${setting.title}` : "";
+  const final = series.map(({ method, band }) => `${method.title} ${band.mean.at(-1) === null ? "not finite" : say(band.mean.at(-1))}`);
+  show(figure, svg, drawing, `${name}, against ${AXES[axis]}${place}. At the end: ${final.join(", ") || "nothing shown"}.`);
+};
