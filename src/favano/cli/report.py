@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from favano.cli.shell import screen
-from favano.report import collect, final_table, sentence, write_page
+from favano.report import by_setting, collect, final_table, sentence, write_page
 
 
 def report_command(
@@ -21,6 +21,7 @@ def report_command(
     """Turn result folders into one HTML page that opens offline."""
     results = collect(folders)
     write_page(results, out, title=title)
-    screen.print(final_table(results))
-    screen.print(sentence(results), soft_wrap=True)
+    for setting in by_setting(results):
+        screen.print(final_table(setting.results, setting.title))
+        screen.print(sentence(setting.results), "", sep="\n", soft_wrap=True)
     screen.print(f"Report: {out}", soft_wrap=True)

@@ -3,6 +3,7 @@
 from favano.report.collect import collect
 from favano.report.page import write_page
 from favano.report.result import Result, Specification, Status, read_result
+from favano.report.settings import Setting, by_setting
 from favano.report.summary import Run
 from favano.report.table import Line, Paired, Spread, final_lines, paired
 from favano.report.terminal import final_table
@@ -13,9 +14,11 @@ __all__ = [
     "Paired",
     "Result",
     "Run",
+    "Setting",
     "Specification",
     "Spread",
     "Status",
+    "by_setting",
     "collect",
     "final_lines",
     "final_table",

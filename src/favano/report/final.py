@@ -25,8 +25,8 @@ def _final(index: int, setting: Setting, numbers: Mapping[str, int]) -> str:
         words = cells(line, against)
         lead = name(line.result, numbers[line.result.title])
         rows.append((lead, [escape(words[key]) for key in headings]))
-    caption = setting.title or "Final numbers of each method"
-    return table(caption, "method", headings, rows, setting=index)
+    caption, unseen = setting.title or "Final numbers of each method", not setting.title
+    return table(caption, "method", headings, rows, setting=index, unseen=unseen)
 
 
 def overview(settings: Sequence[Setting], numbers: Mapping[str, int]) -> str:

@@ -43,6 +43,7 @@ def table(
     rows: Iterable[tuple[str, Sequence[str]]],
     *,
     setting: int | None = None,
+    unseen: bool = False,
 ) -> str:
     """A table of ready-made cells; roles are spelt out since narrow screens make cards of its rows.
 
@@ -51,6 +52,7 @@ def table(
         first: heading of the first column.
         headings: of the other columns, by a key that becomes the cells' `data-column`.
         rows: the first cell and the others, in HTML.
+        unseen: whether the caption is for screen readers only, since a heading says the same.
         setting: number of the setting it is about, where it is about one.
     """
     heads = "".join(
@@ -65,8 +67,9 @@ def table(
         )
         body.append(f'<tr role="row"><th role="rowheader" scope="row">{lead}</th>{data}</tr>')
     about = "" if setting is None else f' data-setting="{setting}"'
+    quiet = ' class="unseen"' if unseen else ""
     return (
-        f'<table role="table" class="cards"{about}><caption>{escape(caption)}</caption>'
+        f'<table role="table" class="cards"{about}><caption{quiet}>{escape(caption)}</caption>'
         f'<thead role="rowgroup"><tr role="row"><th role="columnheader" scope="col">'
         f'{escape(first)}</th>{heads}</tr></thead><tbody role="rowgroup">{"".join(body)}'
         "</tbody></table>"

@@ -7,18 +7,8 @@ from html import escape
 
 from favano.report.fragments import heading, name, table
 from favano.report.participation import Participation, Speed
-from favano.report.result import Result
 from favano.report.settings import Setting
 from favano.report.wording import fixed, percent, significant
-
-_HEADINGS = {
-    "speed": "clients",
-    "clients": "of all clients, %",
-    "contacts": "of the contacts, %",
-    "steps": "of the local steps, %",
-    "weight": "of the weight, %",
-    "ratio": "weight a client, 1/n",
-}
 
 
 def shares(settings: Sequence[Setting], numbers: Mapping[str, int]) -> str:
@@ -44,9 +34,7 @@ def _block(index: int, setting: Setting, numbers: Mapping[str, int], kind: str) 
     if not known:
         inside = "<p>Not recorded in these result folders.</p>"
     else:
-        rows = [row for _, result, found in known for row in _rows(result, found, numbers)]
-        caption = "Shares of fast and slow clients, each method"
-        inside = table(caption, "method", _HEADINGS, rows) if kind == "clients" else ""
+        inside = _table(setting, numbers) if kind == "clients" else _key(known[0][2])
         figures = "".join(
             f'<figure class="chart" data-chart="{kind}" data-setting="{index}" '
             f'data-result="{place}"><figcaption><strong>{escape(result.title)}</strong> '
@@ -57,25 +45,39 @@ def _block(index: int, setting: Setting, numbers: Mapping[str, int], kind: str) 
     return f'<div class="setting" data-setting="{index}">{heading(setting)}{inside}</div>'
 
 
-def _rows(
-    result: Result, found: Participation, numbers: Mapping[str, int]
-) -> list[tuple[str, list[str]]]:
+def _table(setting: Setting, numbers: Mapping[str, int]) -> str:
+    """Shares of the speeds in contacts, steps and weight, under what would be fair."""
+    found = [(each, each.participation) for each in setting.results if each.participation]
+    speeds = found[0][1].speeds
+    names = " / ".join(speed.name for speed in speeds)
+    headings = {
+        "contacts": "contacts, %",
+        "steps": "local steps, %",
+        "weight": "effective weight, %",
+        "ratio": "weight of one client, 1/n",
+    }
+    rows = [("fair", _cells(found[0][1], fair=True))]
+    rows += [(name(each, numbers[each.title]), _cells(known, fair=False)) for each, known in found]
+    counts = " / ".join(f"{speed.clients:,}" for speed in speeds)
+    return table(f"Shares of the {names} clients, {counts} of them", "method", headings, rows)
+
+
+def _cells(found: Participation, *, fair: bool) -> list[str]:
+    clients = [speed.clients / found.clients for speed in found.speeds]
     contacts = max(1, sum(speed.contacts for speed in found.speeds))
     steps = max(1, sum(speed.steps for speed in found.speeds))
+    if fair:
+        return [_row([percent(share) for share in clients])] * 3 + [_row(["1.00"] * len(clients))]
     return [
-        (
-            name(result, numbers[result.title]),
-            [
-                escape(f"{speed.clients:,} {speed.name}"),
-                percent(speed.clients / found.clients),
-                percent(speed.contacts / contacts),
-                percent(speed.steps / steps),
-                f"<strong>{percent(speed.weight)}</strong>",
-                fixed(_ratio(speed, found), 2),
-            ],
-        )
-        for speed in found.speeds
+        _row([percent(speed.contacts / contacts) for speed in found.speeds]),
+        _row([percent(speed.steps / steps) for speed in found.speeds]),
+        f"<strong>{_row([percent(speed.weight) for speed in found.speeds])}</strong>",
+        _row([fixed(_ratio(speed, found), 2) for speed in found.speeds]),
     ]
+
+
+def _row(texts: Sequence[str]) -> str:
+    return " / ".join(texts)
 
 
 def _ratio(speed: Speed, found: Participation) -> float:
@@ -83,10 +85,19 @@ def _ratio(speed: Speed, found: Participation) -> float:
     return speed.weight * found.clients / max(1, speed.clients)
 
 
+def _key(found: Participation) -> str:
+    """Which colour is which speed."""
+    entries = "".join(
+        f'<span class="speed-{number % 6}">{escape(speed.name)}</span>'
+        for number, speed in enumerate(found.speeds)
+    )
+    return f'<p class="key">{entries}</p>'
+
+
 def _in_short(found: Participation, kind: str) -> str:
     if kind == "staleness":
         late = found.staleness
-        middle = f"median {significant(late.median)}, most {late.most:,}"
+        middle = f"median {significant(late.median)}, largest {late.most:,}"
         return f"mean {significant(late.mean)}, {middle}"
     first = found.speeds[0]
     fair = percent(first.clients / found.clients)

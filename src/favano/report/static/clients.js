@@ -8,6 +8,8 @@ const SPEED_MARKS = [
   "M0-4.6L4.6 0L0 4.6L-4.6 0z",
 ];
 
+const MANY = 200; // clients of one speed, above which each is a speck of one path
+
 const speedLook = (speed) => `speed-${speed % 6}`;
 
 /** Share of the weight by speed as one bar, with a tick at each fair share. */
@@ -31,11 +33,11 @@ const drawClients = (figure, setting, result) => {
   const found = result.participation;
   const { listed, clients, speeds } = found;
   const width = figure.clientWidth;
-  const box = { left: 40, right: width - 12, top: 40, bottom: 236 };
+  const box = { left: 40, right: width - 36, top: 40, bottom: 236 };
   const most = Math.max(1.2, ...setting.results.flatMap((each) => (each.participation ? each.participation.listed.weight.map((weight) => weight * each.participation.clients) : [])));
   const least = Math.min(0, ...listed.weight.map((weight) => weight * clients));
-  const found_ticks = ticks(least, most, 4);
-  const vertical = { ticks: found_ticks, scale: linear([found_ticks[0], found_ticks.at(-1)], [box.bottom, box.top]), format: (value) => (value === 0 ? "0" : `${significant(value)}×`) };
+  const levels = ticks(least, most, 4);
+  const vertical = { ticks: levels, scale: linear([levels[0], levels.at(-1)], [box.bottom, box.top]), format: (value) => (value === 0 ? "0" : `${significant(value)}×`) };
   const order = listed.client.map((_, index) => index);
   order.sort((a, b) => listed.speed[a] - listed.speed[b] || listed.weight[b] - listed.weight[a]);
   const gap = Math.min(24, (box.right - box.left) / 12);
@@ -51,17 +53,16 @@ const drawClients = (figure, setting, result) => {
   const fair = vertical.scale(1);
   svg.append(
     shape("path", { class: "fair", d: `M${box.left} ${fair}H${box.right}` }),
-    shape("text", { class: "fair-label", x: box.right, y: fair - 6, "text-anchor": "end" }, "fair, 1/n"),
+    shape("text", { class: "fair-label", x: box.right + 8, y: fair + 4 }, "1/n"),
   );
   speeds.forEach((speed, number) => {
     const mine = order.map((client, rank) => rank).filter((rank) => listed.speed[order[rank]] === number);
     if (mine.length === 0) return;
-    const dots = shape("g", { class: `dots ${speedLook(number)}` });
-    const size = mine.length > 300 ? 0.5 : 1;
-    for (const rank of mine) {
-      const y = vertical.scale(listed.weight[order[rank]] * clients);
-      dots.append(shape("path", { d: SPEED_MARKS[number % SPEED_MARKS.length], transform: `translate(${xs[rank].toFixed(1)} ${y.toFixed(1)}) scale(${size})` }));
-    }
+    const places = mine.map((rank) => `${xs[rank].toFixed(1)} ${vertical.scale(listed.weight[order[rank]] * clients).toFixed(1)}`);
+    const many = mine.length > MANY;
+    const dots = shape("g", { class: `${many ? "specks" : "dots"} ${speedLook(number)}` });
+    if (many) dots.append(shape("path", { d: places.map((place) => `M${place}h0`).join("") }));
+    else for (const place of places) dots.append(shape("path", { d: SPEED_MARKS[number % SPEED_MARKS.length], transform: `translate(${place})` }));
     const middle = (xs[mine[0]] + xs[mine.at(-1)]) / 2;
     svg.append(dots, shape("text", { class: `label ${speedLook(number)}`, x: middle, y: box.bottom + 20, "text-anchor": "middle" }, `${grouped(speed.clients)} ${speed.name}`));
   });
