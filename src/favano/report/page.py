@@ -63,7 +63,7 @@ def render(results: Sequence[Result], title: str) -> str:
         script=script,
         script_hash=_hash(script),
         findings="".join(_finding(setting) for setting in settings),
-        compared=_unbroken(setting_sentence(results)) if len(settings) == 1 else "",
+        compared=_unbroken(setting_sentence([each for one in settings for each in one.results])),
         lacking=_lacking(settings, numbers),
         overview=overview(settings, numbers),
         final=final_tables(settings, numbers),

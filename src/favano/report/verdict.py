@@ -29,7 +29,8 @@ def setting_sentence(results: Sequence[Result]) -> str:
     if counts:
         several = counts[-1] != 1 or len(counts) > 1
         parts.append(" or ".join(map(str, counts)) + (" seeds" if several else " seed"))
-    return f"{listed([result.title for result in results])} {', '.join(parts)}."
+    titles = dict.fromkeys(result.title for result in results)
+    return f"{listed(list(titles))} {', '.join(parts)}."
 
 
 def _either(results: Sequence[Result], key: str) -> str:

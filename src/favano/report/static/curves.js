@@ -45,6 +45,20 @@ const verticalAxis = (settings, measure, shown, range) => {
   return { ticks: found, scale: linear([0, found.at(-1)], range), format: short };
 };
 
+/** The horizontal axis over a range of pixels; a logarithmic one begins at the first positive value. */
+const horizontalAxis = (drawn, axis, log, range) => {
+  const values = drawn.flatMap((result) => result.x[axis]);
+  const most = values.reduce((high, value) => Math.max(high, value), 0) || 1;
+  const count = range[1] - range[0] < 420 ? 4 : 7;
+  if (!log) {
+    const found = ticks(0, most, count).filter((value) => value <= most * 1.0001);
+    return { ticks: found, scale: linear([0, most], range), format: short, title: AXES[axis] };
+  }
+  const least = values.reduce((low, value) => (value > 0 ? Math.min(low, value) : low), most);
+  const domain = [least, Math.max(most, least * 2)];
+  return { ticks: decades(...domain), scale: logarithmic(domain, range), format: short, title: `${AXES[axis]}, logarithmic` };
+};
+
 /** Pieces of a path where values are there; a hole where one is null. */
 const trace = (xs, ys) => {
   let path = "";
@@ -70,18 +84,20 @@ const bandPath = (xs, low, high) => {
 /** Labels beside the ends of the lines, pushed apart where they would cover each other. */
 const endLabels = (ends, box) => {
   const gap = 16;
-  const placed = ends.sort((a, b) => a.y - b.y).map((end) => ({ ...end, at: end.y }));
-  placed.forEach((label, index) => {
-    if (index > 0) label.at = Math.max(label.at, placed[index - 1].at + gap);
+  const late = ends.filter((end) => end.x > box.right - 90).map((end) => ({ ...end, x: box.right }));
+  const early = ends.filter((end) => end.x <= box.right - 90);
+  return [late, early].flatMap((column) => {
+    column.sort((a, b) => a.y - b.y);
+    column.forEach((label, index) => {
+      if (index > 0) label.y = Math.max(label.y, column[index - 1].y + gap);
+    });
+    let limit = box.bottom - 8;
+    for (const label of column.toReversed()) {
+      label.y = Math.min(label.y, limit);
+      limit = label.y - gap;
+    }
+    return column.map(({ x, y, look, title }) => shape("text", { class: `label ${look}`, x: x + 10, y: y + 4 }, title));
   });
-  let limit = box.bottom;
-  for (const label of [...placed].reverse()) {
-    label.at = Math.min(label.at, limit);
-    limit = label.at - gap;
-  }
-  return placed.map((label) =>
-    shape("text", { class: `label ${label.look}`, x: box.right + 10, y: label.at + 4 }, label.title),
-  );
 };
 
 /** Place in a sorted list of the last value that is not above x. */
@@ -95,7 +111,7 @@ const lastUpTo = (values, x) => {
   return low - 1;
 };
 
-const drawCurves = (figure, page, setting, { axis, measure, shown }) => {
+const drawCurves = (figure, page, setting, { axis, measure, shown, log: logAxis }) => {
   const width = figure.clientWidth;
   const height = page.settings.length > 1 || width < 600 ? 300 : 420;
   const drawn = setting.results.filter((result) => shown.has(result.method) && result.seeds.length > 0);
@@ -103,11 +119,9 @@ const drawCurves = (figure, page, setting, { axis, measure, shown }) => {
   const labelled = longest * 7.6 + 18 <= width * 0.27;
   const box = { left: 46, right: width - (labelled ? longest * 7.6 + 18 : 12), top: 10, bottom: height - 46 };
   const vertical = verticalAxis(page.settings, measure, shown, [box.bottom, box.top]);
-  const most = Math.max(0, ...drawn.map((result) => result.x[axis].at(-1)));
-  const scale = linear([0, most || 1], [box.left, box.right]);
-  const marks = ticks(0, most || 1, width < 500 ? 4 : 7).filter((value) => value <= most * 1.0001);
+  const horizontal = horizontalAxis(drawn, axis, logAxis, [box.left, box.right]);
   const svg = canvas(width, height);
-  svg.append(axes(box, { ticks: marks, scale, format: short, title: AXES[axis] }, vertical));
+  svg.append(axes(box, horizontal, vertical));
   const clip = `clip-${figure.dataset.setting}`;
   svg.append(
     shape("clipPath", { id: clip }, shape("rect", { x: box.left, y: box.top - 4, width: box.right - box.left + 4, height: box.bottom - box.top + 4 })),
@@ -115,12 +129,12 @@ const drawCurves = (figure, page, setting, { axis, measure, shown }) => {
   const bands = shape("g", { class: "bands", "clip-path": `url(#${clip})` });
   const lines = shape("g", { class: "lines", "clip-path": `url(#${clip})` });
   const ends = [];
-  const high = (values) => values.map((value) => (value === null ? null : vertical.scale(value)));
   const series = drawn.map((result) => {
     const method = page.methods[result.method];
     const look = `method-${method.colour}`;
-    const xs = result.x[axis].map(scale);
+    const xs = result.x[axis].map(horizontal.scale);
     const band = result.y[measure];
+    const high = (values) => values.map((value, index) => (value === null || !Number.isFinite(xs[index]) ? null : vertical.scale(value)));
     const ys = high(band.mean);
     bands.append(shape("path", { class: look, d: bandPath(xs, high(band.low), high(band.high)) }));
     const line = shape("g", { class: look }, shape("path", { class: "line", d: trace(xs, ys) }));
@@ -132,20 +146,20 @@ const drawCurves = (figure, page, setting, { axis, measure, shown }) => {
       }
     }
     lines.append(line);
-    if (labelled && last >= 0) ends.push({ y: ys[last], look, title: method.title });
+    if (labelled && last >= 0) ends.push({ x: xs[last], y: ys[last], look, title: method.title });
     return { result, method, look, xs, ys, band };
   });
   svg.append(bands, lines, ...endLabels(ends, box));
 
   const longestRun = series.reduce((best, one) => (best && best.xs.at(-1) >= one.xs.at(-1) ? best : one), null);
-  const values = longestRun ? [...new Set(longestRun.result.x[axis])] : [];
+  const values = longestRun ? [...new Set(longestRun.result.x[axis])].filter((value) => !logAxis || value > 0) : [];
   const { say, log, name } = MEASURES[measure];
   const tell = (stop) => {
     const rows = [];
     const points = [];
     for (const { result, method, look, xs, ys, band } of series) {
       const index = lastUpTo(result.x[axis], values[stop]);
-      if (index < 0 || band.mean[index] === null) continue;
+      if (index < 0 || ys[index] === null) continue;
       const spread = !log && band.high[index] !== null ? ` ± ${say(band.high[index] - band.mean[index]).replace(" %", "")}` : "";
       const over = values[stop] > result.x[axis].at(-1) * (1 + 1e-9);
       const few = result.seeds[index] < Math.max(...result.seeds) ? `, ${result.seeds[index]} of its seeds` : "";
@@ -156,7 +170,7 @@ const drawCurves = (figure, page, setting, { axis, measure, shown }) => {
     rows.sort((a, b) => a.height - b.height);
     return { head: `${AXES[axis].split(",")[0]} ${short(values[stop])}`, rows, points };
   };
-  const drawing = { stops: values.map(scale), tell, span: [box.top, box.bottom] };
+  const drawing = { stops: values.map(horizontal.scale), tell, span: [box.top, box.bottom] };
   const place = setting.title ? `, ${setting.title}` : "";
   const final = series.map(({ method, band }) => `${method.title} ${band.mean.at(-1) === null ? "not finite" : say(band.mean.at(-1))}`);
   show(figure, svg, drawing, `${name}, against ${AXES[axis]}${place}. At the end: ${final.join(", ") || "nothing shown"}.`);

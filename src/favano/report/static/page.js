@@ -18,7 +18,8 @@
     else {
       const boxes = document.querySelectorAll("input[data-method]:checked");
       const shown = new Set([...boxes].map((box) => Number(box.dataset.method)));
-      drawCurves(figure, page, setting, { axis: chosen("axis"), measure: chosen("measure"), shown });
+      const { checked: log } = document.getElementById("log");
+      drawCurves(figure, page, setting, { axis: chosen("axis"), measure: chosen("measure"), shown, log });
     }
   };
 
@@ -27,10 +28,11 @@
     figures.filter((figure) => figure.dataset.chart === "curves").forEach(draw);
   };
 
-  for (const input of document.querySelectorAll("input[name=axis], input[name=measure], input[data-method]")) {
+  for (const input of document.querySelectorAll("input[name=axis], input[name=measure], #log, input[data-method]")) {
     input.addEventListener("change", () => {
       drawAllCurves();
-      say(`The plot now shows ${MEASURES[chosen("measure")].name} against ${AXES[chosen("axis")]}.`);
+      const scale = document.getElementById("log").checked ? ", logarithmic" : "";
+      say(`The plot now shows ${MEASURES[chosen("measure")].name} against ${AXES[chosen("axis")]}${scale}.`);
     });
   }
 
