@@ -21,13 +21,15 @@ def specifications(settings: Sequence[Setting], numbers: Mapping[str, int]) -> s
     return "".join(
         heading(setting)
         + "".join(
-            _specification(result, numbers[result.title], differing) for result in setting.results
+            _specification(result, setting.title, numbers[result.title], differing)
+            for result in setting.results
         )
         for setting in settings
     )
 
 
-def _specification(result: Result, number: int, differing: frozenset[str]) -> str:
+def _specification(result: Result, place: str, number: int, differing: frozenset[str]) -> str:
+    whose = f"of {result.title}, {place}" if place else f"of {result.title}"
     lines = tomli_w.dumps(dict(result.spec)).splitlines()
     text = "\n".join(
         f"<mark>{escape(line)}</mark>" if line.partition(" = ")[0] in differing else escape(line)
@@ -35,12 +37,12 @@ def _specification(result: Result, number: int, differing: frozenset[str]) -> st
     )
     command = "<p>No command is recorded.</p>"
     if result.command:
-        command = _copied(f"command of {result.title}", escape(result.command))
+        command = _copied(f"command {whose}", escape(result.command))
     return (
         f"<details><summary>{name(result, number)}</summary>"
         f"<h4>Command</h4>{command}<p>{escape(_origin(result))}</p>"
         f"<h4>Specification</h4><p>As <code>spec.toml</code> for <code>favano run spec.toml</code>."
-        f"</p>{_copied(f'specification of {result.title}', text)}</details>"
+        f"</p>{_copied(f'specification {whose}', text)}</details>"
     )
 
 
@@ -49,7 +51,7 @@ def _copied(what: str, html: str) -> str:
     return (
         f'<div class="copied"><button type="button" class="copy" hidden '
         f'aria-label="Copy {escape(what)}">Copy</button>'
-        f'<pre tabindex="0" role="region" aria-label="{escape(what)}"><code>{html}</code></pre>'
+        f'<pre tabindex="0" role="group" aria-label="{escape(what)}"><code>{html}</code></pre>'
         "</div>"
     )
 

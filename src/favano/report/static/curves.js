@@ -30,7 +30,7 @@ const extent = (settings, measure, shown) => {
       high = Math.max(high, value);
     }
   }
-  return low > high ? [0, 1] : [low, high];
+  return low > high ? [1, 10] : [low, high]; // nothing to draw: any axis will do
 };
 
 /** The vertical axis of a measure over a range of pixels. */
@@ -172,6 +172,6 @@ const drawCurves = (figure, page, setting, { axis, measure, shown, log: logAxis 
   };
   const drawing = { stops: values.map(horizontal.scale), tell, span: [box.top, box.bottom] };
   const place = setting.title ? `, ${setting.title}` : "";
-  const final = series.map(({ method, band }) => `${method.title} ${band.mean.at(-1) === null ? "not finite" : say(band.mean.at(-1))}`);
+  const final = series.map(({ method, band }) => `${method.title} ${band.mean.at(-1) === null ? "no value" : say(band.mean.at(-1))}`);
   show(figure, svg, drawing, `${name}, against ${AXES[axis]}${place}. At the end: ${final.join(", ") || "nothing shown"}.`);
 };

@@ -85,6 +85,7 @@
   }
 
   for (const control of document.querySelectorAll(".controls:not([data-useless])")) control.hidden = false;
+  document.getElementById("scriptless").remove();
   drawAllCurves();
   choosePlace();
   const widths = new WeakMap(figures.map((figure) => [figure, figure.clientWidth]));
