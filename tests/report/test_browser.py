@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Protocol
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
@@ -27,9 +27,23 @@ WIDE, NARROW = 1280, 390
 Scheme = Literal["light", "dark"]
 
 
+class Open(Protocol):
+    """Opens a page in a window of its own, which the test closes when it ends."""
+
+    def __call__(
+        self,
+        path: Path,
+        width: int = WIDE,
+        scheme: Scheme = "light",
+        *,
+        scripts: bool = True,
+        still: bool = False,
+    ) -> Opened: ...
+
+
 @dataclass
 class Opened:
-    """A page in a window of its own, and what it said and asked for."""
+    """A page, and what it said and asked for."""
 
     page: Page
     complaints: list[str] = field(default_factory=list)
@@ -44,27 +58,35 @@ def browser() -> Iterator[Browser]:
         chromium.close()
 
 
-def opened(
-    browser: Browser,
-    path: Path,
-    width: int = WIDE,
-    scheme: Scheme = "light",
-    *,
-    scripts: bool = True,
-    still: bool = False,
-) -> Opened:
-    context = browser.new_context(
-        viewport={"width": width, "height": 900},
-        color_scheme=scheme,
-        java_script_enabled=scripts,
-        reduced_motion="reduce" if still else "no-preference",
-    )
-    result = Opened(context.new_page())
-    result.page.on("console", lambda message: result.complaints.append(message.text))
-    result.page.on("pageerror", lambda error: result.complaints.append(str(error)))
-    result.page.on("request", lambda request: result.requests.append(request.url))
-    result.page.goto(path.as_uri())
-    return result
+@pytest.fixture
+def opened(browser: Browser) -> Iterator[Open]:
+    contexts = []
+
+    def open_page(
+        path: Path,
+        width: int = WIDE,
+        scheme: Scheme = "light",
+        *,
+        scripts: bool = True,
+        still: bool = False,
+    ) -> Opened:
+        context = browser.new_context(
+            viewport={"width": width, "height": 900},
+            color_scheme=scheme,
+            java_script_enabled=scripts,
+            reduced_motion="reduce" if still else "no-preference",
+        )
+        contexts.append(context)
+        result = Opened(context.new_page())
+        result.page.on("console", lambda message: result.complaints.append(message.text))
+        result.page.on("pageerror", lambda error: result.complaints.append(str(error)))
+        result.page.on("request", lambda request: result.requests.append(request.url))
+        result.page.goto(path.as_uri())
+        return result
+
+    yield open_page
+    for context in contexts:
+        context.close()
 
 
 @pytest.fixture
@@ -92,8 +114,8 @@ def axis_title(page: Page) -> str:
     return str(page.locator("#curves .title").first.text_content())
 
 
-def test_it_renders_in_silence_and_asks_for_nothing(browser: Browser, report: Path) -> None:
-    seen = opened(browser, report)
+def test_it_renders_in_silence_and_asks_for_nothing(opened: Open, report: Path) -> None:
+    seen = opened(report)
     assert seen.complaints == []
     assert seen.requests == [report.as_uri()]
     assert seen.page.locator("figure.chart svg").count() == 5
@@ -105,8 +127,8 @@ def test_it_renders_in_silence_and_asks_for_nothing(browser: Browser, report: Pa
     ]
 
 
-def test_axis_by_mouse(browser: Browser, report: Path) -> None:
-    page = opened(browser, report).page
+def test_axis_by_mouse(opened: Open, report: Path) -> None:
+    page = opened(report).page
     assert axis_title(page) == "simulated time"
     before = page.locator("#curves .lines").inner_html()
     page.get_by_role("radio", name="bits").click()
@@ -120,8 +142,8 @@ def test_axis_by_mouse(browser: Browser, report: Path) -> None:
     assert page.locator("#curves .lines").inner_html() != before
 
 
-def test_axis_and_measure_by_keyboard(browser: Browser, report: Path) -> None:
-    page = opened(browser, report).page
+def test_axis_and_measure_by_keyboard(opened: Open, report: Path) -> None:
+    page = opened(report).page
     page.get_by_role("radio", name="accuracy").focus()
     page.keyboard.press("ArrowRight")
     assert page.locator("#measure-name").inner_text() == "Test loss"
@@ -131,8 +153,8 @@ def test_axis_and_measure_by_keyboard(browser: Browser, report: Path) -> None:
     expect(page.locator("#said")).to_have_text("The plot now shows Test loss against server steps.")
 
 
-def test_every_measure_can_be_drawn_on_every_axis(browser: Browser, report: Path) -> None:
-    seen = opened(browser, report)
+def test_every_measure_can_be_drawn_on_every_axis(opened: Open, report: Path) -> None:
+    seen = opened(report)
     for measure in seen.page.locator("input[name=measure]").all():
         measure.check(force=True)
         for axis in seen.page.locator("input[name=axis]").all():
@@ -141,8 +163,8 @@ def test_every_measure_can_be_drawn_on_every_axis(browser: Browser, report: Path
     assert seen.complaints == []
 
 
-def test_values_are_read_by_keyboard(browser: Browser, report: Path) -> None:
-    page = opened(browser, report).page
+def test_values_are_read_by_keyboard(opened: Open, report: Path) -> None:
+    page = opened(report).page
     slider = page.get_by_role("slider", name=re.compile("Test accuracy"))
     slider.focus()
     page.keyboard.press("ArrowLeft")
@@ -154,8 +176,8 @@ def test_values_are_read_by_keyboard(browser: Browser, report: Path) -> None:
     assert "FedBuff 90.0 % (ended at 10)" in str(slider.get_attribute("aria-valuetext"))
 
 
-def test_values_are_read_by_pointer(browser: Browser, report: Path) -> None:
-    page = opened(browser, report).page
+def test_values_are_read_by_pointer(opened: Open, report: Path) -> None:
+    page = opened(report).page
     stage = page.locator("#clients .stage").nth(1)
     stage.hover(position={"x": 45, "y": 100})
     readout = page.locator("#clients .readout").nth(1)
@@ -169,8 +191,8 @@ def test_values_are_read_by_pointer(browser: Browser, report: Path) -> None:
     assert "20 % of all jobs (1)" in text
 
 
-def test_a_chosen_reference_changes_the_differences(browser: Browser, report: Path) -> None:
-    page = opened(browser, report).page
+def test_a_chosen_reference_changes_the_differences(opened: Open, report: Path) -> None:
+    page = opened(report).page
     cells = page.locator("#final td[data-column=difference]")
     assert cells.all_inner_texts() == ["reference", "−20.0 ± 14.1 (2)", "–", "–"]
     page.get_by_label("Differences against").select_option("FedAvg")
@@ -180,15 +202,15 @@ def test_a_chosen_reference_changes_the_differences(browser: Browser, report: Pa
     expect(page.locator("#said")).to_have_text("Differences are now against FedAvg.")
 
 
-def test_a_method_can_be_hidden(browser: Browser, report: Path) -> None:
-    page = opened(browser, report).page
+def test_a_method_can_be_hidden(opened: Open, report: Path) -> None:
+    page = opened(report).page
     page.get_by_role("checkbox", name="FedAvg").uncheck()
     assert page.locator("#curves .label").all_text_contents() == ["FAVANO", "FedBuff"]
     assert page.get_by_role("checkbox", name="QuAFL missing").is_disabled()
 
 
-def test_settings_side_by_side(browser: Browser, settings_report: Path) -> None:
-    seen = opened(browser, settings_report)
+def test_settings_side_by_side(opened: Open, settings_report: Path) -> None:
+    seen = opened(settings_report)
     page = seen.page
     assert page.locator("#curves figure svg").count() == 2
     assert (
@@ -206,49 +228,54 @@ def test_settings_side_by_side(browser: Browser, settings_report: Path) -> None:
 
 
 @pytest.mark.parametrize("width", [320, NARROW, 768, WIDE])
-def test_nothing_overflows(
-    browser: Browser, report: Path, settings_report: Path, width: int
-) -> None:
+def test_nothing_overflows(opened: Open, report: Path, settings_report: Path, width: int) -> None:
     for path in (report, settings_report):
-        page = opened(browser, path, width).page
+        page = opened(path, width).page
         page.evaluate("document.querySelectorAll('details').forEach((d) => { d.open = true; })")
         assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
-def test_dark_mode_and_paper(browser: Browser, report: Path) -> None:
-    ground = "getComputedStyle(document.body).backgroundColor"
-    light = opened(browser, report).page
-    dark = opened(browser, report, scheme="dark").page
-    assert light.evaluate(ground) == "rgb(253, 253, 252)"
-    assert dark.evaluate(ground) == "rgb(21, 23, 26)"
+def test_dark_mode_and_paper(opened: Open, report: Path) -> None:
+    style = (
+        "[getComputedStyle(document.body).backgroundColor, getComputedStyle(document.body).color]"
+    )
+    dark_ink = "rgb(236, 236, 234)"
+    assert opened(report).page.evaluate(style) == ["rgb(253, 253, 252)", "rgb(27, 28, 30)"]
+    dark = opened(report, scheme="dark").page
+    assert dark.evaluate(style) == ["rgb(21, 23, 26)", "rgb(236, 236, 234)"]
     dark.emulate_media(media="print")
-    assert dark.evaluate(ground) == "rgb(253, 253, 252)"
+    assert dark.evaluate(style) == ["rgba(0, 0, 0, 0)", "rgb(27, 28, 30)"]
     expect(dark.locator(".segments").first).to_be_hidden()
+    dark.evaluate("dispatchEvent(new Event('beforeprint'))")
+    assert dark.locator("#curves .stage svg").get_attribute("width") == "704"
 
 
-def test_less_motion_on_request(browser: Browser, report: Path) -> None:
+def test_less_motion_on_request(opened: Open, report: Path) -> None:
     behaviour = "getComputedStyle(document.documentElement).scrollBehavior"
-    assert opened(browser, report).page.evaluate(behaviour) == "smooth"
-    assert opened(browser, report, still=True).page.evaluate(behaviour) == "auto"
+    assert opened(report).page.evaluate(behaviour) == "smooth"
+    assert opened(report, still=True).page.evaluate(behaviour) == "auto"
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [NARROW, WIDE])
-def test_accessible(browser: Browser, settings_report: Path, scheme: Scheme, width: int) -> None:
-    page = opened(browser, settings_report, width, scheme).page
+@pytest.mark.parametrize(
+    ("what", "width", "scheme"),
+    [
+        ("report", NARROW, "light"),
+        ("report", WIDE, "dark"),
+        ("settings_report", NARROW, "dark"),
+        ("settings_report", WIDE, "light"),
+    ],
+)
+def test_accessible(
+    opened: Open, request: pytest.FixtureRequest, what: str, width: int, scheme: Scheme
+) -> None:
+    page = opened(request.getfixturevalue(what), width, scheme).page
     page.evaluate("document.querySelectorAll('details').forEach((d) => { d.open = true; })")
     found = Axe().run(page)
     assert found.violations_count == 0, found.generate_report()
 
 
-def test_what_lacks_is_accessible_too(browser: Browser, report: Path) -> None:
-    for scheme in ("light", "dark"):
-        found = Axe().run(opened(browser, report, scheme=scheme).page)
-        assert found.violations_count == 0, found.generate_report()
-
-
-def test_a_command_is_copied(browser: Browser, report: Path) -> None:
-    page = opened(browser, report).page
+def test_a_command_is_copied(opened: Open, report: Path) -> None:
+    page = opened(report).page
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     page.locator("summary").first.click()
     page.get_by_role("button", name="Copy command of FAVANO").click()
@@ -256,14 +283,14 @@ def test_a_command_is_copied(browser: Browser, report: Path) -> None:
     assert page.evaluate("navigator.clipboard.readText()") == "favano run --algorithm favano"
 
 
-def test_names_are_text(browser: Browser, tmp_path: Path, write: Writer) -> None:
+def test_names_are_text(opened: Open, tmp_path: Path, write: Writer) -> None:
     evil = "<img src=x onerror=hacked=1></script><script>hacked=1</script>"
     for name, dataset in (("one", evil), ("two", "digits")):
         spec = {"algorithm": evil, "dataset": dataset}
         folder = write(tmp_path / "evil" / name, spec, [[0.1, 0.2, 0.3]], "complete")
         add_participation(folder)
     write_page(collect([tmp_path / "evil"]), tmp_path / "report.html", evil)
-    seen = opened(browser, tmp_path / "report.html")
+    seen = opened(tmp_path / "report.html")
     assert seen.page.title() == evil
     assert seen.page.locator("img").count() == 0
     assert seen.page.evaluate("typeof hacked") == "undefined"
@@ -272,8 +299,8 @@ def test_names_are_text(browser: Browser, tmp_path: Path, write: Writer) -> None
     assert seen.complaints == []
 
 
-def test_without_scripts_the_numbers_are_there(browser: Browser, report: Path) -> None:
-    page = opened(browser, report, scripts=False).page
+def test_without_scripts_the_numbers_are_there(opened: Open, report: Path) -> None:
+    page = opened(report, scripts=False).page
     assert page.locator("#final td[data-column=accuracy]").first.inner_text() == "75.0 ± 7.1"
     expect(page.locator("#reference")).to_be_hidden()
     expect(page.get_by_text("The plots need JavaScript")).to_be_visible()

@@ -40,9 +40,9 @@ def _specification(result: Result, place: str, number: int, differing: frozenset
         command = _copied(f"command {whose}", escape(result.command))
     return (
         f"<details><summary>{name(result, number)}</summary>"
-        f"<h4>Command</h4>{command}<p>{escape(_origin(result))}</p>"
-        f"<h4>Specification</h4><p>As <code>spec.toml</code> for <code>favano run spec.toml</code>."
-        f"</p>{_copied(f'specification {whose}', text)}</details>"
+        f"<p><strong>Command</strong></p>{command}<p>{escape(_origin(result))}</p>"
+        "<p><strong>Specification</strong>, for <code>favano run spec.toml</code></p>"
+        f"{_copied(f'specification {whose}', text)}</details>"
     )
 
 

@@ -88,6 +88,12 @@
   document.getElementById("scriptless").remove();
   drawAllCurves();
   choosePlace();
+  const paper = (printing) => {
+    document.body.classList.toggle("paper", printing);
+    figures.forEach(draw);
+  };
+  addEventListener("beforeprint", () => paper(true));
+  addEventListener("afterprint", () => paper(false));
   const widths = new WeakMap(figures.map((figure) => [figure, figure.clientWidth]));
   const watcher = new ResizeObserver((entries) => {
     for (const { target } of entries) {
