@@ -56,13 +56,3 @@ def test_fedavg_counts_participation() -> None:
     contacts = np.bincount(schedule.client[: schedule.jobs], minlength=6)
     weight = effective_weights(FedAvg(policy=policy), schedule)
     assert weight == pytest.approx(contacts / contacts.sum())
-
-
-def test_clients_of_one_part_are_counted_together() -> None:
-    fleet = two_speeds(9, seed=3)
-    policy = Poll(selected=3, local_steps=4)
-    algorithm = Favano(policy=policy, weights=Known(*expected_counts(policy, fleet)))
-    schedule = plan(policy, fleet, horizon=300, seed=3)
-    each = effective_weights(algorithm, schedule)
-    together = effective_weights(algorithm, schedule, fleet.groups)
-    assert together == pytest.approx(np.bincount(fleet.groups, each), abs=1e-12)

@@ -11,12 +11,14 @@ import pytest
 import favano.experiments.contribution as contribution
 from favano.algorithms import Algorithm, FedAvg, State
 from favano.engine import effective_weights
+from favano.errors import BadInput
 from favano.experiments import Result, Spec, make_algorithm, make_fleet, resolve, write_result
 from favano.experiments.contribution import participation, speed_classes
 from favano.experiments.runner import Planned
 from favano.schedule import Barrier, Schedule, plan
 from favano.timing import Fleet, Trace, traced_fleet
 from favano.timing import make_fleet as any_fleet
+from favano.types import Floats, Ints
 
 
 def small(clients: int = 40) -> tuple[Algorithm[State], Schedule, Fleet]:
@@ -99,7 +101,21 @@ def test_nothing_happened() -> None:
 
 def test_it_is_written_beside_the_rest(tmp_path: Path) -> None:
     algorithm, schedule, fleet = small()
-    first = Planned(0, fleet, algorithm, schedule)
+    first = Planned(seed=0, fleet=fleet, algorithm=algorithm, schedule=schedule)
     write_result(tmp_path, Result(Spec(), first=first), "favano run")
     found = participation(algorithm, schedule, fleet, 0)
     assert json.loads((tmp_path / "participation.json").read_text()) == found
+
+
+def test_a_method_that_cannot_be_audited_is_written_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(algorithm: Algorithm[State], schedule: Schedule, group: Ints) -> Floats:
+        raise BadInput("algorithm", "adaptive", "clients have no weights of their own")
+
+    monkeypatch.setattr(contribution, "effective_weights", refuse)
+    algorithm, schedule, fleet = small()
+    first = Planned(seed=0, fleet=fleet, algorithm=algorithm, schedule=schedule)
+    write_result(tmp_path, Result(Spec(), first=first), "favano run")
+    assert (tmp_path / "summary.json").exists()
+    assert not (tmp_path / "participation.json").exists()

@@ -239,7 +239,6 @@ def test_dark_mode_and_paper(opened: Open, report: Path) -> None:
     style = (
         "[getComputedStyle(document.body).backgroundColor, getComputedStyle(document.body).color]"
     )
-    dark_ink = "rgb(236, 236, 234)"
     assert opened(report).page.evaluate(style) == ["rgb(253, 253, 252)", "rgb(27, 28, 30)"]
     dark = opened(report, scheme="dark").page
     assert dark.evaluate(style) == ["rgb(21, 23, 26)", "rgb(236, 236, 234)"]

@@ -28,6 +28,17 @@ def test_shares_by_hand(compared: Path) -> None:
     assert "sample" not in text
 
 
+def test_a_verdict_is_quoted(compared: Path) -> None:
+    path = compared / "fedavg" / "summary.json"
+    words = "favours fast clients: 50.0 % of the model [48.0, 52.0] is theirs, fair is 33.3 %"
+    audit = {"seed": 0, "verdict": words, "speeds": []}
+    path.write_text(json.dumps({**json.loads(path.read_text()), "audit": audit}))
+    settings = by_setting(collect([compared]))
+    text = shares(settings, methods(settings))
+    assert f"<strong>FedAvg</strong> {words}</figcaption>" in text
+    assert "<strong>FAVANO</strong> fast clients carry 33.3 %" in text
+
+
 def test_staleness_in_short(compared: Path) -> None:
     settings = by_setting(collect([compared]))
     assert "mean 0.9, median 1, largest 2" in staleness(settings, methods(settings))

@@ -17,20 +17,20 @@ from favano.schedule import Schedule
 from favano.training import Layout, Work
 from favano.types import Floats, Ints, Stack
 
-_PARTS_AT_ONCE = 1000
+_GROUPS_AT_ONCE = 1000
 
 
 @dataclass(frozen=True)
 class _UnitSteps:
-    """A trainer that counts: `rate` per step, in the coordinate of the client's part."""
+    """A trainer that counts: `rate` per step, in the coordinate of the client's group."""
 
-    part: Ints  # (n,)
+    group: Ints  # (n,)
     first: int
     size: int
 
     def train(self, start: Stack, work: Work) -> Stack:
         end = start.clone()
-        place = self.part[work.client] - self.first
+        place = self.group[work.client] - self.first
         inside = np.flatnonzero((place >= 0) & (place < self.size))
         moved = torch.from_numpy((work.steps * work.rate)[inside])
         end[torch.from_numpy(inside), torch.from_numpy(place[inside])] += moved
@@ -38,18 +38,18 @@ class _UnitSteps:
 
 
 def effective_weights(
-    algorithm: Algorithm[S], schedule: Schedule, part: Ints | None = None
+    algorithm: Algorithm[S], schedule: Schedule, group: Ints | None = None
 ) -> Floats:
     """Share of each client in all that moved the server model, (n,); fair is 1/n for each.
 
-    `part` (n,) numbers the clients from 0; clients of one number are then counted together and
+    `group`, (n,), numbers the clients from 0; clients of one number are then counted together and
     the answer has one share a number. A replay costs as much as there are numbers.
     """
-    numbers = np.arange(schedule.clients) if part is None else part
+    numbers = np.arange(schedule.clients) if group is None else group
     count = int(numbers.max()) + 1
     shares = []
-    for first in range(0, count, _PARTS_AT_ONCE):
-        size = min(_PARTS_AT_ONCE, count - first)
+    for first in range(0, count, _GROUPS_AT_ONCE):
+        size = min(_GROUPS_AT_ONCE, count - first)
         initial = torch.zeros(size, dtype=torch.float64)
         layout = Layout(parameters=size, buffers=0, counters=0)
         replay = Replay(algorithm, schedule, layout, algorithm.rate(schedule.client), initial)

@@ -74,10 +74,10 @@ def participation(
     shown = np.arange(clients)
     if clients > _ALL:
         shown = np.linspace(0, clients - 1, _SAMPLE).round().astype(np.int64)
-    part = len(shown) + speed  # clients that are not listed are weighed with others of their speed
-    part[shown] = np.arange(len(shown))
+    group = len(shown) + speed  # clients that are not listed are weighed with others of their speed
+    group[shown] = np.arange(len(shown))
     weight = np.zeros(len(shown) + len(names))
-    weighed = effective_weights(algorithm, schedule, part) if schedule.updates else weight[:0]
+    weighed = effective_weights(algorithm, schedule, group) if schedule.updates else weight[:0]
     weight[: len(weighed)] = weighed
     used = slice(0, schedule.jobs)
     client, steps, staleness = schedule.client[used], schedule.steps[used], schedule.staleness

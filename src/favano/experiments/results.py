@@ -12,8 +12,8 @@ import tomli_w
 from safetensors.torch import save
 
 from favano import __version__
-from favano.errors import need
-from favano.experiments.contribution import participation
+from favano.errors import BadInput, need
+from favano.experiments.contribution import Participation, participation
 from favano.experiments.runner import Result
 from favano.experiments.spec import Spec, make_spec
 from favano.metrics import to_csv
@@ -61,10 +61,20 @@ def write_result(folder: Path, result: Result, command: str) -> None:
         save(tensors, metadata={"favano": __version__}),
     )
     files = dict(zip(FILES, contents, strict=True))
-    if (one := result.first) is not None:
-        audit = participation(one.algorithm, one.schedule, one.fleet, one.seed)
-        files[PARTICIPATION] = (json.dumps(audit) + "\n").encode()
+    if (found := _participation(result)) is not None:
+        files[PARTICIPATION] = (json.dumps(found) + "\n").encode()
     write_together(folder, files)
+
+
+def _participation(result: Result) -> Participation | None:
+    """Who trains the model; None where it is not planned ahead, or cannot be said of the method."""
+    if result.first is None:
+        return None
+    one = result.first
+    try:
+        return participation(one.algorithm, one.schedule, one.fleet, one.seed)
+    except BadInput:
+        return None
 
 
 def write_together(folder: Path, contents: Mapping[str, bytes]) -> None:

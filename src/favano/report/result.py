@@ -52,6 +52,7 @@ class Result:
         command: what reproduces it, where the summary says so.
         version: the favano that wrote it, where the summary says so.
         participation: who trained the model, where the folder says so.
+        verdict: whom the method favours, where the summary says so.
     """
 
     name: str
@@ -63,6 +64,7 @@ class Result:
     command: str | None = None
     version: str | None = None
     participation: Participation | None = None
+    verdict: str | None = None
 
     @property
     def algorithm(self) -> str:
@@ -106,6 +108,7 @@ def read_result(folder: Path) -> Result:
         command=summary.command if summary else None,
         version=summary.favano if summary else None,
         participation=participation,
+        verdict=summary.audit.verdict if summary and summary.audit else None,
     )
 
 

@@ -7,6 +7,7 @@ from html import escape
 
 from favano.report.fragments import heading, name, table
 from favano.report.participation import Participation, Speed
+from favano.report.result import Result
 from favano.report.settings import Setting
 from favano.report.wording import fixed, percent, significant
 
@@ -38,7 +39,7 @@ def _block(index: int, setting: Setting, numbers: Mapping[str, int], kind: str) 
         figures = "".join(
             f'<figure class="chart" data-chart="{kind}" data-setting="{index}" '
             f'data-result="{place}"><figcaption><strong>{escape(result.title)}</strong> '
-            f"{escape(_in_short(found, kind))}</figcaption></figure>"
+            f"{escape(_in_short(result, found, kind))}</figcaption></figure>"
             for place, result, found in known
         )
         inside += f'<div class="pairs">{figures}</div>{_sampled(known[0][2], kind)}'
@@ -94,11 +95,13 @@ def _key(found: Participation) -> str:
     return f'<p class="key">{entries}</p>'
 
 
-def _in_short(found: Participation, kind: str) -> str:
+def _in_short(result: Result, found: Participation, kind: str) -> str:
     if kind == "staleness":
         late = found.staleness
         middle = f"median {significant(late.median)}, largest {late.most:,}"
         return f"mean {significant(late.mean)}, {middle}"
+    if result.verdict:
+        return result.verdict
     first = found.speeds[0]
     fair = percent(first.clients / found.clients)
     return f"{first.name} clients carry {percent(first.weight)} % of the weight, fair is {fair} %"
