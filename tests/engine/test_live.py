@@ -7,9 +7,8 @@ import pytest
 import torch
 
 from favano.algorithms import AsyncSGD, Favano, FedAvg, Known
-from favano.engine import Recorder, live_models, replayed
+from favano.engine import Recorder, live_models, replayed, spread_of
 from favano.errors import BadInput
-from favano.metrics import Score
 from favano.schedule import Arrival, Barrier, Poll, plan, under_way
 from favano.timing import Trace, traced_fleet, two_speeds
 from tests.problems import close, make_replay, ones, quadratics, start_model
@@ -61,8 +60,12 @@ def test_live_variance_by_hand() -> None:
     trainer, initial = quadratics(3), start_model()
     replay = make_replay(FedAvg(policy=policy), schedule, initial)
     at = live_models(replay, trainer, FLEET, seed=0)
-    recorder = Recorder(replay, 0, np.array([0.0, 3.0]), lambda _: Score(0, 0), at)
-    rows = [seen.row for moment in replayed(replay, trainer) for seen in recorder.observe(moment)]
+    recorder = Recorder(
+        replay, 0, np.array([0.0, 3.0]), lambda _: torch.zeros(2), spread_of(replay, at)
+    )
+    for moment in replayed(replay, trainer):
+        recorder.observe(moment)
+    rows = recorder.rows()
     moved = trainer.local(1, initial, 1, 0.1) - initial  # only client 1 has made a step by then
     assert rows[0].variance == 0.0
     assert rows[1].variance == pytest.approx(float(moved.square().sum()))

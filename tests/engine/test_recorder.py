@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
+import torch
+from torch import Tensor
 
 from favano.algorithms import FedAvg
-from favano.engine import Recorder, count_work, evaluation_times, replayed
-from favano.metrics import Score
+from favano.engine import Recorder, count_work, evaluation_times, replayed, spread_of
 from favano.schedule import Barrier, Poll, plan
 from favano.timing import Trace, traced_fleet, two_speeds
 from favano.types import Vector
@@ -28,17 +29,17 @@ def test_rows_of_a_synchronous_run_by_hand() -> None:
     replay = make_replay(FedAvg(policy=policy), schedule, initial)
     scored: list[Vector] = []
 
-    def score(model: Vector) -> Score:
+    def score(model: Vector) -> Tensor:
         scored.append(model)
-        return Score(loss=float(len(scored)), accuracy=0.5)
+        return torch.tensor([float(len(scored)), 0.5], dtype=torch.float64)
 
     heard: list[int] = []
     times = evaluation_times(20, 5, float(schedule.time[-1]))
-    recorder = Recorder(replay, 4, times, score)
-    rows = []
+    recorder = Recorder(replay, 4, times, score, spread_of(replay))
     for moment in replayed(replay, quadratics(3)):
         heard.append(moment.version)
-        rows += [seen.row for seen in recorder.observe(moment)]
+        recorder.observe(moment)
+    rows = recorder.rows()
     assert [row.time for row in rows] == [0, 5, 10, 15, 20, 26]
     assert [row.server_step for row in rows] == [0, 0, 0, 1, 1, 2]
     assert [row.local_steps for row in rows] == [0, 0, 0, 6, 6, 12]

@@ -19,7 +19,7 @@ def test_batches_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
     evaluate = Evaluator(flat, features, labels, functional.cross_entropy)
     vector = flat.snapshot()
     whole = evaluate(vector)
-    monkeypatch.setattr(evaluation, "_BATCH", 7)
+    monkeypatch.setattr(evaluation, "_NUMBERS", 7 * features[0].numel())
     parts = evaluate(vector)
     assert parts == pytest.approx(whole)
     output = module.eval()(features).detach()

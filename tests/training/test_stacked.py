@@ -11,13 +11,14 @@ from torch.nn import functional
 from favano.data import BatchStream, Preprocessing
 from favano.models.norm import BatchNorm2d
 from favano.rng import Stream, bits, origin, permutation, uniform
-from favano.training import FlatModel, Job, LocalRule, LoopTrainer, Loss, Task, stacked
+from favano.training import FlatModel, Job, LocalRule, LoopTrainer, Loss, Task, stack
 from favano.training.device_draws import (
     device_bits,
     device_permutations,
     device_uniform,
     on_device,
 )
+from favano.training.stack import LaneStack
 from favano.training.stacked import StackedLanes
 
 CPU = torch.device("cpu")
@@ -129,7 +130,7 @@ def check_equal(
     assert callable(make)
     both = trainers(make(), raw=raw, loss=loss, rule=LocalRule(proximal), device=device)
     start = both[0].model.snapshot()
-    lanes = StackedLanes(both[0].model, both, capacity)
+    lanes = StackedLanes(LaneStack(both[0].model, both, capacity))
     found = trained(lanes, start, JOBS)
     for ticket, job in enumerate(JOBS):
         expected = both[job.task].run(shifted(start, ticket), job)
@@ -149,7 +150,7 @@ def test_refilling_may_wait(
     make: object, raw: bool, loss: Loss, proximal: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Lanes that are done early stand still while the others go on."""
-    monkeypatch.setattr(stacked, "_MANY", 1)
+    monkeypatch.setattr(stack, "_MANY", 1)
     check_equal(make, raw, loss, proximal, 5, "cpu")
 
 

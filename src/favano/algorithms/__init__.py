@@ -2,7 +2,7 @@
 
 from favano.algorithms.asyncsgd import AsyncSGD, DelayRule
 from favano.algorithms.base import Algorithm, ModelState, State, Visit
-from favano.algorithms.catalogue import CATALOGUE, AnyAlgorithm
+from favano.algorithms.catalogue import CATALOGUE, LINEAR, AnyAlgorithm
 from favano.algorithms.favano import Favano, FavanoState
 from favano.algorithms.favano_delta import FavanoDelta
 from favano.algorithms.fedavg import FedAvg
@@ -13,6 +13,7 @@ from favano.algorithms.weights import Empirical, Known, Reweight, Weights
 
 __all__ = [
     "CATALOGUE",
+    "LINEAR",
     "Algorithm",
     "AnyAlgorithm",
     "AsyncSGD",

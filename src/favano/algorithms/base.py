@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol, TypeVar
+from typing import NamedTuple, Protocol, Self, TypeVar
 
 import numpy as np
 import torch
@@ -27,6 +27,9 @@ class State(Protocol):
     @property
     def model(self) -> Vector:
         """The server model, (P,)."""
+
+    def _replace(self, *, model: Vector) -> Self:
+        """The same state with another model: states are named tuples."""
 
 
 class ModelState(NamedTuple):

@@ -23,3 +23,6 @@ CATALOGUE: Mapping[str, type[AnyAlgorithm]] = {
     "asyncsgd": AsyncSGD,
     "asyncsgd-adaptive": AsyncSGD,
 }
+
+# Methods whose updates are linear in the models, with weights that do not depend on them.
+LINEAR = (Favano, FavanoDelta, FedAvg, Quafl, FedBuff, AsyncSGD)

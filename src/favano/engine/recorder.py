@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Generic, NamedTuple
 
 import numpy as np
+import torch
+from torch import Tensor
 
 from favano.algorithms.base import S
 from favano.engine.replay import Moment, Replay
-from favano.metrics import Row, Score
+from favano.engine.spread import Spread
+from favano.engine.store import NOTHING
+from favano.metrics import Row
 from favano.schedule import Schedule
 from favano.types import Floats, Ints, Vector
 
 
 class Observation(NamedTuple):
-    """A row of the history, with the server model and the mean of all models it speaks of."""
+    """The models of the last row, and what had been refused by then."""
 
-    row: Row
     server: Vector
-    mean: Vector
-    refused: int  # updates refused so far, because they held NaN or infinity
+    mean: Vector  # of all models
+    refused: int  # updates that held NaN or infinity
 
 
 @dataclass(frozen=True)
@@ -58,55 +61,79 @@ def evaluation_times(horizon: float, every: float, last_update: float) -> Floats
     return np.concatenate([grid, end])
 
 
+def spread_of(
+    replay: Replay[S], live: Callable[[float], Mapping[int, Vector]] | None = None
+) -> Callable[[Vector, float], Spread]:
+    """The spread of the models that a replay's clients started from.
+
+    With `live`, which gives the clients' models at a time, of their models in training.
+    """
+
+    def at(server: Vector, time: float) -> Spread:
+        models = NOTHING if live is None else live(time)
+        return replay.store.spread(server, replay.layout.parameters, models)
+
+    return at
+
+
 @dataclass
 class Recorder(Generic[S]):
     """Watches a run and observes it at the asked times.
 
-    With `live`, which gives the clients' models at a time, the variance is that of the models in
-    training instead of those they started from.
+    `spread` says how far the clients' models are from a server model at a time: `spread_of` a
+    replay, or of whoever else holds the models.
     """
 
     replay: Replay[S]
     seed: int
     times: Floats
-    score: Callable[[Vector], Score]
-    live: Callable[[float], Mapping[int, Vector]] | None = None
+    score: Callable[[Vector], Tensor]  # (2,) loss and accuracy
+    spread: Callable[[Vector, float], Spread]
     counters: Counters = field(init=False)
-    refused: int = field(init=False, default=0)
-    _next: int = field(init=False, default=0)
+    last: Observation | None = field(init=False, default=None)
+    _refused: int = field(init=False, default=0)
+    _measured: list[Tensor] = field(init=False, default_factory=list)
 
     def __post_init__(self) -> None:
         self.counters = count_work(self.replay.schedule)
         self.versions = self.replay.schedule.versions_at(self.times)
 
-    def observe(self, moment: Moment) -> Iterator[Observation]:
-        """What is to be written down of this moment: nothing, or a row for each time it lasts."""
-        self.refused += len(moment.refused)
+    def observe(self, moment: Moment) -> None:
+        """Measure what is to be measured of this moment; a device may still be busy with it."""
+        self._refused += len(moment.refused)
         if not self._due(moment):
             return
-        loss, accuracy = self.score(moment.server)
-        store, parameters = self.replay.store, self.replay.layout.parameters
-        bits, done = self.replay.layout.bits, moment.version + 1
-        spread = store.spread(moment.server, parameters)
+        score = self.score(moment.server)
         while self._due(moment):
-            time = float(self.times[self._next])
-            if self.live is not None:
-                spread = store.spread(moment.server, parameters, self.live(time))
-            row = Row(
-                seed=self.seed,
-                time=time,
-                server_step=done,
-                local_steps=int(self.counters.local_steps[done]),
-                bits_up=int(self.counters.uploads[done]) * bits,
-                bits_down=int(self.counters.downloads[done]) * bits,
-                loss=loss,
-                accuracy=accuracy,
-                variance=spread.variance,
-                potential=spread.potential,
-                contributed_steps=int(self.counters.contributed_steps[done]),
-            )
-            yield Observation(row, moment.server, spread.mean, self.refused)
-            self._next += 1
+            spread = self.spread(moment.server, float(self.times[len(self._measured)]))
+            self.last = Observation(moment.server.clone(), spread.mean, self._refused)
+            self._measured.append(torch.cat([score, spread.distances]))
+
+    def rows(self) -> list[Row]:
+        """What has been measured so far."""
+        if not self._measured:
+            return []
+        measured = torch.stack(self._measured).tolist()
+        return [self._row(number, *numbers) for number, numbers in enumerate(measured)]
+
+    def _row(
+        self, number: int, loss: float, accuracy: float, variance: float, potential: float
+    ) -> Row:
+        bits, done = self.replay.layout.bits, int(self.versions[number]) + 1
+        return Row(
+            seed=self.seed,
+            time=float(self.times[number]),
+            server_step=done,
+            local_steps=int(self.counters.local_steps[done]),
+            bits_up=int(self.counters.uploads[done]) * bits,
+            bits_down=int(self.counters.downloads[done]) * bits,
+            loss=loss,
+            accuracy=accuracy,
+            variance=variance,
+            potential=potential,
+            contributed_steps=int(self.counters.contributed_steps[done]),
+        )
 
     def _due(self, moment: Moment) -> bool:
-        return self._next < len(self.times) and self.versions[self._next] == moment.version
+        number = len(self._measured)
+        return number < len(self.times) and int(self.versions[number]) == moment.version

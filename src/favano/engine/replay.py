@@ -51,8 +51,8 @@ class Replay(Generic[S]):
         self.store = ModelStore(schedule, initial)
         self.offsets = schedule.offsets
         self.moment = Moment(-1, initial, _NOBODY)
-        self._state = algorithm.init(initial[: layout.parameters])
-        self._non_finite, self._buffers = non_finite, buffers
+        self.state = algorithm.init(initial[: layout.parameters])
+        self.non_finite, self._buffers = non_finite, buffers
 
     def jobs(self, version: int) -> Ints:
         """The jobs that update `version` uses."""
@@ -82,18 +82,18 @@ class Replay(Generic[S]):
         if not all(finite):
             keep = np.array(finite)
             refused = plan.client[jobs[~keep]]
-            if self._non_finite == "stop":
+            if self.non_finite == "stop":
                 raise NonFiniteUpdate(refused.tolist(), version + 1)
             rows = torch.from_numpy(np.flatnonzero(keep)).to(end.device)
             start, end, jobs = start[rows], end[rows], jobs[keep]
         if len(jobs):
             visit = Visit(plan.client[jobs], plan.steps[jobs], version - 1 - plan.base[jobs])
             begin, done = start[:, :parameters], end[:, :parameters]
-            self._state = self.algorithm.update(self._state, visit, begin, done)
+            self.state = self.algorithm.update(self.state, visit, begin, done)
             own = self.algorithm.restart(server, end)
             if own is not None:
                 self.store.keep_own(plan.client[jobs], own)
-            server = self._state.model
+            server = self.state.model
             if self.layout.size > parameters:
                 server = torch.cat([server, self._merge_buffers(self.moment.server, end)])
         self.store.forget_own(refused)

@@ -3,25 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
 
 import numpy as np
 import torch
 
+from favano.engine.lifetimes import lifetimes
 from favano.engine.shelf import Shelf
+from favano.engine.spread import Spread, spread
 from favano.schedule import Schedule
 from favano.types import Ints, Stack, Vector
 
 _NUMBERS_AT_ONCE = 1 << 24
 NOTHING: Mapping[int, Vector] = {}
-
-
-class Spread(NamedTuple):
-    """How far the clients' start models are from the server model and from the mean of all."""
-
-    variance: float  # sum_i ||w_i - w||^2
-    potential: float  # ||w - mu||^2 + sum_i ||w_i - mu||^2
-    mean: Vector  # mu = (w + sum_i w_i) / (n + 1)
 
 
 class ModelStore:
@@ -39,10 +32,7 @@ class ModelStore:
         self._own: dict[int, Vector] = {}
         self._buffers: dict[int, Vector] = {}
         self._held = np.full(schedule.clients, -1, dtype=np.int64)
-        order = np.lexsort((schedule.first_step, schedule.begin, schedule.base))
-        self._taker = schedule.client[order]
-        self._offsets = np.searchsorted(schedule.base[order], np.arange(schedule.updates + 1))
-        self._dropped_after = _last_use(schedule)
+        self.lifetimes = lifetimes(schedule)
 
     def starts(self, client: Ints, base: Ints) -> Stack:
         """Start models of the jobs: a client's own model where it has one."""
@@ -57,9 +47,8 @@ class ModelStore:
     def put(self, version: int, server: Vector) -> None:
         """Take in a new server version, and forget those that nobody needs any more."""
         self._versions[version] = self._shelf.keep(server)
-        taken = self._taker[self._offsets[version] : self._offsets[version + 1]]
-        self._held[taken] = version
-        for old in self._dropped_after.pop(version - 1, []):
+        self._held[self.lifetimes.takers_of(version)] = version
+        for old in self.lifetimes.gone_after(version - 1).tolist() if version else []:
             self._shelf.give_back(self._versions.pop(old))
 
     def keep_own(self, client: Ints, models: Stack) -> None:
@@ -93,43 +82,16 @@ class ModelStore:
         A client's model is the one in `live`, else its own, else the version it holds.
         """
         single = {**self._own, **live}
-        groups = [(1, model) for model in single.values()]
         held = np.delete(self._held, list(single))
         versions, counts = np.unique(held, return_counts=True)
-        groups += [
-            (int(count), self._get(version))
-            for version, count in zip(versions.tolist(), counts, strict=True)
-        ]
-        reference = server.double()
-        total = torch.zeros_like(reference)
-        squares = reference.new_zeros(())
+        models = [*single.values(), *(self._get(version) for version in versions.tolist())]
+        counts = np.concatenate([np.ones(len(single), dtype=np.int64), counts])
         at_once = max(1, _NUMBERS_AT_ONCE // len(server))
-        for first in range(0, len(groups), at_once):
-            part = groups[first : first + at_once]
-            count = reference.new_tensor([count for count, _ in part])
-            distance = torch.stack([model for _, model in part]).double() - reference
-            squares += count @ distance[:, :parameters].square().sum(dim=1)
-            total += count @ distance
-        shift = total / (self.clients + 1)
-        excess = total[:parameters] @ shift[:parameters]
-        variance, potential = torch.stack([squares, squares - excess]).tolist()
-        return Spread(variance, max(0.0, potential), (reference + shift).to(server.dtype))
+        parts = (
+            (torch.stack(models[first : first + at_once]), counts[first : first + at_once])
+            for first in range(0, len(models), at_once)
+        )
+        return spread(parts, server, parameters)
 
     def _get(self, version: int) -> Vector:
         return self._initial if version == -1 else self._versions[version]
-
-
-def _last_use(schedule: Schedule) -> dict[int, list[int]]:
-    """For each update, the versions that are needed there for the last time."""
-    order = np.lexsort((schedule.first_step, schedule.begin, schedule.client))
-    client, base, visit = schedule.client[order], schedule.base[order], schedule.visit[order]
-    held_until = np.append(base[1:] - 1, schedule.updates)  # the client's next job replaces it
-    held_until[np.append(client[1:] != client[:-1], True)] = schedule.updates
-    needed = (visit < schedule.updates) | np.isinf(schedule.finish[order])  # used, or under way
-    until = np.maximum(np.where(needed, visit, -1), held_until)
-    last = np.arange(-1, schedule.updates)  # a version is the server's own until the next one
-    np.maximum.at(last, base + 1, until)
-    dropped: dict[int, list[int]] = {}
-    for version, use in enumerate(last[1:].tolist()):
-        dropped.setdefault(use, []).append(version)
-    return dropped

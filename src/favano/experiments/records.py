@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TypedDict
 
-from favano.engine import Observation
-from favano.metrics import Score
+from favano.metrics import Row, Score
 
 
 class RunRecord(TypedDict):
@@ -27,9 +26,10 @@ class RunRecord(TypedDict):
     refused_updates: int
 
 
-def make_record(algorithm: str, last: Observation, mean: Score, wall_seconds: float) -> RunRecord:
-    """The record of a run from its last observation and the score of the mean model mu_T."""
-    row = last.row
+def make_record(
+    algorithm: str, row: Row, mean: Score, *, refused: int, wall_seconds: float
+) -> RunRecord:
+    """The record of a run from its last row and the score of the mean model mu_T."""
     return RunRecord(
         algorithm=algorithm,
         seed=row.seed,
@@ -44,5 +44,5 @@ def make_record(algorithm: str, last: Observation, mean: Score, wall_seconds: fl
         wall_seconds=wall_seconds,
         mean_model_accuracy=mean.accuracy,
         mean_model_loss=mean.loss,
-        refused_updates=last.refused,
+        refused_updates=refused,
     )

@@ -5,23 +5,27 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from time import perf_counter
 from typing import Literal
 
 import numpy as np
+import torch
 from torch import Tensor, nn
 
 from favano.algorithms import Algorithm, State
 from favano.engine import (
     Moment,
-    Observation,
     Recorder,
     Replay,
     Step,
+    Waves,
     evaluation_times,
+    is_linear,
     live_models,
     pooled,
     replayed,
+    spread_of,
 )
 from favano.errors import NonFiniteUpdate
 from favano.experiments.build import make_algorithm, make_fleet, make_schedule, step_sizes
@@ -39,15 +43,18 @@ from favano.training import (
     LocalRule,
     LoopTrainer,
     SerialLanes,
+    StackedLanes,
     WorkerLanes,
     check_fit,
+    lane_stacks,
     one_thread,
-    stacked_lanes,
     usable_cores,
 )
 from favano.types import Vector
 
 Status = Literal["complete", "partial"]
+
+_SHARE_FOR_MODELS = 0.4  # of the GPU memory, for the models that clients hold
 
 
 @dataclass
@@ -121,8 +128,8 @@ def run_together(
     watch = progress or Silence()
     watch.begin(sum(one.schedule.used_steps for _, one in planned))
     try:
-        with one_thread(), _lanes(flat, runs, workers) as lanes:
-            for step in _steps(runs, lanes):
+        with one_thread(), _engine(flat, runs, workers) as steps:
+            for step in steps:
                 runs[step.run].hear(step.moment, watch)
     except KeyboardInterrupt:
         for one in runs:
@@ -154,6 +161,10 @@ class _Run:
             algorithm = make_algorithm(spec, planned.fleet, sizes)
         check_fit(flat, task, samples.classes)
         self.trainer = LoopTrainer(flat, task, LocalRule())
+        used = slice(0, schedule.jobs)
+        steps = np.bincount(schedule.visit[used], schedule.steps[used], schedule.updates)
+        self.steps: list[int] = steps.astype(np.int64).tolist()  # of each update
+        self.label = f"{spec.algorithm}, seed {seed}"
         self.replay: Replay[State] = Replay(
             algorithm,
             schedule,
@@ -172,13 +183,15 @@ class _Run:
             self.replay,
             seed,
             evaluation_times(given(spec.horizon), given(spec.evaluate_every), last_update),
-            self.evaluate,
-            live_models(self.replay, self.trainer, planned.fleet, seed)
-            if spec.variance == "live"
-            else None,
+            self.evaluate.measure,
+            spread_of(
+                self.replay,
+                live_models(self.replay, self.trainer, planned.fleet, seed)
+                if spec.variance == "live"
+                else None,
+            ),
         )
-        self.rows: list[Row] = []
-        self.last: Observation | None = None
+        self.reached = -1  # the last server version
         self.began = self.ended = 0.0
 
     def hear(self, moment: Moment | NonFiniteUpdate, watch: Progress) -> None:
@@ -190,46 +203,74 @@ class _Run:
         if version < 0:
             self.began = perf_counter()
         else:
-            steps = int(self.planned.schedule.steps[self.replay.jobs(version)].sum())
-            label = f"{self.result.spec.algorithm}, seed {self.planned.seed}"
-            watch.advance(label, steps, float(self.planned.schedule.time[version]))
-        for seen in self.recorder.observe(moment):
-            self.rows.append(seen.row)
-            self.last = seen
+            self.reached = version
+            time = float(self.planned.schedule.time[version])
+            watch.advance(self.label, self.steps[version], time)
+        self.recorder.observe(moment)
         self.ended = perf_counter()
 
     def stop(self) -> None:
         """Somebody pressed Ctrl-C."""
-        if self.replay.moment.version < self.planned.schedule.updates - 1:
+        if self.reached < self.planned.schedule.updates - 1:
             self.result.status = "partial"
 
     def hand_in(self) -> None:
         """Put what was measured into the result."""
-        self.result.rows += self.rows
+        rows, last = self.recorder.rows(), self.recorder.last
+        self.result.rows += rows
         if self.planned.seed == self.result.spec.seed:
             self.result.first = replace(self.planned, algorithm=self.replay.algorithm)
-        if self.last is not None:
+        if last is not None:
             name, wall = self.result.spec.algorithm, self.ended - self.began
-            mean = self.evaluate(self.last.mean)
-            self.result.runs.append(make_record(name, self.last, mean, wall))
-            self.result.models[self.planned.seed] = self.flat.state_dict(self.last.server)
+            mean = self.evaluate(last.mean)
+            record = make_record(name, rows[-1], mean, refused=last.refused, wall_seconds=wall)
+            self.result.runs.append(record)
+            self.result.models[self.planned.seed] = self.flat.state_dict(last.server)
 
 
-def _steps(runs: Sequence[_Run], lanes: Lanes) -> Iterator[Step]:
-    """All moments of all runs, side by side.
+@contextmanager
+def _engine(flat: FlatModel, runs: Sequence[_Run], workers: int | None) -> Iterator[Iterator[Step]]:
+    """All moments of all runs: how they are come by depends on the device and on the runs.
 
-    Buffers that stay with the clients tie a job to its client's last one: such runs go one update
-    after the other.
+    On a GPU all runs are rows of one stack, with as much done at once as the methods allow; on a
+    CPU there is one process a core. Buffers that stay with the clients tie a job to its client's
+    last one: such runs go one update after the other.
     """
-    if any(one.result.spec.buffers == "local" for one in runs):
-        for number, one in enumerate(runs):
-            try:
-                for moment in replayed(one.replay, one.trainer):
-                    yield Step(number, moment)
-            except NonFiniteUpdate as error:
-                yield Step(number, error)
-        return
-    yield from pooled([one.replay for one in runs], lanes, at_once=2 * lanes.capacity)
+    replays, trainers = [one.replay for one in runs], [one.trainer for one in runs]
+    specs = [one.result.spec for one in runs]
+    if any(spec.buffers == "local" for spec in specs):
+        yield _one_by_one(runs)
+    elif flat.vector.device.type == "cuda" and can_stack(specs):
+        as_arrays = all(is_linear(one.replay.algorithm) for one in runs)
+        if as_arrays and all(spec.variance == "start" for spec in specs):
+            waves = Waves(replays, lane_stacks(flat, trainers, specs[0].precision, stacks=2))
+            for number, one in enumerate(runs):
+                one.recorder.spread = partial(waves.spread, number)
+            yield waves.steps(at_once=_runs_at_once(flat, runs))
+        else:
+            (stack,) = lane_stacks(flat, trainers, specs[0].precision)
+            yield pooled(replays, StackedLanes(stack), at_once=2 * stack.capacity)
+    else:
+        with _host_lanes(flat, trainers, workers) as lanes:
+            yield pooled(replays, lanes, at_once=2 * lanes.capacity)
+
+
+def _one_by_one(runs: Sequence[_Run]) -> Iterator[Step]:
+    """The plain loop."""
+    for number, one in enumerate(runs):
+        try:
+            for moment in replayed(one.replay, one.trainer):
+                yield Step(number, moment)
+        except NonFiniteUpdate as error:
+            yield Step(number, error)
+
+
+def _runs_at_once(flat: FlatModel, runs: Sequence[_Run]) -> int:
+    """How many runs may be open if each client of each holds a model of its own."""
+    free, _ = torch.cuda.mem_get_info(flat.vector.device)
+    clients = max(one.planned.schedule.clients for one in runs)
+    model = flat.vector.numel() * flat.vector.element_size()
+    return max(1, int(_SHARE_FOR_MODELS * free / ((clients + 1) * model)))
 
 
 def can_stack(specs: Sequence[Spec]) -> bool:
@@ -239,12 +280,10 @@ def can_stack(specs: Sequence[Spec]) -> bool:
 
 
 @contextmanager
-def _lanes(flat: FlatModel, runs: Sequence[_Run], workers: int | None) -> Iterator[Lanes]:
-    """One process a core on a CPU, a stack of models on a GPU, this process alone otherwise."""
-    trainers = [one.trainer for one in runs]
-    if flat.vector.device.type == "cuda" and can_stack([one.result.spec for one in runs]):
-        yield stacked_lanes(flat, trainers)
-        return
+def _host_lanes(
+    flat: FlatModel, trainers: Sequence[LoopTrainer], workers: int | None
+) -> Iterator[Lanes]:
+    """One process a core; this process alone where there is one core, or no CPU at all."""
     count = usable_cores() if workers is None else workers
     if count <= 1 or flat.vector.device.type != "cpu":
         yield SerialLanes(trainers)

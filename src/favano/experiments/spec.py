@@ -15,6 +15,7 @@ from favano.engine import Buffers, NonFinite
 from favano.errors import BadInput, need
 from favano.schedule import Interruption, Latency, RoundTime, StepCount
 from favano.timing import Order, Rounding
+from favano.training import Precision
 
 
 def _fraction(value: object) -> object:
@@ -159,6 +160,9 @@ class Spec(BaseModel):
     )
     non_finite: NonFinite = Field(default="stop", description="what to do about NaN in an update")
     device: str = Field(default="cpu", description="cpu, cuda or cuda:N")
+    precision: Precision = Field(
+        default="tf32", description="products of a GPU in training: tf32 or float32"
+    )
 
     @model_validator(mode="after")
     def _check(self) -> Spec:

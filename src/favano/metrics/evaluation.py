@@ -11,7 +11,7 @@ from torch import Tensor
 from favano.training import FlatModel, Loss
 from favano.types import Vector
 
-_BATCH = 2048
+_NUMBERS = 1 << 23  # of the inputs in one batch
 _PASSES = 60  # 0.9^60 is 0.002
 
 
@@ -34,6 +34,11 @@ class Evaluator:
 
     def __call__(self, vector: Vector) -> Score:
         """Score one model."""
+        loss, accuracy = self.measure(vector).tolist()
+        return Score(loss, accuracy)
+
+    def measure(self, vector: Vector) -> Tensor:
+        """Mean loss and accuracy, (2,), on the device; nothing is waited for."""
         self.model.load(vector)
         if self.calibration is not None:
             self._estimate_buffers(self.calibration)
@@ -41,12 +46,13 @@ class Evaluator:
         loss = torch.zeros((), device=self.labels.device, dtype=torch.float64)
         correct = torch.zeros((), device=self.labels.device, dtype=torch.int64)
         with torch.no_grad():
-            for first in range(0, len(self.labels), _BATCH):
-                labels = self.labels[first : first + _BATCH]
-                output = self.model.module(self.features[first : first + _BATCH])
+            batch = max(1, _NUMBERS // max(1, self.features[:1].numel()))
+            for first in range(0, len(self.labels), batch):
+                labels = self.labels[first : first + batch]
+                output = self.model.module(self.features[first : first + batch])
                 loss += self.loss(output, labels).double() * len(labels)
                 correct += (output.argmax(dim=1) == labels).sum()
-        return Score(float(loss) / len(self.labels), float(correct) / len(self.labels))
+        return torch.stack([loss, correct.double()]) / len(self.labels)
 
     def _estimate_buffers(self, inputs: Tensor) -> None:
         """Let running statistics settle on one batch; a pass moves them a tenth of the way."""

@@ -1,10 +1,13 @@
 """Local training: modules as flat vectors, the local rule, and the trainers."""
 
+from favano.training.device_draws import to_device
 from favano.training.flat import FlatModel, Layout
 from favano.training.lanes import Done, Job, Lanes, finite_rows
 from favano.training.loop import LoopTrainer, SerialLanes
+from favano.training.precision import Precision, numbers
 from favano.training.rule import LocalRule
-from favano.training.stacked import StackedLanes, stacked_lanes
+from favano.training.stack import LaneStack, Launched, lane_stacks
+from favano.training.stacked import StackedLanes
 from favano.training.task import Loss, Task, check_fit
 from favano.training.work import Trainer, Work
 from favano.training.workers import WorkerLanes, one_thread, usable_cores
@@ -13,11 +16,14 @@ __all__ = [
     "Done",
     "FlatModel",
     "Job",
+    "LaneStack",
     "Lanes",
+    "Launched",
     "Layout",
     "LocalRule",
     "LoopTrainer",
     "Loss",
+    "Precision",
     "SerialLanes",
     "StackedLanes",
     "Task",
@@ -26,7 +32,9 @@ __all__ = [
     "WorkerLanes",
     "check_fit",
     "finite_rows",
+    "lane_stacks",
+    "numbers",
     "one_thread",
-    "stacked_lanes",
+    "to_device",
     "usable_cores",
 ]

@@ -7,6 +7,7 @@ averaged; of counters the largest wins.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import dataclass
 
@@ -90,14 +91,10 @@ class FlatModel:
         return self.vector.clone()
 
     def named(self, weights: Tensor, rest: Tensor) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
-        """Parameters and buffers by name, as views of (P,) and (size - P,); for `torch.func`."""
-        state = {**self._buffers, **self._counters}
-        parts = [p.numel() for p in self._parameters.values()], [b.numel() for b in state.values()]
-        parameters = zip(self._parameters.items(), torch.split(weights, parts[0]), strict=True)
-        buffers = zip(state.items(), torch.split(rest, parts[1]), strict=True) if state else ()
+        """Parameters and buffers by name, as views of (..., P) and (..., size - P)."""
         return (
-            {name: part.view(like.shape) for (name, like), part in parameters},
-            {name: part.view(like.shape) for (name, like), part in buffers},
+            _named(self._parameters, weights),
+            _named({**self._buffers, **self._counters}, rest),
         )
 
     def state_dict(self, vector: Vector) -> dict[str, Tensor]:
@@ -126,3 +123,14 @@ class FlatModel:
             view.copy_(buffer)
             buffer.data = view
             place += buffer.numel()
+
+
+def _named(tensors: Mapping[str, Tensor], vectors: Tensor) -> dict[str, Tensor]:
+    """Parts of vectors in the shapes of these tensors, leading dimensions kept."""
+    if not tensors:
+        return {}
+    parts = torch.split(vectors, [tensor.numel() for tensor in tensors.values()], dim=-1)
+    return {
+        name: part.view(*vectors.shape[:-1], *tensor.shape)
+        for (name, tensor), part in zip(tensors.items(), parts, strict=True)
+    }

@@ -1,0 +1,282 @@
+"""Lanes of a GPU: one stack of models, and every launch advances all of them by one SGD step.
+
+A lane holds one job: its model is a row of the stack, its place in the batch stream a number on
+the device. A launch picks every lane's mini-batch, takes all gradients at once through
+`torch.func.vmap`, and steps. Data, batches and augmentation never leave the device, and on CUDA
+the launch is a captured graph. A finished lane is refilled between two launches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+from torch.func import functional_call, grad, vmap
+from torch.nn import functional
+
+from favano.data.transforms import ROOM, augment, to_float
+from favano.training.capture import Captured
+from favano.training.device_draws import device_uniform, to_device
+from favano.training.flat import FlatModel
+from favano.training.loop import LoopTrainer
+from favano.training.precision import Precision, numbers
+from favano.training.roster import Roster, make_roster
+from favano.training.work import Work
+from favano.types import Ints, Stack
+
+_MOST_LANES = 1024
+_SMALLER = 4  # a launch of few lanes is captured for a quarter of them, a sixteenth, ...
+_FEWEST = 16
+_PIECES = (32, 8)  # lanes of equally long batches that are launched together
+_MANY = 128  # lanes at work from which on refilling waits
+_LAUNCHES = 4  # launches between two refillings, then
+
+_NOBODY: Ints = np.empty(0, dtype=np.int64)
+
+Mask = npt.NDArray[np.bool_]
+
+
+class Launched:
+    """Lanes that are done, as soon as the device has come so far."""
+
+    def __init__(self, lanes: Ints, ends: Stack) -> None:
+        self.lanes, self.ends = lanes, ends
+        finite = ends.isfinite().all(dim=1)
+        self._finite = finite.to("cpu", non_blocking=True)
+        self._arrived = torch.cuda.Event() if ends.is_cuda else None  # type: ignore[no-untyped-call]
+        if self._arrived is not None:
+            self._arrived.record()
+
+    def finite(self) -> Mask:
+        """Which of the end models hold neither NaN nor infinity; waits for the device."""
+        if self._arrived is not None:
+            self._arrived.synchronize()
+        return np.asarray(self._finite.numpy(), dtype=np.bool_)
+
+
+class LaneStack:
+    """Trains up to `capacity` jobs side by side. Batches must go by epochs."""
+
+    def __init__(
+        self,
+        model: FlatModel,
+        trainers: Sequence[LoopTrainer],
+        capacity: int,
+        precision: Precision = "tf32",
+        roster: Roster | None = None,
+    ) -> None:
+        self.capacity = capacity
+        task, device = trainers[0].task, model.vector.device
+        self._model, self._task, self._rule = model, task, trainers[0].rule
+        self._precision: Precision = precision
+        self._batch = task.batches.batch_size
+        self._roster = roster = roster or make_roster([t.task.batches for t in trainers], device)
+        self._padded = task.loss is functional.cross_entropy and not model.layout.buffers
+        self._captured = Captured() if device.type == "cuda" else None
+        # The lanes on the device, and one more to fill up launches with.
+        rows = capacity + 1
+        self._stack: Stack = model.vector.repeat(rows, 1)
+        self._start = self._stack[:, : model.layout.parameters].clone()
+        self._rates = model.vector.new_zeros(rows)
+        self._row = torch.zeros(rows, device=device, dtype=torch.int64)  # of the roster
+        self._step = torch.zeros_like(self._row)
+        # Samples in the order of an even epoch, then of an odd one.
+        self._order = self._row.new_zeros((rows, 2 * roster.longest))
+        # What the host knows of them.
+        self._batches, self._size = roster.batches.cpu().numpy(), roster.size.cpu().numpy()
+        self._host_row, self._host_step, self._host_left = np.zeros((3, capacity), dtype=np.int64)
+        self._drawn = np.full((capacity, 2), -1, dtype=np.int64)  # epochs whose orders are there
+
+    @property
+    def free(self) -> Ints:
+        """Lanes without a job, the lowest first."""
+        return np.flatnonzero(self._host_left == 0)
+
+    def load(self, lanes: Ints, models: Stack, task: Ints, work: Work) -> None:
+        """Put jobs of at least one step into free lanes."""
+        rows = self._roster.first[task] + work.client
+        self._host_row[lanes], self._host_step[lanes] = rows, work.first_step
+        self._host_left[lanes] = work.steps
+        self._drawn[lanes] = -1
+        at, row, step = to_device(np.stack([lanes, rows, work.first_step]), self._stack)
+        self._row[at], self._step[at] = row, step
+        self._rates[at] = to_device(work.rate, self._stack).to(self._rates.dtype)
+        self._stack[at] = models
+        self._start[at] = models[:, : self._start.shape[1]]
+
+    def launch(self) -> Launched:
+        """Advance all lanes by some steps; those that are done are free from now on.
+
+        Nothing is waited for. What happens in a lane that is done is of no interest: its model is
+        taken out right after its last step.
+        """
+        launches = self._launches()
+        self._draw_orders(np.flatnonzero(self._host_left), launches)
+        self._model.module.train()
+        done, ends = [_NOBODY], [self._stack[:0]]
+        with numbers(self._precision):
+            for _ in range(launches):
+                live = np.flatnonzero(self._host_left)
+                if self._padded:
+                    self._launch_padded(live)
+                else:
+                    self._launch_by_length(live)
+                self._host_step[live] += 1
+                self._host_left[live] -= 1
+                finished = live[self._host_left[live] == 0]
+                if len(finished):
+                    done.append(finished)
+                    ends.append(self._stack[to_device(finished, self._stack)])
+        return Launched(np.concatenate(done), torch.cat(ends))
+
+    def try_launch(self) -> None:
+        """One step of every lane, to see that it fits into memory."""
+        self._model.module.train()
+        count = self.capacity if self._padded else min(_PIECES[0], self.capacity)
+        self._step_of(torch.arange(count, device=self._stack.device), self._batch)
+
+    def _launches(self) -> int:
+        """How many steps until lanes are refilled.
+
+        Until the first job is done; with many lanes a few more, since refilling costs the host as
+        much as several launches. No lane may go through more than two epochs meanwhile.
+        """
+        live = np.flatnonzero(self._host_left)
+        least = int(self._host_left[live].min())
+        if len(live) >= _MANY:
+            least = max(least, _LAUNCHES)
+        return min(
+            least, int(self._host_left.max()), int(self._batches[self._host_row[live]].min())
+        )
+
+    def _draw_orders(self, lanes: Ints, launches: int) -> None:
+        """Have the orders of all epochs that these lanes go through in the coming launches."""
+        batches, steps = self._batches[self._host_row[lanes]], self._host_step[lanes]
+        ahead = np.minimum(self._host_left[lanes], launches) - 1
+        both = np.concatenate([lanes, lanes])
+        epochs = np.concatenate([steps // batches, (steps + ahead) // batches])
+        missing = self._drawn[both, epochs % 2] != epochs
+        if not missing.any():
+            return
+        both, epochs = both[missing], epochs[missing]
+        self._drawn[both, epochs % 2] = epochs
+        at, epoch = to_device(np.stack([both, epochs]), self._stack)
+        longest = self._roster.longest
+        places = (epoch % 2)[:, None] * longest + torch.arange(longest, device=at.device)
+        self._order[at[:, None], places] = self._roster.shuffled(self._row[at], epoch)
+
+    def _launch_padded(self, live: Ints) -> None:
+        """One step of all lanes up to the last live one; short batches are filled up."""
+        size = self.capacity
+        while size // _SMALLER >= max(int(live[-1]) + 1, _FEWEST):
+            size //= _SMALLER
+        self._launch(slice(0, size), self._batch)
+
+    def _launch_by_length(self, live: Ints) -> None:
+        """One step of the live lanes, those with equally long batches together.
+
+        Padding would enter batch statistics, and a loss of the user's knows nothing of it.
+        """
+        row = self._host_row[live]
+        place = self._host_step[live] % self._batches[row]
+        length = np.minimum(self._size[row] - place * self._batch, self._batch)
+        for common in np.unique(length).tolist():
+            lanes = live[length == common]
+            while len(lanes):
+                count = next((size for size in _PIECES if len(lanes) >= size), _PIECES[-1])
+                piece = np.full(count, self.capacity)  # the lane of which nothing is asked
+                piece[: len(lanes)] = lanes[:count]
+                self._launch(piece, common)
+                lanes = lanes[count:]
+
+    def _launch(self, lanes: slice | Ints, length: int) -> None:
+        """One launch, captured on CUDA."""
+        if isinstance(lanes, slice):
+            shape, launch, given = lanes.stop, partial(self._step_of, lanes, length), []
+        else:
+            shape, launch = -len(lanes), partial(self._step_of, length=length)
+            given = [to_device(lanes, self._stack)]
+        if self._captured is None:
+            launch(*given)
+        else:
+            self._captured.run((shape, length), launch, *given)
+
+    def _step_of(self, lanes: Tensor | slice, length: int) -> None:
+        """One SGD step of these lanes."""
+        roster, parameters = self._roster, self._model.layout.parameters
+        rows, steps = self._row[lanes], self._step[lanes]
+        epoch, batch = steps // roster.batches[rows], steps % roster.batches[rows]
+        within = (batch * self._batch)[:, None] + torch.arange(length, device=rows.device)
+        valid = within < roster.size[rows, None]
+        place = (epoch % 2)[:, None] * roster.longest + within.clamp(max=roster.longest - 1)
+        chosen = self._order[lanes].gather(1, place)
+        features, labels = self._inputs(chosen, rows, steps), self._task.labels[chosen]
+        models = self._stack[lanes]  # of a slice a view, of a tensor a copy
+        weights, buffers = self._model.named(models[:, :parameters], models[:, parameters:])
+        start, _ = self._model.named(self._start[lanes], models[:, parameters:])
+        gradients, moved = vmap(grad(self._loss, has_aux=True), randomness="different")(
+            weights, buffers, features, labels, valid
+        )
+        for name, weight in weights.items():
+            direction = self._rule.direction(gradients[name], weight, start[name])
+            rate = self._rates[lanes].view(-1, *[1] * (weight.ndim - 1))
+            weight.addcmul_(direction, rate, value=-1)
+        for name, buffer in buffers.items():
+            buffer.copy_(moved[name])
+        if not isinstance(lanes, slice):
+            self._stack[lanes] = models
+        self._step[lanes] = steps + 1
+
+    def _inputs(self, chosen: Tensor, rows: Tensor, steps: Tensor) -> Tensor:
+        """Inputs of the chosen samples, (lanes, batch, ...)."""
+        features, preprocessing = self._task.features[chosen], self._task.preprocessing
+        if preprocessing is None:
+            return features
+        if preprocessing.augments:
+            numbers = torch.arange(3 * chosen.shape[1], device=chosen.device)
+            index = steps[:, None] * ROOM + numbers
+            draws = device_uniform(self._roster.crops[rows, None], index)
+            features = augment(features, preprocessing, draws.float().view(*chosen.shape, 3))
+        return to_float(features, preprocessing, self._stack.dtype)
+
+    def _loss(
+        self,
+        weights: dict[str, Tensor],
+        buffers: dict[str, Tensor],
+        features: Tensor,
+        labels: Tensor,
+        valid: Tensor,
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        """Mean loss of one lane's batch, and its buffers after the forward pass."""
+        buffers = {name: value.clone() for name, value in buffers.items()}
+        output = functional_call(self._model.module, (weights, buffers), (features,))
+        if not self._padded:
+            return self._task.loss(output, labels), buffers
+        losses = functional.cross_entropy(output, labels, reduction="none")
+        return (losses * valid).sum() / valid.sum(), buffers
+
+
+def lane_stacks(
+    model: FlatModel,
+    trainers: Sequence[LoopTrainer],
+    precision: Precision = "tf32",
+    *,
+    stacks: int = 1,
+) -> list[LaneStack]:
+    """As many lanes as memory and kernels allow: halved until a launch goes through."""
+    roster = make_roster([trainer.task.batches for trainer in trainers], model.vector.device)
+    capacity = _MOST_LANES
+    while True:
+        try:
+            made = [LaneStack(model, trainers, capacity, precision, roster) for _ in range(stacks)]
+            made[-1].try_launch()
+            return made
+        except RuntimeError:  # out of memory, or more numbers than a kernel can count
+            if capacity == 1:
+                raise
+            capacity //= 2
+        torch.cuda.empty_cache()
