@@ -3,10 +3,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import pytest
-
-from favano.errors import BadInput
-from favano.report import by_setting, collect, read_result
+from favano.report import by_setting, collect
 from favano.report.palette import methods
 from favano.report.shares import shares, staleness
 
@@ -54,20 +51,3 @@ def test_a_sample_is_said_to_be_one(compared: Path) -> None:
 def test_nothing_recorded_is_said(compared: Path) -> None:
     settings = by_setting(collect([compared / "fedbuff"]))
     assert "Not recorded in these result folders." in shares(settings, methods(settings))
-
-
-@pytest.mark.parametrize(
-    ("change", "complaint"),
-    [
-        ({"listed": {**a_participation()["listed"], "speed": [1, 0, 7]}}, "a speed that is not"),  # type: ignore[dict-item]
-        ({"listed": {**a_participation()["listed"], "steps": [1]}}, "not equally long"),  # type: ignore[dict-item]
-        ({"speeds": None}, "damaged: speeds"),
-    ],
-)
-def test_a_damaged_file_is_refused(
-    compared: Path, change: dict[str, object], complaint: str
-) -> None:
-    path = compared / "favano" / "participation.json"
-    path.write_text(json.dumps(a_participation() | change))
-    with pytest.raises(BadInput, match=complaint):
-        read_result(compared / "favano")

@@ -1,113 +1,16 @@
-"""The page in a browser: seen, clicked, typed at, printed, and checked for accessibility."""
+"""The page is clicked, typed at and pointed at."""
 
 from __future__ import annotations
 
 import re
-import shutil
-from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, Protocol
 
-import pytest
-from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Page, expect
 
 from favano.report import collect, write_page
+from tests.report.conftest import Writer, add_participation
 
-from .conftest import Writer, add_participation
-
-NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-PROGRAM = next((path for name in NAMES if (path := shutil.which(name))), None)
-pytestmark = pytest.mark.skipif(
-    PROGRAM is None, reason="no Chromium on this machine; `make browser` installs it on Debian"
-)
-
-WIDE, NARROW = 1280, 390
-Scheme = Literal["light", "dark"]
-
-
-class Open(Protocol):
-    """Opens a page in a window of its own, which the test closes when it ends."""
-
-    def __call__(
-        self,
-        path: Path,
-        width: int = WIDE,
-        scheme: Scheme = "light",
-        *,
-        scripts: bool = True,
-        still: bool = False,
-    ) -> Opened: ...
-
-
-@dataclass
-class Opened:
-    """A page, and what it said and asked for."""
-
-    page: Page
-    complaints: list[str] = field(default_factory=list)
-    requests: list[str] = field(default_factory=list)
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=PROGRAM)
-        yield chromium
-        chromium.close()
-
-
-@pytest.fixture
-def opened(browser: Browser) -> Iterator[Open]:
-    contexts = []
-
-    def open_page(
-        path: Path,
-        width: int = WIDE,
-        scheme: Scheme = "light",
-        *,
-        scripts: bool = True,
-        still: bool = False,
-    ) -> Opened:
-        context = browser.new_context(
-            viewport={"width": width, "height": 900},
-            color_scheme=scheme,
-            java_script_enabled=scripts,
-            reduced_motion="reduce" if still else "no-preference",
-        )
-        contexts.append(context)
-        result = Opened(context.new_page())
-        result.page.on("console", lambda message: result.complaints.append(message.text))
-        result.page.on("pageerror", lambda error: result.complaints.append(str(error)))
-        result.page.on("request", lambda request: result.requests.append(request.url))
-        result.page.goto(path.as_uri())
-        return result
-
-    yield open_page
-    for context in contexts:
-        context.close()
-
-
-@pytest.fixture
-def report(compared: Path, tmp_path: Path) -> Path:
-    path = tmp_path / "report.html"
-    write_page(collect([compared]), path, "Four algorithms")
-    return path
-
-
-@pytest.fixture
-def settings_report(tmp_path: Path, write: Writer) -> Path:
-    """Two methods in two settings; FAVANO gains ten points from one to the other."""
-    for split, end in (("iid", 0.7), ("two-class", 0.6)):
-        for name, loss in (("favano", 0.0), ("fedavg", 0.2)):
-            folder = tmp_path / "columns" / split / name
-            ends = [[0.1, 0.2, end - loss], [0.1, 0.3, end - loss]]
-            write(folder, {"algorithm": name, "split": split}, ends, "complete")
-            add_participation(folder, 0.4 if split == "iid" else 0.8)
-    path = tmp_path / "report.html"
-    write_page(collect([tmp_path / "columns"]), path, "Two settings")
-    return path
+from .conftest import Open
 
 
 def axis_title(page: Page) -> str:
@@ -227,52 +130,6 @@ def test_settings_side_by_side(opened: Open, settings_report: Path) -> None:
     assert seen.complaints == []
 
 
-@pytest.mark.parametrize("width", [320, NARROW, 768, WIDE])
-def test_nothing_overflows(opened: Open, report: Path, settings_report: Path, width: int) -> None:
-    for path in (report, settings_report):
-        page = opened(path, width).page
-        page.evaluate("document.querySelectorAll('details').forEach((d) => { d.open = true; })")
-        assert page.evaluate("document.documentElement.scrollWidth") <= width
-
-
-def test_dark_mode_and_paper(opened: Open, report: Path) -> None:
-    style = (
-        "[getComputedStyle(document.body).backgroundColor, getComputedStyle(document.body).color]"
-    )
-    assert opened(report).page.evaluate(style) == ["rgb(253, 253, 252)", "rgb(27, 28, 30)"]
-    dark = opened(report, scheme="dark").page
-    assert dark.evaluate(style) == ["rgb(21, 23, 26)", "rgb(236, 236, 234)"]
-    dark.emulate_media(media="print")
-    assert dark.evaluate(style) == ["rgba(0, 0, 0, 0)", "rgb(27, 28, 30)"]
-    expect(dark.locator(".segments").first).to_be_hidden()
-    dark.evaluate("dispatchEvent(new Event('beforeprint'))")
-    assert dark.locator("#curves .stage svg").get_attribute("width") == "704"
-
-
-def test_less_motion_on_request(opened: Open, report: Path) -> None:
-    behaviour = "getComputedStyle(document.documentElement).scrollBehavior"
-    assert opened(report).page.evaluate(behaviour) == "smooth"
-    assert opened(report, still=True).page.evaluate(behaviour) == "auto"
-
-
-@pytest.mark.parametrize(
-    ("what", "width", "scheme"),
-    [
-        ("report", NARROW, "light"),
-        ("report", WIDE, "dark"),
-        ("settings_report", NARROW, "dark"),
-        ("settings_report", WIDE, "light"),
-    ],
-)
-def test_accessible(
-    opened: Open, request: pytest.FixtureRequest, what: str, width: int, scheme: Scheme
-) -> None:
-    page = opened(request.getfixturevalue(what), width, scheme).page
-    page.evaluate("document.querySelectorAll('details').forEach((d) => { d.open = true; })")
-    found = Axe().run(page)
-    assert found.violations_count == 0, found.generate_report()
-
-
 def test_a_command_is_copied(opened: Open, report: Path) -> None:
     page = opened(report).page
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
@@ -296,10 +153,3 @@ def test_names_are_text(opened: Open, tmp_path: Path, write: Writer) -> None:
     seen.page.locator("#curves .stage").first.hover()
     assert evil in seen.page.locator("#curves .readout").first.inner_text()
     assert seen.complaints == []
-
-
-def test_without_scripts_the_numbers_are_there(opened: Open, report: Path) -> None:
-    page = opened(report, scripts=False).page
-    assert page.locator("#final td[data-column=accuracy]").first.inner_text() == "75.0 ± 7.1"
-    expect(page.locator("#reference")).to_be_hidden()
-    expect(page.get_by_text("The plots need JavaScript")).to_be_visible()
