@@ -7,7 +7,7 @@ from favano.report.settings import Setting, by_setting
 from favano.report.summary import Run
 from favano.report.table import Line, Paired, Spread, final_lines, paired
 from favano.report.terminal import final_table
-from favano.report.verdict import sentence, setting_sentence
+from favano.report.verdict import sentence, setting_sentence, title_of
 
 __all__ = [
     "Line",
@@ -26,5 +26,6 @@ __all__ = [
     "read_result",
     "sentence",
     "setting_sentence",
+    "title_of",
     "write_page",
 ]

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from favano.report.collect import NOT_SET, setting
-from favano.report.result import Result
+from favano.report.result import TITLES, Result
 from favano.report.table import comparable, finished, over
 from favano.report.wording import counted, fixed, listed, percent, significant
 
@@ -15,6 +15,16 @@ _SYMBOLS = (
     ("selected", "s", "contacted at a time"),
     ("local_steps", "K", "local steps at most"),
 )
+
+
+_NAMED = 6  # methods that a title can hold
+
+
+def title_of(results: Sequence[Result]) -> str:
+    """A heading for results: the methods and the data."""
+    names = list(dict.fromkeys(TITLES.get(each.algorithm, each.algorithm) for each in results))
+    methods = listed(names) if len(names) <= _NAMED else f"{len(names)} methods"
+    return f"{methods} on {_either(results, 'dataset')}"
 
 
 def setting_sentence(results: Sequence[Result]) -> str:
