@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/installed
 
-.PHONY: setup demo test test-all check format docs
+.PHONY: setup browser demo test test-all check format docs
 
 setup: $(STAMP)
 
@@ -13,6 +13,13 @@ $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[data,print,dev]'
 	@touch $@
+
+# The page is tested in Chromium; where there is none and none can be installed, those tests skip.
+browser:
+	@command -v chromium >/dev/null || command -v google-chrome >/dev/null || { \
+	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	    apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends chromium fonts-dejavu-core; \
+	  else echo "No Chromium found; install it to run the tests of the page."; fi; }
 
 demo: setup
 	$(BIN)/favano demo

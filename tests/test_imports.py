@@ -94,7 +94,6 @@ def test_importing_favano_is_light() -> None:
         "numpy",
         "scipy",
         "pydantic",
-        "plotly",
         "sklearn",
         "datasets",
         "rich",

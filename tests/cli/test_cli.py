@@ -63,7 +63,13 @@ def test_run_writes_a_result_folder_and_prints_one_document(
         document["runs"][0]
     )
     names = sorted(path.name for path in (tmp_path / "r").iterdir())
-    assert names == ["history.csv", "model.safetensors", "spec.toml", "summary.json"]
+    assert names == [
+        "history.csv",
+        "model.safetensors",
+        "participation.json",
+        "spec.toml",
+        "summary.json",
+    ]
     history = (tmp_path / "r" / "history.csv").read_bytes()
     assert favano("run", "r/spec.toml", "--out", "again")[0] == 0
     assert (tmp_path / "again" / "history.csv").read_bytes() == history

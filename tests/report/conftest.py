@@ -44,6 +44,38 @@ def a_run(row: Row) -> dict[str, object]:
     }
 
 
+def a_participation(fast: float = 0.5) -> dict[str, object]:
+    """Three clients, one of them fast, whose weight is `fast`; five jobs."""
+    slow = (1 - fast) / 2
+    return {
+        "seed": 0,
+        "clients": 3,
+        "speeds": [
+            {"name": "fast", "clients": 1, "contacts": 3, "steps": 9, "weight": fast},
+            {"name": "slow", "clients": 2, "contacts": 2, "steps": 3, "weight": 2 * slow},
+        ],
+        "listed": {
+            "client": [0, 1, 2],
+            "speed": [1, 0, 1],
+            "contacts": [1, 3, 1],
+            "steps": [1, 9, 2],
+            "staleness": [2.0, 0.5, 1.0],
+            "weight": [slow, fast, slow],
+        },
+        "staleness": {
+            "width": 1,
+            "counts": [[2, 1, 0], [0, 1, 1]],
+            "mean": 0.9,
+            "median": 1.0,
+            "most": 2,
+        },
+    }
+
+
+def add_participation(folder: Path, fast: float = 0.5) -> None:
+    (folder / "participation.json").write_text(json.dumps(a_participation(fast)))
+
+
 @pytest.fixture(scope="session")
 def write() -> Writer:
     def writer(
@@ -76,7 +108,7 @@ def write() -> Writer:
 
 @pytest.fixture
 def compared(tmp_path: Path, write: Writer) -> Path:
-    """FAVANO and FedAvg complete, FedBuff partial, QuAFL missing."""
+    """FAVANO and FedAvg complete, FedBuff partial without participation, QuAFL missing."""
     parent = tmp_path / "compared"
     write(
         parent / "fedavg", {"algorithm": "fedavg"}, [[0.1, 0.4, 0.5], [0.1, 0.5, 0.6]], "complete"
@@ -84,6 +116,8 @@ def compared(tmp_path: Path, write: Writer) -> Path:
     write(
         parent / "favano", {"algorithm": "favano"}, [[0.1, 0.6, 0.8], [0.1, 0.6, 0.7]], "complete"
     )
+    add_participation(parent / "favano", 1 / 3)
+    add_participation(parent / "fedavg", 0.5)
     write(parent / "fedbuff", {"algorithm": "fedbuff", "seeds": 2}, [[0.1, 0.9]], "partial")
     (parent / "quafl").mkdir()
     (parent / "quafl" / "spec.toml").write_text('algorithm = "quafl"\nseeds = 2\n')

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from favano.report import collect, sentence, setting_sentence
+from favano.report import collect, sentence, setting_sentence, title_of
 
 from .conftest import Writer
 
@@ -76,3 +76,12 @@ def test_what_was_compared(tmp_path: Path, write: Writer) -> None:
         "FAVANO and FedAvg on digits, split two-class, n = 100 clients, s = 20 contacted at a "
         "time, K = 20 or 10 local steps at most, 3 seeds."
     )
+
+
+def test_a_title_names_methods_and_data(tmp_path: Path, compared: Path, write: Writer) -> None:
+    assert title_of(collect([compared])) == "FAVANO, FedAvg, FedBuff and QuAFL on digits"
+    for number in range(7):
+        name = f"method-{number}"
+        write(tmp_path / "many" / name, {"algorithm": name}, [[0.1, 0.2, 0.3]], "complete")
+    write(tmp_path / "many" / "x", {"algorithm": "x", "dataset": "mnist"}, [[0.1]], "complete")
+    assert title_of(collect([tmp_path / "many"])) == "8 methods on digits or mnist"

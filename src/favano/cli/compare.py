@@ -20,7 +20,7 @@ from favano.experiments import (
     run_together,
 )
 from favano.experiments.results import read_table
-from favano.report import collect, final_table, sentence, write_page
+from favano.report import collect, final_table, sentence, title_of, write_page
 
 Algorithms = Annotated[
     str | None, typer.Option("--algorithms", metavar="A,B,C", help="the methods to compare")
@@ -59,7 +59,7 @@ def compare(specs: list[Spec], folder: Path, data_dir: Path | None, *, json: boo
     keep(results, [folder / spec.algorithm for spec in specs])
     found = collect([folder / spec.algorithm for spec in specs])
     page = folder / "report.html"
-    write_page(found, page, title=f"favano: {', '.join(spec.algorithm for spec in specs)}")
+    write_page(found, page, title=title_of(found))
     if json:
         print_json(json_document(results))
         return

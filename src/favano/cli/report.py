@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from favano.cli.shell import screen
-from favano.report import collect, final_table, sentence, write_page
+from favano.report import by_setting, collect, final_table, sentence, title_of, write_page
 
 
 def report_command(
@@ -16,11 +16,14 @@ def report_command(
     out: Annotated[Path, typer.Option("--out", metavar="FILE", help="the page")] = Path(
         "report.html"
     ),
-    title: Annotated[str, typer.Option("--title", help="its title")] = "favano: results",
+    title: Annotated[
+        str | None, typer.Option("--title", help="its title [default: methods and data]")
+    ] = None,
 ) -> None:
     """Turn result folders into one HTML page that opens offline."""
     results = collect(folders)
-    write_page(results, out, title=title)
-    screen.print(final_table(results))
-    screen.print(sentence(results), soft_wrap=True)
+    write_page(results, out, title=title or title_of(results))
+    for setting in by_setting(results):
+        screen.print(final_table(setting.results, setting.title))
+        screen.print(sentence(setting.results), "", sep="\n", soft_wrap=True)
     screen.print(f"Report: {out}", soft_wrap=True)

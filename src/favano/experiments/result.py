@@ -9,6 +9,7 @@ from torch import Tensor
 
 from favano.errors import NonFiniteUpdate
 from favano.experiments.audit import AuditRecord
+from favano.experiments.planning import Planned
 from favano.experiments.records import RunRecord
 from favano.experiments.spec import Spec
 from favano.experiments.tracking import BoundRow
@@ -30,6 +31,7 @@ class Result:
     bounds: list[BoundRow] = field(default_factory=list)  # with track_bound
     audit: AuditRecord | None = None  # of the first seed, if it came to its end
     error: NonFiniteUpdate | None = None  # what stopped a run, if something did
+    first: Planned | None = None  # the plan of the first seed: who trains the model
     traced: Traced = NOTHING_TRACED  # how gradients were computed; no number depends on it
 
     @property

@@ -12,13 +12,15 @@ import tomli_w
 from safetensors.torch import save
 
 from favano import __version__
-from favano.errors import need
+from favano.errors import BadInput, need
+from favano.experiments.contribution import Participation, participation
 from favano.experiments.result import Result
 from favano.experiments.spec import Spec, make_spec
 from favano.experiments.tracking import bounds_to_csv
 from favano.metrics import to_csv
 
 FILES = ("spec.toml", "history.csv", "summary.json", "model.safetensors")
+PARTICIPATION = "participation.json"
 
 
 class WriteFailed(RuntimeError):
@@ -68,7 +70,20 @@ def write_result(folder: Path, result: Result, command: str) -> None:
     files = dict(zip(FILES, contents, strict=True))
     if result.bounds:
         files["bound.csv"] = bounds_to_csv(result.bounds).encode()
+    if (found := _participation(result)) is not None:
+        files[PARTICIPATION] = (json.dumps(found) + "\n").encode()
     write_together(folder, files)
+
+
+def _participation(result: Result) -> Participation | None:
+    """Who trains the model; None where it is not planned ahead, or cannot be said of the method."""
+    if result.first is None:
+        return None
+    one = result.first
+    try:
+        return participation(one.algorithm, one.schedule, one.fleet, one.seed)
+    except BadInput:
+        return None
 
 
 def write_together(folder: Path, contents: Mapping[str, bytes]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from time import perf_counter
 
@@ -132,6 +133,8 @@ class SeedRun:
         rows, last = self.recorder.rows(), self.recorder.last
         self.result.rows += rows
         self.result.bounds += self.tracker.rows if self.tracker else []
+        if self.planned.seed == self.result.spec.seed:
+            self.result.first = replace(self.planned, algorithm=self.replay.algorithm)
         if last is not None:
             record = make_record(
                 self.result.spec.algorithm,

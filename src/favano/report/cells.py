@@ -35,7 +35,7 @@ def cells(line: Line, against: Result | None) -> dict[str, str]:
     """Every cell of a line by its column."""
     return {
         "accuracy": _accuracy(line.accuracy),
-        "difference": "reference" if line.result is against else _difference(line.difference),
+        "difference": "reference" if line.result is against else difference_words(line.difference),
         "loss": _loss(line.loss),
         "server_steps": _count(line.server_steps),
         "local_steps": _count(line.local_steps),
@@ -58,7 +58,8 @@ def _loss(spread: Spread | None) -> str:
     return f"{fixed(spread.mean, 3)} ± {_deviation(spread.deviation, 3, spread.count)}"
 
 
-def _difference(pair: Paired | None) -> str:
+def difference_words(pair: Paired | None) -> str:
+    """A paired difference with its deviation and, in brackets, the number of pairs."""
     if pair is None:
         return DASH
     spread = _deviation(100 * pair.deviation, 1, pair.pairs)

@@ -10,10 +10,11 @@ from favano.errors import need
 from favano.report.result import Result, read_result
 
 NOT_SET = "not set"
+FILES = ("spec.toml", "history.csv")
 
 
 def collect(paths: Sequence[Path]) -> list[Result]:
-    """The results in `paths`, each a result folder or a parent of result folders.
+    """The results in `paths`, each a result folder or a folder above result folders.
 
     Results of one parent come sorted by folder with `favano` first; paths keep their order.
     A subfolder with a specification and no history is listed as missing.
@@ -24,24 +25,34 @@ def collect(paths: Sequence[Path]) -> list[Result]:
     for folder in folders:
         need(folder.resolve() not in seen, "results", folder, "given twice")
         seen.add(folder.resolve())
-    return _told_apart([read_result(folder) for folder in folders])
+    return told_apart([read_result(folder) for folder in folders])
 
 
 def _folders(path: Path) -> list[Path]:
     need(path.is_dir(), "results", path, "no such folder")
-    if (path / "spec.toml").exists() and (path / "history.csv").exists():
+    if all((path / file).exists() for file in FILES):
         return [path]
-    files = ("spec.toml", "history.csv")
-    below = [
-        folder
-        for folder in path.iterdir()
-        if folder.is_dir() and any((folder / file).exists() for file in files)
-    ]
+    found = _below(path)
     rule = "holds no result (need spec.toml and history.csv, here or in its subfolders)"
-    need(bool(below), "results", path, rule)
-    for folder in below:
-        need((folder / "spec.toml").exists(), "results", folder, "history.csv without spec.toml")
-    return sorted(below, key=lambda folder: (folder.name != "favano", folder.name))
+    need(bool(found), "results", path, rule)
+    return found
+
+
+def _below(path: Path) -> list[Path]:
+    """Result folders under `path`; nothing is looked for inside a result folder."""
+    folders = sorted(
+        (folder for folder in path.iterdir() if folder.is_dir()),
+        key=lambda folder: (folder.name != "favano", folder.name),
+    )
+    found = []
+    for folder in folders:
+        if any((folder / file).exists() for file in FILES):
+            there = (folder / "spec.toml").exists()
+            need(there, "results", folder, "history.csv without spec.toml")
+            found.append(folder)
+        else:
+            found += _below(folder)
+    return found
 
 
 def differing_keys(results: Sequence[Result]) -> list[str]:
@@ -71,8 +82,8 @@ def setting(result: Result, key: str) -> str:
     return str(value)
 
 
-def _told_apart(results: Sequence[Result]) -> list[Result]:
-    """Give results of one algorithm names of their own."""
+def told_apart(results: Sequence[Result]) -> list[Result]:
+    """The results, those of one algorithm with names of their own."""
     named = []
     for result in results:
         alike = [other for other in results if other.algorithm == result.algorithm]

@@ -22,7 +22,11 @@ MEASURES: Mapping[str, Callable[[Row], float]] = {
     "accuracy": lambda row: 100 * row.accuracy,
     "loss": lambda row: row.loss,
     "variance": lambda row: row.variance,
+    "potential": lambda row: row.potential,
+    "contributed_steps": lambda row: row.contributed_steps,
 }
+
+LOGARITHMIC = frozenset({"variance", "potential"})
 
 
 @dataclass(frozen=True)
@@ -67,7 +71,7 @@ def curve(result: Result) -> Curve:
         seeds=[len(column) for column in columns],
         along={axis: _means(columns, value) for axis, value in AXES.items()},
         bands={
-            measure: _band(columns, value, positive=measure == "variance")
+            measure: _band(columns, value, positive=measure in LOGARITHMIC)
             for measure, value in MEASURES.items()
         },
     )

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from base64 import b64encode
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from hashlib import sha256
 from html import escape
 from importlib.resources import files
 from pathlib import Path
@@ -12,13 +14,18 @@ from string import Template
 
 from favano import __version__
 from favano.errors import BadInput, need
-from favano.report.cells import cells
-from favano.report.fragments import final_table_html, legend, notes, specifications
+from favano.report.again import specifications
+from favano.report.final import final_tables, overview
+from favano.report.fragments import badge, swatch
+from favano.report.lacking import lacking
+from favano.report.palette import methods
 from favano.report.payload import payload
 from favano.report.result import Result
-from favano.report.table import final_lines
+from favano.report.settings import Setting, by_setting
+from favano.report.shares import shares, staleness
 from favano.report.verdict import sentence, setting_sentence
-from favano.report.wording import significant
+
+_SCRIPTS = ("marks.js", "chart.js", "curves.js", "clients.js", "page.js")
 
 
 def write_page(results: Sequence[Result], path: Path, title: str) -> None:
@@ -45,22 +52,87 @@ def write_page(results: Sequence[Result], path: Path, title: str) -> None:
 
 def render(results: Sequence[Result], title: str) -> str:
     """The page as text."""
+    settings = by_setting(results)
+    numbers = methods(settings)
+    references = [title for title in numbers if any(_runs(each, title) for each in settings)]
+    style, script = _file("page.css"), "\n".join(_file(name) for name in _SCRIPTS)
     return Template(_file("page.html")).substitute(
         title=escape(title),
-        style=_file("page.css"),
-        finding=_unbroken(sentence(results)),
-        setting=_unbroken(setting_sentence(results)),
-        table=final_table_html(results),
-        notes=notes(results),
-        legend=legend(results),
-        accuracy_ends=escape(_ends(results, "accuracy")),
-        loss_ends=escape(_ends(results, "loss")),
-        variance_ends=escape(_variances(results)),
-        specifications=specifications(results),
+        style=style,
+        style_hash=_hash(style),
+        script=script,
+        script_hash=_hash(script),
+        findings="".join(_finding(setting) for setting in settings),
+        compared=_unbroken(setting_sentence([each for one in settings for each in one.results])),
+        lacking=_lacking(settings, numbers),
+        overview=overview(settings, numbers),
+        final=final_tables(settings, numbers),
+        references=_options({title: title for title in references}),
+        compare=_useful(len(references) > 1),
+        legend=_legend(settings, numbers),
+        curves=_curves(settings),
+        places=_options({str(index): each.title for index, each in enumerate(settings)}),
+        several=_useful(len(settings) > 1),
+        shares=shares(settings, numbers),
+        staleness=staleness(settings, numbers),
+        specifications=specifications(settings, numbers),
         version=escape(__version__),
-        payload=payload(results),
-        plotly=_plotly(),
-        script=_file("page.js"),
+        payload=payload(settings, numbers),
+    )
+
+
+def _finding(setting: Setting) -> str:
+    place = f"<strong>{escape(setting.title)}.</strong> " if setting.title else ""
+    return f'<p class="finding">{place}{_unbroken(sentence(setting.results))}</p>'
+
+
+def _lacking(settings: Sequence[Setting], numbers: Mapping[str, int]) -> str:
+    lines = lacking(settings, numbers)
+    if not lines:
+        count = sum(len(setting.results) for setting in settings)
+        runs = sum(len(result.runs) for setting in settings for result in setting.results)
+        return f"<p>Nothing: all {count} results with their {runs} runs are complete.</p>"
+    items = "".join(f"<li>{escape(line)}</li>" for line in lines)
+    return f'<ul class="lacking">{items}</ul>'
+
+
+def _runs(setting: Setting, title: str) -> bool:
+    """Whether a method has numbers in a setting."""
+    return any(result.title == title and result.runs for result in setting.results)
+
+
+def _options(choices: Mapping[str, str]) -> str:
+    return "".join(
+        f'<option value="{escape(value)}">{escape(text)}</option>'
+        for value, text in choices.items()
+    )
+
+
+def _useful(choice: bool) -> str:
+    """Controls are hidden until the script is there, and stay so where there is no choice."""
+    return "" if choice else " data-useless"
+
+
+def _legend(settings: Sequence[Setting], numbers: Mapping[str, int]) -> str:
+    """One checkbox a method, to show or hide it in all curves at once."""
+    entries = []
+    for title, number in numbers.items():
+        alike = [each for setting in settings for each in setting.results if each.title == title]
+        there = any(result.rows for result in alike)
+        entries.append(
+            f'<label><input type="checkbox" data-method="{number}"'
+            f"{' checked' if there else ' disabled'}>{swatch(number)}"
+            f"<span>{escape(title)}{badge(alike[0]) if len(alike) == 1 else ''}</span></label>"
+        )
+    return "".join(entries)
+
+
+def _curves(settings: Sequence[Setting]) -> str:
+    """A place for the curves of each setting."""
+    return "".join(
+        f'<figure class="chart" data-chart="curves" data-setting="{index}">'
+        f"<figcaption>{escape(setting.title)}</figcaption></figure>"
+        for index, setting in enumerate(settings)
     )
 
 
@@ -69,31 +141,10 @@ def _unbroken(text: str) -> str:
     return escape(text).replace(" = ", "&nbsp;=&nbsp;").replace(" %", "&nbsp;%")
 
 
-def _ends(results: Sequence[Result], key: str) -> str:
-    """Where each curve ends, for those who cannot see it."""
-    words = {line.result.title: cells(line, None)[key] for line in final_lines(results)}
-    unit = " %" if key == "accuracy" else ""
-    return ", ".join(f"{title} {text.split(' ± ')[0]}{unit}" for title, text in words.items())
-
-
-def _variances(results: Sequence[Result]) -> str:
-    return ", ".join(
-        f"{result.title} "
-        + (
-            significant(sum(run.variance for run in result.runs) / len(result.runs))
-            if result.runs
-            else "–"
-        )
-        for result in results
-    )
+def _hash(text: str) -> str:
+    """What the page's policy knows an element's content by; it must be the text to the byte."""
+    return b64encode(sha256(f"\n{text}\n".encode()).digest()).decode()
 
 
 def _file(name: str) -> str:
-    return files("favano.report").joinpath(name).read_text(encoding="utf-8")
-
-
-def _plotly() -> str:
-    """The plotting library itself, as plotly ships it."""
-    from plotly.offline import get_plotlyjs
-
-    return str(get_plotlyjs())
+    return files("favano.report").joinpath("static", name).read_text(encoding="utf-8")

@@ -1,15 +1,18 @@
-"""The curves as JSON that may stand inside a page."""
+"""What the plots are drawn from, as JSON that may stand inside a page."""
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import TypeAlias
 
 from favano.report.curves import Band, curve
-from favano.report.palette import colour, dash
+from favano.report.final import differences
+from favano.report.palette import colour, mark
 from favano.report.result import Result
+from favano.report.settings import Setting
 from favano.types import Floats
 
 Points: TypeAlias = list[float | None]
@@ -17,28 +20,40 @@ Points: TypeAlias = list[float | None]
 _UNSAFE = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
 
 
-def payload(results: Sequence[Result]) -> str:
-    """All series as one JSON text; nothing in it can end the script element it stands in.
+def payload(settings: Sequence[Setting], numbers: Mapping[str, int]) -> str:
+    """All curves and clients as one JSON text; nothing in it can end the element it stands in.
 
-    >>> payload([])
-    '[]'
+    >>> payload([], {})
+    '{"methods":[],"settings":[]}'
     """
-    series = [_series(index, result) for index, result in enumerate(results)]
-    text = json.dumps(series, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    document = {
+        "methods": [
+            {"title": title, "colour": colour(number), "mark": mark(number)}
+            for title, number in numbers.items()
+        ],
+        "settings": [
+            {
+                "title": setting.title,
+                "differences": differences(setting),
+                "results": [_result(each, numbers[each.title]) for each in setting.results],
+            }
+            for setting in settings
+        ],
+    }
+    text = json.dumps(document, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     for character, escape in _UNSAFE.items():
         text = text.replace(character, escape)
     return text
 
 
-def _series(index: int, result: Result) -> dict[str, object]:
+def _result(result: Result, number: int) -> dict[str, object]:
     drawn = curve(result)
     return {
-        "title": result.title,
-        "colour": colour(index),
-        "dash": dash(index),
+        "method": number,
         "seeds": list(drawn.seeds),
         "x": {axis: _points(values) for axis, values in drawn.along.items()},
         "y": {measure: _band(band) for measure, band in drawn.bands.items()},
+        "participation": asdict(result.participation) if result.participation else None,
     }
 
 

@@ -12,6 +12,7 @@ from pydantic import ValidationError
 
 from favano.errors import BadInput, need
 from favano.metrics import Row, from_csv
+from favano.report.participation import Participation, read_participation
 from favano.report.summary import Run, Summary, last_rows, read_summary
 
 Specification: TypeAlias = Mapping[str, object]
@@ -50,6 +51,8 @@ class Result:
         status: `missing` without any evaluation, `partial` until every seed is through.
         command: what reproduces it, where the summary says so.
         version: the favano that wrote it, where the summary says so.
+        participation: who trained the model, where the folder says so.
+        verdict: whom the method favours, where the summary says so.
     """
 
     name: str
@@ -60,6 +63,8 @@ class Result:
     status: Status
     command: str | None = None
     version: str | None = None
+    participation: Participation | None = None
+    verdict: str | None = None
 
     @property
     def algorithm(self) -> str:
@@ -88,6 +93,9 @@ def read_result(folder: Path) -> Result:
         summary = _parse(folder / "summary.json", read_summary)
     if (folder / "history.csv").exists():
         rows = tuple(_parse(folder / "history.csv", from_csv))
+    participation: Participation | None = None
+    if (folder / "participation.json").exists():
+        participation = _parse(folder / "participation.json", read_participation)
     said = {run.seed: run for run in summary.runs} if summary else {}
     runs = {run.seed: run for run in last_rows(rows)} | said
     return Result(
@@ -99,6 +107,8 @@ def read_result(folder: Path) -> Result:
         status=_status(spec, summary, rows),
         command=summary.command if summary else None,
         version=summary.favano if summary else None,
+        participation=participation,
+        verdict=summary.audit.verdict if summary and summary.audit else None,
     )
 
 

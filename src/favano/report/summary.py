@@ -40,6 +40,13 @@ class Run:
 
 
 @dataclass(frozen=True)
+class Audit:
+    """Whom the method favours, in one sentence with its confidence interval."""
+
+    verdict: str
+
+
+@dataclass(frozen=True)
 class Summary:
     """The whole of `summary.json`; `favano` is the version that wrote it."""
 
@@ -47,6 +54,7 @@ class Summary:
     runs: tuple[Run, ...]
     favano: str | None = None
     command: str | None = None
+    audit: Audit | None = None
 
 
 def read_summary(text: str) -> Summary:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from favano.report.result import Result
+from favano.report.settings import agree
 from favano.report.summary import Run
 
 
@@ -72,7 +73,7 @@ def reference(results: Sequence[Result]) -> Result | None:
 def paired(result: Result, other: Result) -> Paired | None:
     """Accuracy of `result` minus that of `other` over the seeds that both brought to the end.
 
-    None where there is no such seed, or where data set or horizon differ: a difference between
+    None where there is no such seed, or where data, fleet or horizon differ: a difference between
     runs of two lengths, or on two tasks, would say nothing about the algorithms.
     """
     if not comparable([result, other]):
@@ -89,9 +90,8 @@ def paired(result: Result, other: Result) -> Paired | None:
 
 
 def comparable(results: Sequence[Result]) -> bool:
-    """Whether all are on one data set and were asked for one simulated time."""
-    tasks = {(str(result.spec.get("dataset")), result.horizon) for result in results}
-    return len(tasks) <= 1
+    """Whether all are of one setting: the same data, fleet and simulated time."""
+    return all(agree(results[0], result) for result in results)
 
 
 def finished(result: Result) -> dict[int, Run]:

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 
-def final_table(results: Sequence[Result]) -> Table:
-    """Last numbers of each result, in 80 columns for a handful of algorithms.
+def final_table(results: Sequence[Result], title: str = "") -> Table:
+    """Last numbers of each result of one setting, in 80 columns for a handful of algorithms.
 
     Numbers are never cut; where it gets narrow the names give way.
     """
@@ -26,6 +26,8 @@ def final_table(results: Sequence[Result]) -> Table:
     table = Table(
         box=SIMPLE_HEAD,
         show_edge=False,
+        title=Text(title, style="bold") if title else None,
+        title_justify="left",
         padding=(0, 0),
         caption="mean ± standard deviation over seeds; (number of paired seeds)",
         caption_justify="left",

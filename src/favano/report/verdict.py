@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from favano.report.collect import NOT_SET, setting
-from favano.report.result import Result
+from favano.report.result import TITLES, Result
 from favano.report.table import comparable, finished, over
 from favano.report.wording import counted, fixed, listed, percent, significant
 
@@ -15,6 +15,16 @@ _SYMBOLS = (
     ("selected", "s", "contacted at a time"),
     ("local_steps", "K", "local steps at most"),
 )
+
+
+_NAMED = 6  # methods that a title can hold
+
+
+def title_of(results: Sequence[Result]) -> str:
+    """A heading for results: the methods and the data."""
+    names = list(dict.fromkeys(TITLES.get(each.algorithm, each.algorithm) for each in results))
+    methods = listed(names) if len(names) <= _NAMED else f"{len(names)} methods"
+    return f"{methods} on {_either(results, 'dataset')}"
 
 
 def setting_sentence(results: Sequence[Result]) -> str:
@@ -31,7 +41,8 @@ def setting_sentence(results: Sequence[Result]) -> str:
     if counts:
         several = counts[-1] != 1 or len(counts) > 1
         parts.append(" or ".join(map(str, counts)) + (" seeds" if several else " seed"))
-    return f"{listed([result.title for result in results])} {', '.join(parts)}."
+    titles = dict.fromkeys(result.title for result in results)
+    return f"{listed(list(titles))} {', '.join(parts)}."
 
 
 def _either(results: Sequence[Result], key: str) -> str:
@@ -51,7 +62,7 @@ def sentence(results: Sequence[Result]) -> str:
     if not ranked:
         return left_out
     if not comparable(ranked):
-        return f"The results differ in data set or horizon and are not ranked.{left_out}"
+        return f"The results differ in data, fleet or horizon and are not ranked.{left_out}"
     common = set.intersection(*(set(finished(result)) for result in ranked))
     scores = {result.name: _score(result, common) for result in ranked}
     order = sorted(ranked, key=lambda result: -scores[result.name])

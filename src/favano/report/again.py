@@ -1,0 +1,63 @@
+"""How to run a result again: its command, and its specification whole."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from html import escape
+
+import tomli_w
+
+from favano.report.collect import differing_keys
+from favano.report.fragments import heading, name
+from favano.report.result import Result
+from favano.report.settings import Setting
+from favano.report.wording import fixed
+
+
+def specifications(settings: Sequence[Setting], numbers: Mapping[str, int]) -> str:
+    """Command and full specification of each result; keys that differ on the page are marked."""
+    everything = [result for setting in settings for result in setting.results]
+    differing = frozenset(differing_keys(everything))
+    return "".join(
+        heading(setting)
+        + "".join(
+            _specification(result, setting.title, numbers[result.title], differing)
+            for result in setting.results
+        )
+        for setting in settings
+    )
+
+
+def _specification(result: Result, place: str, number: int, differing: frozenset[str]) -> str:
+    whose = f"of {result.title}, {place}" if place else f"of {result.title}"
+    lines = tomli_w.dumps(dict(result.spec)).splitlines()
+    text = "\n".join(
+        f"<mark>{escape(line)}</mark>" if line.partition(" = ")[0] in differing else escape(line)
+        for line in lines
+    )
+    command = "<p>No command is recorded.</p>"
+    if result.command:
+        command = _copied(f"command {whose}", escape(result.command))
+    return (
+        f"<details><summary>{name(result, number)}</summary>"
+        f"<p><strong>Command</strong></p>{command}<p>{escape(_origin(result))}</p>"
+        "<p><strong>Specification</strong>, for <code>favano run spec.toml</code></p>"
+        f"{_copied(f'specification {whose}', text)}</details>"
+    )
+
+
+def _copied(what: str, html: str) -> str:
+    """A text with its copy button, which the script shows where it can work."""
+    return (
+        f'<div class="copied"><button type="button" class="copy" hidden '
+        f'aria-label="Copy {escape(what)}">Copy</button>'
+        f'<pre tabindex="0" role="group" aria-label="{escape(what)}"><code>{html}</code></pre>'
+        "</div>"
+    )
+
+
+def _origin(result: Result) -> str:
+    version = result.version or "an unrecorded version"
+    seconds = [run.wall_seconds for run in result.runs if run.wall_seconds is not None]
+    took = f"; {fixed(sum(seconds), 1)} seconds of computing" if seconds else ""
+    return f"Written by favano {version} into folder {result.folder.name}{took}."

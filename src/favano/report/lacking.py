@@ -1,0 +1,73 @@
+"""What the results lack, in sentences: nobody shall take a hole for a number."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+
+from favano.report.result import Result
+from favano.report.settings import Setting
+from favano.report.table import finished, reference
+from favano.report.wording import counted, listed, significant
+
+
+def lacking(settings: Sequence[Setting], numbers: Mapping[str, int]) -> list[str]:
+    """A sentence for everything that is missing, partial, refused or not recorded."""
+    lines = []
+    for setting in settings:
+        prefix = f"{setting.title}: " if setting.title else ""
+        lines += [prefix + line for result in setting.results for line in _of_result(result)]
+        lines += [prefix + line for line in _of_setting(setting, numbers)]
+    return lines
+
+
+def _of_result(result: Result) -> Iterator[str]:
+    if result.status == "missing":
+        yield f"{result.title} is missing: no evaluation was found in its folder."
+        return
+    if result.status == "partial":
+        yield f"{result.title} is partial: {_reached(result)}. Its numbers are those so far."
+    diverged = [
+        run.seed for run in result.runs if not math.isfinite(run.loss) or math.isnan(run.accuracy)
+    ]
+    if diverged:
+        seeds = "seed" if len(diverged) == 1 else "seeds"
+        yield f"{result.title} ended without a finite loss in {seeds} {listed(_words(diverged))}."
+    refused = sum(run.refused_updates for run in result.runs)
+    if refused:
+        what = counted(refused, "update")
+        yield f"{result.title}: {what} with NaN or infinity refused on the way."
+    if result.command is None:
+        yield f"{result.title}: the command that made it is not recorded."
+
+
+def _of_setting(setting: Setting, numbers: Mapping[str, int]) -> Iterator[str]:
+    there = [result for result in setting.results if result.runs]
+    silent = [result.title for result in there if result.participation is None]
+    if silent:
+        yield f"{listed(silent)}: no participation.json, so it is not known who trained the model."
+    absent = [title for title in numbers if title not in {r.title for r in setting.results}]
+    if absent:
+        yield f"{listed(absent)}: no result folder in this setting."
+    first = reference(setting.results)
+    if first is None or first.status != "complete":
+        return
+    for result in there:
+        common = finished(result).keys() & finished(first).keys()
+        if result.status == "complete" and len(common) < len(first.runs):
+            pairs = f"{len(common)} of {counted(len(first.runs), 'seed')}"
+            yield f"{result.title} shares only {pairs} with {first.title}."
+
+
+def _reached(result: Result) -> str:
+    """How far the seeds of a partial result came."""
+    end = "" if result.horizon is None else f" of {significant(result.horizon)}"
+    asked = result.spec.get("seeds")
+    there = f"{len(result.runs)} of {asked}" if isinstance(asked, int) else str(len(result.runs))
+    times = sorted({run.time for run in result.runs})
+    span = " to ".join(significant(time) for time in dict.fromkeys([times[0], times[-1]]))
+    return f"{there} seeds, at time {span}{end}"
+
+
+def _words(seeds: Sequence[int]) -> list[str]:
+    return [str(seed) for seed in seeds]

@@ -1,0 +1,117 @@
+"""Who trained the model: shares of each speed as tables, places for the plots of the clients."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from html import escape
+
+from favano.report.fragments import heading, name, table
+from favano.report.participation import Participation, Speed
+from favano.report.result import Result
+from favano.report.settings import Setting
+from favano.report.wording import fixed, percent, significant
+
+
+def shares(settings: Sequence[Setting], numbers: Mapping[str, int]) -> str:
+    """One block a setting: the table, then a plot of the clients a method."""
+    return "".join(
+        _block(index, setting, numbers, "clients") for index, setting in enumerate(settings)
+    )
+
+
+def staleness(settings: Sequence[Setting], numbers: Mapping[str, int]) -> str:
+    """One block a setting: a histogram a method."""
+    return "".join(
+        _block(index, setting, numbers, "staleness") for index, setting in enumerate(settings)
+    )
+
+
+def _block(index: int, setting: Setting, numbers: Mapping[str, int], kind: str) -> str:
+    known = [
+        (place, result, result.participation)
+        for place, result in enumerate(setting.results)
+        if result.participation is not None
+    ]
+    if not known:
+        inside = "<p>Not recorded in these result folders.</p>"
+    else:
+        inside = _table(setting, numbers) if kind == "clients" else _key(known[0][2])
+        figures = "".join(
+            f'<figure class="chart" data-chart="{kind}" data-setting="{index}" '
+            f'data-result="{place}"><figcaption><strong>{escape(result.title)}</strong> '
+            f"{escape(_in_short(result, found, kind))}</figcaption></figure>"
+            for place, result, found in known
+        )
+        inside += f'<div class="pairs">{figures}</div>{_sampled(known[0][2], kind)}'
+    return f'<div class="setting" data-setting="{index}">{heading(setting)}{inside}</div>'
+
+
+def _table(setting: Setting, numbers: Mapping[str, int]) -> str:
+    """Shares of the speeds in contacts, steps and weight, under what would be fair."""
+    found = [(each, each.participation) for each in setting.results if each.participation]
+    speeds = found[0][1].speeds
+    names = " / ".join(speed.name for speed in speeds)
+    headings = {
+        "contacts": "contacts, %",
+        "steps": "local steps, %",
+        "weight": "effective weight, %",
+        "ratio": "weight of one client, 1/n",
+    }
+    rows = [("fair", _cells(found[0][1], fair=True))]
+    rows += [(name(each, numbers[each.title]), _cells(known, fair=False)) for each, known in found]
+    counts = " / ".join(f"{speed.clients:,}" for speed in speeds)
+    return table(f"Shares of the {names} clients, {counts} of them", "method", headings, rows)
+
+
+def _cells(found: Participation, *, fair: bool) -> list[str]:
+    clients = [speed.clients / found.clients for speed in found.speeds]
+    contacts = max(1, sum(speed.contacts for speed in found.speeds))
+    steps = max(1, sum(speed.steps for speed in found.speeds))
+    if fair:
+        return [_row([percent(share) for share in clients])] * 3 + [_row(["1.00"] * len(clients))]
+    return [
+        _row([percent(speed.contacts / contacts) for speed in found.speeds]),
+        _row([percent(speed.steps / steps) for speed in found.speeds]),
+        f"<strong>{_row([percent(speed.weight) for speed in found.speeds])}</strong>",
+        _row([fixed(_ratio(speed, found), 2) for speed in found.speeds]),
+    ]
+
+
+def _row(texts: Sequence[str]) -> str:
+    return " / ".join(texts)
+
+
+def _ratio(speed: Speed, found: Participation) -> float:
+    """Mean weight of such a client as a multiple of 1/n."""
+    return speed.weight * found.clients / max(1, speed.clients)
+
+
+def _key(found: Participation) -> str:
+    """Which colour is which speed."""
+    entries = "".join(
+        f'<span class="speed-{number % 6}">{escape(speed.name)}</span>'
+        for number, speed in enumerate(found.speeds)
+    )
+    return f'<p class="key">{entries}</p>'
+
+
+def _in_short(result: Result, found: Participation, kind: str) -> str:
+    if kind == "staleness":
+        late = found.staleness
+        middle = f"median {significant(late.median)}, largest {late.most:,}"
+        return f"mean {significant(late.mean)}, {middle}"
+    if result.verdict:
+        return result.verdict
+    first = found.speeds[0]
+    fair = percent(first.clients / found.clients)
+    return f"{first.name} clients carry {percent(first.weight)} % of the weight, fair is {fair} %"
+
+
+def _sampled(found: Participation, kind: str) -> str:
+    shown = len(found.listed.client)
+    if kind != "clients" or shown == found.clients:
+        return ""
+    return (
+        f'<p class="note">The plots show an even sample of {shown:,} of the {found.clients:,} '
+        "clients; the table is over all of them.</p>"
+    )

@@ -1,0 +1,107 @@
+// Controls of the page, and who is redrawn when.
+"use strict";
+
+(() => {
+  const page = JSON.parse(document.getElementById("results").textContent);
+  const figures = [...document.querySelectorAll("figure.chart")];
+  const chosen = (name) => document.querySelector(`input[name=${name}]:checked`).value;
+  const say = (text) => {
+    document.getElementById("said").textContent = text;
+  };
+
+  const draw = (figure) => {
+    if (figure.clientWidth === 0) return; // in a setting that is not shown
+    const setting = page.settings[figure.dataset.setting];
+    const result = setting.results[figure.dataset.result];
+    if (figure.dataset.chart === "clients") drawClients(figure, setting, result);
+    else if (figure.dataset.chart === "staleness") drawStaleness(figure, setting, result);
+    else {
+      const boxes = document.querySelectorAll("input[data-method]:checked");
+      const shown = new Set([...boxes].map((box) => Number(box.dataset.method)));
+      const { checked: log } = document.getElementById("log");
+      drawCurves(figure, page, setting, { axis: chosen("axis"), measure: chosen("measure"), shown, log });
+    }
+  };
+
+  const drawAllCurves = () => {
+    document.getElementById("measure-name").textContent = MEASURES[chosen("measure")].name;
+    figures.filter((figure) => figure.dataset.chart === "curves").forEach(draw);
+  };
+
+  for (const input of document.querySelectorAll("input[name=axis], input[name=measure], #log, input[data-method]")) {
+    input.addEventListener("change", () => {
+      drawAllCurves();
+      const scale = document.getElementById("log").checked ? ", logarithmic" : "";
+      say(`The plot now shows ${MEASURES[chosen("measure")].name} against ${AXES[chosen("axis")]}${scale}.`);
+    });
+  }
+
+  const reference = document.getElementById("reference");
+  const tables = [...document.querySelectorAll("#final table[data-setting]")];
+  const compare = () => {
+    for (const table of tables) {
+      const words = page.settings[table.dataset.setting].differences[reference.value];
+      const heading = table.querySelector("th[data-column=difference]");
+      if (!heading) continue;
+      heading.textContent = `against ${reference.value}, points`;
+      table.querySelectorAll("td[data-column=difference]").forEach((cell, row) => {
+        cell.textContent = words ? words[row] : "–";
+        cell.dataset.label = heading.textContent;
+      });
+    }
+  };
+  reference.addEventListener("change", () => {
+    compare();
+    say(`Differences are now against ${reference.value}.`);
+  });
+
+  const place = document.getElementById("place");
+  const choosePlace = () => {
+    for (const block of document.querySelectorAll(".setting")) block.hidden = block.dataset.setting !== place.value;
+    figures.filter((figure) => figure.dataset.chart !== "curves").forEach(draw);
+  };
+  place.addEventListener("change", () => {
+    choosePlace();
+    say(`Clients are now those of ${place.selectedOptions[0].textContent}.`);
+  });
+
+  for (const button of document.querySelectorAll(".copy")) {
+    button.hidden = false;
+    button.addEventListener("click", async () => {
+      const code = button.parentElement.querySelector("code");
+      try {
+        await navigator.clipboard.writeText(code.textContent);
+        button.textContent = "Copied";
+        say("Copied.");
+      } catch {
+        getSelection().selectAllChildren(code); // where the browser forbids it, one key is left to press
+        button.textContent = "Selected";
+        say("Selected; copy it with your keyboard.");
+      }
+      setTimeout(() => {
+        button.textContent = "Copy";
+      }, 2000);
+    });
+  }
+
+  for (const control of document.querySelectorAll(".controls:not([data-useless])")) control.hidden = false;
+  document.getElementById("scriptless").remove();
+  drawAllCurves();
+  choosePlace();
+  const paper = (printing) => {
+    document.body.classList.toggle("paper", printing);
+    figures.forEach(draw);
+  };
+  addEventListener("beforeprint", () => paper(true));
+  addEventListener("afterprint", () => paper(false));
+  const widths = new WeakMap(figures.map((figure) => [figure, figure.clientWidth]));
+  const watcher = new ResizeObserver((entries) => {
+    for (const { target } of entries) {
+      if (target.clientWidth !== widths.get(target)) {
+        widths.set(target, target.clientWidth);
+        draw(target);
+      }
+    }
+  });
+  figures.forEach((figure) => watcher.observe(figure));
+})();

@@ -1,0 +1,31 @@
+from __future__ import annotations
+
+import re
+import tomllib
+from html import unescape
+from pathlib import Path
+
+from favano.report import by_setting, collect
+from favano.report.again import specifications
+from favano.report.palette import methods
+
+
+def test_the_whole_specification_is_there_to_be_copied(compared: Path) -> None:
+    settings = by_setting(collect([compared]))
+    text = specifications(settings, methods(settings))
+    blocks = [unescape(re.sub("<[^>]*>", "", b)) for b in re.findall(r"<pre.*?</pre>", text, re.S)]
+    assert blocks[0] == "favano run --algorithm favano"
+    assert tomllib.loads(blocks[1]) == settings[0].results[0].spec
+
+
+def test_what_differs_is_marked(compared: Path) -> None:
+    settings = by_setting(collect([compared / "favano", compared / "fedavg"]))
+    text = specifications(settings, methods(settings))
+    marked = set(re.findall("<mark>(.*?)</mark>", text))
+    assert {unescape(line) for line in marked} == {'algorithm = "favano"', 'algorithm = "fedavg"'}
+
+
+def test_a_result_without_command_says_so(compared: Path) -> None:
+    (compared / "favano" / "summary.json").unlink()
+    settings = by_setting(collect([compared / "favano"]))
+    assert "No command is recorded." in specifications(settings, methods(settings))
