@@ -101,7 +101,7 @@ def test_nothing_happened() -> None:
 
 def test_it_is_written_beside_the_rest(tmp_path: Path) -> None:
     algorithm, schedule, fleet = small()
-    first = Planned(seed=0, fleet=fleet, algorithm=algorithm, schedule=schedule)
+    first = Planned(spec=Spec(), seed=0, fleet=fleet, algorithm=algorithm, schedule=schedule)
     write_result(tmp_path, Result(Spec(), first=first), "favano run")
     found = participation(algorithm, schedule, fleet, 0)
     assert json.loads((tmp_path / "participation.json").read_text()) == found
@@ -115,7 +115,7 @@ def test_a_method_that_cannot_be_audited_is_written_all_the_same(
 
     monkeypatch.setattr(contribution, "effective_weights", refuse)
     algorithm, schedule, fleet = small()
-    first = Planned(seed=0, fleet=fleet, algorithm=algorithm, schedule=schedule)
+    first = Planned(spec=Spec(), seed=0, fleet=fleet, algorithm=algorithm, schedule=schedule)
     write_result(tmp_path, Result(Spec(), first=first), "favano run")
     assert (tmp_path / "summary.json").exists()
     assert not (tmp_path / "participation.json").exists()
