@@ -45,6 +45,7 @@ class Waves:
         self._missing = np.append(table.answers, 1)  # of each update: jobs that are not in
         self._end = np.full(len(table.run), -1)  # rows of the jobs' end models
         self._finite = np.ones(len(table.run), dtype=np.bool_)
+        self._poisoned = False  # whether any end model was not
         self._ready = _NOBODY
         self._in_lane = [np.full(stack.capacity, -1) for stack in stacks]
         self._lanes = sum(stack.capacity for stack in stacks)
@@ -125,7 +126,8 @@ class Waves:
         """Put the end models of finished lanes into the bank."""
         jobs = self._in_lane[number][launched.lanes]
         self._under_way -= len(jobs)
-        self._finite[jobs] = launched.finite()
+        self._finite[jobs] = finite = launched.finite()
+        self._poisoned |= not finite.all()
         wanted = self._open[self._table.run[jobs]]
         jobs, ends = jobs[wanted], launched.ends
         self._end[jobs] = self._models.bank.keep(ends if wanted.all() else ends[wanted.nonzero()])
@@ -159,7 +161,7 @@ class Waves:
     def _apply(self) -> Iterator[Step]:
         """Make all updates that are complete, for as long as there are any."""
         while len(runs := self._due()):
-            refused = {run: self._refused(run) for run in runs.tolist()}
+            refused = {run: self._refused(run) for run in runs.tolist()} if self._poisoned else {}
             for run, jobs in refused.items():
                 if len(jobs) and self._replays[run].non_finite == "stop":
                     yield Step(run, self._failure(run, jobs))
@@ -173,9 +175,7 @@ class Waves:
             self._prepare()
             for part in self._parts(runs):
                 self._update(part)
-            for run in runs.tolist():
-                yield Step(run, self._moment(run, refused[run]))
-                self._close_if_over(run)
+            yield from self._moments(runs, refused)
 
     def _parts(self, runs: Ints) -> list[Ints]:
         """Runs whose updates are made together: as many as memory allows."""
@@ -237,12 +237,17 @@ class Waves:
         """The version of the server model that each of these runs has reached."""
         return self._table.first_version[runs] + self._next[runs] - self._table.first_update[runs]
 
-    def _moment(self, run: int, refused: Ints) -> Moment:
-        """A run right after an update."""
-        version = self._newest(np.array([run]))
-        server = self._models.bank.rows[self._models.versions(version)[0]]
-        number = int(version[0] - self._table.first_version[run]) - 1
-        return Moment(number, server, self._table.client[refused] - self._table.first_client[run])
+    def _moments(self, runs: Ints, refused: dict[int, Ints]) -> Iterator[Step]:
+        """These runs right after an update."""
+        table, versions = self._table, self._newest(runs)
+        rows = self._models.versions(versions).tolist()
+        numbers = (versions - table.first_version[runs] - 1).tolist()
+        for run, number, row in zip(runs.tolist(), numbers, rows, strict=True):
+            clients = _NOBODY
+            if run in refused:
+                clients = table.client[refused[run]] - table.first_client[run]
+            yield Step(run, Moment(number, self._models.bank.rows[row], clients))
+            self._close_if_over(run)
 
     def _close_if_over(self, run: int) -> None:
         if self._next[run] == self._table.first_update[run + 1]:

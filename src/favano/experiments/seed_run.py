@@ -10,7 +10,14 @@ import numpy as np
 from torch import nn
 
 from favano.algorithms import State
-from favano.engine import Moment, Recorder, Replay, evaluation_times, live_models, spread_of
+from favano.engine import (
+    Moment,
+    Recorder,
+    Replay,
+    evaluation_times,
+    live_models,
+    spread_of,
+)
 from favano.errors import NonFiniteUpdate
 from favano.experiments.audit import audit
 from favano.experiments.build import (
@@ -29,6 +36,7 @@ from favano.experiments.samples import ModelFactory, Samples, initial_module, ma
 from favano.experiments.spec import given
 from favano.experiments.tracking import Tracker
 from favano.metrics import Evaluator
+from favano.schedule import Schedule
 from favano.training import FlatModel, LoopTrainer, TracedGradient, check_fit
 from favano.types import Vector
 
@@ -87,6 +95,7 @@ class SeedRun:
             rate = float(self.replay.rates.max(initial=0.0))
             self.tracker = Tracker(Probe(flat, task), planned.setting, rate)
         self.label = f"{spec.algorithm}, seed {seed}"
+        self._known: list[int] | None = _steps_by_update(schedule) if course.complete else None
         self.reached = -1  # the last server version
         self.stopped = False  # by an update that holds NaN
         self.began = self.ended = 0.0
@@ -115,13 +124,18 @@ class SeedRun:
         if moment.version < 0:
             self.began = perf_counter()
         else:
-            schedule, jobs = self.replay.schedule, self.replay.jobs(moment.version)
-            steps = int(schedule.steps[jobs].sum())
-            watch.advance(self.label, steps, float(schedule.time[moment.version]))
+            time = float(self.replay.schedule.time[moment.version])
+            watch.advance(self.label, self._steps_of(moment.version), time)
         self.recorder.observe(moment)
         if self.tracker is not None and self.recorder.last is not None:
             self.tracker.observe(self.recorder.rows(), self.recorder.last.mean)
         self.ended = perf_counter()
+
+    def _steps_of(self, version: int) -> int:
+        """Local steps that an update uses, looked up where the schedule was known from the start."""
+        if self._known is not None:
+            return self._known[version]
+        return int(self.replay.schedule.steps[self.replay.jobs(version)].sum())
 
     def stop(self) -> None:
         """Somebody pressed Ctrl-C."""
@@ -157,6 +171,13 @@ class SeedRun:
         if first and self.replay.course.complete:
             algorithm = self.replay.algorithm
             result.audit = audit(algorithm, planned.schedule, planned.fleet, planned.seed)
+
+
+def _steps_by_update(schedule: Schedule) -> list[int]:
+    """Local steps that each update uses."""
+    used = slice(0, schedule.jobs)
+    steps = np.bincount(schedule.visit[used], schedule.steps[used], schedule.updates)
+    return [int(count) for count in steps]
 
 
 def _initial_vector(flat: FlatModel, model: nn.Module | ModelFactory, seed: int) -> Vector:
