@@ -132,7 +132,7 @@ class SeedRun:
         self.ended = perf_counter()
 
     def _steps_of(self, version: int) -> int:
-        """Local steps that an update uses, looked up where the schedule was known from the start."""
+        """Local steps that an update uses; looked up where they were known from the start."""
         if self._known is not None:
             return self._known[version]
         return int(self.replay.schedule.steps[self.replay.jobs(version)].sum())
