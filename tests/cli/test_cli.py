@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -225,13 +226,17 @@ def handles(process: int, number: signal.Signals) -> bool:
 
 def test_ctrl_c_ends_a_real_process(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "favano", "run", "--horizon", "200000", "--out", "r"]
-    with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as process:
+    heard = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)  # also in a background job
+    with subprocess.Popen(
+        command, cwd=tmp_path, stderr=subprocess.PIPE, text=True, preexec_fn=heard
+    ) as process:
         while not handles(process.pid, signal.SIGTERM):  # from then on it is the program's turn
             assert process.poll() is None
             time.sleep(0.05)
         process.send_signal(signal.SIGINT)
         _, errors = process.communicate(timeout=60)
-    assert process.returncode == 130, errors
+    # Python dies of the signal itself where it came while a string was executed (an import, say).
+    assert process.returncode in (130, -signal.SIGINT), errors
     assert "Traceback" not in errors
     assert list(tmp_path.iterdir()) == []  # it had not begun to measure
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from favano.errors import need
+from favano.report.archive import read_archive, run_files
 from favano.report.result import Result, read_result
 
 NOT_SET = "not set"
@@ -14,28 +15,30 @@ FILES = ("spec.toml", "history.csv")
 
 
 def collect(paths: Sequence[Path]) -> list[Result]:
-    """The results in `paths`, each a result folder or a folder above result folders.
+    """The results in `paths`: result folders, folders above some, or output of `favano reproduce`.
 
     Results of one parent come sorted by folder with `favano` first; paths keep their order.
     A subfolder with a specification and no history is listed as missing.
     """
     need(len(paths) > 0, "results", "", "need at least one folder")
-    folders = [folder for path in paths for folder in _folders(path)]
+    results = [result for path in paths for result in _results(path)]
     seen: set[Path] = set()
-    for folder in folders:
-        need(folder.resolve() not in seen, "results", folder, "given twice")
-        seen.add(folder.resolve())
-    return told_apart([read_result(folder) for folder in folders])
+    for result in results:
+        need(result.folder.resolve() not in seen, "results", result.folder, "given twice")
+        seen.add(result.folder.resolve())
+    return told_apart(results)
 
 
-def _folders(path: Path) -> list[Path]:
+def _results(path: Path) -> list[Result]:
     need(path.is_dir(), "results", path, "no such folder")
     if all((path / file).exists() for file in FILES):
-        return [path]
+        return [read_result(path)]
+    if files := run_files(path):
+        return read_archive(files)
     found = _below(path)
     rule = "holds no result (need spec.toml and history.csv, here or in its subfolders)"
     need(bool(found), "results", path, rule)
-    return found
+    return [read_result(folder) for folder in found]
 
 
 def _below(path: Path) -> list[Path]:

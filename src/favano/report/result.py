@@ -86,16 +86,16 @@ class Result:
 def read_result(folder: Path) -> Result:
     """Read one result folder; a file that cannot be read is refused by name."""
     need(folder.is_dir(), "results", folder, "no such folder")
-    spec = _parse(folder / "spec.toml", tomllib.loads)
+    spec = parse(folder / "spec.toml", tomllib.loads)
     summary: Summary | None = None
     rows: tuple[Row, ...] = ()
     if (folder / "summary.json").exists():
-        summary = _parse(folder / "summary.json", read_summary)
+        summary = parse(folder / "summary.json", read_summary)
     if (folder / "history.csv").exists():
-        rows = tuple(_parse(folder / "history.csv", from_csv))
+        rows = tuple(parse(folder / "history.csv", from_csv))
     participation: Participation | None = None
     if (folder / "participation.json").exists():
-        participation = _parse(folder / "participation.json", read_participation)
+        participation = parse(folder / "participation.json", read_participation)
     said = {run.seed: run for run in summary.runs} if summary else {}
     runs = {run.seed: run for run in last_rows(rows)} | said
     return Result(
@@ -121,7 +121,8 @@ def _status(spec: Specification, summary: Summary | None, rows: tuple[Row, ...])
     return "complete" if summary and summary.status == "complete" and whole else "partial"
 
 
-def _parse(path: Path, parser: Callable[[str], Parsed]) -> Parsed:
+def parse(path: Path, parser: Callable[[str], Parsed]) -> Parsed:
+    """Read a file of a result; one that cannot be read is refused by name."""
     try:
         return parser(path.read_text(encoding="utf-8"))
     except OSError as error:

@@ -1,0 +1,59 @@
+"""The run files of `favano reproduce`: runs that differ in nothing but their seed are one result."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import TypeAdapter
+
+from favano.metrics import Entry, Row
+from favano.report.result import Result, parse
+from favano.report.summary import last_rows
+
+FOLDER = "runs"
+
+
+@dataclass(frozen=True)
+class _RunFile:
+    """What a run file holds, as far as the page asks."""
+
+    favano: str
+    command: str
+    spec: dict[str, object]
+    entry: Entry
+    history: tuple[Row, ...]
+
+
+def run_files(path: Path) -> list[Path]:
+    """The run files of an output folder, sorted."""
+    return sorted((path / FOLDER).glob("*.json"))
+
+
+def read_archive(files: list[Path]) -> list[Result]:
+    """Results, `favano` first; runs of a search for rates are left out."""
+    groups: dict[str, list[tuple[Path, _RunFile]]] = {}
+    for file in files:
+        found = parse(file, TypeAdapter(_RunFile).validate_json)
+        if not found.spec.get("holdout"):
+            shared = {key: value for key, value in found.spec.items() if key != "seed"}
+            groups.setdefault(json.dumps(shared, sort_keys=True), []).append((file, found))
+    results = [_result(group) for _, group in sorted(groups.items())]
+    return sorted(results, key=lambda result: (result.name != "favano", result.name))
+
+
+def _result(group: list[tuple[Path, _RunFile]]) -> Result:
+    group = sorted(group, key=lambda pair: pair[1].entry.seed)
+    (path, first), runs = group[0], [found for _, found in group]
+    rows = tuple(row for run in runs for row in run.history)
+    return Result(
+        name=str(first.spec["algorithm"]),
+        folder=path.with_suffix(""),
+        spec={**first.spec, "seeds": len(runs)},
+        rows=rows,
+        runs=last_rows(rows),
+        status="complete" if all(run.entry.status == "complete" for run in runs) else "partial",
+        command=first.command,
+        version=first.favano,
+    )

@@ -1,0 +1,61 @@
+"""What `favano reproduce` keeps, read as results."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from favano.errors import BadInput
+from favano.metrics import Entry, Row
+from favano.metrics.ledger import Ending
+from favano.report import collect
+
+
+def write(
+    out: Path, algorithm: str, seed: int, *, status: str = "complete", **spec: object
+) -> None:
+    entry = Entry("paper", algorithm, "iid", seed, "complete")._replace(status=status)  # type: ignore[arg-type]
+    rows = [Row(seed, 50.0 * k, k, 20 * k, 10, 10, 1.0 / (k + 1), 0.1 * k, 0.0, 0.0, 20 * k)
+            for k in range(3)]  # fmt: skip
+    document = {
+        "favano": "0.1.0",
+        "command": "favano reproduce table-2",
+        "spec": {"algorithm": algorithm, "seed": seed, "horizon": 100.0, **spec},
+        "footprint": "",
+        "entry": entry,
+        "history": rows,
+    }
+    name = f"{algorithm}-{seed}-{len(list(out.glob('runs/*')))}.json"
+    (out / "runs").mkdir(parents=True, exist_ok=True)
+    (out / "runs" / name).write_text(json.dumps(document))
+
+
+def test_seeds_are_put_together_and_searches_left_out(tmp_path: Path) -> None:
+    for seed in (1, 0):
+        write(tmp_path, "favano", seed)
+    write(tmp_path, "fedavg", 0, status="diverged")
+    write(tmp_path, "favano", 1000, holdout=10_000)
+    favano, fedavg = collect([tmp_path])
+    assert [row.seed for row in favano.rows] == [0, 0, 0, 1, 1, 1]
+    assert [run.accuracy for run in favano.runs] == [0.2, 0.2]
+    assert favano.spec["seeds"] == 2
+    assert favano.spec["seed"] == 0
+    assert (favano.status, fedavg.status) == ("complete", "partial")
+    assert favano.command == "favano reproduce table-2"
+
+
+def test_settings_are_told_apart(tmp_path: Path) -> None:
+    write(tmp_path, "favano", 0, reweight="stochastic")
+    write(tmp_path, "favano", 0, reweight="none")
+    names = {result.name for result in collect([tmp_path])}
+    assert names == {"favano (reweight stochastic)", "favano (reweight none)"}
+
+
+def test_a_damaged_file_is_refused_by_name(tmp_path: Path) -> None:
+    write(tmp_path, "favano", 0)
+    (file,) = (tmp_path / "runs").iterdir()
+    file.write_text(file.read_text()[:-40])
+    with pytest.raises(BadInput, match=rf"{file.name}: is damaged"):
+        collect([tmp_path])
