@@ -9,7 +9,6 @@ import pytest
 
 from favano.errors import BadInput
 from favano.metrics import Entry, Row
-from favano.metrics.ledger import Ending
 from favano.report import collect
 
 
