@@ -1,4 +1,4 @@
-"""The run files of `favano reproduce`: runs that differ in nothing but their seed are one result."""
+"""The run files of `favano reproduce`: runs that differ in their seed alone are one result."""
 
 from __future__ import annotations
 
