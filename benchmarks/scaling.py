@@ -2,15 +2,15 @@
 
     python benchmarks/scaling.py [--quick]
 
-FAVANO with s = 100 and K = 20 on the perceptron 784-32-10, batches of 32, trained by the plain loop
+FAVANO with s = 20 and K = 20 on the perceptron 784-32-10, batches of 128, trained by the plain loop
 on one thread. Client i holds rows 600 i .. 600 i + 599 of 60,000 synthetic rows, modulo 60,000:
 n = 100 is a partition of them, from there on parts overlap (60,000 rows cannot be split over
 100,000 clients). A part is a view, as large for every n, so that a local step costs the same by
 itself and what grows with n is the simulator. Every sample is a process of its own, which reports
 its time and its peak memory; samples of different n take turns.
 
-The third table trains nothing. It follows the server far enough for versions to pile up: clients
-that are asked once in n/s server steps refer to as many different versions.
+The third table, with s = 100, trains nothing. It follows the server far enough for versions to pile
+up: clients that are asked once in n/s server steps refer to as many different versions.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ from pathlib import Path
 from statistics import median
 from time import perf_counter, process_time
 
-SELECTED, LOCAL_STEPS, BATCH, RATE = 100, 20, 32, 0.05
+SELECTED, LOCAL_STEPS, BATCH, RATE = 20, 20, 128, 0.05
+MANY = 100  # selected, where versions pile up
 ROWS, PART, INPUTS, CLASSES = 60_000, 600, (1, 28, 28), 10
 MODEL_BYTES = 4 * 25_450
 CLIENTS = (100, 1_000, 10_000, 100_000)
@@ -46,7 +47,7 @@ class Sample:
     peak: float
 
 
-def measure(clients: int, updates: int, train: bool) -> Sample:
+def measure(clients: int, updates: int, selected: int, train: bool) -> Sample:
     """So many server steps with n clients, in this process."""
     import numpy as np
     import torch
@@ -78,7 +79,7 @@ def measure(clients: int, updates: int, train: bool) -> Sample:
 
     began = perf_counter()
     fleet = two_speeds(clients)
-    policy = Poll(selected=SELECTED, local_steps=LOCAL_STEPS)
+    policy = Poll(selected=selected, local_steps=LOCAL_STEPS)
     algorithm = Favano(policy=policy, weights=Known(*expected_counts(policy, fleet)))
     schedule = plan(policy, fleet, horizon=updates * policy.period, seed=0)
     rates = RATE * algorithm.rate(schedule.client)
@@ -100,9 +101,9 @@ def measure(clients: int, updates: int, train: bool) -> Sample:
     )
 
 
-def sample(clients: int, updates: int, train: bool = True) -> Sample:
+def sample(clients: int, updates: int, selected: int = SELECTED, train: bool = True) -> Sample:
     """The same in a process of its own."""
-    arguments = ["--child", str(clients), str(updates), str(int(train))]
+    arguments = ["--child", *map(str, (clients, updates, selected, int(train)))]
     done = subprocess.run(
         [sys.executable, str(Path(__file__)), *arguments], stdout=subprocess.PIPE, check=True
     )
@@ -152,10 +153,10 @@ def against_horizon(updates: tuple[int, ...], repeats: int) -> None:
 
 def memory(updates: tuple[int, ...]) -> None:
     """Peak memory as versions pile up, n = 100,000, nothing trained."""
-    print("\nPeak memory against server steps, n = 100,000, nothing trained")
+    print("\nPeak memory against server steps, n = 100,000, s = 100, nothing trained")
     print(f"{'updates':>8}{'versions':>10}{'kept MiB':>10}{'planning s':>12}{'peak MiB':>10}")
     for count in updates:
-        one = sample(100_000, count, train=False)
+        one = sample(100_000, count, MANY, train=False)
         kept = one.versions * MODEL_BYTES / 2**20
         print(f"{count:>8,}{one.versions:>10,}{kept:>10,.0f}", end="")
         print(f"{one.planning:>12,.1f}{one.peak:>10,.0f}", flush=True)
@@ -165,17 +166,17 @@ def main() -> None:
     """All tables."""
     parser = argparse.ArgumentParser(description="Cost against clients and horizon.")
     parser.add_argument("--quick", action="store_true", help="smaller samples, under 3 minutes")
-    parser.add_argument("--child", nargs=3, type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--child", nargs=4, type=int, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.child:
-        clients, updates, train = options.child
-        print(json.dumps(asdict(measure(clients, updates, bool(train)))))
+        clients, updates, selected, train = options.child
+        print(json.dumps(asdict(measure(clients, updates, selected, bool(train)))))
         return
     quick = options.quick
     # about equally many local steps for each n: a client that is asked rarely makes more of them
     size = 1 if quick else 4
-    against_clients({100: 12 * size, 1_000: 6 * size, 10_000: 5 * size, 100_000: 5 * size}, 3)
-    against_horizon((3, 6, 12) if quick else (16, 32, 64, 128), 2 if quick else 3)
+    against_clients({100: 35 * size, 1_000: 16 * size, 10_000: 16 * size, 100_000: 16 * size}, 3)
+    against_horizon((8, 16, 32) if quick else (32, 64, 128, 256), 2 if quick else 3)
     memory((100, 300) if quick else (300, 1_500))
 
 

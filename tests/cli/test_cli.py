@@ -207,7 +207,9 @@ def test_ctrl_c_keeps_partial_results(
             os.kill(os.getpid(), how)
 
     monkeypatch.setattr(TerminalProgress, "advance", advance)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # also in a background job
     code, out, err = favano("run", *SHORT, "--evaluate-every", "7", "--out", "r")
+    signal.signal(signal.SIGINT, before)
     assert (code, out) == (130, "")
     assert "interrupted; partial results are in r" in err
     assert json.loads((tmp_path / "r" / "summary.json").read_text())["status"] == "partial"

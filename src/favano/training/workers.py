@@ -167,4 +167,7 @@ def _serve(
                 finite = finite_rows(slots[slot][None])[0]
             except Exception:
                 problem = traceback.format_exc()
-            connection.send((slot, finite, problem))
+            try:
+                connection.send((slot, finite, problem))
+            except OSError:  # interrupted: nobody listens any more
+                os._exit(0)
