@@ -10,7 +10,7 @@ import numpy as np
 
 from favano.algorithms.base import State
 from favano.engine.replay import Replay
-from favano.schedule import lifetimes
+from favano.schedule import Foreseen
 from favano.types import Floats, Ints
 
 
@@ -75,7 +75,7 @@ def job_table(replays: Sequence[Replay[State]]) -> JobTable:
     base = joined(lambda r: first_version[r] + 1 + plans[r].base[used[r]])
     visit = joined(lambda r: first_update[r] + plans[r].visit[used[r]])
     by_base = np.argsort(base, kind="stable")
-    lives = [lifetimes(replay.schedule) for replay in replays]
+    lives = [_foreseen(replay).lives for replay in replays]
     takers = [life.takers[life.taken[0] :] for life in lives]
     leaving = [life.versions[: life.gone[len(life.versions) - 1]] for life in lives]
     return JobTable(
@@ -104,6 +104,12 @@ def job_table(replays: Sequence[Replay[State]]) -> JobTable:
             [np.append([0, 0], life.gone)[: len(life.versions) + 1] for life in lives], leaving
         ),
     )
+
+
+def _foreseen(replay: Replay[State]) -> Foreseen:
+    """The course of a run whose schedule was known from the start: others have no table."""
+    assert isinstance(replay.course, Foreseen)
+    return replay.course
 
 
 def _bounds(starts: Sequence[Ints], lists: Sequence[Ints]) -> Ints:

@@ -2,7 +2,6 @@
 
 from favano.schedule.adaptive import Unrolling
 from favano.schedule.course import Course, Foreseen
-from favano.schedule.lifetimes import Lifetimes, lifetimes
 from favano.schedule.plan import course, plan
 from favano.schedule.policies import (
     Adaptive,
@@ -31,7 +30,6 @@ __all__ = [
     "HandOut",
     "Interruption",
     "Latency",
-    "Lifetimes",
     "Policy",
     "Poll",
     "RoundTime",
@@ -43,7 +41,6 @@ __all__ = [
     "check_progress_is_known",
     "check_schedule",
     "course",
-    "lifetimes",
     "load_schedule",
     "plan",
     "save_schedule",

@@ -48,7 +48,7 @@ class Foreseen:
     def __init__(self, schedule: Schedule) -> None:
         self.schedule = schedule
         self._jobs = schedule.offsets
-        self._lives = lifetimes(schedule)
+        self.lives = lifetimes(schedule)
 
     def jobs(self, version: int) -> Ints:
         """The rows between two offsets."""
@@ -59,9 +59,9 @@ class Foreseen:
 
     def takers(self, version: int) -> Ints:
         """Clients with a job that starts from this version."""
-        return self._lives.takers_of(version)
+        return self.lives.takers_of(version)
 
     def unneeded(self, version: int) -> Sequence[int]:
         """Versions whose last use was the update before."""
-        gone: list[int] = self._lives.gone_after(version - 1).tolist() if version else []
+        gone: list[int] = self.lives.gone_after(version - 1).tolist() if version else []
         return gone
