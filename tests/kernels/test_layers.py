@@ -87,7 +87,7 @@ def test_layers_without_a_kernel_stay() -> None:
     from favano.kernels import for_lanes
 
     layers = nn.Sequential(
-        nn.Conv2d(4, 4, 3, groups=2), nn.Conv2d(4, 4, 5), nn.Conv2d(4, 4, 3, dilation=2),
+        nn.Conv2d(4, 4, 3, groups=2), nn.Conv2d(4, 4, 3, dilation=2),
         nn.Conv2d(4, 4, 3, padding="same"), nn.Conv2d(4, 4, (1, 3)), nn.BatchNorm2d(4),
     )  # fmt: skip
     found = [type(layer) for layer in for_lanes(layers).children()]

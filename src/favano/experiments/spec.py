@@ -215,7 +215,7 @@ class Spec(BaseModel):
     non_finite: NonFinite = Field(default="stop", description="what to do about NaN in an update")
     device: str = Field(default="cpu", description="cpu, cuda or cuda:N")
     precision: Precision = Field(
-        default="tf32", description="products of a GPU in training: tf32 or float32"
+        default="tf32", description="numbers of a GPU in training: tf32, float32 or bf16"
     )
 
     @model_validator(mode="after")

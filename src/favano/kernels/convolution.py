@@ -2,8 +2,9 @@
 
 cuDNN sees such a convolution as one with L groups, rearranges all images for it and is slow with
 few channels a group. Here a program takes some pixels of one lane and adds up the products of its
-taps on tensor cores. Images lie in memory with the channels last, so that a pixel's channels are
-read at once; results do too, and no image is rearranged between two layers.
+taps on tensor cores. Images lie in memory with the channels last, so that the channels of all
+pixels under one row of taps are read as one stretch, k C numbers long; results lie so too, and no
+image is rearranged between two layers.
 """
 
 from __future__ import annotations
@@ -13,119 +14,106 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-# Measured on an H200 with the layers of ResNet-20.
-_PIXELS = 128
-_GRADIENT_PIXELS = 32
-_MOST_INPUTS = 32  # channels in one product
-_IMAGES_AT_ONCE = 4  # of a lane, in one program of the weights' gradient
+from favano.kernels.blocks import channels_last, gather_blocks, weights_blocks
 
 
 @triton.jit
 def _gather_kernel(
-    images, weights, out, batch, height, width, out_height, out_width,
-    IN: tl.constexpr, OUT: tl.constexpr, BLOCK_IN: tl.constexpr, BLOCK_OUT: tl.constexpr,
-    SIZE: tl.constexpr, STRIDE: tl.constexpr, PADDING: tl.constexpr, TRANSPOSED: tl.constexpr,
-    PIXELS: tl.constexpr, PRECISION: tl.constexpr,
+    images, taps, out, batch, height, width, out_height, out_width,
+    IN: tl.constexpr, OUT: tl.constexpr, SIZE: tl.constexpr, STRIDE: tl.constexpr,
+    PADDING: tl.constexpr, TRANSPOSED: tl.constexpr, PRECISION: tl.constexpr,
+    PIXELS: tl.constexpr, STRETCH: tl.constexpr, FILTERS: tl.constexpr,
 ):  # fmt: skip
-    """out[pixel, o] = sum over taps and i of images[source(pixel, tap), i] weights[tap, i, o].
+    """out[pixel, o] = sum over taps and i of images[source(pixel, tap), i] taps[tap, o, i].
 
-    The source of a pixel is pixel * stride - padding + tap; transposed, which is the gradient of
-    the images, (pixel + padding - tap) / stride where that is a whole number.
+    The source of a pixel is pixel * stride - padding + tap; transposed, (pixel - padding + tap) /
+    stride where that is a whole number.
     """
-    lane = tl.program_id(0).to(tl.int64)
-    pixel = tl.program_id(1) * PIXELS + tl.arange(0, PIXELS)
+    lane = tl.program_id(2).to(tl.int64)
+    pixel = tl.program_id(0) * PIXELS + tl.arange(0, PIXELS)
     within = pixel < batch * out_height * out_width
     image, place = pixel // (out_height * out_width), pixel % (out_height * out_width)
     row, column = place // out_width, place % out_width
-    channel, filters = tl.arange(0, BLOCK_IN), tl.arange(0, BLOCK_OUT)
+    filters = tl.program_id(1) * FILTERS + tl.arange(0, FILTERS)
     images += lane * batch * height * width * IN
-    weights += lane * SIZE * SIZE * IN * OUT
-    total = tl.zeros((PIXELS, BLOCK_OUT), dtype=tl.float32)
-    for tap in tl.static_range(SIZE * SIZE):
-        if TRANSPOSED:
-            up, left = row + PADDING - tap // SIZE, column + PADDING - tap % SIZE
-            whole = (up % STRIDE == 0) & (left % STRIDE == 0)
-            up, left = up // STRIDE, left // STRIDE
+    taps += lane * SIZE * SIZE * IN * OUT
+    ROW: tl.constexpr = SIZE * IN
+    PER_ROW: tl.constexpr = (ROW + STRETCH - 1) // STRETCH
+    total = tl.zeros((PIXELS, FILTERS), dtype=tl.float32)
+    for step in range(SIZE * PER_ROW):
+        tap_row = step // PER_ROW
+        first = step % PER_ROW * STRETCH
+        place = first + tl.arange(0, STRETCH)
+        if IN % STRETCH == 0:
+            tap, channel = first // IN, first % IN + tl.arange(0, STRETCH)[None, :]
         else:
-            up = row * STRIDE - PADDING + tap // SIZE
-            left = column * STRIDE - PADDING + tap % SIZE
-            whole = within
-        inside = within & whole & (up >= 0) & (up < height) & (left >= 0) & (left < width)
-        source = ((image * height + up) * width + left) * IN
-        for first in tl.static_range(0, IN, BLOCK_IN):
-            known = inside[:, None] & (first + channel < IN)[None, :]
-            at = source[:, None] + (first + channel)[None, :]
-            pixels = tl.load(images + at, mask=known, other=0.0)
-            at = (tap * IN + first + channel)[:, None] * OUT + filters[None, :]
-            known = (first + channel < IN)[:, None] & (filters < OUT)[None, :]
-            weight = tl.load(weights + at, mask=known, other=0.0)
-            total = tl.dot(pixels, weight, total, input_precision=PRECISION)
+            tap, channel = place[None, :] // IN, place[None, :] % IN
+        if TRANSPOSED:
+            up, left = row - PADDING + tap_row, column[:, None] - PADDING + tap
+            inside = (up % STRIDE == 0)[:, None] & (left % STRIDE == 0)
+            up, left = up // STRIDE, left // STRIDE
+            inside = inside & (left >= 0) & (left < width)
+            at = (((image * height + up) * width)[:, None] + left) * IN + channel
+        else:
+            up, left = row * STRIDE - PADDING + tap_row, column * STRIDE - PADDING
+            inside = (left[:, None] + tap >= 0) & (left[:, None] + tap < width)
+            at = (((image * height + up) * width + left) * IN)[:, None] + place[None, :]
+        known = inside & (within & (up >= 0) & (up < height))[:, None]
+        if ROW % STRETCH != 0:
+            known = known & (place < ROW)[None, :]
+        pixels = tl.load(images + at, mask=known, other=0.0)
+        at = (tap_row * OUT + filters)[:, None] * ROW + place[None, :]
+        known = (filters < OUT)[:, None] & (place < ROW)[None, :]
+        weight = tl.load(taps + at, mask=known, other=0.0)
+        total = tl.dot(pixels, tl.trans(weight), total, input_precision=PRECISION)
     out += lane * batch * out_height * out_width * OUT
     at = pixel[:, None] * OUT + filters[None, :]
-    tl.store(out + at, total, mask=within[:, None] & (filters < OUT)[None, :])
+    known = within[:, None] & (filters < OUT)[None, :]
+    tl.store(out + at, total.to(out.dtype.element_ty), mask=known)
 
 
 @triton.jit
 def _weights_kernel(
-    images, gradient, parts, batch, height, width, out_height, out_width,
-    IN: tl.constexpr, OUT: tl.constexpr, BLOCK_IN: tl.constexpr, BLOCK_OUT: tl.constexpr,
-    SIZE: tl.constexpr, STRIDE: tl.constexpr, PADDING: tl.constexpr,
-    AT_ONCE: tl.constexpr, PIXELS: tl.constexpr, PRECISION: tl.constexpr,
+    images, gradient, parts, batch, height, width, out_height, out_width, count, at_once,
+    IN: tl.constexpr, OUT: tl.constexpr, SIZE: tl.constexpr, STRIDE: tl.constexpr,
+    PADDING: tl.constexpr, PRECISION: tl.constexpr,
+    PIXELS: tl.constexpr, STRETCH: tl.constexpr, FILTERS: tl.constexpr,
 ):  # fmt: skip
     """parts[tap, i, o] = sum over pixels of images[source(pixel, tap), i] gradient[pixel, o].
 
-    A program sees some images of a lane and one row of taps, so that gradients are read SIZE times
-    and not SIZE * SIZE.
+    A program sees `at_once` images of a lane and a stretch of one row of taps.
     """
-    lane, tap_row = tl.program_id(0).to(tl.int64), tl.program_id(1) % SIZE
-    part = tl.program_id(2)
-    channel = (tl.program_id(1) // SIZE) * BLOCK_IN + tl.arange(0, BLOCK_IN)
-    filters = tl.arange(0, BLOCK_OUT)
+    ROW: tl.constexpr = SIZE * IN
+    PER_ROW: tl.constexpr = (ROW + STRETCH - 1) // STRETCH
+    tap_row, first = tl.program_id(0) // PER_ROW, tl.program_id(0) % PER_ROW * STRETCH
+    lane, part = (tl.program_id(2) // count).to(tl.int64), tl.program_id(2) % count
+    place = first + tl.arange(0, STRETCH)
+    tap = first // IN if IN % STRETCH == 0 else place[None, :] // IN
+    filters = tl.program_id(1) * FILTERS + tl.arange(0, FILTERS)
     images += lane * batch * height * width * IN
     gradient += lane * batch * out_height * out_width * OUT
     size = out_height * out_width
-    last = tl.minimum((part + 1) * AT_ONCE, batch) * size
-    left_sum = tl.zeros((BLOCK_IN, BLOCK_OUT), dtype=tl.float32)
-    middle_sum = tl.zeros((BLOCK_IN, BLOCK_OUT), dtype=tl.float32)
-    right_sum = tl.zeros((BLOCK_IN, BLOCK_OUT), dtype=tl.float32)
-    for start in range(part * AT_ONCE * size, last, PIXELS):
+    last = tl.minimum((part + 1) * at_once, batch) * size
+    total = tl.zeros((STRETCH, FILTERS), dtype=tl.float32)
+    for start in range(part * at_once * size, last, PIXELS):
         pixel = start + tl.arange(0, PIXELS)
         within = pixel < last
         image, row, column = pixel // size, pixel % size // out_width, pixel % out_width
         up, left = row * STRIDE - PADDING + tap_row, column * STRIDE - PADDING
-        place = pixel[:, None] * OUT + filters[None, :]
+        at = pixel[:, None] * OUT + filters[None, :]
         known = within[:, None] & (filters < OUT)[None, :]
-        incoming = tl.load(gradient + place, mask=known, other=0.0)
-        at = (((image * height + up) * width + left) * IN)[:, None] + channel[None, :]
-        inside = (within & (up >= 0) & (up < height))[:, None] & (channel < IN)[None, :]
-        known = inside & ((left >= 0) & (left < width))[:, None]
+        incoming = tl.load(gradient + at, mask=known, other=0.0)
+        at = (((image * height + up) * width + left) * IN)[:, None] + place[None, :]
+        known = (within & (up >= 0) & (up < height))[:, None]
+        known = known & (left[:, None] + tap >= 0) & (left[:, None] + tap < width)
+        if ROW % STRETCH != 0:
+            known = known & (place < ROW)[None, :]
         pixels = tl.load(images + at, mask=known, other=0.0)
-        left_sum = tl.dot(tl.trans(pixels), incoming, left_sum, input_precision=PRECISION)
-        if SIZE == 3:
-            known = inside & ((left + 1 >= 0) & (left + 1 < width))[:, None]
-            pixels = tl.load(images + at + IN, mask=known, other=0.0)
-            middle_sum = tl.dot(tl.trans(pixels), incoming, middle_sum, input_precision=PRECISION)
-            known = inside & ((left + 2 >= 0) & (left + 2 < width))[:, None]
-            pixels = tl.load(images + at + 2 * IN, mask=known, other=0.0)
-            right_sum = tl.dot(tl.trans(pixels), incoming, right_sum, input_precision=PRECISION)
-    lanes = tl.num_programs(0)
-    parts += (part * lanes + lane) * (SIZE * SIZE * IN * OUT) + tap_row * SIZE * IN * OUT
-    at = channel[:, None] * OUT + filters[None, :]
-    known = (channel < IN)[:, None] & (filters < OUT)[None, :]
-    tl.store(parts + at, left_sum, mask=known)
-    if SIZE == 3:
-        tl.store(parts + IN * OUT + at, middle_sum, mask=known)
-        tl.store(parts + 2 * IN * OUT + at, right_sum, mask=known)
-
-
-def channels_last(images: Tensor) -> Tensor:
-    """(L, B, C, H, W) as (L, B, H, W, C) in one piece; copied only if it does not lie so."""
-    return images.movedim(2, -1).contiguous()
-
-
-def _block(channels: int, most: int) -> int:
-    """A power of two that a tensor core can take."""
-    return min(most, max(16, triton.next_power_of_2(channels)))
+        total = tl.dot(tl.trans(pixels), incoming, total, input_precision=PRECISION)
+    lanes = tl.num_programs(2) // count
+    parts += ((part * lanes + lane) * SIZE + tap_row) * ROW * OUT
+    at = place[:, None] * OUT + filters[None, :]
+    tl.store(parts + at, total, mask=(place < ROW)[:, None] & (filters < OUT)[None, :])
 
 
 def _precision() -> str:
@@ -135,18 +123,18 @@ def _precision() -> str:
 def _gather(
     images: Tensor, taps: Tensor, size: tuple[int, int], stride: int, padding: int, transposed: bool
 ) -> Tensor:
-    """Images (L, B, I, h, w) and taps (L, k, k, I, O) to (L, B, O, *size)."""
-    images, taps = channels_last(images), taps.contiguous()
+    """Images (L, B, I, h, w) and taps (L, O, I, k, k) to (L, B, O, *size)."""
+    images = channels_last(images)
+    taps = taps.permute(0, 3, 1, 4, 2).to(images.dtype).contiguous()
     lanes, batch, height, width, inputs = images.shape
-    outputs = taps.shape[-1]
+    kernel, outputs = taps.shape[1:3]
     out = images.new_empty((lanes, batch, *size, outputs))
-    grid = (lanes, triton.cdiv(batch * size[0] * size[1], _PIXELS))
-    _gather_kernel[grid](
+    blocks = gather_blocks(inputs, outputs, kernel)
+    tiles = triton.cdiv(batch * size[0] * size[1], blocks.pixels)
+    _gather_kernel[tiles, triton.cdiv(outputs, blocks.filters), lanes](
         images, taps, out, batch, height, width, *size,
-        IN=inputs, OUT=outputs,
-        BLOCK_IN=_block(inputs, _MOST_INPUTS), BLOCK_OUT=_block(outputs, 1024),
-        SIZE=taps.shape[1], STRIDE=stride, PADDING=padding, TRANSPOSED=transposed,
-        PIXELS=_PIXELS, PRECISION=_precision(), num_warps=4,
+        IN=inputs, OUT=outputs, SIZE=kernel, STRIDE=stride, PADDING=padding,
+        TRANSPOSED=transposed, PRECISION=_precision(), **blocks.settings(),
     )  # fmt: skip
     return out.movedim(-1, 2)
 
@@ -155,16 +143,16 @@ def forward(images: Tensor, weights: Tensor, stride: int, padding: int) -> Tenso
     """The convolution of every lane, (L, B, O, h, w)."""
     size = weights.shape[-1]
     high, wide = ((side + 2 * padding - size) // stride + 1 for side in images.shape[-2:])
-    taps = weights.permute(0, 3, 4, 2, 1)
-    return _gather(images, taps, (high, wide), stride, padding, transposed=False)
+    return _gather(images, weights, (high, wide), stride, padding, transposed=False)
 
 
 def images_gradient(
     gradient: Tensor, weights: Tensor, size: tuple[int, int], stride: int, padding: int
 ) -> Tensor:
-    """The gradient of the images, (L, B, I, *size)."""
-    taps = weights.permute(0, 3, 4, 1, 2)
-    return _gather(gradient, taps, size, stride, padding, transposed=True)
+    """The gradient of the images, (L, B, I, *size): a convolution with the taps turned round."""
+    taps = weights.transpose(1, 2).flip(3, 4)
+    around = weights.shape[-1] - 1 - padding
+    return _gather(gradient, taps, size, stride, around, transposed=stride > 1)
 
 
 def weights_gradient(
@@ -173,16 +161,16 @@ def weights_gradient(
     """The gradient of the weights, (L, O, I, size, size)."""
     gradient, images = channels_last(gradient), channels_last(images)
     lanes, batch, height, width, inputs = images.shape
-    outputs = gradient.shape[-1]
-    block, block_out = _block(inputs, _MOST_INPUTS), _block(outputs, 1024)
-    count = triton.cdiv(batch, _IMAGES_AT_ONCE)
-    parts = images.new_empty((count, lanes, size, size, inputs, outputs))
-    grid = (lanes, size * triton.cdiv(inputs, block), count)
-    _weights_kernel[grid](
-        images, gradient, parts, batch, height, width, *gradient.shape[2:4],
-        IN=inputs, OUT=outputs, BLOCK_IN=block, BLOCK_OUT=block_out,
-        SIZE=size, STRIDE=stride, PADDING=padding,
-        AT_ONCE=_IMAGES_AT_ONCE, PIXELS=_GRADIENT_PIXELS, PRECISION=_precision(),
-        num_warps=max(1, min(4, block * block_out // 512)),
+    high, wide, outputs = gradient.shape[2:]
+    blocks = weights_blocks(inputs, outputs, size)
+    at_once = blocks.images(batch, high * wide)
+    count = triton.cdiv(batch, at_once)
+    parts = images.new_empty((count, lanes, size, size, inputs, outputs), dtype=torch.float32)
+    rows = size * triton.cdiv(size * inputs, blocks.stretch)
+    _weights_kernel[rows, triton.cdiv(outputs, blocks.filters), lanes * count](
+        images, gradient, parts, batch, height, width, high, wide, count, at_once,
+        IN=inputs, OUT=outputs, SIZE=size, STRIDE=stride, PADDING=padding,
+        PRECISION=_precision(), **blocks.settings(),
     )  # fmt: skip
-    return parts.sum(dim=0).permute(0, 4, 3, 1, 2)
+    total = parts[0] if count == 1 else parts.sum(dim=0)
+    return total.permute(0, 4, 3, 1, 2)

@@ -10,11 +10,11 @@ from torch.nn import functional
 from favano.kernels.functions import BatchNormalisation, Convolution
 from favano.models.norm import BatchNorm2d
 
-_SIZES = (1, 3)  # of kernels
-
 
 class LaneConvolution(nn.Module):
     """A convolution with the parameters of `like`."""
+
+    casts_itself = True
 
     def __init__(self, like: nn.Conv2d) -> None:
         super().__init__()
@@ -26,7 +26,7 @@ class LaneConvolution(nn.Module):
         out: Tensor = Convolution.apply(  # type: ignore[no-untyped-call]
             images, self.weight, self._stride, self._padding
         )
-        return out if self.bias is None else out + self.bias[:, None, None]
+        return out if self.bias is None else out + self.bias[:, None, None].to(out.dtype)
 
 
 class LaneBatchNorm(nn.Module):
@@ -87,4 +87,4 @@ def _replaced(module: nn.Module) -> nn.Module:
 def _has_kernel(layer: nn.Conv2d) -> bool:
     square = len({*layer.kernel_size}) == len({*layer.stride}) == len({*layer.padding}) == 1
     plain = layer.groups == 1 and layer.dilation == (1, 1) and layer.padding_mode == "zeros"
-    return square and plain and layer.kernel_size[0] in _SIZES
+    return square and plain

@@ -16,7 +16,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from favano.kernels.convolution import channels_last
+from favano.kernels.blocks import channels_last
 
 _PARTS = 32  # programs a lane
 _NUMBERS = 4096  # at once
@@ -39,14 +39,14 @@ def _sums_kernel(
     channel = tl.arange(0, BLOCK)
     known = channel < CHANNELS
     images += lane * count * CHANNELS
-    shift = tl.load(images + channel, mask=known, other=0.0)
+    shift = tl.load(images + channel, mask=known, other=0.0).to(tl.float32)
     first = tl.zeros((ROWS, BLOCK), dtype=tl.float32)
     second = tl.zeros((ROWS, BLOCK), dtype=tl.float32)
     for start in range(part * ROWS, count, parts * ROWS):
         pixel = start + tl.arange(0, ROWS)
         at = pixel[:, None] * CHANNELS + channel[None, :]
         there = (pixel < count)[:, None] & known[None, :]
-        distance = tl.load(images + at, mask=there, other=0.0) - shift[None, :]
+        distance = tl.load(images + at, mask=there, other=0.0).to(tl.float32) - shift[None, :]
         distance = tl.where(there, distance, 0.0)
         first += distance
         second += distance * distance
@@ -71,7 +71,7 @@ def _result_kernel(
     first = tl.sum(tl.load(sums, mask=known[None, :], other=0.0), 0) / count
     second = tl.sum(tl.load(sums + CHANNELS, mask=known[None, :], other=0.0), 0) / count
     variance = tl.maximum(second - first * first, 0.0)
-    mean = first + tl.load(images + channel, mask=known, other=0.0)
+    mean = first + tl.load(images + channel, mask=known, other=0.0).to(tl.float32)
     row = lane * CHANNELS + channel
     if part == 0:
         tl.store(means + row, mean, mask=known)
@@ -82,12 +82,33 @@ def _result_kernel(
         pixel = start + tl.arange(0, ROWS)
         at = pixel[:, None] * CHANNELS + channel[None, :]
         there = (pixel < count)[:, None] & known[None, :]
-        result = tl.load(images + at, mask=there, other=0.0) * scale[None, :] + offset[None, :]
+        image = tl.load(images + at, mask=there, other=0.0).to(tl.float32)
+        result = image * scale[None, :] + offset[None, :]
         if WITH_RESIDUAL:
-            result += tl.load(residual + at, mask=there, other=0.0)
+            result += tl.load(residual + at, mask=there, other=0.0).to(tl.float32)
         if RELU:
             result = tl.maximum(result, 0.0)
-        tl.store(out + at, result, mask=there)
+        tl.store(out + at, result.to(out.dtype.element_ty), mask=there)
+
+
+@triton.jit
+def _rectified_gradient(
+    gradient, images, out, at, there, scale, offset,
+    WITH_RESIDUAL: tl.constexpr, RELU: tl.constexpr,
+):  # fmt: skip
+    """The incoming gradient behind the rectifier, and the images, at some places.
+
+    Whether a result was positive is read only where it cannot be told from the image.
+    """
+    incoming = tl.load(gradient + at, mask=there, other=0.0).to(tl.float32)
+    image = tl.load(images + at, mask=there, other=0.0).to(tl.float32)
+    if RELU:
+        if WITH_RESIDUAL:
+            result = tl.load(out + at, mask=there, other=0.0).to(tl.float32)
+        else:
+            result = image * scale[None, :] + offset[None, :]
+        incoming = tl.where(result > 0, incoming, 0.0)
+    return incoming, image
 
 
 @triton.jit
@@ -96,10 +117,7 @@ def _gradient_sums_kernel(
     CHANNELS: tl.constexpr, BLOCK: tl.constexpr, ROWS: tl.constexpr,
     WITH_RESIDUAL: tl.constexpr, RELU: tl.constexpr,
 ):  # fmt: skip
-    """Sums of the incoming gradient, and of its products with the normalised images.
-
-    Whether a result was positive is read only where it cannot be told from the image.
-    """
+    """Sums of the incoming gradient, and of its products with the normalised images."""
     lane, part, parts = tl.program_id(0).to(tl.int64), tl.program_id(1), tl.num_programs(1)
     channel = tl.arange(0, BLOCK)
     known = channel < CHANNELS
@@ -117,14 +135,9 @@ def _gradient_sums_kernel(
         pixel = start + tl.arange(0, ROWS)
         at = pixel[:, None] * CHANNELS + channel[None, :]
         there = (pixel < count)[:, None] & known[None, :]
-        incoming = tl.load(gradient + at, mask=there, other=0.0)
-        image = tl.load(images + at, mask=there, other=0.0)
-        if RELU:
-            if WITH_RESIDUAL:
-                result = tl.load(out + at, mask=there, other=0.0)
-            else:
-                result = image * scale[None, :] + offset[None, :]
-            incoming = tl.where(result > 0, incoming, 0.0)
+        incoming, image = _rectified_gradient(
+            gradient, images, out, at, there, scale, offset, WITH_RESIDUAL, RELU
+        )
         first += incoming
         second += incoming * (image - mean[None, :]) * inverse[None, :]
     sums += (lane * parts + part) * 2 * CHANNELS
@@ -163,20 +176,14 @@ def _gradient_kernel(
         pixel = start + tl.arange(0, ROWS)
         at = pixel[:, None] * CHANNELS + channel[None, :]
         there = (pixel < count)[:, None] & known[None, :]
-        incoming = tl.load(gradient + at, mask=there, other=0.0)
-        image = tl.load(images + at, mask=there, other=0.0)
-        if RELU:
-            if WITH_RESIDUAL:
-                result = tl.load(out + at, mask=there, other=0.0)
-            else:
-                result = image * scale[None, :] + offset[None, :]
-            incoming = tl.where(result > 0, incoming, 0.0)
-        if WITH_RESIDUAL:
-            tl.store(to_residual + at, incoming, mask=there)
-        distance = (image - mean[None, :]) * product[None, :]
-        tl.store(
-            to_images + at, scale[None, :] * (incoming - total[None, :] - distance), mask=there
+        incoming, image = _rectified_gradient(
+            gradient, images, out, at, there, scale, offset, WITH_RESIDUAL, RELU
         )
+        if WITH_RESIDUAL:
+            tl.store(to_residual + at, incoming.to(to_residual.dtype.element_ty), mask=there)
+        distance = (image - mean[None, :]) * product[None, :]
+        found = scale[None, :] * (incoming - total[None, :] - distance)
+        tl.store(to_images + at, found.to(to_images.dtype.element_ty), mask=there)
 
 
 class _Shape(NamedTuple):

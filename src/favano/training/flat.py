@@ -101,10 +101,11 @@ class FlatModel:
 
     def named(self, weights: Tensor, rest: Tensor) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
         """Parameters and buffers by name, as views of (..., P) and (..., size - P)."""
-        return (
-            _named(self._parameters, weights),
-            _named({**self._buffers, **self._counters}, rest),
-        )
+        return self.named_weights(weights), _named({**self._buffers, **self._counters}, rest)
+
+    def named_weights(self, weights: Tensor) -> dict[str, Tensor]:
+        """Parameters by name, as views of (..., P)."""
+        return _named(self._parameters, weights)
 
     def state_dict(self, vector: Vector) -> dict[str, Tensor]:
         """A flat model by the module's own names, copies on the CPU."""

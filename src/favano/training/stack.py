@@ -25,7 +25,7 @@ from favano.training.device_draws import device_uniform, to_device
 from favano.training.flat import FlatModel
 from favano.training.launched import Launched
 from favano.training.loop import LoopTrainer
-from favano.training.precision import Precision, numbers
+from favano.training.precision import Halves, Precision, numbers
 from favano.training.roster import Roster, make_roster
 from favano.training.rule import direction
 from favano.training.work import Work
@@ -34,7 +34,7 @@ from favano.types import Ints, Stack
 _MOST_LANES = 1024
 _SMALLER = 4  # a launch of few lanes is captured for a quarter of them, a sixteenth, ...
 _FEWEST = 16
-_PIECES = (32, 8)  # lanes of equally long batches that are launched together
+_PIECES = (64, 32, 8)  # lanes of equally long batches that are launched together
 _MANY = 128  # lanes at work from which on refilling waits
 _LAUNCHES = 6  # launches between two refillings, then
 
@@ -62,15 +62,17 @@ class LaneStack:
         self._roster = roster = roster or make_roster([t.task.batches for t in trainers], device)
         self._padded = task.loss is functional.cross_entropy and not model.layout.buffers
         self._module = _fastest(model)
+        self._halves = Halves(self._module) if precision == "bf16" else None
         self._captured = Captured() if device.type == "cuda" else None
         # The lanes on the device, and one more to fill up launches with.
         rows = capacity + 1
         self._stack: Stack = model.vector.repeat(rows, 1)
-        self._start = self._stack[:, : model.layout.parameters].clone()
         self._rates = model.vector.new_zeros(rows)
+        weights = self._stack[:, : model.layout.parameters]
         corrected = any(rule.corrected for rule in rules)
-        self._drift = torch.zeros_like(self._start) if corrected else None
-        self._pull = torch.zeros_like(self._rates) if self._proximal.any() else None
+        self._drift = torch.zeros_like(weights) if corrected else None
+        self._start = torch.zeros_like(weights) if self._proximal.any() else None
+        self._pull = torch.zeros_like(self._rates)
         self._row = torch.zeros(rows, device=device, dtype=torch.int64)  # of the roster
         self._step = torch.zeros_like(self._row)
         # Samples in the order of an even epoch, then of an odd one.
@@ -94,12 +96,12 @@ class LaneStack:
         at, row, step = to_device(np.stack([lanes, rows, work.first_step]), self._stack)
         self._row[at], self._step[at] = row, step
         self._rates[at] = to_device(work.rate, self._stack).to(self._rates.dtype)
-        if self._pull is not None:
+        if self._start is not None:
             self._pull[at] = to_device(self._proximal[task], self._stack).to(self._pull.dtype)
+            self._start[at] = models[:, : self._start.shape[1]]
         if self._drift is not None:
             self._drift[at] = 0.0 if work.drift is None else work.drift
         self._stack[at] = models
-        self._start[at] = models[:, : self._start.shape[1]]
 
     def launch(self) -> Launched:
         """Advance all lanes by some steps; those that are done are free from now on.
@@ -208,24 +210,27 @@ class LaneStack:
         features, labels = self._inputs(chosen, rows, steps), self._task.labels[chosen]
         models = self._stack[lanes]  # of a slice a view, of a tensor a copy
         weights, buffers = self._model.named(models[:, :parameters], models[:, parameters:])
-        start, _ = self._model.named(self._start[lanes], models[:, parameters:])
         gradients, moved = vmap(grad(self._loss, has_aux=True), randomness="different")(
             weights, buffers, features, labels, valid
         )
-        given = None
-        if self._drift is not None:
-            given, _ = self._model.named(self._drift[lanes], models[:, parameters:])
+        drift, start = self._of(self._drift, lanes), self._of(self._start, lanes)
         for name, weight in weights.items():
             column = (-1, *[1] * (weight.ndim - 1))
-            pull = None if self._pull is None else self._pull[lanes].view(column)
-            drift = None if given is None else given[name]
-            moves = direction(gradients[name], weight, start[name], pull=pull, drift=drift)
+            pull = None if start is None else self._pull[lanes].view(column)
+            moves = direction(
+                gradients[name], weight, weight if start is None else start[name],
+                pull=pull, drift=None if drift is None else drift[name],
+            )  # fmt: skip
             weight.addcmul_(moves, self._rates[lanes].view(column), value=-1)
         for name, buffer in buffers.items():
             buffer.copy_(moved[name])
         if not isinstance(lanes, slice):
             self._stack[lanes] = models
         self._step[lanes] = steps + 1
+
+    def _of(self, stack: Stack | None, lanes: Tensor | slice) -> dict[str, Tensor] | None:
+        """Rows of a stack of weights by name."""
+        return None if stack is None else self._model.named_weights(stack[lanes])
 
     def _inputs(self, chosen: Tensor, rows: Tensor, steps: Tensor) -> Tensor:
         """Inputs of the chosen samples, (lanes, batch, ...)."""
@@ -249,7 +254,12 @@ class LaneStack:
     ) -> tuple[Tensor, dict[str, Tensor]]:
         """Mean loss of one lane's batch, and its buffers after the forward pass."""
         buffers = {name: value.clone() for name, value in buffers.items()}
+        if self._halves is not None:
+            weights = self._halves.weights(weights)
+            features = features.bfloat16() if features.is_floating_point() else features
         output = functional_call(self._module, (weights, buffers), (features,))
+        if self._halves is not None:
+            output = output.float()
         if not self._padded:
             return self._task.loss(output, labels), buffers
         losses = functional.cross_entropy(output, labels, reduction="none")

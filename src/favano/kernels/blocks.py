@@ -1,0 +1,52 @@
+"""How the work of a convolution is cut into programs. Measured on an H200."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import triton
+from torch import Tensor
+
+_PIXELS_OF_WEIGHTS = 4096  # that one program of the weights' gradient adds up
+
+
+class Blocks(NamedTuple):
+    """What one program takes on, and with what."""
+
+    pixels: int  # at once
+    stretch: int  # numbers of a row of taps at once
+    filters: int
+    warps: int
+    stages: int  # loads under way
+
+    def settings(self) -> dict[str, int]:
+        """As the kernels are told."""
+        return {
+            "PIXELS": self.pixels, "STRETCH": self.stretch, "FILTERS": self.filters,
+            "num_warps": self.warps, "num_stages": self.stages,
+        }  # fmt: skip
+
+    def images(self, batch: int, pixels: int) -> int:
+        """How many images of so many pixels a program adds up."""
+        return min(batch, max(1, _PIXELS_OF_WEIGHTS // pixels))
+
+
+def gather_blocks(inputs: int, outputs: int, size: int) -> Blocks:
+    """For the convolution and the gradient of its images."""
+    stretch = _power(inputs if inputs >= 16 else size * inputs, 32)
+    return Blocks(128, stretch, _power(outputs, 128), 4, 3)
+
+
+def weights_blocks(inputs: int, outputs: int, size: int) -> Blocks:
+    """For the gradient of the weights."""
+    return Blocks(32, _power(size * inputs, 64), _power(outputs, 64), 4, 3)
+
+
+def _power(numbers: int, most: int) -> int:
+    """A power of two that a tensor core can take."""
+    return min(most, max(16, triton.next_power_of_2(numbers)))
+
+
+def channels_last(images: Tensor) -> Tensor:
+    """(L, B, C, H, W) as (L, B, H, W, C) in one piece; copied only if it does not lie so."""
+    return images.movedim(2, -1).contiguous()
