@@ -33,13 +33,16 @@ class Blocks(NamedTuple):
 
 def gather_blocks(inputs: int, outputs: int, size: int) -> Blocks:
     """For the convolution and the gradient of its images."""
-    stretch = _power(inputs if inputs >= 16 else size * inputs, 32)
-    return Blocks(128, stretch, _power(outputs, 128), 4, 3)
+    filters = _power(outputs, 256)
+    warps = 8 if filters == 256 else 4
+    if inputs < 16:
+        return Blocks(128, _power(size * inputs, 32), filters, warps, 1)
+    return Blocks(128, _power(inputs, 32), filters, warps, 3)
 
 
 def weights_blocks(inputs: int, outputs: int, size: int) -> Blocks:
     """For the gradient of the weights."""
-    return Blocks(32, _power(size * inputs, 64), _power(outputs, 64), 4, 3)
+    return Blocks(64, _power(size * inputs, 64), _power(outputs, 64), 4, 3)
 
 
 def _power(numbers: int, most: int) -> int:

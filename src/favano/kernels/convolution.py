@@ -21,19 +21,15 @@ from favano.kernels.blocks import channels_last, gather_blocks, weights_blocks
 def _gather_kernel(
     images, taps, out, batch, height, width, out_height, out_width,
     IN: tl.constexpr, OUT: tl.constexpr, SIZE: tl.constexpr, STRIDE: tl.constexpr,
-    PADDING: tl.constexpr, TRANSPOSED: tl.constexpr, PRECISION: tl.constexpr,
+    PADDING: tl.constexpr, PRECISION: tl.constexpr,
     PIXELS: tl.constexpr, STRETCH: tl.constexpr, FILTERS: tl.constexpr,
 ):  # fmt: skip
-    """out[pixel, o] = sum over taps and i of images[source(pixel, tap), i] taps[tap, o, i].
-
-    The source of a pixel is pixel * stride - padding + tap; transposed, (pixel - padding + tap) /
-    stride where that is a whole number.
-    """
+    """out[pixel, o] = sum over taps, i of images[pixel * stride - padding + tap, i] taps[tap, o, i]."""
     lane = tl.program_id(2).to(tl.int64)
     pixel = tl.program_id(0) * PIXELS + tl.arange(0, PIXELS)
-    within = pixel < batch * out_height * out_width
-    image, place = pixel // (out_height * out_width), pixel % (out_height * out_width)
-    row, column = place // out_width, place % out_width
+    size = out_height * out_width
+    within = pixel < batch * size
+    image, row, column = pixel // size, pixel % size // out_width, pixel % out_width
     filters = tl.program_id(1) * FILTERS + tl.arange(0, FILTERS)
     images += lane * batch * height * width * IN
     taps += lane * SIZE * SIZE * IN * OUT
@@ -44,21 +40,11 @@ def _gather_kernel(
         tap_row = step // PER_ROW
         first = step % PER_ROW * STRETCH
         place = first + tl.arange(0, STRETCH)
-        if IN % STRETCH == 0:
-            tap, channel = first // IN, first % IN + tl.arange(0, STRETCH)[None, :]
-        else:
-            tap, channel = place[None, :] // IN, place[None, :] % IN
-        if TRANSPOSED:
-            up, left = row - PADDING + tap_row, column[:, None] - PADDING + tap
-            inside = (up % STRIDE == 0)[:, None] & (left % STRIDE == 0)
-            up, left = up // STRIDE, left // STRIDE
-            inside = inside & (left >= 0) & (left < width)
-            at = (((image * height + up) * width)[:, None] + left) * IN + channel
-        else:
-            up, left = row * STRIDE - PADDING + tap_row, column * STRIDE - PADDING
-            inside = (left[:, None] + tap >= 0) & (left[:, None] + tap < width)
-            at = (((image * height + up) * width + left) * IN)[:, None] + place[None, :]
-        known = inside & (within & (up >= 0) & (up < height))[:, None]
+        tap = first // IN if IN % STRETCH == 0 else place[None, :] // IN
+        up, left = row * STRIDE - PADDING + tap_row, column * STRIDE - PADDING
+        at = (((image * height + up) * width + left) * IN)[:, None] + place[None, :]
+        known = (left[:, None] + tap >= 0) & (left[:, None] + tap < width)
+        known = known & (within & (up >= 0) & (up < height))[:, None]
         if ROW % STRETCH != 0:
             known = known & (place < ROW)[None, :]
         pixels = tl.load(images + at, mask=known, other=0.0)
@@ -70,6 +56,77 @@ def _gather_kernel(
     at = pixel[:, None] * OUT + filters[None, :]
     known = within[:, None] & (filters < OUT)[None, :]
     tl.store(out + at, total.to(out.dtype.element_ty), mask=known)
+
+
+@triton.jit
+def _spread_kernel(
+    gradient, taps, out, batch, height, width, out_height, out_width,
+    IN: tl.constexpr, OUT: tl.constexpr, SIZE: tl.constexpr, STRIDE: tl.constexpr,
+    PADDING: tl.constexpr, PRECISION: tl.constexpr,
+    PIXELS: tl.constexpr, STRETCH: tl.constexpr, FILTERS: tl.constexpr,
+):  # fmt: skip
+    """out[pixel, o] = sum of gradient[(pixel - padding + tap) / stride, i] taps[tap, o, i].
+
+    The sum is over those taps for which that is a whole number: the same ones for every stride-th
+    pixel of every stride-th row, which is why a program takes such pixels.
+    """
+    lane = tl.program_id(2).to(tl.int64)
+    residue = tl.program_id(1) % (STRIDE * STRIDE)
+    top, side = residue // STRIDE, residue % STRIDE
+    filters = tl.program_id(1) // (STRIDE * STRIDE) * FILTERS + tl.arange(0, FILTERS)
+    high, wide = (out_height - top + STRIDE - 1) // STRIDE, (out_width - side + STRIDE - 1) // STRIDE
+    pixel = tl.program_id(0) * PIXELS + tl.arange(0, PIXELS)
+    within = pixel < batch * high * wide
+    image = pixel // (high * wide)
+    row = pixel % (high * wide) // wide * STRIDE + top
+    column = pixel % wide * STRIDE + side
+    first_row = (PADDING - top + SIZE * STRIDE) % STRIDE
+    first_column = (PADDING - side + SIZE * STRIDE) % STRIDE
+    tap_rows = (SIZE - first_row + STRIDE - 1) // STRIDE
+    tap_columns = (SIZE - first_column + STRIDE - 1) // STRIDE
+    PER_TAP: tl.constexpr = (IN + STRETCH - 1) // STRETCH
+    gradient += lane * batch * height * width * IN
+    taps += lane * SIZE * SIZE * IN * OUT
+    total = tl.zeros((PIXELS, FILTERS), dtype=tl.float32)
+    for step in range(tap_rows * tap_columns * PER_TAP):
+        tap_row = first_row + step // (tap_columns * PER_TAP) * STRIDE
+        tap_column = first_column + step // PER_TAP % tap_columns * STRIDE
+        channel = step % PER_TAP * STRETCH + tl.arange(0, STRETCH)
+        up, left = (row - PADDING + tap_row) // STRIDE, (column - PADDING + tap_column) // STRIDE
+        at = (((image * height + up) * width + left) * IN)[:, None] + channel[None, :]
+        inside = (row + tap_row >= PADDING) & (column + tap_column >= PADDING)
+        inside = inside & (up < height) & (left < width)
+        known = (within & inside)[:, None]
+        if IN % STRETCH != 0:
+            known = known & (channel < IN)[None, :]
+        pixels = tl.load(gradient + at, mask=known, other=0.0)
+        at = ((tap_row * OUT + filters)[:, None] * SIZE + tap_column) * IN + channel[None, :]
+        known = (filters < OUT)[:, None] & (channel < IN)[None, :]
+        weight = tl.load(taps + at, mask=known, other=0.0)
+        total = tl.dot(pixels, tl.trans(weight), total, input_precision=PRECISION)
+    place = (image * out_height + row) * out_width + column
+    out += lane * batch * out_height * out_width * OUT
+    at = place[:, None] * OUT + filters[None, :]
+    known = within[:, None] & (filters < OUT)[None, :]
+    tl.store(out + at, total.to(out.dtype.element_ty), mask=known)
+
+
+@triton.jit
+def _add_product(left, right, total, PRECISION: tl.constexpr):
+    """total + left @ right, where `split` takes float32 as sums of two bf16, exact to 16 bits.
+
+    Tensor cores read bf16 by rows or columns alike, TF32 in one way only.
+    """
+    if PRECISION == "split":
+        left_high, right_high = left.to(tl.bfloat16), right.to(tl.bfloat16)
+        left_low = (left - left_high.to(tl.float32)).to(tl.bfloat16)
+        right_low = (right - right_high.to(tl.float32)).to(tl.bfloat16)
+        total = tl.dot(left_high, right_high, total)
+        total = tl.dot(left_high, right_low, total)
+        total = tl.dot(left_low, right_high, total)
+    else:
+        total = tl.dot(left, right, total, input_precision=PRECISION)
+    return total
 
 
 @triton.jit
@@ -109,7 +166,7 @@ def _weights_kernel(
         if ROW % STRETCH != 0:
             known = known & (place < ROW)[None, :]
         pixels = tl.load(images + at, mask=known, other=0.0)
-        total = tl.dot(tl.trans(pixels), incoming, total, input_precision=PRECISION)
+        total = _add_product(tl.trans(pixels), incoming, total, PRECISION)
     lanes = tl.num_programs(2) // count
     parts += ((part * lanes + lane) * SIZE + tap_row) * ROW * OUT
     at = place[:, None] * OUT + filters[None, :]
@@ -120,39 +177,47 @@ def _precision() -> str:
     return "tf32" if torch.backends.cudnn.allow_tf32 else "ieee"
 
 
-def _gather(
-    images: Tensor, taps: Tensor, size: tuple[int, int], stride: int, padding: int, transposed: bool
-) -> Tensor:
-    """Images (L, B, I, h, w) and taps (L, O, I, k, k) to (L, B, O, *size)."""
-    images = channels_last(images)
-    taps = taps.permute(0, 3, 1, 4, 2).to(images.dtype).contiguous()
-    lanes, batch, height, width, inputs = images.shape
-    kernel, outputs = taps.shape[1:3]
-    out = images.new_empty((lanes, batch, *size, outputs))
-    blocks = gather_blocks(inputs, outputs, kernel)
-    tiles = triton.cdiv(batch * size[0] * size[1], blocks.pixels)
-    _gather_kernel[tiles, triton.cdiv(outputs, blocks.filters), lanes](
-        images, taps, out, batch, height, width, *size,
-        IN=inputs, OUT=outputs, SIZE=kernel, STRIDE=stride, PADDING=padding,
-        TRANSPOSED=transposed, PRECISION=_precision(), **blocks.settings(),
-    )  # fmt: skip
-    return out.movedim(-1, 2)
+def _taps(weights: Tensor, like: Tensor) -> Tensor:
+    """Weights (L, O, I, k, k) as (L, k, O, k, I): each row of taps in one stretch."""
+    return weights.permute(0, 3, 1, 4, 2).to(like.dtype).contiguous()
 
 
 def forward(images: Tensor, weights: Tensor, stride: int, padding: int) -> Tensor:
     """The convolution of every lane, (L, B, O, h, w)."""
-    size = weights.shape[-1]
-    high, wide = ((side + 2 * padding - size) // stride + 1 for side in images.shape[-2:])
-    return _gather(images, weights, (high, wide), stride, padding, transposed=False)
+    images, taps = channels_last(images), _taps(weights, images)
+    lanes, batch, height, width, inputs = images.shape
+    size, outputs = taps.shape[1:3]
+    high, wide = ((side + 2 * padding - size) // stride + 1 for side in (height, width))
+    out = images.new_empty((lanes, batch, high, wide, outputs))
+    blocks = gather_blocks(inputs, outputs, size)
+    tiles = triton.cdiv(batch * high * wide, blocks.pixels)
+    _gather_kernel[tiles, triton.cdiv(outputs, blocks.filters), lanes](
+        images, taps, out, batch, height, width, high, wide,
+        IN=inputs, OUT=outputs, SIZE=size, STRIDE=stride, PADDING=padding,
+        PRECISION=_precision(), **blocks.settings(),
+    )  # fmt: skip
+    return out.movedim(-1, 2)
 
 
 def images_gradient(
     gradient: Tensor, weights: Tensor, size: tuple[int, int], stride: int, padding: int
 ) -> Tensor:
     """The gradient of the images, (L, B, I, *size): a convolution with the taps turned round."""
-    taps = weights.transpose(1, 2).flip(3, 4)
-    around = weights.shape[-1] - 1 - padding
-    return _gather(gradient, taps, size, stride, around, transposed=stride > 1)
+    turned, around = weights.transpose(1, 2).flip(3, 4), weights.shape[-1] - 1 - padding
+    if stride == 1:
+        return forward(gradient, turned, 1, around)
+    gradient, taps = channels_last(gradient), _taps(turned, gradient)
+    lanes, batch, height, width, inputs = gradient.shape
+    kernel, outputs = taps.shape[1:3]
+    out = gradient.new_empty((lanes, batch, *size, outputs))
+    blocks = gather_blocks(inputs, outputs, kernel)
+    tiles = triton.cdiv(batch * -(-size[0] // stride) * -(-size[1] // stride), blocks.pixels)
+    _spread_kernel[tiles, triton.cdiv(outputs, blocks.filters) * stride**2, lanes](
+        gradient, taps, out, batch, height, width, *size,
+        IN=inputs, OUT=outputs, SIZE=kernel, STRIDE=stride, PADDING=around,
+        PRECISION=_precision(), **blocks.settings(),
+    )  # fmt: skip
+    return out.movedim(-1, 2)
 
 
 def weights_gradient(
