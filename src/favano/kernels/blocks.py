@@ -42,7 +42,9 @@ def gather_blocks(inputs: int, outputs: int, size: int) -> Blocks:
 
 def weights_blocks(inputs: int, outputs: int, size: int) -> Blocks:
     """For the gradient of the weights."""
-    return Blocks(64, _power(size * inputs, 64), _power(outputs, 64), 4, 3)
+    stretch = _power(inputs if size == 3 and inputs >= 16 else size * inputs, 32)
+    filters = _power(outputs, 64)
+    return Blocks(32, stretch, filters, max(1, min(4, stretch * filters // 512)), 3)
 
 
 def _power(numbers: int, most: int) -> int:

@@ -47,7 +47,7 @@ def _gather_kernel(
         known = known & (within & (up >= 0) & (up < height))[:, None]
         if ROW % STRETCH != 0:
             known = known & (place < ROW)[None, :]
-        pixels = tl.load(images + at, mask=known, other=0.0)
+        pixels = tl.load(images + at, mask=known, other=0.0, cache_modifier=".ca")
         at = (tap_row * OUT + filters)[:, None] * ROW + place[None, :]
         known = (filters < OUT)[:, None] & (place < ROW)[None, :]
         weight = tl.load(taps + at, mask=known, other=0.0)
@@ -99,7 +99,7 @@ def _spread_kernel(
         known = (within & inside)[:, None]
         if IN % STRETCH != 0:
             known = known & (channel < IN)[None, :]
-        pixels = tl.load(gradient + at, mask=known, other=0.0)
+        pixels = tl.load(gradient + at, mask=known, other=0.0, cache_modifier=".ca")
         at = ((tap_row * OUT + filters)[:, None] * SIZE + tap_column) * IN + channel[None, :]
         known = (filters < OUT)[:, None] & (channel < IN)[None, :]
         weight = tl.load(taps + at, mask=known, other=0.0)
@@ -112,36 +112,20 @@ def _spread_kernel(
 
 
 @triton.jit
-def _add_product(left, right, total, PRECISION: tl.constexpr):
-    """total + left @ right, where `split` takes float32 as sums of two bf16, exact to 16 bits.
-
-    Tensor cores read bf16 by rows or columns alike, TF32 in one way only.
-    """
-    if PRECISION == "split":
-        left_high, right_high = left.to(tl.bfloat16), right.to(tl.bfloat16)
-        left_low = (left - left_high.to(tl.float32)).to(tl.bfloat16)
-        right_low = (right - right_high.to(tl.float32)).to(tl.bfloat16)
-        total = tl.dot(left_high, right_high, total)
-        total = tl.dot(left_high, right_low, total)
-        total = tl.dot(left_low, right_high, total)
-    else:
-        total = tl.dot(left, right, total, input_precision=PRECISION)
-    return total
-
-
-@triton.jit
 def _weights_kernel(
     images, gradient, parts, batch, height, width, out_height, out_width, count, at_once,
     IN: tl.constexpr, OUT: tl.constexpr, SIZE: tl.constexpr, STRIDE: tl.constexpr,
-    PADDING: tl.constexpr, PRECISION: tl.constexpr,
+    PADDING: tl.constexpr, PRECISION: tl.constexpr, BY_TAP: tl.constexpr,
     PIXELS: tl.constexpr, STRETCH: tl.constexpr, FILTERS: tl.constexpr,
 ):  # fmt: skip
     """parts[tap, i, o] = sum over pixels of images[source(pixel, tap), i] gradient[pixel, o].
 
-    A program sees `at_once` images of a lane and a stretch of one row of taps.
+    A program sees `at_once` images of a lane and a stretch of one row of taps: of all taps in turn
+    or, `BY_TAP`, of each of three taps, for which the gradient is then read once.
     """
     ROW: tl.constexpr = SIZE * IN
-    PER_ROW: tl.constexpr = (ROW + STRETCH - 1) // STRETCH
+    LENGTH: tl.constexpr = IN if BY_TAP else ROW
+    PER_ROW: tl.constexpr = (LENGTH + STRETCH - 1) // STRETCH
     tap_row, first = tl.program_id(0) // PER_ROW, tl.program_id(0) % PER_ROW * STRETCH
     lane, part = (tl.program_id(2) // count).to(tl.int64), tl.program_id(2) % count
     place = first + tl.arange(0, STRETCH)
@@ -152,25 +136,36 @@ def _weights_kernel(
     size = out_height * out_width
     last = tl.minimum((part + 1) * at_once, batch) * size
     total = tl.zeros((STRETCH, FILTERS), dtype=tl.float32)
+    second = tl.zeros((STRETCH, FILTERS), dtype=tl.float32)
+    third = tl.zeros((STRETCH, FILTERS), dtype=tl.float32)
     for start in range(part * at_once * size, last, PIXELS):
         pixel = start + tl.arange(0, PIXELS)
         within = pixel < last
         image, row, column = pixel // size, pixel % size // out_width, pixel % out_width
-        up, left = row * STRIDE - PADDING + tap_row, column * STRIDE - PADDING
+        up, left = row * STRIDE - PADDING + tap_row, (column * STRIDE - PADDING)[:, None]
         at = pixel[:, None] * OUT + filters[None, :]
         known = within[:, None] & (filters < OUT)[None, :]
         incoming = tl.load(gradient + at, mask=known, other=0.0)
-        at = (((image * height + up) * width + left) * IN)[:, None] + place[None, :]
-        known = (within & (up >= 0) & (up < height))[:, None]
-        known = known & (left[:, None] + tap >= 0) & (left[:, None] + tap < width)
-        if ROW % STRETCH != 0:
-            known = known & (place < ROW)[None, :]
-        pixels = tl.load(images + at, mask=known, other=0.0)
-        total = _add_product(tl.trans(pixels), incoming, total, PRECISION)
+        at = ((image * height + up) * width)[:, None] * IN + left * IN + place[None, :]
+        inside = (within & (up >= 0) & (up < height))[:, None] & (place < LENGTH)[None, :]
+        known = inside & (left + tap >= 0) & (left + tap < width)
+        pixels = tl.load(images + at, mask=known, other=0.0, cache_modifier=".ca")
+        total = tl.dot(tl.trans(pixels), incoming, total, input_precision=PRECISION)
+        if BY_TAP:
+            known = inside & (left + 1 >= 0) & (left + 1 < width)
+            pixels = tl.load(images + at + IN, mask=known, other=0.0, cache_modifier=".ca")
+            second = tl.dot(tl.trans(pixels), incoming, second, input_precision=PRECISION)
+            known = inside & (left + 2 >= 0) & (left + 2 < width)
+            pixels = tl.load(images + at + 2 * IN, mask=known, other=0.0, cache_modifier=".ca")
+            third = tl.dot(tl.trans(pixels), incoming, third, input_precision=PRECISION)
     lanes = tl.num_programs(2) // count
     parts += ((part * lanes + lane) * SIZE + tap_row) * ROW * OUT
     at = place[:, None] * OUT + filters[None, :]
-    tl.store(parts + at, total, mask=(place < ROW)[:, None] & (filters < OUT)[None, :])
+    known = (place < LENGTH)[:, None] & (filters < OUT)[None, :]
+    tl.store(parts + at, total, mask=known)
+    if BY_TAP:
+        tl.store(parts + IN * OUT + at, second, mask=known)
+        tl.store(parts + 2 * IN * OUT + at, third, mask=known)
 
 
 def _precision() -> str:
@@ -231,11 +226,12 @@ def weights_gradient(
     at_once = blocks.images(batch, high * wide)
     count = triton.cdiv(batch, at_once)
     parts = images.new_empty((count, lanes, size, size, inputs, outputs), dtype=torch.float32)
-    rows = size * triton.cdiv(size * inputs, blocks.stretch)
+    by_tap = size == 3 and inputs >= 16
+    rows = size * triton.cdiv(inputs if by_tap else size * inputs, blocks.stretch)
     _weights_kernel[rows, triton.cdiv(outputs, blocks.filters), lanes * count](
         images, gradient, parts, batch, height, width, high, wide, count, at_once,
         IN=inputs, OUT=outputs, SIZE=size, STRIDE=stride, PADDING=padding,
-        PRECISION=_precision(), **blocks.settings(),
+        PRECISION=_precision(), BY_TAP=by_tap, **blocks.settings(),
     )  # fmt: skip
     total = parts[0] if count == 1 else parts.sum(dim=0)
     return total.permute(0, 4, 3, 1, 2)
