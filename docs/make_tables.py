@@ -36,6 +36,20 @@ def ledger(name: str, part: str) -> list[Entry]:
     return read_ledger(RESULTS / name / f"{part}.csv")
 
 
+def made(name: str) -> str:
+    """The folder of a figure: as the paper has it or, failing that, with something changed."""
+    others = sorted(path.name for path in RESULTS.glob(f"{name}-*") if (path / "runs.csv").exists())
+    return next((one for one in others if not (RESULTS / name / "runs.csv").exists()), name)
+
+
+def changed(name: str) -> str:
+    """What is not as the paper has it, in one sentence."""
+    lines = (RESULTS / name / "README.md").read_text(encoding="utf-8").splitlines()
+    mark = "- not the paper's: "
+    found = [line.removeprefix(mark) for line in lines if line.startswith(mark)]
+    return f"Not as in the paper: {found[0]}" if found else ""
+
+
 def missing(name: str, part: str, how: str = "") -> str:
     """What stands in the place of a result that nobody has made."""
     return f"Missing: `results/{name}/{part}.csv`; `favano reproduce {name}{how}` makes it."
@@ -87,16 +101,18 @@ def figures() -> str:
     """The final accuracies and the picture of every figure that was made."""
     parts = []
     for name in FIGURES:
-        one, runs = EXPERIMENTS[name], ledger(name, "runs")
+        folder = made(name)
+        one, runs = EXPERIMENTS[name], ledger(folder, "runs")
         parts.append(f"**{one.title}** (`{name}`)")
         if not runs:
             parts.append(missing(name, "runs"))
             continue
+        parts += filter(None, [changed(folder)])
         parts.append(markdown(beside_paper("", runs, one.lines, one.columns, one.paper)))
         parts += [
-            f"![{one.title}](../results/{name}/{picture}.png)"
+            f"![{one.title}](../results/{folder}/{picture}.png)"
             for picture in one.figures
-            if (RESULTS / name / f"{picture}.png").exists()
+            if (RESULTS / folder / f"{picture}.png").exists()
         ]
         parts.append(cost_sentence(runs))
     return "\n\n".join(parts)

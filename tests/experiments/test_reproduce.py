@@ -56,7 +56,10 @@ def test_a_second_call_makes_only_what_is_missing(tmp_path: Path) -> None:
 def test_a_run_that_was_removed_is_made_again_as_it_was(tmp_path: Path) -> None:
     reproduce_small(tmp_path, Request(seeds=1))
     before = ledger(tmp_path / "small" / "runs.csv")
-    archive, run = Archive(tmp_path), prepared(small_runs(1), scale=1.0, device="cpu")[0]
+    archive, run = (
+        Archive(tmp_path),
+        prepared(small_runs(1), scale=1.0, device="cpu")[0],
+    )
     history = archive.read(run).history
     archive.path(run).unlink()
     assert still_to_make(small_runs(1), archive) == [run]
@@ -209,6 +212,16 @@ def test_impossible_requests(keys: dict[str, float], message: str) -> None:
 def test_a_scaled_look_does_not_replace_the_full_one(tmp_path: Path) -> None:
     assert Request().folder(tmp_path, "table-2") == tmp_path / "table-2"
     assert Request(scale=0.1).folder(tmp_path, "table-2") == tmp_path / "table-2-scale-0.1"
+    other = Request(scale=0.5, changes={"horizon": "30", "fast_fraction": "1/9"})
+    assert other.folder(tmp_path, "x") == tmp_path / "x-fast_fraction-1-9-horizon-30-scale-0.5"
+
+
+def test_changes_apply_to_all_runs_alike() -> None:
+    changes = {"horizon": "300", "precision": "float32"}
+    runs = prepared(small_runs(2), scale=1.0, device="cpu", changes=changes)
+    assert {(run.spec.horizon, run.spec.precision) for run in runs} == {(300.0, "float32")}
+    with pytest.raises(BadInput, match="horizons=3: unknown key; did you mean horizon"):
+        prepared(small_runs(1), scale=1.0, device="cpu", changes={"horizons": "3"})
 
 
 def test_missing_data_are_refused_before_any_work(tmp_path: Path) -> None:

@@ -63,7 +63,18 @@ def images(channels: int, side: int) -> Tensor:
 @pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize(
     ("inputs", "outputs", "size", "stride", "padding"),
-    [(3, 16, 3, 1, 1), (16, 20, 3, 2, 1), (7, 33, 1, 2, 0), (40, 64, 3, 1, 1), (64, 64, 3, 1, 0)],
+    [
+        (3, 16, 3, 1, 1),
+        (16, 20, 3, 2, 1),
+        (7, 33, 1, 2, 0),
+        (40, 64, 3, 1, 1),
+        (64, 64, 3, 1, 0),
+        (3, 20, 7, 2, 3),
+        (33, 48, 3, 2, 1),
+        (16, 150, 3, 1, 1),
+        (24, 300, 1, 1, 0),
+        (8, 8, 5, 3, 2),
+    ],
 )
 def test_convolutions(
     inputs: int, outputs: int, size: int, stride: int, padding: int, bias: bool
@@ -98,3 +109,25 @@ def test_a_whole_network() -> None:
     torch.manual_seed(0)
     network = nn.Sequential(ResidualBlock(3, 16, 1, "batch"), nn.Flatten(), nn.Linear(16 * 64, 5))
     check(network, images(3, 8), 1e-3)
+
+
+def test_half_precision_activations() -> None:
+    """With bf16 images and float32 weights, gradients are float32 and close to the exact ones."""
+    from favano.kernels import for_lanes
+
+    torch.manual_seed(0)
+    network = for_lanes(ResidualBlock(16, 32, 2, "batch").cuda())
+    weights = {name: value.detach().clone() for name, value in network.named_parameters()}
+
+    def loss(weights: dict[str, Tensor], images: Tensor) -> Tensor:
+        buffers = {name: value.clone() for name, value in network.named_buffers()}
+        output: Tensor = functional_call(network, (weights, buffers), (images,))
+        assert output.dtype == images.dtype
+        return (output.float() * torch.linspace(0, 1, output[0].numel(), device="cuda").view_as(
+            output[0])).mean()  # fmt: skip
+
+    one = images(16, 8)[0]
+    exact, rough = grad(loss)(weights, one), grad(loss)(weights, one.bfloat16())
+    for name, value in exact.items():
+        assert rough[name].dtype == torch.float32
+        assert float((rough[name] - value).norm()) < 0.05 * float(value.norm()) + 1e-4, name

@@ -32,14 +32,15 @@ def test_every_ledger_gives_its_sheets(folder: Path) -> None:
 
 
 def test_the_page_names_command_cost_and_constants(folder: Path) -> None:
-    about = facts(folder, "favano reproduce small", "12 W", 0.1)
+    about = facts(folder, "favano reproduce small", "12 W", 0.1, {"horizon": "30"})
     text = write_readme(folder, SMALL, about).read_text()
     assert "`favano reproduce small`" in text
     assert "16 runs took" in text
     assert "g CO2e" in text
     assert "10 % of the simulated time and of the data" in text
     assert "| FAVANO without reweighting |" in text
-    assert "scale" not in facts(folder, "", "", 1.0)
+    assert about["not the paper's"] == "horizon 30, in all runs alike."
+    assert not {"scale", "not the paper's"} & facts(folder, "", "", 1.0, {}).keys()
 
 
 def test_pictures_as_png_and_pdf_equal_when_drawn_again(folder: Path) -> None:

@@ -11,6 +11,7 @@ from favano.cli.complexities import complexities
 from favano.cli.flags import DataDir, Json
 from favano.cli.progress import TerminalWatcher
 from favano.cli.shell import INTERRUPTED, called_as, notes, print_json, print_sheet, screen
+from favano.errors import need
 from favano.experiments.footprint import GRAMS_A_KWH, PUE, machine
 from favano.experiments.paper import ALL, KNOWN, TABLE_1, named
 from favano.experiments.reproduce import Interrupted, reproduce
@@ -24,6 +25,8 @@ Scale = Annotated[float, typer.Option("--scale", help="share of the horizon and 
 Device = Annotated[str, typer.Option("--device", help="cpu, cuda or cuda:N")]
 Others = Annotated[str, typer.Option("--readings", metavar="A,B|all", help="also other readings")]
 Tune = Annotated[bool, typer.Option("--tune", help="also search every method's learning rates")]
+With = Annotated[list[str] | None, typer.Option("--with", metavar="KEY=VALUE",
+                 help="another value of a key in all runs; may be repeated")]  # fmt: skip
 Out = Annotated[Path, typer.Option("--out", metavar="DIR", help="where results are kept")]
 AtOnce = Annotated[int | None, typer.Option("--at-once", help="runs side by side [default: all]")]
 Watts = Annotated[float | None, typer.Option("--watts", help="power of the device at full load")]
@@ -38,6 +41,7 @@ def reproduce_command(
     device: Device = "cpu",
     readings: Others = "",
     tune: Tune = False,
+    changes: With = None,
     data_dir: DataDir = None,
     out: Out = Path("favano-results/reproduce"),
     at_once: AtOnce = None,
@@ -49,7 +53,8 @@ def reproduce_command(
     """Reproduce a table or figure; goes on where an earlier call stopped."""
     experiments, command, stopped = named(name), called_as(), False
     others = tuple(word for word in readings.split(",") if word)
-    request = Request(seeds=seeds, scale=scale, device=device, readings=others, tune=tune)
+    request = Request(seeds=seeds, scale=scale, device=device, readings=others, tune=tune,
+                      changes=dict(map(_change, changes or ())))  # fmt: skip
     if experiments:
         check_matplotlib()
     here = machine(device, watts=watts, pue=pue, grams_a_kwh=carbon_intensity)
@@ -63,7 +68,7 @@ def reproduce_command(
         found.append(complexities(out / TABLE_1, command, quiet=json))
     for one in experiments:
         folder = request.folder(out, one.name)
-        about = facts(folder, command, here.words, scale)
+        about = facts(folder, command, here.words, scale, request.changes)
         draw(folder, one)
         write_readme(folder, one, about)
         if not json:
@@ -77,3 +82,10 @@ def reproduce_command(
     if stopped:
         notes.print("favano: interrupted; the same command goes on from here", soft_wrap=True)
         raise typer.Exit(INTERRUPTED)
+
+
+def _change(text: str) -> tuple[str, str]:
+    """A key and its value, split at the first `=`."""
+    key, equals, value = text.partition("=")
+    need(bool(key and equals), "with", text, "need KEY=VALUE, as in --with horizon=3000")
+    return key.replace("-", "_"), value

@@ -41,7 +41,7 @@ def engine(
 def can_stack(specs: Sequence[Spec]) -> bool:
     """Whether all runs draw their batches in the one way that stacked lanes know, equally large."""
     by_epochs = all(spec.batch_order == "epoch" for spec in specs)
-    return by_epochs and len({spec.batch_size for spec in specs}) == 1
+    return by_epochs and len({(spec.batch_size, spec.precision) for spec in specs}) == 1
 
 
 @contextmanager

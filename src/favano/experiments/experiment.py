@@ -6,11 +6,12 @@ import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import TypeAlias
 
 from favano.errors import need
 from favano.experiments.presets import resolve
-from favano.experiments.spec import Spec, given
+from favano.experiments.spec import Spec, given, make_spec
 
 PAPER = "paper"  # the reading whose numbers stand beside the paper's
 _POINTS = 20  # evaluations of a scaled run, at least
@@ -96,9 +97,23 @@ def seeded(
     ]
 
 
-def prepared(runs: Sequence[Run], *, scale: float, device: str) -> list[Run]:
-    """The same runs on a device, with a share of the horizon and of the data for a quick look."""
-    return [replace(run, spec=_scaled(run.spec, scale, device)) for run in runs]
+def prepared(
+    runs: Sequence[Run],
+    *,
+    scale: float,
+    device: str,
+    changes: Mapping[str, object] = MappingProxyType({}),
+) -> list[Run]:
+    """The same runs on a device and with some keys replaced in all of them.
+
+    A `scale` below one leaves a share of the horizon and of the data, for a quick look.
+    """
+    found = [replace(run, spec=_scaled(run.spec, scale, device)) for run in runs]
+    if not changes:
+        return found
+    return [
+        replace(run, spec=resolve(make_spec({**run.spec.model_dump(), **changes}))) for run in found
+    ]
 
 
 def _scaled(spec: Spec, scale: float, device: str) -> Spec:

@@ -70,6 +70,10 @@ def resolve(spec: Spec) -> Spec:
         # a = 2 / n gives eta ~ 1 / n, one mean of all clients for each time round.
         by_algorithm["server_learning_rate"] = min(1.0, 2.0 / full.clients)
         by_algorithm["most_local_steps"] = 10 * (full.local_steps or 1)
+    lanes = full.device != "cpu" and full.batch_order == "epoch"
+    rule = "goes with lanes of a GPU: need device=cuda, batch_order=epoch, and not asyncfeded"
+    on_lanes = lanes and full.algorithm != "asyncfeded"
+    need(full.precision != "bf16" or on_lanes, "precision", full.precision, rule)
     update = {name: value for name, value in by_algorithm.items() if _open(full, name)}
     return full.model_copy(update=update)
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from favano.errors import need
@@ -29,6 +30,7 @@ class Request:
         readings: names of other readings to run beside, or `all`.
         tune: also search every method's rates and run the table with them, where methods are
             compared.
+        changes: keys that are not the paper's, the same for all runs.
     """
 
     seeds: int | None = None
@@ -36,6 +38,7 @@ class Request:
     device: str = "cpu"
     readings: tuple[str, ...] = ()
     tune: bool = False
+    changes: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         rule = f"need 1..{SEEDS[0]}: seeds from {SEEDS[0]} on are for tuning"
@@ -45,7 +48,9 @@ class Request:
     def parts(self, experiment: Experiment) -> dict[str, list[Run]]:
         """The runs of an experiment, by the file they are listed in."""
         seeds = self.seeds or experiment.seeds
-        runs = prepared(experiment.runs(seeds), scale=self.scale, device=self.device)
+        runs = prepared(
+            experiment.runs(seeds), scale=self.scale, device=self.device, changes=self.changes
+        )
         found = {RUNS: runs}
         if self.readings:
             every = self.readings == (ALL_READINGS,)
@@ -56,8 +61,10 @@ class Request:
         return found
 
     def folder(self, out: Path, name: str) -> Path:
-        """Where an experiment's files go; a scaled look does not replace the full one."""
-        return out / (name if self.scale == 1 else f"{name}-scale-{self.scale:g}")
+        """Where an experiment's files go; another look does not replace the full one."""
+        scaled = {} if self.scale == 1 else {"scale": f"{self.scale:g}"}
+        other = (f"-{key}-{value}" for key, value in sorted({**scaled, **self.changes}.items()))
+        return out / re.sub(r"[^\w.-]", "-", name + "".join(other))
 
 
 def tuned_part(parts: Mapping[str, Sequence[Run]], archive: Archive) -> list[Run]:

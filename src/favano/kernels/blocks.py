@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import torch
 import triton
 from torch import Tensor
 
@@ -31,25 +32,30 @@ class Blocks(NamedTuple):
         return min(batch, max(1, _PIXELS_OF_WEIGHTS // pixels))
 
 
-def gather_blocks(inputs: int, outputs: int, size: int) -> Blocks:
+def gather_blocks(inputs: int, outputs: int, size: int, dtype: torch.dtype) -> Blocks:
     """For the convolution and the gradient of its images."""
     filters = _power(outputs, 256)
     warps = 8 if filters == 256 else 4
     if inputs < 16:
-        return Blocks(128, _power(size * inputs, 32), filters, warps, 1)
-    return Blocks(128, _power(inputs, 32), filters, warps, 3)
+        return Blocks(128, _power(size * inputs, 32), filters, warps, stages=1)
+    if dtype == torch.bfloat16:
+        return Blocks(128 if filters > 16 else 256, _power(inputs, 64), filters, warps, stages=3)
+    return Blocks(128, _power(inputs, 32), filters, warps, stages=3)
 
 
-def weights_blocks(inputs: int, outputs: int, size: int) -> Blocks:
-    """For the gradient of the weights."""
-    stretch = _power(inputs if size == 3 and inputs >= 16 else size * inputs, 32)
-    filters = _power(outputs, 64)
-    return Blocks(32, stretch, filters, max(1, min(4, stretch * filters // 512)), 3)
+def weights_blocks(length: int, outputs: int, dtype: torch.dtype) -> Blocks:
+    """For the gradient of the weights, of which so many lie in one stretch."""
+    filters = _power(outputs, 128)
+    if dtype == torch.bfloat16:
+        return Blocks(64, _power(length, 64), filters, min(4, filters // 16), stages=3)
+    # Products of two transposed matrices of TF32 are fast only if they are small.
+    stretch = _power(length, 32 if filters == 128 else 16)
+    return Blocks(32, stretch, filters, max(1, filters // 32), stages=3)
 
 
 def _power(numbers: int, most: int) -> int:
     """A power of two that a tensor core can take."""
-    return min(most, max(16, triton.next_power_of_2(numbers)))
+    return min(most, max(16, int(triton.next_power_of_2(numbers))))
 
 
 def channels_last(images: Tensor) -> Tensor:

@@ -24,7 +24,7 @@ def _gather_kernel(
     PADDING: tl.constexpr, PRECISION: tl.constexpr,
     PIXELS: tl.constexpr, STRETCH: tl.constexpr, FILTERS: tl.constexpr,
 ):  # fmt: skip
-    """out[pixel, o] = sum over taps, i of images[pixel * stride - padding + tap, i] taps[tap, o, i]."""
+    """out[pixel, o] = sum of images[pixel * stride - padding + tap, i] taps[tap, o, i]."""
     lane = tl.program_id(2).to(tl.int64)
     pixel = tl.program_id(0) * PIXELS + tl.arange(0, PIXELS)
     size = out_height * out_width
@@ -47,7 +47,7 @@ def _gather_kernel(
         known = known & (within & (up >= 0) & (up < height))[:, None]
         if ROW % STRETCH != 0:
             known = known & (place < ROW)[None, :]
-        pixels = tl.load(images + at, mask=known, other=0.0, cache_modifier=".ca")
+        pixels = tl.load(images + at, mask=known, other=0.0)
         at = (tap_row * OUT + filters)[:, None] * ROW + place[None, :]
         known = (filters < OUT)[:, None] & (place < ROW)[None, :]
         weight = tl.load(taps + at, mask=known, other=0.0)
@@ -67,14 +67,17 @@ def _spread_kernel(
 ):  # fmt: skip
     """out[pixel, o] = sum of gradient[(pixel - padding + tap) / stride, i] taps[tap, o, i].
 
-    The sum is over those taps for which that is a whole number: the same ones for every stride-th
-    pixel of every stride-th row, which is why a program takes such pixels.
+    The sum is over i and those taps for which that is a whole number: the same ones for every
+    stride-th pixel of every stride-th row, which is why a program takes such pixels.
     """
     lane = tl.program_id(2).to(tl.int64)
     residue = tl.program_id(1) % (STRIDE * STRIDE)
     top, side = residue // STRIDE, residue % STRIDE
     filters = tl.program_id(1) // (STRIDE * STRIDE) * FILTERS + tl.arange(0, FILTERS)
-    high, wide = (out_height - top + STRIDE - 1) // STRIDE, (out_width - side + STRIDE - 1) // STRIDE
+    high, wide = (
+        (out_height - top + STRIDE - 1) // STRIDE,
+        (out_width - side + STRIDE - 1) // STRIDE,
+    )
     pixel = tl.program_id(0) * PIXELS + tl.arange(0, PIXELS)
     within = pixel < batch * high * wide
     image = pixel // (high * wide)
@@ -99,7 +102,7 @@ def _spread_kernel(
         known = (within & inside)[:, None]
         if IN % STRETCH != 0:
             known = known & (channel < IN)[None, :]
-        pixels = tl.load(gradient + at, mask=known, other=0.0, cache_modifier=".ca")
+        pixels = tl.load(gradient + at, mask=known, other=0.0)
         at = ((tap_row * OUT + filters)[:, None] * SIZE + tap_column) * IN + channel[None, :]
         known = (filters < OUT)[:, None] & (channel < IN)[None, :]
         weight = tl.load(taps + at, mask=known, other=0.0)
@@ -149,14 +152,14 @@ def _weights_kernel(
         at = ((image * height + up) * width)[:, None] * IN + left * IN + place[None, :]
         inside = (within & (up >= 0) & (up < height))[:, None] & (place < LENGTH)[None, :]
         known = inside & (left + tap >= 0) & (left + tap < width)
-        pixels = tl.load(images + at, mask=known, other=0.0, cache_modifier=".ca")
+        pixels = tl.load(images + at, mask=known, other=0.0)
         total = tl.dot(tl.trans(pixels), incoming, total, input_precision=PRECISION)
         if BY_TAP:
             known = inside & (left + 1 >= 0) & (left + 1 < width)
-            pixels = tl.load(images + at + IN, mask=known, other=0.0, cache_modifier=".ca")
+            pixels = tl.load(images + at + IN, mask=known, other=0.0)
             second = tl.dot(tl.trans(pixels), incoming, second, input_precision=PRECISION)
             known = inside & (left + 2 >= 0) & (left + 2 < width)
-            pixels = tl.load(images + at + 2 * IN, mask=known, other=0.0, cache_modifier=".ca")
+            pixels = tl.load(images + at + 2 * IN, mask=known, other=0.0)
             third = tl.dot(tl.trans(pixels), incoming, third, input_precision=PRECISION)
     lanes = tl.num_programs(2) // count
     parts += ((part * lanes + lane) * SIZE + tap_row) * ROW * OUT
@@ -184,7 +187,7 @@ def forward(images: Tensor, weights: Tensor, stride: int, padding: int) -> Tenso
     size, outputs = taps.shape[1:3]
     high, wide = ((side + 2 * padding - size) // stride + 1 for side in (height, width))
     out = images.new_empty((lanes, batch, high, wide, outputs))
-    blocks = gather_blocks(inputs, outputs, size)
+    blocks = gather_blocks(inputs, outputs, size, images.dtype)
     tiles = triton.cdiv(batch * high * wide, blocks.pixels)
     _gather_kernel[tiles, triton.cdiv(outputs, blocks.filters), lanes](
         images, taps, out, batch, height, width, high, wide,
@@ -205,7 +208,7 @@ def images_gradient(
     lanes, batch, height, width, inputs = gradient.shape
     kernel, outputs = taps.shape[1:3]
     out = gradient.new_empty((lanes, batch, *size, outputs))
-    blocks = gather_blocks(inputs, outputs, kernel)
+    blocks = gather_blocks(inputs, outputs, kernel, gradient.dtype)
     tiles = triton.cdiv(batch * -(-size[0] // stride) * -(-size[1] // stride), blocks.pixels)
     _spread_kernel[tiles, triton.cdiv(outputs, blocks.filters) * stride**2, lanes](
         gradient, taps, out, batch, height, width, *size,
@@ -222,11 +225,11 @@ def weights_gradient(
     gradient, images = channels_last(gradient), channels_last(images)
     lanes, batch, height, width, inputs = images.shape
     high, wide, outputs = gradient.shape[2:]
-    blocks = weights_blocks(inputs, outputs, size)
+    by_tap = size == 3 and inputs >= 16
+    blocks = weights_blocks(inputs if by_tap else size * inputs, outputs, images.dtype)
     at_once = blocks.images(batch, high * wide)
     count = triton.cdiv(batch, at_once)
     parts = images.new_empty((count, lanes, size, size, inputs, outputs), dtype=torch.float32)
-    by_tap = size == 3 and inputs >= 16
     rows = size * triton.cdiv(inputs if by_tap else size * inputs, blocks.stretch)
     _weights_kernel[rows, triton.cdiv(outputs, blocks.filters), lanes * count](
         images, gradient, parts, batch, height, width, high, wide, count, at_once,

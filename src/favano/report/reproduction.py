@@ -106,7 +106,9 @@ def _any(entries: Sequence[Entry], reading: str) -> bool:
     return any(entry.reading == reading for entry in entries)
 
 
-def facts(folder: Path, command: str, constants: str, scale: float) -> dict[str, str]:
+def facts(
+    folder: Path, command: str, constants: str, scale: float, changes: Mapping[str, str]
+) -> dict[str, str]:
     """How the files of a folder were made, what that took, and what to be careful about."""
     entries = _all_entries(folder)
     versions = ", ".join(sorted({entry.version for entry in entries if entry.version}))
@@ -119,6 +121,9 @@ def facts(folder: Path, command: str, constants: str, scale: float) -> dict[str,
     if scale < 1:
         share = f"{100 * scale:g} % of the simulated time and of the data"
         found["scale"] = f"{share}: a quick look, not to be compared with the paper's numbers."
+    if changes:
+        others = ", ".join(f"{key} {value}" for key, value in changes.items())
+        found["not the paper's"] = f"{others}, in all runs alike."
     return found
 
 
