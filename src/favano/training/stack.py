@@ -34,7 +34,8 @@ from favano.types import Ints, Stack
 _MOST_LANES = 1024
 _SMALLER = 4  # a launch of few lanes is captured for a quarter of them, a sixteenth, ...
 _FEWEST = 16
-_PIECES = (64, 32, 8)  # lanes of equally long batches that are launched together
+_PIECES = (64, 32, 16, 8)  # lanes of equally long batches that are launched together
+_FILLED = 0.75  # share of such a piece that is at work, at least, but for the smallest
 _MANY = 128  # lanes at work from which on refilling waits
 _LAUNCHES = 6  # launches between two refillings, then
 
@@ -180,7 +181,8 @@ class LaneStack:
         for common in np.unique(length).tolist():
             lanes = live[length == common]
             while len(lanes):
-                count = next((size for size in _PIECES if len(lanes) >= size), _PIECES[-1])
+                filled = (size for size in _PIECES if len(lanes) >= _FILLED * size)
+                count = next(filled, _PIECES[-1])
                 piece = np.full(count, self.capacity)  # the lane of which nothing is asked
                 piece[: len(lanes)] = lanes[:count]
                 self._launch(piece, common)
