@@ -23,6 +23,7 @@ _MEASURES = {
     "variance": r"variance  $\Sigma_i\,\Vert w_i - w\Vert^2$",
 }
 _WIDE = 40  # points: where accuracies differ by more, an axis goes from 0 to 100
+_TICKS = 4  # intervals between ticks of time, at most
 
 
 @dataclass(frozen=True)
@@ -110,13 +111,31 @@ def _draw(
         axes.set_yscale("log", nonpositive="mask")
     if measure == "accuracy":
         axes.set_ylim(bottom=0)
+    if measure == "loss":
+        axes.set_ylim(_losses_after_start(found, lines))
     axes.set_xlim(left=0)
     axes.margins(x=0)
     axes.grid(axis="x", visible=False)
+    axes.locator_params(axis="x", nbins=_TICKS, steps=(1, 2, 2.5, 5, 10))
     axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
     axes.set_xlabel(_AXES[along])
     axes.set_title(_MEASURES[measure])
     label_ends(axes, ends)
+
+
+def _losses_after_start(found: Mapping[str, Line], lines: Names) -> tuple[float, float] | None:
+    """Limits of the loss of networks trained at all: that of an untrained one says nothing."""
+    values = [found[key].values for key in lines if key in found]
+    losses = [
+        band[place]
+        for one in values
+        for place, mean in enumerate(one["loss"])
+        if mean != one["loss"][0]
+        for band in (one["loss_low"], one["loss_high"])
+        if math.isfinite(band[place])
+    ]
+    room = 0.05 * (max(losses) - min(losses)) if losses else 0.0
+    return (min(losses) - room, max(losses) + room) if room else None
 
 
 def _look(key: str, lines: Names) -> tuple[str, str]:
