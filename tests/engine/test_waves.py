@@ -5,12 +5,25 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from torch import Tensor
 
 from favano.algorithms import CATALOGUE, LINEAR, State
-from favano.engine import Moment, Replay, Step, Waves, is_linear, replayed, waves
+from favano.engine import (
+    Moment,
+    Replay,
+    Scoring,
+    Spread,
+    Step,
+    Waves,
+    holdings,
+    is_linear,
+    replayed,
+    turns,
+    waves,
+)
 from favano.errors import NonFiniteUpdate
 from favano.training import FlatModel, LaneStack, LocalRule, LoopTrainer, Task
-from favano.types import Vector
+from favano.types import Stack
 from tests.engine.test_pool import Problem
 
 METHODS = [name for name, method in CATALOGUE.items() if method in LINEAR]
@@ -34,10 +47,10 @@ def stacks(problems: list[Problem], capacity: int, number: int = 2) -> list[Lane
 def stepped(problems: list[Problem], *, capacity: int, at_once: int) -> list[Step]:
     """All moments, with copies of their models."""
     runs = Waves([p.replay() for p in problems], stacks(problems, capacity, number=at_once))
-    return [_copied(step) for step in runs.steps(at_once=at_once)]
+    return [copied(step) for step in runs.steps(at_once=at_once)]
 
 
-def _copied(step: Step) -> Step:
+def copied(step: Step) -> Step:
     if isinstance(step.moment, NonFiniteUpdate):
         return step
     return Step(step.run, step.moment._replace(server=step.moment.server.clone()))
@@ -73,7 +86,7 @@ def test_all_methods_share_the_lanes(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_refilling_may_wait_and_ends_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(waves, "_AHEAD", 1)
+    monkeypatch.setattr(turns, "AHEAD", 1)
     problems = make(["favano", "quafl"], [2, 3])
     check(problems, stepped(problems, capacity=6, at_once=2))
 
@@ -98,7 +111,7 @@ def test_refused_answers_are_left_out(name: str) -> None:
         return found
 
     expected = [(m.server, m.refused.tolist()) for m in replayed(replay(), problem.trainer)]
-    steps = [_copied(s) for s in Waves([replay()], stacks([problem], 7)).steps(at_once=1)]
+    steps = [copied(s) for s in Waves([replay()], stacks([problem], 7)).steps(at_once=1)]
     assert any(refused for _, refused in expected)
     for moment, (server, refused) in zip(moments(steps, 0), expected, strict=True):
         assert moment.refused.tolist() == refused
@@ -116,7 +129,7 @@ def test_a_run_that_fails_ends_and_the_others_go_on() -> None:
     with pytest.raises(NonFiniteUpdate) as raised:
         list(replayed(too_fast(), bad.trainer))
     runs = Waves([too_fast(), good.replay()], stacks([bad, good], 9))
-    steps = [_copied(step) for step in runs.steps(at_once=2)]
+    steps = [copied(step) for step in runs.steps(at_once=2)]
     last = [step.moment for step in steps if step.run == 0][-1]
     assert isinstance(last, NonFiniteUpdate)
     assert str(last) == str(raised.value)
@@ -124,22 +137,39 @@ def test_a_run_that_fails_ends_and_the_others_go_on() -> None:
     assert runs.kept == 0
 
 
-@pytest.mark.parametrize("name", ["favano", "quafl", "fedbuff"])
-def test_the_spread_is_that_of_the_plain_loop(name: str) -> None:
-    problem = Problem(name, 3)
-    replay, parameters = problem.replay(), problem.flat.layout.parameters
-    expected = [
-        replay.store.spread(m.server, parameters) for m in replayed(replay, problem.trainer)
-    ]
-    runs = Waves([problem.replay()], stacks([problem], 5))
-    found = []
-    for step in runs.steps(at_once=1):
-        assert isinstance(step.moment, Moment)
-        found.append(runs.spread(0, step.moment.server, 0.0))
-    assert [s.variance for s in found] == pytest.approx([s.variance for s in expected])
-    assert [s.potential for s in found] == pytest.approx([s.potential for s in expected])
-    means: list[Vector] = [s.mean for s in found]
-    torch.testing.assert_close(means, [s.mean for s in expected])
+@pytest.mark.parametrize("at_once", [1 << 26, 100])
+def test_what_is_measured_together_is_that_of_the_plain_loop(
+    at_once: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of runs of different methods, every third moment, in one piece or in many."""
+    monkeypatch.setattr(holdings, "_NUMBERS_AT_ONCE", at_once)
+    problems = make(["favano", "quafl", "fedbuff"], [3, 4, 5])
+    parameters = problems[0].flat.layout.parameters
+    expected: dict[tuple[int, int], Spread] = {}
+    for run, problem in enumerate(problems):
+        replay = problem.replay()
+        for at in replayed(replay, problem.trainer):
+            expected[run, at.version] = replay.store.spread(at.server, parameters)
+    together = []
+
+    def score(models: Stack) -> Tensor:
+        together.append(len(models))
+        return models[:, :2]
+
+    scoring = Scoring(lambda run, moment: moment.version % 3 == 2, score)
+    runs = Waves([p.replay() for p in problems], stacks(problems, 5), scoring=scoring)
+    found = [(step.run, step.moment) for step in runs.steps(at_once=3)]
+    seen = 0
+    for run, moment in found:
+        assert isinstance(moment, Moment)
+        assert (moment.measured is None) == (moment.version % 3 != 2)
+        if moment.measured is not None:
+            spread, server = expected[run, moment.version], moment.measured.server
+            numbers = [*server[:2].tolist(), spread.variance, spread.potential]
+            assert moment.measured.numbers.tolist() == pytest.approx(numbers, rel=1e-10, abs=1e-20)
+            torch.testing.assert_close(moment.measured.mean, spread.mean, rtol=1e-10, atol=1e-10)
+            seen += 1
+    assert seen == sum(together) > len(together)
 
 
 def test_models_are_given_back() -> None:

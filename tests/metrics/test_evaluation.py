@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.nn import functional
 
 from favano.metrics import Evaluator, evaluation
+from favano.models.norm import BatchNorm2d
 from favano.training import FlatModel
 
 
@@ -26,3 +27,66 @@ def test_batches_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
     assert whole.loss == pytest.approx(float(functional.cross_entropy(output, labels)), rel=1e-5)
     assert whole.accuracy == pytest.approx(float((output.argmax(1) == labels).float().mean()))
     assert torch.equal(flat.snapshot(), vector)  # buffers did not move
+
+
+def convolution() -> nn.Module:
+    return nn.Sequential(
+        nn.Conv2d(1, 3, 3), BatchNorm2d(3), nn.ReLU(), nn.Flatten(), nn.Linear(48, 4)
+    )
+
+
+def scored(device: str, dtype: torch.dtype, calibration: bool = False) -> tuple[Evaluator, Tensor]:
+    """An evaluator, and models that differ in their weights and in their buffers."""
+    generator = torch.Generator().manual_seed(1)
+    flat = FlatModel(convolution(), device=device, dtype=dtype)
+    features = torch.randn(30, 1, 6, 6, generator=generator, dtype=dtype).to(device)
+    labels = torch.randint(0, 4, (30,), generator=generator).to(device)
+    noise = torch.rand(5, flat.layout.size, generator=generator, dtype=dtype).to(device)
+    given = features[:10] if calibration else None
+    evaluate = Evaluator(flat, features, labels, functional.cross_entropy, given)
+    return evaluate, flat.snapshot() + 0.3 * noise
+
+
+@pytest.mark.parametrize(("together", "calls"), [(1 << 28, [5]), (2 * 30 * 36, [2, 2, 1])])
+def test_many_models_at_once_score_as_one_by_one(
+    together: int, calls: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In float64, with BatchNorm, in one piece or in several."""
+    evaluate, models = scored("cpu", torch.float64)
+    pieces, at_once = [], Evaluator._measure_together
+
+    def together_and_noted(self: Evaluator, vectors: Tensor) -> Tensor:
+        pieces.append(len(vectors))
+        return at_once(self, vectors)
+
+    monkeypatch.setattr(Evaluator, "_measure_together", together_and_noted)
+    monkeypatch.setattr(evaluation, "_TOGETHER", together)
+    expected = torch.stack([evaluate.measure(model) for model in models])
+    assert len(set(expected[:, 0].tolist())) == 5
+    assert torch.allclose(evaluate.measure_all(models), expected, rtol=1e-12, atol=1e-12)
+    assert pieces == calls
+
+
+def test_large_test_sets_and_calibrated_models_are_scored_one_by_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A model by itself keeps the device busy; or its buffers are estimated first."""
+
+    def never(self: Evaluator, vectors: Tensor) -> Tensor:
+        raise AssertionError
+
+    monkeypatch.setattr(Evaluator, "_measure_together", never)
+    evaluate, models = scored("cpu", torch.float64, calibration=True)
+    expected = torch.stack([evaluate.measure(model) for model in models])
+    assert torch.equal(evaluate.measure_all(models), expected)
+    monkeypatch.setattr(evaluation, "_NUMBERS", 29 * 36)
+    evaluate, models = scored("cpu", torch.float64)
+    expected = torch.stack([evaluate.measure(model) for model in models])
+    assert torch.equal(evaluate.measure_all(models), expected)
+
+
+@pytest.mark.gpu
+def test_many_models_at_once_score_as_one_by_one_on_cuda() -> None:
+    evaluate, models = scored("cuda", torch.float64)
+    expected = torch.stack([evaluate.measure(model) for model in models])
+    assert torch.allclose(evaluate.measure_all(models), expected, rtol=1e-10, atol=1e-10)

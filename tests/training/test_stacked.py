@@ -141,6 +141,7 @@ def check_equal(
     capacity: int,
     device: str,
     corrected: int | None = None,
+    widest: int = LaneStack.widest,
 ) -> None:
     """Two tasks, the first with a proximal term, and a drift correction in one of them if asked."""
     torch.manual_seed(5)
@@ -148,7 +149,7 @@ def check_equal(
     rules = [LocalRule(proximal, corrected == 0), LocalRule(0.0, corrected == 1)]
     both = trainers(make(), raw=raw, loss=loss, rules=rules, device=device)
     start = both[0].model.snapshot()
-    lanes = StackedLanes(LaneStack(both[0].model, both, capacity))
+    lanes = StackedLanes(LaneStack(both[0].model, both, capacity, widest=widest))
     weights = start[: both[0].model.layout.parameters]
     drifts = [drift_of(weights, job, corrected) for job in JOBS]
     found = trained(lanes, start, JOBS, drifts)
@@ -179,6 +180,52 @@ def test_refilling_may_wait(
     """Lanes that are done early stand still while the others go on."""
     monkeypatch.setattr(stack, "_MANY", 1)
     check_equal(make, raw, loss, proximal, 5, "cpu")
+
+
+@pytest.mark.parametrize("widest", [1, 3])
+def test_pieces_may_be_small(widest: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where memory allows no larger launch."""
+    made, launched = LaneStack._step_of, []
+
+    def step(self: LaneStack, lanes: Tensor, length: int) -> None:
+        launched.append(len(lanes))
+        made(self, lanes, length)
+
+    monkeypatch.setattr(LaneStack, "_step_of", step)
+    loss = functional.cross_entropy
+    check_equal(with_batch_norm, False, loss, 0.0, 16, "cpu", widest=widest)
+    assert set(launched) == {widest}
+
+
+@pytest.mark.parametrize("at", [{1}, {3, 4}])
+def test_where_memory_is_short_jobs_begin_anew(
+    at: set[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With half the lanes; those that find none wait."""
+    made, calls, fewer = LaneStack.launch, [0], []
+
+    def launch(self: LaneStack) -> object:
+        calls[0] += 1
+        if calls[0] in at:
+            made(self)  # some steps were made
+            raise torch.cuda.OutOfMemoryError
+        return made(self)
+
+    monkeypatch.setattr(LaneStack, "launch", launch)
+    rules = [LocalRule(), LocalRule()]
+    both = trainers(with_batch_norm(), raw=False, loss=functional.cross_entropy, rules=rules)
+    start = both[0].model.snapshot()
+
+    def make(capacity: int) -> list[LaneStack]:
+        fewer.append(capacity)
+        return [LaneStack(both[0].model, both, capacity)]
+
+    lanes = StackedLanes(LaneStack(both[0].model, both, 6), make)
+    found = trained(lanes, start, JOBS, [None] * len(JOBS))
+    assert fewer == [3, 1][: len(at)]
+    for ticket, job in enumerate(JOBS):
+        expected = both[job.task].run(shifted(start, ticket), job)
+        assert torch.allclose(found[ticket], expected, rtol=1e-10, atol=1e-10)
 
 
 @pytest.mark.gpu

@@ -15,23 +15,28 @@ _FIRST_ROWS = 64
 class Bank:
     """Rows that are kept and given back by number; it grows by half when it is full."""
 
-    def __init__(self, like: Vector) -> None:
-        self.rows: Stack = like.new_empty(_FIRST_ROWS, len(like))
-        self._free = np.arange(_FIRST_ROWS - 1, -1, -1)
-        self._count = _FIRST_ROWS  # numbers in `_free`, the rest of it is room
+    def __init__(self, like: Vector, rows: int = _FIRST_ROWS) -> None:
+        self.rows: Stack = like.new_empty(rows, len(like))
+        self._free = np.arange(rows - 1, -1, -1)
+        self._count = rows  # numbers in `_free`, the rest of it is room
 
     @property
     def used(self) -> int:
         """Rows that somebody keeps."""
         return len(self.rows) - self._count
 
+    def reserve(self, rows: int) -> None:
+        """Have so many free rows. Where there is no memory for them, all stays as it is."""
+        while self._count < rows:
+            self._grow()
+
     def keep(self, models: Stack) -> Ints:
         """Put copies of the models into free rows."""
-        while self._count < len(models):
-            self._grow()
-        self._count -= len(models)
-        taken = self._free[self._count : self._count + len(models)].copy()
+        self.reserve(len(models))
+        left = self._count - len(models)
+        taken = self._free[left : self._count].copy()
         self.rows[self.places(taken)] = models
+        self._count = left
         return taken
 
     def take(self, rows: Ints) -> Stack:
@@ -48,7 +53,7 @@ class Bank:
         return to_device(rows, self.rows)
 
     def _grow(self) -> None:
-        before, more = len(self.rows), len(self.rows) // 2
+        before, more = len(self.rows), len(self.rows) // 2 + 1
         self.rows = torch.cat([self.rows, self.rows.new_empty(more, self.rows.shape[1])])
         free = np.empty(before + more, dtype=np.int64)
         free[: self._count] = self._free[: self._count]

@@ -1,4 +1,4 @@
-"""An update as numbers: how much of each model goes into the next one.
+"""What an update does with the models it is given: how much of each model goes into the next one.
 
 Most methods are linear in the models: the new server model is a combination of the old one and of
 the clients' start and end models, with weights that the visit decides and the models do not. Such
@@ -10,16 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
 from favano.algorithms import LINEAR
-from favano.algorithms.base import Algorithm, S, State, Visit
+from favano.algorithms.base import Algorithm, ModelState, State, Visit
 from favano.training import Layout, to_device
-from favano.types import Floats, Stack, Vector
+from favano.types import Floats, Ints, Stack, Vector
 
 Mask = npt.NDArray[np.bool_]
 
@@ -32,21 +32,59 @@ class Blend(NamedTuple):
     own: Floats | None  # (k, 1 + 2k) what the clients go on from, where that is not w_t
 
 
+UNCHANGED = Blend(np.ones(1), np.ones(1), None)  # an update without an answer
+
+
 def is_linear(algorithm: Algorithm[State]) -> bool:
     """Whether the method's updates are blends."""
     return isinstance(algorithm, LINEAR)
 
 
-def blend(
-    algorithm: Algorithm[S], state: S, visit: Visit, *, with_buffers: bool
-) -> tuple[S, Blend]:
-    """The weights of one update, and the state after it with anything for a model."""
-    k = len(visit.client)
-    server, start, end = _units(k)
-    after = algorithm.update(state._replace(model=server), visit, start, end)
-    own = algorithm.restart(server, end)
-    buffers = algorithm.average(server, end, visit).numpy() if with_buffers else None
-    return after, Blend(after.model.numpy(), buffers, None if own is None else own.numpy())
+class Weigher:
+    """The weights of a run's updates. What cannot change is found once.
+
+    What the clients go on from depends on the number of answers alone. So does the server model,
+    where the method remembers nothing but that model and looked at nothing of the visit.
+    """
+
+    def __init__(self, algorithm: Algorithm[State], *, with_buffers: bool) -> None:
+        self._algorithm, self._with_buffers = algorithm, with_buffers
+        self._own: dict[int, Floats | None] = {}  # by the number of answers
+        self._always: dict[int, Blend | None] = {}  # None: the visit matters
+
+    def __call__(self, state: State, visit: Visit) -> tuple[State, Blend]:
+        """The weights of one update, and the state after it with anything for a model."""
+        k = len(visit.client)
+        if k not in self._always:
+            watched = _Watched(visit)
+            after, found = self._applied(state, cast(Visit, watched), k)
+            constant = isinstance(state, ModelState) and not watched.looked_at
+            self._always[k] = found if constant else None
+            return after, found
+        known = self._always[k]
+        return self._applied(state, visit, k) if known is None else (state, known)
+
+    def _applied(self, state: State, visit: Visit, k: int) -> tuple[State, Blend]:
+        """Apply the method to unit vectors."""
+        method = self._algorithm
+        server, start, end = _units(k)
+        if k not in self._own:
+            own = method.restart(server, end)
+            self._own[k] = None if own is None else _one(own.shape, own.numpy().tobytes())
+        after = method.update(state._replace(model=server), visit, start, end)
+        buffers = method.average(server, end, visit).numpy() if self._with_buffers else None
+        return after, Blend(after.model.numpy(), buffers, self._own[k])
+
+
+class _Watched:
+    """A visit that notices whether it is looked at."""
+
+    def __init__(self, visit: Visit) -> None:
+        self._visit, self.looked_at = visit, False
+
+    def __getattr__(self, name: str) -> object:
+        self.looked_at = True
+        return getattr(self._visit, name)
 
 
 @cache
@@ -54,6 +92,12 @@ def _units(answers: int) -> tuple[Vector, Stack, Stack]:
     """Unit vectors for the server model, the start models and the end models."""
     units = torch.eye(1 + 2 * answers, dtype=torch.float64)
     return units[0], units[1 : 1 + answers], units[1 + answers :]
+
+
+@cache
+def _one(shape: tuple[int, ...], content: bytes) -> Floats:
+    """One object for all equal weights, so that whoever shares them is easily found."""
+    return np.frombuffer(content).reshape(shape)
 
 
 def without(found: Blend, kept: Mask) -> Blend:
@@ -74,9 +118,6 @@ def without(found: Blend, kept: Mask) -> Blend:
     return Blend(widened(found.server), buffers, own)
 
 
-UNCHANGED = Blend(np.ones(1), np.ones(1), None)  # an update without an answer
-
-
 def new_servers(models: Stack, blends: Sequence[Blend], layout: Layout) -> Stack:
     """The server models after updates: parameters and buffers blended, of counters the largest.
 
@@ -87,32 +128,35 @@ def new_servers(models: Stack, blends: Sequence[Blend], layout: Layout) -> Stack
         layout: where parameters, buffers and counters lie.
     """
     first, last = layout.parameters, layout.parameters + layout.buffers
-    weights = np.zeros((2, len(blends), 1, models.shape[1]))
+    weights = np.zeros((2 if layout.buffers else 1, len(blends), 1, models.shape[1]))
     for row, found in enumerate(blends):
         weights[0, row, 0, : len(found.server)] = found.server
-        if found.buffers is not None:
+        if layout.buffers and found.buffers is not None:
             weights[1, row, 0, : len(found.buffers)] = found.buffers
-    of_parameters, of_buffers = to_device(weights, models).to(models.dtype)
-    parts = [(of_parameters @ models[..., :first])[:, 0]]
+    given = to_device(weights, models).to(models.dtype)
+    parts = [(given[0] @ models[..., :first])[:, 0]]
     if layout.buffers:
-        parts.append((of_buffers @ models[..., first:last])[:, 0])
+        parts.append((given[1] @ models[..., first:last])[:, 0])
     if layout.counters:
         parts.append(models[..., last:].amax(dim=1))
     return torch.cat(parts, dim=1) if len(parts) > 1 else parts[0]
 
 
-def new_own(models: Stack, blends: Sequence[Blend]) -> Stack | None:
-    """What the clients of these updates go on from, one after the other; None if from w_t."""
-    owners = np.flatnonzero([found.own is not None for found in blends])
-    if not len(owners):
-        return None
-    answers = max(len(blends[row].server) // 2 for row in owners.tolist())
-    weights = np.zeros((len(owners), answers, models.shape[1]))
-    there = np.zeros((len(owners), answers), dtype=np.bool_)
-    for place, row in enumerate(owners.tolist()):
-        own = blends[row].own
+def new_own(models: Stack, blends: Sequence[Blend]) -> list[tuple[Ints, Stack]]:
+    """What the clients of these updates go on from, where that is not w_t.
+
+    Returns for updates of equal weights their rows, and the models of their clients one after the
+    other.
+    """
+    alike: dict[int, list[int]] = {}
+    for row, found in enumerate(blends):
+        if found.own is not None:
+            alike.setdefault(id(found.own), []).append(row)
+    parts = []
+    for rows in alike.values():
+        own = blends[rows[0]].own
         assert own is not None
-        weights[place, : own.shape[0], : own.shape[1]] = own
-        there[place, : own.shape[0]] = True
-    mixed = to_device(weights, models).to(models.dtype) @ models[to_device(owners, models)]
-    return mixed.flatten(0, 1)[to_device(np.flatnonzero(there), models)]
+        weights = to_device(own.copy(), models).to(models.dtype)
+        given = models[to_device(np.array(rows), models), : own.shape[1]]
+        parts.append((np.array(rows), (weights @ given).flatten(0, 1)))
+    return parts

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
+import torch
+from torch import Tensor
 
 from favano.engine.bank import Bank
 from favano.engine.jobs import JobTable, ranges
-from favano.engine.spread import Spread, spread
+from favano.engine.spread import spreads
 from favano.types import Ints, Stack, Vector
+
+_NUMBERS_AT_ONCE = 1 << 26  # of the models whose spread is measured together
 
 
 class Holdings:
@@ -16,8 +20,8 @@ class Holdings:
     Clients and versions are numbered as in the table; -1 stands for no row.
     """
 
-    def __init__(self, table: JobTable, like: Vector, parameters: int) -> None:
-        self.bank = Bank(like)
+    def __init__(self, table: JobTable, bank: Bank, parameters: int) -> None:
+        self.bank = bank
         self._table, self._parameters = table, parameters
         self._version = np.full(table.first_version[-1], -1)
         self._own = np.full(table.first_client[-1], -1)
@@ -60,12 +64,39 @@ class Holdings:
         self._drop(self._version, np.arange(*table.first_version[run : run + 2]))
         self._drop(self._own, np.arange(*table.first_client[run : run + 2]))
 
-    def spread(self, run: int, server: Vector) -> Spread:
-        """How far the models of a run's clients are from its server model."""
-        clients = slice(*self._table.first_client[run : run + 2])
-        own, held = self._own[clients], self._version[self._held[clients]]
-        rows, holders = np.unique(np.where(own >= 0, own, held), return_counts=True)
-        return spread([(self.bank.take(rows), holders)], server, self._parameters)
+    def spreads(self, runs: Ints, servers: Stack) -> tuple[Tensor, Stack]:
+        """How far the models of each run's clients are from its server model, and their means."""
+        rows, holders = self._held_by(runs)
+        size = servers.shape[1]
+        at_once = max(1, _NUMBERS_AT_ONCE // (rows.shape[1] * size))  # runs
+        width = max(1, _NUMBERS_AT_ONCE // size)  # models of one of them
+        parts = []
+        for first in range(0, len(runs), at_once):
+            of = slice(first, first + at_once)
+            models = (
+                (
+                    self.bank.take(rows[of, place : place + width]),
+                    holders[of, place : place + width],
+                )
+                for place in range(0, rows.shape[1], width)
+            )
+            parts.append(spreads(models, servers[of], self._parameters))
+        distances, means = zip(*parts, strict=True)
+        return torch.cat(distances), torch.cat(means)
+
+    def _held_by(self, runs: Ints) -> tuple[Ints, Ints]:
+        """Different models of each run, (runs, k), and how many clients hold them, filled up."""
+        found = []
+        for run in runs.tolist():
+            clients = slice(*self._table.first_client[run : run + 2])
+            own, held = self._own[clients], self._version[self._held[clients]]
+            found.append(np.unique(np.where(own >= 0, own, held), return_counts=True))
+        rows = np.zeros((len(runs), max(len(one) for one, _ in found)), dtype=np.int64)
+        holders = np.zeros_like(rows)
+        for place, (one, count) in enumerate(found):
+            rows[place] = one[0]
+            rows[place, : len(one)], holders[place, : len(one)] = one, count
+        return rows, holders
 
     def _drop(self, rows: Ints, places: Ints) -> None:
         """Give back the rows noted at these places."""

@@ -27,8 +27,10 @@ class JobTable:
     first_update: Ints
     run: Ints  # (J,)
     client: Ints
+    who: Ints  # the client's number within its run
     base: Ints  # version it starts from
     visit: Ints  # update that uses it
+    staleness: Ints  # versions made between its start and that update
     first_step: Ints
     steps: Ints
     rate: Floats
@@ -84,8 +86,10 @@ def job_table(replays: Sequence[Replay[State]]) -> JobTable:
         first_update=first_update,
         run=np.repeat(np.arange(len(plans)), np.diff(first_job)),
         client=joined(lambda r: first_client[r] + plans[r].client[used[r]]),
+        who=joined(lambda r: plans[r].client[used[r]]),
         base=base,
         visit=visit,
+        staleness=joined(lambda r: plans[r].visit[used[r]] - 1 - plans[r].base[used[r]]),
         first_step=joined(lambda r: plans[r].first_step[used[r]]),
         steps=joined(lambda r: plans[r].steps[used[r]]),
         rate=np.concatenate(

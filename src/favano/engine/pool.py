@@ -21,7 +21,7 @@ from favano.errors import NonFiniteUpdate
 from favano.training import Job, Lanes
 from favano.types import Ints, Vector
 
-_AHEAD = 4  # end models kept for later updates, for each lane
+AHEAD = 4  # end models kept for later updates, for each lane
 
 
 class Step(NamedTuple):
@@ -115,7 +115,7 @@ class _Pool:
         """Give the lanes the ready jobs that are due first."""
         kept = sum(len(flow.ends) for flow in self.flows.values())
         while self.ready and len(self.under_way) < self.lanes.capacity:
-            if self.under_way and kept + len(self.under_way) > _AHEAD * self.lanes.capacity:
+            if self.under_way and kept + len(self.under_way) > AHEAD * self.lanes.capacity:
                 return  # enough is kept for later, and all that the next update needs is running
             _, run, job = heapq.heappop(self.ready)
             if run not in self.flows:

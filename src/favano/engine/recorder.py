@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Generic, NamedTuple
 
@@ -12,7 +12,7 @@ from torch import Tensor
 
 from favano.algorithms.base import S
 from favano.engine.link import first_versions
-from favano.engine.replay import Moment, Replay
+from favano.engine.replay import Measured, Moment, Replay
 from favano.engine.spread import Spread
 from favano.engine.store import NOTHING
 from favano.metrics import Row
@@ -101,14 +101,21 @@ class Recorder(Generic[S]):
     def observe(self, moment: Moment) -> None:
         """Measure what is to be measured of this moment; a device may still be busy with it."""
         self._refused += len(moment.refused)
-        if not self._due(moment):
-            return
-        score = self.score(moment.server)
-        while self._due(moment):
-            spread = self.spread(moment.server, float(self.times[len(self._measured)]))
+        for numbers, server, mean in self._measure(moment):
             wrapped = 0 if self.replay.link is None else self.replay.link.wrapped
-            self.last = Observation(moment.server.clone(), spread.mean, self._refused, wrapped)
-            self._measured.append(torch.cat([score, spread.distances]))
+            self.last = Observation(server, mean, self._refused, wrapped)
+            self._measured.append(numbers)
+
+    def _measure(self, moment: Moment) -> Iterator[Measured]:
+        """For each time before the next update, what is to be known then."""
+        if moment.measured is not None:
+            while self.due(moment):
+                yield moment.measured
+        elif self.due(moment):
+            score, server = self.score(moment.server), moment.server
+            while self.due(moment):
+                spread = self.spread(server, float(self.times[len(self._measured)]))
+                yield Measured(torch.cat([score, spread.distances]), server.clone(), spread.mean)
 
     def rows(self) -> list[Row]:
         """What has been measured so far."""
@@ -142,7 +149,7 @@ class Recorder(Generic[S]):
         others = int(counters.downloads[done]) - first
         return first * self.replay.first_message_bits + others * self.replay.message_bits
 
-    def _due(self, moment: Moment) -> bool:
+    def due(self, moment: Moment) -> bool:
         """Whether the next time lies before the next update."""
         number = len(self._measured)
         if number == len(self.times):

@@ -7,6 +7,7 @@ from typing import Generic, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from favano.algorithms.base import Algorithm, S, Visit
 from favano.engine.link import Link
@@ -23,12 +24,21 @@ Buffers = Literal["average", "local"]  # local: they never leave the clients
 _NOBODY: Ints = np.empty(0, dtype=np.int64)
 
 
+class Measured(NamedTuple):
+    """What is to be known of a moment at the times of evaluation."""
+
+    numbers: Tensor  # (4,) loss, accuracy, variance and potential
+    server: Vector  # a copy
+    mean: Vector  # of all models
+
+
 class Moment(NamedTuple):
     """The run right after an update; version -1 is the beginning."""
 
     version: int
     server: Vector
     refused: Ints  # clients whose update held NaN or infinity
+    measured: Measured | None = None  # already, together with other runs
 
 
 class Replay(Generic[S]):

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
+from torch.func import vmap
 
 from favano.training import to_device
 from favano.types import Ints, Stack, Vector
@@ -39,11 +42,50 @@ def spread(models: Iterable[tuple[Stack, Ints]], server: Vector, parameters: int
     clients = 0
     for part, holders in models:
         count = to_device(holders, reference).to(reference.dtype)
-        distance = part.double() - reference
-        squares += count @ distance[:, :parameters].square().sum(dim=1)
-        total += count @ distance
+        far, away = _distance(part, count, reference, parameters)
+        squares += far
+        total += away
         clients += int(holders.sum())
+    distances, mean = _summed(total, squares, clients, reference, parameters)
+    return Spread(distances, mean.to(server.dtype))
+
+
+def spreads(
+    models: Iterable[tuple[Stack, Ints]], servers: Stack, parameters: int
+) -> tuple[Tensor, Stack]:
+    """The same for many runs at once: distances (runs, 2), and means.
+
+    Args:
+        models: in parts of (runs, k, size), and how many clients hold each, (runs, k).
+        servers: (runs, size)
+        parameters: how many entries count for the distances.
+    """
+    reference = servers.double()
+    total, squares = torch.zeros_like(reference), reference.new_zeros(len(servers))
+    clients = np.zeros(len(servers))
+    for part, holders in models:
+        count = to_device(holders, reference).to(reference.dtype)
+        far, away = vmap(partial(_distance, parameters=parameters))(part, count, reference)
+        squares += far
+        total += away
+        clients += holders.sum(axis=1)
+    summed = vmap(partial(_summed, parameters=parameters))
+    distances, means = summed(total, squares, to_device(clients, reference), reference)
+    return distances, means.to(servers.dtype)
+
+
+def _distance(
+    part: Stack, count: Vector, reference: Vector, parameters: int
+) -> tuple[Tensor, Vector]:
+    """sum_i ||w_i - w||^2 and sum_i (w_i - w) over models that `count` clients hold."""
+    distance = part.double() - reference
+    return count @ distance[:, :parameters].square().sum(dim=1), count @ distance
+
+
+def _summed(
+    total: Vector, squares: Tensor, clients: int | Tensor, reference: Vector, parameters: int
+) -> tuple[Tensor, Vector]:
+    """Variance and potential, (2,), and the mean, from those sums over all clients."""
     shift = total / (clients + 1)
     excess = total[:parameters] @ shift[:parameters]
-    distances = torch.stack([squares, squares - excess]).clamp(min=0)
-    return Spread(distances, (reference + shift).to(server.dtype))
+    return torch.stack([squares, squares - excess]).clamp(min=0), reference + shift

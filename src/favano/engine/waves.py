@@ -3,53 +3,71 @@
 The same look-ahead as in `pool`, for lanes so many and so fast that looking at each job by itself
 would cost more than its training. A round fills the free lanes with the ready jobs that are due
 first, launches, takes in what is done, and makes the updates that have become complete, those of
-all runs in one product. With two stacks of lanes the device works on one while the host looks
-after the other. The methods must be linear (see `blend`).
+all runs in one product; what is to be measured of them is measured together. With two stacks of
+lanes the device works on one while the host looks after the other (`turns`). The methods must be
+linear (see `blend`).
 """
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator, Sequence
+from functools import partial
 
 import numpy as np
 
 from favano.algorithms.base import State, Visit
-from favano.engine.blend import UNCHANGED, Blend, blend, new_own, new_servers, without
+from favano.engine.bank import Bank
+from favano.engine.blend import UNCHANGED, Blend, Weigher, new_own, new_servers, without
 from favano.engine.holdings import Holdings
 from favano.engine.jobs import job_table, ranges
 from favano.engine.pool import Step
 from favano.engine.replay import Moment, Replay
-from favano.engine.spread import Spread
+from favano.engine.scoring import UNSCORED, Scoring
+from favano.engine.turns import Fewer, Flight, Turns
 from favano.errors import NonFiniteUpdate
-from favano.training import LaneStack, Launched, Work, numbers
-from favano.types import Ints, Vector
+from favano.training import LaneStack, numbers
+from favano.types import Ints, Stack
 
-_AHEAD = 4  # end models kept for later updates, for each lane
 _NUMBERS_AT_ONCE = 1 << 29  # of the models that go into one product
 
 _NOBODY: Ints = np.empty(0, dtype=np.int64)
 
 
 class Waves:
-    """All runs, what is ready in them, and what the lanes are doing."""
+    """All runs: what is ready in them, who holds which model, and what has come back.
 
-    def __init__(self, replays: Sequence[Replay[State]], stacks: Sequence[LaneStack]) -> None:
-        self._replays, self._stacks = replays, stacks
+    Args:
+        replays: the runs.
+        stacks: the lanes.
+        scoring: what is measured of the moments before they are handed out.
+        rows: room for models from the start.
+        fewer: makes stacks of fewer lanes, where memory turns out to be short.
+    """
+
+    def __init__(
+        self,
+        replays: Sequence[Replay[State]],
+        stacks: Sequence[LaneStack],
+        *,
+        scoring: Scoring = UNSCORED,
+        rows: int = 64,
+        fewer: Fewer | None = None,
+    ) -> None:
+        self._replays, self._scoring = replays, scoring
         self._table = table = job_table(replays)
         self._layout = replays[0].layout
-        self._models = Holdings(table, replays[0].moment.server, self._layout.parameters)
+        bank = Bank(replays[0].moment.server, rows)
+        self._models = Holdings(table, bank, self._layout.parameters)
         self._states = [replay.state for replay in replays]
+        buffers = self._layout.buffers > 0
+        self._weigh = [Weigher(replay.algorithm, with_buffers=buffers) for replay in replays]
         self._next = table.first_update[:-1].copy()  # the update that each run waits for
         self._open = np.zeros(len(replays), dtype=np.bool_)
+        self._turns = Turns(table, self._models, self._open, stacks, fewer)
         self._missing = np.append(table.answers, 1)  # of each update: jobs that are not in
         self._end = np.full(len(table.run), -1)  # rows of the jobs' end models
         self._finite = np.ones(len(table.run), dtype=np.bool_)
         self._poisoned = False  # whether any end model was not
-        self._ready = _NOBODY
-        self._in_lane = [np.full(stack.capacity, -1) for stack in stacks]
-        self._lanes = sum(stack.capacity for stack in stacks)
-        self._under_way = 0
         self._kept = 0  # end models that wait for their update
         self._blends: dict[int, tuple[State, Blend]] = {}  # of runs: their next update's
 
@@ -58,40 +76,34 @@ class Waves:
 
         The model of a moment is a view: it may be another's once the next moment is asked for.
         """
-        waiting = iter(range(len(self._replays)))
-        launched: deque[tuple[int, Launched]] = deque()  # by stack, the earliest first
+        waiting = np.arange(len(self._replays))
         while True:
-            while self._open.sum() < at_once and (run := next(waiting, None)) is not None:
-                yield from self._begin(run)
+            room = max(0, at_once - int(self._open.sum()))
+            begin, waiting = waiting[:room], waiting[room:]
+            if len(begin):
+                yield from self._begin(begin)
+                continue
             if not self._open.any():
                 return
             yield from self._apply()
-            for number, stack in enumerate(self._stacks):
-                if all(number != other for other, _ in launched):
-                    self._fill(number)
-                    if len(stack.free) < stack.capacity:
-                        launched.append((number, stack.launch()))
+            self._turns.within_memory(partial(self._turns.launch, self._kept))
             self._prepare()  # while the device is at work
-            if launched:
-                self._take_in(*launched.popleft())
+            if (flight := self._turns.land()) is not None:
+                self._take_in(flight)
 
     @property
     def kept(self) -> int:
         """Models in memory."""
         return self._models.bank.used
 
-    def spread(self, run: int, server: Vector, time: float) -> Spread:
-        """How far the models of a run's clients are from its server model, now."""
-        return self._models.spread(run, server)
-
-    def _begin(self, run: int) -> Iterator[Step]:
-        """A run joins."""
-        moment = self._replays[run].moment
-        self._open[run] = True
-        self._models.begin(run, moment.server)
-        yield Step(run, moment)
-        self._free(self._table.first_version[run : run + 1])
-        self._close_if_over(run)
+    def _begin(self, runs: Ints) -> Iterator[Step]:
+        """Runs join."""
+        self._turns.within_memory(lambda: self._models.bank.reserve(len(runs)))
+        for run in runs.tolist():
+            self._models.begin(run, self._replays[run].moment.server)
+        self._open[runs] = True
+        self._free(self._table.first_version[runs])
+        yield from self._moments(runs, {})
 
     def _free(self, versions: Ints) -> None:
         """Jobs that start from these versions may begin; those without a step are done."""
@@ -100,37 +112,17 @@ class Waves:
         idle = table.steps[jobs] == 0
         self._end[jobs[idle]] = self._models.starts(jobs[idle])
         np.subtract.at(self._missing, table.visit[jobs[idle]], 1)
-        self._ready = np.concatenate([self._ready, jobs[~idle]])
+        self._turns.add(jobs[~idle])
 
-    def _fill(self, number: int) -> None:
-        """Give the free lanes of a stack the ready jobs that are due first."""
-        table, stack = self._table, self._stacks[number]
-        free = stack.free
-        room = len(free)
-        if self._under_way:  # all that the next updates need is running: keep little for later
-            room = min(room, _AHEAD * self._lanes - self._kept - self._under_way)
-        if room <= 0 or not len(self._ready):
-            return
-        jobs, self._ready = self._ready, _NOBODY
-        if room < len(jobs):
-            order = np.argpartition(table.due[jobs], room - 1)
-            jobs, self._ready = jobs[order[:room]], jobs[order[room:]]
-        run, lanes = table.run[jobs], free[: len(jobs)]
-        client = table.client[jobs] - table.first_client[run]
-        work = Work(client, table.first_step[jobs], table.steps[jobs], table.rate[jobs])
-        stack.load(lanes, self._models.bank.take(self._models.starts(jobs)), run, work)
-        self._in_lane[number][lanes] = jobs
-        self._under_way += len(jobs)
-
-    def _take_in(self, number: int, launched: Launched) -> None:
+    def _take_in(self, flight: Flight) -> None:
         """Put the end models of finished lanes into the bank."""
-        jobs = self._in_lane[number][launched.lanes]
-        self._under_way -= len(jobs)
-        self._finite[jobs] = finite = launched.finite()
+        jobs, ends = flight.jobs, flight.launched.ends
+        self._finite[jobs] = finite = flight.launched.finite()
         self._poisoned |= not finite.all()
         wanted = self._open[self._table.run[jobs]]
-        jobs, ends = jobs[wanted], launched.ends
-        self._end[jobs] = self._models.bank.keep(ends if wanted.all() else ends[wanted.nonzero()])
+        if not wanted.all():
+            jobs, ends = jobs[wanted], ends[wanted.nonzero()]
+        self._end[jobs] = self._turns.within_memory(partial(self._models.bank.keep, ends))
         self._kept += len(jobs)
         np.subtract.at(self._missing, self._table.visit[jobs], 1)
 
@@ -138,25 +130,28 @@ class Waves:
         """Have the weights of the next update of every run."""
         for run in np.flatnonzero(self._open).tolist():
             if run not in self._blends:
-                self._blends[run] = self._blend(run, self._answers(run))
+                self._blends[run] = self._blend(run, slice(*self._bounds(run)))
+
+    def _bounds(self, run: int) -> list[int]:
+        """Where the jobs of a run's next update lie."""
+        update = self._next[run]
+        bounds: list[int] = self._table.update_bounds[update : update + 2].tolist()
+        return bounds
 
     def _answers(self, run: int) -> Ints:
         """The jobs of a run's next update."""
-        first, last = self._table.update_bounds[self._next[run] : self._next[run] + 2]
-        return np.arange(first, last)
+        return np.arange(*self._bounds(run))
 
-    def _blend(self, run: int, jobs: Ints) -> tuple[State, Blend]:
+    def _blend(self, run: int, jobs: slice | Ints) -> tuple[State, Blend]:
         """The weights of these answers in a run's next update, and the state after it."""
-        if not len(jobs):
-            return self._states[run], UNCHANGED
         table = self._table
-        client = table.client[jobs] - table.first_client[run]
-        newest = self._newest(np.array([run]))
         version = int(self._next[run] - table.first_update[run])
-        staleness, rate = newest - table.base[jobs], table.rate[jobs]
-        visit = Visit(client, table.steps[jobs], staleness, rate, version)
-        method, state = self._replays[run].algorithm, self._states[run]
-        return blend(method, state, visit, with_buffers=self._layout.buffers > 0)
+        visit = Visit(
+            table.who[jobs], table.steps[jobs], table.staleness[jobs], table.rate[jobs], version
+        )
+        if not len(visit.client):
+            return self._states[run], UNCHANGED
+        return self._weigh[run](self._states[run], visit)
 
     def _apply(self) -> Iterator[Step]:
         """Make all updates that are complete, for as long as there are any."""
@@ -203,23 +198,33 @@ class Waves:
         table, models, updates = self._table, self._models, self._next[runs]
         jobs = ranges(table.update_bounds[updates], table.update_bounds[updates + 1])
         versions = self._newest(runs)
-        blends = []
-        for run in runs.tolist():
-            self._states[run], found = self._blends.pop(run)
-            blends.append(found)
-        inputs = models.bank.take(self._inputs(runs, jobs))  # (U, 1 + 2k, size)
-        with numbers("float32"):
-            servers, own = new_servers(inputs, blends, self._layout), new_own(inputs, blends)
-        if own is not None:
-            keeps = np.repeat([found.own is not None for found in blends], table.answers[updates])
-            models.keep_own(table.client[jobs[keeps]], own)
-        models.forget_own(table.client[jobs[~self._finite[jobs]]])
+        found = [self._blends[run] for run in runs.tolist()]
+        servers, own = self._turns.within_memory(partial(self._mixed, runs, jobs, found))
+        for run, (state, _) in zip(runs.tolist(), found, strict=True):
+            self._states[run] = state
+            del self._blends[run]
+        for rows, restarts in own:
+            bounds = table.update_bounds[updates[rows]], table.update_bounds[updates[rows] + 1]
+            models.keep_own(table.client[ranges(*bounds)], restarts)
+        if self._poisoned:
+            models.forget_own(table.client[jobs[~self._finite[jobs]]])
         trained = jobs[table.steps[jobs] > 0]  # the others ended where they started
         models.bank.give_back(self._end[trained])
         self._kept -= len(trained)
         models.put(versions + 1, servers)
         self._next[runs] += 1
         self._free(versions + 1)
+
+    def _mixed(
+        self, runs: Ints, jobs: Ints, found: Sequence[tuple[State, Blend]]
+    ) -> tuple[Stack, list[tuple[Ints, Stack]]]:
+        """New server models, and what clients go on from; nothing is noted yet."""
+        blends = [blend for _, blend in found]
+        inputs = self._models.bank.take(self._inputs(runs, jobs))  # (U, 1 + 2k, size)
+        with numbers("float32"):
+            servers, own = new_servers(inputs, blends, self._layout), new_own(inputs, blends)
+        self._models.bank.reserve(len(servers) + sum(len(models) for _, models in own))
+        return servers, own
 
     def _inputs(self, runs: Ints, jobs: Ints) -> Ints:
         """Rows of each update's [w_{t-1}, starts, ends], (U, 1 + 2k), filled up with w_{t-1}."""
@@ -238,15 +243,20 @@ class Waves:
         return self._table.first_version[runs] + self._next[runs] - self._table.first_update[runs]
 
     def _moments(self, runs: Ints, refused: dict[int, Ints]) -> Iterator[Step]:
-        """These runs right after an update."""
+        """These runs right after an update, or at their beginning."""
         table, versions = self._table, self._newest(runs)
-        rows = self._models.versions(versions).tolist()
-        numbers = (versions - table.first_version[runs] - 1).tolist()
-        for run, number, row in zip(runs.tolist(), numbers, rows, strict=True):
-            clients = _NOBODY
-            if run in refused:
-                clients = table.client[refused[run]] - table.first_client[run]
-            yield Step(run, Moment(number, self._models.bank.rows[row], clients))
+        rows = self._models.versions(versions)
+        reached = (versions - table.first_version[runs] - 1).tolist()
+        moments = []
+        for run, version, row in zip(runs.tolist(), reached, rows.tolist(), strict=True):
+            clients = table.who[refused[run]] if run in refused else _NOBODY
+            moments.append(Moment(version, self._models.bank.rows[row], clients))
+        if len(due := self._scoring.due_among(runs, moments)):
+            measure = partial(self._scoring.measure, self._models, runs[due], rows[due])
+            for place, one in zip(due.tolist(), self._turns.within_memory(measure), strict=True):
+                moments[place] = moments[place]._replace(measured=one)
+        for run, moment in zip(runs.tolist(), moments, strict=True):
+            yield Step(run, moment)
             self._close_if_over(run)
 
     def _close_if_over(self, run: int) -> None:
@@ -258,7 +268,7 @@ class Waves:
         self._open[run] = False
         self._blends.pop(run, None)
         self._models.close(run)
-        self._ready = self._ready[self._table.run[self._ready] != run]
+        self._turns.forget(run)
         waiting = np.arange(
             self._table.update_bounds[self._next[run]],
             self._table.update_bounds[self._table.first_update[run + 1]],

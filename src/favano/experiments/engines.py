@@ -4,27 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
 from itertools import chain
+from typing import NamedTuple
 
 import torch
 
-from favano.engine import Step, Waves, is_linear, pooled, replayed
+from favano.engine import AHEAD, Fewer, Scoring, Step, Waves, is_linear, pooled, replayed
 from favano.errors import NonFiniteUpdate
 from favano.experiments.seed_run import SeedRun
 from favano.experiments.spec import Spec
 from favano.training import (
     FlatModel,
+    LaneMaker,
     Lanes,
+    LaneStack,
     LoopTrainer,
     SerialLanes,
     StackedLanes,
     WorkerLanes,
-    lane_stacks,
     usable_cores,
 )
 
 _SHARE_FOR_MODELS = 0.4  # of the GPU memory, for the models that clients hold
+_VERSIONS = 2  # server models that no client holds
+_MARGIN = 0.1  # of the GPU memory, for updates and evaluations
 
 
 @contextmanager
@@ -54,14 +57,16 @@ def _side_by_side(
     if not runs:
         yield iter(())
     elif flat.vector.device.type == "cuda" and can_stack(specs):
-        if all(_as_arrays(one) for one in runs):
-            waves = Waves(replays, lane_stacks(flat, trainers, specs[0].precision, stacks=2))
-            for number, one in enumerate(runs):
-                one.recorder.spread = partial(waves.spread, number)
-            yield waves.steps(at_once=_runs_at_once(flat, runs))
+        linear, share = all(_as_arrays(one) for one in runs), _share(flat, runs)
+        maker = LaneMaker(
+            flat, trainers, specs[0].precision, stacks=2 if linear else 1, ahead=AHEAD
+        )
+        # No name is given to the stacks: where memory is short they must make way for smaller ones.
+        if linear:
+            yield on_arrays(runs, maker.fitting(share.lanes), share, maker.at_most)
         else:
-            (stack,) = lane_stacks(flat, trainers, specs[0].precision)
-            yield pooled(replays, StackedLanes(stack), at_once=2 * stack.capacity)
+            stacked = StackedLanes(maker.fitting(share.lanes).pop(), maker.at_most)
+            yield pooled(replays, stacked, at_once=2 * stacked.capacity)
     else:
         with _host_lanes(flat, trainers, workers) as lanes:
             yield pooled(replays, lanes, at_once=2 * lanes.capacity)
@@ -73,12 +78,53 @@ def _as_arrays(one: SeedRun) -> bool:
     return plain and is_linear(one.replay.algorithm)
 
 
-def _runs_at_once(flat: FlatModel, runs: Sequence[SeedRun]) -> int:
-    """How many runs may be open if each client of each holds a model of its own."""
+class Share(NamedTuple):
+    """What the memory of a GPU is used for."""
+
+    runs: int  # that are open at a time
+    rows: int  # models of theirs
+    lanes: int  # bytes for everything else
+
+
+def shared(free: int, model: int, clients: int, runs: int) -> Share:
+    """How many runs may be open if each client of each holds a model of its own.
+
+    Args:
+        free: bytes of the device.
+        model: bytes of one model.
+        clients: of a run.
+        runs: how many there are.
+    """
+    most = int(_SHARE_FOR_MODELS * free) // model
+    held = clients + _VERSIONS
+    open_runs = min(runs, max(1, most // held))
+    rows = max(1, min(open_runs * held, most))
+    return Share(open_runs, rows, int((1 - _MARGIN) * free) - rows * model)
+
+
+def _share(flat: FlatModel, runs: Sequence[SeedRun]) -> Share:
+    torch.cuda.empty_cache()
     free, _ = torch.cuda.mem_get_info(flat.vector.device)
     clients = max(one.planned.schedule.clients for one in runs)
-    model = flat.vector.numel() * flat.vector.element_size()
-    return max(1, int(_SHARE_FOR_MODELS * free / ((clients + 1) * model)))
+    return shared(free, flat.vector.numel() * flat.vector.element_size(), clients, len(runs))
+
+
+def on_arrays(
+    runs: Sequence[SeedRun], stacks: Sequence[LaneStack], share: Share, fewer: Fewer | None
+) -> Iterator[Step]:
+    """The moments of runs as arrays, measured together."""
+    scoring = Scoring(
+        lambda run, moment: runs[run].recorder.due(moment), runs[0].evaluate.measure_all
+    )
+    lanes = sum(stack.capacity for stack in stacks)
+    waves = Waves(
+        [one.replay for one in runs],
+        stacks,
+        scoring=scoring,
+        rows=share.rows + AHEAD * lanes,
+        fewer=fewer,
+    )
+    return waves.steps(at_once=share.runs)
 
 
 @contextmanager

@@ -6,8 +6,9 @@ from favano.training.lanes import Done, Job, Lanes, finite_rows
 from favano.training.launched import Launched
 from favano.training.loop import LoopTrainer, SerialLanes
 from favano.training.precision import Precision, numbers
+from favano.training.room import LaneMaker
 from favano.training.rule import LocalRule
-from favano.training.stack import LaneStack, lane_stacks
+from favano.training.stack import LaneStack
 from favano.training.stacked import StackedLanes
 from favano.training.task import Loss, Task, check_fit
 from favano.training.traced import NOTHING_TRACED, Traced, TracedGradient, prepare
@@ -19,6 +20,7 @@ __all__ = [
     "Done",
     "FlatModel",
     "Job",
+    "LaneMaker",
     "LaneStack",
     "Lanes",
     "Launched",
@@ -37,7 +39,6 @@ __all__ = [
     "WorkerLanes",
     "check_fit",
     "finite_rows",
-    "lane_stacks",
     "numbers",
     "one_thread",
     "prepare",

@@ -13,11 +13,19 @@ _GOLDEN = np.array(0x9E3779B97F4A7C15, dtype=np.uint64).astype(np.int64).item()
 _FIRST = np.array(0xBF58476D1CE4E5B9, dtype=np.uint64).astype(np.int64).item()
 _SECOND = np.array(0x94D049BB133111EB, dtype=np.uint64).astype(np.int64).item()
 _SIGN = -(2**63)
+_AT_ONCE = 32 << 10  # bytes
 
 
 def to_device(values: Ints | Floats, like: Tensor) -> Tensor:
-    """Numbers of the host on the device of a tensor, without waiting for what it is doing."""
-    return torch.from_numpy(values).to(like.device, non_blocking=True)
+    """Numbers of the host on the device of a tensor, without waiting for what it is doing.
+
+    The driver takes small copies at once. For a large one it waits until all that was asked of the
+    device before is done, unless the numbers lie in pinned memory.
+    """
+    given = torch.from_numpy(values)
+    if like.is_cuda and values.nbytes > _AT_ONCE:
+        given = given.pin_memory()
+    return given.to(like.device, non_blocking=True)
 
 
 def on_device(origins: Bits, device: torch.device) -> Tensor:

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from copy import deepcopy
 from functools import partial
 from importlib.util import find_spec
+from itertools import pairwise
 
 import numpy as np
 import torch
@@ -31,7 +32,6 @@ from favano.training.rule import direction
 from favano.training.work import Work
 from favano.types import Ints, Stack
 
-_MOST_LANES = 1024
 _SMALLER = 4  # a launch of few lanes is captured for a quarter of them, a sixteenth, ...
 _FEWEST = 16
 _PIECES = (64, 32, 16, 8)  # lanes of equally long batches that are launched together
@@ -39,11 +39,11 @@ _FILLED = 0.75  # share of such a piece that is at work, at least, but for the s
 _MANY = 128  # lanes at work from which on refilling waits
 _LAUNCHES = 6  # launches between two refillings, then
 
-_NOBODY: Ints = np.empty(0, dtype=np.int64)
-
 
 class LaneStack:
     """Trains up to `capacity` jobs side by side. Batches must go by epochs."""
+
+    widest = max(_PIECES)  # the largest piece
 
     def __init__(
         self,
@@ -52,6 +52,7 @@ class LaneStack:
         capacity: int,
         precision: Precision = "tf32",
         roster: Roster | None = None,
+        widest: int = widest,  # of pieces, where memory allows no larger one
     ) -> None:
         self.capacity = capacity
         task, device = trainers[0].task, model.vector.device
@@ -62,6 +63,9 @@ class LaneStack:
         self._batch = task.batches.batch_size
         self._roster = roster = roster or make_roster([t.task.batches for t in trainers], device)
         self._padded = task.loss is functional.cross_entropy and not model.layout.buffers
+        # Lanes that are launched together; none where all of them are.
+        pieces = tuple(min(size, widest, capacity) for size in _PIECES)
+        self.pieces = () if self._padded else pieces
         self._module = _fastest(model)
         self._halves = Halves(self._module) if precision == "bf16" else None
         self._captured = Captured() if device.type == "cuda" else None
@@ -74,14 +78,20 @@ class LaneStack:
         self._drift = torch.zeros_like(weights) if corrected else None
         self._start = torch.zeros_like(weights) if self._proximal.any() else None
         self._pull = torch.zeros_like(self._rates)
-        self._row = torch.zeros(rows, device=device, dtype=torch.int64)  # of the roster
-        self._step = torch.zeros_like(self._row)
+        self._places = torch.zeros((2, rows), device=device, dtype=torch.int64)
+        self._row, self._step = self._places  # of the roster, and in the batch stream
         # Samples in the order of an even epoch, then of an odd one.
         self._order = self._row.new_zeros((rows, 2 * roster.longest))
         # What the host knows of them.
         self._batches, self._size = roster.batches.cpu().numpy(), roster.size.cpu().numpy()
         self._host_row, self._host_step, self._host_left = np.zeros((3, capacity), dtype=np.int64)
         self._drawn = np.full((capacity, 2), -1, dtype=np.int64)  # epochs whose orders are there
+
+    @property
+    def lane_bytes(self) -> int:
+        """Memory that one lane takes for as long as it is there."""
+        tensors = (self._stack, self._start, self._order, self._drift)
+        return sum(one[0].numel() * one.element_size() for one in tensors if one is not None)
 
     @property
     def free(self) -> Ints:
@@ -94,11 +104,14 @@ class LaneStack:
         self._host_row[lanes], self._host_step[lanes] = rows, work.first_step
         self._host_left[lanes] = work.steps
         self._drawn[lanes] = -1
-        at, row, step = to_device(np.stack([lanes, rows, work.first_step]), self._stack)
-        self._row[at], self._step[at] = row, step
-        self._rates[at] = to_device(work.rate, self._stack).to(self._rates.dtype)
+        real = np.stack([work.rate, self._proximal[task]]).view(np.int64)  # one upload for all
+        whole = np.stack([lanes, rows, work.first_step])
+        uploaded = to_device(np.concatenate([whole, real]), self._stack)
+        at, (rate, pull) = uploaded[0], uploaded[3:].view(torch.float64).to(self._rates.dtype)
+        self._places[:, at] = uploaded[1:3]
+        self._rates[at] = rate
         if self._start is not None:
-            self._pull[at] = to_device(self._proximal[task], self._stack).to(self._pull.dtype)
+            self._pull[at] = pull
             self._start[at] = models[:, : self._start.shape[1]]
         if self._drift is not None:
             self._drift[at] = 0.0 if work.drift is None else work.drift
@@ -110,27 +123,30 @@ class LaneStack:
         Nothing is waited for. What happens in a lane that is done is of no interest: its model is
         taken out right after its last step.
         """
-        launches = self._launches()
-        self._draw_orders(np.flatnonzero(self._host_left), launches)
-        done, ends = [_NOBODY], [self._stack[:0]]
+        launches, live = self._launches(), np.flatnonzero(self._host_left)
+        self._draw_orders(live, launches)
+        left = self._host_left[live]
+        order = np.argsort(left, kind="stable")
+        bounds = np.searchsorted(left[order], np.arange(1, launches + 2)).tolist()
+        done = live[order[: bounds[-1]]]  # in the order of the launches they are done after
+        at = to_device(done, self._stack)
+        ends = self._stack.new_empty(len(done), self._stack.shape[1])
         with numbers(self._precision):
-            for _ in range(launches):
-                live = np.flatnonzero(self._host_left)
+            for number, (first, last) in enumerate(pairwise(bounds)):
+                at_work = live[left > number]
                 if self._padded:
-                    self._launch_padded(live)
+                    self._launch_padded(at_work)
                 else:
-                    self._launch_by_length(live)
-                self._host_step[live] += 1
-                self._host_left[live] -= 1
-                finished = live[self._host_left[live] == 0]
-                if len(finished):
-                    done.append(finished)
-                    ends.append(self._stack[to_device(finished, self._stack)])
-        return Launched(np.concatenate(done), torch.cat(ends))
+                    self._launch_by_length(at_work)
+                self._host_step[at_work] += 1
+                if first < last:
+                    torch.index_select(self._stack, 0, at[first:last], out=ends[first:last])
+        self._host_left[live] = np.maximum(left - launches, 0)
+        return Launched(done, ends)
 
     def try_launch(self) -> None:
         """One step of every lane, to see that it fits into memory."""
-        count = self.capacity if self._padded else min(_PIECES[0], self.capacity)
+        count = self.pieces[0] if self.pieces else self.capacity
         self._step_of(torch.arange(count, device=self._stack.device), self._batch)
 
     def _launches(self) -> int:
@@ -175,14 +191,14 @@ class LaneStack:
 
         Padding would enter batch statistics, and a loss of the user's knows nothing of it.
         """
-        row = self._host_row[live]
+        row, pieces = self._host_row[live], self.pieces
         place = self._host_step[live] % self._batches[row]
         length = np.minimum(self._size[row] - place * self._batch, self._batch)
         for common in np.unique(length).tolist():
             lanes = live[length == common]
             while len(lanes):
-                filled = (size for size in _PIECES if len(lanes) >= _FILLED * size)
-                count = next(filled, _PIECES[-1])
+                filled = (size for size in pieces if len(lanes) >= _FILLED * size)
+                count = next(filled, pieces[-1])
                 piece = np.full(count, self.capacity)  # the lane of which nothing is asked
                 piece[: len(lanes)] = lanes[:count]
                 self._launch(piece, common)
@@ -275,25 +291,3 @@ def _fastest(model: FlatModel) -> nn.Module:
 
         return for_lanes(model.module)
     return deepcopy(model.module).train()
-
-
-def lane_stacks(
-    model: FlatModel,
-    trainers: Sequence[LoopTrainer],
-    precision: Precision = "tf32",
-    *,
-    stacks: int = 1,
-) -> list[LaneStack]:
-    """As many lanes as memory and kernels allow: halved until a launch goes through."""
-    roster = make_roster([trainer.task.batches for trainer in trainers], model.vector.device)
-    capacity = _MOST_LANES
-    while True:
-        try:
-            made = [LaneStack(model, trainers, capacity, precision, roster) for _ in range(stacks)]
-            made[-1].try_launch()
-            return made
-        except RuntimeError:  # out of memory, or more numbers than a kernel can count
-            if capacity == 1:
-                raise
-            capacity //= 2
-        torch.cuda.empty_cache()

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
 import numpy as np
 import torch
 
@@ -11,36 +14,66 @@ from favano.training.work import Work
 from favano.types import Vector
 
 
-class StackedLanes:
-    """Jobs are gathered until their results are asked for, then put into the lanes together."""
+class _Entry(NamedTuple):
+    ticket: int
+    start: Vector
+    job: Job
+    drift: Vector | None
 
-    def __init__(self, stack: LaneStack) -> None:
+
+class StackedLanes:
+    """Jobs are gathered until their results are asked for, then put into the lanes together.
+
+    Where memory turns out to be short, `fewer` makes a stack of at most so many lanes.
+    """
+
+    def __init__(
+        self, stack: LaneStack, fewer: Callable[[int], Sequence[LaneStack]] | None = None
+    ) -> None:
         self.capacity = stack.capacity
-        self._stack = stack
-        self._tickets = np.full(stack.capacity, -1, dtype=np.int64)
-        self._new: list[tuple[int, Vector, Job, Vector | None]] = []
+        self._stack: LaneStack | None = stack
+        self._fewer = fewer
+        self._new: list[_Entry] = []
+        self._in_lane: dict[int, _Entry] = {}
 
     def submit(self, ticket: int, start: Vector, job: Job, drift: Vector | None = None) -> None:
         """Begin a job."""
-        self._new.append((ticket, start, job, drift))
+        self._new.append(_Entry(ticket, start, job, drift))
 
     def collect(self) -> list[Done]:
         """Launch until a job is done."""
-        if self._new:
-            self._load()
-        launched = self._stack.launch()
-        tickets, finite = self._tickets[launched.lanes].tolist(), launched.finite().tolist()
-        return [Done(*one) for one in zip(tickets, launched.ends, finite, strict=True)]
+        while True:
+            try:
+                return self._collect()
+            except torch.cuda.OutOfMemoryError:
+                if self._fewer is None or self.capacity == 1:
+                    raise
+            self._new = [*self._in_lane.values(), *self._new]  # they begin anew
+            self._in_lane, self._stack = {}, None
+            torch.cuda.empty_cache()
+            (self._stack,) = self._fewer(self.capacity // 2)
+            self.capacity = self._stack.capacity
 
-    def _load(self) -> None:
-        tickets, starts, jobs, drifts = zip(*self._new, strict=True)
-        lanes = self._stack.free[: len(jobs)]
+    def _collect(self) -> list[Done]:
+        assert self._stack is not None
+        self._load(self._stack)
+        launched = self._stack.launch()
+        finite = launched.finite().tolist()
+        entries = [self._in_lane.pop(lane) for lane in launched.lanes.tolist()]
+        done = zip(entries, launched.ends, finite, strict=True)
+        return [Done(entry.ticket, end, good) for entry, end, good in done]
+
+    def _load(self, stack: LaneStack) -> None:
+        lanes = stack.free[: len(self._new)]
+        if not len(lanes):
+            return
+        entries, self._new = self._new[: len(lanes)], self._new[len(lanes) :]
+        self._in_lane.update(zip(lanes.tolist(), entries, strict=True))
+        _, starts, jobs, drifts = zip(*entries, strict=True)
         task, client, first_step, steps = np.array([job[:4] for job in jobs]).T
         drift = None
         if any(one is not None for one in drifts):
             none = torch.zeros_like(next(one for one in drifts if one is not None))
             drift = torch.stack([none if one is None else one for one in drifts])
         work = Work(client, first_step, steps, np.array([job.rate for job in jobs]), drift)
-        self._stack.load(lanes, torch.stack(starts), task, work)
-        self._tickets[lanes] = tickets
-        self._new = []
+        stack.load(lanes, torch.stack(starts), task, work)

@@ -1,0 +1,132 @@
+"""Memory that runs short in the middle of a run: fewer lanes, the same models."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor
+
+from favano.engine import Scoring, Waves, waves
+from favano.engine.bank import Bank
+from favano.engine.blend import new_own
+from favano.engine.scoring import UNSCORED
+from favano.training import LaneStack
+from favano.types import Stack
+from tests.engine.test_pool import Problem
+from tests.engine.test_waves import METHODS, check, copied, make
+
+
+class Short:
+    """Fails at some calls of a function."""
+
+    def __init__(self, act: Callable[..., object], at: set[int]) -> None:
+        self.act, self.at, self.calls, self.failed = act, at, 0, 0
+
+    def __call__(self, *given: object) -> object:
+        self.calls += 1
+        if self.calls in self.at:
+            self.failed += 1
+            raise torch.cuda.OutOfMemoryError
+        return self.act(*given)
+
+
+class Making:
+    """Makes stacks, and notes of how many lanes; no stack of before may be left in memory."""
+
+    def __init__(self, problems: list[Problem]) -> None:
+        self.problems = problems
+        self.capacities: list[int] = []
+        self.made: list[weakref.ref[LaneStack]] = []
+
+    def __call__(self, capacity: int) -> list[LaneStack]:
+        assert not any(one() for one in self.made)
+        trainers = [problem.trainer for problem in self.problems]
+        stacks = [LaneStack(self.problems[0].flat, trainers, capacity) for _ in range(2)]
+        self.capacities.append(capacity)
+        self.made += [weakref.ref(stack) for stack in stacks]
+        return stacks
+
+
+def run(problems: list[Problem], making: Making, scoring: Scoring = UNSCORED) -> None:
+    """All runs to their end, and equal to the plain loop."""
+    replays = [problem.replay() for problem in problems]
+    runs = Waves(replays, making(8), scoring=scoring, rows=1, fewer=making)
+    check(problems, [copied(step) for step in runs.steps(at_once=3)])
+    assert runs.kept == 0
+
+
+@pytest.mark.parametrize("at", [{1}, {2}, {7}, {5, 6, 12}])
+@pytest.mark.parametrize("after", [True, False])
+def test_a_launch_that_fails_is_made_again_with_half_the_lanes(
+    at: set[int], after: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether some lanes were stepped already or none."""
+    whole = LaneStack.launch
+
+    short = Short(whole, at)
+
+    def launch(stack: LaneStack) -> object:
+        if after and short.calls + 1 in at:
+            whole(stack)
+        return short(stack)
+
+    monkeypatch.setattr(LaneStack, "launch", launch)
+    problems = make(["favano", "quafl", "fedbuff"], [0, 1, 2])
+    making = Making(problems)
+    run(problems, making)
+    assert short.failed == len(at)
+    assert making.capacities == [8, 4, 2, 1][: 1 + len(at)]
+
+
+def test_all_methods_survive(monkeypatch: pytest.MonkeyPatch) -> None:
+    short = Short(LaneStack.launch, {4})
+    monkeypatch.setattr(LaneStack, "launch", lambda stack: short(stack))
+    problems = make(METHODS, list(range(len(METHODS))))
+    run(problems, Making(problems))
+    assert short.failed == 1
+
+
+@pytest.mark.parametrize("at", [{1}, {3}, {5, 6}])
+def test_a_bank_that_cannot_grow_makes_lanes_give_way(
+    at: set[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    short = Short(Bank._grow, at)
+    monkeypatch.setattr(Bank, "_grow", lambda bank: short(bank))
+    problems = make(["favano", "quafl", "fedbuff"], [0, 1, 2])
+    making = Making(problems)
+    run(problems, making)
+    assert short.failed == len(at)
+    assert making.capacities == [8, 4, 2][: 1 + len(at)]
+
+
+@pytest.mark.parametrize("at", [{1}, {2, 9}])
+def test_so_does_an_update(at: set[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    short = Short(new_own, at)
+    monkeypatch.setattr(waves, "new_own", short)
+    problems = make(["favano", "quafl", "fedbuff"], [0, 1, 2])
+    run(problems, Making(problems))
+    assert short.failed == len(at)
+
+
+def test_so_does_an_evaluation() -> None:
+    def score(models: Stack) -> Tensor:
+        return models[:, :2]
+
+    short = Short(score, {1, 3})
+    scoring = Scoring(lambda run, moment: True, short)  # type: ignore[arg-type]
+    problems = make(["favano", "quafl"], [0, 1])
+    run(problems, Making(problems), scoring)
+    assert short.failed == 2
+
+
+def test_with_one_lane_left_it_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    short = Short(LaneStack.launch, set(range(5, 100)))
+    monkeypatch.setattr(LaneStack, "launch", lambda stack: short(stack))
+    problems = make(["favano"], [0])
+    making = Making(problems)
+    with pytest.raises(torch.cuda.OutOfMemoryError):
+        run(problems, making)
+    assert making.capacities == [8, 4, 2, 1]
