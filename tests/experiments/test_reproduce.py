@@ -10,7 +10,7 @@ import pytest
 from favano.errors import BadInput
 from favano.experiments.archive import Archive
 from favano.experiments.experiment import Experiment, Run, prepared
-from favano.experiments.reproduce import Interrupted, still_to_make
+from favano.experiments.reproduce import Interrupted, _Meter, still_to_make
 from favano.experiments.request import Request
 from favano.metrics import Entry, entries_from_csv
 from tests.experiments.small import SHARED, SMALL, reproduce_small, small_runs
@@ -232,3 +232,16 @@ def test_missing_data_are_refused_before_any_work(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="dataset=mnist: no Parquet files in"):
         check_all(runs, tmp_path / "out", tmp_path)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_all_time_is_charged_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """To each run as it ends, by its steps: whoever ends last pays what is left."""
+    clock = iter([0.0, 10.0, 30.0])
+    monkeypatch.setattr("favano.experiments.reproduce.perf_counter", lambda: next(clock))
+    meter = _Meter()
+    meter.begin(100)
+    meter.advance("first", 20, 1.0)
+    meter.advance("second", 20, 1.0)
+    assert meter.charge(20) == 5.0
+    meter.advance("second", 60, 2.0)
+    assert meter.charge(80) == 25.0

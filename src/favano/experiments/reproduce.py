@@ -156,11 +156,11 @@ class _Meter:
     """Passes progress on, and measures what a local step costs in time of the whole machine."""
 
     inner: Progress = field(default_factory=Silence)
-    steps: int = 0
-    began: float = 0.0
+    steps: int = 0  # that nobody has been charged for
+    since: float = 0.0  # the beginning, and the time already charged
 
     def begin(self, steps: int) -> None:
-        self.began = perf_counter()
+        self.since = perf_counter()
         self.inner.begin(steps)
 
     def advance(self, label: str, steps: int, time: float) -> None:
@@ -170,9 +170,12 @@ class _Meter:
     def end(self) -> None:
         self.inner.end()
 
-    def seconds(self, steps: int) -> float:
-        """The share of the time so far that belongs to so many of the steps so far."""
-        return (perf_counter() - self.began) * steps / max(1, self.steps)
+    def charge(self, steps: int) -> float:
+        """What so many steps have cost: their share of all that nobody has been charged for yet."""
+        seconds = (perf_counter() - self.since) * steps / max(1, steps, self.steps)
+        self.since += seconds
+        self.steps -= steps
+        return seconds
 
 
 @dataclass(frozen=True)
@@ -187,5 +190,5 @@ class _Keeper:
 
     def __call__(self, result: Result) -> None:
         run = next(run for run in self.pool if run.spec == result.spec)
-        seconds = self.meter.seconds(result.rows[-1].contributed_steps)
+        seconds = self.meter.charge(result.rows[-1].contributed_steps)
         self.archive.write(run, result, seconds, self.footprint, self.command)
