@@ -58,7 +58,7 @@ class Aafl:
         if self.weights == "mean":
             share = np.full(len(clients), 1.0 / len(clients))
         kept = max(0.0, 1.0 - float(share.sum()))
-        return kept * server + (column(share, clients) * clients).sum(dim=0)
+        return kept * server + (column(share, clients) * clients).sum(0)
 
     def rate(self, client: Ints) -> Floats:
         """The learning rate itself."""

@@ -42,7 +42,7 @@ class AsyncSGD:
     def update(self, state: ModelState, visit: Visit, start: Stack, end: Stack) -> ModelState:
         """Apply the gradient, however old it is."""
         step = column(self.factor(visit.staleness), end) * (start - end)
-        return ModelState(state.model - self.server_learning_rate * step.sum(dim=0))
+        return ModelState(state.model - self.server_learning_rate * step.sum(0))
 
     def factor(self, staleness: Ints) -> Floats:
         """gamma(tau)."""

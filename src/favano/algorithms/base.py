@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol, Self, TypeVar
+from typing import NamedTuple, Protocol, Self, TypeVar, cast
 
 import numpy as np
 import torch
@@ -81,7 +81,7 @@ class Algorithm(Protocol[S]):
 
 def average_with_server(server: Vector, clients: Stack) -> Vector:
     """(w + sum_i w_i) / (k + 1), the weights of methods that keep a part of the old model."""
-    return (server + clients.sum(dim=0)) / (len(clients) + 1)
+    return (server + clients.sum(0)) / (len(clients) + 1)
 
 
 def same_rate(client: Ints) -> Floats:
@@ -89,6 +89,11 @@ def same_rate(client: Ints) -> Floats:
     return np.ones(len(client))
 
 
-def column(values: Floats, like: Stack) -> Stack:
-    """Numbers of the schedule half as a column (k, 1) that multiplies the rows of `like`."""
+def column(values: Floats, like: Stack | Floats) -> Stack:
+    """Numbers of the schedule half as a column (k, 1) that multiplies the rows of `like`.
+
+    Rows may be NumPy's too: that is how the engine asks a linear method for its weights.
+    """
+    if isinstance(like, np.ndarray):
+        return cast(Stack, values[:, None])
     return torch.as_tensor(values, dtype=like.dtype, device=like.device)[:, None]

@@ -45,7 +45,7 @@ class Favano:
         """Average the server model with the unbiased client models."""
         divisor = alpha(self.reweight, self.weights, state.seen, visit.client, visit.steps)
         unbiased = start + (end - start) / column(divisor, end)  # (s, P)
-        model = (state.model + unbiased.sum(dim=0)) / (len(unbiased) + 1)
+        model = (state.model + unbiased.sum(0)) / (len(unbiased) + 1)
         return FavanoState(model, count(self.weights, state.seen, visit.client, visit.steps))
 
     def restart(self, server: Vector, own: Stack) -> None:

@@ -34,7 +34,7 @@ class FavanoDelta:
         """Add the mean unbiased progress."""
         divisor = alpha(self.reweight, self.weights, state.seen, visit.client, visit.steps)
         progress = (end - start) / column(divisor, end)  # (s, P)
-        model = state.model + self.server_learning_rate * progress.mean(dim=0)
+        model = state.model + self.server_learning_rate * progress.mean(0)
         return FavanoState(model, count(self.weights, state.seen, visit.client, visit.steps))
 
     def restart(self, server: Vector, own: Stack) -> None:

@@ -31,7 +31,7 @@ class FedAvg:
     def update(self, state: ModelState, visit: Visit, start: Stack, end: Stack) -> ModelState:
         """Move to the mean of the client models, as far as eta_g says."""
         share = np.ones(len(end)) if self.samples is None else self.samples[visit.client]
-        progress = (column(share / share.sum(), end) * (end - start)).sum(dim=0)
+        progress = (column(share / share.sum(), end) * (end - start)).sum(0)
         return ModelState(state.model + self.server_learning_rate * progress)
 
     def restart(self, server: Vector, own: Stack) -> None:
@@ -45,7 +45,7 @@ class FedAvg:
 
     def average(self, server: Vector, clients: Stack, visit: Visit) -> Vector:
         """The mean of the s clients: the server has no part in it."""
-        return clients.mean(dim=0)
+        return clients.mean(0)
 
     def rate(self, client: Ints) -> Floats:
         """The learning rate itself."""

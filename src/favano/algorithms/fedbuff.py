@@ -38,7 +38,7 @@ class FedBuff:
     def update(self, state: ModelState, visit: Visit, start: Stack, end: Stack) -> ModelState:
         """One flush of the buffer."""
         weight = column(self.staleness(visit.staleness), end)
-        delta = (weight * (start - end)).mean(dim=0)
+        delta = (weight * (start - end)).mean(0)
         return ModelState(state.model - self.server_learning_rate * delta)
 
     def restart(self, server: Vector, own: Stack) -> None:

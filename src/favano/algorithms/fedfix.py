@@ -32,7 +32,7 @@ class FedFix:
     def update(self, state: ModelState, visit: Visit, start: Stack, end: Stack) -> ModelState:
         """Add the progress of those that are back."""
         weight = self.windows[visit.client] * self.importance[visit.client]
-        progress = (column(weight, end) * (end - start)).sum(dim=0)
+        progress = (column(weight, end) * (end - start)).sum(0)
         return ModelState(state.model + self.server_learning_rate * progress)
 
     def restart(self, server: Vector, own: Stack) -> None:

@@ -35,7 +35,7 @@ class FedNova:
         size = np.ones(len(end)) if self.samples is None else self.samples[visit.client]
         share = size / size.sum()
         weight = (share @ visit.steps) * share / np.maximum(visit.steps, 1)
-        progress = (column(weight, end) * (end - start)).sum(dim=0)
+        progress = (column(weight, end) * (end - start)).sum(0)
         return ModelState(state.model + self.server_learning_rate * progress)
 
     def restart(self, server: Vector, own: Stack) -> None:
@@ -49,7 +49,7 @@ class FedNova:
 
     def average(self, server: Vector, clients: Stack, visit: Visit) -> Vector:
         """The mean of the s clients."""
-        return clients.mean(dim=0)
+        return clients.mean(0)
 
     def rate(self, client: Ints) -> Floats:
         """The learning rate itself."""

@@ -19,7 +19,7 @@ import torch
 from favano.algorithms import LINEAR
 from favano.algorithms.base import Algorithm, ModelState, State, Visit
 from favano.training import Layout, to_device
-from favano.types import Floats, Ints, Stack, Vector
+from favano.types import Floats, Ints, Stack
 
 Mask = npt.NDArray[np.bool_]
 
@@ -65,15 +65,16 @@ class Weigher:
         return self._applied(state, visit, k) if known is None else (state, known)
 
     def _applied(self, state: State, visit: Visit, k: int) -> tuple[State, Blend]:
-        """Apply the method to unit vectors."""
-        method = self._algorithm
-        server, start, end = _units(k)
+        """Apply the method to unit vectors: NumPy's, which is quicker than tensors so small."""
+        method, units = self._algorithm, _units(k)
         if k not in self._own:
-            own = method.restart(server, end)
+            own = method.restart(torch.from_numpy(units.server), torch.from_numpy(units.end))
             self._own[k] = None if own is None else _one(own.shape, own.numpy().tobytes())
+        server, start, end = (cast(Stack, unit) for unit in units)
         after = method.update(state._replace(model=server), visit, start, end)
-        buffers = method.average(server, end, visit).numpy() if self._with_buffers else None
-        return after, Blend(after.model.numpy(), buffers, self._own[k])
+        buffers = method.average(server, end, visit) if self._with_buffers else None
+        weights = cast(tuple[Floats, Floats | None], (after.model, buffers))
+        return after, Blend(*weights, self._own[k])
 
 
 class _Watched:
@@ -87,11 +88,18 @@ class _Watched:
         return getattr(self._visit, name)
 
 
-@cache
-def _units(answers: int) -> tuple[Vector, Stack, Stack]:
+class _Units(NamedTuple):
     """Unit vectors for the server model, the start models and the end models."""
-    units = torch.eye(1 + 2 * answers, dtype=torch.float64)
-    return units[0], units[1 : 1 + answers], units[1 + answers :]
+
+    server: Floats
+    start: Floats
+    end: Floats
+
+
+@cache
+def _units(answers: int) -> _Units:
+    units = np.eye(1 + 2 * answers)
+    return _Units(units[0], units[1 : 1 + answers], units[1 + answers :])
 
 
 @cache
