@@ -142,7 +142,8 @@ def _pools(runs: Sequence[Run]) -> Iterator[list[Run]]:
 
     def alike(spec: Spec) -> tuple[object, ...]:
         data = (spec.dataset, spec.normalise, spec.holdout, spec.data_fraction, spec.device)
-        return (*data, spec.model, spec.buffers, spec.batch_size, spec.batch_order)
+        rest = (spec.buffers, spec.batch_size, spec.batch_order, spec.recipe)
+        return (*data, spec.model, *rest)
 
     groups: dict[tuple[object, ...], list[Run]] = {}
     for run in runs:
