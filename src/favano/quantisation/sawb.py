@@ -19,6 +19,9 @@ CONSTANTS: Final[Mapping[int, tuple[float, float]]] = {
 }
 _RELEASED: Final = {4: (12.1, 12.2)}  # of the public code of LUQ
 _LEAST = 0.5  # of the root mean square; a clip below it is none
+# Half a step is no accident where values are multiples of others, the largest one for example.
+# Halves go away from zero whatever their last digits, on which lanes and loop need not agree.
+_NUDGE = 1 + 2.0**-20
 
 
 class Grid(NamedTuple):
@@ -72,14 +75,15 @@ def activation_grid(values: Tensor, bits: int, name: GridName = "sawb") -> Grid:
 
 def rounded(values: Tensor, grid: Grid) -> Tensor:
     """The nearest level: step clamp(round(x / step), low, high)."""
-    levels = (values / grid.step).round_().clamp(min=grid.low)
+    levels = (values / (grid.step / _NUDGE)).round_().clamp(min=grid.low)
     # A minimum is ten times as fast as clamping to a tensor.
     return torch.minimum(levels, grid.high).mul_(grid.step)
 
 
 def inside(values: Tensor, grid: Grid) -> Tensor:
     """Where nothing is clipped."""
-    return (values >= grid.low * grid.step) & (values <= grid.high * grid.step)
+    least, most = grid.low * grid.step, grid.high * grid.step
+    return (values >= least * _NUDGE) & (values <= most * _NUDGE)
 
 
 def _top(bits: int, name: GridName) -> int:
