@@ -21,8 +21,8 @@ ALLOWED = {
     "data": {"types", "errors", "rng"},
     "models": {"types", "errors"},
     "quantisation": {"types", "errors"},
-    "kernels": {"models"},
-    "training": {"types", "errors", "rng", "data", "models", "kernels"},
+    "kernels": {"models", "quantisation"},
+    "training": {"types", "errors", "rng", "data", "models", "kernels", "quantisation"},
     "metrics": {"types", "errors", "training"},
     "engine": {
         "types", "errors", "rng", "timing", "schedule", "algorithms", "quantisation", "training",

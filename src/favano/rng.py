@@ -34,6 +34,7 @@ class Stream(IntEnum):
     QUANTISER = 8
     HOLDOUT = 9
     ASSIGNMENT = 10
+    LUQ = 11
 
 
 def _mix(z: Bits) -> Bits:
@@ -66,6 +67,19 @@ def origin(seed: int, stream: Stream, client: npt.ArrayLike = 0) -> Bits:
 @lru_cache(maxsize=1024)
 def _origin(seed: int, stream: Stream, client: int) -> int:
     return int(origin(seed, stream, client))
+
+
+def word(seed: int, stream: Stream, client: int, index: int) -> int:
+    """The same 64 bits of one place as a signed number; drawn often, so without arrays.
+
+    >>> word(3, Stream.LUQ, 5, 7) % 2**64 == int(bits(3, Stream.LUQ, 5, 7))
+    True
+    """
+    z = (_origin(seed, stream, client) + (index + 1) * int(_GOLDEN)) % 2**64
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9 % 2**64
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EB % 2**64
+    z ^= z >> 31
+    return z - 2**64 if z >= 2**63 else z
 
 
 def uniform(

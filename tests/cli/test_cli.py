@@ -155,6 +155,14 @@ def test_theory_steps(favano: Program) -> None:
             "favano: most_local_steps=3: need at least local_steps (10)",
         ),
         (["run", "--mixing", "0"], "favano: mixing=0.0: need greater than 0"),
+        (["run", "--weight-bits", "3"], "favano: weight_bits=3: goes with quantise=luq"),
+        (["run", "--quantise", "luq", "--weight-bits", "7"], "weight_bits=7: need one of 2, 3, 4"),
+        (["run", "--quantise", "full"], "favano: quantise=full: need none or luq"),
+        (
+            ["compare", "--algorithms", "favano,fedavg", "--set", "favano.quantise=luq"],
+            "favano: set=quantise: must be the same for all methods that are compared",
+        ),
+        (["theory", "advise", "--pilot", "--quantise", "luq"], "favano: quantise=luq: need none"),
         (["run", "--nonsense"], "No such option: --nonsense"),
     ],
 )
@@ -165,6 +173,21 @@ def test_bad_input_is_one_sentence_and_exit_code_2(
     assert (code, out) == (2, "")
     assert message in err
     assert [path.name for path in tmp_path.iterdir()] == []  # nothing half written
+
+
+def test_training_with_few_bits(favano: Program, tmp_path: Path) -> None:
+    flags = ["--quantise", "luq", "--quantised-gradients", "weights", "--evaluate-with", "full"]
+    code, out, err = favano("run", *SHORT, *flags, "--out", "few", "--json")
+    assert (code, err) == (0, "")
+    document = json.loads(out)
+    kept = {key: document["spec"][key] for key in ("quantise", "weight_bits", "evaluate_with")}
+    assert kept == {"quantise": "luq", "weight_bits": 3, "evaluate_with": "full"}
+    assert favano("run", "few/spec.toml", "--out", "again")[0] == 0
+    first, again = (tmp_path / name / "history.csv" for name in ("few", "again"))
+    assert first.read_bytes() == again.read_bytes()
+    plain = json.loads(favano("run", *SHORT, "--out", "plain", "--json")[1])
+    assert plain["runs"][0]["loss"] != document["runs"][0]["loss"]
+    assert plain["runs"][0]["bits_up"] == document["runs"][0]["bits_up"]
 
 
 def test_the_methods_of_other_authors_run_side_by_side(favano: Program) -> None:

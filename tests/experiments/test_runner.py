@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import nn
 
+from favano.algorithms import CATALOGUE
 from favano.errors import BadInput
 from favano.experiments import Result, Samples, Spec, load_samples, named_model, run, run_together
 from favano.experiments.engines import can_stack
@@ -113,6 +114,74 @@ def test_compressed_messages(algorithm: str, codec: str, digits: Samples) -> Non
     assert last.bits_up < exact.bits_up * (0.45 if codec == "lattice" else 0.27)
     assert last.bits_down < exact.bits_down
     assert one.runs[0]["wrapped_messages"] == 0
+
+
+@pytest.mark.parametrize("algorithm", CATALOGUE)
+def test_few_bits_with_every_method(algorithm: str, digits: Samples) -> None:
+    """Another run than in full precision, and the same whatever the number of processes."""
+    keys = {"algorithm": algorithm, "seeds": 2}
+    spec = SHORT.model_copy(update={**keys, "quantise": "luq"})
+    network = named_model(spec.model_copy(update={"model": "perceptron"}), digits)
+    one, two = (run(spec, digits, network, workers=workers) for workers in (1, 2))
+    assert one.status == "complete"
+    assert to_csv(one.rows) == to_csv(two.rows)
+    plain = result_of(SHORT.model_copy(update=keys), digits)
+    assert {row.loss for row in one.rows}.isdisjoint(row.loss for row in plain.rows)
+    for row, other in zip(one.rows, plain.rows, strict=True):
+        assert row.time == other.time  # the same schedule, the same messages
+        assert row.bits_up == other.bits_up or algorithm == "asyncfeded"
+
+
+def test_few_bits_alone_together_and_traced(
+    digits: Samples, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Draws belong to seed, client and step: neither company nor traces change a byte."""
+    spec = SHORT.model_copy(update={"quantise": "luq", "seeds": 2, "gradient_samples": 2})
+    model = named_model(spec.model_copy(update={"model": "perceptron"}), digits)
+    both = run_together([spec, spec.model_copy(update={"algorithm": "quafl"})], digits, model)
+    monkeypatch.setattr(traced, "FEWEST", 0)
+    monkeypatch.setattr(traced, "FEWEST_EACH", 0)
+    for seed in (0, 1):
+        alone = run(spec.model_copy(update={"seed": seed, "seeds": 1}), digits, model, workers=2)
+        assert alone.traced.lengths
+        assert to_csv(alone.rows) == to_csv([row for row in both[0].rows if row.seed == seed])
+
+
+FULL = {
+    "quantise": "luq", "weight_bits": 32, "activation_bits": 32, "quantised_gradients": "none"
+}  # fmt: skip
+
+
+def test_all_bits_are_full_precision_to_the_byte(digits: Samples) -> None:
+    plain, full = (result_of(SHORT.model_copy(update=keys), digits) for keys in ({}, FULL))
+    assert to_csv(plain.rows) == to_csv(full.rows)
+    for name, value in plain.models[0].items():
+        assert torch.equal(value, full.models[0][name])
+
+
+def test_evaluation_in_full_precision_changes_the_scores_alone(digits: Samples) -> None:
+    few, full = (
+        result_of(SHORT.model_copy(update={"quantise": "luq", "evaluate_with": how}), digits)
+        for how in ("quantised", "full")
+    )
+    assert few.rows[0].loss != full.rows[0].loss == result_of(SHORT, digits).rows[0].loss
+    for name, value in few.models[0].items():
+        assert torch.equal(value, full.models[0][name])
+
+
+def test_few_bits_learn(digits: Samples) -> None:
+    long = SHORT.model_copy(update={"horizon": 1400.0})
+    few = result_of(long.model_copy(update={"quantise": "luq"}), digits).rows
+    plain = result_of(long, digits).rows
+    assert few[-1].accuracy > few[0].accuracy + 0.2
+    assert few[-1].accuracy > plain[-1].accuracy - 0.15
+
+
+def test_runs_of_other_bits_do_not_share_lanes(digits: Samples) -> None:
+    few = SHORT.model_copy(update={"quantise": "luq"})
+    model = named_model(SHORT.model_copy(update={"model": "perceptron"}), digits)
+    with pytest.raises(BadInput, match="quantise=none: must be the same"):
+        run_together([SHORT, few], digits, model)
 
 
 def test_messages_beyond_the_lattice_are_counted(digits: Samples) -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from favano.errors import BadInput
 from favano.experiments import PRESETS, Spec, make_spec, resolve
+from favano.quantisation import Recipe
 
 
 @pytest.mark.parametrize(
@@ -36,6 +37,15 @@ from favano.experiments import PRESETS, Spec, make_spec, resolve
         ({"codec": "qsgd", "codec_scale": 0.1}, r"codec_scale=0.1: goes with codec=lattice"),
         ({"codec": "lattice", "codec_scale": 0}, r"codec_scale=0: need greater than 0"),
         ({"codec": "min-max", "codec_dither": True}, r"codec_dither=True: goes with codec=lattice"),
+        ({"quantise": "int8"}, r"quantise=int8: need none or luq"),
+        ({"weight_bits": 3}, r"weight_bits=3: goes with quantise=luq"),
+        ({"evaluate_with": "full"}, r"evaluate_with=full: goes with quantise=luq"),
+        ({"quantise": "luq", "weight_bits": "5"}, r"weight_bits=5: need one of 2, 3, 4, 32"),
+        ({"quantise": "luq", "gradient_levels": 9}, r"gradient_levels=9: need 7 or 8"),
+        ({"quantise": "luq", "gradient_samples": 0}, r"gradient_samples=0: need greater than or"),
+        ({"quantise": "luq", "quantiser_grid": "min"}, r"quantiser_grid=min: need sawb or relea"),
+        ({"quantise": "luq", "track_bound": True}, r"track_bound=True: need quantise=none"),
+        ({"quantise": "luq", "precision": "bf16"}, r"precision=bf16: need tf32 or float32"),
     ],
 )
 def test_refused(values: dict[str, object], message: str) -> None:
@@ -59,6 +69,7 @@ def test_the_papers_constants() -> None:
 def test_nothing_stays_open(dataset: str, algorithm: str) -> None:
     spec = resolve(Spec(dataset=dataset, algorithm=algorithm))
     without = {"deadline", "max_staleness", "codec_bits", "codec_scale"}
+    without |= set(Recipe.__dataclass_fields__)
     without |= {"proximal", "most_local_steps"}  # methods that have no use for them
     assert {k for k, v in spec.model_dump().items() if v is None} == without
 
@@ -81,6 +92,18 @@ def test_defaults_by_codec() -> None:
         assert (other.codec_bits, other.codec_scale) == (8, None)
     assert resolve(Spec(codec="lattice", codec_bits=5)).codec_bits == 5
     assert resolve(resolve(Spec())) == resolve(Spec())
+
+
+def test_defaults_of_few_bits() -> None:
+    spec = resolve(make_spec({"quantise": "luq", "activation_bits": "4"}))
+    assert spec.recipe == Recipe(activation_bits=4)
+    assert (spec.weight_bits, spec.gradient_levels, spec.evaluate_with) == (3, 7, "quantised")
+    assert resolve(Spec()).recipe is None
+
+
+def test_asyncfeded_steps_as_published() -> None:
+    """lambda = epsilon, whatever the number of clients."""
+    assert resolve(Spec(algorithm="asyncfeded")).server_learning_rate == 1.0
 
 
 def test_given_keys_are_kept() -> None:

@@ -7,8 +7,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from favano.metrics import Evaluator, evaluation
+from favano.metrics import Evaluator, Score, evaluation
 from favano.models.norm import BatchNorm2d
+from favano.quantisation import Recipe, quantised
 from favano.training import FlatModel
 
 
@@ -90,3 +91,19 @@ def test_many_models_at_once_score_as_one_by_one_on_cuda() -> None:
     evaluate, models = scored("cuda", torch.float64)
     expected = torch.stack([evaluate.measure(model) for model in models])
     assert torch.allclose(evaluate.measure_all(models), expected, rtol=1e-10, atol=1e-10)
+
+
+def test_quantised_models_are_scored_as_they_are_trained_or_in_full() -> None:
+    torch.manual_seed(0)
+    module = nn.Sequential(nn.Linear(4, 6), nn.ReLU(), nn.Linear(6, 3))
+    features, labels = torch.randn(50, 4), torch.randint(0, 3, (50,))
+
+    def score(recipe: Recipe | None) -> Score:
+        flat = FlatModel(quantised(module, recipe), device="cpu")
+        return Evaluator(flat, features, labels, functional.cross_entropy)(flat.snapshot())
+
+    plain, few = score(None), score(Recipe())
+    assert score(Recipe(evaluate_with="full")) == plain
+    assert few.loss != plain.loss
+    rounded = quantised(module, Recipe()).eval()(features).detach()
+    assert few.loss == pytest.approx(float(functional.cross_entropy(rounded, labels)), rel=1e-5)

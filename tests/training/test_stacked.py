@@ -10,6 +10,7 @@ from torch.nn import functional
 
 from favano.data import BatchStream, Preprocessing
 from favano.models.norm import BatchNorm2d
+from favano.quantisation import Recipe, quantised
 from favano.rng import Stream, bits, origin, permutation, uniform
 from favano.training import FlatModel, Job, LocalRule, LoopTrainer, Loss, Task, stack
 from favano.training.device_draws import (
@@ -54,6 +55,13 @@ def with_stock_batch_norm() -> nn.Module:
     return nn.Sequential(
         nn.Conv2d(1, 3, 3), nn.BatchNorm2d(3), nn.ReLU(), nn.Flatten(), nn.Linear(48, 4)
     )
+
+
+def deeper() -> nn.Module:
+    return nn.Sequential(
+        nn.Conv2d(1, 3, 3), BatchNorm2d(3), nn.ReLU(), nn.Conv2d(3, 4, 3, padding=1),
+        nn.ReLU(), nn.Flatten(), nn.Linear(64, 6), nn.ReLU(), nn.Linear(6, 4),
+    )  # fmt: skip
 
 
 def doubled(output: Tensor, labels: Tensor) -> Tensor:
@@ -142,12 +150,13 @@ def check_equal(
     device: str,
     corrected: int | None = None,
     widest: int = LaneStack.widest,
+    recipe: Recipe | None = None,
 ) -> None:
     """Two tasks, the first with a proximal term, and a drift correction in one of them if asked."""
     torch.manual_seed(5)
     assert callable(make)
     rules = [LocalRule(proximal, corrected == 0), LocalRule(0.0, corrected == 1)]
-    both = trainers(make(), raw=raw, loss=loss, rules=rules, device=device)
+    both = trainers(quantised(make(), recipe), raw=raw, loss=loss, rules=rules, device=device)
     start = both[0].model.snapshot()
     lanes = StackedLanes(LaneStack(both[0].model, both, capacity, widest=widest))
     weights = start[: both[0].model.layout.parameters]
@@ -171,6 +180,24 @@ def test_lanes_equal_the_loop(
 @pytest.mark.parametrize("capacity", [1, 3, 16])
 def test_corrected_and_plain_jobs_share_lanes(make: object, corrected: int, capacity: int) -> None:
     check_equal(make, False, functional.cross_entropy, 0.5, capacity, "cpu", corrected)
+
+
+RECIPES = {
+    "luq": Recipe(),
+    "gradients of weights": Recipe(quantised_gradients="weights", gradient_samples=2),
+    "several draws": Recipe(gradient_samples=3, gradient_levels=8, clipped_gradients="mask"),
+    "released, all layers": Recipe(quantiser_grid="released", quantised_layers="all"),
+}
+
+
+@pytest.mark.parametrize("recipe", RECIPES.values(), ids=RECIPES)
+@pytest.mark.parametrize(("make", "raw"), [(perceptron, False), (perceptron, True), (deeper, True)])
+@pytest.mark.parametrize("capacity", [1, 5])
+def test_quantised_lanes_equal_the_loop(
+    make: object, raw: bool, capacity: int, recipe: Recipe
+) -> None:
+    """Short batches too: every lane has its own clips, levels and draws."""
+    check_equal(make, raw, functional.cross_entropy, 0.5, capacity, "cpu", recipe=recipe)
 
 
 @CASES
@@ -235,6 +262,13 @@ def test_lanes_equal_the_loop_on_cuda(
     make: object, raw: bool, loss: Loss, proximal: float, capacity: int
 ) -> None:
     check_equal(make, raw, loss, proximal, capacity, "cuda")
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("recipe", RECIPES.values(), ids=RECIPES)
+@pytest.mark.parametrize("make", [perceptron, deeper])
+def test_quantised_lanes_equal_the_loop_on_cuda(make: object, recipe: Recipe) -> None:
+    check_equal(make, True, functional.cross_entropy, 0.0, 5, "cuda", recipe=recipe)
 
 
 @pytest.mark.gpu

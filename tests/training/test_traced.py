@@ -13,6 +13,7 @@ from torch.nn import functional
 
 from favano.data import BatchStream
 from favano.models import BatchNorm2d, build
+from favano.quantisation import Recipe, quantised
 from favano.training import (
     NOTHING_TRACED,
     FlatModel,
@@ -72,12 +73,21 @@ class Moody(Branches):
         return random.random() * outputs
 
 
+def few_bits(name: str, **keys: object) -> Callable[[], nn.Module]:
+    recipe = Recipe(**{"quantised_layers": "all", **keys})  # type: ignore[arg-type]
+    return lambda: quantised(NETWORKS[name](), recipe)
+
+
 NETWORKS: dict[str, Callable[[], nn.Module]] = {
     "perceptron": lambda: build("perceptron", input_shape=SHAPE, classes=CLASSES),
     "our BatchNorm": lambda: images(BatchNorm2d(4)),
     "stock BatchNorm": lambda: images(nn.BatchNorm2d(4)),
     "GroupNorm": lambda: images(nn.GroupNorm(2, 4)),
     "shared": Shared,
+    "few bits": few_bits("perceptron"),
+    "few bits, BatchNorm": few_bits("our BatchNorm", gradient_samples=2),
+    "few bits, shared": few_bits("shared", quantised_gradients="weights"),
+    "few bits, masked": few_bits("GroupNorm", clipped_gradients="mask"),
 }
 DOUBTFUL: dict[str, Callable[[], nn.Module]] = {
     "branches": Branches,

@@ -9,8 +9,9 @@ from typing import Annotated, Literal, get_args, get_origin
 
 import typer
 
+from favano.experiments.parsing import make_spec
 from favano.experiments.results import read_table
-from favano.experiments.spec import Spec, make_spec
+from favano.experiments.spec import Spec
 
 Values = dict[str, object]
 

@@ -3,6 +3,7 @@
 from favano.experiments.audit import AuditRecord, audit
 from favano.experiments.build import make_algorithm, make_fleet, make_schedule
 from favano.experiments.comparison import comparison
+from favano.experiments.parsing import make_spec
 from favano.experiments.participation import describe, speed_names
 from favano.experiments.planning import Planned, check_plan, plan_seeds
 from favano.experiments.presets import PRESETS, Preset, resolve
@@ -12,7 +13,7 @@ from favano.experiments.result import Result
 from favano.experiments.results import WriteFailed, check_folder, read_spec, write_result
 from favano.experiments.runner import run, run_together
 from favano.experiments.samples import Samples, load_samples, named_model, own_samples
-from favano.experiments.spec import Spec, make_spec
+from favano.experiments.spec import Spec
 
 __all__ = [
     "PRESETS",

@@ -29,6 +29,7 @@ from favano.experiments.runner import run
 from favano.experiments.samples import ModelFactory, Samples, make_task
 from favano.experiments.spec import Spec
 from favano.experiments.synthetic import SYNTHETIC, synthetic_samples
+from favano.quantisation import quantised
 from favano.schedule import Schedule
 from favano.training import (
     NOTHING_TRACED,
@@ -233,7 +234,8 @@ def _plain(spec: Spec, plans: Sequence[Planned], samples: Samples, model: ModelF
     """One update after the other, one client after the other, in this process."""
     seconds = training = 0.0
     for one in plans:
-        flat = FlatModel(sources.initial_module(model, one.seed), device=samples.labels.device)
+        network = quantised(sources.initial_module(model, one.seed), spec.recipe)
+        flat = FlatModel(network, device=samples.labels.device)
         rates, start = step_sizes(spec, one.schedule, one.algorithm), flat.snapshot()
         replay = Replay(one.algorithm, one.schedule, flat.layout, rates, start, non_finite="skip")
         task = make_task(spec, one.seed, one.fleet, samples)

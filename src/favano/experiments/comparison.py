@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from favano.errors import need
+from favano.experiments.parsing import make_spec
 from favano.experiments.presets import resolve
-from favano.experiments.spec import Spec, make_spec
+from favano.experiments.spec import Spec
+from favano.quantisation import Recipe
 
 _DEFAULT = "favano,fedavg,quafl,fedbuff"
 
@@ -42,7 +44,8 @@ def comparison(
     for name in own:
         need(name in names, "set", name, f"not compared; need one of {', '.join(names)}")
     specs = [resolve(make_spec({**shared, **own.get(n, {}), "algorithm": n})) for n in names]
-    for key in ("dataset", "model", "device", "normalise", "holdout", "data_fraction"):
+    data = ("dataset", "normalise", "holdout", "data_fraction")
+    for key in (*data, "model", "device", "quantise", *Recipe.__dataclass_fields__):
         alike = len({getattr(spec, key) for spec in specs}) == 1
         need(alike, "set", key, "must be the same for all methods that are compared")
     return specs

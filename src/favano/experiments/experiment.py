@@ -10,8 +10,9 @@ from types import MappingProxyType
 from typing import TypeAlias
 
 from favano.errors import need
+from favano.experiments.parsing import make_spec
 from favano.experiments.presets import resolve
-from favano.experiments.spec import Spec, given, make_spec
+from favano.experiments.spec import Spec, given
 
 PAPER = "paper"  # the reading whose numbers stand beside the paper's
 _POINTS = 20  # evaluations of a scaled run, at least

@@ -9,6 +9,7 @@ import numpy as np
 from torch import nn
 
 from favano.engine import Replay, replayed
+from favano.errors import need
 from favano.experiments.build import make_algorithm, make_fleet, make_schedule, step_sizes
 from favano.experiments.constants import Point, Probe
 from favano.experiments.presets import resolve
@@ -35,6 +36,8 @@ def pilot(spec: Spec, samples: Samples, model: nn.Module | ModelFactory) -> Esti
     clients' gradients differ by is in G.
     """
     spec = resolve(spec)
+    rule = "need none: constants are those of gradients in full precision"
+    need(spec.recipe is None, "quantise", spec.quantise, rule)
     fleet = make_fleet(spec, spec.seed)
     algorithm = make_algorithm(spec, fleet)
     schedule = make_schedule(spec, fleet, algorithm, spec.seed)

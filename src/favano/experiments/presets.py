@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import NamedTuple
 
 from favano.errors import need
@@ -66,14 +67,17 @@ def resolve(spec: Spec) -> Spec:
     if full.algorithm.startswith("asyncsgd"):
         by_algorithm["server_learning_rate"] = 1.0 / (full.concurrency or concurrency)
     if full.algorithm == "asyncfeded":
-        # With all n at work, eta = a / (gamma + 1) and gamma ~ n eta settle at eta ~ sqrt(a / n);
-        # a = 2 / n gives eta ~ 1 / n, one mean of all clients for each time round.
-        by_algorithm["server_learning_rate"] = min(1.0, 2.0 / full.clients)
+        # The server learning rate, lambda / epsilon, is 1 as published. With all n at work,
+        # eta = a / (gamma + 1) and gamma ~ n eta settle at eta ~ sqrt(a / n), so that a = 1 hardly
+        # learns on the embedded data; a = 2 / n gives eta ~ 1 / n, one mean of all clients for
+        # each time round, and does (docs/readings.md).
         by_algorithm["most_local_steps"] = 10 * (full.local_steps or 1)
     lanes = full.device != "cpu" and full.batch_order == "epoch"
     rule = "goes with lanes of a GPU: need device=cuda, batch_order=epoch, and not asyncfeded"
     on_lanes = lanes and full.algorithm != "asyncfeded"
     need(full.precision != "bf16" or on_lanes, "precision", full.precision, rule)
+    if full.recipe is not None:
+        by_algorithm |= asdict(full.recipe)
     update = {name: value for name, value in by_algorithm.items() if _open(full, name)}
     return full.model_copy(update=update)
 

@@ -142,7 +142,7 @@ def _pools(runs: Sequence[Run]) -> Iterator[list[Run]]:
 
     def alike(spec: Spec) -> tuple[object, ...]:
         data = (spec.dataset, spec.normalise, spec.holdout, spec.data_fraction, spec.device)
-        network = (spec.model, spec.buffers, spec.precision)
+        network = (spec.model, spec.buffers, spec.precision, spec.recipe)
         return (*data, *network, spec.batch_size, spec.batch_order)
 
     groups: dict[tuple[object, ...], list[Run]] = {}

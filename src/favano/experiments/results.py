@@ -14,8 +14,9 @@ from safetensors.torch import save
 from favano import __version__
 from favano.errors import BadInput, need
 from favano.experiments.contribution import Participation, participation
+from favano.experiments.parsing import make_spec
 from favano.experiments.result import Result
-from favano.experiments.spec import Spec, make_spec
+from favano.experiments.spec import Spec
 from favano.experiments.tracking import bounds_to_csv
 from favano.metrics import to_csv
 

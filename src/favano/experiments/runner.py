@@ -7,6 +7,7 @@ from contextlib import suppress
 
 from torch import nn
 
+from favano.errors import need
 from favano.experiments.engines import engine
 from favano.experiments.planning import plan_seeds
 from favano.experiments.presets import resolve
@@ -15,6 +16,7 @@ from favano.experiments.result import Result
 from favano.experiments.samples import ModelFactory, Samples, in_steps, initial_module
 from favano.experiments.seed_run import SeedRun
 from favano.experiments.spec import Spec
+from favano.quantisation import quantised
 from favano.training import FlatModel, TracedGradient, one_thread, prepare
 
 
@@ -51,7 +53,12 @@ def run_together(
     planned = [
         (result, one) for result in results for one in plan_seeds(in_steps(result.spec, samples))
     ]
-    flat = FlatModel(initial_module(model, planned[0][1].seed), device=samples.labels.device)
+    recipe = results[0].spec.recipe
+    alike = all(result.spec.recipe == recipe for result in results)
+    rule = "must be the same, with all its options, for runs that share lanes"
+    need(alike, "quantise", results[0].spec.quantise, rule)
+    network = quantised(initial_module(model, planned[0][1].seed), recipe)
+    flat = FlatModel(network, device=samples.labels.device)
     gradient = TracedGradient(flat, samples.loss) if flat.vector.device.type == "cpu" else None
     runs = [SeedRun(result, one, samples, flat, model, gradient) for result, one in planned]
     total = sum(one.schedule.used_steps for _, one in planned)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from typing import Annotated, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from favano.algorithms import (
     CATALOGUE,
@@ -18,7 +17,8 @@ from favano.algorithms import (
 from favano.data.batches import Order as BatchOrder
 from favano.data.partition import check_split
 from favano.engine import Buffers, NonFinite
-from favano.errors import BadInput, need
+from favano.errors import need
+from favano.experiments import quantising
 from favano.experiments.kinds import (
     CodecName,
     Count,
@@ -28,6 +28,7 @@ from favano.experiments.kinds import (
     Share,
     Time,
 )
+from favano.quantisation import Recipe
 from favano.schedule import AtDeadline, Interruption, Latency, RoundTime, StepCount
 from favano.timing import Order, Rounding
 from favano.training import Precision
@@ -190,6 +191,19 @@ class Spec(BaseModel):
     )
     codec_dither: bool = Field(default=False, description="lattice: a random shift, so unbiased")
 
+    quantise: Literal["none", "luq"] = Field(
+        default="none", description="training with few bits: luq is FAVANO[QNN]'s, for any method"
+    )
+    weight_bits: quantising.WeightBits = None
+    activation_bits: quantising.ActivationBits = None
+    quantised_gradients: quantising.QuantisedGradients = None
+    gradient_levels: quantising.GradientLevels = None
+    gradient_samples: quantising.GradientSamples = None
+    quantised_layers: quantising.LayersQuantised = None
+    quantiser_grid: quantising.QuantiserGrid = None
+    clipped_gradients: quantising.GradientsClipped = None
+    evaluate_with: quantising.EvaluatedWith = None
+
     normalise: bool = Field(default=False, description="MNIST: subtract 0.1307, divide by 0.3081")
     holdout: Annotated[int, Field(ge=0)] = Field(
         default=0, description="test on this many training images instead of the test set"
@@ -234,6 +248,7 @@ class Spec(BaseModel):
         rule = "goes with given_weights, one for all, each speed class or each client"
         need((self.weights == "given") == given, "weights", self.weights, rule)
         self._check_codec()
+        self._check_quantise()
         return self
 
     def _check_codec(self) -> None:
@@ -247,38 +262,23 @@ class Spec(BaseModel):
         rule = "need 2..32 for codec=qsgd, one of them is the sign"
         need(bits != 1 or self.codec != "qsgd", "codec_bits", bits, rule)
 
+    @property
+    def recipe(self) -> Recipe | None:
+        """How training is quantised; None if it is not."""
+        keys = ((name, getattr(self, name)) for name in Recipe.__dataclass_fields__)
+        given = {name: value for name, value in keys if value is not None}
+        return Recipe(**given) if self.quantise == "luq" else None
 
-def make_spec(values: dict[str, object]) -> Spec:
-    """A specification from a configuration file or flags; bad values are refused by name.
-
-    >>> make_spec({"clients": 10, "selected": 30})
-    Traceback (most recent call last):
-    favano.errors.BadInput: selected=30: need 1..clients (10)
-    """
-    try:
-        return Spec.model_validate(values)
-    except ValidationError as error:
-        raise _sentence(error) from None
-
-
-def _sentence(error: ValidationError) -> BadInput:
-    """The first complaint as one sentence with name, value and rule."""
-    first = error.errors()[0]
-    cause = first.get("ctx", {}).get("error")
-    if isinstance(cause, BadInput):
-        return cause
-    name = ".".join(str(part) for part in first["loc"])
-    if first["type"] == "extra_forbidden":
-        close = get_close_matches(name, Spec.model_fields, n=1)
-        hint = f"did you mean {close[0]}? " if close else ""
-        return BadInput(name, first["input"], f"unknown key; {hint}known: {known_keys()}")
-    rule = first["msg"][0].lower() + first["msg"][1:].replace("'", "")
-    return BadInput(name, first["input"], rule.replace("input should be", "need"))
-
-
-def known_keys() -> str:
-    """All keys of a configuration, for messages."""
-    return ", ".join(Spec.model_fields)
+    def _check_quantise(self) -> None:
+        if self.recipe is None:
+            for name in Recipe.__dataclass_fields__:
+                value = getattr(self, name)
+                need(value is None, name, value, "goes with quantise=luq")
+            return
+        rule = "need quantise=none, for the theorem speaks of gradients in full precision"
+        need(not self.track_bound, "track_bound", self.track_bound, rule)
+        rule = "need tf32 or float32 with quantise=luq"
+        need(self.precision != "bf16", "precision", self.precision, rule)
 
 
 def steps_of(spec: Spec) -> int:

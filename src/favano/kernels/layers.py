@@ -9,6 +9,7 @@ from torch.nn import functional
 
 from favano.kernels.functions import BatchNormalisation, Convolution
 from favano.models.norm import BatchNorm2d
+from favano.quantisation import Quantised
 
 
 class LaneConvolution(nn.Module):
@@ -23,10 +24,14 @@ class LaneConvolution(nn.Module):
 
     def forward(self, images: Tensor) -> Tensor:
         """(B, I, H, W) to (B, O, h, w)."""
+        return self.product(images, self.weight, self.bias)
+
+    def product(self, images: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        """The same with other parameters."""
         out: Tensor = Convolution.apply(  # type: ignore[no-untyped-call]
-            images, self.weight, self._stride, self._padding
+            images, weight, self._stride, self._padding
         )
-        return out if self.bias is None else out + self.bias[:, None, None].to(out.dtype)
+        return out if bias is None else out + bias[:, None, None].to(out.dtype)
 
 
 class LaneBatchNorm(nn.Module):
@@ -77,6 +82,11 @@ def for_lanes(module: nn.Module) -> nn.Module:
 def _replaced(module: nn.Module) -> nn.Module:
     if isinstance(module, nn.Conv2d) and _has_kernel(module):
         return LaneConvolution(module)
+    if isinstance(module, Quantised):
+        like = module.like
+        if isinstance(like, nn.Conv2d) and _has_kernel(like):
+            module.product = LaneConvolution(like).product
+        return module
     if isinstance(module, BatchNorm2d):
         return LaneBatchNorm(module)
     for name, child in module.named_children():

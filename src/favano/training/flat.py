@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from favano.errors import need
+from favano.quantisation import draws_of
 from favano.types import Vector
 
 
@@ -54,6 +55,7 @@ class FlatModel:
             "has lazy layers; run it on one batch first",
         )
         self.module = deepcopy(module).to(device=device, dtype=dtype)
+        self.draws = draws_of(self.module)  # None unless it trains with few bits
         self._parameters = dict(self.module.named_parameters())
         buffers = dict(self.module.named_buffers())
         self._buffers = {k: v for k, v in buffers.items() if v.is_floating_point()}

@@ -63,6 +63,8 @@ class LoopTrainer:
         with torch.no_grad():
             for step in range(first_step, first_step + steps):
                 features, labels = self.task.batch(client, step, weights.dtype, room)
+                if model.draws is not None:
+                    model.draws.set(self.task.key(client, step), weights.device)
                 if self.traced is None or not self.traced.fill(features, labels):
                     self._fill(features, labels)
                 direction = self.rule.direction(model.gradient, weights, origin, drift)

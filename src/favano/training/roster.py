@@ -25,6 +25,7 @@ class Roster:
     batches: Tensor  # (rows,) batches an epoch
     orders: Tensor  # (rows,) origins of the epochs' orders
     crops: Tensor  # (rows,) origins of the augmentation
+    keys: Tensor  # (rows,) origins of what quantised gradients are drawn by
 
     @property
     def longest(self) -> int:
@@ -59,4 +60,5 @@ def make_roster(streams: Sequence[BatchStream], device: torch.device) -> Roster:
         batches=torch.from_numpy(-(-size // streams[0].batch_size)).to(device),
         orders=origins(Stream.BATCHES),
         crops=origins(Stream.AUGMENTATION),
+        keys=origins(Stream.LUQ),
     )

@@ -9,20 +9,21 @@ the launch is a captured graph. A finished lane is refilled between two launches
 from __future__ import annotations
 
 from collections.abc import Sequence
-from copy import deepcopy
+from contextlib import nullcontext
 from functools import partial
-from importlib.util import find_spec
 from itertools import pairwise
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.func import functional_call, grad, vmap
 from torch.nn import functional
 
 from favano.data.transforms import ROOM, augment, to_float
+from favano.quantisation import draws_of
 from favano.training.capture import Captured
-from favano.training.device_draws import device_uniform, to_device
+from favano.training.device_draws import device_bits, device_uniform, to_device
+from favano.training.fastest import fastest
 from favano.training.flat import FlatModel
 from favano.training.launched import Launched
 from favano.training.loop import LoopTrainer
@@ -62,11 +63,13 @@ class LaneStack:
         self._precision: Precision = precision
         self._batch = task.batches.batch_size
         self._roster = roster = roster or make_roster([t.task.batches for t in trainers], device)
-        self._padded = task.loss is functional.cross_entropy and not model.layout.buffers
+        whole = model.draws is None and not model.layout.buffers  # nothing asks for whole batches
+        self._padded = task.loss is functional.cross_entropy and whole
         # Lanes that are launched together; none where all of them are.
         pieces = tuple(min(size, widest, capacity) for size in _PIECES)
         self.pieces = () if self._padded else pieces
-        self._module = _fastest(model)
+        self._module = fastest(model)
+        self._draws = draws_of(self._module)
         self._halves = Halves(self._module) if precision == "bf16" else None
         self._captured = Captured() if device.type == "cuda" else None
         # The lanes on the device, and one more to fill up launches with.
@@ -189,7 +192,8 @@ class LaneStack:
     def _launch_by_length(self, live: Ints) -> None:
         """One step of the live lanes, those with equally long batches together.
 
-        Padding would enter batch statistics, and a loss of the user's knows nothing of it.
+        Padding would enter batch statistics and the clips of quantised activations, and a loss of
+        the user's knows nothing of it.
         """
         row, pieces = self._host_row[live], self.pieces
         place = self._host_step[live] % self._batches[row]
@@ -229,7 +233,7 @@ class LaneStack:
         models = self._stack[lanes]  # of a slice a view, of a tensor a copy
         weights, buffers = self._model.named(models[:, :parameters], models[:, parameters:])
         gradients, moved = vmap(grad(self._loss, has_aux=True), randomness="different")(
-            weights, buffers, features, labels, valid
+            weights, buffers, features, labels, valid, self._keys(rows, steps)
         )
         drift, start = self._of(self._drift, lanes), self._of(self._start, lanes)
         for name, weight in weights.items():
@@ -250,6 +254,10 @@ class LaneStack:
         """Rows of a stack of weights by name."""
         return None if stack is None else self._model.named_weights(stack[lanes])
 
+    def _keys(self, rows: Tensor, steps: Tensor) -> Tensor:
+        """What each lane's quantised gradients are drawn by, (lanes,); anything if none are."""
+        return steps if self._draws is None else device_bits(self._roster.keys[rows], steps)
+
     def _inputs(self, chosen: Tensor, rows: Tensor, steps: Tensor) -> Tensor:
         """Inputs of the chosen samples, (lanes, batch, ...)."""
         features, preprocessing = self._task.features[chosen], self._task.preprocessing
@@ -269,25 +277,18 @@ class LaneStack:
         features: Tensor,
         labels: Tensor,
         valid: Tensor,
+        key: Tensor,
     ) -> tuple[Tensor, dict[str, Tensor]]:
         """Mean loss of one lane's batch, and its buffers after the forward pass."""
         buffers = {name: value.clone() for name, value in buffers.items()}
         if self._halves is not None:
             weights = self._halves.weights(weights)
             features = features.bfloat16() if features.is_floating_point() else features
-        output = functional_call(self._module, (weights, buffers), (features,))
+        with nullcontext() if self._draws is None else self._draws.by(key):
+            output = functional_call(self._module, (weights, buffers), (features,))
         if self._halves is not None:
             output = output.float()
         if not self._padded:
             return self._task.loss(output, labels), buffers
         losses = functional.cross_entropy(output, labels, reduction="none")
         return (losses * valid).sum() / valid.sum(), buffers
-
-
-def _fastest(model: FlatModel) -> nn.Module:
-    """The network in training mode, with our own kernels where they serve: float32 on CUDA."""
-    if model.vector.is_cuda and model.vector.dtype == torch.float32 and find_spec("triton"):
-        from favano.kernels import for_lanes  # triton comes with CUDA builds of torch only
-
-        return for_lanes(model.module)
-    return deepcopy(model.module).train()

@@ -13,6 +13,7 @@ from torch.nn import functional
 from favano.data import BatchStream, Preprocessing
 from favano.data.transforms import augment, augmentation_draws, to_float
 from favano.errors import need
+from favano.rng import Stream, word
 from favano.training.flat import FlatModel
 
 Loss: TypeAlias = Callable[[Tensor, Tensor], Tensor]
@@ -54,6 +55,10 @@ class Task:
             draw = torch.from_numpy(draws).to(device, torch.float32)
             features = augment(features, self.preprocessing, draw)
         return to_float(features, self.preprocessing, dtype), labels
+
+    def key(self, client: int, step: int) -> int:
+        """What quantised gradients are drawn by there: a function of seed, client, step."""
+        return word(self.batches.seed, Stream.LUQ, self.batches.stream(client), step)
 
     def room(self) -> Tensor:
         """Memory for one batch of samples."""

@@ -9,6 +9,7 @@ trace is used. Whether a batch goes through a trace or through autograd changes 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from itertools import islice
 from time import perf_counter
 from typing import NamedTuple, TypeAlias
@@ -146,12 +147,18 @@ def _trace(model: FlatModel, loss: Loss, batch: Batch) -> Calls:
     used: list[Tensor] = []
 
     def gradients(
-        weights: list[Tensor], state: list[Tensor], one: Tensor, features: Tensor, labels: Tensor
+        weights: list[Tensor],
+        state: list[Tensor],
+        one: Tensor,
+        key: Tensor,
+        features: Tensor,
+        labels: Tensor,
     ) -> list[Tensor]:
         named = dict(zip(parameters, weights, strict=True))
-        output = functional_call(
-            model.module, (named, dict(zip(buffers, state, strict=True))), (features,)
-        )
+        with nullcontext() if model.draws is None else model.draws.by(key):
+            output = functional_call(
+                model.module, (named, dict(zip(buffers, state, strict=True))), (features,)
+            )
         found = torch.autograd.grad(
             loss(output, labels), [named[name] for name in wanted], one, allow_unused=True
         )
@@ -163,6 +170,7 @@ def _trace(model: FlatModel, loss: Loss, batch: Batch) -> Calls:
     weights = [p.detach().clone().requires_grad_(p.requires_grad) for p in parameters.values()]
     state = [buffer.clone() for buffer in buffers.values()]
     one = torch.ones((), dtype=model.vector.dtype)
-    traced = make_fx(gradients)(weights, state, one, *batch)
-    fixed = [*(p.detach() for p in parameters.values()), *buffers.values(), one]
+    key = one if model.draws is None else model.draws.key  # filled anew for each step
+    traced = make_fx(gradients)(weights, state, one, key.clone(), *batch)
+    fixed = [*(p.detach() for p in parameters.values()), *buffers.values(), one, key]
     return straight_line(traced.graph, fixed, used)

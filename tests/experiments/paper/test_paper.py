@@ -7,6 +7,7 @@ import pytest
 from favano.errors import BadInput
 from favano.experiments.experiment import Experiment, read_otherwise
 from favano.experiments.paper import EXPERIMENTS, named
+from favano.quantisation import Recipe
 
 
 def test_table_2_is_twelve_cells_of_the_papers_constants() -> None:
@@ -46,11 +47,16 @@ def test_networks_and_data_of_the_other_figures() -> None:
     assert {run.spec.horizon for run in (*cifar, *tiny)} == {10000}
 
 
-def test_quantisation_lists_more_lines_than_can_be_run() -> None:
+def test_quantisation_pairs_every_s_in_full_precision_and_in_few_bits() -> None:
     figure = EXPERIMENTS["figure-quantisation"]
-    readings = {run.reading for run in figure.runs(1)}
-    assert {"s = 5, 32 bits", "s = 20, 32 bits", "s = 50, 32 bits"} <= readings <= set(figure.lines)
-    assert "s = 20, QNN" in figure.lines
+    runs = {run.reading: run.spec for run in figure.runs(1)}
+    assert list(runs) == list(figure.lines)
+    few = {name for name, spec in runs.items() if spec.quantise == "luq"}
+    assert few == {f"s = {s}, QNN" for s in (5, 10, 20, 50)}
+    for name, spec in runs.items():
+        assert spec.recipe == (Recipe() if name in few else None)
+        assert (spec.model, spec.split, spec.clients) == ("resnet20", "two-class", 100)
+        assert f"s = {spec.selected}, " in name
     shared = {run.digest for run in EXPERIMENTS["figure-cifar10"].runs(1)}
     assert {run.digest for run in figure.runs(1) if run.reading == "s = 20, 32 bits"} <= shared
 

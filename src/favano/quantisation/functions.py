@@ -1,0 +1,66 @@
+"""The quantisers where autograd can see them, alone or under `torch.func.vmap` over lanes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import Tensor
+from torch.autograd import Function
+
+from favano.quantisation.luq import luq
+from favano.quantisation.noise import uniform_noise
+from favano.quantisation.sawb import GridName, activation_grid, inside, rounded, weight_grid
+
+_GRIDS = {"weights": weight_grid, "activations": activation_grid}
+
+
+class Rounded(Function):
+    """Values rounded by SAWB; straight through, the gradient is taken to be that of the values."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(values: Tensor, kind: str, bits: int, grid: GridName, mask: bool) -> Tensor:
+        return rounded(values, _GRIDS[kind](values, bits, grid))
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        values, *ctx.how, ctx.mask = inputs
+        if ctx.mask:
+            ctx.save_for_backward(values)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        if ctx.mask:
+            (values,) = ctx.saved_tensors
+            kind, bits, grid = ctx.how
+            gradient = gradient * inside(values, _GRIDS[kind](values, bits, grid))
+        return gradient, None, None, None, None
+
+
+class QuantisedGradient(Function):
+    """The values themselves; their gradient, on its way back, as the mean of some draws of LUQ."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(values: Tensor, key: Tensor, place: int, levels: int, samples: int) -> Tensor:
+        return values.view_as(values)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        _, key, *ctx.how = inputs
+        ctx.save_for_backward(key)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        (key,) = ctx.saved_tensors
+        place, levels, samples = ctx.how
+        draws = (
+            luq(gradient, uniform_noise(key, place + sample, gradient), levels)
+            for sample in range(samples)
+        )
+        found = next(draws)
+        for drawn in draws:
+            found = found + drawn
+        return found / samples if samples > 1 else found, None, None, None, None

@@ -1,0 +1,193 @@
+"""Layers of a network replaced by those that train with few bits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from copy import deepcopy
+from functools import partial
+from typing import TypeAlias
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from favano.errors import need
+from favano.quantisation.functions import QuantisedGradient, Rounded
+from favano.quantisation.recipe import FULL, Recipe
+
+Product: TypeAlias = Callable[[Tensor, Tensor, Tensor | None], Tensor]
+
+_MOST_SAMPLES = 1 << 20  # of a layer's gradient; room between the places of two layers
+
+
+class Draws:
+    """The key of the step under way, which all layers of a network look at.
+
+    Autograd has no way to hand a random number to a backward pass, so it waits here from the
+    forward pass on. The tensor stays where it is: a recorded gradient reads it again every time.
+    """
+
+    def __init__(self) -> None:
+        self.key = torch.zeros((), dtype=torch.int64)
+
+    def set(self, key: int, device: torch.device) -> None:
+        """Have the coming step draw by this key."""
+        self.key = self.key.to(device)
+        self.key.fill_(key)
+
+    @contextmanager
+    def by(self, key: Tensor) -> Iterator[None]:
+        """Draw by another tensor meanwhile: that of a lane, or of a recording."""
+        before, self.key = self.key, key
+        try:
+            yield
+        finally:
+            self.key = before
+
+
+class Quantised(nn.Module):
+    """A linear layer or a convolution with the parameters of `like`.
+
+        forward   z = Q_w(W) * Q_a(a) + bias
+        backward  d <- LUQ(d);   dC/da = Q_w(W)' d,   dC/dW = d Q_a(a)',   dC/dbias from d as it was
+
+    W itself, its gradient and the bias are in full precision. In evaluation mode the forward pass
+    may be too.
+    """
+
+    def __init__(
+        self, like: nn.Linear | nn.Conv2d, number: int, recipe: Recipe, draws: Draws
+    ) -> None:
+        super().__init__()
+        self.weight, self.bias = like.weight, like.bias
+        self.product = _product(like)
+        self.recipe, self.draws = recipe, draws
+        self._place = number * _MOST_SAMPLES
+        self._like = (like,)  # in a tuple, so that its parameters are not listed once more
+
+    @property
+    def like(self) -> nn.Linear | nn.Conv2d:
+        """The layer it stands for, to be asked for its form; only the parameters here are used."""
+        return self._like[0]
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """As the layer it stands for."""
+        recipe = self.recipe
+        if not self.training and recipe.evaluate_with == "full":
+            return self.product(inputs, self.weight, self.bias)
+        weight = self.weight
+        if recipe.quantised_gradients == "weights":
+            weight = self._drawn(weight, recipe.gradient_samples)
+        weight = self._rounded(weight, "weights", recipe.weight_bits)
+        inputs = self._rounded(inputs, "activations", recipe.activation_bits)
+        out = self._multiplied(inputs, weight)
+        if self.bias is None:
+            return out
+        return out + (self.bias[:, None, None] if self.weight.ndim == 4 else self.bias)
+
+    def _multiplied(self, inputs: Tensor, weight: Tensor) -> Tensor:
+        recipe = self.recipe
+        if recipe.quantised_gradients != "neural":
+            return self.product(inputs, weight, None)
+        if recipe.gradient_samples == 1:
+            return self._drawn(self.product(inputs, weight, None), 1)
+        # One draw for the gradient of the inputs, several for that of the weights: the product is
+        # made for each of the two, and the second adds nothing but its gradient.
+        to_inputs = self._drawn(self.product(inputs, weight.detach(), None), 1)
+        to_weight = self.product(inputs.detach(), weight, None)
+        to_weight = self._drawn(to_weight, recipe.gradient_samples)
+        return to_inputs + (to_weight - to_weight.detach())
+
+    def _rounded(self, values: Tensor, kind: str, bits: int) -> Tensor:
+        if bits == FULL:
+            return values
+        recipe = self.recipe
+        out: Tensor = Rounded.apply(  # type: ignore[no-untyped-call]
+            values, kind, bits, recipe.quantiser_grid, recipe.clipped_gradients == "mask"
+        )
+        return out
+
+    def _drawn(self, values: Tensor, samples: int) -> Tensor:
+        levels = self.recipe.gradient_levels
+        out: Tensor = QuantisedGradient.apply(  # type: ignore[no-untyped-call]
+            values, self.draws.key, self._place, levels, samples
+        )
+        return out
+
+
+def quantised(module: nn.Module, recipe: Recipe | None) -> nn.Module:
+    """A copy of a network whose linear layers and convolutions train with few bits.
+
+    Which ones: all, or with `inner` all but the first `nn.Conv2d` and the last `nn.Linear`, in the
+    order in which the network lists them. Subclasses of the two stay as they are, since nobody
+    knows what they do. A network that is left as it is was, is returned itself.
+    """
+    if recipe is None or recipe.changes_nothing:
+        return module
+    copied = deepcopy(module)
+    layers = [layer for layer in copied.modules() if _is_known(layer)]
+    if recipe.quantised_layers == "inner":
+        images = [layer for layer in layers if isinstance(layer, nn.Conv2d)]
+        linear = [layer for layer in layers if isinstance(layer, nn.Linear)]
+        kept = {id(layer) for layer in (*images[:1], *linear[-1:])}
+        layers = [layer for layer in layers if id(layer) not in kept]
+    name, what = type(module).__name__, f"quantised_layers={recipe.quantised_layers}"
+    need(bool(layers), "model", name, f"has no layer to quantise with {what}")
+    draws = Draws()
+    new = {
+        id(layer): Quantised(layer, number, recipe, draws).train(layer.training)
+        for number, layer in enumerate(layers)
+        if isinstance(layer, nn.Linear | nn.Conv2d)
+    }
+    return _replaced(copied, new)
+
+
+def draws_of(module: nn.Module) -> Draws | None:
+    """Where a network's layers take their key from; None if nothing in it is quantised."""
+    found = (layer for layer in module.modules() if isinstance(layer, Quantised))
+    return next((layer.draws for layer in found), None)
+
+
+def _is_known(layer: nn.Module) -> bool:
+    known = type(layer) in (nn.Linear, nn.Conv2d)
+    return known and isinstance(layer.weight, nn.Parameter)
+
+
+def _replaced(module: nn.Module, new: dict[int, Quantised]) -> nn.Module:
+    """The module with its layers exchanged, at any depth and wherever they are listed."""
+    if id(module) in new:
+        return new[id(module)]
+    for parent in list(module.modules()):
+        for name, child in parent._modules.items():
+            if id(child) in new:
+                parent._modules[name] = new[id(child)]
+    return module
+
+
+def _product(layer: nn.Linear | nn.Conv2d) -> Product:
+    """What the layer computes of (inputs, weight, bias)."""
+    if isinstance(layer, nn.Linear):
+        return functional.linear
+    how: dict[str, tuple[int, ...] | int] = {
+        "stride": layer.stride,
+        "dilation": layer.dilation,
+        "groups": layer.groups,
+    }
+    if layer.padding_mode == "zeros":
+        return partial(functional.conv2d, padding=layer.padding, **how)
+    border = list(layer._reversed_padding_repeated_twice)
+    return partial(_padded, border=border, mode=layer.padding_mode, how=how)
+
+
+def _padded(
+    inputs: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    *,
+    border: list[int],
+    mode: str,
+    how: dict[str, tuple[int, ...] | int],
+) -> Tensor:
+    padded = functional.pad(inputs, border, mode)
+    return functional.conv2d(padded, weight, bias, **how)  # type: ignore[arg-type]

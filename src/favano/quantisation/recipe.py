@@ -1,0 +1,67 @@
+"""What is quantised in training, and how."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Literal, TypeAlias
+
+from favano.errors import need
+from favano.quantisation.luq import LEVELS
+from favano.quantisation.sawb import CONSTANTS, GridName
+
+Gradients: TypeAlias = Literal["neural", "weights", "none"]
+ClippedGradients: TypeAlias = Literal["pass", "mask"]
+QuantisedLayers: TypeAlias = Literal["inner", "all"]
+EvaluateWith: TypeAlias = Literal["quantised", "full"]
+
+FULL: Final = 32  # bits, from which on nothing is rounded
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recipe:
+    """Training with LUQ; the defaults are the paper's FAVANO[QNN], as far as it says.
+
+    Args:
+        weight_bits: of weights in both passes, 2, 3, 4, or 32 for full precision.
+        activation_bits: of a layer's inputs, the same.
+        quantised_gradients: `neural`, those of a layer's outputs, used in both products of the
+            backward pass (LUQ; the paper's appendix); `weights`, those of the weights alone, before
+            the step (a remark of the paper); `none`.
+        gradient_levels: magnitudes beside zero.
+        gradient_samples: draws that are averaged for the gradient of weights, "smp" in LUQ.
+        quantised_layers: `inner` leaves out the first convolution and the last linear layer.
+        quantiser_grid: `sawb`, or the `released` one of LUQ's public code (`sawb.py`).
+        clipped_gradients: what reaches a value that was clipped in the forward pass: all of the
+            gradient (`pass`), or nothing (`mask`).
+        evaluate_with: whether models are scored as they are trained, or in full precision.
+    """
+
+    weight_bits: int = 3
+    activation_bits: int = 3
+    quantised_gradients: Gradients = "neural"
+    gradient_levels: int = 7
+    gradient_samples: int = 1
+    quantised_layers: QuantisedLayers = "inner"
+    quantiser_grid: GridName = "sawb"
+    clipped_gradients: ClippedGradients = "pass"
+    evaluate_with: EvaluateWith = "quantised"
+
+    def __post_init__(self) -> None:
+        known = (*CONSTANTS, FULL)
+        rule = f"need one of {', '.join(map(str, known))}"
+        for name in ("weight_bits", "activation_bits"):
+            bits = getattr(self, name)
+            need(bits in known, name, bits, rule)
+        levels, samples = self.gradient_levels, self.gradient_samples
+        need(levels in LEVELS, "gradient_levels", levels, f"need {' or '.join(map(str, LEVELS))}")
+        need(samples >= 1, "gradient_samples", samples, "need 1 or more")
+        drawn = self.quantised_gradients != "none"
+        rule = "goes with quantised gradients"
+        need(drawn or levels == LEVELS[0], "gradient_levels", levels, rule)
+        need(drawn or samples == 1, "gradient_samples", samples, rule)
+
+    @property
+    def changes_nothing(self) -> bool:
+        """Whether all is in full precision."""
+        full = self.weight_bits == self.activation_bits == FULL
+        return full and self.quantised_gradients == "none"

@@ -1,0 +1,97 @@
+"""SAWB: weights and activations rounded to few levels (Choi et al. 2019), each tensor by itself."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Final, Literal, NamedTuple, TypeAlias
+
+import torch
+from torch import Tensor
+
+GridName: TypeAlias = Literal["sawb", "released"]
+
+# c1 and c2 by bits, as fitted by SAWB's authors to bell-shaped tensors.
+CONSTANTS: Final[Mapping[int, tuple[float, float]]] = {
+    2: (3.12, 2.064),
+    3: (7.509, 6.892),
+    4: (12.68, 12.80),
+}
+_RELEASED: Final = {4: (12.1, 12.2)}  # of the public code of LUQ
+_LEAST = 0.5  # of the root mean square; a clip below it is none
+# Half a step is no accident where values are multiples of others, the largest one for example.
+# Halves go away from zero whatever their last digits, on which lanes and loop need not agree.
+_NUDGE = 1 + 2.0**-20
+
+
+class Grid(NamedTuple):
+    """Levels `step` times the whole numbers `low`..`high`."""
+
+    step: Tensor
+    low: int
+    high: Tensor
+
+
+def clip_of(values: Tensor, bits: int, name: GridName = "sawb") -> Tensor:
+    """c = c1 sqrt(mean x^2) - c2 mean |x|, but at most max |x|.
+
+    With 2 and 3 bits c is at least 0.617 root mean squares. With 4 it may become negative, where
+    all |x| are nearly equal: below half a root mean square c is max |x| [our choice].
+    """
+    first, second = CONSTANTS[bits]
+    if name == "released":
+        first, second = _RELEASED.get(bits, CONSTANTS[bits])
+    magnitudes = values.abs()
+    spread = torch.linalg.vector_norm(values) / math.sqrt(values.numel())
+    clip = first * spread - second * magnitudes.mean()
+    largest = magnitudes.amax()
+    return torch.where(clip < _LEAST * spread, largest, torch.minimum(clip, largest))
+
+
+def weight_grid(values: Tensor, bits: int, name: GridName = "sawb") -> Grid:
+    """Levels -c..c, 2^b - 1 of them.
+
+    Differs from the public code of LUQ, which with `released` has 2^b + 1, one more than b bits
+    can tell apart: -2^(b-1)..2^(b-1) steps of c / 2^(b-1).
+    """
+    top = _top(bits, name)
+    return Grid(_step(clip_of(values, bits, name), top), -top, values.new_full((), top))
+
+
+def activation_grid(values: Tensor, bits: int, name: GridName = "sawb") -> Grid:
+    """Levels 0..c, 2^b of them, where no value is negative; those of weights where one is.
+
+    Differs from the public code of LUQ, which with `released` spreads the levels over 0..2c.
+    """
+    clip, signed = clip_of(values, bits, name), values.amin() < 0
+    top, one_side = _top(bits, name), 2**bits - 1
+    reach = 2 * clip if name == "released" else clip
+    return Grid(
+        torch.where(signed, _step(clip, top), _step(reach, one_side)),
+        -top,  # of interest only where values are negative
+        torch.where(signed, float(top), float(one_side)),
+    )
+
+
+def rounded(values: Tensor, grid: Grid) -> Tensor:
+    """The nearest level: step clamp(round(x / step), low, high)."""
+    levels = (values / (grid.step / _NUDGE)).round_().clamp(min=grid.low)
+    # A minimum is ten times as fast as clamping to a tensor.
+    return torch.minimum(levels, grid.high).mul_(grid.step)
+
+
+def inside(values: Tensor, grid: Grid) -> Tensor:
+    """Where nothing is clipped."""
+    least, most = grid.low * grid.step, grid.high * grid.step
+    return (values >= least * _NUDGE) & (values <= most * _NUDGE)
+
+
+def _top(bits: int, name: GridName) -> int:
+    """The largest level of weights, in steps."""
+    half = 1 << (bits - 1)
+    return half - 1 if name == "sawb" else half
+
+
+def _step(clip: Tensor, levels: int) -> Tensor:
+    """c / levels; 1 for a tensor of zeros, which stays one."""
+    return torch.where(clip == 0, 1.0, clip / levels)

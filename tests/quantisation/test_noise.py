@@ -1,0 +1,68 @@
+"""Noise from a key: the same everywhere, and uniform."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from scipy import stats
+from torch import Tensor
+from torch.func import vmap
+
+from favano.quantisation.noise import uniform_noise
+from favano.rng import Stream, word
+
+LIKE, PAIR = torch.empty(200, 500), torch.empty(2)
+
+
+def drawn(client: int = 3, step: int = 5, place: int = 0, like: Tensor = LIKE) -> Tensor:
+    return uniform_noise(torch.tensor(word(7, Stream.LUQ, client, step)), place, like)
+
+
+def test_a_function_of_key_place_and_element() -> None:
+    assert torch.equal(drawn(), drawn())
+    assert torch.equal(drawn(like=LIKE[:60]), drawn()[:60])  # short batches draw the same
+    assert torch.equal(drawn(like=LIKE.double()), drawn().double())
+    stack = torch.tensor([word(7, Stream.LUQ, client, 5) for client in range(4)])
+    lanes = vmap(lambda key: uniform_noise(key, 2, LIKE))(stack)
+    assert torch.equal(lanes, torch.stack([drawn(client, 5, 2) for client in range(4)]))
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        pytest.param(lambda: drawn(), id="one step"),
+        pytest.param(
+            lambda: torch.cat([drawn(step=k, like=PAIR) for k in range(20_000)])[::2], id="steps"
+        ),
+        pytest.param(
+            lambda: torch.cat([drawn(place=k << 20, like=PAIR) for k in range(20_000)])[1::2],
+            id="layers",
+        ),
+    ],
+)
+def test_uniform(values: object) -> None:
+    assert callable(values)
+    sample = values().flatten().double().numpy()
+    assert sample.min() >= 0
+    assert sample.max() < 1
+    assert np.array_equal(sample * 2**23, np.round(sample * 2**23))
+    counts, _ = np.histogram(sample, bins=256, range=(0, 1))
+    assert stats.chisquare(counts).pvalue > 1e-4
+
+
+def test_neighbours_know_nothing_of_each_other() -> None:
+    """Elements, rows, steps, clients and places: correlations within five deviations."""
+    base = drawn().double() - 0.5
+    others = {
+        "element": (base[:, 1:], base[:, :-1]),
+        "row": (base[1:], base[:-1]),
+        "step": (drawn(step=6).double() - 0.5, base),
+        "client": (drawn(client=4).double() - 0.5, base),
+        "place": (drawn(place=1).double() - 0.5, base),
+    }
+    for name, (one, two) in others.items():
+        correlation = float((one * two).mean()) * 12
+        assert abs(correlation) < 5 / one.numel() ** 0.5, name
+        seen, _, _ = np.histogram2d(one.flatten().numpy(), two.flatten().numpy(), bins=16)
+        assert stats.chisquare(seen.flatten()).pvalue > 1e-4, name
