@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import tomli_w
+import torch
 from safetensors.torch import save
 
 from favano import __version__
@@ -58,6 +59,8 @@ def write_result(folder: Path, result: Result, command: str) -> None:
         "status": result.status,
         "favano": __version__,
         "command": command,
+        "torch": torch.__version__,
+        "kernels": result.kernels,
         "runs": result.runs,
         "audit": result.audit,
     }
