@@ -66,7 +66,7 @@ def test_the_fastest_is_taken_if_it_clearly_is(
     assert fastest(model, task(torch.float32), "onednn", ["native", "channels-last"]) == best
     assert torch.equal(model.snapshot(), start)
     looks = {name: sum(one == name for one, _ in seen) for name in seconds}
-    assert looks["native"] == 3 or seconds["native"] < 2  # hopeless: not looked at again
+    assert looks["native"] == 2 or seconds["native"] < 2  # hopeless: not looked at again
 
 
 def test_of_a_long_batch_a_part_is_measured(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -93,8 +93,8 @@ def test_short_steps_are_repeated(clock: Clock) -> None:
 
     found = medians({"short": work("short", 0.0005), "long": work("long", 0.1)})
     assert found == {"short": pytest.approx(0.0005), "long": pytest.approx(0.1)}
-    assert counts["long"] == 6
-    assert counts["short"] >= 5 * 9
+    assert counts["long"] == 4
+    assert counts["short"] >= 3 * 9
 
 
 def test_a_network_that_insists_on_its_layout_is_left_alone() -> None:

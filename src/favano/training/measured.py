@@ -19,7 +19,7 @@ from favano.training.kernels import Kernels, arranged, using
 from favano.training.plain import plain_gradient
 from favano.training.task import Loss, Task
 
-_ROUNDS = 5
+_ROUNDS = 3
 _SHORTEST, _LONGEST = 0.005, 0.25  # seconds of one sample
 _PART = 8  # a first look takes this part of a batch
 _HOPELESS = 2.0  # times the best at first look: not looked at again
@@ -39,7 +39,7 @@ def fastest(model: FlatModel, task: Task, default: Kernels, others: list[Kernels
     try:
         first = max(1, len(features) // _PART)
         steps = _steps(model, task.loss, features[:first], labels[:first], [default, *others])
-        look = {kernels: min(_seconds(step), _seconds(step)) for kernels, step in steps.items()}
+        look = {kernels: _seconds(step) for kernels, step in steps.items()}
         limit = _HOPELESS * min(look.values())
         hopeful = [kernels for kernels in look if kernels == default or look[kernels] < limit]
         length = len(features)
