@@ -13,6 +13,7 @@ from favano.experiments.results import WriteFailed, check_folder, read_spec, wri
 from favano.experiments.runner import run, run_together
 from favano.experiments.samples import Samples, load_samples, named_model, own_samples
 from favano.experiments.spec import Spec, make_spec
+from favano.experiments.standing import Standing, weigh_clients
 
 __all__ = [
     "PRESETS",
@@ -25,6 +26,7 @@ __all__ = [
     "Samples",
     "Silence",
     "Spec",
+    "Standing",
     "WriteFailed",
     "audit",
     "check_folder",
@@ -44,5 +46,6 @@ __all__ = [
     "run",
     "run_together",
     "speed_names",
+    "weigh_clients",
     "write_result",
 ]

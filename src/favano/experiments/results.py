@@ -84,7 +84,7 @@ def _participation(result: Result) -> Participation | None:
         return None
     one = result.first
     try:
-        return participation(one.algorithm, one.schedule, one.fleet, one.seed)
+        return participation(one.weights, one.schedule, one.fleet, one.seed)
     except BadInput:
         return None
 

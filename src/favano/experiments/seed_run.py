@@ -175,11 +175,12 @@ class SeedRun:
 
         Nothing can be said of methods whose steps depend on the models.
         """
-        planned, result = self.planned, self.result
-        first = planned.seed == result.spec.seed and result.status == "complete"
-        if first and self.replay.course.complete:
-            algorithm = self.replay.algorithm
-            result.audit = audit(algorithm, planned.schedule, planned.fleet, planned.seed)
+        planned, result, first = self.planned, self.result, self.result.first
+        mine = planned.seed == result.spec.seed and result.status == "complete"
+        if mine and first is not None and self.replay.course.complete:
+            result.audit = audit(
+                first.weights, first.algorithm, first.schedule, first.fleet, first.seed
+            )
 
 
 def _steps_by_update(schedule: Schedule) -> list[int]:

@@ -20,7 +20,7 @@ from favano.training.plain import plain_gradient
 from favano.training.task import Loss, Task
 
 _ROUNDS = 3
-_SHORTEST, _LONGEST = 0.005, 0.25  # seconds of one sample
+_SHORTEST, _LONGEST = 0.03, 0.25  # seconds of one sample
 _PART = 8  # a first look takes this part of a batch
 _HOPELESS = 2.0  # times the best at first look: not looked at again
 _GAIN = 0.9  # of the default's time, at most, is what another choice must take
