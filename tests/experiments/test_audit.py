@@ -82,6 +82,14 @@ def test_the_record() -> None:
     assert found["seed"] == 3
 
 
+def test_clients_that_never_answer_are_counted() -> None:
+    """FedAsync's clients go on with the new model: those not at work from the start never are."""
+    found = audited(algorithm="fedasync", concurrency=10, horizon=700.0)
+    assert found["verdict"].endswith("; 50 of 60 clients never answered")
+    assert sum(weight > 0 for weight in found["weight"]) == 10
+    assert "never" not in audited()["verdict"]
+
+
 def test_no_update_no_verdict() -> None:
     assert audited(horizon=5.0)["verdict"] == "nobody: no update was made"
 

@@ -57,10 +57,18 @@ def audit(
     found = shares(weights.by(group), moved, np.bincount(group), names, late)
     return AuditRecord(
         seed=seed,
-        verdict=verdict(found) if schedule.jobs else "nobody: no update was made",
+        verdict=_sentence(verdict(found), schedule, fleet.clients),
         confidence=CONFIDENCE,
         fair=1 / fleet.clients,
         speeds=[SpeedShare(**asdict(share)) for share in found],  # type: ignore[typeddict-item]
         mean_step_time=fleet.mean.tolist() if weights.complete else [],
         weight=weights.each.tolist() if weights.complete else [],
     )
+
+
+def _sentence(judged: str, schedule: Schedule, clients: int) -> str:
+    """The verdict, and whether some clients had no part in it: of that no interval speaks."""
+    if not schedule.jobs:
+        return "nobody: no update was made"
+    silent = clients - len(np.unique(schedule.client[: schedule.jobs]))
+    return f"{judged}; {silent:,} of {clients:,} clients never answered" if silent else judged
