@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from favano.algorithms import CATALOGUE, AsyncSGD, Favano, FedAvg, Known
-from favano.engine import answer_weights, effective_weights
+from favano.engine import effective_weights, late_weights, stretch_weights
 from favano.experiments import Spec, make_algorithm, make_fleet, make_schedule, resolve
 from favano.schedule import Arrival, Barrier, Poll, plan
 from favano.theory import expected_counts
@@ -97,50 +97,64 @@ def test_weights_are_what_linear_losses_measure_for_every_algorithm(
     assert effective_weights(algorithm, schedule) == pytest.approx(measured, abs=1e-10)
 
 
-# FedAsync's newest answers outweigh all others: in proportion in the long run, not in one schedule.
-STEADY = [keys for keys in CASES if keys["algorithm"] != "fedasync"]
-
-
-@pytest.mark.parametrize("keys", STEADY, ids=lambda keys: "-".join(map(str, keys.values())))
-def test_answers_add_what_an_update_makes_of_them(keys: dict[str, object]) -> None:
-    """Methods that only add progress: all of it. Those that average models: in proportion."""
+@pytest.mark.parametrize("keys", CASES, ids=lambda keys: "-".join(map(str, keys.values())))
+def test_stretches_add_up_to_the_whole(keys: dict[str, object]) -> None:
+    """For every method, whatever it makes of old answers; and they weigh about the same."""
     spec = resolve(Spec.model_validate({**SMALL, "horizon": 3000.0, **keys}))
     fleet = make_fleet(spec, 1)
     algorithm = make_algorithm(spec, fleet)
     schedule = make_schedule(spec, fleet, algorithm, 1)
-    moved = answer_weights(algorithm, schedule, np.arange(8))
-    assert moved.shape == (schedule.updates, 8)
-    share = moved.sum(axis=0) / moved.sum()
-    exact = effective_weights(algorithm, schedule)
-    averages = spec.algorithm in ("favano", "quafl", "aafl", "scaffold")
-    assert share == pytest.approx(exact, abs=0.05 if averages else 1e-10)
+    found = stretch_weights(algorithm, schedule, np.arange(8))
+    assert found.sum(axis=0) == pytest.approx(effective_weights(algorithm, schedule), abs=1e-10)
+    stretches = found.sum(axis=1)
+    assert len(stretches) > 5
+    assert stretches.max() < 0.3
 
 
-def test_answers_of_favano_by_hand() -> None:
-    """steps / alpha / (s + 1) each, and 1/P(E > 0) whatever the steps under the stochastic rule."""
-    fleet, policy = two_speeds(8, seed=1), Poll(selected=3, local_steps=4)
-    positive, mean = expected_counts(policy, fleet)
-    schedule = plan(policy, fleet, horizon=300, seed=1)
-    used = slice(0, schedule.jobs)
-    client, steps = schedule.client[used], schedule.steps[used]
-    stochastic = Favano(policy=policy, weights=Known(positive, mean))
-    deterministic = Favano(policy=policy, weights=Known(positive, mean), reweight="deterministic")
-    for algorithm, each in (
-        (stochastic, np.where(steps > 0, 1 / positive[client], 0.0) / 4),
-        (deterministic, steps / mean[client] / 4),
-    ):
-        expected = np.zeros((schedule.updates, 8))
-        expected[schedule.visit[used], client] = each
-        assert answer_weights(algorithm, schedule, np.arange(8)) == pytest.approx(expected)
+def test_stretches_of_a_method_that_adds_are_equally_long() -> None:
+    """FedAvg, hand-counted: the share of a stretch is that of its updates."""
+    fleet, policy = two_speeds(6, seed=0), Barrier(selected=2, local_steps=3)
+    schedule = plan(policy, fleet, horizon=6000, seed=0)
+    found = stretch_weights(FedAvg(policy=policy), schedule, fleet.groups)
+    assert len(found) == 20
+    updates = found.sum(axis=1) * schedule.updates
+    assert updates == pytest.approx(updates.round())
+    assert np.abs(updates - schedule.updates / 20).max() <= 1
+
+
+def test_late_models_differ_where_each_is_mostly_one_clients() -> None:
+    """FedAsync that puts nine tenths of the newest answer into its model, however stale."""
+    keys = {"staleness": "constant", "mixing": 0.9, "halve_mixing_at": 0, "fast_fraction": 0.5}
+    spec = resolve(
+        Spec.model_validate({"algorithm": "fedasync", "clients": 40, "horizon": 900.0, **keys})
+    )
+    fleet = make_fleet(spec, 0)
+    algorithm = make_algorithm(spec, fleet)
+    schedule = make_schedule(spec, fleet, algorithm, 0)
+    late = late_weights(algorithm, schedule, fleet.groups)
+    assert late[-1] == pytest.approx(effective_weights(algorithm, schedule, fleet.groups))
+    assert late.std(axis=0).min() > 0.05  # now one client's model, now another's
+    fair = resolve(Spec(clients=40, horizon=900.0))
+    favano = make_algorithm(fair, fleet)
+    steady = late_weights(favano, make_schedule(fair, fleet, favano, 0), fleet.groups)
+    assert steady.std(axis=0).max() < 0.03
 
 
 def test_groups_are_sums_of_their_clients() -> None:
     fleet, policy = two_speeds(8, seed=1), Poll(selected=3, local_steps=4)
     algorithm = Favano(policy=policy, weights=Known(*expected_counts(policy, fleet)))
     schedule = plan(policy, fleet, horizon=300, seed=1)
-    for weights in (effective_weights, answer_weights):
+    for weights in (effective_weights, stretch_weights, late_weights):
         each = weights(algorithm, schedule, np.arange(8))
         both = weights(algorithm, schedule, fleet.groups)
         for group in (0, 1):
             members = each[..., fleet.groups == group]
             assert both[..., group] == pytest.approx(members.sum(axis=-1), abs=1e-12)
+
+
+def test_nothing_happened() -> None:
+    fleet, policy = two_speeds(6, seed=0), Barrier(selected=2, local_steps=3)
+    schedule = plan(Poll(selected=2, local_steps=3), fleet, horizon=5, seed=0)
+    assert schedule.updates == 0
+    for weights in (effective_weights, stretch_weights, late_weights):
+        assert not weights(FedAvg(policy=policy), schedule, fleet.groups).any()

@@ -18,16 +18,22 @@ from favano.experiments import (
     named_model,
     resolve,
     run,
+    weigh_clients,
     write_result,
 )
 
 
 def audited(**keys: object) -> AuditRecord:
+    return audit_of(3, keys)
+
+
+def audit_of(seed: int, keys: dict[str, object]) -> AuditRecord:
     base = {"clients": 60, "selected": 12, "fast_fraction": "1/3", "horizon": 7000.0}
     spec = resolve(Spec.model_validate({**base, **keys}))
-    fleet = make_fleet(spec, 3)
+    fleet = make_fleet(spec, seed)
     algorithm = make_algorithm(spec, fleet)
-    return audit(algorithm, make_schedule(spec, fleet, algorithm, 3), fleet, 3)
+    schedule = make_schedule(spec, fleet, algorithm, seed)
+    return audit(weigh_clients(algorithm, schedule, fleet), algorithm, schedule, fleet, seed)
 
 
 @pytest.mark.parametrize(
@@ -76,6 +82,14 @@ def test_the_record() -> None:
     assert found["seed"] == 3
 
 
+def test_clients_that_never_answer_are_counted() -> None:
+    """FedAsync's clients go on with the new model: those not at work from the start never are."""
+    found = audited(algorithm="fedasync", concurrency=10, horizon=700.0)
+    assert found["verdict"].endswith("; 50 of 60 clients never answered")
+    assert sum(weight > 0 for weight in found["weight"]) == 10
+    assert "never" not in audited()["verdict"]
+
+
 def test_no_update_no_verdict() -> None:
     assert audited(horizon=5.0)["verdict"] == "nobody: no update was made"
 
@@ -96,7 +110,21 @@ def test_without_single_clients_the_shares_are_the_same() -> None:
     fleet = make_fleet(spec, 0)
     algorithm = make_algorithm(spec, fleet)
     schedule = make_schedule(spec, fleet, algorithm, 0)
-    whole = audit(algorithm, schedule, fleet, 0)
-    short = audit(algorithm, schedule, fleet, 0, most_clients=19)
+    whole, short = (
+        audit(weigh_clients(algorithm, schedule, fleet, most), algorithm, schedule, fleet, 0)
+        for most in (20, 7)
+    )
     assert (short["weight"], short["mean_step_time"]) == ([], [])
-    assert short["speeds"] == whole["speeds"]
+    for mine, theirs in zip(short["speeds"], whole["speeds"], strict=True):
+        for key in ("weight", "low", "high"):
+            assert mine[key] == pytest.approx(theirs[key], abs=1e-12)
+
+
+def test_a_model_of_the_newest_answers_has_wide_intervals() -> None:
+    """FedAsync without regard to staleness: other seeds' shares lie within, or nearly always."""
+    keys: dict[str, object] = {"algorithm": "fedasync", "staleness": "constant", "clients": 20}
+    keys |= {"horizon": 700.0, "selected": 4}
+    found = [audit_of(seed, keys)["speeds"][0] for seed in range(12)]
+    mean = sum(one["weight"] for one in found) / 12
+    assert sum(one["low"] <= mean <= one["high"] for one in found) >= 11
+    assert sum(one["high"] - one["low"] for one in found) / 12 > 0.1

@@ -11,14 +11,12 @@ import pytest
 import favano.experiments.contribution as contribution
 from favano.algorithms import Algorithm, FedAvg, State
 from favano.engine import effective_weights
-from favano.errors import BadInput
 from favano.experiments import Result, Spec, make_algorithm, make_fleet, resolve, write_result
-from favano.experiments.contribution import participation, speed_classes
-from favano.experiments.planning import Planned
+from favano.experiments.contribution import participation
+from favano.experiments.planning import Planned, plan_seeds
+from favano.experiments.standing import weigh_clients
 from favano.schedule import Barrier, Schedule, plan
 from favano.timing import Fleet, Trace, traced_fleet
-from favano.timing import make_fleet as any_fleet
-from favano.types import Floats, Ints
 
 
 def small(clients: int = 40) -> tuple[Algorithm[State], Schedule, Fleet]:
@@ -33,7 +31,8 @@ def test_by_hand() -> None:
     fleet = traced_fleet(Trace((np.array([1.0, 2.0]), np.array([3.0, 4.0]))))
     policy = Barrier(selected=2, local_steps=2)
     schedule = plan(policy, fleet, horizon=15, seed=0)
-    found = participation(FedAvg(policy=policy), schedule, fleet, 7)  # type: ignore[arg-type]
+    weights = weigh_clients(FedAvg(policy=policy), schedule, fleet)  # type: ignore[arg-type]
+    found = participation(weights, schedule, fleet, 7)
     assert schedule.updates == 2
     assert found == {
         "seed": 7,
@@ -54,12 +53,10 @@ def test_by_hand() -> None:
     }
 
 
-def test_a_sample_is_listed_and_everybody_is_summed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_sample_is_listed_and_everybody_is_summed() -> None:
     algorithm, schedule, fleet = small()
-    whole = participation(algorithm, schedule, fleet, 0)
-    monkeypatch.setattr(contribution, "_ALL", 30)
-    monkeypatch.setattr(contribution, "_SAMPLE", 10)
-    part = participation(algorithm, schedule, fleet, 0)
+    whole = participation(weigh_clients(algorithm, schedule, fleet), schedule, fleet, 0)
+    part = participation(weigh_clients(algorithm, schedule, fleet, most=10), schedule, fleet, 0)
     listed = part["listed"]["client"]
     assert (len(listed), listed[0], listed[-1]) == (10, 0, 39)
     assert part["clients"] == 40
@@ -74,7 +71,9 @@ def test_a_sample_is_listed_and_everybody_is_summed(monkeypatch: pytest.MonkeyPa
 def test_staleness_is_counted_whole_in_few_bins(monkeypatch: pytest.MonkeyPatch) -> None:
     algorithm, schedule, fleet = small()
     monkeypatch.setattr(contribution, "_BINS", 4)
-    histogram = participation(algorithm, schedule, fleet, 0)["staleness"]
+    histogram = participation(weigh_clients(algorithm, schedule, fleet), schedule, fleet, 0)[
+        "staleness"
+    ]
     most = int(schedule.staleness.max())
     assert histogram["most"] == most
     assert len(histogram["counts"][0]) <= 4
@@ -84,16 +83,10 @@ def test_staleness_is_counted_whole_in_few_bins(monkeypatch: pytest.MonkeyPatch)
     assert sum(counts[0] for counts in histogram["counts"]) == first
 
 
-def test_many_speeds_are_thirds() -> None:
-    names, third = speed_classes(any_fleet(np.array([9.0, 1, 8, 2, 7, 3, 6, 4, 5])))
-    assert names == ["fastest third", "middle third", "slowest third"]
-    assert third.tolist() == [2, 0, 2, 0, 2, 0, 1, 1, 1]
-
-
 def test_nothing_happened() -> None:
     algorithm, _, fleet = small()
     schedule = plan(algorithm.policy, fleet, horizon=1, seed=0)
-    found = participation(algorithm, schedule, fleet, 0)
+    found = participation(weigh_clients(algorithm, schedule, fleet), schedule, fleet, 0)
     assert schedule.updates == 0
     assert set(found["listed"]["weight"]) == {0.0}
     assert found["staleness"]["counts"] == [[0], [0]]
@@ -103,19 +96,14 @@ def test_it_is_written_beside_the_rest(tmp_path: Path) -> None:
     algorithm, schedule, fleet = small()
     first = Planned(spec=Spec(), seed=0, fleet=fleet, algorithm=algorithm, schedule=schedule)
     write_result(tmp_path, Result(Spec(), first=first), "favano run")
-    found = participation(algorithm, schedule, fleet, 0)
+    found = participation(weigh_clients(algorithm, schedule, fleet), schedule, fleet, 0)
     assert json.loads((tmp_path / "participation.json").read_text()) == found
 
 
-def test_a_method_that_cannot_be_audited_is_written_all_the_same(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refuse(algorithm: Algorithm[State], schedule: Schedule, group: Ints) -> Floats:
-        raise BadInput("algorithm", "adaptive", "clients have no weights of their own")
-
-    monkeypatch.setattr(contribution, "effective_weights", refuse)
-    algorithm, schedule, fleet = small()
-    first = Planned(spec=Spec(), seed=0, fleet=fleet, algorithm=algorithm, schedule=schedule)
+def test_a_method_that_cannot_be_audited_is_written_all_the_same(tmp_path: Path) -> None:
+    """AsyncFedED: its steps depend on the models."""
+    spec = resolve(Spec(algorithm="asyncfeded", clients=10, selected=3, horizon=100))
+    first = plan_seeds(spec)[0]
     write_result(tmp_path, Result(Spec(), first=first), "favano run")
     assert (tmp_path / "summary.json").exists()
     assert not (tmp_path / "participation.json").exists()

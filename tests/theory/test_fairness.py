@@ -22,6 +22,16 @@ def test_an_interval_by_hand() -> None:
     assert not slow.neglected
 
 
+def test_models_that_differ_along_the_schedule_widen_an_interval() -> None:
+    """Shares 0.3 and 0.7 in two models: a deviation of sqrt(0.08), more than the 1/8 by hand."""
+    blocks, late = np.array([[3.0, 1.0], [2.0, 2.0]]), np.array([[0.3, 0.7], [0.7, 0.3]])
+    share = np.array([0.625, 0.375])
+    fast, _ = shares(share, blocks, TWO, ["fast", "slow"], late, confidence=0.5)
+    assert fast.low == pytest.approx(0.625 - np.sqrt(0.08))
+    fast, _ = shares(share, blocks, TWO, ["fast", "slow"], 0.5 + late / 100, confidence=0.5)
+    assert fast.low == pytest.approx(0.5)
+
+
 def test_stretches_of_the_schedule() -> None:
     """Forty updates in twenty stretches of two: within one, order does not count."""
     moved = np.tile([[2.0, 0.0], [0.0, 2.0]], (20, 1))

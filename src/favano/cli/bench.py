@@ -57,6 +57,7 @@ def _table(found: Bench) -> Table:
         table.add_column(f"{one['name']} (processes: {one['workers']})", justify="right")
     table.add_row("local steps/s", *(_cell(one["steps_per_second"], ",.0f") for one in systems))
     table.add_row("images/s", *(_cell(one["images_per_second"], ",.0f") for one in systems))
+    table.add_row("kernels", *(one["kernels"] or "of the GPU" for one in systems))
     table.add_row("gradients", *(_gradients(one) for one in systems))
     for share in ("outside_training", "lane_occupancy", "main_process"):
         cells = (_cell(one["shares"].get(share), ".1%") for one in systems)

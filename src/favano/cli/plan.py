@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 from rich.table import Table
 
 from favano.cli.flags import Config, Json, Out, Values, spec_from
@@ -15,6 +14,7 @@ from favano.experiments import (
     make_fleet,
     make_schedule,
     resolve,
+    weigh_clients,
 )
 from favano.schedule import Schedule, save_schedule
 from favano.timing import Fleet
@@ -27,8 +27,9 @@ def plan_command(flags: Values, config: Config = None, out: Out = None, json: Js
     algorithm = make_algorithm(spec, fleet)
     with notes.status("planning"):
         schedule = make_schedule(spec, fleet, algorithm, spec.seed)
-        found = audit(algorithm, schedule, fleet, spec.seed, most_clients=fleet.clients)
-    clients = describe(schedule, fleet, np.array(found["weight"]))
+        weights = weigh_clients(algorithm, schedule, fleet, most=fleet.clients)
+        found = audit(weights, algorithm, schedule, fleet, spec.seed)
+    clients = describe(schedule, fleet, weights.each)
     end = float(schedule.time[-1]) if schedule.updates else 0.0
     verdict = {key: found[key] for key in ("verdict", "confidence", "fair", "speeds")}
     document = {

@@ -49,8 +49,10 @@ class TerminalProgress:
         self._began = 0.0
 
     def __enter__(self) -> Self:
-        """Start drawing."""
+        """Start drawing; before the runs begin, kernels may be measured and gradients traced."""
         self._bar.start()
+        self._task = self._bar.add_task("preparing", total=None, detail="")
+        self._bar.refresh()
         return self
 
     def __exit__(
@@ -64,6 +66,7 @@ class TerminalProgress:
 
     def begin(self, steps: int) -> None:
         """Runs of so many local steps in all begin."""
+        self.end()
         self._done, self._began = 0, monotonic()
         self._task = self._bar.add_task("starting", total=max(1, steps), detail="")
 
@@ -84,7 +87,7 @@ class TerminalProgress:
         )
 
     def end(self) -> None:
-        """The runs are over."""
+        """The runs, or what came before them, are over."""
         if self._task is not None:
             self._bar.remove_task(self._task)
             self._task = None

@@ -1,6 +1,6 @@
 """From a schedule and a trainer to a history."""
 
-from favano.engine.audit import answer_weights, effective_weights
+from favano.engine.audit import effective_weights, late_weights, stretch_weights
 from favano.engine.blend import is_linear
 from favano.engine.link import Link
 from favano.engine.live import live_models
@@ -36,13 +36,14 @@ __all__ = [
     "Step",
     "StepSizes",
     "Waves",
-    "answer_weights",
     "count_work",
     "effective_weights",
     "evaluation_times",
     "is_linear",
+    "late_weights",
     "live_models",
     "pooled",
     "replayed",
     "spread_of",
+    "stretch_weights",
 ]

@@ -14,6 +14,7 @@ from favano.experiments.results import WriteFailed, check_folder, read_spec, wri
 from favano.experiments.runner import run, run_together
 from favano.experiments.samples import Samples, load_samples, named_model, own_samples
 from favano.experiments.spec import Spec
+from favano.experiments.standing import Standing, weigh_clients
 
 __all__ = [
     "PRESETS",
@@ -26,6 +27,7 @@ __all__ = [
     "Samples",
     "Silence",
     "Spec",
+    "Standing",
     "WriteFailed",
     "audit",
     "check_folder",
@@ -45,5 +47,6 @@ __all__ = [
     "run",
     "run_together",
     "speed_names",
+    "weigh_clients",
     "write_result",
 ]

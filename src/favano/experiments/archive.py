@@ -32,6 +32,7 @@ class RunFile:
     footprint: str  # the constants behind energy and carbon
     entry: Entry
     history: tuple[Row, ...]
+    kernels: str | None = None  # of a CPU; files of earlier versions do not say
 
 
 @dataclass(frozen=True)
@@ -74,6 +75,7 @@ class Archive:
             "command": command,
             "spec": spec_table(run.spec),
             "footprint": footprint.words,
+            "kernels": result.kernels,
             "entry": entry,
             "history": result.rows,
         }

@@ -8,8 +8,9 @@ from typing import TypedDict
 import numpy as np
 
 from favano.algorithms import Algorithm, State
-from favano.engine import answer_weights, effective_weights
+from favano.engine import late_weights, stretch_weights
 from favano.experiments.participation import speed_names
+from favano.experiments.standing import Standing
 from favano.schedule import Schedule
 from favano.theory import CONFIDENCE, shares, verdict
 from favano.timing import Fleet
@@ -39,30 +40,35 @@ class AuditRecord(TypedDict):
 
 
 def audit(
+    weights: Standing,
     algorithm: Algorithm[State],
     schedule: Schedule,
     fleet: Fleet,
     seed: int,
-    *,
-    most_clients: int = 1000,
 ) -> AuditRecord:
     """Effective weights, the shares of each speed, and a verdict.
 
     Weights are exact for this schedule; intervals say how far the shares of another seed's schedule
-    may lie. The weights of single clients cost time in proportion to their number squared; where
-    there are more than `most_clients` their list is empty.
+    may lie. Where not every client was weighed by itself, the list of weights is empty.
     """
     group, names = fleet.groups, speed_names(fleet)
-    few = fleet.clients <= most_clients
-    each = effective_weights(algorithm, schedule) if few else np.empty(0)
-    whole = effective_weights(algorithm, schedule, group)
-    found = shares(whole, answer_weights(algorithm, schedule, group), np.bincount(group), names)
+    moved = stretch_weights(algorithm, schedule, group)
+    late = late_weights(algorithm, schedule, group)
+    found = shares(weights.by(group), moved, np.bincount(group), names, late)
     return AuditRecord(
         seed=seed,
-        verdict=verdict(found) if schedule.jobs else "nobody: no update was made",
+        verdict=_sentence(verdict(found), schedule, fleet.clients),
         confidence=CONFIDENCE,
         fair=1 / fleet.clients,
         speeds=[SpeedShare(**asdict(share)) for share in found],  # type: ignore[typeddict-item]
-        mean_step_time=fleet.mean.tolist() if few else [],
-        weight=each.tolist(),
+        mean_step_time=fleet.mean.tolist() if weights.complete else [],
+        weight=weights.each.tolist() if weights.complete else [],
     )
+
+
+def _sentence(judged: str, schedule: Schedule, clients: int) -> str:
+    """The verdict, and whether some clients had no part in it: of that no interval speaks."""
+    if not schedule.jobs:
+        return "nobody: no update was made"
+    silent = clients - len(np.unique(schedule.client[: schedule.jobs]))
+    return f"{judged}; {silent:,} of {clients:,} clients never answered" if silent else judged

@@ -1,7 +1,8 @@
 """How fast this machine trains: the lanes beside the plain loop, and what the schedule allows.
 
-Both systems do the same local steps of the same schedule, turn about. Nothing is planned, split or
-scored while the clock runs, nor are gradients traced; starting the worker processes counts.
+All systems do the same local steps of the same schedule, turn about. Nothing is planned, split or
+scored while the clock runs, nor are kernels chosen or gradients traced; starting the worker
+processes counts. Kernels are those of a long run.
 """
 
 from __future__ import annotations
@@ -10,7 +11,6 @@ import math
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from pathlib import Path
 from statistics import median
 from time import perf_counter, process_time
@@ -18,26 +18,28 @@ from typing import NamedTuple, TypedDict
 
 import torch
 
-from favano.data import BatchStream
 from favano.engine import Replay, replayed
 from favano.errors import need
 from favano.experiments import samples as sources
 from favano.experiments.build import local_rule, step_sizes
+from favano.experiments.kernels import long_run_kernels
 from favano.experiments.planning import Planned, plan_seeds
 from favano.experiments.results import spec_table
 from favano.experiments.runner import run
 from favano.experiments.samples import ModelFactory, Samples, make_task
 from favano.experiments.spec import Spec
 from favano.experiments.synthetic import SYNTHETIC, synthetic_samples
+from favano.experiments.workload import workload
 from favano.quantisation import quantised
-from favano.schedule import Schedule
 from favano.training import (
     NOTHING_TRACED,
     FlatModel,
+    Kernels,
     LoopTrainer,
     Traced,
     Work,
     check_fit,
+    default_kernels,
 )
 from favano.training.workers import one_thread, usable_cores
 from favano.types import Stack
@@ -64,6 +66,7 @@ class System(TypedDict):
 
     name: str
     workers: int
+    kernels: Kernels | None  # None on a GPU
     traced: list[int]  # lengths of the batches whose gradients were traced, not autograd's
     tracing: float  # seconds it took beforehand, the longest of all repeats
     steps_per_second: Range
@@ -78,7 +81,7 @@ class Bench(TypedDict):
     repeats: int
     schedule: dict[str, float]  # work of one sample, all seeds together
     systems: list[System]
-    ratio: Range  # lanes / plain loop, within a repeat
+    ratio: Range  # lanes / the faster plain loop, within a repeat
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,18 +96,6 @@ class Effort:
         need(0 < self.seconds < math.inf, "seconds", self.seconds, "need a positive number")
         need(self.repeats >= 1, "repeats", self.repeats, "need 1 or more")
         need(self.workers is None or self.workers >= 1, "workers", self.workers, "need 1 or more")
-
-
-def critical_path(schedule: Schedule) -> int:
-    """The most local steps on a chain of jobs each of which needs the one before.
-
-    path(-1) = 0; path(v) = max(path(v - 1), path(base_j) + steps_j over the jobs j of update v).
-    """
-    path = [0]  # of version -1, then of each update
-    base, steps = schedule.base.tolist(), schedule.steps.tolist()
-    for first, last in pairwise(schedule.offsets.tolist()):
-        path.append(max([path[-1], *(path[base[j] + 1] + steps[j] for j in range(first, last))]))
-    return path[-1]
 
 
 def bench_samples(
@@ -130,29 +121,39 @@ def bench(spec: Spec, samples: Samples, effort: Effort) -> Bench:
     need(spec.algorithm != "asyncfeded", "algorithm", spec.algorithm, rule)
     workers = (effort.workers or usable_cores()) if samples.labels.device.type == "cpu" else 1
     model = sources.named_model(spec, samples)
+    spec = spec.model_copy(update={"kernels": long_run_kernels(spec, samples, model)})
     chosen = _with_horizon(spec, samples, model, effort.seconds)
     planned = plan_seeds(chosen)
     tasks = [make_task(chosen, one.seed, one.fleet, samples) for one in planned]
-    work = _work(planned, [task.batches for task in tasks])
-    pairs = [
-        (_plain(chosen, planned, samples, model), _lanes(chosen, samples, model, workers))
-        for _ in range(effort.repeats)
+    work = workload(planned, [task.batches for task in tasks])
+    loops = {"plain loop": 1}
+    if samples.labels.device.type == "cpu" and (cores := usable_cores()) > 1:
+        loops[f"plain loop, {cores} threads"] = cores
+    taken: dict[str, list[_Sample]] = {name: [] for name in (*loops, "lanes")}
+    for _ in range(effort.repeats):
+        for name, threads in loops.items():
+            taken[name].append(_plain(chosen, planned, samples, model, threads))
+        taken["lanes"].append(_lanes(chosen, samples, model, workers))
+    ratios = [
+        min(taken[name][repeat].seconds for name in loops) / lanes.seconds
+        for repeat, lanes in enumerate(taken["lanes"])
     ]
     return Bench(
         spec=spec_table(chosen),
         repeats=effort.repeats,
         schedule=work,
         systems=[
-            _system("plain loop", 1, [plain for plain, _ in pairs], work),
-            _system("lanes", workers, [lanes for _, lanes in pairs], work),
+            _system(name, workers if name == "lanes" else 1, sampled, work)
+            for name, sampled in taken.items()
         ],
-        ratio=_range([plain.seconds / lanes.seconds for plain, lanes in pairs]),
+        ratio=_range(ratios),
     )
 
 
 class _Sample(NamedTuple):
     seconds: float
     shares: dict[str, float]
+    kernels: Kernels | None
     traced: Traced = NOTHING_TRACED
 
 
@@ -222,15 +223,17 @@ def _lanes(spec: Spec, samples: Samples, model: ModelFactory, workers: int) -> _
         raise KeyboardInterrupt  # `run` keeps what it has; here it is of no use
     after = os.times()  # the workers have ended
     if workers == 1:  # trained in this process
-        return _Sample(watch.seconds, {}, result.traced)
+        return _Sample(watch.seconds, {}, result.kernels, result.traced)
     cpu = after.children_user + after.children_system
     cpu -= before.children_user + before.children_system
     occupancy, main = cpu / (workers * watch.seconds), watch.cpu / watch.seconds
     shares = {"lane_occupancy": occupancy, "main_process": main}
-    return _Sample(watch.seconds, shares, result.traced)
+    return _Sample(watch.seconds, shares, result.kernels, result.traced)
 
 
-def _plain(spec: Spec, plans: Sequence[Planned], samples: Samples, model: ModelFactory) -> _Sample:
+def _plain(
+    spec: Spec, plans: Sequence[Planned], samples: Samples, model: ModelFactory, threads: int = 1
+) -> _Sample:
     """One update after the other, one client after the other, in this process."""
     seconds = training = 0.0
     for one in plans:
@@ -242,40 +245,21 @@ def _plain(spec: Spec, plans: Sequence[Planned], samples: Samples, model: ModelF
         check_fit(flat, task, samples.classes)
         trainer = _TimedTrainer(LoopTrainer(flat, task, local_rule(spec)))
         with one_thread():
+            torch.set_num_threads(threads)
             began = perf_counter()
             for _ in replayed(replay, trainer):
                 pass
             seconds += perf_counter() - began
         training += trainer.seconds
-    return _Sample(seconds, {"outside_training": 1 - training / seconds})
-
-
-def _work(planned: Sequence[Planned], batches: Sequence[BatchStream]) -> dict[str, float]:
-    """What is to be done in one sample; known before any training."""
-    plans = [one.schedule for one in planned]
-    steps = sum(plan.used_steps for plan in plans)
-    path = max(critical_path(plan) for plan in plans)
-    return {
-        "server_steps": sum(plan.updates for plan in plans),
-        "jobs": sum(plan.jobs for plan in plans),
-        "local_steps": steps,
-        "images": sum(_images(plan, stream) for plan, stream in zip(plans, batches, strict=True)),
-        "critical_path": path,
-        "parallelism": steps / path,
-    }
-
-
-def _images(plan: Schedule, batches: BatchStream) -> int:
-    """Samples in the mini-batches of all used jobs; the last batch of an epoch may be short."""
-    columns = (plan.client, plan.first_step, plan.steps)
-    jobs = zip(*(column[: plan.jobs].tolist() for column in columns), strict=True)
-    return sum(batches.length(who, a + step) for who, a, steps in jobs for step in range(steps))
+    kernels = default_kernels() if samples.labels.device.type == "cpu" else None
+    return _Sample(seconds, {"outside_training": 1 - training / seconds}, kernels)
 
 
 def _system(name: str, workers: int, taken: list[_Sample], work: dict[str, float]) -> System:
     return System(
         name=name,
         workers=workers,
+        kernels=taken[0].kernels,
         traced=list(taken[0].traced.lengths),
         tracing=max(one.traced.seconds for one in taken),
         steps_per_second=_range([work["local_steps"] / one.seconds for one in taken]),

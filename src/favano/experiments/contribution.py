@@ -1,8 +1,8 @@
 """Who trained the model, as a result folder keeps it: `participation.json`.
 
 The counts are those of the first seed's schedule. A schedule does not depend on the weights, so
-they are exact, and small however many clients there are: above `_ALL` clients a sample is listed,
-while the sums over each speed are over everybody.
+they are exact, and small however many clients there are: of very many a sample is listed, while
+the sums over each speed are over everybody.
 """
 
 from __future__ import annotations
@@ -11,16 +11,11 @@ from typing import TypedDict
 
 import numpy as np
 
-from favano.algorithms import Algorithm, State
-from favano.engine import effective_weights
-from favano.experiments.participation import speed_names
+from favano.experiments.standing import Standing, speed_classes
 from favano.schedule import Schedule
 from favano.timing import Fleet
 from favano.types import Floats, Ints
 
-_ALL = 2000
-_SAMPLE = 500
-_CLASSES = 6
 _BINS = 60
 
 
@@ -65,27 +60,16 @@ class Participation(TypedDict):
     staleness: Staleness
 
 
-def participation(
-    algorithm: Algorithm[State], schedule: Schedule, fleet: Fleet, seed: int
-) -> Participation:
+def participation(weights: Standing, schedule: Schedule, fleet: Fleet, seed: int) -> Participation:
     """Contacts, steps, staleness and effective weight of the clients, and of each speed."""
     names, speed = speed_classes(fleet)
-    clients = fleet.clients
-    shown = np.arange(clients)
-    if clients > _ALL:
-        shown = np.linspace(0, clients - 1, _SAMPLE).round().astype(np.int64)
-    group = len(shown) + speed  # clients that are not listed are weighed with others of their speed
-    group[shown] = np.arange(len(shown))
-    weight = np.zeros(len(shown) + len(names))
-    weighed = effective_weights(algorithm, schedule, group) if schedule.updates else weight[:0]
-    weight[: len(weighed)] = weighed
+    clients, shown = fleet.clients, weights.listed
     used = slice(0, schedule.jobs)
     client, steps, staleness = schedule.client[used], schedule.steps[used], schedule.staleness
     contacts = np.bincount(client, minlength=clients)
     made = np.bincount(client, steps, minlength=clients).astype(np.int64)
     late = np.bincount(client, staleness, minlength=clients) / np.maximum(contacts, 1)
-    listed = np.bincount(speed[shown], weight[: len(shown)], minlength=len(names))
-    by_speed = listed + weight[len(shown) :]
+    by_speed = weights.by(speed)
     return Participation(
         seed=seed,
         clients=clients,
@@ -105,20 +89,10 @@ def participation(
             contacts=contacts[shown].tolist(),
             steps=made[shown].tolist(),
             staleness=_rounded(late[shown]),
-            weight=_rounded(weight[: len(shown)]),
+            weight=_rounded(weights.each),
         ),
         staleness=_histogram(staleness, speed[client], len(names)),
     )
-
-
-def speed_classes(fleet: Fleet) -> tuple[list[str], Ints]:
-    """Names of the speeds and the speed of each client; thirds where there are many speeds."""
-    group = fleet.groups
-    if group.max() < _CLASSES:
-        return speed_names(fleet), group
-    rank = np.argsort(np.argsort(fleet.mean, kind="stable"), kind="stable")
-    third = 3 * rank // fleet.clients
-    return ["fastest third", "middle third", "slowest third"], third
 
 
 def _histogram(staleness: Ints, speed: Ints, speeds: int) -> Staleness:

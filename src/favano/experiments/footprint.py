@@ -11,17 +11,15 @@ measured but the time.
 from __future__ import annotations
 
 import os
-import platform
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
 import torch
 
 from favano.errors import need
 from favano.experiments.samples import check_device
-from favano.training import usable_cores
+from favano.training import processor, usable_cores
 
 WATTS_A_CORE: Final = 12.0  # of a processor whose model is not known
 WATTS_A_GIGABYTE: Final = 0.3725
@@ -95,13 +93,3 @@ def machine(device: str, *, watts: float | None, pue: float, grams_a_kwh: float)
         pue=pue,
         grams_a_kwh=grams_a_kwh,
     )
-
-
-def processor() -> str:
-    """The model of the processor, as far as the system says."""
-    path = Path("/proc/cpuinfo")
-    if path.exists():
-        for line in path.read_text().splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    return platform.processor() or f"{platform.machine()} processor"

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 from favano.algorithms import Algorithm, State
 from favano.experiments.build import bound_setting, make_algorithm, make_fleet, make_schedule
 from favano.experiments.spec import Spec
+from favano.experiments.standing import Standing, weigh_clients
 from favano.schedule import Schedule
 from favano.theory import Setting
 from favano.timing import Fleet
@@ -22,6 +24,11 @@ class Planned:
     algorithm: Algorithm[State]
     schedule: Schedule
     setting: Setting | None = None  # with track_bound, where the theorem speaks of the method
+
+    @cached_property
+    def weights(self) -> Standing:
+        """What the clients have in the final model; refused of methods of which it depends."""
+        return weigh_clients(self.algorithm, self.schedule, self.fleet)
 
 
 def plan_seeds(spec: Spec) -> list[Planned]:

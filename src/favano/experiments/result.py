@@ -14,7 +14,7 @@ from favano.experiments.records import RunRecord
 from favano.experiments.spec import Spec
 from favano.experiments.tracking import BoundRow
 from favano.metrics import Row
-from favano.training import NOTHING_TRACED, Traced
+from favano.training import NOTHING_TRACED, Kernels, Traced
 
 Status = Literal["complete", "partial"]
 
@@ -32,6 +32,7 @@ class Result:
     audit: AuditRecord | None = None  # of the first seed, if it came to its end
     error: NonFiniteUpdate | None = None  # what stopped a run, if something did
     first: Planned | None = None  # the plan of the first seed: who trains the model
+    kernels: Kernels | None = None  # of the local steps; None on a GPU
     traced: Traced = NOTHING_TRACED  # how gradients were computed; no number depends on it
 
     @property

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import tomli_w
+import torch
 from safetensors.torch import save
 
 from favano import __version__
@@ -59,6 +60,8 @@ def write_result(folder: Path, result: Result, command: str) -> None:
         "status": result.status,
         "favano": __version__,
         "command": command,
+        "torch": torch.__version__,
+        "kernels": result.kernels,
         "runs": result.runs,
         "audit": result.audit,
     }
@@ -82,7 +85,7 @@ def _participation(result: Result) -> Participation | None:
         return None
     one = result.first
     try:
-        return participation(one.algorithm, one.schedule, one.fleet, one.seed)
+        return participation(one.weights, one.schedule, one.fleet, one.seed)
     except BadInput:
         return None
 

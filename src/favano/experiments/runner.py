@@ -17,7 +17,7 @@ from favano.experiments.samples import ModelFactory, Samples, in_steps, initial_
 from favano.experiments.seed_run import SeedRun
 from favano.experiments.spec import Spec
 from favano.quantisation import quantised
-from favano.training import FlatModel, TracedGradient, one_thread, prepare
+from favano.training import FlatModel, Kernels, TracedGradient, one_thread, prepare
 
 
 def run(
@@ -59,16 +59,13 @@ def run_together(
     need(alike, "quantise", results[0].spec.quantise, rule)
     network = quantised(initial_module(model, planned[0][1].seed), recipe)
     flat = FlatModel(network, device=samples.labels.device)
-    gradient = TracedGradient(flat, samples.loss) if flat.vector.device.type == "cpu" else None
-    runs = [SeedRun(result, one, samples, flat, model, gradient) for result, one in planned]
-    total = sum(one.schedule.used_steps for _, one in planned)
-    if gradient is not None:
-        with one_thread():
-            traced = prepare(gradient, runs[0].trainer.task, total)
-        for result in results:
-            result.traced = traced
+    gradients: dict[Kernels, TracedGradient] = {}
+    with one_thread():
+        runs = [SeedRun(result, one, samples, flat, model, gradients) for result, one in planned]
+        for gradient in gradients.values():
+            _trace(gradient, [one for one in runs if one.trainer.traced is gradient])
     watch = progress or Silence()
-    watch.begin(total)
+    watch.begin(sum(one.schedule.used_steps for _, one in planned))
     try:
         with one_thread(), engine(flat, runs, workers) as steps:
             for step in steps:
@@ -88,6 +85,14 @@ def run_together(
         for one in runs if audits else ():
             one.audit_first()
     return results
+
+
+def _trace(gradient: TracedGradient, runs: Sequence[SeedRun]) -> None:
+    """Trace what pays for these runs together."""
+    steps = sum(one.planned.schedule.used_steps for one in runs)
+    traced = prepare(gradient, runs[0].trainer.task, steps)
+    for one in runs:
+        one.result.traced = traced
 
 
 def _hand_in(runs: Sequence[SeedRun], result: Result) -> None:

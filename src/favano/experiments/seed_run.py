@@ -28,6 +28,7 @@ from favano.experiments.build import (
     step_sizes,
 )
 from favano.experiments.constants import Probe
+from favano.experiments.kernels import kernels_for
 from favano.experiments.planning import Planned
 from favano.experiments.progress import Progress
 from favano.experiments.records import make_record
@@ -37,12 +38,15 @@ from favano.experiments.spec import given
 from favano.experiments.tracking import Tracker
 from favano.metrics import Evaluator
 from favano.schedule import Schedule
-from favano.training import FlatModel, LoopTrainer, TracedGradient, check_fit
+from favano.training import FlatModel, Kernels, LoopTrainer, TracedGradient, check_fit
 from favano.types import Vector
 
 
 class SeedRun:
-    """Hears of the moments of a run and puts what was measured into the result."""
+    """Hears of the moments of a run and puts what was measured into the result.
+
+    `gradients` are shared by all runs with the same kernels; what is missing is put there.
+    """
 
     def __init__(
         self,
@@ -51,7 +55,7 @@ class SeedRun:
         samples: Samples,
         flat: FlatModel,
         model: nn.Module | ModelFactory,
-        gradient: TracedGradient | None,
+        gradients: dict[Kernels, TracedGradient],
     ) -> None:
         spec, schedule, seed = planned.spec, planned.schedule, planned.seed
         self.result, self.planned, self.flat = result, planned, flat
@@ -74,7 +78,12 @@ class SeedRun:
             link=make_link(spec, planned.fleet, schedule, flat, seed),
         )
         rule = local_rule(spec, corrected=self.replay.corrected)
-        self.trainer = LoopTrainer(flat, task, rule, gradient)
+        self.kernels = result.kernels = kernels_for(planned, flat, task)
+        gradient: TracedGradient | None = None
+        if self.kernels is not None:
+            traced = TracedGradient(flat, task.loss, self.kernels)
+            gradient = gradients.setdefault(self.kernels, traced)
+        self.trainer = LoopTrainer(flat, task, rule, gradient, self.kernels)
         calibration = samples.calibration() if spec.buffers == "local" else None
         self.evaluate = Evaluator(
             flat, samples.test_features, samples.test_labels, samples.loss, calibration
@@ -166,11 +175,12 @@ class SeedRun:
 
         Nothing can be said of methods whose steps depend on the models.
         """
-        planned, result = self.planned, self.result
-        first = planned.seed == result.spec.seed and result.status == "complete"
-        if first and self.replay.course.complete:
-            algorithm = self.replay.algorithm
-            result.audit = audit(algorithm, planned.schedule, planned.fleet, planned.seed)
+        planned, result, first = self.planned, self.result, self.result.first
+        mine = planned.seed == result.spec.seed and result.status == "complete"
+        if mine and first is not None and self.replay.course.complete:
+            result.audit = audit(
+                first.weights, first.algorithm, first.schedule, first.fleet, first.seed
+            )
 
 
 def _steps_by_update(schedule: Schedule) -> list[int]:

@@ -31,7 +31,7 @@ from favano.experiments.kinds import (
 from favano.quantisation import Recipe
 from favano.schedule import AtDeadline, Interruption, Latency, RoundTime, StepCount
 from favano.timing import Order, Rounding
-from favano.training import Precision
+from favano.training import KernelChoice, Precision
 
 
 class Spec(BaseModel):
@@ -90,9 +90,7 @@ class Spec(BaseModel):
     )
     step_count: StepCount = Field(default="durations", description="literal: E itself is geometric")
     round_time: RoundTime = Field(default="sum", description="length of a synchronous round")
-    deadline: PositiveTime | None = Field(
-        default=None, description="longest a round waits for clients"
-    )
+    deadline: PositiveTime | None = Field(default=None, description="longest wait for clients")
     at_deadline: AtDeadline = Field(
         default="drop", description="drop late clients, or take the steps they have made"
     )
@@ -213,9 +211,7 @@ class Spec(BaseModel):
     )
     seeds: Count = Field(default=1, description="how many seeds")
     seed: Annotated[int, Field(ge=0)] = Field(default=0, description="the first seed")
-    evaluate_every: PositiveTime | None = Field(
-        default=None, description="simulated time between rows"
-    )
+    evaluate_every: PositiveTime | None = Field(default=None, description="time between rows")
     variance: Literal["start", "live"] = Field(
         default="start", description="which client models the variance speaks of"
     )
@@ -230,6 +226,10 @@ class Spec(BaseModel):
     device: str = Field(default="cpu", description="cpu, cuda or cuda:N")
     precision: Precision = Field(
         default="tf32", description="numbers of a GPU in training: tf32, float32 or bf16"
+    )
+
+    kernels: KernelChoice = Field(
+        default="auto", description="of a CPU in training; auto: measured once, in longer runs"
     )
 
     @model_validator(mode="after")
@@ -247,6 +247,8 @@ class Spec(BaseModel):
         given = bool(self.given_weights)
         rule = "goes with given_weights, one for all, each speed class or each client"
         need((self.weights == "given") == given, "weights", self.weights, rule)
+        for_cpu = self.kernels == "auto" or self.device == "cpu"
+        need(for_cpu, "kernels", self.kernels, f"need auto with device={self.device}")
         self._check_codec()
         self._check_quantise()
         return self

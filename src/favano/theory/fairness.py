@@ -46,20 +46,24 @@ def shares(
     moved: Floats,
     clients: Ints,
     names: Sequence[str],
+    late: Floats | None = None,
     *,
     confidence: float = CONFIDENCE,
 ) -> list[Share]:
     """The groups' shares, with intervals from how much they differ along the schedule.
 
-    The updates are cut into up to 20 equal stretches. With y_b and x_b what the group and all
+    Updates beyond 20 are joined to 20 equal stretches. With y_b and x_b what the group and all
     clients moved in stretch b, r = sum y / sum x has the standard error
     sqrt(B/(B-1) sum_b (y_b - r x_b)^2) / sum x, and a t interval with B - 1 degrees of freedom.
+    That takes stretches to be independent. With `late`, the shares in other server models of the
+    same schedule, the error is at least their standard deviation.
 
     Args:
         weight: share of each group, (g,).
-        moved: by each group at each update, (V, g).
+        moved: by each group at each update, or in each stretch of updates, (V, g).
         clients: in each group, (g,).
         names: of the groups.
+        late: shares of the groups in some server models, (m, g).
         confidence: of the intervals.
 
     >>> moved = np.array([[1.0, 1.0], [1.2, 0.8]])
@@ -74,12 +78,15 @@ def shares(
     blocks = np.add.reduceat(moved, edges) if count else moved
     total = blocks.sum(axis=1)
     found = []
-    for part, share, size, name in zip(blocks.T, weight.tolist(), clients, names, strict=True):
+    spread = np.zeros(len(weight)) if late is None or len(late) < 2 else late.std(axis=0, ddof=1)
+    columns = zip(blocks.T, weight.tolist(), spread, clients, names, strict=True)
+    for part, share, deviation, size, name in columns:
         error = 1.0
         if count > 1 and total.sum() > 0:
             rest = part - part.sum() / total.sum() * total
             scale = np.sqrt(count / (count - 1) * (rest**2).sum()) / total.sum()
-            error = float(scale * special.stdtrit(count - 1, (1 + confidence) / 2))
+            quantile = special.stdtrit(count - 1, (1 + confidence) / 2)
+            error = float(max(scale, deviation) * quantile)
         low, high = max(0.0, share - error), min(1.0, share + error)
         found.append(Share(name, int(size), share, low, high, float(size / clients.sum())))
     return found

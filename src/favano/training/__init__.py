@@ -1,7 +1,9 @@
 """Local training: modules as flat vectors, the local rule, and the trainers."""
 
+from favano.training.choice import chosen_kernels, processor
 from favano.training.device_draws import to_device
 from favano.training.flat import FlatModel, Layout
+from favano.training.kernels import KernelChoice, Kernels, check_kernels, default_kernels
 from favano.training.lanes import Done, Job, Lanes, finite_rows
 from favano.training.launched import Launched
 from favano.training.loop import LoopTrainer, SerialLanes
@@ -20,6 +22,8 @@ __all__ = [
     "Done",
     "FlatModel",
     "Job",
+    "KernelChoice",
+    "Kernels",
     "LaneMaker",
     "LaneStack",
     "Lanes",
@@ -38,10 +42,14 @@ __all__ = [
     "Work",
     "WorkerLanes",
     "check_fit",
+    "check_kernels",
+    "chosen_kernels",
+    "default_kernels",
     "finite_rows",
     "numbers",
     "one_thread",
     "prepare",
+    "processor",
     "to_device",
     "usable_cores",
 ]

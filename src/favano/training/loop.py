@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor
 
 from favano.training.flat import FlatModel
+from favano.training.kernels import Kernels, arranged, using
 from favano.training.lanes import Done, Job, finite_rows
+from favano.training.plain import plain_gradient
 from favano.training.rule import LocalRule
 from favano.training.task import Task
 from favano.training.traced import TracedGradient
@@ -25,6 +26,7 @@ class LoopTrainer:
     task: Task
     rule: LocalRule
     traced: TracedGradient | None = None  # the same gradients, faster
+    kernels: Kernels | None = None  # None: those of the process
 
     def train(self, start: Stack, work: Work) -> Stack:
         """End models of the jobs."""
@@ -60,22 +62,17 @@ class LoopTrainer:
         model.module.train()
         weights, origin = model.weights, start[: model.layout.parameters]
         room = self.task.room()
-        with torch.no_grad():
+        with torch.no_grad(), using(self.kernels):
             for step in range(first_step, first_step + steps):
                 features, labels = self.task.batch(client, step, weights.dtype, room)
                 if model.draws is not None:
                     model.draws.set(self.task.key(client, step), weights.device)
+                features = arranged(features, self.kernels)
                 if self.traced is None or not self.traced.fill(features, labels):
-                    self._fill(features, labels)
+                    plain_gradient(model, self.task.loss, features, labels)
                 direction = self.rule.direction(model.gradient, weights, origin, drift)
                 weights.sub_(direction, alpha=rate)
         return model.snapshot()
-
-    def _fill(self, features: Tensor, labels: Tensor) -> None:
-        """The gradient of the batch's loss, by autograd."""
-        self.model.gradient.zero_()
-        with torch.enable_grad():
-            torch.autograd.backward(self.task.loss(self.model.module(features), labels))
 
 
 class SerialLanes:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import nullcontext
+from functools import partial
 from itertools import islice
 from time import perf_counter
 from typing import NamedTuple, TypeAlias
@@ -20,6 +21,9 @@ from torch.func import functional_call
 
 from favano.training.calls import Calls, straight_line
 from favano.training.flat import FlatModel
+from favano.training.kernels import Kernels, arranged, using
+from favano.training.measured import medians
+from favano.training.plain import plain_gradient
 from favano.training.task import Loss, Task
 
 Batch: TypeAlias = tuple[Tensor, Tensor]
@@ -42,10 +46,11 @@ NOTHING_TRACED = Traced((), 0.0)
 
 
 class TracedGradient:
-    """Gradients of the batches whose shape has a trace. Belongs to one model and one loss."""
+    """Gradients of the batches whose shape has a trace. Belongs to one model, loss and kernels."""
 
-    def __init__(self, model: FlatModel, loss: Loss) -> None:
-        self._model, self._loss = model, loss
+    def __init__(self, model: FlatModel, loss: Loss, kernels: Kernels | None = None) -> None:
+        self._model, self._plain = model, partial(plain_gradient, model, loss)
+        self._loss, self.kernels = loss, kernels
         self._traces: dict[torch.Size, Calls] = {}
         self.dtype = model.vector.dtype
 
@@ -59,10 +64,11 @@ class TracedGradient:
         return True
 
     def prepare(self, batches: Sequence[Batch]) -> bool:
-        """Trace the gradient for batches of one shape; kept where it is right.
+        """Trace the gradient for batches of one shape; kept where it is right and pays.
 
         Right: on all of `batches` gradient and buffers are those of autograd to the bit. A network
-        that branches on values, or draws random numbers, fails here and stays with autograd.
+        that branches on values, or draws random numbers, fails here and stays with autograd. Pays:
+        a few steps with it take less time than as many without, turn about.
         """
         model, shape = self._model, batches[0][0].shape
         start, was_training = model.snapshot(), model.module.training
@@ -70,7 +76,7 @@ class TracedGradient:
         try:
             if self._is_heavy(batches[0]) or not self._trace(batches[0]):
                 return False
-            if all(self._agrees(start, batch) for batch in batches):
+            if all(self._agrees(start, batch) for batch in batches) and self._pays(batches[0]):
                 return True
             del self._traces[shape]
             return False
@@ -96,9 +102,10 @@ class TracedGradient:
             return False
         return True
 
-    def _plain(self, features: Tensor, labels: Tensor) -> None:
-        self._model.gradient.zero_()
-        torch.autograd.backward(self._loss(self._model.module(features), labels))
+    def _pays(self, batch: Batch) -> bool:
+        """Whether the trace is faster than autograd."""
+        taken = medians({True: partial(self.fill, *batch), False: partial(self._plain, *batch)})
+        return taken[True] < taken[False]
 
     def _agrees(self, start: Tensor, batch: Batch) -> bool:
         """Whether autograd and the trace give the same gradient and the same buffers."""
@@ -117,16 +124,17 @@ def prepare(gradient: TracedGradient, task: Task, steps: int) -> Traced:
         return NOTHING_TRACED
     began, found = perf_counter(), []
     shares = task.batches.lengths()
-    for length in sorted(shares, key=shares.__getitem__, reverse=True):
-        if steps * shares[length] < FEWEST_EACH:
-            break
-        if not gradient.prepare(_examples(task, length, gradient.dtype)):
-            break
-        found.append(length)
+    with using(gradient.kernels):
+        for length in sorted(shares, key=shares.__getitem__, reverse=True):
+            if steps * shares[length] < FEWEST_EACH:
+                break
+            if not gradient.prepare(_examples(task, length, gradient)):
+                break
+            found.append(length)
     return Traced(tuple(found), perf_counter() - began)
 
 
-def _examples(task: Task, length: int, dtype: torch.dtype) -> list[Batch]:
+def _examples(task: Task, length: int, gradient: TracedGradient) -> list[Batch]:
     """A few batches of this length, of different clients where there are some."""
     stream = task.batches
     places = (
@@ -135,7 +143,8 @@ def _examples(task: Task, length: int, dtype: torch.dtype) -> list[Batch]:
         for step in {0, (len(part) - 1) // stream.batch_size}
         if stream.length(client, step) == length
     )
-    return [task.batch(client, step, dtype) for client, step in islice(places, _EXAMPLES)]
+    batches = [task.batch(*place, gradient.dtype) for place in islice(places, _EXAMPLES)]
+    return [(arranged(features, gradient.kernels), labels) for features, labels in batches]
 
 
 def _trace(model: FlatModel, loss: Loss, batch: Batch) -> Calls:

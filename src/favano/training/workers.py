@@ -10,7 +10,6 @@ import gc
 import mmap
 import multiprocessing
 import os
-import platform
 import signal
 import sys
 import traceback
@@ -25,6 +24,7 @@ from typing import Self
 import torch
 
 from favano.training.flat import FlatModel
+from favano.training.kernels import default_kernels, using
 from favano.training.lanes import Done, Job, finite_rows
 from favano.training.loop import LoopTrainer
 from favano.types import Stack, Vector
@@ -39,23 +39,18 @@ def usable_cores() -> int:
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Kernels on one thread, without the library that would start threads of its own.
+    """The default kernels, on one thread; trainers may choose other ones for their steps.
 
     The settings belong to the numerics: they are the same in a worker and in a plain loop, so that
     results do not depend on the number of workers.
     """
-    threads, library = torch.get_num_threads(), bool(torch.backends.mkldnn.enabled)
+    threads = torch.get_num_threads()
     torch.set_num_threads(1)
-    _use_mkldnn(library and platform.machine() != "aarch64")
     try:
-        yield
+        with using(default_kernels()):
+            yield
     finally:
         torch.set_num_threads(threads)
-        _use_mkldnn(library)
-
-
-def _use_mkldnn(wanted: bool) -> None:
-    torch.backends.mkldnn.enabled = wanted  # type: ignore[assignment]
 
 
 class WorkerLanes:
