@@ -44,8 +44,12 @@ def test_builds_the_class_it_names(name: str) -> None:
 
 @EVERY
 def test_converges_near_the_optimum_of_equal_clients(name: str) -> None:
-    """With one common quadratic every method must find its minimum."""
-    algorithm, _, schedule = build(name, horizon=3000.0)
+    """With one common quadratic every method must find its minimum.
+
+    AsyncFedED's published server step is for few clients: with all of these at work it circles.
+    """
+    steady = {"server_learning_rate": 2 / CLIENTS} if name == "asyncfeded" else {}
+    algorithm, _, schedule = build(name, horizon=3000.0, **steady)
     one = quadratics(1)
     common = Quadratics(one.curvature.repeat(CLIENTS, 1), one.centre.repeat(CLIENTS, 1))
     found = server_models(algorithm, schedule, common, start_model(), rate=0.2)
