@@ -7,16 +7,18 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from favano.engine import Scoring, Waves, waves
+from favano.engine import Moment, Scoring, Waves, waves
 from favano.engine.bank import Bank
 from favano.engine.blend import new_own
 from favano.engine.scoring import UNSCORED
+from favano.models.norm import BatchNorm2d
 from favano.training import LaneStack
 from favano.types import Stack
+from tests.engine import test_pool
 from tests.engine.test_pool import Problem
-from tests.engine.test_waves import METHODS, check, copied, make
+from tests.engine.test_waves import METHODS, check, copied, make, on_cuda
 
 
 class Short:
@@ -130,3 +132,34 @@ def test_with_one_lane_left_it_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(torch.cuda.OutOfMemoryError):
         run(problems, making)
     assert making.capacities == [8, 4, 2, 1]
+
+
+def wide() -> nn.Module:
+    """A model of 8 MB in float64."""
+    features = [nn.Conv2d(1, 3, 3), BatchNorm2d(3), nn.ReLU(), nn.Flatten()]
+    return nn.Sequential(*features, nn.Linear(48, 20_000), nn.Linear(20_000, 4))
+
+
+@pytest.mark.gpu
+def test_a_full_gpu_makes_lanes_give_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Real memory: 2 GB of lanes, and half a gigabyte for all that is to come."""
+    monkeypatch.setattr(test_pool, "network", wide)
+    problems = make(["favano", "quafl", "fedbuff"], [0, 1, 2])
+    expected = [problem.alone()[-1] for problem in problems]
+    on_cuda(problems)
+    making = Making(problems)
+    runs = Waves([problem.replay() for problem in problems], making(64), rows=1, fewer=making)
+    torch.cuda.empty_cache()
+    _, total = torch.cuda.mem_get_info()
+    allowed = torch.cuda.memory_reserved() + (512 << 20)
+    torch.cuda.set_per_process_memory_fraction(allowed / total)
+    last: dict[int, Tensor] = {}
+    try:
+        for run, moment in runs.steps(at_once=3):
+            assert isinstance(moment, Moment)
+            last[run] = moment.server.cpu()
+    finally:
+        torch.cuda.set_per_process_memory_fraction(1.0)
+    assert making.capacities[-1] < 64
+    for run, server in enumerate(expected):
+        torch.testing.assert_close(last[run], server, rtol=1e-10, atol=1e-10)

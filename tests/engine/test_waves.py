@@ -181,17 +181,22 @@ def test_models_are_given_back() -> None:
     assert runs.kept == 0
 
 
-@pytest.mark.gpu
-def test_waves_on_cuda_equal_the_plain_loop() -> None:
-    problems = make(METHODS, list(range(len(METHODS))))
+def on_cuda(problems: list[Problem]) -> None:
+    """The same problems on a GPU."""
     data = problems[0].trainer.task
     features, labels = data.features.cuda(), data.labels.cuda()
     flat = FlatModel(problems[0].flat.module, device="cuda", dtype=torch.float64)
-    expected = [problem.alone()[-1] for problem in problems]
     for problem in problems:
         problem.flat, problem.initial = flat, problem.initial.cuda()
         task = Task(features, labels, problem.trainer.task.batches)
         problem.trainer = LoopTrainer(flat, task, LocalRule())
+
+
+@pytest.mark.gpu
+def test_waves_on_cuda_equal_the_plain_loop() -> None:
+    problems = make(METHODS, list(range(len(METHODS))))
+    expected = [problem.alone()[-1] for problem in problems]
+    on_cuda(problems)
     steps = stepped(problems, capacity=50, at_once=3)
     for run, server in enumerate(expected):
         last = moments(steps, run)[-1].server.cpu()

@@ -8,7 +8,16 @@ from torch import nn
 
 from favano.algorithms import CATALOGUE
 from favano.errors import BadInput
-from favano.experiments import Result, Samples, Spec, load_samples, named_model, run, run_together
+from favano.experiments import (
+    Result,
+    Samples,
+    Spec,
+    load_samples,
+    named_model,
+    run,
+    run_together,
+    runner,
+)
 from favano.experiments.engines import can_stack
 from favano.metrics import to_csv
 from favano.training import traced
@@ -235,13 +244,19 @@ def test_an_interrupted_run_keeps_what_it_has(digits: Samples) -> None:
     assert [record["seed"] for record in result.runs] == [0, 1, 2]
 
 
-def test_results_are_heard_of_as_soon_as_they_are_there(digits: Samples) -> None:
+@pytest.mark.parametrize("period", [0.0, 1e9])
+def test_results_are_heard_of_soon_after_they_are_there(
+    period: float, digits: Samples, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those of a period together: at once, or in the end."""
+
     class Watch(Stopper):
         heard = 0
 
         def advance(self, label: str, steps: int, time: float) -> None:
             self.heard += 1
 
+    monkeypatch.setattr(runner, "_PERIOD", period)
     watch, found = Watch(0), []
     short = SHORT.model_copy(update={"model": "perceptron", "seeds": 2})
     long = short.model_copy(update={"horizon": 700.0})
@@ -250,9 +265,25 @@ def test_results_are_heard_of_as_soon_as_they_are_there(digits: Samples) -> None
         finished=lambda result: found.append((result, watch.heard, len(result.rows))),
     )  # fmt: skip
     assert [result for result, _, _ in found] == [results[1], results[0]]
-    assert found[0][1] < found[1][1] == 2 * (30 + 100)
+    assert (found[0][1] < found[1][1]) == (period == 0)
+    assert found[1][1] == 2 * (30 + 100)
     assert [count for _, _, count in found] == [2 * 4, 2 * 11]
     assert [row.seed for row in results[0].rows] == [0] * 11 + [1] * 11
+
+
+def test_what_was_through_before_ctrl_c_is_heard_of(
+    digits: Samples, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runner, "_PERIOD", 1e9)
+    found: list[Result] = []
+    short = SHORT.model_copy(update={"model": "perceptron"})
+    long = short.model_copy(update={"horizon": 7000.0})
+    results = run_together(
+        [long, short], digits, named_model(short, digits), progress=Stopper(200), workers=1,
+        finished=found.append,
+    )  # fmt: skip
+    assert found == [results[1]]
+    assert [result.status for result in results] == ["partial", "complete"]
 
 
 def test_divergence_names_the_client_and_keeps_the_history(digits: Samples) -> None:

@@ -11,7 +11,7 @@ from typing import Self
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
-_PERIOD = 0.1  # seconds between two drawings
+_PERIOD = 0.25  # seconds between two drawings, each of which takes more than a millisecond
 
 
 @contextmanager
@@ -69,6 +69,7 @@ class TerminalProgress:
         self.end()
         self._done, self._began = 0, monotonic()
         self._task = self._bar.add_task("starting", total=max(1, steps), detail="")
+        self._bar.refresh()
 
     def advance(self, label: str, steps: int, time: float) -> None:
         """So many more local steps are done, in a run that has reached simulated time `time`."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from time import perf_counter
 
 from torch import nn
 
@@ -18,6 +19,8 @@ from favano.experiments.seed_run import SeedRun
 from favano.experiments.spec import Spec
 from favano.quantisation import quantised
 from favano.training import FlatModel, Kernels, TracedGradient, one_thread, prepare
+
+_PERIOD = 1.0  # seconds
 
 
 def run(
@@ -46,7 +49,7 @@ def run_together(
 
     Ctrl-C ends it early: what was measured is kept, marked partial. A run that meets NaN ends for
     itself. `workers` is the number of processes; by default one a core. It changes no result.
-    `finished` hears of each result as soon as all its seeds are through. Without `audits` nobody
+    `finished` hears of each result soon after all its seeds are through. Without `audits` nobody
     asks who trained the models.
     """
     results = [Result(resolve(spec)) for spec in specs]
@@ -64,21 +67,20 @@ def run_together(
         runs = [SeedRun(result, one, samples, flat, model, gradients) for result, one in planned]
         for gradient in gradients.values():
             _trace(gradient, [one for one in runs if one.trainer.traced is gradient])
-    watch = progress or Silence()
+    watch, through = progress or Silence(), _Through(runs, finished)
     watch.begin(sum(one.schedule.used_steps for _, one in planned))
     try:
         with one_thread(), engine(flat, runs, workers) as steps:
             for step in steps:
                 one = runs[step.run]
                 one.hear(step.moment, watch)
-                if one.over and all(other.over for other in runs if other.result is one.result):
-                    _hand_in(runs, one.result)
-                    finished(one.result)
+                through.hear(one)
     except KeyboardInterrupt:
         for one in runs:
             one.stop()
     finally:
         watch.end()
+    through.hand_in()
     for result in results:
         _hand_in(runs, result)
     with suppress(KeyboardInterrupt):  # everything is measured; only the audits are left out
@@ -93,6 +95,34 @@ def _trace(gradient: TracedGradient, runs: Sequence[SeedRun]) -> None:
     traced = prepare(gradient, runs[0].trainer.task, steps)
     for one in runs:
         one.result.traced = traced
+
+
+class _Through:
+    """Results whose seeds are all through are handed in, those of a second together.
+
+    Runs of one horizon end at about the same time. A GPU would stand still while each of them is
+    written down in turn.
+    """
+
+    def __init__(self, runs: Sequence[SeedRun], finished: Callable[[Result], None]) -> None:
+        self._runs, self._finished = runs, finished
+        self._waiting: list[Result] = []
+        self._handed_in = perf_counter()
+
+    def hear(self, one: SeedRun) -> None:
+        """A run has come a step further."""
+        if one.over and all(other.over for other in self._runs if other.result is one.result):
+            self._waiting.append(one.result)
+        if self._waiting and perf_counter() > self._handed_in + _PERIOD:
+            self.hand_in()
+
+    def hand_in(self) -> None:
+        """Whatever waits."""
+        while self._waiting:
+            result = self._waiting.pop(0)
+            _hand_in(self._runs, result)
+            self._finished(result)
+        self._handed_in = perf_counter()
 
 
 def _hand_in(runs: Sequence[SeedRun], result: Result) -> None:

@@ -1,0 +1,131 @@
+"""The host's part of the MNIST table on a GPU: its 120 runs, with launches that do nothing.
+
+    python benchmarks/host.py [--horizon 1000] [--seeds 10] [--profile]
+
+The schedules, updates, evaluations and two stacks of 1,024 lanes are those of
+`favano reproduce table-2 --device cuda`; the network has 50 weights and the data 1,000 samples, so
+that what is left is Python, NumPy and the calls of PyTorch. On a GPU each of those calls launches a
+kernel, so their number is counted too, in a second pass. Evaluations are 21 a run whatever the
+horizon.
+"""
+
+from __future__ import annotations
+
+import argparse
+import cProfile
+import pstats
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from time import process_time
+
+import torch
+from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from favano.engine import Step
+from favano.experiments import engines, runner
+from favano.experiments.paper.table_2 import table_2
+from favano.experiments.samples import Samples
+from favano.experiments.seed_run import SeedRun
+from favano.training import FlatModel, LaneStack, Launched
+from favano.training.roster import Roster
+
+SAMPLES, INPUTS, CLASSES, BATCH, LANES, EVALUATIONS = 1000, 4, 10, 2, 1024, 20
+launches = rounds = 0
+
+
+class Idle(LaneStack):
+    """Lanes that train nothing."""
+
+    def _launch(self, lanes: object, length: int) -> None:
+        global launches
+        launches += 1
+
+    def launch(self) -> Launched:
+        global rounds
+        rounds += 1
+        return super().launch()
+
+
+@contextmanager
+def idle_lanes(
+    flat: FlatModel, runs: Sequence[SeedRun], workers: int | None
+) -> Iterator[Iterator[Step]]:
+    stacks = [Idle(flat, [one.trainer for one in runs], LANES) for _ in range(2)]
+    yield engines.on_arrays(runs, stacks, engines.Share(len(runs), 64, 0), None)
+
+
+def not_shuffled(roster: Roster, rows: Tensor, epoch: Tensor) -> Tensor:
+    return roster.samples[rows]
+
+
+class Watch:
+    """Hears of the updates."""
+
+    updates = steps = 0
+    began = first = last = 0.0
+
+    def begin(self, steps: int) -> None:
+        self.began = process_time()
+
+    def advance(self, label: str, steps: int, time: float) -> None:
+        self.last = process_time()
+        self.first = self.first or self.last
+        self.updates += 1
+        self.steps += steps
+
+    def end(self) -> None:
+        pass
+
+
+class Counted(TorchDispatchMode):
+    """Counts the calls of PyTorch that compute something."""
+
+    calls = 0
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
+        Counted.calls += not getattr(function, "is_view", False)
+        return function(*args, **(kwargs or {}))
+
+
+def measure(horizon: float, seeds: int) -> Watch:
+    """All runs up to this horizon."""
+    global launches, rounds
+    launches = rounds = 0
+    torch.manual_seed(0)
+    features, labels = torch.randn(SAMPLES, INPUTS), torch.arange(SAMPLES) % CLASSES
+    samples = Samples(features, labels, features[:20], labels[:20], CLASSES)
+    keys = {"horizon": horizon, "evaluate_every": horizon / EVALUATIONS, "batch_size": BATCH}
+    specs = [run.spec.model_copy(update=keys) for run in table_2(seeds)]
+    watch = Watch()
+    model = lambda: nn.Linear(INPUTS, CLASSES)  # noqa: E731
+    runner.run_together(specs, samples, model, progress=watch, audits=False)
+    return watch
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--horizon", type=float, default=1000.0)
+    parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("--profile", action="store_true")
+    chosen = parser.parse_args()
+    engines._side_by_side = idle_lanes
+    Roster.shuffled = not_shuffled
+    with cProfile.Profile() if chosen.profile else nullcontext() as profile:
+        watch = measure(chosen.horizon, chosen.seeds)
+    seconds = watch.last - watch.first
+    print(f"{watch.updates:,} updates, {watch.steps:,} local steps, {rounds:,} rounds")
+    print(
+        f"{seconds:.2f} s of CPU time: {1e6 * seconds / watch.updates:.0f} us an update, ", end=""
+    )
+    print(f"{1e3 * seconds / rounds:.2f} ms a round of {launches / rounds:.1f} launches")
+    if profile is not None:
+        pstats.Stats(profile).sort_stats("tottime").print_stats(40)
+        return
+    with Counted():
+        measure(chosen.horizon, chosen.seeds)
+    print(f"{Counted.calls / rounds:.0f} calls of PyTorch a round")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,35 @@
+"""The bar: what it says, and how seldom it is drawn."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from rich.console import Console
+
+from favano.cli import progress
+from favano.cli.progress import TerminalProgress
+
+
+def test_the_bar_tells_time_speed_and_what_is_left_a_few_times_a_second(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now, drawn = [100.0], []
+    monkeypatch.setattr(progress, "monotonic", lambda: now[0])
+    screen = io.StringIO()
+    console = Console(file=screen, force_terminal=True, width=120)
+    with TerminalProgress(console) as bar:
+        bar.begin(40_000)
+        assert "starting" in screen.getvalue()  # before the first update
+        for update in range(1000):  # ten seconds
+            now[0] += 0.01
+            before = screen.tell()
+            bar.advance("favano, seed 3", 20, 7.0 * update)
+            drawn += [update] if screen.tell() > before else []
+        text = screen.getvalue()
+        bar.end()
+    assert 30 <= len(drawn) <= 40
+    assert "favano, seed 3" in text
+    assert "time 6,825" in text
+    assert "2,000 steps/s" in text
+    assert "0:00:" in text  # what is left
