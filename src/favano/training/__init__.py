@@ -1,5 +1,6 @@
 """Local training: modules as flat vectors, the local rule, and the trainers."""
 
+from favano.training.capture import wait_for_device
 from favano.training.device_draws import to_device
 from favano.training.flat import FlatModel, Layout
 from favano.training.lanes import Done, Job, Lanes, finite_rows
@@ -44,4 +45,5 @@ __all__ = [
     "prepare",
     "to_device",
     "usable_cores",
+    "wait_for_device",
 ]

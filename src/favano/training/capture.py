@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from functools import cache
 
 import torch
 from torch import Tensor
 
 _WARM_UP = 2  # runs of a launch before it is captured
-
-
-# Memory for the insides of all graphs: no two of them run at a time, and nothing of them stays.
-_pool = cache(torch.cuda.graph_pool_handle)
 
 
 class Captured:
@@ -25,6 +20,7 @@ class Captured:
     def __init__(self) -> None:
         self._seen: dict[Hashable, int] = {}
         self._graphs: dict[Hashable, tuple[torch.cuda.CUDAGraph, list[Tensor]]] = {}
+        self._pool = torch.cuda.graph_pool_handle()
         self._side = torch.cuda.Stream()  # type: ignore[no-untyped-call]
 
     def run(self, shape: Hashable, launch: Callable[..., None], *given: Tensor) -> None:
@@ -49,6 +45,12 @@ class Captured:
     ) -> tuple[torch.cuda.CUDAGraph, list[Tensor]]:
         """Record the launch; recording runs nothing."""
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, pool=_pool()):
+        with torch.cuda.graph(graph, pool=self._pool):
             launch(*places)
         return graph, places
+
+
+def wait_for_device() -> None:
+    """Until all that was asked for is done: graphs must not go while they run."""
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
