@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from favano.algorithms import FedAvg
-from favano.engine import Recorder, count_work, evaluation_times, replayed, spread_of
+from favano.engine import Measured, Recorder, count_work, evaluation_times, replayed, spread_of
 from favano.schedule import Barrier, Poll, plan
 from favano.timing import Trace, traced_fleet, two_speeds
 from favano.types import Vector
@@ -49,6 +49,28 @@ def test_rows_of_a_synchronous_run_by_hand() -> None:
     assert [row.loss for row in rows] == [1, 1, 1, 2, 2, 3]  # one evaluation a version
     assert {row.seed for row in rows} == {4}
     assert heard == [-1, 0, 1]
+
+
+def test_what_was_measured_with_others_is_not_measured_again() -> None:
+    """One measurement of a version serves all times before the next update."""
+    policy = Barrier(selected=3, local_steps=2)
+    schedule = plan(policy, FLEET, horizon=20, seed=0)
+    replay = make_replay(FedAvg(policy=policy), schedule, start_model())
+
+    def never(*given: object) -> Tensor:
+        raise AssertionError
+
+    times = evaluation_times(20, 5, float(schedule.time[-1]))
+    recorder = Recorder(replay, 4, times, never, never)  # type: ignore[arg-type]
+    for moment in replayed(replay, quadratics(3)):
+        assert recorder.due(moment)
+        numbers = torch.tensor([1.0, 0.5, 2.0, 3.0]) + moment.version
+        measured = Measured(numbers, moment.server.clone(), moment.server + 1)
+        recorder.observe(moment._replace(measured=measured))
+    assert [row.loss for row in recorder.rows()] == [0, 0, 0, 1, 1, 2]
+    assert [row.potential for row in recorder.rows()] == [2, 2, 2, 3, 3, 4]
+    assert recorder.last is not None
+    assert torch.equal(recorder.last.mean, recorder.last.server + 1)
 
 
 def test_lost_steps_count_as_local_steps_only() -> None:

@@ -13,7 +13,7 @@ import torch
 from favano.engine.holdings import Holdings
 from favano.engine.jobs import JobTable
 from favano.engine.pool import AHEAD
-from favano.training import LaneStack, Launched, Work
+from favano.training import LaneStack, Launched, Work, wait_for_device
 from favano.types import Ints
 
 Mask = npt.NDArray[np.bool_]
@@ -105,6 +105,7 @@ class Turns:
         jobs = jobs[jobs >= 0]
         self.add(jobs[self._open[self._table.run[jobs]]])
         self._flights = deque(flight._replace(stack=-1) for flight in self._flights)
+        wait_for_device()
         self._put_up([])
         torch.cuda.empty_cache()
         self._put_up(fewer(capacity))

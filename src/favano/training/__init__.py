@@ -1,5 +1,6 @@
 """Local training: modules as flat vectors, the local rule, and the trainers."""
 
+from favano.training.capture import wait_for_device
 from favano.training.choice import chosen_kernels, processor
 from favano.training.device_draws import to_device
 from favano.training.flat import FlatModel, Layout
@@ -52,4 +53,5 @@ __all__ = [
     "processor",
     "to_device",
     "usable_cores",
+    "wait_for_device",
 ]

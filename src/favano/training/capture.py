@@ -3,37 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from typing import ClassVar
-from weakref import WeakValueDictionary
 
 import torch
 from torch import Tensor
 
 _WARM_UP = 2  # runs of a launch before it is captured
-
-
-class _Memory:
-    """For the insides of all graphs: no two of them run at a time, and nothing of them stays.
-
-    PyTorch gives up such memory for good with the last graph in it; the first one, which does
-    nothing of use, stays as long as somebody may still record another.
-    """
-
-    _shared: ClassVar[WeakValueDictionary[int, _Memory]] = WeakValueDictionary()
-
-    def __init__(self) -> None:
-        self.handle = torch.cuda.graph_pool_handle()
-        self._first = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(self._first, pool=self.handle):
-            torch.zeros(1, device="cuda")
-
-    @classmethod
-    def shared(cls) -> _Memory:
-        """That of the device at hand."""
-        device = torch.cuda.current_device()
-        memory = cls._shared.get(device) or cls()
-        cls._shared[device] = memory
-        return memory
 
 
 class Captured:
@@ -46,7 +20,7 @@ class Captured:
     def __init__(self) -> None:
         self._seen: dict[Hashable, int] = {}
         self._graphs: dict[Hashable, tuple[torch.cuda.CUDAGraph, list[Tensor]]] = {}
-        self._memory = _Memory.shared()
+        self._pool = torch.cuda.graph_pool_handle()
         self._side = torch.cuda.Stream()  # type: ignore[no-untyped-call]
 
     def run(self, shape: Hashable, launch: Callable[..., None], *given: Tensor) -> None:
@@ -71,6 +45,12 @@ class Captured:
     ) -> tuple[torch.cuda.CUDAGraph, list[Tensor]]:
         """Record the launch; recording runs nothing."""
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, pool=self._memory.handle):
+        with torch.cuda.graph(graph, pool=self._pool):
             launch(*places)
         return graph, places
+
+
+def wait_for_device() -> None:
+    """Until all that was asked for is done: graphs must not go while they run."""
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()

@@ -15,7 +15,6 @@ from favano.training.stack import LaneStack
 
 MOST_LANES = 1024
 _PROBED = 8  # lanes of the launch that is measured
-_LAUNCHES = 2  # memory of a launch: as it is run before it is captured, and in the graph
 
 
 class Needs(NamedTuple):
@@ -38,7 +37,8 @@ def lanes_that_fit(room: int, needs: Needs, *, stacks: int, widest: int | None) 
     A launch takes a piece of a stack's lanes: `widest` of them, halved until there are four times
     as many lanes to fill it from. With None it takes all lanes.
     """
-    kept, launch = stacks * needs.kept, _LAUNCHES * needs.launch
+    # A launch takes its memory once before it is captured, and once in the graphs of each stack.
+    kept, launch = stacks * needs.kept, (1 + stacks) * needs.launch
     if widest is None:
         lanes = _power_of_two(room // (kept + launch))
         return Fit(lanes, lanes)

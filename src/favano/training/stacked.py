@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
+from favano.training.capture import wait_for_device
 from favano.training.lanes import Done, Job
 from favano.training.stack import LaneStack
 from favano.training.work import Work
@@ -49,6 +50,7 @@ class StackedLanes:
                 if self._fewer is None or self.capacity == 1:
                     raise
             self._new = [*self._in_lane.values(), *self._new]  # they begin anew
+            wait_for_device()
             self._in_lane, self._stack = {}, None
             torch.cuda.empty_cache()
             (self._stack,) = self._fewer(self.capacity // 2)
