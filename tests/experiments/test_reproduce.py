@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
 
@@ -9,11 +10,11 @@ import pytest
 
 from favano.errors import BadInput
 from favano.experiments.archive import Archive
-from favano.experiments.experiment import Experiment, Run, prepared
+from favano.experiments.experiment import Experiment, Run, prepared, seeded
 from favano.experiments.reproduce import Interrupted, _Meter, still_to_make
 from favano.experiments.request import Request
 from favano.metrics import Entry, entries_from_csv
-from tests.experiments.small import SHARED, SMALL, reproduce_small, small_runs
+from tests.experiments.small import SETTINGS, SHARED, SMALL, reproduce_small, small_runs
 
 
 def ledger(path: Path) -> list[Entry]:
@@ -51,6 +52,19 @@ def test_a_second_call_makes_only_what_is_missing(tmp_path: Path) -> None:
     entries = ledger(tmp_path / "small" / "runs.csv")
     assert [entry.status for entry in entries] == ["complete"] * 8
     assert [entry.seed for entry in entries] == [0, 1] * 4
+
+
+def test_runs_in_full_precision_and_in_few_bits_are_made_in_turn(tmp_path: Path) -> None:
+    def both(seeds: int) -> list[Run]:
+        keys = {**SHARED, **SETTINGS["iid"]}
+        plain = seeded("full", "iid", keys, range(seeds))
+        return [*plain, *seeded("few", "iid", {**keys, "quantise": "luq"}, range(seeds))]
+
+    few = replace(SMALL, runs=both, lines={"full": "full", "few": "few"}, readings={})
+    reproduce_small(tmp_path, Request(seeds=1), experiments=(few,))
+    entries = ledger(tmp_path / "small" / "runs.csv")
+    assert [entry.status for entry in entries] == ["complete"] * 2
+    assert len({entry.loss for entry in entries}) == 2
 
 
 def test_a_run_that_was_removed_is_made_again_as_it_was(tmp_path: Path) -> None:

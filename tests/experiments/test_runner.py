@@ -128,7 +128,7 @@ def test_compressed_messages(algorithm: str, codec: str, digits: Samples) -> Non
 @pytest.mark.parametrize("algorithm", CATALOGUE)
 def test_few_bits_with_every_method(algorithm: str, digits: Samples) -> None:
     """Another run than in full precision, and the same whatever the number of processes."""
-    keys = {"algorithm": algorithm, "seeds": 2}
+    keys = {"algorithm": algorithm, "horizon": 105.0, "evaluate_every": 35.0}
     spec = SHORT.model_copy(update={**keys, "quantise": "luq"})
     network = named_model(spec.model_copy(update={"model": "perceptron"}), digits)
     one, two = (run(spec, digits, network, workers=workers) for workers in (1, 2))
@@ -149,11 +149,10 @@ def test_few_bits_alone_together_and_traced(
     model = named_model(spec.model_copy(update={"model": "perceptron"}), digits)
     both = run_together([spec, spec.model_copy(update={"algorithm": "quafl"})], digits, model)
     monkeypatch.setattr(traced, "FEWEST", 0)
-    monkeypatch.setattr(traced, "FEWEST_EACH", 0)
-    for seed in (0, 1):
-        alone = run(spec.model_copy(update={"seed": seed, "seeds": 1}), digits, model, workers=2)
-        assert alone.traced.lengths
-        assert to_csv(alone.rows) == to_csv([row for row in both[0].rows if row.seed == seed])
+    monkeypatch.setattr(traced, "FEWEST_EACH", 50)  # the commonest lengths
+    alone = run(spec.model_copy(update={"seed": 1, "seeds": 1}), digits, model, workers=2)
+    assert alone.traced.lengths
+    assert to_csv(alone.rows) == to_csv([row for row in both[0].rows if row.seed == 1])
 
 
 FULL = {
