@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # on a busy machine, threads wait for each other
 
 import pytest
 import torch
