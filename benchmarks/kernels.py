@@ -3,7 +3,7 @@
     python benchmarks/kernels.py [mnist] [cifar10] [tiny-imagenet] [--repeats 5]
 
 Turn about; milliseconds of processor time for one client's step, median of the repeats. `batched`
-are steps of eight clients in one call of `torch.func.vmap`. What `favano run` chooses is printed
+are steps of four clients in one call of `torch.func.vmap`. What `favano run` chooses is printed
 last, as measured anew.
 """
 
@@ -28,7 +28,7 @@ from favano.training.kernels import arranged, using
 from favano.training.measured import candidates, fastest
 from favano.training.plain import plain_gradient
 
-LANES = 8
+LANES = 4
 LONG = 0.05  # seconds of a step that need no repetition
 
 

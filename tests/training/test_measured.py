@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from favano.models import BatchNorm2d
 from favano.training import FlatModel, Kernels, measured
-from favano.training.measured import candidates, fastest, medians
+from favano.training.measured import candidates, fastest, sampled
 from tests.training.test_traced import images, task
 
 
@@ -69,6 +69,16 @@ def test_the_fastest_is_taken_if_it_clearly_is(
     assert looks["native"] == 2 or seconds["native"] < 2  # hopeless: not looked at again
 
 
+def test_what_is_faster_now_and_then_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    taken: dict[str, list[float]] = {"onednn": [1.0, 2.0, 2.0], "native": [1.2, 0.9, 0.9]}
+    monkeypatch.setattr(measured, "sampled", lambda steps: taken)
+    model = FlatModel(nn.Sequential(nn.Flatten(), nn.Linear(192, 5)), device="cpu")
+    data = task(torch.float32)
+    assert fastest(model, data, "onednn", ["native"]) == "onednn"
+    taken["native"][0] = 0.9
+    assert fastest(model, data, "onednn", ["native"]) == "native"
+
+
 def test_of_a_long_batch_a_part_is_measured(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[tuple[str, int]] = []
     monkeypatch.setattr(measured, "_PART", 6)
@@ -91,8 +101,8 @@ def test_short_steps_are_repeated(clock: Clock) -> None:
 
         return step
 
-    found = medians({"short": work("short", 0.0005), "long": work("long", 0.1)})
-    assert found == {"short": pytest.approx(0.0005), "long": pytest.approx(0.1)}
+    found = sampled({"short": work("short", 0.0005), "long": work("long", 0.1)})
+    assert found == {"short": pytest.approx([0.0005] * 3), "long": pytest.approx([0.1] * 3)}
     assert counts["long"] == 4
     assert counts["short"] >= 3 * 50
 

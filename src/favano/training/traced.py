@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 from functools import partial
 from itertools import islice
+from statistics import median
 from time import perf_counter
 from typing import NamedTuple, TypeAlias
 
@@ -22,7 +23,7 @@ from torch.func import functional_call
 from favano.training.calls import Calls, straight_line
 from favano.training.flat import FlatModel
 from favano.training.kernels import Kernels, arranged, using
-from favano.training.measured import medians
+from favano.training.measured import sampled
 from favano.training.plain import plain_gradient
 from favano.training.task import Loss, Task
 
@@ -104,8 +105,8 @@ class TracedGradient:
 
     def _pays(self, batch: Batch) -> bool:
         """Whether the trace is faster than autograd."""
-        taken = medians({True: partial(self.fill, *batch), False: partial(self._plain, *batch)})
-        return taken[True] < taken[False]
+        taken = sampled({True: partial(self.fill, *batch), False: partial(self._plain, *batch)})
+        return median(taken[True]) < median(taken[False])
 
     def _agrees(self, start: Tensor, batch: Batch) -> bool:
         """Whether autograd and the trace give the same gradient and the same buffers."""
