@@ -112,9 +112,7 @@ def prepared(
     found = [replace(run, spec=_scaled(run.spec, scale, device)) for run in runs]
     if not changes:
         return found
-    return [
-        replace(run, spec=resolve(make_spec({**run.spec.model_dump(), **changes}))) for run in found
-    ]
+    return [replace(run, spec=resolve(make(run.spec, changes))) for run in found]
 
 
 def _scaled(spec: Spec, scale: float, device: str) -> Spec:
@@ -146,4 +144,4 @@ def read_otherwise(
 
 def make(spec: Spec, keys: Mapping[str, object]) -> Spec:
     """A specification with some keys replaced, checked again."""
-    return Spec.model_validate({**spec.model_dump(), **keys})
+    return make_spec({**spec.model_dump(), **keys})

@@ -9,6 +9,8 @@ image is rearranged between two layers.
 
 from __future__ import annotations
 
+import math
+
 import torch
 import triton
 import triton.language as tl
@@ -180,21 +182,31 @@ def _taps(weights: Tensor, like: Tensor) -> Tensor:
     return weights.permute(0, 3, 1, 4, 2).to(like.dtype).contiguous()
 
 
-def forward(images: Tensor, weights: Tensor, stride: int, padding: int) -> Tensor:
-    """The convolution of every lane, (L, B, O, h, w)."""
+def _convolved(
+    images: Tensor, weights: Tensor, size: tuple[int, int], stride: int, padding: int, spread: bool
+) -> Tensor:
+    """Images (L, B, I, h, w) and weights (L, O, I, k, k) to (L, B, O, *size)."""
     images, taps = channels_last(images), _taps(weights, images)
     lanes, batch, height, width, inputs = images.shape
-    size, outputs = taps.shape[1:3]
-    high, wide = ((side + 2 * padding - size) // stride + 1 for side in (height, width))
-    out = images.new_empty((lanes, batch, high, wide, outputs))
-    blocks = gather_blocks(inputs, outputs, size, images.dtype)
-    tiles = triton.cdiv(batch * high * wide, blocks.pixels)
-    _gather_kernel[tiles, triton.cdiv(outputs, blocks.filters), lanes](
-        images, taps, out, batch, height, width, high, wide,
-        IN=inputs, OUT=outputs, SIZE=size, STRIDE=stride, PADDING=padding,
+    kernel, outputs = taps.shape[1:3]
+    out = images.new_empty((lanes, batch, *size, outputs))
+    blocks = gather_blocks(inputs, outputs, kernel, images.dtype)
+    apart = stride if spread else 1  # of the pixels that one program takes
+    tiles = triton.cdiv(batch * math.prod(-(-side // apart) for side in size), blocks.pixels)
+    programs = _spread_kernel if spread else _gather_kernel
+    programs[tiles, triton.cdiv(outputs, blocks.filters) * apart**2, lanes](
+        images, taps, out, batch, height, width, *size,
+        IN=inputs, OUT=outputs, SIZE=kernel, STRIDE=stride, PADDING=padding,
         PRECISION=_precision(), **blocks.settings(),
     )  # fmt: skip
     return out.movedim(-1, 2)
+
+
+def forward(images: Tensor, weights: Tensor, stride: int, padding: int) -> Tensor:
+    """The convolution of every lane, (L, B, O, h, w)."""
+    size = weights.shape[-1]
+    high, wide = ((side + 2 * padding - size) // stride + 1 for side in images.shape[-2:])
+    return _convolved(images, weights, (high, wide), stride, padding, spread=False)
 
 
 def images_gradient(
@@ -202,20 +214,7 @@ def images_gradient(
 ) -> Tensor:
     """The gradient of the images, (L, B, I, *size): a convolution with the taps turned round."""
     turned, around = weights.transpose(1, 2).flip(3, 4), weights.shape[-1] - 1 - padding
-    if stride == 1:
-        return forward(gradient, turned, 1, around)
-    gradient, taps = channels_last(gradient), _taps(turned, gradient)
-    lanes, batch, height, width, inputs = gradient.shape
-    kernel, outputs = taps.shape[1:3]
-    out = gradient.new_empty((lanes, batch, *size, outputs))
-    blocks = gather_blocks(inputs, outputs, kernel, gradient.dtype)
-    tiles = triton.cdiv(batch * -(-size[0] // stride) * -(-size[1] // stride), blocks.pixels)
-    _spread_kernel[tiles, triton.cdiv(outputs, blocks.filters) * stride**2, lanes](
-        gradient, taps, out, batch, height, width, *size,
-        IN=inputs, OUT=outputs, SIZE=kernel, STRIDE=stride, PADDING=around,
-        PRECISION=_precision(), **blocks.settings(),
-    )  # fmt: skip
-    return out.movedim(-1, 2)
+    return _convolved(gradient, turned, size, stride, around, spread=stride > 1)
 
 
 def weights_gradient(
@@ -226,11 +225,12 @@ def weights_gradient(
     lanes, batch, height, width, inputs = images.shape
     high, wide, outputs = gradient.shape[2:]
     by_tap = size == 3 and inputs >= 16
-    blocks = weights_blocks(inputs if by_tap else size * inputs, outputs, images.dtype)
+    length = inputs if by_tap else size * inputs
+    blocks = weights_blocks(length, outputs, images.dtype)
     at_once = blocks.images(batch, high * wide)
     count = triton.cdiv(batch, at_once)
     parts = images.new_empty((count, lanes, size, size, inputs, outputs), dtype=torch.float32)
-    rows = size * triton.cdiv(inputs if by_tap else size * inputs, blocks.stretch)
+    rows = size * triton.cdiv(length, blocks.stretch)
     _weights_kernel[rows, triton.cdiv(outputs, blocks.filters), lanes * count](
         images, gradient, parts, batch, height, width, high, wide, count, at_once,
         IN=inputs, OUT=outputs, SIZE=size, STRIDE=stride, PADDING=padding,
