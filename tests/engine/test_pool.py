@@ -167,35 +167,64 @@ def test_a_run_that_fails_ends_and_the_others_go_on() -> None:
     assert ends[1].version == good.schedule.updates - 1
 
 
+def polled(clients: int, selected: int) -> Replay[State]:
+    """FAVANO with so many clients, of which so many are asked at a time."""
+    problem = Problem("favano", 0)
+    spec = resolve(problem.spec.model_copy(update={"clients": clients, "selected": selected}))
+    fleet = make_fleet(spec, 0)
+    algorithm: Algorithm[State] = make_algorithm(spec, fleet)
+    schedule = make_schedule(spec, fleet, algorithm, 0)
+    rates = np.ones(len(schedule.client))
+    return Replay(algorithm, schedule, problem.flat.layout, rates, problem.initial)
+
+
+class Counting:
+    """Lanes that train nothing; `at_once` jobs are done at a time."""
+
+    def __init__(self, capacity: int, at_once: int) -> None:
+        self.capacity, self.at_once, self.given = capacity, at_once, 0
+        self.waiting: list[Done] = []
+        self.busy: list[int] = []
+
+    def submit(self, ticket: int, start: Vector, job: Job, drift: Vector | None = None) -> None:
+        self.given += 1
+        self.waiting.append(Done(ticket, start, finite=True))
+
+    def collect(self) -> list[Done]:
+        self.busy.append(len(self.waiting))
+        done, self.waiting = self.waiting[: self.at_once], self.waiting[self.at_once :]
+        return done
+
+
 def test_look_ahead_is_bounded() -> None:
     """A client between contacts costs a reference: few end models wait for their update."""
-    problem = Problem("favano", 0)
-    spec = resolve(problem.spec.model_copy(update={"clients": 400, "selected": 4}))
-    fleet = make_fleet(spec, 0)
-    algorithm = make_algorithm(spec, fleet)
-    schedule = make_schedule(spec, fleet, algorithm, 0)
-    layout = problem.flat.layout
-    replay = Replay(algorithm, schedule, layout, np.ones(len(schedule.client)), problem.initial)
-
-    class Counting:
-        capacity = 5
-
-        def __init__(self) -> None:
-            self.given = 0
-            self.waiting: list[Done] = []
-
-        def submit(self, ticket: int, start: Vector, job: Job, drift: Vector | None = None) -> None:
-            self.given += 1
-            self.waiting.append(Done(ticket, start, finite=True))
-
-        def collect(self) -> list[Done]:
-            done, self.waiting = self.waiting, []
-            return done
-
-    lanes = Counting()
+    replay, lanes = polled(400, 4), Counting(capacity=5, at_once=5)
+    schedule = replay.schedule
     ahead = 0
     for step in pooled([replay], lanes, at_once=1):
         assert isinstance(step.moment, Moment)
         used = int((schedule.visit[: schedule.jobs] <= step.moment.version).sum())
         ahead = max(ahead, lanes.given - used)
     assert ahead <= 5 * 5
+
+
+def test_no_lane_is_idle_however_many_clients_an_update_asks() -> None:
+    """What an update itself needs is not held back, be it more than is kept for later ones."""
+    lanes = Counting(capacity=3, at_once=1)
+    list(pooled([polled(100, 40)], lanes, at_once=1))
+    assert len(lanes.busy) > 400
+    assert np.mean(np.array(lanes.busy) == 3) > 0.99
+
+
+def test_no_job_waits_behind_a_long_one() -> None:
+    if usable_cores() == 1:
+        pytest.skip("needs two cores")
+    problem = Problem("favano", 0)
+    lengths = [3000, 1, 1, 1]
+    with one_thread(), WorkerLanes(problem.flat, [problem.trainer], workers=2) as lanes:
+        for ticket, steps in enumerate(lengths):
+            lanes.submit(ticket, problem.initial, Job(0, 0, 0, steps, 0.01))
+        done: list[int] = []
+        while len(done) < len(lengths):
+            done += [one.ticket for one in lanes.collect()]
+    assert done[-1] == 0

@@ -13,7 +13,6 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
-import torch
 
 from favano.algorithms.base import State
 from favano.engine.replay import Moment, Replay
@@ -21,7 +20,7 @@ from favano.errors import NonFiniteUpdate
 from favano.training import Job, Lanes
 from favano.types import Ints, Vector
 
-AHEAD = 4  # end models kept for later updates, for each lane
+AHEAD = 4  # end models kept for updates after the next one, for each lane
 
 
 class Step(NamedTuple):
@@ -45,7 +44,9 @@ class _Flow:
     def __init__(self, replay: Replay[State]) -> None:
         plan = replay.schedule
         self.replay = replay
-        self.missing: list[int] = np.diff(plan.offsets).tolist()
+        at_work = plan.visit[: plan.jobs][plan.steps[: plan.jobs] > 0]
+        self.needed: list[int] = np.bincount(at_work, minlength=plan.updates).tolist()
+        self.missing: list[int] = self.needed.copy()
         self.ends: dict[int, tuple[Vector, bool]] = {}
         self.visit, self.client = plan.visit.tolist(), plan.client.tolist()
         self.base, self.steps = plan.base.tolist(), plan.steps.tolist()
@@ -59,11 +60,21 @@ class _Flow:
         """Jobs that start from this version."""
         return self._by_base[self._bounds[version + 1] : self._bounds[version + 2]]
 
-    def due(self) -> int | None:
-        """The next update, if all its jobs are in."""
-        version = self.replay.moment.version + 1
-        complete = version < self.replay.schedule.updates and self.missing[version] == 0
-        return version if complete else None
+    @property
+    def next(self) -> int:
+        """The next update; the number of updates if there is none."""
+        return self.replay.moment.version + 1
+
+    @property
+    def over(self) -> bool:
+        """Whether all updates were made."""
+        return self.next == self.replay.schedule.updates
+
+    @property
+    def kept(self) -> int:
+        """End models that are there for updates after the next one."""
+        version = self.next
+        return len(self.ends) - self.needed[version] + self.missing[version]
 
     def take_in(self, job: int, end: Vector, finite: bool) -> None:
         """The end model of a job."""
@@ -85,13 +96,15 @@ class _Flow:
         """What is to be done from there."""
         return Job(run, self.client[job], self.first_step[job], self.steps[job], self.rates[job])
 
-    def update(self, version: int) -> Moment:
-        """Apply an update whose jobs are all in."""
-        jobs = self.replay.jobs(version)
+    def update(self) -> Moment:
+        """Apply the next update, whose jobs are all in; without a step a model is as it was."""
+        jobs = self.replay.jobs(self.next)
         start = self.replay.starts(jobs)
-        in_order = [self.ends.pop(job) for job in jobs.tolist()]
-        end = torch.stack([model for model, _ in in_order]) if in_order else start
-        return self.replay.update(start, end, [finite for _, finite in in_order])
+        end, finite = start.clone(), [True] * len(jobs)
+        for row, job in enumerate(jobs.tolist()):
+            if job in self.ends:
+                end[row], finite[row] = self.ends.pop(job)
+        return self.replay.update(start, end, finite)
 
 
 class _Pool:
@@ -113,14 +126,16 @@ class _Pool:
 
     def fill(self) -> None:
         """Give the lanes the ready jobs that are due first."""
-        kept = sum(len(flow.ends) for flow in self.flows.values())
+        kept = sum(flow.kept for flow in self.flows.values())
+        enough = kept + len(self.under_way) >= AHEAD * self.lanes.capacity
         while self.ready and len(self.under_way) < self.lanes.capacity:
-            if self.under_way and kept + len(self.under_way) > AHEAD * self.lanes.capacity:
-                return  # enough is kept for later, and all that the next update needs is running
-            _, run, job = heapq.heappop(self.ready)
-            if run not in self.flows:
+            _, run, job = self.ready[0]
+            flow = self.flows.get(run)
+            if flow and flow.visit[job] > flow.next and enough and self.under_way:
+                return  # all that the next update needs is running
+            heapq.heappop(self.ready)
+            if flow is None:
                 continue
-            flow = self.flows[run]
             start, piece, drift = flow.start(job), flow.piece(run, job), flow.drift(job)
             self.lanes.submit(self.submitted, start, piece, drift)
             self.under_way[self.submitted] = run, job
@@ -137,27 +152,25 @@ class _Pool:
     def _advance(self, run: int) -> Iterator[Step]:
         """Apply updates of a run for as long as all jobs of the next one are in."""
         flow = self.flows[run]
-        while (version := flow.due()) is not None:
+        while not flow.over and not flow.missing[flow.next]:
             try:
-                moment = flow.update(version)
+                moment = flow.update()
             except NonFiniteUpdate as error:
                 del self.flows[run]
                 yield Step(run, error)
                 return
             yield Step(run, moment)
             self._free(run, moment)
-        if flow.replay.moment.version == flow.replay.schedule.updates - 1:
+        if flow.over:
             del self.flows[run]
 
     def _free(self, run: int, moment: Moment) -> None:
-        """Jobs that start from this version may begin; those without a step are done."""
+        """Jobs that start from this version may begin; without a step there is nothing to do."""
         flow = self.flows[run]
         for job in flow.freed_by(moment.version).tolist():
             if flow.steps[job]:
                 due = flow.time[flow.visit[job]]
                 heapq.heappush(self.ready, _Ready(due, run, job))
-            else:
-                flow.take_in(job, flow.start(job), finite=True)
 
 
 def pooled(replays: Sequence[Replay[State]], lanes: Lanes, *, at_once: int) -> Iterator[Step]:

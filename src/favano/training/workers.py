@@ -1,7 +1,8 @@
 """Lanes of a CPU: one process a core, each training one client at a time on one thread.
 
 Threads inside one small step cost more than they bring, and collapse on a busy machine. Processes
-are forked, so they see the data without a copy; start and end models lie in shared memory.
+are forked, so they see the data without a copy; start and end models lie in shared memory. All take
+their jobs from one pipe: no job waits behind a long one while another process is idle.
 """
 
 from __future__ import annotations
@@ -17,7 +18,9 @@ import warnings
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
+from multiprocessing.synchronize import Lock
 from types import TracebackType
 from typing import Self
 
@@ -29,7 +32,7 @@ from favano.training.lanes import Done, Job, finite_rows
 from favano.training.loop import LoopTrainer
 from favano.types import Stack, Vector
 
-_QUEUE = 2  # jobs a worker holds, so that it never waits for the next one
+_QUEUE = 2  # jobs for each worker: the one it trains, and one that waits for whoever is free
 
 
 def usable_cores() -> int:
@@ -63,29 +66,27 @@ class WorkerLanes:
         self._free = deque(range(self.capacity))
         self._tickets: dict[int, int] = {}
         self._trainers, self._count = trainers, workers
-        self._connections: list[Connection] = []
-        self._load: list[int] = []
+        self._results: list[Connection] = []
         self._processes: list[multiprocessing.process.BaseProcess] = []
 
     def __enter__(self) -> Self:
         """Fork the workers."""
         context = multiprocessing.get_context("fork")
+        jobs, self._jobs = context.Pipe(duplex=False)
+        turn = context.Lock()
         for _ in range(self._count):
-            ours, theirs = context.Pipe()
+            results, theirs = context.Pipe(duplex=False)
+            self._results.append(results)
             # A worker must not hold our ends of the pipes: it ends when we close them.
-            inherited = [*self._connections, ours]
-            process = context.Process(
-                target=_serve,
-                args=(theirs, inherited, self._slots, self._drifts, self._trainers),
-                daemon=True,
-            )
+            inherited = [self._jobs, *self._results]
+            worker = _Worker(jobs, turn, theirs, self._slots, self._drifts, self._trainers)
+            process = context.Process(target=worker.serve, args=(inherited,), daemon=True)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", DeprecationWarning)
                 process.start()
             theirs.close()
-            self._connections.append(ours)
             self._processes.append(process)
-        self._load = [0] * self._count
+        jobs.close()
         return self
 
     def __exit__(
@@ -95,7 +96,7 @@ class WorkerLanes:
         trace: TracebackType | None,
     ) -> None:
         """Let the workers go."""
-        for connection in self._connections:
+        for connection in (self._jobs, *self._results):
             connection.close()
         for process in self._processes:
             if kind is not None:
@@ -103,20 +104,21 @@ class WorkerLanes:
             process.join()
 
     def submit(self, ticket: int, start: Vector, job: Job, drift: Vector | None = None) -> None:
-        """Give a job to the worker with the least to do."""
+        """Leave a job to whoever is free."""
         slot = self._free.popleft()
         self._slots[slot] = start
         if drift is not None:
             self._drifts[slot] = drift
         self._tickets[slot] = ticket
-        worker = min(range(self._count), key=self._load.__getitem__)
-        self._load[worker] += 1
-        self._connections[worker].send((slot, job, drift is not None))
+        try:
+            self._jobs.send((slot, job, drift is not None))
+        except BrokenPipeError:
+            raise RuntimeError("the worker processes were ended from outside") from None
 
     def collect(self) -> list[Done]:
         """Jobs that are done; waits for one."""
         found = []
-        for connection in wait(self._connections):
+        for connection in wait(self._results):
             assert isinstance(connection, Connection)
             try:
                 slot, finite, problem = connection.recv()
@@ -124,7 +126,6 @@ class WorkerLanes:
                 raise RuntimeError("a worker process was ended from outside") from None
             if problem:
                 raise RuntimeError(f"local training failed in a worker:\n{problem}")
-            self._load[self._connections.index(connection)] -= 1
             found.append(Done(self._tickets.pop(slot), self._slots[slot].clone(), finite))
             self._free.append(slot)
         return found
@@ -136,33 +137,39 @@ def _shared(rows: int, like: Vector) -> Stack:
     return torch.frombuffer(memory, dtype=like.dtype).view(rows, len(like))
 
 
-def _serve(
-    connection: Connection,
-    inherited: Sequence[Connection],
-    slots: Stack,
-    drifts: Stack,
-    trainers: Sequence[LoopTrainer],
-) -> None:
-    """A worker's life: train what comes, until the other side closes."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    for other in inherited:
-        other.close()
-    gc.freeze()  # what was there before the fork stays: looking through it again only costs time
-    with one_thread():
-        while True:
-            try:
-                slot, job, corrected = connection.recv()
-            except EOFError:
-                os._exit(0)
-            finite, problem = True, ""
-            try:
-                drift = drifts[slot] if corrected else None
-                slots[slot] = trainers[job.task].run(slots[slot], job, drift)
-                finite = finite_rows(slots[slot][None])[0]
-            except Exception:
-                problem = traceback.format_exc()
-            try:
-                connection.send((slot, finite, problem))
-            except OSError:  # interrupted: nobody listens any more
-                os._exit(0)
+@dataclass(frozen=True)
+class _Worker:
+    """What a worker has: its ends of the pipes, and what it shares with the others."""
+
+    jobs: Connection
+    turn: Lock  # to take a job
+    results: Connection
+    slots: Stack
+    drifts: Stack
+    trainers: Sequence[LoopTrainer]
+
+    def serve(self, inherited: Sequence[Connection]) -> None:
+        """A worker's life: train what comes, until the other side closes."""
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        for other in inherited:
+            other.close()
+        gc.freeze()  # what was there before the fork stays: looking through it only costs time
+        with one_thread():
+            while True:
+                try:
+                    with self.turn:
+                        slot, job, corrected = self.jobs.recv()
+                    self.results.send(self._trained(slot, job, corrected))
+                except (EOFError, OSError):  # nobody has a job any more, or listens
+                    os._exit(0)
+
+    def _trained(self, slot: int, job: Job, corrected: bool) -> tuple[int, bool, str]:
+        """The end model takes the place of the start model; is it finite, and what went wrong."""
+        try:
+            drift = self.drifts[slot] if corrected else None
+            end = self.trainers[job.task].run(self.slots[slot], job, drift)
+            self.slots[slot] = end
+            return slot, finite_rows(end[None])[0], ""
+        except Exception:
+            return slot, True, traceback.format_exc()
