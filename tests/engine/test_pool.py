@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import multiprocessing
+import os
+import signal
 from collections import deque
 
 import numpy as np
@@ -152,6 +155,23 @@ def test_a_worker_that_fails_says_why() -> None:
         WorkerLanes(problem.flat, [trainer], workers=1) as lanes,
     ):
         list(pooled([problem.replay()], lanes, at_once=1))
+
+
+def test_a_worker_that_is_killed_is_noticed() -> None:
+    if usable_cores() == 1:
+        pytest.skip("needs two cores")
+    problem = Problem("favano", 0)
+    with (
+        pytest.raises(RuntimeError, match="ended from outside"),
+        WorkerLanes(problem.flat, [problem.trainer], workers=2) as lanes,
+    ):
+        _run_and_kill(problem, lanes)
+
+
+def _run_and_kill(problem: Problem, lanes: WorkerLanes) -> None:
+    for step in pooled([problem.replay()], lanes, at_once=1):
+        if isinstance(step.moment, Moment) and step.moment.version == 1:
+            os.kill(multiprocessing.active_children()[0].pid or 0, signal.SIGKILL)
 
 
 def test_a_run_that_fails_ends_and_the_others_go_on() -> None:
