@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from favano.experiments.experiment import Experiment
 from favano.experiments.paper import EXPERIMENTS
 from favano.experiments.paper.table_1 import FLEETS, FORMULAS, NAMES, NOTE
 from favano.metrics import Entry
@@ -74,11 +75,11 @@ def lead() -> str:
     return markdown(leads("", ledger("table-2", "runs"), TABLE_2.lines, TABLE_2.columns))
 
 
-def readings() -> str:
+def readings(one: Experiment = TABLE_2, folder: str = TABLE_2.name) -> str:
     """Ours alone, for readings of which the paper has no number."""
-    found = ledger("table-2", "readings")
-    texts = {name: reading.text for name, reading in TABLE_2.readings.items()}
-    sheet = markdown(other_readings(found, texts, TABLE_2.lines, TABLE_2.columns))
+    found = ledger(folder, "readings")
+    texts = {name: reading.text for name, reading in one.readings.items()}
+    sheet = markdown(other_readings(found, texts, one.lines, one.columns))
     lacking = [f"`{name}`" for name in texts if name not in {entry.reading for entry in found}]
     return f"{sheet}\n\nNot run yet: {', '.join(lacking)}." if lacking else sheet
 
@@ -109,12 +110,13 @@ def figures() -> str:
             continue
         parts += filter(None, [changed(folder)])
         parts.append(markdown(beside_paper("", runs, one.lines, one.columns, one.paper)))
+        parts += [readings(one, folder)] if one.readings else []
         parts += [
             f"![{one.title}](../results/{folder}/{picture}.png)"
             for picture in one.figures
             if (RESULTS / folder / f"{picture}.png").exists()
         ]
-        parts.append(cost_sentence(runs))
+        parts.append(cost_sentence([*runs, *ledger(folder, "readings")]))
     return "\n\n".join(parts)
 
 

@@ -11,6 +11,7 @@ from favano.experiments.paper.methods import (
     OVER_TIME,
     four_methods,
 )
+from favano.experiments.paper.readings import CIFAR10_READINGS
 
 
 def figure_cifar10(seeds: int) -> list[Run]:
@@ -26,4 +27,5 @@ FIGURE_CIFAR10 = Experiment(
     lines=NAMES,
     columns={MOSTLY_FAST: HEADINGS[MOSTLY_FAST]},
     figures={"figure": OVER_TIME, "details": DETAILS},
+    readings=CIFAR10_READINGS,
 )

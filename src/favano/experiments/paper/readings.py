@@ -1,4 +1,4 @@
-"""Where the paper's MNIST experiments are silent: the readings that could matter."""
+"""Where the paper is silent: the readings that could matter."""
 
 from __future__ import annotations
 
@@ -12,7 +12,11 @@ _ALL = tuple(METHODS)
 _FAVANO = ("favano",)
 _FEDBUFF = ("fedbuff",)
 
-READINGS: Final[Mapping[str, Reading]] = {
+_NONE: Final = Reading("FAVANO without reweighting", _FAVANO, {"reweight": "none"})
+_DELTA: Final = Reading("FAVANO-delta (not in the paper)", _FAVANO, {"algorithm": "favano-delta"})
+_FASTER: Final = {"learning_rate": 0.05}
+
+MNIST_READINGS: Final[Mapping[str, Reading]] = {
     "favano-deterministic": Reading(
         "FAVANO, deterministic weights E[min(E, K)]", _FAVANO, {"reweight": "deterministic"}
     ),
@@ -25,10 +29,8 @@ READINGS: Final[Mapping[str, Reading]] = {
             "given_weights": (1.999998, 11.599059),
         },
     ),
-    "favano-none": Reading("FAVANO without reweighting", _FAVANO, {"reweight": "none"}),
-    "favano-delta": Reading(
-        "FAVANO-delta (not in the paper)", _FAVANO, {"algorithm": "favano-delta"}
-    ),
+    "favano-none": _NONE,
+    "favano-delta": _DELTA,
     "fedbuff-server-1": Reading(
         "FedBuff `block`, server step 1", _FEDBUFF, {"server_learning_rate": 1.0}
     ),
@@ -62,4 +64,17 @@ READINGS: Final[Mapping[str, Reading]] = {
     ),
     "normalised": Reading("pixels minus 0.1307 over 0.3081", _ALL, {"normalise": True}),
     "holdout": Reading("tested on 10,000 training images instead", _ALL, {"holdout": 10000}),
+}
+
+CIFAR10_READINGS: Final[Mapping[str, Reading]] = {
+    "favano-none": _NONE,
+    "favano-delta": _DELTA,
+    "rate-0.05": Reading("learning rate 0.05", _ALL, _FASTER),
+    "favano-none-0.05": Reading(
+        "learning rate 0.05, FAVANO without reweighting", _FAVANO, {**_NONE.keys, **_FASTER}
+    ),
+    "favano-delta-0.05": Reading(
+        "learning rate 0.05, FAVANO-delta", _FAVANO, {**_DELTA.keys, **_FASTER}
+    ),
+    "rate-0.2": Reading("learning rate 0.2", _ALL, {"learning_rate": 0.2}),
 }

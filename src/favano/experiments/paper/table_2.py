@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from favano.experiments.experiment import Experiment, Run
 from favano.experiments.paper.methods import HEADINGS, NAMES, READ_AS, SETTINGS, four_methods
-from favano.experiments.paper.readings import READINGS
+from favano.experiments.paper.readings import MNIST_READINGS
 
 
 def table_2(seeds: int) -> list[Run]:
@@ -31,6 +31,6 @@ TABLE_2 = Experiment(
         for method, cells in _PAPER.items()
         for column, cell in zip(SETTINGS, cells, strict=True)
     },
-    readings=READINGS,
+    readings=MNIST_READINGS,
     note=READ_AS,
 )
