@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
+import torch
 
 from favano.algorithms.base import State
 from favano.engine.replay import Moment, Replay
@@ -100,11 +101,9 @@ class _Flow:
         """Apply the next update, whose jobs are all in; without a step a model is as it was."""
         jobs = self.replay.jobs(self.next)
         start = self.replay.starts(jobs)
-        end, finite = start.clone(), [True] * len(jobs)
-        for row, job in enumerate(jobs.tolist()):
-            if job in self.ends:
-                end[row], finite[row] = self.ends.pop(job)
-        return self.replay.update(start, end, finite)
+        in_order = [self.ends.pop(job, (start[row], True)) for row, job in enumerate(jobs.tolist())]
+        end = torch.stack([model for model, _ in in_order]) if in_order else start
+        return self.replay.update(start, end, [finite for _, finite in in_order])
 
 
 class _Pool:
