@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import re
 import tomllib
 from html import unescape
@@ -29,3 +30,12 @@ def test_a_result_without_command_says_so(compared: Path) -> None:
     (compared / "favano" / "summary.json").unlink()
     settings = by_setting(collect([compared / "favano"]))
     assert "No command is recorded." in specifications(settings, methods(settings))
+
+
+def test_what_it_was_trained_with_is_said(compared: Path) -> None:
+    path = compared / "favano" / "summary.json"
+    said = {"torch": "2.13.0", "kernels": "channels-last"}
+    path.write_text(json.dumps(json.loads(path.read_text()) | said))
+    text = specifications(found := by_setting(collect([compared])), methods(found))
+    assert "with PyTorch 2.13.0, kernels channels-last into folder favano" in text
+    assert text.count("kernels channels-last") == 1

@@ -6,6 +6,7 @@ from rich.table import Table
 
 from favano.cli.flags import Config, Json, Out, Values, spec_from
 from favano.cli.shell import notes, print_json, screen
+from favano.errors import need
 from favano.experiments import (
     AuditRecord,
     audit,
@@ -16,7 +17,7 @@ from favano.experiments import (
     resolve,
     weigh_clients,
 )
-from favano.schedule import Schedule, save_schedule
+from favano.schedule import Adaptive, Schedule, save_schedule
 from favano.timing import Fleet
 
 
@@ -25,6 +26,8 @@ def plan_command(flags: Values, config: Config = None, out: Out = None, json: Js
     spec = resolve(spec_from(config, flags))
     fleet = make_fleet(spec, spec.seed)
     algorithm = make_algorithm(spec, fleet)
+    ahead = not isinstance(algorithm.policy, Adaptive)
+    need(ahead, "algorithm", spec.algorithm, "jobs depend on the models; nothing can be planned")
     with notes.status("planning"):
         schedule = make_schedule(spec, fleet, algorithm, spec.seed)
         weights = weigh_clients(algorithm, schedule, fleet, most=fleet.clients)

@@ -9,7 +9,7 @@ from pathlib import Path
 from pydantic import TypeAdapter
 
 from favano.metrics import Entry, Row
-from favano.report.result import Result, parse
+from favano.report.result import Result, parse, tools
 from favano.report.summary import last_rows
 
 FOLDER = "runs"
@@ -24,6 +24,7 @@ class _RunFile:
     spec: dict[str, object]
     entry: Entry
     history: tuple[Row, ...]
+    kernels: str | None = None
 
 
 def run_files(path: Path) -> list[Path]:
@@ -56,4 +57,5 @@ def _result(group: list[tuple[Path, _RunFile]]) -> Result:
         status="complete" if all(run.entry.status == "complete" for run in runs) else "partial",
         command=first.command,
         version=first.favano,
+        tools=tools(None, first.kernels),
     )

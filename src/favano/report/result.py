@@ -51,6 +51,7 @@ class Result:
         status: `missing` without any evaluation, `partial` until every seed is through.
         command: what reproduces it, where the summary says so.
         version: the favano that wrote it, where the summary says so.
+        tools: what it was trained with, where the summary says so: PyTorch, and kernels of a CPU.
         participation: who trained the model, where the folder says so.
         verdict: whom the method favours, where the summary says so.
     """
@@ -63,6 +64,7 @@ class Result:
     status: Status
     command: str | None = None
     version: str | None = None
+    tools: tuple[str, ...] = ()
     participation: Participation | None = None
     verdict: str | None = None
 
@@ -107,9 +109,16 @@ def read_result(folder: Path) -> Result:
         status=_status(spec, summary, rows),
         command=summary.command if summary else None,
         version=summary.favano if summary else None,
+        tools=tools(summary.torch, summary.kernels) if summary else (),
         participation=participation,
         verdict=summary.audit.verdict if summary and summary.audit else None,
     )
+
+
+def tools(torch: str | None, kernels: str | None) -> tuple[str, ...]:
+    """What a run was trained with, in words."""
+    said = (f"PyTorch {torch}" if torch else "", f"kernels {kernels}" if kernels else "")
+    return tuple(word for word in said if word)
 
 
 def _status(spec: Specification, summary: Summary | None, rows: tuple[Row, ...]) -> Status:

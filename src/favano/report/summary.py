@@ -53,6 +53,8 @@ class Summary:
     status: Literal["complete", "partial"]
     runs: tuple[Run, ...]
     favano: str | None = None
+    torch: str | None = None
+    kernels: str | None = None  # of a CPU
     command: str | None = None
     audit: Audit | None = None
 
