@@ -248,3 +248,14 @@ def test_no_job_waits_behind_a_long_one() -> None:
         while len(done) < len(lengths):
             done += [one.ticket for one in lanes.collect()]
     assert done[-1] == 0
+
+
+@pytest.mark.parametrize("name", list(CATALOGUE))
+def test_pieces_of_a_large_model_add_up_to_the_whole(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a method does to a parameter does not depend on those beside it."""
+    problem = Problem(name, 1)
+    whole = problem.alone()
+    monkeypatch.setattr("favano.engine.replay._PIECE", 7)
+    torch.testing.assert_close(problem.alone(), whole, rtol=1e-12, atol=1e-14)

@@ -35,7 +35,7 @@ class Blend(NamedTuple):
 UNCHANGED = Blend(np.ones(1), np.ones(1), None)  # an update without an answer
 
 
-def is_linear(algorithm: Algorithm[State]) -> bool:
+def is_linear(algorithm: object) -> bool:
     """Whether the method's updates are blends."""
     return isinstance(algorithm, LINEAR)
 

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from favano.algorithms.base import Algorithm, S, Visit
+from favano.engine.blend import is_linear
 from favano.engine.link import Link
 from favano.engine.store import ModelStore
 from favano.errors import NonFiniteUpdate
@@ -22,6 +23,7 @@ NonFinite = Literal["stop", "skip"]
 Buffers = Literal["average", "local"]  # local: they never leave the clients
 
 _NOBODY: Ints = np.empty(0, dtype=np.int64)
+_PIECE = 1 << 15  # parameters of an update on a CPU that are handled at once
 
 
 class Measured(NamedTuple):
@@ -131,7 +133,7 @@ class Replay(Generic[S]):
             visit = self._visit(jobs, version)
             sent = end if self.link is None else self.link.up(jobs, start, end, server)
             begin, done = start[:, :parameters], sent[:, :parameters]
-            self.state = self.algorithm.update(self.state, visit, begin, done)
+            self.state = _updated(self.algorithm, self.state, visit, begin, done)
             own = self.algorithm.restart(server, end)
             if own is not None:
                 if self.link is not None:
@@ -168,6 +170,23 @@ class Replay(Generic[S]):
         averaged = self.algorithm.average(server[first:last], end[:, first:last], visit)
         counters = torch.maximum(server[last:], end[:, last:].amax(dim=0))
         return torch.cat([averaged, counters])
+
+
+def _updated(algorithm: Algorithm[S], state: S, visit: Visit, start: Stack, end: Stack) -> S:
+    """The state after an update.
+
+    Methods that blend models treat every parameter alike. On a CPU they are given a piece of a
+    large model at a time, so that what they compute on the way stays in the cache.
+    """
+    size = start.shape[1]
+    if start.is_cuda or size <= _PIECE or not is_linear(algorithm):
+        return algorithm.update(state, visit, start, end)
+    after, pieces = state, []
+    for piece in (slice(first, first + _PIECE) for first in range(0, size, _PIECE)):
+        before = state._replace(model=state.model[piece])
+        after = algorithm.update(before, visit, start[:, piece], end[:, piece])
+        pieces.append(after.model)
+    return after._replace(model=torch.cat(pieces))
 
 
 def replayed(replay: Replay[S], trainer: Trainer) -> Iterator[Moment]:
