@@ -75,6 +75,22 @@ def test_several_keys_are_used_when_none_suffices(tmp_path: Path, write: Writer)
     assert len(set(titles)) == 3
 
 
+def test_where_much_differs_the_fewest_keys_that_suffice(tmp_path: Path, write: Writer) -> None:
+    variants = [
+        {"reweight": "none", "weights": "exact", "precision": "tf32", "kernels": "a"},
+        {"reweight": "none", "weights": "given", "precision": "tf32", "kernels": "b"},
+        {"reweight": "exact", "weights": "exact", "precision": "tf32", "kernels": "b"},
+        {"reweight": "exact", "weights": "given", "precision": "bf16", "kernels": "b"},
+    ]
+    for number, keys in enumerate(variants):
+        seeds = [[0.1, 0.2]] * (number % 2 + 1)
+        write(tmp_path / f"{number}", {"algorithm": "favano", **keys}, seeds, "complete")
+    names = [result.name for result in collect([tmp_path])]
+    assert names[0] == "favano (reweight none, weights exact)"
+    assert len(set(names)) == 4
+    assert not any("seeds" in name or "kernels" in name for name in names)
+
+
 def test_equal_specifications_are_told_apart_by_folder(tmp_path: Path, write: Writer) -> None:
     for parent in ("a", "b"):
         write(tmp_path / parent / "favano", {"algorithm": "favano"}, [[0.1, 0.2]], "complete")

@@ -35,3 +35,14 @@ def test_an_overview_of_settings_shows_holes(tmp_path: Path, write: Writer) -> N
     assert 'data-label="split iid">30.0 ± –</td>' in fedavg
     assert 'data-label="split two-class">–</td>' in fedavg
     assert final_tables(settings, methods(settings)).count("<table") == 2
+
+
+def test_an_overview_of_many_settings_is_moved_sideways(tmp_path: Path, write: Writer) -> None:
+    for horizon in range(1000, 8000, 1000):
+        spec = {"algorithm": "favano", "horizon": float(horizon)}
+        write(tmp_path / str(horizon), spec, [[0.1, 0.2]], "complete")
+    settings = by_setting(collect([tmp_path]))
+    text = overview(settings, methods(settings))
+    assert text.startswith('<div class="wide" role="region" tabindex="0" aria-label="Accuracy')
+    assert "horizon 7,000" in text
+    assert overview(settings[:6], methods(settings)).startswith("<table")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import chain, combinations
 from pathlib import Path
 
 from favano.errors import need
@@ -12,6 +13,7 @@ from favano.report.result import Result, read_result
 
 NOT_SET = "not set"
 FILES = ("spec.toml", "history.csv")
+_FEW, _MOST = 3, 4  # keys in a name: named all, where there are no more; else at most
 
 
 def collect(paths: Sequence[Path]) -> list[Result]:
@@ -87,25 +89,35 @@ def setting(result: Result, key: str) -> str:
 
 def told_apart(results: Sequence[Result]) -> list[Result]:
     """The results, those of one algorithm with names of their own."""
-    named = []
+    groups: dict[str, list[Result]] = {}
     for result in results:
-        alike = [other for other in results if other.algorithm == result.algorithm]
-        note = _note(result, alike) if len(alike) > 1 else ""
-        named.append(replace(result, name=result.algorithm + note))
-    return named
+        groups.setdefault(result.algorithm, []).append(result)
+    notes = {
+        id(result): note
+        for alike in groups.values()
+        for result, note in zip(alike, _notes(alike), strict=True)
+    }
+    return [replace(result, name=result.algorithm + notes[id(result)]) for result in results]
 
 
-def _note(result: Result, alike: Sequence[Result]) -> str:
-    """The one key that tells them apart, else all that differ if few, else the folder."""
-    keys = differing_keys(alike)
-    for choice in [[key] for key in keys] + ([keys] if 1 < len(keys) <= 3 else []):
-        notes = [", ".join(_worded(other, key) for key in choice) for other in alike]
+def _notes(alike: Sequence[Result]) -> list[str]:
+    """The one key that tells them apart, else all that differ if few, else some that do, else the
+    folder."""
+    if len(alike) == 1:
+        return [""]
+    keys = sorted(differing_keys(alike), key=lambda key: key == "seeds")  # says least
+    words = {key: [_worded(result, key) for result in alike] for key in keys}
+    few = [tuple(keys)] if len(keys) <= _FEW else []
+    some = chain.from_iterable(combinations(keys, size) for size in range(2, _MOST + 1))
+    for choice in chain(((key,) for key in keys), few, some):
+        notes = [", ".join(one) for one in zip(*(words[key] for key in choice), strict=True)]
         if len(set(notes)) == len(alike):
-            return f" ({notes[alike.index(result)]})"
-    for depth in range(1, len(result.folder.resolve().parts)):
-        ends = ["/".join(other.folder.resolve().parts[-depth:]) for other in alike]
+            return [f" ({note})" for note in notes]
+    paths = [result.folder.resolve().parts for result in alike]
+    for depth in range(1, max(map(len, paths)) + 1):
+        ends = ["/".join(parts[-depth:]) for parts in paths]
         if len(set(ends)) == len(alike):
-            return f" ({ends[alike.index(result)]})"
+            return [f" ({end})" for end in ends]
     raise AssertionError("two results in one folder")
 
 

@@ -12,6 +12,8 @@ from favano.report.settings import Setting
 from favano.report.table import final_lines, paired, reference
 from favano.report.wording import DASH
 
+_FIT = 6  # settings that a screen is wide enough for
+
 
 def final_tables(settings: Sequence[Setting], numbers: Mapping[str, int]) -> str:
     """The last numbers of every result, differences against the first method of its setting."""
@@ -44,7 +46,13 @@ def overview(settings: Sequence[Setting], numbers: Mapping[str, int]) -> str:
         alone = Result(result.name, result.folder, result.spec, (), (), "complete")
         rows.append((name(alone, number), [escape(text) for text in texts]))
     headings = {f"setting-{index}": each.title for index, each in enumerate(settings)}
-    return table("Accuracy in %, all settings", "method", headings, rows)
+    caption = "Accuracy in %, all settings"
+    found_table = table(caption, "method", headings, rows)
+    if len(settings) <= _FIT:
+        return found_table
+    return (
+        f'<div class="wide" role="region" tabindex="0" aria-label="{caption}">{found_table}</div>'
+    )
 
 
 def differences(setting: Setting) -> dict[str, list[str]]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from favano.report.collect import NOT_SET, setting, told_apart
 from favano.report.result import Result
+from favano.report.wording import significant
 
 # What a method meets, as opposed to what it is.
 WORLD = (
@@ -65,7 +66,7 @@ def _title(result: Result, keys: Sequence[str]) -> str:
     words = []
     for key in keys:
         value = result.spec.get(key)
-        text = f"{value:.3g}" if isinstance(value, float) else setting(result, key)
+        text = significant(value) if isinstance(value, float) else setting(result, key)
         if text != NOT_SET:
             words.append(text if key == "dataset" else f"{key.replace('_', ' ')} {text}")
     return ", ".join(words)
