@@ -78,7 +78,7 @@ def test_table_1_needs_no_data(favano: Program, tmp_path: Path) -> None:
         (["table-2", "--seeds", "0"], "favano: seeds=0: need 1..1000"),
         (["table-2", "--device", "cuda:99"], "favano: device=cuda:99: "),
         (["table-2", "--readings", "odd"], "favano: readings=odd: unknown; need all or some of "),
-        (["figure-cifar10", "--readings", "odd"], "need all or some of none here"),
+        (["figure-tinyimagenet", "--readings", "odd"], "need all or some of none here"),
         (
             ["table-2", "--data-dir", "nowhere"],
             "favano: dataset=mnist: no Parquet files in nowhere",
