@@ -60,5 +60,5 @@ def _origin(result: Result) -> str:
     version = result.version or "an unrecorded version"
     seconds = [run.wall_seconds for run in result.runs if run.wall_seconds is not None]
     took = f"; {fixed(sum(seconds), 1)} seconds of computing" if seconds else ""
-    means = f" with {', '.join(result.tools)}" if result.tools else ""
+    means = f" with {result.tools}" if result.tools else ""
     return f"Written by favano {version}{means} into folder {result.folder.name}{took}."

@@ -92,12 +92,8 @@ def told_apart(results: Sequence[Result]) -> list[Result]:
     groups: dict[str, list[Result]] = {}
     for result in results:
         groups.setdefault(result.algorithm, []).append(result)
-    notes = {
-        id(result): note
-        for alike in groups.values()
-        for result, note in zip(alike, _notes(alike), strict=True)
-    }
-    return [replace(result, name=result.algorithm + notes[id(result)]) for result in results]
+    notes = {algorithm: iter(_notes(alike)) for algorithm, alike in groups.items()}
+    return [replace(one, name=one.algorithm + next(notes[one.algorithm])) for one in results]
 
 
 def _notes(alike: Sequence[Result]) -> list[str]:

@@ -47,11 +47,11 @@ def overview(settings: Sequence[Setting], numbers: Mapping[str, int]) -> str:
         rows.append((name(alone, number), [escape(text) for text in texts]))
     headings = {f"setting-{index}": each.title for index, each in enumerate(settings)}
     caption = "Accuracy in %, all settings"
-    found_table = table(caption, "method", headings, rows)
+    all_of_them = table(caption, "method", headings, rows)
     if len(settings) <= _FIT:
-        return found_table
+        return all_of_them
     return (
-        f'<div class="wide" role="region" tabindex="0" aria-label="{caption}">{found_table}</div>'
+        f'<div class="wide" role="region" tabindex="0" aria-label="{caption}">{all_of_them}</div>'
     )
 
 

@@ -64,7 +64,7 @@ class Result:
     status: Status
     command: str | None = None
     version: str | None = None
-    tools: tuple[str, ...] = ()
+    tools: str = ""
     participation: Participation | None = None
     verdict: str | None = None
 
@@ -109,16 +109,16 @@ def read_result(folder: Path) -> Result:
         status=_status(spec, summary, rows),
         command=summary.command if summary else None,
         version=summary.favano if summary else None,
-        tools=tools(summary.torch, summary.kernels) if summary else (),
+        tools=tools(summary.torch, summary.kernels) if summary else "",
         participation=participation,
         verdict=summary.audit.verdict if summary and summary.audit else None,
     )
 
 
-def tools(torch: str | None, kernels: str | None) -> tuple[str, ...]:
-    """What a run was trained with, in words."""
-    said = (f"PyTorch {torch}" if torch else "", f"kernels {kernels}" if kernels else "")
-    return tuple(word for word in said if word)
+def tools(torch: str | None, kernels: str | None) -> str:
+    """What a run was trained with, in words; empty where nothing is said."""
+    said = {"PyTorch": torch, "kernels": kernels}
+    return ", ".join(f"{what} {which}" for what, which in said.items() if which)
 
 
 def _status(spec: Specification, summary: Summary | None, rows: tuple[Row, ...]) -> Status:
