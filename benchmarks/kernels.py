@@ -23,10 +23,11 @@ from torch.func import functional_call, grad, vmap
 from favano.experiments import Spec, make_fleet, named_model, resolve
 from favano.experiments.bench import bench_samples
 from favano.experiments.samples import make_task
-from favano.training import FlatModel, Kernels, Task, TracedGradient, default_kernels, one_thread
+from favano.training import FlatModel, Task, TracedGradient, default_kernels, one_thread
 from favano.training.kernels import arranged, using
 from favano.training.measured import candidates, fastest
 from favano.training.plain import plain_gradient
+from favano.types import Kernels
 
 LANES = 4
 LONG = 0.05  # seconds of a step that need no repetition

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 SOURCE = Path(__file__).parent.parent / "src" / "favano"
 
 # What each package may import, itself aside. `favano` itself is the version and lazy names.
@@ -109,3 +111,33 @@ def test_the_schedule_half_needs_numpy_only() -> None:
 
 def test_theory_needs_no_more_than_numpy_and_scipy() -> None:
     assert loaded("favano.theory", {"torch", "pydantic", "rich"}) == ""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (["--help"], 0),
+        (["--version"], 0),
+        (["run", "--help"], 0),
+        (["run", "--colour", "red"], 2),
+        (["run", "--algorithm", "fedavg", "--mixing", "0.3"], 2),
+        (["compare", "--algorithms", "favano,fedavg", "--mixing", "0.3"], 2),
+        (["reproduce", "table-3"], 2),
+        (["plan", "--clients", "8", "--selected", "2", "--horizon", "200"], 0),
+        (["plan", "--algorithm", "scaffold", "--clients", "8", "--selected", "2"], 0),
+        (["plan", "--algorithm", "quafl", "--no-client-averaging", "--horizon", "200"], 0),
+        (["plan", "--algorithm", "fedavg", "--sample-weights", "--json"], 0),
+        (["theory", "steps"], 0),
+    ],
+)
+def test_what_trains_nothing_does_not_load_torch(arguments: list[str], code: int) -> None:
+    program = (
+        "import sys\n"
+        "from favano.cli import main\n"
+        f"sys.argv[1:] = {arguments!r}\n"
+        "try:\n    main()\n"
+        "except SystemExit as end:\n    assert (end.code or 0) == " + str(code) + ", end.code\n"
+        "assert 'torch' not in sys.modules\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

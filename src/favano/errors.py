@@ -24,6 +24,10 @@ class NonFiniteUpdate(RuntimeError):
         self.server_step = server_step
 
 
+class WriteFailed(RuntimeError):
+    """A result could not be written; what was in the folder before is untouched."""
+
+
 def need(condition: bool, name: str, value: object, rule: str) -> None:
     """Refuse `value` with one sentence unless `condition` holds.
 

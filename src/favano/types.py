@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -15,3 +15,11 @@ Floats: TypeAlias = npt.NDArray[np.float64]
 
 Vector: TypeAlias = "Tensor"  # one model, (P,)
 Stack: TypeAlias = "Tensor"  # k models, (k, P)
+
+# Choices of a specification, named here so that reading one does not load PyTorch.
+NonFinite: TypeAlias = Literal["stop", "skip"]  # what to do about NaN in an update
+Buffers: TypeAlias = Literal["average", "local"]  # local: they never leave the clients
+Precision: TypeAlias = Literal["tf32", "float32", "bf16"]
+# Those of oneDNN; PyTorch's own without it; those of oneDNN on images with channels last.
+Kernels: TypeAlias = Literal["onednn", "native", "channels-last"]
+KernelChoice: TypeAlias = Literal["auto", Kernels]

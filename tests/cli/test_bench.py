@@ -7,7 +7,7 @@ from typing import get_args
 
 import pytest
 
-from favano.training import Kernels
+from favano.types import Kernels
 from tests.cli.test_cli import Program, favano
 
 __all__ = ["favano"]  # the fixture

@@ -17,7 +17,7 @@ from favano.cli import main
 from favano.cli.progress import TerminalProgress
 from favano.metrics import from_csv
 
-SHORT = ["--clients", "10", "--selected", "3", "--local-steps", "4", "--buffer", "3"]
+SHORT = ["--clients", "10", "--selected", "3", "--local-steps", "4"]
 SHORT += ["--horizon", "140", "--evaluate-every", "70"]
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.cli.test_cli import Program, favano  # noqa: F401
 
-SMALL = ("--clients", "8", "--selected", "2", "--local-steps", "3", "--buffer", "2")
+SMALL = ("--clients", "8", "--selected", "2", "--local-steps", "3")
 COMMANDS = ("steps", "alpha", "bound", "complexity", "learning-rate", "advise")
 
 

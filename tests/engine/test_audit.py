@@ -7,11 +7,14 @@ import pytest
 import torch
 
 from favano.algorithms import CATALOGUE, AsyncSGD, Favano, FedAvg, Known
-from favano.engine import effective_weights, late_weights, stretch_weights
+from favano.engine import Replay, effective_weights, late_weights, replayed, stretch_weights
 from favano.experiments import Spec, make_algorithm, make_fleet, make_schedule, resolve
+from favano.experiments.build import step_sizes
+from favano.experiments.planning import plan_seed
 from favano.schedule import Arrival, Barrier, Poll, plan
 from favano.theory import expected_counts
 from favano.timing import two_speeds
+from favano.training import Layout, Work
 from tests.problems import Linear, server_models
 
 
@@ -60,7 +63,7 @@ def test_fedavg_counts_participation() -> None:
 
 
 SMALL = {
-    "clients": 8, "selected": 3, "local_steps": 4, "buffer": 3, "horizon": 300.0,
+    "clients": 8, "selected": 3, "local_steps": 4, "horizon": 300.0,
 }  # fmt: skip
 GROWING = ["asyncfeded"]  # its steps depend on the models: nobody has a weight
 PLAIN: list[dict[str, object]] = [{"algorithm": name} for name in CATALOGUE if name not in GROWING]
@@ -70,9 +73,9 @@ CASES: list[dict[str, object]] = [
     {"algorithm": "favano", "reweight": "none"},
     {"algorithm": "favano", "weights": "empirical"},
     {"algorithm": "quafl", "client_averaging": False, "dampening": True},
-    {"algorithm": "fedbuff", "buffer_mode": "block"},
-    {"algorithm": "fedbuff", "buffer_mode": "code", "staleness": "constant"},
-    {"algorithm": "fedbuff", "buffer_mode": "reset"},
+    {"algorithm": "fedbuff", "buffer": 3, "buffer_mode": "block"},
+    {"algorithm": "fedbuff", "buffer": 3, "buffer_mode": "code", "staleness": "constant"},
+    {"algorithm": "fedbuff", "buffer": 3, "buffer_mode": "reset"},
     {"algorithm": "asyncsgd", "assignment": "same", "delays": "drop"},
 ]
 
@@ -158,3 +161,56 @@ def test_nothing_happened() -> None:
     assert schedule.updates == 0
     for weights in (effective_weights, stretch_weights, late_weights):
         assert not weights(FedAvg(policy=policy), schedule, fleet.groups).any()
+
+
+@pytest.mark.parametrize("name", [name for name in CATALOGUE if name not in GROWING])
+def test_the_local_rule_is_part_of_it(name: str) -> None:
+    """A pull to the start and decaying rates: again what linear losses measure."""
+    spec = resolve(Spec.model_validate({
+        **SMALL, "algorithm": name, "proximal": 3.0, "learning_rate": 0.1, "rate_decay": True,
+    }))  # fmt: skip
+    planned = plan_seed(spec, 1)
+    algorithm, schedule = planned.algorithm, planned.schedule
+    rates = step_sizes(spec, schedule, algorithm)
+    moved = []
+    for client in range(8):
+        slope = torch.zeros(8, 1, dtype=torch.float64)
+        slope[client] = -1.0
+        layout = Layout(parameters=1, buffers=0, counters=0)
+        start = torch.zeros(1, dtype=torch.float64)
+        replay = Replay(algorithm, schedule, layout, rates, start)
+        *_, last = replayed(replay, Pulled(slope, 3.0))
+        moved.append(float(last.server))
+    found = effective_weights(algorithm, schedule, local=planned.local_steps)
+    assert found == pytest.approx(np.array(moved) / sum(moved), abs=1e-10)
+
+
+class Pulled:
+    """Local steps on linear losses, one by one, with a pull to the start model."""
+
+    def __init__(self, slope: torch.Tensor, proximal: float) -> None:
+        self.slope, self.proximal = slope, proximal
+
+    def train(self, start: torch.Tensor, work: Work) -> torch.Tensor:
+        ends = []
+        jobs = zip(start, work.client, work.steps, work.rate, strict=True)
+        for row, (begin, client, steps, rate) in enumerate(jobs):
+            end = begin.clone()
+            for _ in range(int(steps)):
+                gradient = self.slope[client] + self.proximal * (end - begin)
+                gradient = gradient if work.drift is None else gradient + work.drift[row]
+                end = end - float(rate) * gradient
+            ends.append(end)
+        return torch.stack(ends) if ends else start
+
+
+def test_a_strong_pull_takes_from_fast_clients_what_deterministic_weights_gave_them() -> None:
+    """Their many steps lead no further than the slow clients' few, but are divided as before."""
+    keys = {"clients": 100, "fast_fraction": "1/9", "reweight": "deterministic"}
+    keys |= {"learning_rate": 0.01, "dataset": "mnist"}
+    shares = []
+    for proximal in (None, 50.0):
+        planned = plan_seed(resolve(Spec.model_validate({**keys, "proximal": proximal})), 0)
+        shares.append(planned.weights.by(planned.fleet.groups)[0])
+    assert shares[0] == pytest.approx(0.108, abs=0.005)
+    assert shares[1] == pytest.approx(0.036, abs=0.005)

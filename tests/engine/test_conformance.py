@@ -9,6 +9,7 @@ import torch
 from favano.algorithms import CATALOGUE, Algorithm, State, Visit
 from favano.engine import Replay, replayed
 from favano.experiments.build import _BUILDERS, make_algorithm, make_fleet, make_schedule
+from favano.experiments.method_keys import without_foreign
 from favano.experiments.presets import resolve
 from favano.experiments.spec import Spec
 from favano.schedule import Schedule
@@ -23,7 +24,8 @@ EVERY = pytest.mark.parametrize("name", list(CATALOGUE))
 
 def setting(name: str, **keys: object) -> Spec:
     base = {"clients": CLIENTS, "selected": 4, "local_steps": 5, "buffer": 3, "horizon": 400.0}
-    return resolve(Spec.model_validate({"algorithm": name, **base, **keys}))
+    own = without_foreign({**base, **keys}, name)
+    return resolve(Spec.model_validate({"algorithm": name, **own}))
 
 
 def build(name: str, **keys: object) -> tuple[Algorithm[State], Fleet, Schedule]:

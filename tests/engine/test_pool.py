@@ -47,7 +47,8 @@ class Problem:
     """A small network with BatchNorm in float64, trained by any of the methods."""
 
     def __init__(self, name: str, seed: int) -> None:
-        keys = {"clients": CLIENTS, "selected": 3, "local_steps": 4, "buffer": 2, "seed": seed}
+        keys = {"clients": CLIENTS, "selected": 3, "local_steps": 4, "seed": seed}
+        keys |= {"buffer": 2} if name == "fedbuff" else {}
         self.spec = resolve(
             Spec.model_validate({"algorithm": name, "horizon": 120.0, "learning_rate": 0.1, **keys})
         )

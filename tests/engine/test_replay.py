@@ -7,12 +7,12 @@ import pytest
 import torch
 
 from favano.algorithms import Algorithm, Favano, Known, Quafl
-from favano.engine import ModelStore, NonFinite, Replay, replayed
+from favano.engine import ModelStore, Replay, replayed
 from favano.errors import NonFiniteUpdate
 from favano.schedule import Foreseen, Poll, Schedule, plan
 from favano.timing import two_speeds
 from favano.training import Layout, Work
-from favano.types import Stack
+from favano.types import NonFinite, Stack
 from tests.problems import AnyState, quadratics, start_model
 
 POLICY = Poll(selected=4, local_steps=5)

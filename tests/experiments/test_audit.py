@@ -10,17 +10,14 @@ import pytest
 from favano.experiments import (
     AuditRecord,
     Spec,
-    audit,
     load_samples,
-    make_algorithm,
-    make_fleet,
-    make_schedule,
     named_model,
     resolve,
     run,
-    weigh_clients,
     write_result,
 )
+from favano.experiments.audit import audit
+from favano.experiments.planning import plan_seed
 
 
 def audited(**keys: object) -> AuditRecord:
@@ -30,10 +27,8 @@ def audited(**keys: object) -> AuditRecord:
 def audit_of(seed: int, keys: dict[str, object]) -> AuditRecord:
     base = {"clients": 60, "selected": 12, "fast_fraction": "1/3", "horizon": 7000.0}
     spec = resolve(Spec.model_validate({**base, **keys}))
-    fleet = make_fleet(spec, seed)
-    algorithm = make_algorithm(spec, fleet)
-    schedule = make_schedule(spec, fleet, algorithm, seed)
-    return audit(weigh_clients(algorithm, schedule, fleet), algorithm, schedule, fleet, seed)
+    planned = plan_seed(spec, seed)
+    return audit(planned, planned.weights)
 
 
 @pytest.mark.parametrize(
@@ -107,13 +102,8 @@ def test_every_result_folder_has_it(tmp_path: Path) -> None:
 
 def test_without_single_clients_the_shares_are_the_same() -> None:
     spec = resolve(Spec(clients=20, selected=4))
-    fleet = make_fleet(spec, 0)
-    algorithm = make_algorithm(spec, fleet)
-    schedule = make_schedule(spec, fleet, algorithm, 0)
-    whole, short = (
-        audit(weigh_clients(algorithm, schedule, fleet, most), algorithm, schedule, fleet, 0)
-        for most in (20, 7)
-    )
+    planned = plan_seed(spec, 0)
+    whole, short = (audit(planned, planned.weigh(most)) for most in (20, 7))
     assert (short["weight"], short["mean_step_time"]) == ([], [])
     for mine, theirs in zip(short["speeds"], whole["speeds"], strict=True):
         for key in ("weight", "low", "high"):
@@ -128,3 +118,10 @@ def test_a_model_of_the_newest_answers_has_wide_intervals() -> None:
     mean = sum(one["weight"] for one in found) / 12
     assert sum(one["low"] <= mean <= one["high"] for one in found) >= 11
     assert sum(one["high"] - one["low"] for one in found) / 12 > 0.1
+
+
+def test_what_the_audit_does_not_know_is_said() -> None:
+    assert audited()["left_out"] == []
+    compressed = audited(codec="qsgd", quantise="luq")
+    assert compressed["left_out"] == ["compression of messages", "rounding to few bits"]
+    assert compressed["verdict"].endswith("left out: compression of messages, rounding to few bits")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from favano.errors import BadInput
-from favano.experiments import comparison
+from favano.experiments.comparison import comparison
 
 
 def test_files_and_flags() -> None:

@@ -15,7 +15,7 @@ from favano.experiments.seed_run import SeedRun
 from favano.metrics import Row
 from favano.training import FlatModel, LaneStack
 
-KEYS = {"clients": 10, "selected": 3, "local_steps": 4, "buffer": 3, "model": "perceptron"}
+KEYS = {"clients": 10, "selected": 3, "local_steps": 4, "model": "perceptron"}
 SHORT = Spec.model_validate({**KEYS, "horizon": 140, "evaluate_every": 35, "learning_rate": 0.05})
 SPECS = [SHORT.model_copy(update={"algorithm": name, "seeds": 2}) for name in ("favano", "quafl")]
 

@@ -26,7 +26,8 @@ from favano.experiments import kernels as decided
 from favano.experiments.kernels import possible_steps
 from favano.metrics import to_csv
 from favano.models import BatchNorm2d, build
-from favano.training import Kernels, default_kernels
+from favano.training import default_kernels
+from favano.types import Kernels
 
 SMALL = resolve(Spec(clients=10, selected=3, local_steps=4, horizon=140.0, evaluate_every=35.0))
 

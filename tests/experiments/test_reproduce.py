@@ -9,10 +9,12 @@ from typing import ClassVar
 import pytest
 
 from favano.errors import BadInput
+from favano.experiments import tuning
 from favano.experiments.archive import Archive
 from favano.experiments.experiment import Experiment, Run, prepared, seeded
 from favano.experiments.reproduce import Interrupted, _Meter, still_to_make
 from favano.experiments.request import Request
+from favano.experiments.tuning import Grid
 from favano.metrics import Entry, entries_from_csv
 from tests.experiments.small import SETTINGS, SHARED, SMALL, reproduce_small, small_runs
 
@@ -161,7 +163,11 @@ def test_a_diverged_run_is_kept_as_such(tmp_path: Path) -> None:
     assert len((tmp_path / "wild" / "curves.csv").read_text().splitlines()) == 1
 
 
-def test_readings_and_tuning_have_ledgers_of_their_own(tmp_path: Path) -> None:
+def test_readings_and_tuning_have_ledgers_of_their_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small = Grid(client=(0.5, 1.0, 2.0), server=(0.5, 1.0))
+    monkeypatch.setattr(tuning, "GRIDS", dict.fromkeys(tuning.GRIDS, small))
     request = Request(seeds=1, readings=("none",), tune=True)
     only = Experiment(
         "only", "Only", lambda seeds: small_runs(seeds)[:1], 1, SMALL.lines, {"iid": "IID"},
@@ -172,8 +178,8 @@ def test_readings_and_tuning_have_ledgers_of_their_own(tmp_path: Path) -> None:
     names = sorted(path.name for path in folder.iterdir())
     assert names == ["readings.csv", "runs.csv", "tuned.csv", "tuning.csv"]
     tried, tuned = ledger(folder / "tuning.csv"), ledger(folder / "tuned.csv")
-    assert len(tried) == 18
-    assert {entry.seed for entry in tried} == {1000, 1001}
+    assert len(tried) == 6 * len(tuning.SEEDS)
+    assert {entry.seed for entry in tried} == set(tuning.SEEDS)
     assert [(entry.reading, entry.seed) for entry in tuned] == [("tuned", 0)]
     best = max(
         {entry.learning_rate for entry in tried if entry.server_learning_rate == tuned[0][6]},

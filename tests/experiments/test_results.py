@@ -13,8 +13,8 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from favano.errors import BadInput
-from favano.experiments import Result, Spec, WriteFailed, check_folder, read_spec, write_result
+from favano.errors import BadInput, WriteFailed
+from favano.experiments import Result, Spec, check_folder, read_spec, write_result
 from favano.experiments.results import FILES
 from favano.metrics import Row, from_csv
 
@@ -93,7 +93,8 @@ def test_a_real_limit_on_file_size_leaves_old_results_intact(tmp_path: Path) -> 
     program = f"""
 import resource, sys
 from pathlib import Path
-from favano.experiments import WriteFailed, write_result
+from favano.errors import WriteFailed
+from favano.experiments import write_result
 from tests.experiments.test_results import ROW, result
 big = result()
 big.rows.extend([ROW] * 500)

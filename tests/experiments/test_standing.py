@@ -38,7 +38,7 @@ def test_every_way_of_summing_is_right(most: int) -> None:
     algorithm = make_algorithm(spec, fleet)
     schedule = plan(algorithm.policy, fleet, horizon=300, seed=0)
     exact = effective_weights(algorithm, schedule)
-    found = weigh_clients(algorithm, schedule, fleet, most)
+    found = weigh_clients(algorithm, schedule, fleet, most=most)
     assert found.complete == (most == 12)
     assert found.each == pytest.approx(exact[found.listed], abs=1e-12)
     _, third = speed_classes(fleet)

@@ -16,8 +16,8 @@ def test_every_method_tries_equally_many_rates() -> None:
     tried = tuning_runs(TABLE)
     counts = Counter((run.spec.algorithm, run.column) for run in tried)
     assert set(counts) == {(run.spec.algorithm, run.column) for run in TABLE}
-    assert set(counts.values()) == {9 * len(SEEDS)}
-    assert {len(grid.client) * len(grid.server) for grid in GRIDS.values()} == {9}
+    assert set(counts.values()) == {35 * len(SEEDS)}
+    assert {len(grid.client) * len(grid.server) for grid in GRIDS.values()} == {35}
     assert len({run.digest for run in tried}) == len(tried)
 
 

@@ -8,8 +8,9 @@ import torch
 from torch import Tensor
 from torch.func import vmap
 
-from favano.quantisation.luq import LEVELS, luq
+from favano.quantisation.luq import luq
 from favano.quantisation.noise import uniform_noise
+from favano.quantisation.recipe import LEVELS
 
 
 def heavy(size: int = 200, dtype: torch.dtype = torch.float64) -> Tensor:

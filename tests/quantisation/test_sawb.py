@@ -7,9 +7,10 @@ import torch
 from torch import Tensor
 from torch.func import vmap
 
+from favano.quantisation import recipe
+from favano.quantisation.recipe import GridName
 from favano.quantisation.sawb import (
     CONSTANTS,
-    GridName,
     activation_grid,
     clip_of,
     inside,
@@ -18,6 +19,10 @@ from favano.quantisation.sawb import (
 )
 
 BITS = sorted(CONSTANTS)
+
+
+def test_a_recipe_may_have_the_widths_that_have_constants() -> None:
+    assert tuple(BITS) == recipe.BITS
 
 
 def bell(seed: int = 0, size: int = 100_000) -> Tensor:

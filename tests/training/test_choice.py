@@ -10,7 +10,8 @@ import torch
 from torch import nn
 
 from favano.models import BatchNorm2d
-from favano.training import FlatModel, Kernels, choice, chosen_kernels, default_kernels
+from favano.training import FlatModel, choice, chosen_kernels, default_kernels
+from favano.types import Kernels
 from tests.training.test_traced import images, task
 
 

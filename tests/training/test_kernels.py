@@ -14,7 +14,6 @@ from favano.models import BatchNorm2d
 from favano.training import (
     FlatModel,
     Job,
-    Kernels,
     LocalRule,
     LoopTrainer,
     TracedGradient,
@@ -28,6 +27,7 @@ from favano.training import (
     usable_cores,
 )
 from favano.training.kernels import arranged, using
+from favano.types import Kernels
 from tests.training.test_traced import images, task
 
 ALL: tuple[Kernels, ...] = get_args(Kernels)

@@ -9,8 +9,9 @@ import torch
 from torch import Tensor, nn
 
 from favano.models import BatchNorm2d
-from favano.training import FlatModel, Kernels, measured
+from favano.training import FlatModel, measured
 from favano.training.measured import candidates, fastest, sampled
+from favano.types import Kernels
 from tests.training.test_traced import images, task
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol, Self, TypeVar, cast
 
 import numpy as np
-import torch
 
 from favano.schedule import Policy
 from favano.types import Floats, Ints, Stack, Vector
@@ -92,8 +92,34 @@ def same_rate(client: Ints) -> Floats:
 def column(values: Floats, like: Stack | Floats) -> Stack:
     """Numbers of the schedule half as a column (k, 1) that multiplies the rows of `like`.
 
-    Rows may be NumPy's too: that is how the engine asks a linear method for its weights.
+    Rows may be NumPy's too: that is how weights are found, and why PyTorch is imported late.
     """
     if isinstance(like, np.ndarray):
         return cast(Stack, values[:, None])
+    import torch
+
     return torch.as_tensor(values, dtype=like.dtype, device=like.device)[:, None]
+
+
+def copies(model: Vector, like: Stack | Floats) -> Stack:
+    """A copy of one model, or of a model per row, for every row of `like`; NumPy's rows too."""
+    if isinstance(like, np.ndarray):
+        return cast(Stack, np.broadcast_to(cast(Floats, model), like.shape).copy())
+    return model.expand_as(like).clone()
+
+
+def stacked(models: Sequence[Vector], like: Vector | Floats) -> Stack:
+    """Models as rows, none of them included; NumPy's too."""
+    if isinstance(like, np.ndarray):
+        rows = np.array(models).reshape(len(models), len(like))
+        return cast(Stack, rows)
+    import torch
+
+    return torch.stack([*models]) if models else like.new_empty(0, len(like))
+
+
+def zeros(like: Vector | Floats) -> Vector:
+    """A model of zeros; NumPy's too."""
+    if isinstance(like, np.ndarray):
+        return cast(Vector, np.zeros_like(like))
+    return like.new_zeros(like.shape)

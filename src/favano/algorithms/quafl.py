@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from favano.algorithms.base import ModelState, Visit, average_with_server
+from favano.algorithms.base import ModelState, Visit, average_with_server, copies
 from favano.schedule import Poll
 from favano.types import Floats, Ints, Stack, Vector
 
@@ -38,7 +38,7 @@ class Quafl:
     def restart(self, server: Vector, own: Stack) -> Stack:
         """Visited clients keep s/(s+1) of their own model."""
         if not self.client_averaging:
-            return server.expand_as(own).clone()
+            return copies(server, own)
         s = self.policy.selected
         return (server + s * own) / (s + 1)
 

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-import torch
 
-from favano.algorithms.base import Visit, column, same_rate
+from favano.algorithms.base import Visit, column, same_rate, stacked, zeros
 from favano.schedule import Barrier
 from favano.types import Floats, Ints, Stack, Vector
 
@@ -40,12 +39,12 @@ class Scaffold:
 
     def init(self, model: Vector) -> ScaffoldState:
         """All variates are 0."""
-        return ScaffoldState(model, torch.zeros_like(model), {})
+        return ScaffoldState(model, zeros(model), {})
 
     def update(self, state: ScaffoldState, visit: Visit, start: Stack, end: Stack) -> ScaffoldState:
         """Average the models, and renew the variates of those that took part."""
         equal = column(np.full(len(end), 1.0 / len(end)), end)
-        progress = (equal * (end - start)).sum(dim=0)
+        progress = (equal * (end - start)).sum(0)
         length = visit.steps * visit.rate  # K eta
         own = self._own(state, visit.client)
         mean_gradient = (start - end) / column(np.where(length > 0, length, 1.0), end)
@@ -53,8 +52,8 @@ class Scaffold:
         renewed = zip(visit.client.tolist(), own + change, strict=True)
         return ScaffoldState(
             state.model + self.server_learning_rate * progress,
-            state.control + change.sum(dim=0) / self.clients,
-            {**state.variates, **{client: variate.clone() for client, variate in renewed}},
+            state.control + change.sum(0) / self.clients,
+            {**state.variates, **{client: 1.0 * variate for client, variate in renewed}},
         )
 
     def drift(self, state: ScaffoldState, client: Ints) -> Stack:
@@ -69,7 +68,7 @@ class Scaffold:
 
     def average(self, server: Vector, clients: Stack, visit: Visit) -> Vector:
         """The mean of the s clients; variates know nothing of buffers."""
-        return clients.mean(dim=0)
+        return clients.mean(0)
 
     def rate(self, client: Ints) -> Floats:
         """The learning rate itself."""
@@ -77,6 +76,6 @@ class Scaffold:
 
     def _own(self, state: ScaffoldState, client: Ints) -> Stack:
         """c_i of these clients, (k, P)."""
-        none = torch.zeros_like(state.control)
+        none = zeros(state.control)
         rows = [state.variates.get(who, none) for who in client.tolist()]
-        return torch.stack(rows) if rows else none.new_empty(0, len(none))
+        return stacked(rows, none)

@@ -10,8 +10,7 @@ def main() -> None:
     """Run the command line. Bad input ends with one sentence and exit code 2."""
     try:
         from favano.cli.app import app
-        from favano.errors import BadInput
-        from favano.experiments import WriteFailed
+        from favano.errors import BadInput, WriteFailed
     except KeyboardInterrupt:
         sys.exit(130)
 

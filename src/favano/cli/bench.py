@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.table import Table
@@ -11,8 +11,10 @@ from favano.cli.flags import Config, DataDir, Json, Values, spec_from
 from favano.cli.progress import counting
 from favano.cli.shell import notes, print_json, screen
 from favano.errors import need
-from favano.experiments import resolve
-from favano.experiments.bench import Bench, Effort, Range, System, bench, bench_samples
+from favano.experiments.presets import resolve
+
+if TYPE_CHECKING:
+    from favano.experiments.bench import Bench, Range, System
 
 Seconds = Annotated[float, typer.Option("--seconds", help="measuring time of one sample")]
 Repeats = Annotated[int, typer.Option("--repeats", help="samples of each system, turn about")]
@@ -39,8 +41,10 @@ def bench_command(
     """Local steps per second of the lanes, beside the plain loop; the horizon follows --seconds."""
     for name in ("horizon", "evaluate_every"):
         need(name not in flags, name, flags.get(name), "bench chooses it by --seconds")
-    effort = Effort(seconds=seconds, repeats=repeats, workers=workers)
     spec = resolve(spec_from(config, flags))
+    from favano.experiments.bench import Effort, bench, bench_samples
+
+    effort = Effort(seconds=seconds, repeats=repeats, workers=workers)
     with counting(notes, f"decoding {spec.dataset}, once") as on_image:
         samples = bench_samples(spec, synthetic, data_dir, on_image)
     found = bench(spec, samples, effort)

@@ -10,16 +10,10 @@ import typer
 from favano.cli.flags import Config, DataDir, Json, Out, Values, split_lists
 from favano.cli.progress import TerminalProgress, counting
 from favano.cli.shell import default_folder, json_document, keep, notes, print_json, screen
-from favano.experiments import (
-    Spec,
-    check_folder,
-    check_plan,
-    comparison,
-    load_samples,
-    named_model,
-    run_together,
-)
-from favano.experiments.results import read_table
+from favano.experiments.comparison import comparison
+from favano.experiments.planning import check_plan
+from favano.experiments.results import check_folder, read_table
+from favano.experiments.spec import Spec
 from favano.report import collect, final_table, sentence, title_of, write_page
 
 Algorithms = Annotated[
@@ -52,6 +46,8 @@ def compare(specs: list[Spec], folder: Path, data_dir: Path | None, *, json: boo
     for spec in specs:
         check_plan(spec)
         check_folder(folder / spec.algorithm, spec)
+    from favano.experiments import load_samples, named_model, run_together
+
     with counting(notes, f"decoding {specs[0].dataset}, once") as on_image:
         samples = load_samples(specs[0], data_dir, on_image)
     with TerminalProgress(notes) as progress:

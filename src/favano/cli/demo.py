@@ -10,7 +10,7 @@ import typer
 from favano.cli.compare import compare
 from favano.cli.flags import Json
 from favano.cli.shell import screen
-from favano.experiments import comparison
+from favano.experiments.comparison import comparison
 
 
 def demo_command(

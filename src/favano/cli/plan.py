@@ -4,37 +4,39 @@ from __future__ import annotations
 
 from rich.table import Table
 
-from favano.cli.flags import Config, Json, Out, Values, spec_from
+from favano.cli.flags import Config, DataDir, Json, Out, Values, spec_from
 from favano.cli.shell import notes, print_json, screen
 from favano.errors import need
-from favano.experiments import (
-    AuditRecord,
-    audit,
-    describe,
-    make_algorithm,
-    make_fleet,
-    make_schedule,
-    resolve,
-    weigh_clients,
-)
+from favano.experiments.audit import AuditRecord, audit
+from favano.experiments.data import load_data
+from favano.experiments.participation import describe
+from favano.experiments.planning import plan_seed
+from favano.experiments.presets import resolve
 from favano.schedule import Adaptive, Schedule, save_schedule
 from favano.timing import Fleet
 
 
-def plan_command(flags: Values, config: Config = None, out: Out = None, json: Json = False) -> None:
+def plan_command(
+    flags: Values,
+    config: Config = None,
+    data_dir: DataDir = None,
+    out: Out = None,
+    json: Json = False,
+) -> None:
     """Who is contacted when, after how many steps, and how much each client counts."""
     spec = resolve(spec_from(config, flags))
-    fleet = make_fleet(spec, spec.seed)
-    algorithm = make_algorithm(spec, fleet)
-    ahead = not isinstance(algorithm.policy, Adaptive)
-    need(ahead, "algorithm", spec.algorithm, "jobs depend on the models; nothing can be planned")
+    labels = load_data(spec, data_dir).train_labels if spec.sample_weights else None
     with notes.status("planning"):
-        schedule = make_schedule(spec, fleet, algorithm, spec.seed)
-        weights = weigh_clients(algorithm, schedule, fleet, most=fleet.clients)
-        found = audit(weights, algorithm, schedule, fleet, spec.seed)
+        planned = plan_seed(spec, spec.seed, labels)
+        ahead = not isinstance(planned.algorithm.policy, Adaptive)
+        rule = "jobs depend on the models; nothing can be planned"
+        need(ahead, "algorithm", spec.algorithm, rule)
+        weights = planned.weigh(most=planned.fleet.clients)
+        found = audit(planned, weights)
+    schedule, fleet = planned.schedule, planned.fleet
     clients = describe(schedule, fleet, weights.each)
     end = float(schedule.time[-1]) if schedule.updates else 0.0
-    verdict = {key: found[key] for key in ("verdict", "confidence", "fair", "speeds")}
+    verdict = {key: found[key] for key in ("verdict", "confidence", "fair", "speeds", "left_out")}
     document = {
         "clients": clients,
         "server_steps": schedule.updates,
@@ -49,6 +51,11 @@ def plan_command(flags: Values, config: Config = None, out: Out = None, json: Js
         return
     screen.print(_by_speed(schedule, fleet, found, f"{spec.algorithm}: {end:,.0f} units of time"))
     screen.print(f"{spec.algorithm} {found['verdict']}", soft_wrap=True, markup=False)
+    screen.print(
+        f"±: {found['confidence']:.0%} interval of the mean share over all schedules; "
+        "the share of one other seed may lie further out.",
+        soft_wrap=True,
+    )
 
 
 def _by_speed(schedule: Schedule, fleet: Fleet, found: AuditRecord, title: str) -> Table:

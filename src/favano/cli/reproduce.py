@@ -14,8 +14,6 @@ from favano.cli.shell import INTERRUPTED, called_as, notes, print_json, print_sh
 from favano.errors import need
 from favano.experiments.footprint import GRAMS_A_KWH, PUE, machine
 from favano.experiments.paper import ALL, KNOWN, TABLE_1, named
-from favano.experiments.reproduce import Interrupted, reproduce
-from favano.experiments.request import Request
 from favano.report.ink import check_matplotlib
 from favano.report.reproduction import document, draw, facts, sheets, write_readme
 
@@ -52,6 +50,9 @@ def reproduce_command(
 ) -> None:
     """Reproduce a table or figure; goes on where an earlier call stopped."""
     experiments, command, stopped = named(name), called_as(), False
+    from favano.experiments.reproduce import Interrupted, reproduce
+    from favano.experiments.request import Request
+
     others = tuple(word for word in readings.split(",") if word)
     request = Request(seeds=seeds, scale=scale, device=device, readings=others, tune=tune,
                       changes=dict(map(_change, changes or ())))  # fmt: skip

@@ -5,7 +5,9 @@ from __future__ import annotations
 from favano.cli.flags import Config, DataDir, Json, Out, Values, spec_from
 from favano.cli.progress import TerminalProgress, counting
 from favano.cli.shell import default_folder, json_document, keep, notes, print_json, screen
-from favano.experiments import check_folder, check_plan, load_samples, named_model, resolve, run
+from favano.experiments.planning import check_plan
+from favano.experiments.presets import resolve
+from favano.experiments.results import check_folder
 from favano.report import final_table, read_result
 
 
@@ -21,6 +23,8 @@ def run_command(
     folder = out or default_folder(spec.algorithm, [spec])
     check_plan(spec)
     check_folder(folder, spec)
+    from favano.experiments import load_samples, named_model, run
+
     with counting(notes, f"decoding {spec.dataset}, once") as on_image:
         samples = load_samples(spec, data_dir, on_image)
     with TerminalProgress(notes) as progress:

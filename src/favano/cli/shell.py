@@ -9,14 +9,18 @@ import sys
 from collections.abc import Callable, Sequence
 from functools import wraps
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
 from rich.console import Console
 
-from favano.experiments import Result, Spec
 from favano.experiments.records import read_wrongly
 from favano.experiments.results import spec_table, write_result
+from favano.experiments.spec import Spec
 from favano.report.sheet import Sheet, screen_table
+
+if TYPE_CHECKING:
+    from favano.experiments.result import Result
 
 screen = Console(highlight=False)
 notes = Console(stderr=True, highlight=False)

@@ -18,7 +18,6 @@ from favano.cli.constants import (
 from favano.cli.flags import Config, DataDir, Json, Values, spec_from
 from favano.cli.shell import notes, print_json, screen
 from favano.experiments.guarantees import advice_of, make_case
-from favano.experiments.pilot import estimate
 from favano.theory import Problem, estimates_of
 
 
@@ -40,8 +39,13 @@ def advise_command(
         smoothness=smoothness, noise=noise, dissimilarity=dissimilarity, growth=growth, gap=gap
     )
     case = make_case(spec_from(config, flags))
-    with notes.status("measuring" if pilot else "searching"):
-        known = estimate(case.spec, data_dir) if pilot else estimates_of(problem)
+    known = estimates_of(problem)
+    if pilot:
+        from favano.experiments.pilot import estimate
+
+        with notes.status("measuring"):
+            known = estimate(case.spec, data_dir)
+    with notes.status("searching"):
         found = advice_of(case, known, target)
     if json:
         print_json({"target": target, "estimates": asdict(known), "advice": asdict(found)})

@@ -16,7 +16,6 @@ from favano.cli.constants import (
 from favano.cli.flags import Config, DataDir, Json, Values, spec_from
 from favano.cli.shell import print_json, screen
 from favano.experiments.guarantees import make_case, rates_of
-from favano.experiments.pilot import estimate
 from favano.theory import Problem
 
 
@@ -39,6 +38,8 @@ def learning_rate_command(
     )
     case = make_case(spec_from(config, flags))
     if pilot:
+        from favano.experiments.pilot import estimate
+
         problem = estimate(case.spec, data_dir).problem
     found = rates_of(case, problem, rounds)
     if json:

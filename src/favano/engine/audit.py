@@ -1,43 +1,70 @@
 """Who trains the model: the weight of each client's local steps in the server model.
 
-Every local step adds a unit vector instead of a gradient: the one of its client, or of its client's
-group, or of its group and the stretch of the schedule in which it is used. What the algorithm makes
-of it, all the way to the final server model, is then exact for any method that is linear in the
-clients' progress.
+Every local step has a gradient of length one in a direction of its own: that of its client, or of
+its client's group, or of its group and the stretch of the schedule in which it is used. What the
+local rule and the method make of it, all the way to the final server model, is then exact for any
+method that is linear in the models. Compression and few-bit rounding are left out. NumPy only.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
-import torch
 
-from favano.algorithms.base import Algorithm, S
-from favano.engine.replay import Replay
+from favano.algorithms.base import Algorithm, S, State, Visit
 from favano.errors import need
-from favano.schedule import Adaptive, Schedule
-from favano.training import Layout, Work
-from favano.types import Floats, Ints, Stack
+from favano.schedule import Adaptive, Foreseen, Schedule
+from favano.types import Floats, Ints, Stack, Vector
 
 STRETCHES = 20
 _COLUMNS_AT_ONCE = 1000
 
 
+@dataclass(frozen=True)
+class LocalSteps:
+    """The local rule w <- w - rate (g + proximal (w - w_start)) of every job."""
+
+    rates: Floats | None = None  # (J,) step sizes; None: the method's factor on a rate of one
+    proximal: float = 0.0
+
+    def reach(self, steps: Ints, rates: Floats) -> Floats:
+        """How far jobs get from their start if every gradient has length one.
+
+            sum_{j<X} rate (1 - rate proximal)^j = (1 - (1 - rate proximal)^X) / proximal
+
+        >>> LocalSteps(proximal=0.5).reach(np.array([1, 2, 3]), np.ones(3))
+        array([1.  , 1.5 , 1.75])
+        """
+        if not self.proximal:
+            return np.asarray(steps * rates)
+        return np.asarray((1.0 - (1.0 - rates * self.proximal) ** steps) / self.proximal)
+
+
+PLAIN = LocalSteps()
+
+
 def effective_weights(
-    algorithm: Algorithm[S], schedule: Schedule, group: Ints | None = None
+    algorithm: Algorithm[S],
+    schedule: Schedule,
+    group: Ints | None = None,
+    local: LocalSteps = PLAIN,
 ) -> Floats:
     """Share of each client in all that moved the server model, (n,); fair is 1/n for each.
 
     With `group`, (n,), the shares of groups of clients instead, at the cost of their number.
     """
     of = np.arange(schedule.clients) if group is None else group
-    moved = _moved(algorithm, schedule, of[schedule.client], int(of.max()) + 1)
+    moved = _moved(algorithm, schedule, local, of[schedule.client], int(of.max()) + 1)
     total = moved.sum()
     return moved / total if total else moved
 
 
-def stretch_weights(algorithm: Algorithm[S], schedule: Schedule, group: Ints) -> Floats:
+def stretch_weights(
+    algorithm: Algorithm[S], schedule: Schedule, group: Ints, local: LocalSteps = PLAIN
+) -> Floats:
     """The same of groups of clients, cut along the schedule: (B, g), up to 20 stretches.
 
     Row b is what the answers of one stretch of updates have in the final server model; all rows
@@ -46,16 +73,18 @@ def stretch_weights(algorithm: Algorithm[S], schedule: Schedule, group: Ints) ->
     forget, as in FedAsync, most of them lie near the end.
     """
     groups = int(group.max()) + 1
-    edges = _equal_stretches(algorithm, schedule)
+    edges = _equal_stretches(algorithm, schedule, local)
     stretch = np.searchsorted(edges, schedule.visit, side="right") - 1
     stretch = stretch.clip(0, len(edges) - 1)  # jobs that no update uses lie beyond the last
     columns = len(edges) * groups
-    moved = _moved(algorithm, schedule, stretch * groups + group[schedule.client], columns)
+    moved = _moved(algorithm, schedule, local, stretch * groups + group[schedule.client], columns)
     total = moved.sum()
     return (moved / total if total else moved).reshape(len(edges), groups)
 
 
-def late_weights(algorithm: Algorithm[S], schedule: Schedule, group: Ints) -> Floats:
+def late_weights(
+    algorithm: Algorithm[S], schedule: Schedule, group: Ints, local: LocalSteps = PLAIN
+) -> Floats:
     """Shares of groups of clients in up to 20 server models of the second half, (m, g).
 
     They are alike where a model is made of many answers, and far apart where it is mostly the last
@@ -64,12 +93,12 @@ def late_weights(algorithm: Algorithm[S], schedule: Schedule, group: Ints) -> Fl
     last = max(schedule.updates - 1, 0)
     versions = np.unique(np.linspace((last + 1) // 2, last, STRETCHES).astype(np.int64))
     place = group[schedule.client]
-    moved = _moved(algorithm, schedule, place, int(group.max()) + 1, versions.tolist())
+    moved = _moved(algorithm, schedule, local, place, int(group.max()) + 1, versions.tolist())
     total = moved.sum(axis=1, keepdims=True)
     return moved / np.where(total == 0, 1.0, total)
 
 
-def _equal_stretches(algorithm: Algorithm[S], schedule: Schedule) -> Ints:
+def _equal_stretches(algorithm: Algorithm[S], schedule: Schedule, local: LocalSteps) -> Ints:
     """First updates of stretches of about equal weight.
 
     The weight of the last update, the 2 before it, the 4 before them, ... says how fast the model
@@ -79,7 +108,7 @@ def _equal_stretches(algorithm: Algorithm[S], schedule: Schedule) -> Ints:
     age = np.maximum(updates - 1 - schedule.visit, 0)
     doubling = np.log2(age + 1.0).astype(np.int64)
     count = int(np.log2(max(updates, 1))) + 1
-    weight = np.maximum(_moved(algorithm, schedule, doubling.clip(0, count - 1), count), 0.0)
+    weight = np.maximum(_moved(algorithm, schedule, local, doubling.clip(0, count - 1), count), 0.0)
     if not weight.sum():
         return np.zeros(1, dtype=np.int64)
     ages = np.minimum(2.0 ** np.arange(count + 1) - 1, updates)
@@ -92,6 +121,7 @@ def _equal_stretches(algorithm: Algorithm[S], schedule: Schedule) -> Ints:
 def _moved(
     algorithm: Algorithm[S],
     schedule: Schedule,
+    local: LocalSteps,
     place: Ints,
     columns: int,
     versions: Sequence[int] = (),
@@ -103,30 +133,78 @@ def _moved(
     rule = "its steps depend on the models, so that clients have no weights of their own"
     adaptive = isinstance(algorithm.policy, Adaptive)
     need(not adaptive, "algorithm", type(algorithm).__name__, rule)
-    rates, parts = algorithm.rate(schedule.client), []
+    rates = algorithm.rate(schedule.client) if local.rates is None else local.rates
+    reach, parts = local.reach(schedule.steps, rates), []
     for first in range(0, columns, _COLUMNS_AT_ONCE):
         size = min(_COLUMNS_AT_ONCE, columns - first)
-        initial = torch.zeros(size, dtype=torch.float64)
-        layout = Layout(parameters=size, buffers=0, counters=0)
-        replay = Replay(algorithm, schedule, layout, rates, initial)
-        kept = {}
-        for version in range(schedule.updates):
-            jobs = replay.jobs(version)
-            start = replay.starts(jobs)
-            end = _unit_steps(start, replay.work(jobs), place[jobs] - first)
-            server = replay.update(start, end, [True] * len(jobs)).server
-            if version in versions:
-                kept[version] = server.numpy()
-        final = replay.moment.server.numpy()
-        parts.append(np.array([kept.get(one, final) for one in versions]) if versions else final)
+        moved = _Propagation(algorithm, schedule, rates, reach, place - first, size)
+        parts.append(
+            moved.models(versions) if versions else moved.models([schedule.updates - 1])[0]
+        )
     return np.concatenate(parts, axis=-1)
 
 
-def _unit_steps(start: Stack, work: Work, place: Ints) -> Stack:
-    """Training that counts: `rate` per step, in the coordinate of the job."""
-    end, far = start.clone(), work.steps * work.rate
-    inside = np.flatnonzero((place >= 0) & (place < start.shape[1]))
-    end[torch.from_numpy(inside), torch.from_numpy(place[inside])] += torch.from_numpy(far[inside])
-    if work.drift is not None:
-        end -= torch.from_numpy(far)[:, None] * work.drift
-    return end
+class _Propagation:
+    """The plain loop on NumPy's vectors: a job adds its reach in the coordinate of its place."""
+
+    def __init__(
+        self,
+        algorithm: Algorithm[S],
+        schedule: Schedule,
+        rates: Floats,
+        reach: Floats,
+        place: Ints,
+        size: int,
+    ) -> None:
+        self._algorithm = cast(Algorithm[State], algorithm)
+        self._schedule, self._rates, self._reach, self._place = schedule, rates, reach, place
+        self._course, self._size = Foreseen(schedule), size
+        initial = np.zeros(size)
+        self._state = self._algorithm.init(cast(Vector, initial))
+        self._versions: dict[int, Floats] = {-1: initial}
+        self._own: dict[int, Floats] = {}
+
+    def models(self, versions: Sequence[int]) -> Floats:
+        """The server models of these versions, (m, size)."""
+        kept, server = {}, self._versions[-1]
+        for version in range(self._schedule.updates):
+            server = self._update(version)
+            if version in versions:
+                kept[version] = server
+        return np.array([kept.get(version, server) for version in versions])
+
+    def _update(self, version: int) -> Floats:
+        """Make an update, and drop what nobody needs any more."""
+        jobs, server = self._course.jobs(version), self._versions[version - 1]
+        if len(jobs):
+            plan, method = self._schedule, self._algorithm
+            client, staleness = plan.client[jobs], version - 1 - plan.base[jobs]
+            start = self._starts(client, plan.base[jobs])
+            end = cast(Stack, self._trained(start, jobs))
+            visit = Visit(client, plan.steps[jobs], staleness, self._rates[jobs], version)
+            own = method.restart(cast(Vector, server), end)
+            self._state = method.update(self._state, visit, cast(Stack, start), end)
+            if own is not None:
+                self._own.update(zip(client.tolist(), cast(Floats, own), strict=True))
+            server = cast(Floats, self._state.model)
+        self._versions[version] = server
+        for old in self._course.unneeded(version):
+            del self._versions[old]
+        return server
+
+    def _starts(self, client: Ints, base: Ints) -> Floats:
+        """Start models: a client's own where it has one, else a server version."""
+        pairs = zip(client.tolist(), base.tolist(), strict=True)
+        return np.array(
+            [self._own[who] if who in self._own else self._versions[held] for who, held in pairs]
+        )
+
+    def _trained(self, start: Floats, jobs: Ints) -> Floats:
+        """End models."""
+        end, reach, place = start.copy(), self._reach[jobs], self._place[jobs]
+        inside = np.flatnonzero((place >= 0) & (place < self._size))
+        end[inside, place[inside]] += reach[inside]
+        drift = self._algorithm.drift(self._state, self._schedule.client[jobs])
+        if drift is not None:
+            end -= reach[:, None] * cast(Floats, drift)
+        return end

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Generic, Literal, NamedTuple, TypeAlias
+from typing import Generic, NamedTuple, TypeAlias
 
 import numpy as np
 import torch
@@ -16,11 +16,9 @@ from favano.engine.store import ModelStore
 from favano.errors import NonFiniteUpdate
 from favano.schedule import Course, Foreseen, Schedule
 from favano.training import Layout, Trainer, Work, finite_rows
-from favano.types import Floats, Ints, Stack, Vector
+from favano.types import Buffers, Floats, Ints, NonFinite, Stack, Vector
 
 StepSizes: TypeAlias = Callable[[Schedule], Floats]  # for schedules that grow
-NonFinite = Literal["stop", "skip"]
-Buffers = Literal["average", "local"]  # local: they never leave the clients
 
 _NOBODY: Ints = np.empty(0, dtype=np.int64)
 _PIECE = 1 << 15  # parameters of an update on a CPU that are handled at once

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TypedDict
 
 import numpy as np
 
-from favano.algorithms import Algorithm, State
-from favano.engine import late_weights, stretch_weights
+from favano.engine.audit import late_weights, stretch_weights
 from favano.experiments.participation import speed_names
+from favano.experiments.planning import Planned
+from favano.experiments.spec import Spec
 from favano.experiments.standing import Standing
 from favano.schedule import Schedule
 from favano.theory import CONFIDENCE, shares, verdict
-from favano.timing import Fleet
 
 
 class SpeedShare(TypedDict):
@@ -37,38 +38,48 @@ class AuditRecord(TypedDict):
     speeds: list[SpeedShare]
     mean_step_time: list[float]
     weight: list[float]  # effective weight in the final server model
+    left_out: list[str]  # what happens in the run, but not in the audit
 
 
-def audit(
-    weights: Standing,
-    algorithm: Algorithm[State],
-    schedule: Schedule,
-    fleet: Fleet,
-    seed: int,
-) -> AuditRecord:
+def audit(planned: Planned, weights: Standing) -> AuditRecord:
     """Effective weights, the shares of each speed, and a verdict.
 
-    Weights are exact for this schedule; intervals say how far the shares of another seed's schedule
-    may lie. Where not every client was weighed by itself, the list of weights is empty.
+    Weights are exact for this schedule and local rule, with gradients of equal length. Intervals
+    are those of the mean share over all schedules; the share of one other seed lies further out.
+    Where not every client was weighed by itself, the list of weights is empty.
     """
-    group, names = fleet.groups, speed_names(fleet)
-    moved = stretch_weights(algorithm, schedule, group)
-    late = late_weights(algorithm, schedule, group)
+    algorithm, schedule, fleet = planned.algorithm, planned.schedule, planned.fleet
+    group, names, local = fleet.groups, speed_names(fleet), planned.local_steps
+    moved = stretch_weights(algorithm, schedule, group, local)
+    late = late_weights(algorithm, schedule, group, local)
     found = shares(weights.by(group), moved, np.bincount(group), names, late)
     return AuditRecord(
-        seed=seed,
-        verdict=_sentence(verdict(found), schedule, fleet.clients),
+        seed=planned.seed,
+        verdict=_sentence(verdict(found), schedule, fleet.clients, left_out(planned.spec)),
         confidence=CONFIDENCE,
         fair=1 / fleet.clients,
         speeds=[SpeedShare(**asdict(share)) for share in found],  # type: ignore[typeddict-item]
         mean_step_time=fleet.mean.tolist() if weights.complete else [],
         weight=weights.each.tolist() if weights.complete else [],
+        left_out=left_out(planned.spec),
     )
 
 
-def _sentence(judged: str, schedule: Schedule, clients: int) -> str:
-    """The verdict, and whether some clients had no part in it: of that no interval speaks."""
+def left_out(spec: Spec) -> list[str]:
+    """What of a run the audit does not know."""
+    known = {
+        "compression of messages": spec.codec != "none",
+        "rounding to few bits": spec.quantise != "none",
+    }
+    return [what for what, there in known.items() if there]
+
+
+def _sentence(judged: str, schedule: Schedule, clients: int, omitted: Sequence[str]) -> str:
+    """The verdict, who had no part in it (no interval speaks of that), and what was left out."""
     if not schedule.jobs:
         return "nobody: no update was made"
     silent = clients - len(np.unique(schedule.client[: schedule.jobs]))
-    return f"{judged}; {silent:,} of {clients:,} clients never answered" if silent else judged
+    parts = [judged]
+    parts += [f"{silent:,} of {clients:,} clients never answered"] if silent else []
+    parts += [f"left out: {', '.join(omitted)}"] if omitted else []
+    return "; ".join(parts)

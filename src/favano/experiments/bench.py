@@ -18,10 +18,10 @@ from typing import NamedTuple, TypedDict
 
 import torch
 
-from favano.engine import Replay, replayed
+from favano.engine import replayed
 from favano.errors import need
 from favano.experiments import samples as sources
-from favano.experiments.build import local_rule, step_sizes
+from favano.experiments.assembly import assemble
 from favano.experiments.kernels import long_run_kernels
 from favano.experiments.planning import Planned, plan_seeds
 from favano.experiments.results import spec_table
@@ -34,15 +34,13 @@ from favano.quantisation import quantised
 from favano.training import (
     NOTHING_TRACED,
     FlatModel,
-    Kernels,
     LoopTrainer,
     Traced,
     Work,
-    check_fit,
     default_kernels,
 )
 from favano.training.workers import one_thread, usable_cores
-from favano.types import Stack
+from favano.types import Kernels, Stack
 
 _PILOT = 0.1  # share of a sample's time, and seconds at most
 _SHORTEST, _LONGEST = 20.0, 1e6  # horizons of a pilot
@@ -123,7 +121,7 @@ def bench(spec: Spec, samples: Samples, effort: Effort) -> Bench:
     model = sources.named_model(spec, samples)
     spec = spec.model_copy(update={"kernels": long_run_kernels(spec, samples, model)})
     chosen = _with_horizon(spec, samples, model, effort.seconds)
-    planned = plan_seeds(chosen)
+    planned = plan_seeds(chosen, samples.host_labels)
     tasks = [make_task(chosen, one.seed, one.fleet, samples) for one in planned]
     work = workload(planned, [task.batches for task in tasks])
     loops = {"plain loop": 1}
@@ -198,7 +196,7 @@ def _with_horizon(spec: Spec, samples: Samples, model: ModelFactory, seconds: fl
     """The same with a horizon for samples of about so many seconds of the plain loop."""
     horizon, enough = _SHORTEST, min(_PILOT, _PILOT * seconds)
     while True:
-        planned = plan_seeds(_until(spec, horizon))
+        planned = plan_seeds(_until(spec, horizon), samples.host_labels)
         steps = sum(one.schedule.used_steps for one in planned)
         taken = _plain(_until(spec, horizon), planned, samples, model).seconds
         if (steps and taken >= enough) or horizon >= _LONGEST:
@@ -239,11 +237,8 @@ def _plain(
     for one in plans:
         network = quantised(sources.initial_module(model, one.seed), spec.recipe)
         flat = FlatModel(network, device=samples.labels.device)
-        rates, start = step_sizes(spec, one.schedule, one.algorithm), flat.snapshot()
-        replay = Replay(one.algorithm, one.schedule, flat.layout, rates, start, non_finite="skip")
-        task = make_task(spec, one.seed, one.fleet, samples)
-        check_fit(flat, task, samples.classes)
-        trainer = _TimedTrainer(LoopTrainer(flat, task, local_rule(spec)))
+        task, replay, rule = assemble(one, samples, flat, model)
+        trainer = _TimedTrainer(LoopTrainer(flat, task, rule))
         with one_thread():
             torch.set_num_threads(threads)
             began = perf_counter()

@@ -27,7 +27,6 @@ from favano.algorithms import (
     buffer_policy,
     parse_staleness,
 )
-from favano.engine import Link
 from favano.errors import need
 from favano.experiments.baselines import (
     barrier_policy,
@@ -39,11 +38,9 @@ from favano.experiments.baselines import (
     build_scaffold,
 )
 from favano.experiments.spec import Spec, given, steps_of
-from favano.quantisation import Codec, Lattice, MinMax, Qsgd
 from favano.schedule import Arrival, Course, Poll, Schedule, course, plan
 from favano.theory import Form, Setting, expected_counts, setting
 from favano.timing import Fleet, Trace, parse_law, traced_fleet, two_speeds
-from favano.training import FlatModel, LocalRule
 from favano.types import Floats
 
 _MONTE_CARLO_CONTACTS = 2000  # a client
@@ -75,7 +72,10 @@ def make_fleet(spec: Spec, seed: int) -> Fleet:
 def make_algorithm(spec: Spec, fleet: Fleet, samples: Floats | None = None) -> Algorithm[State]:
     """The algorithm that the specification names; `samples` are the clients' data set sizes."""
     algorithm = _BUILDERS[spec.algorithm](spec, fleet)
-    if spec.sample_weights and samples is not None:
+    if spec.sample_weights:
+        rule = "needs the data, to know how many samples each client has"
+        need(samples is not None, "sample_weights", spec.sample_weights, rule)
+        assert samples is not None
         if isinstance(algorithm, FedAvg | FedNova):
             algorithm = replace(algorithm, samples=samples)
         elif isinstance(algorithm, Aafl | FedFix):
@@ -102,34 +102,6 @@ def step_sizes(spec: Spec, schedule: Schedule, algorithm: Algorithm[State]) -> F
         share = schedule.begin / given(spec.horizon)
         rates = rates * np.where(share < 0.6, 1.0, np.where(share < 0.8, 0.5, 0.1))
     return np.asarray(rates)
-
-
-def local_rule(spec: Spec, *, corrected: bool = False) -> LocalRule:
-    """How clients step."""
-    return LocalRule(proximal=spec.proximal or 0.0, corrected=corrected)
-
-
-def make_link(
-    spec: Spec, fleet: Fleet, schedule: Schedule, model: FlatModel, seed: int
-) -> Link | None:
-    """What compression does to the messages of one run; None without any."""
-    if spec.codec == "none":
-        return None
-    return Link(
-        _codec(spec),
-        model.parameter_sizes,
-        schedule,
-        seed=seed,
-        streams=fleet.streams,
-        plain=model.layout.buffers if spec.buffers == "average" else 0,
-    )
-
-
-def _codec(spec: Spec) -> Codec:
-    bits = given(spec.codec_bits)
-    if spec.codec == "lattice":
-        return Lattice(bits=bits, scale=given(spec.codec_scale), dither=spec.codec_dither)
-    return MinMax(bits=bits) if spec.codec == "min-max" else Qsgd(bits=bits)
 
 
 def poll_policy(spec: Spec) -> Poll:

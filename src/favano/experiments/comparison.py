@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from favano.errors import need
+from favano.experiments.method_keys import shared_keys
 from favano.experiments.parsing import make_spec
 from favano.experiments.presets import resolve
 from favano.experiments.spec import Spec
-from favano.quantisation import Recipe
+from favano.quantisation.recipe import Recipe
 
 _DEFAULT = "favano,fedavg,quafl,fedbuff"
 
@@ -43,7 +44,10 @@ def comparison(
         own.setdefault(name, {})[key] = value
     for name in own:
         need(name in names, "set", name, f"not compared; need one of {', '.join(names)}")
-    specs = [resolve(make_spec({**shared, **own.get(n, {}), "algorithm": n})) for n in names]
+    specs = [
+        resolve(make_spec(shared_keys(shared, n, names) | own.get(n, {}) | {"algorithm": n}))
+        for n in names
+    ]
     data = ("dataset", "normalise", "holdout", "data_fraction")
     for key in (*data, "model", "device", "quantise", *Recipe.__dataclass_fields__):
         alike = len({getattr(spec, key) for spec in specs}) == 1

@@ -7,6 +7,8 @@ from typing import NamedTuple
 
 from favano.experiments.build import make_algorithm, make_fleet, make_schedule, poll_policy
 from favano.experiments.guarantees import Document, make_case
+from favano.experiments.method_keys import shared_keys
+from favano.experiments.parsing import make_spec
 from favano.experiments.presets import resolve
 from favano.experiments.spec import Spec
 from favano.theory import (
@@ -44,14 +46,14 @@ class ComplexityRow(NamedTuple):
 
 def complexity_rows(spec: Spec, problem: Problem, target: float) -> list[ComplexityRow]:
     """Table 1 for a fleet. Delays are those of the schedule planned for the first seed."""
-    case = make_case(spec)
+    case = make_case(_one_of_them(spec, "favano"))
     printed, corrected = case.setting("printed"), case.setting()
     fleet = make_fleet(case.spec, case.spec.seed)
     laws = class_laws(poll_policy(case.spec), fleet)
     common = sum(len(members) * law.mean for members, law in laws) / fleet.clients
     rows = []
     for method in _METHODS:
-        full = resolve(spec.model_copy(update={"algorithm": method}))
+        full = resolve(_one_of_them(spec, method))
         algorithm = make_algorithm(full, fleet)
         late = make_schedule(full, fleet, algorithm, full.seed).staleness
         delays = Delays(
@@ -73,7 +75,7 @@ def complexity_rows(spec: Spec, problem: Problem, target: float) -> list[Complex
 
 def complexity_document(spec: Spec, problem: Problem, target: float) -> Document:
     """The table, and FAVANO's corollary with its constants."""
-    rigorous = make_case(spec).setting("rigorous")
+    rigorous = make_case(_one_of_them(spec, "favano")).setting("rigorous")
     enough = rounds_to_target(rigorous, problem, target)
     expansion, cap = full_expansion(rigorous, problem), largest_rate(rigorous, problem)
     methods = {
@@ -96,3 +98,9 @@ def complexity_document(spec: Spec, problem: Problem, target: float) -> Document
             "fewest": fewest_rounds(expansion, cap, target)._asdict(),
         },
     }
+
+
+def _one_of_them(spec: Spec, method: Method) -> Spec:
+    """The specification of one row; each method takes its own keys."""
+    keys = shared_keys(spec.model_dump(), method, _METHODS)
+    return make_spec({**keys, "algorithm": method})

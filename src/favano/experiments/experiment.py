@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import TypeAlias
 
 from favano.errors import need
+from favano.experiments.method_keys import without_foreign
 from favano.experiments.parsing import make_spec
 from favano.experiments.presets import resolve
 from favano.experiments.spec import Spec, given
@@ -112,7 +113,7 @@ def prepared(
     found = [replace(run, spec=_scaled(run.spec, scale, device)) for run in runs]
     if not changes:
         return found
-    return [replace(run, spec=resolve(make(run.spec, changes))) for run in found]
+    return [replace(run, spec=make(run.spec, changes)) for run in found]
 
 
 def _scaled(spec: Spec, scale: float, device: str) -> Spec:
@@ -134,7 +135,7 @@ def read_otherwise(
         need(name in readings, "readings", name, f"unknown; need all or some of {known}")
         reading = readings[name]
         found += [
-            Run(name, run.column, resolve(make(run.spec, reading.keys)))
+            Run(name, run.column, make(run.spec, reading.keys))
             for run in runs
             if run.spec.algorithm in reading.algorithms
             and not (reading.splits and run.spec.split == "iid")
@@ -143,5 +144,10 @@ def read_otherwise(
 
 
 def make(spec: Spec, keys: Mapping[str, object]) -> Spec:
-    """A specification with some keys replaced, checked again."""
-    return make_spec({**spec.model_dump(), **keys})
+    """A complete specification with some keys replaced, checked again.
+
+    What `spec` holds for other methods is left out: it was filled in, and would be refused where it
+    no longer is what would be filled in.
+    """
+    algorithm = str(keys.get("algorithm", spec.algorithm))
+    return resolve(make_spec({**without_foreign(spec.model_dump(), algorithm), **keys}))

@@ -15,11 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-import torch
-
 from favano.errors import need
-from favano.experiments.samples import check_device
-from favano.training import processor, usable_cores
 
 WATTS_A_CORE: Final = 12.0  # of a processor whose model is not known
 WATTS_A_GIGABYTE: Final = 0.3725
@@ -79,6 +75,11 @@ class Footprint:
 
 def machine(device: str, *, watts: float | None, pue: float, grams_a_kwh: float) -> Footprint:
     """This machine, with its power at full load unless `watts` says otherwise."""
+    import torch
+
+    from favano.experiments.samples import check_device
+    from favano.training import processor, usable_cores
+
     on = check_device(device)
     board = torch.cuda.get_device_name(on) if on.type == "cuda" else None
     if board is not None:

@@ -10,14 +10,13 @@ from favano.experiments.samples import ModelFactory, Samples, initial_module, ma
 from favano.experiments.spec import Spec, given
 from favano.training import (
     FlatModel,
-    KernelChoice,
-    Kernels,
     Task,
     check_kernels,
     chosen_kernels,
     default_kernels,
     one_thread,
 )
+from favano.types import KernelChoice, Kernels
 
 FEWEST = 10_000  # steps that all clients could make, from which on a measurement pays
 

@@ -8,22 +8,23 @@ from pathlib import Path
 import numpy as np
 from torch import nn
 
-from favano.engine import Replay, replayed
+from favano.engine import replayed
 from favano.errors import need
-from favano.experiments.build import make_algorithm, make_fleet, make_schedule, step_sizes
+from favano.experiments.assembly import assemble
 from favano.experiments.constants import Point, Probe
+from favano.experiments.planning import plan_seed
 from favano.experiments.presets import resolve
 from favano.experiments.samples import (
     ModelFactory,
     Samples,
+    in_steps,
     initial_module,
     load_samples,
-    make_task,
     named_model,
 )
 from favano.experiments.spec import Spec
 from favano.theory import Estimate, Estimates, known
-from favano.training import FlatModel, LocalRule, LoopTrainer, check_fit, one_thread
+from favano.training import FlatModel, LoopTrainer, one_thread
 
 _UPDATES = 20  # of the pilot, at most
 _POINTS = 4  # the initial model and so many less one along the way
@@ -38,16 +39,11 @@ def pilot(spec: Spec, samples: Samples, model: nn.Module | ModelFactory) -> Esti
     spec = resolve(spec)
     rule = "need none: constants are those of gradients in full precision"
     need(spec.recipe is None, "quantise", spec.quantise, rule)
-    fleet = make_fleet(spec, spec.seed)
-    algorithm = make_algorithm(spec, fleet)
-    schedule = make_schedule(spec, fleet, algorithm, spec.seed)
-    task = make_task(spec, spec.seed, fleet, samples)
+    planned = plan_seed(in_steps(spec, samples), spec.seed, samples.host_labels)
     flat = FlatModel(initial_module(model, spec.seed), device=samples.labels.device)
-    check_fit(flat, task, samples.classes)
-    rates = step_sizes(spec, schedule, algorithm)
-    replay = Replay(algorithm, schedule, flat.layout, rates, flat.snapshot())
-    trainer, probe = LoopTrainer(flat, task, LocalRule()), Probe(flat, task)
-    last = min(_UPDATES, schedule.updates) - 1
+    task, replay, local_rule = assemble(planned, samples, flat, model)
+    trainer, probe = LoopTrainer(flat, task, local_rule), Probe(flat, task)
+    last = min(_UPDATES, planned.schedule.updates) - 1
     wanted = set(np.linspace(-1, last, min(_POINTS, last + 2)).round().astype(int).tolist())
     points = []
     with one_thread():

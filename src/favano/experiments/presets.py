@@ -7,6 +7,7 @@ from dataclasses import asdict
 from typing import NamedTuple
 
 from favano.errors import need
+from favano.experiments.method_keys import OWNERS, check_keys, check_options
 from favano.experiments.spec import Spec
 
 
@@ -39,7 +40,15 @@ _CODEC_BITS = {"none": None, "lattice": 14, "min-max": 8, "qsgd": 8}
 
 
 def resolve(spec: Spec) -> Spec:
-    """The same specification with nothing left open."""
+    """The same specification with nothing left open; keys of other methods are refused."""
+    setting = {key: value for key, value in spec.model_dump().items() if key not in OWNERS}
+    defaults = _complete(Spec.model_construct(**setting))
+    check_keys(spec, defaults)
+    check_options(spec, defaults)
+    return _complete(spec)
+
+
+def _complete(spec: Spec) -> Spec:
     preset = PRESETS.get(spec.dataset, _OTHER)
     if spec.algorithm in _LOCAL_STEPS:
         preset = preset._replace(local_steps=_LOCAL_STEPS[spec.algorithm])

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypedDict
+from typing import TYPE_CHECKING, TypedDict
 
-from favano.metrics import Row, Score
+from favano.metrics import Row
+
+if TYPE_CHECKING:
+    from favano.metrics import Score
 
 
 class RunRecord(TypedDict):

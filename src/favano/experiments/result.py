@@ -14,7 +14,8 @@ from favano.experiments.records import RunRecord
 from favano.experiments.spec import Spec
 from favano.experiments.tracking import BoundRow
 from favano.metrics import Row
-from favano.training import NOTHING_TRACED, Kernels, Traced
+from favano.training import NOTHING_TRACED, Traced
+from favano.types import Kernels
 
 Status = Literal["complete", "partial"]
 

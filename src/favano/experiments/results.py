@@ -7,26 +7,22 @@ import os
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import tomli_w
-import torch
-from safetensors.torch import save
 
 from favano import __version__
-from favano.errors import BadInput, need
+from favano.errors import BadInput, WriteFailed, need
 from favano.experiments.contribution import Participation, participation
 from favano.experiments.parsing import make_spec
-from favano.experiments.result import Result
 from favano.experiments.spec import Spec
-from favano.experiments.tracking import bounds_to_csv
 from favano.metrics import to_csv
+
+if TYPE_CHECKING:
+    from favano.experiments.result import Result
 
 FILES = ("spec.toml", "history.csv", "summary.json", "model.safetensors")
 PARTICIPATION = "participation.json"
-
-
-class WriteFailed(RuntimeError):
-    """A result could not be written; what was in the folder before is untouched."""
 
 
 def check_writable(folder: Path) -> None:
@@ -50,6 +46,11 @@ def check_folder(folder: Path, spec: Spec) -> None:
 
 def write_result(folder: Path, result: Result, command: str) -> None:
     """Write all files of a result beside the old ones, then put them in place together."""
+    import torch
+    from safetensors.torch import save
+
+    from favano.experiments.tracking import bounds_to_csv
+
     prefix = len(result.models) > 1
     tensors = {
         f"seed-{seed}.{name}" if prefix else name: tensor.contiguous()

@@ -18,7 +18,8 @@ from favano.experiments.samples import ModelFactory, Samples, in_steps, initial_
 from favano.experiments.seed_run import SeedRun
 from favano.experiments.spec import Spec
 from favano.quantisation import quantised
-from favano.training import FlatModel, Kernels, TracedGradient, one_thread, prepare
+from favano.training import FlatModel, TracedGradient, one_thread, prepare
+from favano.types import Kernels
 
 _PERIOD = 1.0  # seconds
 
@@ -54,7 +55,9 @@ def run_together(
     """
     results = [Result(resolve(spec)) for spec in specs]
     planned = [
-        (result, one) for result in results for one in plan_seeds(in_steps(result.spec, samples))
+        (result, one)
+        for result in results
+        for one in plan_seeds(in_steps(result.spec, samples), samples.host_labels)
     ]
     recipe = results[0].spec.recipe
     alike = all(result.spec.recipe == recipe for result in results)

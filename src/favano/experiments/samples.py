@@ -13,9 +13,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from favano.data import BatchStream, Preprocessing, check_parts, load, split
+from favano.data import BatchStream, Preprocessing, check_parts, split
 from favano.data.transforms import to_float
 from favano.errors import BadInput, need
+from favano.experiments.data import load_data
 from favano.experiments.spec import Spec, given
 from favano.models import build
 from favano.rng import torch_seed
@@ -67,14 +68,7 @@ def load_samples(
 ) -> Samples:
     """The data set that a specification names, on its device; the same for all seeds."""
     device = check_device(spec.device)
-    data = load(
-        spec.dataset,
-        data_dir=data_dir,
-        normalise=spec.normalise,
-        holdout=spec.holdout,
-        fraction=spec.data_fraction,
-        on_image=on_image,
-    )
+    data = load_data(spec, data_dir, on_image)
     steps = data.preprocessing
     raw = torch.from_numpy(np.array(data.train_images)).to(device)
     blocks = np.array_split(data.test_images, -(-len(data.test_images) // _TEST_BLOCK))

@@ -2,44 +2,34 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from functools import partial
 from time import perf_counter
 
 import numpy as np
 from torch import nn
 
-from favano.algorithms import State
 from favano.engine import (
     Moment,
     Recorder,
-    Replay,
     evaluation_times,
     live_models,
     spread_of,
 )
 from favano.errors import NonFiniteUpdate
+from favano.experiments.assembly import assemble
 from favano.experiments.audit import audit
-from favano.experiments.build import (
-    local_rule,
-    make_algorithm,
-    make_course,
-    make_link,
-    step_sizes,
-)
 from favano.experiments.constants import Probe
 from favano.experiments.kernels import kernels_for
 from favano.experiments.planning import Planned
 from favano.experiments.progress import Progress
 from favano.experiments.records import make_record
 from favano.experiments.result import Result
-from favano.experiments.samples import ModelFactory, Samples, initial_module, make_task
+from favano.experiments.samples import ModelFactory, Samples
 from favano.experiments.spec import given
 from favano.experiments.tracking import Tracker
 from favano.metrics import Evaluator
 from favano.schedule import Schedule
-from favano.training import FlatModel, Kernels, LoopTrainer, TracedGradient, check_fit
-from favano.types import Vector
+from favano.training import FlatModel, LoopTrainer, TracedGradient
+from favano.types import Kernels
 
 
 class SeedRun:
@@ -59,31 +49,14 @@ class SeedRun:
     ) -> None:
         spec, schedule, seed = planned.spec, planned.schedule, planned.seed
         self.result, self.planned, self.flat = result, planned, flat
-        task = make_task(spec, seed, planned.fleet, samples)
-        algorithm = planned.algorithm
-        if spec.sample_weights:
-            sizes = np.array([len(part) for part in task.batches.parts], dtype=np.float64)
-            algorithm = make_algorithm(spec, planned.fleet, sizes)
-        check_fit(flat, task, samples.classes)
-        course = make_course(spec, planned.fleet, algorithm, schedule, seed)
-        rates = partial(step_sizes, spec, algorithm=algorithm)
-        self.replay: Replay[State] = Replay(
-            algorithm,
-            course,
-            flat.layout,
-            rates(schedule) if course.complete else rates,
-            _initial_vector(flat, model, seed),
-            non_finite=spec.non_finite,
-            buffers=spec.buffers,
-            link=make_link(spec, planned.fleet, schedule, flat, seed),
-        )
-        rule = local_rule(spec, corrected=self.replay.corrected)
+        assembled = assemble(planned, samples, flat, model)
+        task, self.replay = assembled.task, assembled.replay
         self.kernels = result.kernels = kernels_for(planned, flat, task)
         gradient: TracedGradient | None = None
         if self.kernels is not None:
             traced = TracedGradient(flat, task.loss, self.kernels)
             gradient = gradients.setdefault(self.kernels, traced)
-        self.trainer = LoopTrainer(flat, task, rule, gradient, self.kernels)
+        self.trainer = LoopTrainer(flat, task, assembled.rule, gradient, self.kernels)
         calibration = samples.calibration() if spec.buffers == "local" else None
         self.evaluate = Evaluator(
             flat, samples.test_features, samples.test_labels, samples.loss, calibration
@@ -104,7 +77,9 @@ class SeedRun:
             rate = float(self.replay.rates.max(initial=0.0))
             self.tracker = Tracker(Probe(flat, task), planned.setting, rate)
         self.label = f"{spec.algorithm}, seed {seed}"
-        self._known: list[int] | None = _steps_by_update(schedule) if course.complete else None
+        self._known: list[int] | None = (
+            _steps_by_update(schedule) if self.replay.course.complete else None
+        )
         self.reached = -1  # the last server version
         self.stopped = False  # by an update that holds NaN
         self.began = self.ended = 0.0
@@ -157,7 +132,7 @@ class SeedRun:
         self.result.rows += rows
         self.result.bounds += self.tracker.rows if self.tracker else []
         if self.planned.seed == self.result.spec.seed:
-            self.result.first = replace(self.planned, algorithm=self.replay.algorithm)
+            self.result.first = self.planned
         if last is not None:
             record = make_record(
                 self.result.spec.algorithm,
@@ -178,9 +153,7 @@ class SeedRun:
         planned, result, first = self.planned, self.result, self.result.first
         mine = planned.seed == result.spec.seed and result.status == "complete"
         if mine and first is not None and self.replay.course.complete:
-            result.audit = audit(
-                first.weights, first.algorithm, first.schedule, first.fleet, first.seed
-            )
+            result.audit = audit(first, first.weights)
 
 
 def _steps_by_update(schedule: Schedule) -> list[int]:
@@ -188,8 +161,3 @@ def _steps_by_update(schedule: Schedule) -> list[int]:
     used = slice(0, schedule.jobs)
     steps = np.bincount(schedule.visit[used], schedule.steps[used], schedule.updates)
     return [int(count) for count in steps]
-
-
-def _initial_vector(flat: FlatModel, model: nn.Module | ModelFactory, seed: int) -> Vector:
-    module = initial_module(model, seed)
-    return FlatModel(module, device=flat.vector.device, dtype=flat.vector.dtype).snapshot()

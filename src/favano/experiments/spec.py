@@ -16,7 +16,6 @@ from favano.algorithms import (
 )
 from favano.data.batches import Order as BatchOrder
 from favano.data.partition import check_split
-from favano.engine import Buffers, NonFinite
 from favano.errors import need
 from favano.experiments import quantising
 from favano.experiments.kinds import (
@@ -28,10 +27,10 @@ from favano.experiments.kinds import (
     Share,
     Time,
 )
-from favano.quantisation import Recipe
+from favano.quantisation.recipe import Recipe
 from favano.schedule import AtDeadline, Interruption, Latency, RoundTime, StepCount
 from favano.timing import Order, Rounding
-from favano.training import KernelChoice, Precision
+from favano.types import Buffers, KernelChoice, NonFinite, Precision
 
 
 class Spec(BaseModel):

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from favano.algorithms import Algorithm, State
-from favano.engine import effective_weights
+from favano.engine.audit import PLAIN, LocalSteps, effective_weights
 from favano.experiments.participation import speed_names
 from favano.schedule import Schedule
 from favano.timing import Fleet
@@ -50,7 +50,11 @@ class Standing:
 
 
 def weigh_clients(
-    algorithm: Algorithm[State], schedule: Schedule, fleet: Fleet, most: int = MOST
+    algorithm: Algorithm[State],
+    schedule: Schedule,
+    fleet: Fleet,
+    local: LocalSteps = PLAIN,
+    most: int = MOST,
 ) -> Standing:
     """Weigh the clients. The cost grows with the number of cells."""
     clients = fleet.clients
@@ -62,7 +66,7 @@ def weigh_clients(
     alike = clients + fleet.groups * kinds + speed
     alike[listed] = listed
     _, cell = np.unique(alike, return_inverse=True)
-    return Standing(listed, cell, effective_weights(algorithm, schedule, cell))
+    return Standing(listed, cell, effective_weights(algorithm, schedule, cell, local))
 
 
 def speed_classes(fleet: Fleet) -> tuple[list[str], Ints]:

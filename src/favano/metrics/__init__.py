@@ -1,26 +1,6 @@
 """Evaluation, history and the ledger of runs."""
 
-from favano.metrics.evaluation import Evaluator, Score
-from favano.metrics.history import Row, from_csv, to_csv
-from favano.metrics.ledger import (
-    Ending,
-    Entry,
-    Rates,
-    entries_from_csv,
-    entries_to_csv,
-    rates_tried,
-)
+import lazy_loader
 
-__all__ = [
-    "Ending",
-    "Entry",
-    "Evaluator",
-    "Rates",
-    "Row",
-    "Score",
-    "entries_from_csv",
-    "entries_to_csv",
-    "from_csv",
-    "rates_tried",
-    "to_csv",
-]
+# Names are listed in `__init__.pyi` and loaded when they are first used: PyTorch loads slowly.
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

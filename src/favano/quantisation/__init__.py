@@ -1,41 +1,6 @@
 """Few bits: codecs for messages with their packed wire format, and training with LUQ."""
 
-from favano.quantisation.codec import Codec, Coded
-from favano.quantisation.lattice import Lattice
-from favano.quantisation.layers import Draws, Quantised, draws_of, quantised
-from favano.quantisation.min_max import MinMax
-from favano.quantisation.packing import pack, packed_size, unpack
-from favano.quantisation.qsgd import Qsgd
-from favano.quantisation.recipe import (
-    ClippedGradients,
-    EvaluateWith,
-    Gradients,
-    QuantisedLayers,
-    Recipe,
-)
-from favano.quantisation.sawb import GridName
-from favano.quantisation.wire import from_bytes, message_bits, to_bytes
+import lazy_loader
 
-__all__ = [
-    "ClippedGradients",
-    "Codec",
-    "Coded",
-    "Draws",
-    "EvaluateWith",
-    "Gradients",
-    "GridName",
-    "Lattice",
-    "MinMax",
-    "Qsgd",
-    "Quantised",
-    "QuantisedLayers",
-    "Recipe",
-    "draws_of",
-    "from_bytes",
-    "message_bits",
-    "pack",
-    "packed_size",
-    "quantised",
-    "to_bytes",
-    "unpack",
-]
+# Names are listed in `__init__.pyi` and loaded when they are first used: PyTorch loads slowly.
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -9,7 +9,8 @@ from torch.autograd import Function
 
 from favano.quantisation.luq import luq
 from favano.quantisation.noise import uniform_noise
-from favano.quantisation.sawb import GridName, activation_grid, inside, rounded, weight_grid
+from favano.quantisation.recipe import GridName
+from favano.quantisation.sawb import activation_grid, inside, rounded, weight_grid
 
 _GRIDS = {"weights": weight_grid, "activations": activation_grid}
 

@@ -9,8 +9,6 @@ import torch
 from torch import Tensor
 from torch.autograd import Function
 
-LEVELS: Final = (7, 8)  # magnitudes beside zero; 8 of them with sign and zero are 17 values
-
 # The bits of a number's exponent, and whole numbers of its width.
 _EXPONENT: Final[Mapping[torch.dtype, tuple[torch.dtype, int]]] = {
     torch.float32: (torch.int32, 0x7F800000),

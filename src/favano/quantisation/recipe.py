@@ -6,13 +6,15 @@ from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
 from favano.errors import need
-from favano.quantisation.luq import LEVELS
-from favano.quantisation.sawb import CONSTANTS, GridName
 
 Gradients: TypeAlias = Literal["neural", "weights", "none"]
 ClippedGradients: TypeAlias = Literal["pass", "mask"]
 QuantisedLayers: TypeAlias = Literal["inner", "all"]
 EvaluateWith: TypeAlias = Literal["quantised", "full"]
+GridName: TypeAlias = Literal["sawb", "released"]
+
+LEVELS: Final = (7, 8)  # magnitudes beside zero; 8 of them with sign and zero are 17 values
+BITS: Final = (2, 3, 4)  # widths that SAWB has constants for
 
 FULL: Final = 32  # bits, from which on nothing is rounded
 
@@ -47,7 +49,7 @@ class Recipe:
     evaluate_with: EvaluateWith = "quantised"
 
     def __post_init__(self) -> None:
-        known = (*CONSTANTS, FULL)
+        known = (*BITS, FULL)
         rule = f"need one of {', '.join(map(str, known))}"
         for name in ("weight_bits", "activation_bits"):
             bits = getattr(self, name)

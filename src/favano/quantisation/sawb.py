@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Final, Literal, NamedTuple, TypeAlias
+from typing import Final, NamedTuple
 
 import torch
 from torch import Tensor
 
-GridName: TypeAlias = Literal["sawb", "released"]
+from favano.quantisation.recipe import GridName
 
 # c1 and c2 by bits, as fitted by SAWB's authors to bell-shaped tensors.
 CONSTANTS: Final[Mapping[int, tuple[float, float]]] = {

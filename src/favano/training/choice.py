@@ -22,9 +22,10 @@ import torch
 
 from favano.data.cache import default_root
 from favano.training.flat import FlatModel
-from favano.training.kernels import Kernels, default_kernels, library_there
+from favano.training.kernels import default_kernels, library_there
 from favano.training.measured import candidates, fastest
 from favano.training.task import Task
+from favano.types import Kernels
 
 
 def chosen_kernels(model: FlatModel, task: Task) -> Kernels:

@@ -9,16 +9,12 @@ from __future__ import annotations
 import platform
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Literal, TypeAlias
 
 import torch
 from torch import Tensor
 
 from favano.errors import need
-
-# Those of oneDNN; PyTorch's own without it; those of oneDNN on images with channels last.
-Kernels: TypeAlias = Literal["onednn", "native", "channels-last"]
-KernelChoice: TypeAlias = Literal["auto", Kernels]
+from favano.types import Kernels
 
 
 def default_kernels() -> Kernels:

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 import torch
 
 from favano.training.flat import FlatModel
-from favano.training.kernels import Kernels, arranged, using
+from favano.training.kernels import arranged, using
 from favano.training.lanes import Done, Job, finite_rows
 from favano.training.plain import plain_gradient
 from favano.training.rule import LocalRule
 from favano.training.task import Task
 from favano.training.traced import TracedGradient
 from favano.training.work import Work
-from favano.types import Stack, Vector
+from favano.types import Kernels, Stack, Vector
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,9 +15,10 @@ from typing import TypeVar
 from torch import Tensor, nn
 
 from favano.training.flat import FlatModel
-from favano.training.kernels import Kernels, arranged, using
+from favano.training.kernels import arranged, using
 from favano.training.plain import plain_gradient
 from favano.training.task import Loss, Task
+from favano.types import Kernels
 
 _ROUNDS = 3
 _SHORTEST, _LONGEST = 0.03, 0.25  # seconds of one sample

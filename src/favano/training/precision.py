@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Literal
 
 import torch
 from torch import Tensor, nn
 
+from favano.types import Precision
+
 # Products of float32 with mantissas of 10 bits, or of 23; or activations and products of 8 bits.
 # Weights, sums, statistics and steps are float32 in all three.
-Precision = Literal["tf32", "float32", "bf16"]
 
 
 @contextmanager

@@ -9,9 +9,9 @@ import torch
 
 from favano.training.flat import FlatModel
 from favano.training.loop import LoopTrainer
-from favano.training.precision import Precision
 from favano.training.roster import make_roster
 from favano.training.stack import LaneStack
+from favano.types import Precision
 
 MOST_LANES = 1024
 _PROBED = 8  # lanes of the launch that is measured

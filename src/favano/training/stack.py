@@ -27,11 +27,11 @@ from favano.training.fastest import fastest
 from favano.training.flat import FlatModel
 from favano.training.launched import Launched
 from favano.training.loop import LoopTrainer
-from favano.training.precision import Halves, Precision, numbers
+from favano.training.precision import Halves, numbers
 from favano.training.roster import Roster, make_roster
 from favano.training.rule import direction
 from favano.training.work import Work
-from favano.types import Ints, Stack
+from favano.types import Ints, Precision, Stack
 
 _SMALLER = 4  # a launch of few lanes is captured for a quarter of them, a sixteenth, ...
 _FEWEST = 16

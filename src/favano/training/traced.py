@@ -22,10 +22,11 @@ from torch.func import functional_call
 
 from favano.training.calls import Calls, straight_line
 from favano.training.flat import FlatModel
-from favano.training.kernels import Kernels, arranged, using
+from favano.training.kernels import arranged, using
 from favano.training.measured import sampled
 from favano.training.plain import plain_gradient
 from favano.training.task import Loss, Task
+from favano.types import Kernels
 
 Batch: TypeAlias = tuple[Tensor, Tensor]
 

@@ -1,0 +1,11 @@
+from .evaluation import Evaluator as Evaluator
+from .evaluation import Score as Score
+from .history import Row as Row
+from .history import from_csv as from_csv
+from .history import to_csv as to_csv
+from .ledger import Ending as Ending
+from .ledger import Entry as Entry
+from .ledger import Rates as Rates
+from .ledger import entries_from_csv as entries_from_csv
+from .ledger import entries_to_csv as entries_to_csv
+from .ledger import rates_tried as rates_tried
