@@ -201,6 +201,48 @@ def test_curves_are_means_over_seeds_up_to_the_horizon(tmp_path: Path) -> None:
     assert max(float(row[4]) for row in rows) == SHARED["horizon"]  # FedAvg's last round is cut
 
 
+def test_tables_and_curves_are_of_one_time(tmp_path: Path) -> None:
+    """A round of FedAvg that ends past the horizon is in neither; the run itself has it."""
+    reproduce_small(tmp_path, Request(seeds=2))
+    entries = ledger(tmp_path / "small" / "runs.csv")
+    assert {entry.time for entry in entries} == {SHARED["horizon"]}
+    archive = Archive(tmp_path)
+    late = [run for run in small_runs(2) if archive.entry(run).time != SHARED["horizon"]]
+    assert {run.spec.algorithm for run in late} == {"fedavg"}
+    lines = (tmp_path / "small" / "curves.csv").read_text().splitlines()
+    header, rows = lines[0].split(","), [line.split(",") for line in lines[1:]]
+    for column in ("iid", "two"):
+        cell = [e for e in entries if (e.algorithm, e.column) == ("fedavg", column)]
+        end = [row for row in rows if row[1:3] == ["fedavg", column]][-1]
+        for name in ("accuracy", "loss", "server_steps"):
+            mean = sum(getattr(entry, name) for entry in cell) / len(cell)
+            assert float(end[header.index(name)]) == pytest.approx(mean, rel=1e-5)
+
+
+def test_the_search_for_rates_goes_by_the_ends_of_runs(tmp_path: Path) -> None:
+    """As in version 0.1, so that the same rates are chosen."""
+    request = Request(seeds=1, tune=True)
+    only = replace(SMALL, name="only", runs=lambda seeds: small_runs(seeds)[:1], figures={})
+    reproduce_small(tmp_path, request, experiments=[only])
+    tried = ledger(tmp_path / "only" / "tuning.csv")
+    assert max(entry.time or 0 for entry in tried) > 140
+    assert {entry.time for entry in ledger(tmp_path / "only" / "tuned.csv")} == {140.0}
+
+
+def test_shortened_runs_are_not_held_against_the_paper() -> None:
+    assert Request(seeds=1).shown(SMALL) is SMALL
+    assert Request(changes={"precision": "float32"}).shown(SMALL) is SMALL
+    scaled = Request(scale=0.1).shown(replace(SMALL, note="Read as follows."))
+    assert scaled.paper == {}
+    assert scaled.note == (
+        "Not compared with the paper's numbers: these runs end at time 14 and the paper's at 140, "
+        "and they train on 10 % of the data. Read as follows."
+    )
+    shorter = Request(changes={"horizon": "70"}).shown(SMALL)
+    assert shorter.paper == {}
+    assert shorter.note.endswith("these runs end at time 70 and the paper's at 140.")
+
+
 def test_damaged_files_are_named(tmp_path: Path) -> None:
     reproduce_small(tmp_path, Request(seeds=1))
     path = Archive(tmp_path).path(small_runs(1)[0])

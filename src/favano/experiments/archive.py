@@ -17,7 +17,8 @@ from favano.experiments.experiment import Run
 from favano.experiments.footprint import Footprint
 from favano.experiments.result import Result
 from favano.experiments.results import spec_table, write_together
-from favano.metrics import Entry, Row
+from favano.experiments.spec import given
+from favano.metrics import Entry, Row, up_to
 
 FOLDER = "runs"
 
@@ -87,6 +88,26 @@ class Archive:
         if not self.has(run):
             return _expected(run)
         return self.read(run).entry._replace(reading=run.reading, column=run.column)
+
+    def entry_at_horizon(self, run: Run) -> Entry:
+        """The same with the numbers of the last model made at or before the horizon.
+
+        A run whose last update came later was finished; its last model is older than those of
+        other methods and is not compared with them.
+        """
+        entry, horizon = self.entry(run), given(run.spec.horizon)
+        if entry.time is None or entry.time <= horizon:
+            return entry
+        row = up_to(self.read(run).history, horizon)[-1]
+        return entry._replace(
+            accuracy=row.accuracy,
+            loss=row.loss,
+            mean_model_accuracy=None,
+            variance=row.variance,
+            time=row.time,
+            server_steps=row.server_step,
+            local_steps=row.local_steps,
+        )
 
     def read(self, run: Run) -> RunFile:
         """The file of a run that was made."""

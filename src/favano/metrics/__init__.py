@@ -1,7 +1,7 @@
 """Evaluation, history and the ledger of runs."""
 
 from favano.metrics.evaluation import Evaluator, Score
-from favano.metrics.history import Row, from_csv, to_csv
+from favano.metrics.history import Row, from_csv, to_csv, up_to
 from favano.metrics.ledger import (
     Ending,
     Entry,
@@ -23,4 +23,5 @@ __all__ = [
     "from_csv",
     "rates_tried",
     "to_csv",
+    "up_to",
 ]

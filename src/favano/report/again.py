@@ -60,6 +60,15 @@ def _copied(what: str, html: str) -> str:
 def _origin(result: Result) -> str:
     version = result.version or "an unrecorded version"
     seconds = [run.wall_seconds for run in result.runs if run.wall_seconds is not None]
-    took = f"; {fixed(sum(seconds), 1)} seconds of computing" if seconds else ""
     means = f" with {result.tools}" if result.tools else ""
-    return f"Written by favano {version}{means} into folder {result.folder.name}{took}."
+    return f"Written by favano {version}{means} into folder {result.folder.name}{_took(seconds)}."
+
+
+def _took(seconds: Sequence[float]) -> str:
+    """How long each run was under way. Runs overlap, so their times do not add up."""
+    if not seconds:
+        return ""
+    span = " to ".join(dict.fromkeys(fixed(time, 1) for time in (min(seconds), max(seconds))))
+    if len(seconds) == 1:
+        return f"; the run took {span} seconds"
+    return f"; its {len(seconds)} runs took {span} seconds each and overlap in time"

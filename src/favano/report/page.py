@@ -24,6 +24,7 @@ from favano.report.result import Result
 from favano.report.settings import Setting, by_setting
 from favano.report.shares import shares, staleness
 from favano.report.verdict import sentence, setting_sentence
+from favano.report.wording import counted
 
 _SCRIPTS = ("marks.js", "chart.js", "curves.js", "clients.js", "page.js")
 
@@ -65,6 +66,7 @@ def render(results: Sequence[Result], title: str) -> str:
         findings="".join(_finding(setting) for setting in settings),
         compared=_unbroken(setting_sentence([each for one in settings for each in one.results])),
         lacking=_lacking(settings, looks),
+        partial=_partial(settings),
         overview=overview(settings, looks),
         final=final_tables(settings, looks),
         references=_options({title: title for title in references}),
@@ -87,13 +89,28 @@ def _finding(setting: Setting) -> str:
 
 
 def _lacking(settings: Sequence[Setting], looks: Mapping[str, Look]) -> str:
+    """The section of all that is missing; nothing where nothing is."""
     lines = lacking(settings, looks)
     if not lines:
-        count = sum(len(setting.results) for setting in settings)
-        runs = sum(len(result.runs) for setting in settings for result in setting.results)
-        return f"<p>Nothing: all {count} results with their {runs} runs are complete.</p>"
+        return ""
     items = "".join(f"<li>{escape(line)}</li>" for line in lines)
-    return f'<ul class="lacking">{items}</ul>'
+    return (
+        '<section id="lacking" aria-labelledby="lacking-heading">\n'
+        '<h2 id="lacking-heading">What is missing</h2>\n'
+        f'<ul class="lacking">{items}</ul>\n</section>\n\n'
+    )
+
+
+def _partial(settings: Sequence[Setting]) -> str:
+    """One line at the top of a page whose results are not all complete."""
+    results = [result for setting in settings for result in setting.results]
+    lack = sum(result.status != "complete" for result in results)
+    if not lack:
+        return ""
+    return (
+        f'<p class="partial"><strong>Partial:</strong> {lack} of {counted(len(results), "result")} '
+        'not complete. <a href="#lacking">What is missing</a></p>'
+    )
 
 
 def _runs(setting: Setting, title: str) -> bool:

@@ -145,7 +145,7 @@ def draw(folder: Path, layout: Layout) -> list[Path]:
     runs = read_ledger(folder / "runs.csv")
     asked = len({entry.seed for entry in runs})
     paths = []
-    if layout.paper:
+    if layout.paper or not layout.figures:
         paths += draw_cells(folder, "figure", runs, layout.lines, layout.columns, layout.paper)
     for name, panels in layout.figures.items():
         paths += draw_curves(folder, name, layout.lines, panels, asked)
