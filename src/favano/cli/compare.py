@@ -69,6 +69,6 @@ def compare(specs: list[Spec], folder: Path, data_dir: Path | None, *, json: boo
     if json:
         print_json(json_document(results))
         return
-    screen.print(final_table(found))
+    screen.print(final_table(found, width=screen.width))
     screen.print(sentence(found), soft_wrap=True)
     screen.print(f"Report: {page}", soft_wrap=True)

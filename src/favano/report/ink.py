@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from favano.types import Floats
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from matplotlib.text import Text
 
 GREY: Final = "#6b6f76"
 _LATE = 0.97  # share of the axis from which on a line counts as reaching its edge
@@ -90,6 +91,8 @@ def label_ends(axes: Axes, ends: Sequence[Ending], *, points: float = 8.5) -> No
     Lines that reach the right edge have theirs in the margin. One that ends early has it near its
     end, where it covers the fewest lines; a thin stroke leads there where it is not beside it.
     """
+    from matplotlib.patheffects import Normal, Stroke
+
     figure = axes.get_figure()
     assert figure is not None
     extent = axes.get_window_extent()
@@ -99,10 +102,9 @@ def label_ends(axes: Axes, ends: Sequence[Ending], *, points: float = 8.5) -> No
     places = [tuple(map(float, into.transform((end.x, end.y)))) for end in ends]
     late = [index for index, (x, _) in enumerate(places) if x >= _LATE]
     heights = spread_out([places[index][1] for index in late], 1.25 * em_y)
-    style = {"fontsize": points, "transform": axes.transAxes}
     boxes = [(1.0, 2.0, height) for height in heights]  # from, to and height of the names so far
     for index, height in zip(late, heights, strict=True):
-        axes.text(1.02, height, ends[index].text, va="center", color=ends[index].colour, **style)
+        _write(axes, ends[index], (1.02, height), points)
     for index, end in enumerate(ends):
         if index in late:
             continue
@@ -111,21 +113,19 @@ def label_ends(axes: Axes, ends: Sequence[Ending], *, points: float = 8.5) -> No
         others = [at for start, stop, at in boxes if start < right and left < stop]
         height = _free_height(drawn, others, np.linspace(left, right, 20), y, em_y)
         boxes.append((left, right, height))
-        _write_inside(axes, end.text, (left, height), {**style, "color": end.colour})
+        rim = [Stroke(linewidth=2.5, foreground="white"), Normal()]  # sets it off from lines
+        _write(axes, end, (left, height), points).set_path_effects(rim)
         if abs(height - y) > em_y:
             foot = height - np.sign(height - y) * 0.6 * em_y
             axes.plot([x, left], [y, foot], color=end.colour, linewidth=0.6,
                       transform=axes.transAxes)  # fmt: skip
 
 
-def _write_inside(
-    axes: Axes, text: str, place: tuple[float, float], style: Mapping[str, Any]
-) -> None:
-    """A name among the lines, with a rim that sets it off from them."""
-    from matplotlib.patheffects import Normal, Stroke
-
-    written = axes.text(*place, text, va="center", **style)
-    written.set_path_effects([Stroke(linewidth=2.5, foreground="white"), Normal()])
+def _write(axes: Axes, end: Ending, place: tuple[float, float], points: float) -> Text:
+    """A name at a place in 0..1."""
+    return axes.text(
+        *place, end.text, color=end.colour, fontsize=points, va="center", transform=axes.transAxes
+    )
 
 
 def _free_height(
