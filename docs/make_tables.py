@@ -7,6 +7,7 @@ With --pictures it also draws the pictures of `results/` anew, from the CSV file
 
 from __future__ import annotations
 
+import csv
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -24,11 +25,12 @@ from favano.report.beside import (
 )
 from favano.report.complexity import formula_sheet, number_sheets
 from favano.report.reproduction import draw, read_facts, read_ledger, readme
-from favano.report.sheet import markdown
+from favano.report.sheet import Sheet, markdown
+from favano.report.wording import percent
 
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "results"
-PAGES = (ROOT / "README.md", ROOT / "docs" / "reproduction.md")
+PAGES = (ROOT / "README.md", ROOT / "docs" / "reproduction.md", ROOT / "docs" / "theory.md")
 TABLE_2 = EXPERIMENTS["table-2"]
 FIGURES = ("figure-mnist", "figure-mnist-slow", "figure-cifar10", "figure-tinyimagenet",
            "figure-quantisation")  # fmt: skip
@@ -107,6 +109,21 @@ def tuned() -> str:
     return "\n\n".join(markdown(sheet) for sheet in sheets)
 
 
+def plan() -> str:
+    """How much the fast clients weigh by each method's schedule, without any training."""
+    with (RESULTS / "plan" / "shares.csv").open(encoding="utf-8", newline="") as file:
+        found = list(csv.DictReader(file))
+    rows = [["fair", f"{percent(float(found[0]['fair']))} %", ""]]
+    for row in found:
+        weight, low, high, fair = (float(row[key]) for key in ("weight", "low", "high", "fair"))
+        favoured = "fast" if weight > fair else "slow"
+        verdict = "no significant bias" if low <= fair <= high else f"favours {favoured} clients"
+        interval = f"[{percent(low)}, {percent(high)}]"
+        rows.append([row["method"], f"{percent(weight)} % {interval}", verdict])
+    first = "`favano plan --dataset mnist --fast-fraction 1/9`"
+    return markdown(Sheet("", [first, "fast clients' weight", "verdict"], rows))
+
+
 def figures() -> str:
     """The final accuracies and the picture of every figure that was made."""
     parts = []
@@ -135,6 +152,7 @@ TABLES: Mapping[str, Callable[[], str]] = {
     "leads": lead,
     "readings": readings,
     "tuned": tuned,
+    "plan": plan,
     "figures": figures,
 }
 

@@ -126,11 +126,11 @@ def test_ctrl_c_shows_what_is_missing(
     assert not (tmp_path / "out" / "runs").exists()
 
 
-def test_neither_datasets_nor_plotly_is_loaded(mnist: Path) -> None:
+def test_a_decoded_folder_needs_neither_datasets_nor_pillow(mnist: Path) -> None:
     """A decoded folder is all that a machine without them needs."""
     program = (
         "import sys\n"
-        "for name in ('datasets', 'PIL', 'plotly', 'flwr_datasets'): sys.modules[name] = None\n"
+        "for name in ('datasets', 'PIL', 'flwr_datasets'): sys.modules[name] = None\n"
         "from favano.cli.app import app\n"
         "from favano.data import load\n"
         "assert len(load('mnist').train_labels) == 12000\n"
