@@ -79,7 +79,7 @@ def beside_paper(
             shown = f"**{ours.words}**" if ours.accuracy else ours.words
             row += _compared(ours, shown, paper.get((line, column))) if compared else [shown]
         rows.append(row)
-    note = f"{measured(entries, lines)}, mean ± standard deviation over {_seeds(entries)}"
+    note = f"{measured(entries, lines)}, {_seeds(entries, 'standard deviation')}"
     note += "; differences in standard deviations of the paper." if compared else "."
     return Sheet(title, headings, rows, note)
 
@@ -142,10 +142,10 @@ def _compared(ours: Cell, shown: str, paper: tuple[float, float] | None) -> list
     return [f"{mean} ± {spread}", shown, difference]
 
 
-def _seeds(entries: Sequence[Entry]) -> str:
-    """How many seeds were asked for."""
+def _seeds(entries: Sequence[Entry], spread: str) -> str:
+    """What the numbers are over the seeds that were asked for."""
     count = len({entry.seed for entry in entries})
-    return f"{count} seed{'' if count == 1 else 's'}"
+    return "one seed" if count == 1 else f"mean ± {spread} over {count} seeds"
 
 
 def other_readings(entries: Sequence[Entry], texts: Names, names: Names, columns: Names) -> Sheet:
@@ -159,7 +159,7 @@ def other_readings(entries: Sequence[Entry], texts: Names, names: Names, columns
             name = f"{text}: {names.get(algorithm, algorithm)}" if several else text
             cells = (cell(own, reading, column) for column in columns)
             rows.append([name, *(one.words if one.asked else "" for one in cells)])
-    note = f"{measured(entries, names)}, mean ± sd over {_seeds(entries)}."
+    note = f"{measured(entries, names)}, {_seeds(entries, 'sd')}."
     return Sheet("Other readings", ["reading", *columns.values()], rows, note)
 
 

@@ -13,8 +13,8 @@ from favano.report.settings import Setting
 def swatch(look: Look) -> str:
     """A short line with the mark of a method, in its colour and dash."""
     return (
-        f'<svg class="swatch {look.classes}" viewBox="-16 -6 32 12" aria-hidden="true">'
-        f'<path class="line" d="M-16 0H16"/><path class="mark" d="{look.path}"/></svg>'
+        f'<svg class="swatch {look.classes}" viewBox="-22 -6 44 12" aria-hidden="true">'
+        f'<path class="line" d="M-22 0H22"/><path class="mark" d="{look.path}"/></svg>'
     )
 
 
