@@ -229,20 +229,6 @@ def test_the_search_for_rates_goes_by_the_ends_of_runs(tmp_path: Path) -> None:
     assert {entry.time for entry in ledger(tmp_path / "only" / "tuned.csv")} == {140.0}
 
 
-def test_shortened_runs_are_not_held_against_the_paper() -> None:
-    assert Request(seeds=1).shown(SMALL) is SMALL
-    assert Request(changes={"precision": "float32"}).shown(SMALL) is SMALL
-    scaled = Request(scale=0.1).shown(replace(SMALL, note="Read as follows."))
-    assert scaled.paper == {}
-    assert scaled.note == (
-        "Not compared with the paper's numbers: these runs end at time 14 and the paper's at 140, "
-        "and they train on 10 % of the data. Read as follows."
-    )
-    shorter = Request(changes={"horizon": "70"}).shown(SMALL)
-    assert shorter.paper == {}
-    assert shorter.note.endswith("these runs end at time 70 and the paper's at 140.")
-
-
 def test_damaged_files_are_named(tmp_path: Path) -> None:
     reproduce_small(tmp_path, Request(seeds=1))
     path = Archive(tmp_path).path(small_runs(1)[0])
