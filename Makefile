@@ -36,6 +36,9 @@ check: setup
 	$(BIN)/mypy
 	$(BIN)/python -m pytest tests/test_imports.py
 
+docs: setup
+	$(BIN)/python docs/make_tables.py
+
 format: setup
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .

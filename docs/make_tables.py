@@ -1,10 +1,13 @@
 """Writes the tables of the documentation from `results/`; with --check it only compares.
 
-python docs/make_tables.py [--check]
+python docs/make_tables.py [--check] [--pictures]
+
+With --pictures it also draws the pictures of `results/` anew, from the CSV files there.
 """
 
 from __future__ import annotations
 
+import csv
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -21,12 +24,13 @@ from favano.report.beside import (
     other_readings,
 )
 from favano.report.complexity import formula_sheet, number_sheets
-from favano.report.reproduction import read_ledger
-from favano.report.sheet import markdown
+from favano.report.reproduction import draw, read_facts, read_ledger, readme
+from favano.report.sheet import Sheet, markdown
+from favano.report.wording import percent
 
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "results"
-PAGES = (ROOT / "README.md", ROOT / "docs" / "reproduction.md")
+PAGES = (ROOT / "README.md", ROOT / "docs" / "reproduction.md", ROOT / "docs" / "theory.md")
 TABLE_2 = EXPERIMENTS["table-2"]
 FIGURES = ("figure-mnist", "figure-mnist-slow", "figure-cifar10", "figure-tinyimagenet",
            "figure-quantisation")  # fmt: skip
@@ -37,10 +41,17 @@ def ledger(name: str, part: str) -> list[Entry]:
     return read_ledger(RESULTS / name / f"{part}.csv")
 
 
-def made(name: str) -> str:
+def experiment(folder: str) -> Experiment | None:
+    """What a folder of results belongs to: the longest name that it begins with."""
+    names = [name for name in EXPERIMENTS if f"{folder}-".startswith(f"{name}-")]
+    return EXPERIMENTS[max(names, key=len)] if names else None
+
+
+def made(name: str, results: Path = RESULTS) -> str:
     """The folder of a figure: as the paper has it or, failing that, with something changed."""
-    others = sorted(path.name for path in RESULTS.glob(f"{name}-*") if (path / "runs.csv").exists())
-    return next((one for one in others if not (RESULTS / name / "runs.csv").exists()), name)
+    there = sorted(path.parent.name for path in results.glob("*/runs.csv"))
+    others = [one for one in there if (found := experiment(one)) and found.name == name]
+    return next((one for one in others if name not in others), name)
 
 
 def changed(name: str) -> str:
@@ -98,6 +109,21 @@ def tuned() -> str:
     return "\n\n".join(markdown(sheet) for sheet in sheets)
 
 
+def plan() -> str:
+    """How much the fast clients weigh by each method's schedule, without any training."""
+    with (RESULTS / "plan" / "shares.csv").open(encoding="utf-8", newline="") as file:
+        found = list(csv.DictReader(file))
+    rows = [["fair", f"{percent(float(found[0]['fair']))} %", ""]]
+    for row in found:
+        weight, low, high, fair = (float(row[key]) for key in ("weight", "low", "high", "fair"))
+        favoured = "fast" if weight > fair else "slow"
+        verdict = "no significant bias" if low <= fair <= high else f"favours {favoured} clients"
+        interval = f"[{percent(low)}, {percent(high)}]"
+        rows.append([row["method"], f"{percent(weight)} % {interval}", verdict])
+    first = "`favano plan --dataset mnist --fast-fraction 1/9`"
+    return markdown(Sheet("", [first, "fast clients' weight", "verdict"], rows))
+
+
 def figures() -> str:
     """The final accuracies and the picture of every figure that was made."""
     parts = []
@@ -126,6 +152,7 @@ TABLES: Mapping[str, Callable[[], str]] = {
     "leads": lead,
     "readings": readings,
     "tuned": tuned,
+    "plan": plan,
     "figures": figures,
 }
 
@@ -142,15 +169,37 @@ def filled(page: Path) -> str:
     return text
 
 
+def pages() -> dict[Path, str]:
+    """Every page with tables, as it should be."""
+    found = {page: filled(page) for page in PAGES}
+    for folder in sorted(RESULTS.iterdir()):
+        one = experiment(folder.name)
+        if one and (folder / "README.md").exists():
+            found[folder / "README.md"] = readme(folder, one, read_facts(folder))
+    return found
+
+
+def draw_pictures() -> None:
+    """Every picture of `results/`; the PDF files beside them are not kept in the repository."""
+    for ledger in sorted(RESULTS.glob("*/runs.csv")):
+        if one := experiment(ledger.parent.name):
+            draw(ledger.parent, one)
+
+
 def main() -> int:
     """Write the pages, or say which of them differ."""
-    check = "--check" in sys.argv[1:]
-    different = [page for page in PAGES if filled(page) != page.read_text(encoding="utf-8")]
-    for page in different:
+    if "--pictures" in sys.argv[1:]:
+        draw_pictures()
+    check, different = "--check" in sys.argv[1:], False
+    for page, text in pages().items():
+        if text == page.read_text(encoding="utf-8"):
+            continue
+        different = True
         if check:
-            sys.stderr.write(f"{page.relative_to(ROOT)}: its table is not the one of results/\n")
+            name = page.relative_to(ROOT)
+            sys.stderr.write(f"{name}: its tables are not those of results/; run `make docs`\n")
         else:
-            page.write_text(filled(page), encoding="utf-8")
+            page.write_text(text, encoding="utf-8")
     return 1 if check and different else 0
 
 

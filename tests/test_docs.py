@@ -1,12 +1,46 @@
-"""Tables in the documentation are those of results/."""
+"""The documentation: tables come from results/, commands can be typed as printed."""
 
 from __future__ import annotations
 
+import re
+import shlex
 import subprocess
 import sys
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
+from types import ModuleType
+
+import pytest
+import typer
+
+from favano.cli.app import app
+from favano.experiments import Spec, comparison, make_spec, resolve
 
 ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+COMMANDS = [
+    shlex.split(line, comments=True)
+    for language, block in re.findall(r"^```(\w*)\n(.*?)^```$", README, re.DOTALL | re.MULTILINE)
+    for line in block.splitlines()
+    if not language
+]
+
+
+def tables() -> ModuleType:
+    """docs/make_tables.py, which is no part of the package."""
+    found = spec_from_file_location("make_tables", ROOT / "docs" / "make_tables.py")
+    assert found is not None
+    assert found.loader is not None
+    module = module_from_spec(found)
+    found.loader.exec_module(module)
+    return module
+
+
+def prose(page: Path) -> str:
+    """A page without the tables that are made from results."""
+    text = page.read_text(encoding="utf-8")
+    return re.sub(r"<!-- ([\w-]+): made by .*?<!-- end of \1 -->", "", text, flags=re.DOTALL)
 
 
 def test_tables_are_made_from_results() -> None:
@@ -15,12 +49,79 @@ def test_tables_are_made_from_results() -> None:
     assert done.returncode == 0, done.stderr
 
 
+def test_a_missing_figure_is_not_replaced_by_another_of_a_longer_name(tmp_path: Path) -> None:
+    made = tables().made
+    for name in ("figure-mnist-slow", "figure-cifar10-horizon-4000"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "runs.csv").touch()
+    assert made("figure-mnist", tmp_path) == "figure-mnist"
+    assert made("figure-mnist-slow", tmp_path) == "figure-mnist-slow"
+    assert made("figure-cifar10", tmp_path) == "figure-cifar10-horizon-4000"
+    (tmp_path / "figure-mnist-precision-bf16").mkdir()
+    (tmp_path / "figure-mnist-precision-bf16" / "runs.csv").touch()
+    assert made("figure-mnist", tmp_path) == "figure-mnist-precision-bf16"
+
+
 def test_every_key_is_explained_or_obvious() -> None:
     """A flag of the readings page exists, so that the page cannot rot."""
-    import re
-
-    from favano.experiments import Spec
-
     text = (ROOT / "docs" / "readings.md").read_text()
     flags = {flag.replace("-", "_") for flag in re.findall(r"--(?:no-)?([a-z][a-z-]+)", text)}
     assert flags <= set(Spec.model_fields)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_no_table_is_cut_in_two(page: Path) -> None:
+    """After a blank line a table begins with its headings, and a rule under them."""
+    lines = page.read_text(encoding="utf-8").splitlines()
+    firsts = [n for n, line in enumerate(lines) if line[:2] == "| " and lines[n - 1][:1] != "|"]
+    assert [lines[n] for n in firsts if not lines[n + 1].startswith("|---")] == []
+
+
+@pytest.mark.parametrize("name", ["README.md", "docs/readings.md", "docs/reproduction.md"])
+def test_accuracies_are_not_typed_by_hand(name: str) -> None:
+    """They would stay when results change; a table made from results has them."""
+    assert re.findall(r"\d+(?:\.\d+)? (?:±|%) ?\S*", prose(ROOT / name)) == []
+
+
+@pytest.mark.parametrize("words", [words for words in COMMANDS if words[:1] == ["favano"]])
+def test_commands_of_the_readme_are_understood(words: list[str]) -> None:
+    """Every flag and value is taken; a folder that is read was written by a line above."""
+    command = typer.main.get_command(app)
+    context = command.make_context("favano", words[1:])
+    while (rest := [*context._protected_args, *context.args]) and hasattr(command, "commands"):
+        command = command.commands[rest[0]]
+        context = command.make_context(rest[0], rest[1:], parent=context)
+    given = {k: v for k, v in context.params.items() if k in Spec.model_fields and v is not None}
+    if words[1] == "compare":
+        assert comparison(given, context.params["algorithms"], [])
+    elif words[1] == "report":
+        written = [line[line.index("--out") + 1] for line in COMMANDS if "--out" in line]
+        assert {str(folder) for folder in context.params["folders"]} <= set(written)
+    elif words[1] != "reproduce":
+        assert resolve(make_spec(given))
+
+
+def test_the_readme_has_commands_without_placeholders() -> None:
+    assert {words[1] for words in COMMANDS if words[:1] == ["favano"]} >= {"run", "compare", "plan"}
+    assert [word for words in COMMANDS for word in words if re.fullmatch(r"[A-Z]{3,}", word)] == []
+
+
+def test_every_make_target_has_a_rule() -> None:
+    text = (ROOT / "Makefile").read_text()
+    rules = set(re.findall(r"^([a-z][\w-]*):", text, re.MULTILINE))
+    phony = re.search(r"^\.PHONY: (.*)$", text, re.MULTILINE)
+    assert phony is not None
+    assert set(phony.group(1).split()) <= rules
+    named = re.findall(r"\bmake ([a-z][\w-]*)", "".join(page.read_text() for page in PAGES[:2]))
+    assert {"demo", "test", "docs"} <= set(named) & rules
+
+
+def test_the_readme_stands_alone() -> None:
+    """Elsewhere a picture of this repository would be a broken link."""
+    assert "![" not in README
+    assert "--index-url https://download.pytorch.org/whl/cpu" in README
+
+
+def test_what_is_no_longer_used_is_not_mentioned() -> None:
+    pages = [page for page in PAGES if page.parent.name != "adr"]
+    assert [page.name for page in pages if "plotly" in page.read_text().lower()] == []

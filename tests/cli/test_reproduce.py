@@ -61,6 +61,19 @@ def test_a_figure_and_the_same_again(
     assert all(run["status"] == "complete" and run["co2_grams"] > 0 for run in document["runs"])
 
 
+@pytest.mark.usefixtures("mnist")
+def test_a_scaled_table_says_its_time_and_is_not_compared(favano: Program, tmp_path: Path) -> None:
+    code, out, err = favano("reproduce", "table-2", *QUICK)
+    assert (code, err) == (0, "")
+    page = (tmp_path / "out" / "table-2-scale-0.02" / "README.md").read_text()
+    for text in (out, page):
+        assert "of the last model made by time 100" in " ".join(text.split())
+        assert "simulated time 5000" not in text
+        assert " sd" not in text.replace("mean ± sd", "")
+        assert "these runs end at time 100 and the paper's at 5,000" in text
+    assert (tmp_path / "out" / "table-2-scale-0.02" / "figure.png").exists()
+
+
 def test_table_1_needs_no_data(favano: Program, tmp_path: Path) -> None:
     code, out, err = favano("reproduce", "table-1", "--out", "out", "--json")
     assert (code, err) == (0, "")
@@ -113,11 +126,11 @@ def test_ctrl_c_shows_what_is_missing(
     assert not (tmp_path / "out" / "runs").exists()
 
 
-def test_neither_datasets_nor_plotly_is_loaded(mnist: Path) -> None:
+def test_a_decoded_folder_needs_neither_datasets_nor_pillow(mnist: Path) -> None:
     """A decoded folder is all that a machine without them needs."""
     program = (
         "import sys\n"
-        "for name in ('datasets', 'PIL', 'plotly', 'flwr_datasets'): sys.modules[name] = None\n"
+        "for name in ('datasets', 'PIL', 'flwr_datasets'): sys.modules[name] = None\n"
         "from favano.cli.app import app\n"
         "from favano.data import load\n"
         "assert len(load('mnist').train_labels) == 12000\n"

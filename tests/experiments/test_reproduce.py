@@ -178,6 +178,7 @@ def test_readings_and_tuning_have_ledgers_of_their_own(
     names = sorted(path.name for path in folder.iterdir())
     assert names == ["readings.csv", "runs.csv", "tuned.csv", "tuning.csv"]
     tried, tuned = ledger(folder / "tuning.csv"), ledger(folder / "tuned.csv")
+    assert {entry.time for entry in (*tried, *tuned)} == {SHARED["horizon"]}
     assert len(tried) == 6 * len(tuning.SEEDS)
     assert {entry.seed for entry in tried} == set(tuning.SEEDS)
     assert [(entry.reading, entry.seed) for entry in tuned] == [("tuned", 0)]
@@ -205,6 +206,24 @@ def test_curves_are_means_over_seeds_up_to_the_horizon(tmp_path: Path) -> None:
     high, low = float(mine[2]["accuracy_high"]), float(mine[2]["accuracy_low"])
     assert (high - low) / 2 == pytest.approx(spread, rel=1e-4)
     assert max(float(row[4]) for row in rows) == SHARED["horizon"]  # FedAvg's last round is cut
+
+
+def test_tables_and_curves_are_of_one_time(tmp_path: Path) -> None:
+    """A round of FedAvg that ends past the horizon is in neither; the run itself has it."""
+    reproduce_small(tmp_path, Request(seeds=2))
+    entries = ledger(tmp_path / "small" / "runs.csv")
+    assert {entry.time for entry in entries} == {SHARED["horizon"]}
+    archive = Archive(tmp_path)
+    late = [run for run in small_runs(2) if archive.read(run).entry.time != SHARED["horizon"]]
+    assert {run.spec.algorithm for run in late} == {"fedavg"}
+    lines = (tmp_path / "small" / "curves.csv").read_text().splitlines()
+    header, rows = lines[0].split(","), [line.split(",") for line in lines[1:]]
+    for column in ("iid", "two"):
+        cell = [e for e in entries if (e.algorithm, e.column) == ("fedavg", column)]
+        end = [row for row in rows if row[1:3] == ["fedavg", column]][-1]
+        for name in ("accuracy", "loss", "server_steps"):
+            mean = sum(getattr(entry, name) for entry in cell) / len(cell)
+            assert float(end[header.index(name)]) == pytest.approx(mean, rel=1e-5)
 
 
 def test_damaged_files_are_named(tmp_path: Path) -> None:

@@ -52,6 +52,21 @@ def test_paper_ours_and_the_difference_in_its_deviations() -> None:
     assert "over 2 seeds" in sheet.note
 
 
+def test_the_note_says_the_time_and_whose_numbers_are_later() -> None:
+    runs = [one._replace(time=5000.0) for one in RUNS]
+    note = beside_paper("", runs, NAMES, COLUMNS, {}).note
+    assert note == (
+        "Test accuracy in % of the last model made by time 5,000, mean ± standard deviation over "
+        "2 seeds."
+    )
+    later = [runs[0]._replace(time=5282.0), *runs[1:]]
+    assert (
+        "time 5,000 (of FedAvg: by time 5,282)"
+        in beside_paper("", later, NAMES, COLUMNS, PAPER).note
+    )
+    assert beside_paper("", runs[:1], NAMES, COLUMNS, {}).note.endswith("5,000, one seed.")
+
+
 def test_the_long_form_says_the_same() -> None:
     rows = beside_paper_long("", RUNS, NAMES, COLUMNS, PAPER).rows
     assert [row[:2] for row in rows] == [

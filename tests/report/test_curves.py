@@ -36,14 +36,14 @@ def test_a_partial_result_is_drawn_to_its_end(uneven: Path) -> None:
 
 
 def test_axes_are_averaged_at_equal_index(uneven: Path) -> None:
-    rows = [a_row(0, 0, 0.1), a_row(0, 1, 0.2), a_row(1, 0, 0.1), a_row(1, 3, 0.2)]
+    rows = [a_row(0, 0, 0.1), a_row(0, 1, 0.2), a_row(1, 0, 0.1), a_row(1, 2, 0.2)]
     (uneven / "history.csv").write_text(to_csv(rows))
     along = curve(read_result(uneven)).along
     assert {axis: values.tolist() for axis, values in along.items()} == {
-        "time": [0, 20],
-        "server_steps": [0, 2],
-        "local_steps": [0, 10],
-        "bits": [0, 4e9],
+        "time": [0, 15],
+        "server_steps": [0, 1.5],
+        "local_steps": [0, 7.5],
+        "bits": [0, 3e9],
     }
 
 

@@ -1,21 +1,74 @@
+"""A method looks the same on every page and in every figure, whoever stands beside it."""
+
 from __future__ import annotations
 
+import re
+from importlib.resources import files
+from itertools import combinations, permutations
 from pathlib import Path
 
+from favano.algorithms import CATALOGUE
 from favano.report import by_setting, collect
-from favano.report.palette import colour, mark, methods
+from favano.report.palette import COLOURS, DASHES, looks, methods
+from favano.report.result import TITLES
+
+PAPER = ("favano", "fedavg", "quafl", "fedbuff")
 
 
-def test_neighbours_differ_in_colour_and_in_mark() -> None:
-    for number in range(20):
-        assert colour(number) != colour(number + 1)
-        assert mark(number) != mark(number + 1)
+def test_a_method_keeps_its_look_whatever_the_order_and_the_company() -> None:
+    alone = {name: looks([name])[name] for name in CATALOGUE}
+    for order in permutations(PAPER):
+        assert looks(order) == {name: alone[name] for name in order}
+    assert looks(reversed(list(CATALOGUE))) == alone
+    assert {TITLES[name]: look for name, look in alone.items()} == looks(
+        TITLES[name] for name in alone
+    )
 
 
-def test_colour_and_mark_together_tell_72_methods_apart() -> None:
-    assert len({(colour(number), mark(number)) for number in range(72)}) == 72
+def test_all_methods_differ_in_colour_or_dash() -> None:
+    found = looks(CATALOGUE).values()
+    assert len({(look.colour, look.dash) for look in found}) == len(CATALOGUE) == 14
+    assert len({(look.colour, look.mark) for look in found}) == 14
 
 
-def test_methods_are_numbered_as_they_appear(compared: Path) -> None:
-    numbers = methods(by_setting(collect([compared])))
-    assert numbers == {"FAVANO": 0, "FedAvg": 1, "FedBuff": 2, "QuAFL": 3}
+def test_the_papers_four_differ_in_colour_and_in_dash() -> None:
+    for one, other in combinations(looks(PAPER).values(), 2):
+        assert one.colour != other.colour
+        assert one.dash != other.dash
+
+
+def test_other_names_choose_by_themselves_and_take_nobodys_look() -> None:
+    ours = {(look.colour, look.dash) for look in looks(CATALOGUE).values()}
+    labels = [f"method {number}" for number in range(20)]
+    together = looks([*labels, *CATALOGUE])
+    pairs = {(together[label].colour, together[label].dash) for label in labels}
+    assert len(pairs) == 20
+    assert not pairs & ours
+    assert looks(["mine"])["mine"] == looks(["favano", "mine"])["mine"]
+    assert looks(labels) == looks(labels[::-1])
+
+
+def test_more_labels_than_pairs_are_still_drawn() -> None:
+    assert len(looks(f"label {number}" for number in range(100))) == 100
+
+
+def test_variants_have_the_colour_of_their_method() -> None:
+    found = looks(["FAVANO", "FAVANO (reweight none)", "FAVANO (reweight deterministic)"])
+    assert {look.colour for look in found.values()} == {looks(["favano"])["favano"].colour}
+    assert len({look.dash for look in found.values()}) == 3
+
+
+def test_the_style_sheet_has_the_same_colours_and_dashes() -> None:
+    style = files("favano.report").joinpath("static", "page.css").read_text(encoding="utf-8")
+    light = style.split("@media")[0]
+    assert tuple(re.findall(r"--c\d: (#\w{6});", light)) == COLOURS
+    found = re.findall(r"\.dash-(\d) \.line \{ stroke-dasharray: ([\d. ]+); \}", style)
+    assert {int(k): tuple(map(float, text.split())) for k, text in found} == {
+        number: dash for number, dash in enumerate(DASHES) if dash
+    }
+
+
+def test_methods_of_a_page_are_listed_as_they_appear(compared: Path) -> None:
+    found = methods(by_setting(collect([compared])))
+    assert list(found) == ["FAVANO", "FedAvg", "FedBuff", "QuAFL"]
+    assert found["QuAFL"] == looks(["quafl"])["quafl"]

@@ -11,7 +11,15 @@ from favano.errors import BadInput
 from favano.experiments.request import Request
 from favano.report.ink import check_matplotlib, spread_out
 from favano.report.printed import read_lines
-from favano.report.reproduction import document, draw, facts, sheets, write_readme
+from favano.report.reproduction import (
+    document,
+    draw,
+    facts,
+    read_facts,
+    readme,
+    sheets,
+    write_readme,
+)
 from tests.experiments.small import SMALL, reproduce_small
 
 
@@ -40,6 +48,8 @@ def test_the_page_names_command_cost_and_constants(folder: Path) -> None:
     assert "10 % of the simulated time and of the data" in text
     assert "| FAVANO without reweighting |" in text
     assert about["not the paper's"] == "horizon 30, in all runs alike."
+    assert read_facts(folder) == about
+    assert readme(folder, SMALL, read_facts(folder)) == text
     assert not {"scale", "not the paper's"} & facts(folder, "", "", 1.0, {}).keys()
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from favano.errors import BadInput
 from favano.report import read_result
+from favano.report.curves import curve
 
 from .conftest import Writer
 
@@ -34,6 +35,19 @@ def test_without_summary_it_is_partial_and_speaks_by_its_last_rows(folder: Path)
         (0, 0.5, 10.0),
         (1, 0.7, 10.0),
     ]
+
+
+def test_an_update_past_the_horizon_is_in_no_table_and_no_curve(
+    tmp_path: Path, write: Writer
+) -> None:
+    """The horizon is 20; the second seed's last round ends at 30."""
+    accuracies = [[0.1, 0.5, 0.6], [0.1, 0.3, 0.4, 0.9]]
+    result = read_result(write(tmp_path / "r", {"algorithm": "fedavg"}, accuracies, "complete"))
+    assert [(run.time, run.accuracy) for run in result.runs] == [(20.0, 0.6), (20.0, 0.4)]
+    assert [run.wall_seconds for run in result.runs] == [1.5, 1.5]
+    assert (result.status, result.runs[1].server_steps) == ("complete", 2)
+    assert curve(result).along["time"].tolist() == [0, 10, 20]
+    assert curve(result).bands["accuracy"].mean[-1] == pytest.approx(50)
 
 
 def test_fewer_seeds_than_asked_is_partial_whatever_the_summary_says(folder: Path) -> None:

@@ -68,13 +68,31 @@ def test_different_tasks_are_not_ranked(tmp_path: Path, write: Writer) -> None:
 
 
 def test_what_was_compared(tmp_path: Path, write: Writer) -> None:
-    spec = {"split": "two-class", "clients": 100, "selected": 20}
+    spec = {"split": "two-class", "clients": 100, "selected": 20, "learning_rate": 0.5}
     for name, steps in (("favano", 20), ("fedavg", 10)):
         whole = {"algorithm": name, "local_steps": steps, **spec}
         write(tmp_path / name, whole, [[0.1, 0.2, 0.3]] * 3, "complete")
     assert setting_sentence(collect([tmp_path])) == (
         "FAVANO and FedAvg on digits, split two-class, n = 100 clients, s = 20 contacted at a "
-        "time, K = 20 or 10 local steps at most, 3 seeds."
+        "time, K = 20 or 10 local steps at most, learning rate 0.5, up to time 20, 3 seeds."
+    )
+
+
+def test_a_share_of_the_data_is_said(tmp_path: Path, write: Writer) -> None:
+    for name, share in (("favano", 0.1), ("fedavg", 0.1), ("quafl", 1.0)):
+        spec = {"algorithm": name, "data_fraction": share}
+        write(tmp_path / name, spec, [[0.1, 0.2, 0.3]], "complete")
+    folders = [tmp_path / "favano", tmp_path / "fedavg"]
+    assert setting_sentence(collect(folders)).startswith("FAVANO and FedAvg on 10 % of digits")
+    assert "on 10 % or 100 % of digits" in setting_sentence(collect([tmp_path]))
+
+
+def test_what_came_after_the_horizon_is_not_ranked(tmp_path: Path, write: Writer) -> None:
+    """FedAvg's last round ends at 30, past the horizon of 20, with a better model."""
+    favano = write(tmp_path / "favano", {"algorithm": "favano"}, [[0.1, 0.2, 0.5]], "complete")
+    fedavg = write(tmp_path / "fedavg", {"algorithm": "fedavg"}, [[0.1, 0.2, 0.4, 0.9]], "complete")
+    assert sentence(collect([favano, fedavg])) == (
+        "After 20 units of time FAVANO reaches 50.0 %, 10.0 points above FedAvg (1 seed)."
     )
 
 

@@ -52,13 +52,19 @@ def compare(specs: list[Spec], folder: Path, data_dir: Path | None, *, json: boo
         samples = load_samples(specs[0], data_dir, on_image)
     with TerminalProgress(notes) as progress:
         results = run_together(specs, samples, named_model(specs[0], samples), progress=progress)
-    keep(results, [folder / spec.algorithm for spec in specs])
-    found = collect([folder / spec.algorithm for spec in specs])
-    page = folder / "report.html"
+    folders, page = [folder / spec.algorithm for spec in specs], folder / "report.html"
+    try:
+        keep(results, folders)
+    except typer.Exit:  # cut short; what there is has its page all the same
+        found = collect(folders)
+        write_page(found, page, title=f"{title_of(found)}, partial")
+        notes.print(f"favano: report of what there is: {page}", soft_wrap=True, markup=False)
+        raise
+    found = collect(folders)
     write_page(found, page, title=title_of(found))
     if json:
         print_json(json_document(results))
         return
-    screen.print(final_table(found))
+    screen.print(final_table(found, width=screen.width))
     screen.print(sentence(found), soft_wrap=True)
     screen.print(f"Report: {page}", soft_wrap=True)

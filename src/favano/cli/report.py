@@ -24,6 +24,6 @@ def report_command(
     results = collect(folders)
     write_page(results, out, title=title or title_of(results))
     for setting in by_setting(results):
-        screen.print(final_table(setting.results, setting.title))
+        screen.print(final_table(setting.results, setting.title, width=screen.width))
         screen.print(sentence(setting.results), "", sep="\n", soft_wrap=True)
     screen.print(f"Report: {out}", soft_wrap=True)

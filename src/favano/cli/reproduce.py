@@ -67,7 +67,8 @@ def reproduce_command(
     found = []
     if name in (TABLE_1, ALL):
         found.append(complexities(out / TABLE_1, command, quiet=json))
-    for one in experiments:
+    shown = [request.shown(one) for one in experiments]
+    for one in shown:
         folder = request.folder(out, one.name)
         about = facts(folder, command, here.words, scale, request.changes)
         draw(folder, one)
@@ -78,7 +79,7 @@ def reproduce_command(
             lines = (one.note, *about.values(), f"Results: {folder}")
             screen.print(*filter(None, lines), sep="\n", soft_wrap=True, markup=False)
     if json:
-        found += [document(request.folder(out, one.name), one) for one in experiments]
+        found += [document(request.folder(out, one.name), one) for one in shown]
         print_json({"experiments": found})
     if stopped:
         notes.print("favano: interrupted; the same command goes on from here", soft_wrap=True)

@@ -33,7 +33,7 @@ def run_command(
     if json:
         print_json(json_document([result]))
         return
-    screen.print(final_table([read_result(folder)]))
+    screen.print(final_table([read_result(folder)], width=screen.width))
     if result.audit:
         screen.print(f"{spec.algorithm} {result.audit['verdict']}", soft_wrap=True, markup=False)
     screen.print(f"Results: {folder}", soft_wrap=True)

@@ -17,7 +17,8 @@ from favano.experiments.experiment import Run
 from favano.experiments.footprint import Footprint
 from favano.experiments.result import Result
 from favano.experiments.results import spec_table, write_together
-from favano.metrics import Entry, Row
+from favano.experiments.spec import given
+from favano.metrics import Entry, Row, up_to
 
 FOLDER = "runs"
 
@@ -83,10 +84,27 @@ class Archive:
         write_together(path.parent, {path.name: (json.dumps(document) + "\n").encode()})
 
     def entry(self, run: Run) -> Entry:
-        """The run's line in a ledger; one that was not made is there as missing."""
+        """The run's line in a ledger; one that was not made is there as missing.
+
+        Its numbers are those of the last model made at or before the horizon. Where an update came
+        later, as the last round of FedAvg does, its model is not compared with those of others.
+        """
         if not self.has(run):
             return _expected(run)
-        return self.read(run).entry._replace(reading=run.reading, column=run.column)
+        file, horizon = self.read(run), given(run.spec.horizon)
+        entry = file.entry._replace(reading=run.reading, column=run.column)
+        if entry.time is None or entry.time <= horizon:
+            return entry
+        row = up_to(file.history, horizon)[-1]
+        return entry._replace(
+            accuracy=row.accuracy,
+            loss=row.loss,
+            mean_model_accuracy=None,
+            variance=row.variance,
+            time=row.time,
+            server_steps=row.server_step,
+            local_steps=row.local_steps,
+        )
 
     def read(self, run: Run) -> RunFile:
         """The file of a run that was made."""

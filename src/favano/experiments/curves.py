@@ -11,7 +11,7 @@ from statistics import fmean, stdev
 from favano.experiments.archive import Archive
 from favano.experiments.experiment import Run
 from favano.experiments.spec import given
-from favano.metrics import Row
+from favano.metrics import Row, up_to
 
 _AXES: Mapping[str, Callable[[Row], float]] = {
     "time": lambda row: row.time,
@@ -28,15 +28,15 @@ _MEASURES: Mapping[str, Callable[[Row], float]] = {
 def curves_to_csv(runs: Sequence[Run], archive: Archive) -> str:
     """Mean and mean plus and minus one standard deviation of the runs that were made.
 
-    Seeds are averaged at equal evaluations up to the horizon, past which only a last synchronous
-    round may go. Runs that diverged are left out.
+    Seeds are averaged at equal evaluations up to the horizon, as in the tables. Runs that
+    diverged are left out.
     """
     lines: dict[tuple[str, str, str], list[list[Row]]] = {}
     for run in runs:
         if archive.entry(run).status == "complete":
             line = lines.setdefault((run.reading, run.spec.algorithm, run.column), [])
             end = given(run.spec.horizon)
-            line.append([row for row in archive.read(run).history if row.time <= end])
+            line.append(up_to(archive.read(run).history, end))
     text = StringIO()
     writer = csv.writer(text, lineterminator="\n")
     ends = ("", "_low", "_high")

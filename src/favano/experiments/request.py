@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from favano.errors import need
@@ -12,6 +12,7 @@ from favano.experiments.archive import Archive
 from favano.experiments.curves import curves_to_csv
 from favano.experiments.experiment import Experiment, Run, prepared, read_otherwise
 from favano.experiments.results import write_together
+from favano.experiments.spec import given
 from favano.experiments.tuning import SEEDS, tuned_runs, tuning_runs
 from favano.metrics import entries_to_csv
 
@@ -59,6 +60,26 @@ class Request:
         if self.tune and experiment.compares_methods:
             found[TUNING] = tuning_runs(runs)
         return found
+
+    def shown(self, experiment: Experiment) -> Experiment:
+        """The experiment as its tables and pictures show it.
+
+        Runs of another length or on a share of the data are not held against the paper's numbers,
+        and a note says why.
+        """
+        if not experiment.paper:
+            return experiment
+        (ours, *_), (papers, *_) = self.parts(experiment)[RUNS], experiment.runs(1)
+        time, asked = given(ours.spec.horizon), given(papers.spec.horizon)
+        reasons = [f"these runs end at time {time:,g} and the paper's at {asked:,g}"] * (
+            time != asked
+        )
+        if ours.spec.data_fraction != papers.spec.data_fraction:
+            reasons.append(f"they train on {100 * ours.spec.data_fraction:g} % of the data")
+        if not reasons:
+            return experiment
+        note = f"Not compared with the paper's numbers: {', and '.join(reasons)}."
+        return replace(experiment, paper={}, note=f"{note} {experiment.note}".rstrip())
 
     def folder(self, out: Path, name: str) -> Path:
         """Where an experiment's files go; another look does not replace the full one."""

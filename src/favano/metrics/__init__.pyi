@@ -3,6 +3,7 @@ from .evaluation import Score as Score
 from .history import Row as Row
 from .history import from_csv as from_csv
 from .history import to_csv as to_csv
+from .history import up_to as up_to
 from .ledger import Ending as Ending
 from .ledger import Entry as Entry
 from .ledger import Rates as Rates

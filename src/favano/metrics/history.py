@@ -24,6 +24,15 @@ class Row(NamedTuple):
     contributed_steps: int  # local steps that went into the server model
 
 
+def up_to(rows: Iterable[Row], horizon: float) -> list[Row]:
+    """The rows at or before the horizon.
+
+    A synchronous round that starts before the horizon is finished after it, and so may a queue at
+    the server; the last row is then of a later model than those of other methods.
+    """
+    return [row for row in rows if row.time <= horizon]
+
+
 def to_csv(rows: Iterable[Row]) -> str:
     """Rows as CSV with a header; floats in the shortest form that reads back the same."""
     text = StringIO()

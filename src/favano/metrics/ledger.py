@@ -13,6 +13,9 @@ Ending: TypeAlias = Literal["complete", "diverged", "missing"]
 class Entry(NamedTuple):
     """One run: which cell it belongs to, how it ended, what it cost. None is not known.
 
+    Its numbers are those of the last model made at or before the horizon, for every method alike;
+    in `tuning.csv` those of the last model.
+
     A diverged run met NaN or infinity; its numbers are those of the last evaluation before.
     """
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from pydantic import TypeAdapter
 
 from favano.metrics import Entry, Row
-from favano.report.result import Result, parse, tools
+from favano.report.result import Result, parse, tools, within
 from favano.report.summary import last_rows
 
 FOLDER = "runs"
@@ -47,7 +47,7 @@ def read_archive(files: list[Path]) -> list[Result]:
 def _result(group: list[tuple[Path, _RunFile]]) -> Result:
     group = sorted(group, key=lambda pair: pair[1].entry.seed)
     (path, first), runs = group[0], [found for _, found in group]
-    rows = tuple(row for run in runs for row in run.history)
+    rows = within(first.spec, (row for run in runs for row in run.history))
     return Result(
         name=str(first.spec["algorithm"]),
         folder=path.with_suffix(""),

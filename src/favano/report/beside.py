@@ -79,7 +79,7 @@ def beside_paper(
             shown = f"**{ours.words}**" if ours.accuracy else ours.words
             row += _compared(ours, shown, paper.get((line, column))) if compared else [shown]
         rows.append(row)
-    note = f"Final test accuracy in %, mean ± standard deviation over {_seeds(entries)}"
+    note = f"{measured(entries, lines)}, {_seeds(entries, 'standard deviation')}"
     note += "; differences in standard deviations of the paper." if compared else "."
     return Sheet(title, headings, rows, note)
 
@@ -98,6 +98,40 @@ def beside_paper_long(
     return Sheet(title, headings, rows, wide.note)
 
 
+def measured(entries: Sequence[Entry], names: Names) -> str:
+    """What the accuracies are: those of the models that were there at one time.
+
+    Ledgers of version 0.1 have some of later models, of an update after that time; they are named.
+
+    >>> runs = [Entry("paper", "favano", "iid", 0, "complete", time=5000.0)]
+    >>> measured(runs, {})
+    'Test accuracy in % of the last model made by time 5,000'
+    >>> measured([*runs, Entry("paper", "fedavg", "iid", 0, "complete", time=5282.0)], {})
+    'Test accuracy in % of the last model made by time 5,000 (of fedavg: by time 5,282)'
+    """
+    times = _times(entries)
+    if not times:
+        return "Test accuracy in %"
+    late = []
+    for algorithm in dict.fromkeys(entry.algorithm for entry in entries):
+        those = [time for time in _times(entries, algorithm) if time > min(times) * (1 + 1e-9)]
+        if those:
+            last = significant(max(those))
+            late.append(f"of {names.get(algorithm, algorithm)}: by time {last}")
+    note = f" ({'; '.join(late)})" if late else ""
+    return f"Test accuracy in % of the last model made by time {significant(min(times))}{note}"
+
+
+def _times(entries: Sequence[Entry], algorithm: str | None = None) -> list[float]:
+    return [
+        entry.time
+        for entry in entries
+        if entry.status == "complete"
+        and entry.time is not None
+        and algorithm in (None, entry.algorithm)
+    ]
+
+
 def _compared(ours: Cell, shown: str, paper: tuple[float, float] | None) -> list[str]:
     if paper is None:
         return ["", shown, ""]
@@ -108,10 +142,10 @@ def _compared(ours: Cell, shown: str, paper: tuple[float, float] | None) -> list
     return [f"{mean} ± {spread}", shown, difference]
 
 
-def _seeds(entries: Sequence[Entry]) -> str:
-    """How many seeds were asked for."""
+def _seeds(entries: Sequence[Entry], spread: str) -> str:
+    """What the numbers are over the seeds that were asked for."""
     count = len({entry.seed for entry in entries})
-    return f"{count} seed{'' if count == 1 else 's'}"
+    return "one seed" if count == 1 else f"mean ± {spread} over {count} seeds"
 
 
 def other_readings(entries: Sequence[Entry], texts: Names, names: Names, columns: Names) -> Sheet:
@@ -125,7 +159,7 @@ def other_readings(entries: Sequence[Entry], texts: Names, names: Names, columns
             name = f"{text}: {names.get(algorithm, algorithm)}" if several else text
             cells = (cell(own, reading, column) for column in columns)
             rows.append([name, *(one.words if one.asked else "" for one in cells)])
-    note = f"Final test accuracy in %, mean ± sd over {_seeds(entries)}."
+    note = f"{measured(entries, names)}, {_seeds(entries, 'sd')}."
     return Sheet("Other readings", ["reading", *columns.values()], rows, note)
 
 

@@ -7,6 +7,7 @@ from html import escape
 
 from favano.report.cells import cells, columns, difference_words
 from favano.report.fragments import name, table
+from favano.report.palette import Look
 from favano.report.result import Result
 from favano.report.settings import Setting
 from favano.report.table import final_lines, paired, reference
@@ -15,23 +16,23 @@ from favano.report.wording import DASH
 _FIT = 6  # settings that a screen is wide enough for
 
 
-def final_tables(settings: Sequence[Setting], numbers: Mapping[str, int]) -> str:
+def final_tables(settings: Sequence[Setting], looks: Mapping[str, Look]) -> str:
     """The last numbers of every result, differences against the first method of its setting."""
-    return "".join(_final(index, setting, numbers) for index, setting in enumerate(settings))
+    return "".join(_final(index, setting, looks) for index, setting in enumerate(settings))
 
 
-def _final(index: int, setting: Setting, numbers: Mapping[str, int]) -> str:
+def _final(index: int, setting: Setting, looks: Mapping[str, Look]) -> str:
     against, headings = reference(setting.results), columns(setting.results)
     rows = []
     for line in final_lines(setting.results):
         words = cells(line, against)
-        lead = name(line.result, numbers[line.result.title])
+        lead = name(line.result, looks[line.result.title])
         rows.append((lead, [escape(words[key]) for key in headings]))
     caption, unseen = setting.title or "Final numbers of each method", not setting.title
     return table(caption, "method", headings, rows, setting=index, unseen=unseen)
 
 
-def overview(settings: Sequence[Setting], numbers: Mapping[str, int]) -> str:
+def overview(settings: Sequence[Setting], looks: Mapping[str, Look]) -> str:
     """Accuracy of every method in every setting; nothing where there is one setting."""
     if len(settings) < 2:
         return ""
@@ -40,11 +41,11 @@ def overview(settings: Sequence[Setting], numbers: Mapping[str, int]) -> str:
         for each in settings
     ]
     rows = []
-    for title, number in numbers.items():
+    for title, look in looks.items():
         texts = [column[title][1]["accuracy"] if title in column else DASH for column in found]
         result = next(column[title][0] for column in found if title in column)
         alone = Result(result.name, result.folder, result.spec, (), (), "complete")
-        rows.append((name(alone, number), [escape(text) for text in texts]))
+        rows.append((name(alone, look), [escape(text) for text in texts]))
     headings = {f"setting-{index}": each.title for index, each in enumerate(settings)}
     caption = "Accuracy in %, all settings"
     all_of_them = table(caption, "method", headings, rows)

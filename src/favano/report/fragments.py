@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 
-from favano.report.palette import colour, mark
+from favano.report.palette import Look
 from favano.report.result import Result
 from favano.report.settings import Setting
 
 
-def swatch(number: int) -> str:
-    """A short line with the mark of a method, in its colour."""
+def swatch(look: Look) -> str:
+    """A short line with the mark of a method, in its colour and dash."""
     return (
-        f'<svg class="swatch method-{colour(number)}" viewBox="-16 -6 32 12" aria-hidden="true">'
-        f'<path class="line" d="M-16 0H16"/><path class="mark" d="{mark(number)}"/></svg>'
+        f'<svg class="swatch {look.classes}" viewBox="-22 -6 44 12" aria-hidden="true">'
+        f'<path class="line" d="M-22 0H22"/><path class="mark" d="{look.path}"/></svg>'
     )
 
 
@@ -25,10 +25,10 @@ def badge(result: Result) -> str:
     return f' <span class="badge badge-{result.status}">{result.status}</span>'
 
 
-def name(result: Result, number: int) -> str:
+def name(result: Result, look: Look) -> str:
     """A method as tables and legends have it."""
     title = f"{escape(result.title)}{badge(result)}"
-    return f'<span class="name">{swatch(number)}<span>{title}</span></span>'
+    return f'<span class="name">{swatch(look)}<span>{title}</span></span>'
 
 
 def heading(setting: Setting) -> str:

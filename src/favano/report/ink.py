@@ -1,28 +1,26 @@
-"""How print figures look: one colour a method, names at the ends of lines."""
+"""How print figures look: colours and dashes of the page, names at the ends of lines."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
+
 from favano.errors import BadInput
+from favano.report.palette import DASHES, Look
+from favano.types import Floats
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from matplotlib.text import Text
 
-# The page's colours on white (Okabe and Ito's hues set for contrast), in its order of methods.
-COLOURS: Final[Mapping[str, str]] = {
-    "favano": "#0072b2",
-    "fedavg": "#c04f00",
-    "quafl": "#007a59",
-    "fedbuff": "#ad4f86",
-    "favano-delta": "#8a5e00",
-}
-OTHERS: Final = ("#0072b2", "#c04f00", "#007a59", "#ad4f86", "#8a5e00", "#2b2d31", "#2279ad")
 GREY: Final = "#6b6f76"
+_LATE = 0.97  # share of the axis from which on a line counts as reaching its edge
 
 STYLE: Final = str(files("favano.report").joinpath("print.mplstyle"))
 
@@ -71,19 +69,77 @@ def spread_out(heights: Sequence[float], gap: float) -> list[float]:
     return placed
 
 
-def label_ends(
-    axes: Axes, ends: Sequence[tuple[float, float, str, str]], *, points: float = 8.5
-) -> None:
-    """Names of lines at their right ends, in their colours, none over another."""
-    if not ends:
-        return
-    pixels = axes.get_window_extent().height
+@dataclass(frozen=True)
+class Ending:
+    """Where a line ends, and the name to write there."""
+
+    x: float
+    y: float
+    text: str
+    colour: str
+
+
+def stroke(look: Look) -> str | tuple[float, tuple[float, ...]]:
+    """The dash of a look for matplotlib, which counts in widths of the line; the page's is 2."""
+    lengths = DASHES[look.dash]
+    return (0, tuple(length / 2 for length in lengths)) if lengths else "-"
+
+
+def label_ends(axes: Axes, ends: Sequence[Ending], *, points: float = 8.5) -> None:
+    """Names of lines at their right ends, in their colours, none over another.
+
+    Lines that reach the right edge have theirs in the margin. One that ends early has it near its
+    end, where it covers the fewest lines; a thin stroke leads there where it is not beside it.
+    """
+    from matplotlib.patheffects import Normal, Stroke
+
     figure = axes.get_figure()
     assert figure is not None
-    gap = 1.25 * points * figure.dpi / 72 / pixels
-    into = axes.transAxes.inverted()
-    heights = [float(into.transform(axes.transData.transform((x, y)))[1]) for x, y, _, _ in ends]
-    for (_, _, text, colour), height in zip(ends, spread_out(heights, gap), strict=True):
-        axes.text(
-            1.02, height, text, transform=axes.transAxes, color=colour, fontsize=points, va="center"
-        )
+    extent = axes.get_window_extent()
+    em_x, em_y = (points * figure.dpi / 72 / size for size in (extent.width, extent.height))
+    into = axes.transData + axes.transAxes.inverted()
+    drawn = [into.transform(line.get_xydata()) for line in axes.lines]
+    places = [tuple(map(float, into.transform((end.x, end.y)))) for end in ends]
+    late = [index for index, (x, _) in enumerate(places) if x >= _LATE]
+    heights = spread_out([places[index][1] for index in late], 1.25 * em_y)
+    boxes = [(1.0, 2.0, height) for height in heights]  # from, to and height of the names so far
+    for index, height in zip(late, heights, strict=True):
+        _write(axes, ends[index], (1.02, height), points)
+    for index, end in enumerate(ends):
+        if index in late:
+            continue
+        x, y = places[index]
+        left, right = x + 0.7 * em_x, x + (0.7 + 0.62 * len(end.text)) * em_x
+        others = [at for start, stop, at in boxes if start < right and left < stop]
+        height = _free_height(drawn, others, np.linspace(left, right, 20), y, em_y)
+        boxes.append((left, right, height))
+        rim = [Stroke(linewidth=2.5, foreground="white"), Normal()]  # sets it off from lines
+        _write(axes, end, (left, height), points).set_path_effects(rim)
+        if abs(height - y) > em_y:
+            foot = height - np.sign(height - y) * 0.6 * em_y
+            axes.plot([x, left], [y, foot], color=end.colour, linewidth=0.6,
+                      transform=axes.transAxes)  # fmt: skip
+
+
+def _write(axes: Axes, end: Ending, place: tuple[float, float], points: float) -> Text:
+    """A name at a place in 0..1."""
+    return axes.text(
+        *place, end.text, color=end.colour, fontsize=points, va="center", transform=axes.transAxes
+    )
+
+
+def _free_height(
+    lines: Sequence[Floats], names: Sequence[float], along: Floats, y: float, line_height: float
+) -> float:
+    """The height nearest to y at which a text covers no other name and the fewest lines; 0..1."""
+    crossing = [np.interp(along, line[:, 0], line[:, 1], right=np.nan) for line in lines]
+    steps = sorted(np.arange(-3, 3.5, 0.5), key=lambda step: (abs(step), -step))
+    heights = [y + step * line_height for step in steps]
+    inside = [height for height in heights if line_height / 2 <= height <= 1 - line_height / 2]
+
+    def covered(height: float) -> int:
+        over = sum(abs(name - height) < 1.2 * line_height for name in names)
+        across = sum(bool((abs(ys - height) < 0.8 * line_height).any()) for ys in crossing)
+        return len(lines) * over + across
+
+    return float(min(inside or [y], key=covered))

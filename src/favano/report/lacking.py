@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from favano.report.result import Result
 from favano.report.settings import Setting
@@ -11,13 +11,13 @@ from favano.report.table import finished, reference
 from favano.report.wording import counted, listed, significant
 
 
-def lacking(settings: Sequence[Setting], numbers: Mapping[str, int]) -> list[str]:
+def lacking(settings: Sequence[Setting], titles: Collection[str]) -> list[str]:
     """A sentence for everything that is missing, partial, refused or not recorded."""
     lines = []
     for setting in settings:
         prefix = f"{setting.title}: " if setting.title else ""
         lines += [prefix + line for result in setting.results for line in _of_result(result)]
-        lines += [prefix + line for line in _of_setting(setting, numbers)]
+        lines += [prefix + line for line in _of_setting(setting, titles)]
     return lines
 
 
@@ -41,12 +41,12 @@ def _of_result(result: Result) -> Iterator[str]:
         yield f"{result.title}: the command that made it is not recorded."
 
 
-def _of_setting(setting: Setting, numbers: Mapping[str, int]) -> Iterator[str]:
+def _of_setting(setting: Setting, titles: Collection[str]) -> Iterator[str]:
     there = [result for result in setting.results if result.runs]
     silent = [result.title for result in there if result.participation is None]
     if silent:
         yield f"{listed(silent)}: no participation.json, so it is not known who trained the model."
-    absent = [title for title in numbers if title not in {r.title for r in setting.results}]
+    absent = [title for title in titles if title not in {r.title for r in setting.results}]
     if absent:
         yield f"{listed(absent)}: no result folder in this setting."
     first = reference(setting.results)

@@ -18,12 +18,13 @@ from favano.report.again import specifications
 from favano.report.final import final_tables, overview
 from favano.report.fragments import badge, swatch
 from favano.report.lacking import lacking
-from favano.report.palette import methods
+from favano.report.palette import Look, methods
 from favano.report.payload import payload
 from favano.report.result import Result
 from favano.report.settings import Setting, by_setting
 from favano.report.shares import shares, staleness
 from favano.report.verdict import sentence, setting_sentence
+from favano.report.wording import counted
 
 _SCRIPTS = ("marks.js", "chart.js", "curves.js", "clients.js", "page.js")
 
@@ -53,8 +54,8 @@ def write_page(results: Sequence[Result], path: Path, title: str) -> None:
 def render(results: Sequence[Result], title: str) -> str:
     """The page as text."""
     settings = by_setting(results)
-    numbers = methods(settings)
-    references = [title for title in numbers if any(_runs(each, title) for each in settings)]
+    looks = methods(settings)
+    references = [title for title in looks if any(_runs(each, title) for each in settings)]
     style, script = _file("page.css"), "\n".join(_file(name) for name in _SCRIPTS)
     return Template(_file("page.html")).substitute(
         title=escape(title),
@@ -64,20 +65,21 @@ def render(results: Sequence[Result], title: str) -> str:
         script_hash=_hash(script),
         findings="".join(_finding(setting) for setting in settings),
         compared=_unbroken(setting_sentence([each for one in settings for each in one.results])),
-        lacking=_lacking(settings, numbers),
-        overview=overview(settings, numbers),
-        final=final_tables(settings, numbers),
+        lacking=_lacking(settings, looks),
+        partial=_partial(settings),
+        overview=overview(settings, looks),
+        final=final_tables(settings, looks),
         references=_options({title: title for title in references}),
         compare=_useful(len(references) > 1),
-        legend=_legend(settings, numbers),
+        legend=_legend(settings, looks),
         curves=_curves(settings),
         places=_options({str(index): each.title for index, each in enumerate(settings)}),
         several=_useful(len(settings) > 1),
-        shares=shares(settings, numbers),
-        staleness=staleness(settings, numbers),
-        specifications=specifications(settings, numbers),
+        shares=shares(settings, looks),
+        staleness=staleness(settings, looks),
+        specifications=specifications(settings, looks),
         version=escape(__version__),
-        payload=payload(settings, numbers),
+        payload=payload(settings, looks),
     )
 
 
@@ -86,14 +88,29 @@ def _finding(setting: Setting) -> str:
     return f'<p class="finding">{place}{_unbroken(sentence(setting.results))}</p>'
 
 
-def _lacking(settings: Sequence[Setting], numbers: Mapping[str, int]) -> str:
-    lines = lacking(settings, numbers)
+def _lacking(settings: Sequence[Setting], looks: Mapping[str, Look]) -> str:
+    """The section of all that is missing; nothing where nothing is."""
+    lines = lacking(settings, looks)
     if not lines:
-        count = sum(len(setting.results) for setting in settings)
-        runs = sum(len(result.runs) for setting in settings for result in setting.results)
-        return f"<p>Nothing: all {count} results with their {runs} runs are complete.</p>"
+        return ""
     items = "".join(f"<li>{escape(line)}</li>" for line in lines)
-    return f'<ul class="lacking">{items}</ul>'
+    return (
+        '<section id="lacking" aria-labelledby="lacking-heading">\n'
+        '<h2 id="lacking-heading">What is missing</h2>\n'
+        f'<ul class="lacking">{items}</ul>\n</section>\n\n'
+    )
+
+
+def _partial(settings: Sequence[Setting]) -> str:
+    """One line at the top of a page whose results are not all complete."""
+    results = [result for setting in settings for result in setting.results]
+    lack = sum(result.status != "complete" for result in results)
+    if not lack:
+        return ""
+    return (
+        f'<p class="partial"><strong>Partial:</strong> {lack} of {counted(len(results), "result")} '
+        'not complete. <a href="#lacking">What is missing</a></p>'
+    )
 
 
 def _runs(setting: Setting, title: str) -> bool:
@@ -113,15 +130,15 @@ def _useful(choice: bool) -> str:
     return "" if choice else " data-useless"
 
 
-def _legend(settings: Sequence[Setting], numbers: Mapping[str, int]) -> str:
-    """One checkbox a method, to show or hide it in all curves at once."""
+def _legend(settings: Sequence[Setting], looks: Mapping[str, Look]) -> str:
+    """One checkbox per method, to show or hide it in all curves at once."""
     entries = []
-    for title, number in numbers.items():
+    for number, (title, look) in enumerate(looks.items()):
         alike = [each for setting in settings for each in setting.results if each.title == title]
         there = any(result.rows for result in alike)
         entries.append(
             f'<label><input type="checkbox" data-method="{number}"'
-            f"{' checked' if there else ' disabled'}>{swatch(number)}"
+            f"{' checked' if there else ' disabled'}>{swatch(look)}"
             f"<span>{escape(title)}{badge(alike[0]) if len(alike) == 1 else ''}</span></label>"
         )
     return "".join(entries)

@@ -1,12 +1,47 @@
-"""How methods are told apart: a colour and a mark each, so that neither carries it alone."""
+"""How methods are told apart: a colour, a dash and a mark each, by name and not by order.
+
+The page and the print figures share them. The paper's four methods differ in dash as well as in
+colour, so that they can be told apart without colours.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from itertools import chain
+from typing import Final
 
+from favano.report.result import TITLES
 from favano.report.settings import Setting
 
-COLOURS = 8  # --method-0 to --method-7 in page.css, Okabe and Ito's hues set for contrast
+# On white; --c0 to --c6 in page.css. Okabe and Ito's hues set for contrast.
+COLOURS: Final = ("#0072b2", "#c04f00", "#007a59", "#ad4f86", "#8a5e00", "#2b2d31", "#6b5fb5")
+# Lengths on and off; .dash-0 to .dash-5 in page.css. The first four are for methods we know.
+DASHES: Final[Sequence[tuple[float, ...]]] = (
+    (),
+    (7, 3),
+    (2, 2.5),
+    (8, 2.5, 2, 2.5),
+    (13, 3),
+    (8, 2.5, 2, 2.5, 2, 2.5),
+)
+_METHODS = (
+    "favano",
+    "fedavg",
+    "quafl",
+    "fedbuff",
+    "favano-delta",
+    "asyncsgd",
+    "fedasync",
+    "asyncsgd-adaptive",
+    "aafl",
+    "fedfix",
+    "scaffold",
+    "asyncfeded",
+    "fedprox",
+    "fednova",
+)
 _MARKS = (
     "M-4 0a4 4 0 1 0 8 0a4 4 0 1 0-8 0z",  # circle
     "M-3.6-3.6h7.2v7.2h-7.2z",  # square
@@ -20,22 +55,74 @@ _MARKS = (
 )
 
 
-def methods(settings: Sequence[Setting]) -> dict[str, int]:
-    """Numbers of the methods by title, the same in every setting."""
-    titles = dict.fromkeys(result.title for each in settings for result in each.results)
-    return {title: number for number, title in enumerate(titles)}
+@dataclass(frozen=True)
+class Look:
+    """Numbers of a method's colour, dash and mark."""
+
+    colour: int
+    dash: int
+    mark: int
+
+    @property
+    def path(self) -> str:
+        """The mark as an SVG path around the origin."""
+        return _MARKS[self.mark]
+
+    @property
+    def classes(self) -> str:
+        """The style sheet's classes for a line of this method."""
+        return f"method-{self.colour} dash-{self.dash}"
 
 
-def colour(number: int) -> int:
-    """Which of the style sheet's colours a method has; light and dark pages mix it differently.
+def _fixed(number: int) -> Look:
+    turn, colour = divmod(number, len(COLOURS))
+    return Look(colour, (number + 2 * turn) % 4, number % len(_MARKS))
 
-    >>> colour(0), colour(8)
-    (0, 0)
+
+_KNOWN: Mapping[str, Look] = {
+    name: _fixed(number)
+    for number, method in enumerate(_METHODS)
+    for name in (method, TITLES[method])
+}
+_TAKEN = {(look.colour, look.dash) for look in _KNOWN.values()}
+_FREE = [
+    (colour, dash)
+    for dash in range(len(DASHES))
+    for colour in range(len(COLOURS))
+    if (colour, dash) not in _TAKEN
+]
+
+
+def looks(names: Iterable[str]) -> dict[str, Look]:
+    """The look of each name: an algorithm's, its title, or any label.
+
+    A method of ours always has the same. A variant `FAVANO (...)` begins with the method's colour
+    and a dash by its name. Any other name chooses a pair of colour and dash by itself, the next
+    one where another label on the same page has it.
+
+    >>> looks(["fedbuff", "favano"])["favano"] == looks(["FAVANO"])["FAVANO"]
+    True
     """
-    return number % COLOURS
+    listed = list(dict.fromkeys(names))
+    used: set[tuple[int, int]] = set()
+    found = {name: _KNOWN[name] for name in listed if name in _KNOWN}
+    for name in sorted(set(listed) - found.keys()):
+        number = int.from_bytes(sha256(name.encode()).digest()[:8])
+        method = _KNOWN.get(name.partition(" (")[0])
+        own = [pair for pair in _FREE if method is not None and pair[0] == method.colour]
+        wanted = list(chain(_from(own, number), _from(_FREE, number)))
+        pair = next((pair for pair in wanted if pair not in used), wanted[0])
+        used.add(pair)
+        found[name] = Look(*pair, mark=number // len(_FREE) % len(_MARKS))
+    return {name: found[name] for name in listed}
 
 
-def mark(number: int) -> str:
-    """The method's mark as an SVG path around the origin; nine marks, so that pairs of colour and
-    mark repeat after 72 methods."""
-    return _MARKS[number % len(_MARKS)]
+def _from(pairs: Sequence[tuple[int, int]], start: int) -> list[tuple[int, int]]:
+    """All pairs, beginning with one of them."""
+    place = start % len(pairs) if pairs else 0
+    return [*pairs[place:], *pairs[:place]]
+
+
+def methods(settings: Sequence[Setting]) -> dict[str, Look]:
+    """Looks of the methods of a page by title, in order of appearance."""
+    return looks(result.title for each in settings for result in each.results)

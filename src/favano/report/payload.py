@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from favano.report.curves import Band, curve
 from favano.report.final import differences
-from favano.report.palette import colour, mark
+from favano.report.palette import Look
 from favano.report.result import Result
 from favano.report.settings import Setting
 from favano.types import Floats
@@ -20,16 +20,17 @@ Points: TypeAlias = list[float | None]
 _UNSAFE = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
 
 
-def payload(settings: Sequence[Setting], numbers: Mapping[str, int]) -> str:
+def payload(settings: Sequence[Setting], looks: Mapping[str, Look]) -> str:
     """All curves and clients as one JSON text; nothing in it can end the element it stands in.
 
     >>> payload([], {})
     '{"methods":[],"settings":[]}'
     """
+    numbers = {title: number for number, title in enumerate(looks)}
     document = {
         "methods": [
-            {"title": title, "colour": colour(number), "mark": mark(number)}
-            for title, number in numbers.items()
+            {"title": title, "look": look.classes, "mark": look.path}
+            for title, look in looks.items()
         ],
         "settings": [
             {

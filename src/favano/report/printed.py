@@ -10,11 +10,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from favano.metrics import Entry
-from favano.report.beside import Names, Paper, cell
-from favano.report.ink import COLOURS, GREY, OTHERS, STYLE, label_ends, save
+from favano.report.beside import Names, Paper, cell, measured
+from favano.report.ink import GREY, STYLE, Ending, label_ends, save, stroke
+from favano.report.palette import COLOURS, Look, looks
+from favano.report.wording import counted
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
 
 _AXES = {"time": "simulated time", "server_steps": "server steps", "local_steps": "local steps"}
 _MEASURES = {
@@ -64,6 +68,15 @@ def draw_curves(
     A line with fewer seeds than asked for says so at its end, one without any at the foot.
     """
     from matplotlib import style
+
+    with style.context(STYLE):
+        return save(curves_figure(folder, lines, panels, asked), folder, name)
+
+
+def curves_figure(
+    folder: Path, lines: Names, panels: Sequence[Sequence[tuple[str, str]]], asked: int
+) -> Figure:
+    """The panels with their letters, and below them what lines and bands are."""
     from matplotlib.figure import Figure
 
     found = {
@@ -74,83 +87,114 @@ def draw_curves(
     }
     rows, columns = len(panels), len(panels[0])
     size = (5.4, 3.4) if rows * columns == 1 else (4.3 * columns, 2.7 * rows)
-    with style.context(STYLE):
-        figure = Figure(figsize=size)
-        grid = figure.subplots(rows, columns, squeeze=False)
-        figure.subplots_adjust(wspace=0.55 if columns > 1 else 0.2, hspace=0.55)
-        for row, measures in enumerate(panels):
-            for column, (measure, along) in enumerate(measures):
-                _draw(grid[row][column], found, lines, measure, along, asked)
-        missing = [text for key, text in lines.items() if key not in found]
-        if missing:
-            note = f"missing: {', '.join(missing)}"
-            figure.text(0.125, -0.04, note, color=GREY, fontsize=8, ha="left", va="top")
-        return save(figure, folder, name)
+    figure = Figure(figsize=size)
+    grid = figure.subplots(rows, columns, squeeze=False)
+    figure.subplots_adjust(wspace=0.55 if columns > 1 else 0.2, hspace=0.55)
+    for row, measures in enumerate(panels):
+        for column, (measure, along) in enumerate(measures):
+            letter = _letter(row * columns + column, rows * columns)
+            _draw(grid[row][column], found, lines, measure, along, asked)
+            grid[row][column].set_title(letter + _MEASURES[measure], loc="left")
+    shown = {measure for measures in panels for measure, _ in measures}
+    missing = [text for key, text in lines.items() if key not in found]
+    _write_below(grid[-1][0], _explained(list(found.values()), shown, missing))
+    return figure
+
+
+def _letter(number: int, panels: int) -> str:
+    """The letter of a panel, where there are several."""
+    return f"{chr(ord('a') + number)}   " if panels > 1 else ""
+
+
+def _explained(drawn: Sequence[Line], measures: set[str], missing: Sequence[str]) -> list[str]:
+    """What lines and bands are, and what is not there."""
+    texts = []
+    seeds = max((line.seeds for line in drawn), default=0)
+    if seeds == 1:
+        texts.append("Lines: one seed.")
+    elif seeds:
+        seeds_ = counted(seeds, "seed")
+        texts.append(f"Lines: mean over {seeds_}; bands: one standard deviation either way.")
+    if drawn and "loss" in measures:
+        texts.append("The loss is drawn from the first update on.")
+    return [*texts, f"Missing: {', '.join(missing)}."] if missing else texts
+
+
+def _write_below(axes: Axes, lines: Sequence[str]) -> None:
+    """Text at the foot of a figure, under the labels of its lowest left panel."""
+    axes.annotate(
+        "\n".join(lines), (0, 0), (0, -38), "axes fraction", textcoords="offset points",
+        color=GREY, fontsize=8, ha="left", va="top", annotation_clip=False,
+    )  # fmt: skip
 
 
 def _draw(
     axes: Axes, found: Mapping[str, Line], lines: Names, measure: str, along: str, asked: int
 ) -> None:
     scale = 100.0 if measure == "accuracy" else 1.0
-    ends = []
+    ends, styles, furthest = [], line_looks(lines), 0.0
     for key, line in ((key, found[key]) for key in lines if key in found):
-        colour, stroke = _look(key, lines)
+        look = styles[key]
+        colour = COLOURS[look.colour]
         x = line.values[along]
         mean, low, high = (
             [scale * y for y in line.values[measure + e]] for e in ("", "_low", "_high")
         )
-        axes.plot(x, mean, stroke, color=colour)
+        first = _first_trained(line) if measure == "loss" else 0
+        axes.plot(x[first:], mean[first:], linestyle=stroke(look), color=colour)
         if line.seeds > 1:
-            axes.fill_between(x, low, high, color=colour, alpha=0.16, linewidth=0)
-        last = next((i for i in reversed(range(len(x))) if math.isfinite(mean[i])), None)
+            axes.fill_between(
+                x[first:], low[first:], high[first:], color=colour, alpha=0.16, linewidth=0
+            )
+        last = next((i for i in reversed(range(first, len(x))) if math.isfinite(mean[i])), None)
+        furthest = max(furthest, *x)
         if last is not None:
-            axes.plot(x[last], mean[last], "o", color=colour, markersize=3.5, markeredgewidth=0)
+            axes.plot(x[last], mean[last], "o", color=colour, markersize=3.5, markeredgewidth=0,
+                      clip_on=False)  # fmt: skip
             note = f" ({line.seeds} of {asked} seeds)" if line.seeds < asked else ""
-            ends.append((x[last], mean[last], lines[key] + note, colour))
+            ends.append(Ending(x[last], mean[last], lines[key] + note, colour))
     if measure == "variance":
         axes.set_yscale("log", nonpositive="mask")
     if measure == "accuracy":
         axes.set_ylim(bottom=0)
-    if measure == "loss":
-        axes.set_ylim(_losses_after_start(found, lines))
-    axes.set_xlim(left=0)
-    axes.margins(x=0)
+    axes.set_xlim(0, furthest or 1)
     axes.grid(axis="x", visible=False)
     axes.locator_params(axis="x", nbins=_TICKS, steps=(1, 2, 2.5, 5, 10))
     axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
     axes.set_xlabel(_AXES[along])
-    axes.set_title(_MEASURES[measure])
     label_ends(axes, ends)
 
 
-def _losses_after_start(found: Mapping[str, Line], lines: Names) -> tuple[float, float] | None:
-    """Limits of the loss of networks trained at all: that of an untrained one says nothing."""
-    values = [found[key].values for key in lines if key in found]
-    losses = [
-        band[place]
-        for one in values
-        for place, mean in enumerate(one["loss"])
-        if mean != one["loss"][0]
-        for band in (one["loss_low"], one["loss_high"])
-        if math.isfinite(band[place])
-    ]
-    room = 0.05 * (max(losses) - min(losses)) if losses else 0.0
-    return (min(losses) - room, max(losses) + room) if room else None
+def _first_trained(line: Line) -> int:
+    """The first evaluation after an update.
+
+    An untrained network's loss says nothing of a method, and can be so large with so wide a band
+    that nothing else could be seen.
+    """
+    steps = line.values["server_steps"]
+    return next((place for place, step in enumerate(steps) if step > 0), len(steps))
 
 
-def _look(key: str, lines: Names) -> tuple[str, str]:
-    """Colour and stroke: a method's own, else a colour a family `x` of lines `x, variant`.
+def line_looks(lines: Names) -> dict[str, Look]:
+    """Looks of the lines of a figure: a method's own; of lines `x, variant` one colour per x and
+    one dash per variant.
 
     >>> names = {key: key for key in ("s = 5, 32 bits", "s = 5, QNN", "s = 9, QNN")}
-    >>> [_look(key, names) for key in names]
-    [('#0072b2', '-'), ('#0072b2', '--'), ('#c04f00', '--')]
+    >>> found = list(line_looks(names).values())
+    >>> found[0].colour == found[1].colour != found[2].colour, [look.dash for look in found]
+    (True, [0, 1, 1])
     """
-    if key in COLOURS:
-        return COLOURS[key], "-"
-    families, variants = (list(dict.fromkeys(one.split(", ")[n] for one in lines)) for n in (0, -1))
-    family, variant = key.split(", ")[0], key.split(", ")[-1]
-    stroke = ("-", "--", ":")[variants.index(variant) % 3] if family != variant else "-"
-    return OTHERS[families.index(family) % len(OTHERS)], stroke
+    own = looks(lines)
+    others = [key.split(", ") for key in lines if len(key.split(", ")) > 1]
+    families, variants = (
+        list(dict.fromkeys(parts[place] for parts in others)) for place in (0, -1)
+    )
+    return {
+        key: Look(families.index(parts[0]) % len(COLOURS), variants.index(parts[-1]) % 4, 0)
+        if (parts := key.split(", ")) in others
+        else look
+        for key, look in own.items()
+    }
 
 
 def draw_cells(
@@ -161,33 +205,65 @@ def draw_cells(
     columns: Names,
     paper: Paper,
 ) -> list[Path]:
-    """Every seed's final accuracy as a dot, the mean as a stroke, the paper's mean ± sd a bar."""
+    """Every seed's accuracy as a dot, the mean as a stroke, the paper's mean ± sd as a bar."""
     from matplotlib import style
-    from matplotlib.figure import Figure
 
     with style.context(STYLE):
-        figure = Figure(figsize=(3.1 * len(columns), 0.55 * len(lines) + 0.9))
-        grid = figure.subplots(1, len(columns), squeeze=False)
-        figure.subplots_adjust(wspace=0.12)
-        for panel, (column, heading) in enumerate(columns.items()):
-            axes = grid[0][panel]
-            _draw_column(axes, entries, list(lines), column, paper)
-            axes.set_title(heading)
-            axes.set_yticks(range(len(lines)), list(lines.values()) if panel == 0 else [])
-            axes.tick_params(axis="y", length=0)
-            axes.spines["left"].set_visible(False)
-            axes.grid(axis="y", visible=False)
-        key = "final test accuracy, %: dots are seeds, strokes means; grey the paper, mean ± sd"
-        grid[0][0].set_xlabel(key, loc="left")
-        return save(figure, folder, name)
+        return save(cells_figure(entries, lines, columns, paper), folder, name)
+
+
+def cells_figure(entries: Sequence[Entry], lines: Names, columns: Names, paper: Paper) -> Figure:
+    """A panel per column, and below them a legend of dots, strokes and bars."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(3.1 * len(columns), 0.55 * len(lines) + 0.9))
+    grid = figure.subplots(1, len(columns), squeeze=False)
+    figure.subplots_adjust(wspace=0.12)
+    for panel, (column, heading) in enumerate(columns.items()):
+        axes = grid[0][panel]
+        _draw_column(axes, entries, lines, column, paper)
+        axes.set_title(_letter(panel, len(columns)) + heading, loc="left")
+        axes.set_yticks(range(len(lines)), list(lines.values()) if panel == 0 else [])
+        axes.set_xlabel("test accuracy, %")
+        axes.tick_params(axis="y", length=0)
+        axes.spines["left"].set_visible(False)
+        axes.grid(axis="y", visible=False)
+    handles = _cell_handles(len({entry.seed for entry in entries}), bool(paper))
+    first = grid[0][0]
+    first.legend(
+        handles=handles, loc="upper left", bbox_to_anchor=(0, -0.2), ncols=len(handles),
+        frameon=False, borderaxespad=0, fontsize=8.5, handletextpad=0.6,
+    )  # fmt: skip
+    first.annotate(f"{measured(entries, lines)}.", (0, 0), (0, -58), "axes fraction",
+                   textcoords="offset points", color=GREY, fontsize=8,
+                   annotation_clip=False)  # fmt: skip
+    return figure
+
+
+def _cell_handles(seeds: int, paper: bool) -> list[Line2D]:
+    """The marks of a figure of cells with their meaning."""
+    from matplotlib.lines import Line2D
+
+    ink = COLOURS[5]
+    found = [
+        Line2D([], [], linestyle="", marker="o", color=ink, alpha=0.45, markersize=4.2,
+               markeredgewidth=0, label=f"one seed of {seeds}"),
+        Line2D([], [], linestyle="", marker="|", color=ink, markersize=11, markeredgewidth=2,
+               label="mean over seeds"),
+    ]  # fmt: skip
+    if paper:
+        found.append(Line2D([], [], color=GREY, alpha=0.45, linewidth=4, solid_capstyle="butt",
+                            label="the paper's mean ± standard deviation"))  # fmt: skip
+    return found
 
 
 def _draw_column(
-    axes: Axes, entries: Sequence[Entry], lines: Sequence[str], column: str, paper: Paper
+    axes: Axes, entries: Sequence[Entry], lines: Names, column: str, paper: Paper
 ) -> None:
+    styles = line_looks(lines)
     for height, line in enumerate(lines):
         values = list(cell(entries, line, column).accuracy.values())
-        colour = COLOURS.get(line, OTHERS[height % len(OTHERS)])
+        colour = COLOURS[styles[line].colour]
         if (line, column) in paper:
             mean, spread = paper[line, column]
             axes.plot([mean - spread, mean + spread], [height + 0.2] * 2, color=GREY, linewidth=4,

@@ -145,7 +145,7 @@ def draw(folder: Path, layout: Layout) -> list[Path]:
     runs = read_ledger(folder / "runs.csv")
     asked = len({entry.seed for entry in runs})
     paths = []
-    if layout.paper:
+    if layout.paper or not layout.figures:
         paths += draw_cells(folder, "figure", runs, layout.lines, layout.columns, layout.paper)
     for name, panels in layout.figures.items():
         paths += draw_curves(folder, name, layout.lines, panels, asked)
@@ -154,6 +154,20 @@ def draw(folder: Path, layout: Layout) -> list[Path]:
 
 def write_readme(folder: Path, layout: Layout, facts: Mapping[str, str]) -> Path:
     """A page beside the files: how they were made, and every table."""
+    path = folder / "README.md"
+    path.write_text(readme(folder, layout, facts), encoding="utf-8")
+    return path
+
+
+def read_facts(folder: Path) -> dict[str, str]:
+    """How the files of a folder were made, as its page says."""
+    lines = (folder / "README.md").read_text(encoding="utf-8").splitlines()
+    pairs = (line[2:].partition(": ") for line in lines if line.startswith("- "))
+    return {name: text for name, _, text in pairs}
+
+
+def readme(folder: Path, layout: Layout, facts: Mapping[str, str]) -> str:
+    """The text of that page."""
     lines = [f"# {layout.title}", ""]
     lines += [f"- {name}: {text}" for name, text in facts.items()]
     for picture in sorted(folder.glob("*.png")):
@@ -161,6 +175,4 @@ def write_readme(folder: Path, layout: Layout, facts: Mapping[str, str]) -> Path
     for number, sheet in enumerate(sheets(folder, layout)):
         lines += ["", *([f"## {sheet.title}", ""] if number else []), markdown(sheet)]
     lines += ["", layout.note] if layout.note else []
-    path = folder / "README.md"
-    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    return path
+    return "\n".join(lines) + "\n"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeAlias, TypeVar
@@ -11,9 +11,9 @@ from typing import Literal, TypeAlias, TypeVar
 from pydantic import ValidationError
 
 from favano.errors import BadInput, need
-from favano.metrics import Row, from_csv
+from favano.metrics import Row, from_csv, up_to
 from favano.report.participation import Participation, read_participation
-from favano.report.summary import Run, Summary, last_rows, read_summary
+from favano.report.summary import Run, Summary, read_summary, runs_at
 
 Specification: TypeAlias = Mapping[str, object]
 Status: TypeAlias = Literal["complete", "partial", "missing"]
@@ -46,8 +46,10 @@ class Result:
         name: the algorithm, with what sets it apart in brackets where another result shares it.
         folder: where it was read.
         spec: everything that defines the run.
-        rows: every evaluation of every seed.
-        runs: the last numbers of each seed, from the summary or else from the last evaluation.
+        rows: the evaluations of every seed up to the horizon.
+        runs: the numbers of each seed at the horizon, those of the last model made by then: a round
+            that ends later is in the files, and in no table. Of a seed that did not come so far,
+            the numbers of its last evaluation.
         status: `missing` without any evaluation, `partial` until every seed is through.
         command: what reproduces it, where the summary says so.
         version: the favano that wrote it, where the summary says so.
@@ -81,8 +83,19 @@ class Result:
     @property
     def horizon(self) -> float | None:
         """The simulated time the run was asked to reach."""
-        value = self.spec.get("horizon")
-        return float(value) if isinstance(value, int | float) else None
+        return horizon_of(self.spec)
+
+
+def horizon_of(spec: Specification) -> float | None:
+    """The simulated time that a specification asks for."""
+    value = spec.get("horizon")
+    return float(value) if isinstance(value, int | float) else None
+
+
+def within(spec: Specification, rows: Iterable[Row]) -> tuple[Row, ...]:
+    """The rows up to the horizon, or all where none is given."""
+    horizon = horizon_of(spec)
+    return tuple(rows if horizon is None else up_to(rows, horizon))
 
 
 def read_result(folder: Path) -> Result:
@@ -94,18 +107,16 @@ def read_result(folder: Path) -> Result:
     if (folder / "summary.json").exists():
         summary = parse(folder / "summary.json", read_summary)
     if (folder / "history.csv").exists():
-        rows = tuple(parse(folder / "history.csv", from_csv))
+        rows = within(spec, parse(folder / "history.csv", from_csv))
     participation: Participation | None = None
     if (folder / "participation.json").exists():
         participation = parse(folder / "participation.json", read_participation)
-    said = {run.seed: run for run in summary.runs} if summary else {}
-    runs = {run.seed: run for run in last_rows(rows)} | said
     return Result(
         name=str(spec.get("algorithm", folder.name)),
         folder=folder,
         spec=spec,
         rows=rows,
-        runs=tuple(runs[seed] for seed in sorted(runs)),
+        runs=runs_at(horizon_of(spec), rows, summary.runs if summary else ()),
         status=_status(spec, summary, rows),
         command=summary.command if summary else None,
         version=summary.favano if summary else None,

@@ -6,27 +6,28 @@ from collections.abc import Mapping, Sequence
 from html import escape
 
 from favano.report.fragments import heading, name, table
+from favano.report.palette import Look
 from favano.report.participation import Participation, Speed
 from favano.report.result import Result
 from favano.report.settings import Setting
 from favano.report.wording import fixed, percent, significant
 
 
-def shares(settings: Sequence[Setting], numbers: Mapping[str, int]) -> str:
+def shares(settings: Sequence[Setting], looks: Mapping[str, Look]) -> str:
     """One block a setting: the table, then a plot of the clients a method."""
     return "".join(
-        _block(index, setting, numbers, "clients") for index, setting in enumerate(settings)
+        _block(index, setting, looks, "clients") for index, setting in enumerate(settings)
     )
 
 
-def staleness(settings: Sequence[Setting], numbers: Mapping[str, int]) -> str:
+def staleness(settings: Sequence[Setting], looks: Mapping[str, Look]) -> str:
     """One block a setting: a histogram a method."""
     return "".join(
-        _block(index, setting, numbers, "staleness") for index, setting in enumerate(settings)
+        _block(index, setting, looks, "staleness") for index, setting in enumerate(settings)
     )
 
 
-def _block(index: int, setting: Setting, numbers: Mapping[str, int], kind: str) -> str:
+def _block(index: int, setting: Setting, looks: Mapping[str, Look], kind: str) -> str:
     known = [
         (place, result, result.participation)
         for place, result in enumerate(setting.results)
@@ -35,7 +36,7 @@ def _block(index: int, setting: Setting, numbers: Mapping[str, int], kind: str) 
     if not known:
         inside = "<p>Not recorded in these result folders.</p>"
     else:
-        inside = _table(setting, numbers) if kind == "clients" else _key(known[0][2])
+        inside = _table(setting, looks) if kind == "clients" else _key(known[0][2])
         figures = "".join(
             f'<figure class="chart" data-chart="{kind}" data-setting="{index}" '
             f'data-result="{place}"><figcaption><strong>{escape(result.title)}</strong> '
@@ -46,7 +47,7 @@ def _block(index: int, setting: Setting, numbers: Mapping[str, int], kind: str) 
     return f'<div class="setting" data-setting="{index}">{heading(setting)}{inside}</div>'
 
 
-def _table(setting: Setting, numbers: Mapping[str, int]) -> str:
+def _table(setting: Setting, looks: Mapping[str, Look]) -> str:
     """Shares of the speeds in contacts, steps and weight, under what would be fair."""
     found = [(each, each.participation) for each in setting.results if each.participation]
     speeds = found[0][1].speeds
@@ -58,7 +59,7 @@ def _table(setting: Setting, numbers: Mapping[str, int]) -> str:
         "ratio": "weight of one client, 1/n",
     }
     rows = [("fair", _cells(found[0][1], fair=True))]
-    rows += [(name(each, numbers[each.title]), _cells(known, fair=False)) for each, known in found]
+    rows += [(name(each, looks[each.title]), _cells(known, fair=False)) for each, known in found]
     counts = " / ".join(f"{speed.clients:,}" for speed in speeds)
     return table(f"Shares of the {names} clients, {counts} of them", "method", headings, rows)
 

@@ -1,10 +1,10 @@
-"""What `summary.json` says of a result: how far it came, and each seed's last numbers."""
+"""What `summary.json` says of a result: how far it came, and each seed's numbers."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Literal, TypeAlias
 
 from pydantic import BeforeValidator, TypeAdapter
@@ -81,3 +81,22 @@ def last_rows(rows: Iterable[Row]) -> tuple[Run, ...]:
         )
         for seed, row in sorted(last.items())
     )
+
+
+def runs_at(horizon: float | None, rows: Iterable[Row], said: Iterable[Run]) -> tuple[Run, ...]:
+    """The numbers of each seed at the horizon.
+
+    Args:
+        horizon: the time asked for, if any.
+        rows: the evaluations up to it.
+        said: what the summary says of the end of each run, which may lie after the horizon.
+    """
+    runs = {run.seed: run for run in last_rows(rows)}
+    for run in said:
+        there = runs.get(run.seed)
+        if there is None or horizon is None or run.time <= horizon:
+            runs[run.seed] = run
+        else:
+            seconds, refused = run.wall_seconds, run.refused_updates
+            runs[run.seed] = replace(there, wall_seconds=seconds, refused_updates=refused)
+    return tuple(runs[seed] for seed in sorted(runs))

@@ -1,45 +1,91 @@
-"""The final table for the screen."""
+"""The final table for the screen, as wide as that is."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from textwrap import fill
 from typing import TYPE_CHECKING
 
 from favano.report.cells import cells, columns
 from favano.report.result import Result
 from favano.report.table import final_lines, reference
+from favano.report.wording import listed
 
 if TYPE_CHECKING:
     from rich.table import Table
 
 
-def final_table(results: Sequence[Result], title: str = "") -> Table:
-    """Last numbers of each result of one setting, in 80 columns for a handful of algorithms.
+_METHOD = "method"
+_HEADING = 9  # characters in a line of a heading
+_NAMES = (40, 24, 16, 10)  # characters in a line of a name, as many as there is room for
+_SPARED = ("gigabits", "loss", "local_steps", "server_steps")  # columns, the first to go first
+_CAPTION = "mean ± standard deviation over seeds, at the horizon; (paired seeds)"
 
-    Numbers are never cut; where it gets narrow the names give way.
+
+def final_table(results: Sequence[Result], title: str = "", *, width: int = 80) -> Table:
+    """Numbers of each result of one setting at the horizon.
+
+    No word and no number is cut: where the screen is too narrow for all columns, some are left
+    out, and the caption says which.
     """
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
     from rich.text import Text
 
+    against, headings = reference(results), columns(results)
+    words = [cells(line, against) for line in final_lines(results)]
+    heads = {key: _lines(text, _HEADING) for key, text in headings.items()}
+    names, shown = _fitting(results, heads, words, width)
+    spared = [text for key, text in headings.items() if key not in shown]
     table = Table(
         box=SIMPLE_HEAD,
         show_edge=False,
         title=Text(title, style="bold") if title else None,
         title_justify="left",
         padding=(0, 0),
-        caption="mean ± standard deviation over seeds; (number of paired seeds)",
+        caption=_CAPTION + (f"; no room here for {listed(spared)}" if spared else ""),
         caption_justify="left",
     )
-    table.add_column("algorithm", overflow="fold")
-    against, headings = reference(results), columns(results)
-    for heading in headings.values():
-        table.add_column(Text(fill(heading, 9)), justify="right", no_wrap=True)
-    for line in final_lines(results):
-        name = Text(line.result.title)
-        if line.result.status != "complete":
-            name.append(f" {line.result.status}", style="bold yellow")
-        words = cells(line, against)
-        table.add_row(name, *(Text(words[key]) for key in headings))
+    table.add_column(_METHOD, overflow="fold")
+    for key in shown:
+        table.add_column(Text(heads[key]), justify="right", no_wrap=True)
+    for result, text, row in zip(results, names, words, strict=True):
+        name = Text(text)
+        if result.status != "complete":
+            name.stylize("bold yellow", len(text) - len(result.status))
+        table.add_row(name, *(Text(row[key]) for key in shown))
     return table
+
+
+def _fitting(
+    results: Sequence[Result],
+    heads: Mapping[str, str],
+    words: Sequence[Mapping[str, str]],
+    width: int,
+) -> tuple[list[str], list[str]]:
+    """Names in lines and the columns that there is room for; names give way first."""
+    widths = {
+        key: 1 + _longest([head, *(row[key] for row in words)]) for key, head in heads.items()
+    }
+    shown, names = list(heads), [""]
+    for longest in _NAMES:
+        names = [_lines(_name(result), longest) for result in results]
+        if _longest([_METHOD, *names]) + sum(widths.values()) <= width:
+            break
+    for key in _SPARED:
+        if _longest([_METHOD, *names]) + sum(widths[one] for one in shown) > width:
+            shown.remove(key)
+    return names, shown
+
+
+def _name(result: Result) -> str:
+    return result.title if result.status == "complete" else f"{result.title} {result.status}"
+
+
+def _lines(text: str, width: int) -> str:
+    """A text in lines that end between words or at a hyphen."""
+    return fill(text, width, break_long_words=False)
+
+
+def _longest(texts: Sequence[str]) -> int:
+    return max(len(line) for text in texts for line in text.splitlines() or [""])

@@ -28,8 +28,8 @@ def title_of(results: Sequence[Result]) -> str:
 
 
 def setting_sentence(results: Sequence[Result]) -> str:
-    """What was compared: algorithms, data set, split, n, s, K and the number of seeds."""
-    parts = [f"on {_either(results, 'dataset')}"]
+    """What was compared: methods, data and their share and split, n, s, K, rate, time and seeds."""
+    parts = [f"on {_share(results)}{_either(results, 'dataset')}"]
     if any("split" in result.spec for result in results):
         parts.append(f"split {_either(results, 'split')}")
     for key, symbol, words in _SYMBOLS:
@@ -37,12 +37,24 @@ def setting_sentence(results: Sequence[Result]) -> str:
             in_epochs = any(result.spec.get("local_steps_unit") == "epochs" for result in results)
             words = words.replace("steps", "epochs") if in_epochs else words
             parts.append(f"{symbol} = {_either(results, key)} {words}")
+    if any("learning_rate" in result.spec for result in results):
+        parts.append(f"learning rate {_either(results, 'learning_rate')}")
+    if any(result.horizon is not None for result in results):
+        parts.append(f"up to time {_either(results, 'horizon')}")
     counts = sorted({len(result.runs) for result in results if result.runs})
     if counts:
         several = counts[-1] != 1 or len(counts) > 1
         parts.append(" or ".join(map(str, counts)) + (" seeds" if several else " seed"))
     titles = dict.fromkeys(result.title for result in results)
     return f"{listed(list(titles))} {', '.join(parts)}."
+
+
+def _share(results: Sequence[Result]) -> str:
+    """The share of the data in words; nothing where it is all of them."""
+    shares = dict.fromkeys(result.spec.get("data_fraction", 1.0) for result in results)
+    if set(shares) == {1.0}:
+        return ""
+    return " or ".join(f"{100 * float(str(share)):g} %" for share in shares) + " of "
 
 
 def _either(results: Sequence[Result], key: str) -> str:

@@ -19,6 +19,17 @@ def test_nothing_overflows(opened: Open, report: Path, settings_report: Path, wi
         assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
+def test_a_plot_is_seen_without_scrolling(
+    opened: Open, report: Path, settings_report: Path
+) -> None:
+    for path in (report, settings_report):
+        page = opened(path).page
+        box = page.locator("#curves .stage svg").first.bounding_box()
+        assert box is not None
+        assert box["y"] + box["height"] <= 900
+        assert box["height"] >= 280
+
+
 def test_dark_mode_and_paper(opened: Open, report: Path) -> None:
     style = (
         "[getComputedStyle(document.body).backgroundColor, getComputedStyle(document.body).color]"

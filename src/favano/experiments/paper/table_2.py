@@ -21,7 +21,7 @@ _PAPER = {  # mean and standard deviation over 10 random experiments
 
 TABLE_2 = Experiment(
     name="table-2",
-    title="MNIST: final test accuracy of a shallow network, simulated time 5000",
+    title="MNIST: test accuracy of a shallow network",
     runs=table_2,
     seeds=10,
     lines=NAMES,

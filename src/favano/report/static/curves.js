@@ -131,7 +131,7 @@ const drawCurves = (figure, page, setting, { axis, measure, shown, log: logAxis 
   const ends = [];
   const series = drawn.map((result) => {
     const method = page.methods[result.method];
-    const look = `method-${method.colour}`;
+    const { look } = method;
     const xs = result.x[axis].map(horizontal.scale);
     const band = result.y[measure];
     const high = (values) => values.map((value, index) => (value === null || !Number.isFinite(xs[index]) ? null : vertical.scale(value)));
