@@ -9,15 +9,9 @@ import csv
 from collections.abc import Mapping
 from pathlib import Path
 
-from favano.experiments import (
-    audit,
-    make_algorithm,
-    make_fleet,
-    make_schedule,
-    make_spec,
-    resolve,
-    weigh_clients,
-)
+from favano.experiments import make_spec, resolve
+from favano.experiments.audit import audit
+from favano.experiments.planning import plan_seed
 
 PATH = Path(__file__).parent.parent / "results" / "plan" / "shares.csv"
 SHARED: Mapping[str, object] = {"dataset": "mnist", "fast_fraction": "1/9"}
@@ -37,12 +31,8 @@ PLANS: Mapping[str, Mapping[str, object]] = {
 def shares(keys: Mapping[str, object]) -> tuple[float, float, float, float]:
     """Weight of the fast clients, its interval, and what would be fair."""
     spec = resolve(make_spec({**SHARED, **keys}))
-    fleet = make_fleet(spec, spec.seed)
-    algorithm = make_algorithm(spec, fleet)
-    schedule = make_schedule(spec, fleet, algorithm, spec.seed)
-    weights = weigh_clients(algorithm, schedule, fleet, most=fleet.clients)
-    found = audit(weights, algorithm, schedule, fleet, spec.seed)
-    fast = found["speeds"][0]
+    planned = plan_seed(spec, spec.seed)
+    fast = audit(planned, planned.weights)["speeds"][0]
     return fast["weight"], fast["low"], fast["high"], fast["fair"]
 
 

@@ -14,7 +14,8 @@ import pytest
 import typer
 
 from favano.cli.app import app
-from favano.experiments import Spec, comparison, make_spec, resolve
+from favano.experiments import Spec, make_spec, resolve
+from favano.experiments.comparison import comparison
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
