@@ -16,7 +16,7 @@ from favano.experiments.spec import Spec, given
 from favano.metrics import Entry, rates_tried
 
 TUNED: Final = "tuned"
-SEEDS: Final = (1000, 1001, 1002, 1003)  # reporting seeds count from 0 and stay below
+SEEDS: Final = (1000, 1001)  # reporting seeds count from 0 and stay below
 HOLDOUT: Final[Mapping[str, int]] = {"digits": 287}  # images; 10,000 of the other sets
 _HOLDOUT = 10000
 
