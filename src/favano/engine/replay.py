@@ -13,7 +13,7 @@ from favano.algorithms.base import Algorithm, S, Visit
 from favano.engine.blend import is_linear
 from favano.engine.link import Link
 from favano.engine.store import ModelStore
-from favano.errors import NonFiniteUpdate
+from favano.errors import NonFiniteUpdate, need
 from favano.schedule import Course, Foreseen, Schedule
 from favano.training import Layout, Trainer, Work, finite_rows
 from favano.types import Floats, Ints, Stack, Vector
@@ -69,6 +69,10 @@ class Replay(Generic[S]):
         self.moment = Moment(-1, initial, _NOBODY)
         self.state = algorithm.init(initial[: layout.parameters])
         self.corrected = self.drift(_NOBODY) is not None
+        if self.corrected:
+            name = type(algorithm).__name__
+            rule = "corrects gradients (drift), so its clients must all start from the newest model"
+            need(self._from_newest(initial), "algorithm", name, rule)
         self.non_finite, self._buffers, self.link = non_finite, buffers, link
 
     @property
@@ -97,6 +101,11 @@ class Replay(Generic[S]):
     def drift(self, client: Ints) -> Stack | None:
         """What is added to the gradients of clients that start from the newest version."""
         return self.algorithm.drift(self.state, client)
+
+    def _from_newest(self, initial: Vector) -> bool:
+        """Whether every job starts from the model that its update changes."""
+        planned = self.course.complete and not self.schedule.staleness.any()
+        return planned and self.algorithm.restart(initial, initial[None]) is None
 
     @property
     def message_bits(self) -> int:
