@@ -149,7 +149,7 @@ class Replay(Generic[S]):
                     received = self.link.reply(jobs, version - 1, server, start, end)
                     own = self.algorithm.restart(received, end)
                     assert own is not None
-                self.store.keep_own(plan.client[jobs], own)
+                self.store.keep_own(plan.client[jobs], self._recounted(own, server, end))
             server = self.state.model
             if self.layout.size > parameters:
                 server = torch.cat([server, self._merge_buffers(self.moment.server, end, visit)])
@@ -169,6 +169,13 @@ class Replay(Generic[S]):
         plan, rates = self.schedule, self.rates
         staleness = version - 1 - plan.base[jobs]
         return Visit(plan.client[jobs], plan.steps[jobs], staleness, rates[jobs], version)
+
+    def _recounted(self, own: Stack, server: Vector, end: Stack) -> Stack:
+        """Models that clients go on from, with counters as the server has them: the largest."""
+        if not self.layout.counters:
+            return own
+        first = self.layout.size - self.layout.counters
+        return torch.cat([own[:, :first], torch.maximum(server[first:], end[:, first:])], dim=1)
 
     def _merge_buffers(self, server: Vector, end: Stack, visit: Visit) -> Vector:
         """Buffers are averaged as the algorithm says; of counters the largest wins."""
