@@ -121,7 +121,7 @@ class Replay(Generic[S]):
     @property
     def _correction_bits(self) -> int:
         """Of a correction of the parameters, where one travels beside the model."""
-        return 32 * self.layout.parameters * self.corrected
+        return self.layout.number_bits * self.layout.parameters * self.corrected
 
     def update(self, start: Stack, end: Stack, finite: Sequence[bool]) -> Moment:
         """The next update, from the start and end models of its jobs, and which may be used."""

@@ -20,6 +20,7 @@ from favano.experiments.samples import (
     load_samples,
     make_task,
     named_model,
+    number_type,
 )
 from favano.experiments.spec import Spec
 from favano.theory import Estimate, Estimates, known
@@ -42,7 +43,9 @@ def pilot(spec: Spec, samples: Samples, model: nn.Module | ModelFactory) -> Esti
     algorithm = make_algorithm(spec, fleet)
     schedule = make_schedule(spec, fleet, algorithm, spec.seed)
     task = make_task(spec, spec.seed, fleet, samples)
-    flat = FlatModel(initial_module(model, spec.seed), device=samples.labels.device)
+    module = initial_module(model, spec.seed)
+    dtype = number_type(module, samples)
+    flat = FlatModel(module, device=samples.labels.device, dtype=dtype)
     check_fit(flat, task, samples.classes)
     rates = step_sizes(spec, schedule, algorithm)
     replay = Replay(algorithm, schedule, flat.layout, rates, flat.snapshot())

@@ -26,6 +26,7 @@ class Layout:
     parameters: int  # P
     buffers: int
     counters: int
+    number_bits: int = 32  # of a parameter or buffer
 
     @property
     def size(self) -> int:
@@ -34,8 +35,8 @@ class Layout:
 
     @property
     def bits(self) -> int:
-        """Bits of one message: 32 for each parameter and buffer."""
-        return 32 * (self.parameters + self.buffers)
+        """Bits of one message: its parameters and buffers as they are."""
+        return self.number_bits * (self.parameters + self.buffers)
 
 
 class FlatModel:
@@ -64,9 +65,15 @@ class FlatModel:
             *(
                 sum(tensor.numel() for tensor in part.values())
                 for part in (self._parameters, self._buffers, self._counters)
-            )
+            ),
+            number_bits=torch.finfo(dtype).bits,
         )
-        need(self.layout.parameters > 0, "model", type(module).__name__, "has no parameters")
+        name, bits = type(module).__name__, self.layout.number_bits
+        need(self.layout.parameters > 0, "model", name, "has no parameters")
+        rule = f"has integer counters (BatchNorm), which {dtype} cannot hold; use float32"
+        need(bits > 16 or not self._counters, "model", name, rule)
+        rule = f"trains with few bits, which needs float32 or float64, not {dtype}"
+        need(bits > 16 or self.draws is None, "model", name, rule)
         self.vector: Vector = torch.empty(self.layout.size, device=device, dtype=dtype)
         self.gradient: Vector = torch.zeros(self.layout.parameters, device=device, dtype=dtype)
         self._tie()
