@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from favano.algorithms import Algorithm, Favano, Known, ModelState, Quafl
+from favano.algorithms import Algorithm, Favano, Known, Quafl
+from favano.algorithms.favano import FavanoState
 from favano.engine import ModelStore, NonFinite, Replay, replayed
 from favano.errors import BadInput, NonFiniteUpdate
 from favano.schedule import Arrival, Barrier, Course, Foreseen, Poll, Schedule, plan
@@ -91,7 +92,7 @@ def test_versions_nobody_needs_are_dropped() -> None:
 class Corrected(Favano):
     """A method that adds something to the gradients of its clients."""
 
-    def drift(self, state: ModelState, client: Ints) -> Stack:  # type: ignore[override]
+    def drift(self, state: FavanoState, client: Ints) -> Stack:  # type: ignore[override]
         return state.model.expand(len(client), -1)
 
 

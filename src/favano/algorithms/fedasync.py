@@ -19,9 +19,9 @@ class FedAsync:
 
         alpha_t = alpha sigma(tau),     w <- (1 - alpha_t) w + alpha_t w_new
 
-    alpha is halved once, from a given server step t on, where the first update makes step 1.
-    alpha_t is a function of the base value, the step and the staleness: nothing decays by accident. The clients' proximal term
-    rho (w - w_start) is the local rule's.
+    alpha is halved once, from a given server step on, where the first update makes step 1.
+    alpha_t is a function of the base value, the step and the staleness: nothing decays by
+    accident. The clients' proximal term rho (w - w_start) is the local rule's.
     """
 
     policy: Arrival

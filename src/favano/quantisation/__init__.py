@@ -4,6 +4,7 @@ from favano.quantisation.codec import Codec, Coded
 from favano.quantisation.lattice import Lattice
 from favano.quantisation.layers import Draws, Quantised, draws_of, quantised
 from favano.quantisation.min_max import MinMax
+from favano.quantisation.noise import kept
 from favano.quantisation.packing import pack, packed_size, unpack
 from favano.quantisation.qsgd import Qsgd
 from favano.quantisation.recipe import (
@@ -32,6 +33,7 @@ __all__ = [
     "Recipe",
     "draws_of",
     "from_bytes",
+    "kept",
     "message_bits",
     "pack",
     "packed_size",
