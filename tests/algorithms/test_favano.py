@@ -238,3 +238,5 @@ def test_delta_adds_only_progress() -> None:
 def test_weights_out_of_range_are_refused() -> None:
     with pytest.raises(BadInput, match=r"weights=0.0: need P\(E > 0\) in \(0, 1\]"):
         Known(np.array([0.0, 1.0]), np.ones(2))
+    with pytest.raises(BadInput, match=r"weights=1.5: need P\(E > 0\) in \(0, 1\]"):
+        Known(np.array([0.5, 1.5]), np.ones(2))

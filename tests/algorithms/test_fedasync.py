@@ -41,7 +41,7 @@ def test_three_arrivals_by_hand() -> None:
     algorithm = FedAsync(policy=policy, mixing=0.6, halved_at=2, staleness=Polynomial(0.5))
     found = server_models(algorithm, schedule, trainer, w0)
     w1 = 0.4 * w0 + 0.6 * trainer.local(0, w0, 1, 0.1)
-    w2 = 0.4 * w1 + 0.6 * trainer.local(0, w1, 1, 0.1)
+    w2 = 0.7 * w1 + 0.3 * trainer.local(0, w1, 1, 0.1)
     late = 0.3 * 3**-0.5
     w3 = (1 - late) * w2 + late * trainer.local(1, w0, 1, 0.1)
     assert all(close(a, b) for a, b in zip(found, [w0, w1, w2, w3], strict=True))
@@ -51,9 +51,17 @@ def test_the_weight_is_made_from_the_base_value_each_time() -> None:
     algorithm = FedAsync(policy=EACH, mixing=0.8, halved_at=800, staleness=Hinge(10, 4))
     weights = [
         algorithm.weight(visit_of([0], [3], [tau], version=version))
-        for version, tau in ((5, 0), (6, 6), (7, 0), (799, 4), (800, 4), (5000, 0))
+        for version, tau in ((5, 0), (6, 6), (7, 0), (798, 4), (799, 4), (5000, 0))
     ]
     assert weights == pytest.approx([0.8, 0.8 / 21, 0.8, 0.8, 0.4, 0.4])
+
+
+def test_the_update_that_makes_the_given_server_step_is_the_first_with_half_the_weight() -> None:
+    """Server steps are numbered as in the history: the first update makes step 1."""
+    for halved_at, expected in ((1, [0.3, 0.3, 0.3]), (2, [0.6, 0.3, 0.3]), (3, [0.6, 0.6, 0.3])):
+        algorithm = FedAsync(policy=EACH, mixing=0.6, halved_at=halved_at, staleness=CONSTANT)
+        visits = [visit_of([0], [3], [0], version=version) for version in range(3)]
+        assert [algorithm.weight(visit) for visit in visits] == expected
 
 
 def test_buffers_are_mixed_with_the_same_weight() -> None:

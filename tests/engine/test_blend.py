@@ -11,6 +11,7 @@ import torch
 
 from favano.algorithms import CATALOGUE, LINEAR, Algorithm, State, Visit
 from favano.engine.blend import Blend, Weigher, new_own
+from favano.training import Layout
 from tests.engine.test_pool import Problem
 
 METHODS = [name for name, method in CATALOGUE.items() if method in LINEAR]
@@ -88,8 +89,24 @@ def test_updates_of_equal_weights_share_a_product() -> None:
     assert weights is blends[1].own
     other = blends[0]._replace(own=2 * weights)
     models = torch.randn(4, len(blends[0].server), 6, dtype=torch.float64)
-    parts = new_own(models, [blends[0], other, blends[0]._replace(own=None), blends[1]])
+    given = [blends[0], other, blends[0]._replace(own=None), blends[1]]
+    parts = new_own(models, given, Layout(parameters=4, buffers=2, counters=0))
     assert [rows.tolist() for rows, _ in parts] == [[0, 3], [1]]
     own = torch.from_numpy(weights.copy())
     assert torch.allclose(parts[0][1], torch.cat([own @ models[0], own @ models[3]]), rtol=1e-12)
     assert torch.allclose(parts[1][1], 2 * own @ models[1], rtol=1e-12)
+
+
+def test_clients_go_on_with_the_largest_counter() -> None:
+    """Of the server's and their own: a counter is never a fraction."""
+    problem = Problem("quafl", 0)
+    visit = next(visits(problem))
+    _, blend = Weigher(problem.algorithm, with_buffers=True)(problem.replay().state, visit)
+    k = len(visit.client)
+    models = torch.randn(1, 1 + 2 * k, 3, dtype=torch.float64)
+    models[0, :, 2] = torch.arange(1 + 2 * k)
+    models[0, 0, 2] = 5
+    ((_, own),) = new_own(models, [blend], Layout(parameters=1, buffers=1, counters=1))
+    assert own[:, 2].tolist() == [max(5, 1 + k + row) for row in range(k)]
+    assert blend.own is not None
+    assert torch.allclose(own[:, :2], torch.from_numpy(blend.own.copy()) @ models[0, :, :2])

@@ -37,16 +37,14 @@ from favano.types import Vector
 CLIENTS = 8
 
 
-def network() -> nn.Module:
-    return nn.Sequential(
-        nn.Conv2d(1, 3, 3), BatchNorm2d(3), nn.ReLU(), nn.Flatten(), nn.Linear(3 * 16, 4)
-    )
+def network(norm: type[nn.Module] = BatchNorm2d) -> nn.Module:
+    return nn.Sequential(nn.Conv2d(1, 3, 3), norm(3), nn.ReLU(), nn.Flatten(), nn.Linear(3 * 16, 4))
 
 
 class Problem:
     """A small network with BatchNorm in float64, trained by any of the methods."""
 
-    def __init__(self, name: str, seed: int) -> None:
+    def __init__(self, name: str, seed: int, norm: type[nn.Module] = BatchNorm2d) -> None:
         keys = {"clients": CLIENTS, "selected": 3, "local_steps": 4, "seed": seed}
         keys |= {"buffer": 2} if name == "fedbuff" else {}
         self.spec = resolve(
@@ -56,7 +54,7 @@ class Problem:
         self.algorithm: Algorithm[State] = make_algorithm(self.spec, fleet)
         self.schedule: Schedule = make_schedule(self.spec, fleet, self.algorithm, seed)
         torch.manual_seed(seed)
-        self.flat = FlatModel(network(), device="cpu", dtype=torch.float64)
+        self.flat = FlatModel(network(norm), device="cpu", dtype=torch.float64)
         self.initial = self.flat.snapshot()
         generator = torch.Generator().manual_seed(seed)
         images = torch.randn(80, 1, 6, 6, generator=generator, dtype=torch.float64)

@@ -7,13 +7,14 @@ import pytest
 import torch
 
 from favano.algorithms import Algorithm, Favano, Known, Quafl
+from favano.algorithms.favano import FavanoState
 from favano.engine import ModelStore, Replay, replayed
-from favano.errors import NonFiniteUpdate
-from favano.schedule import Foreseen, Poll, Schedule, plan
+from favano.errors import BadInput, NonFiniteUpdate
+from favano.schedule import Arrival, Barrier, Course, Foreseen, Poll, Schedule, plan
 from favano.timing import two_speeds
 from favano.training import Layout, Work
-from favano.types import NonFinite, Stack
-from tests.problems import AnyState, quadratics, start_model
+from favano.types import Ints, NonFinite, Stack
+from tests.problems import AnyState, make_replay, quadratics, start_model
 
 POLICY = Poll(selected=4, local_steps=5)
 
@@ -86,3 +87,54 @@ def test_versions_nobody_needs_are_dropped() -> None:
         spread = store.spread(torch.zeros(3, dtype=torch.float64), 3)
         assert spread.variance == pytest.approx(3 * float(((held + 1.0) ** 2).sum()))
     assert 5 < most < 60
+
+
+class Corrected(Favano):
+    """A method that adds something to the gradients of its clients."""
+
+    def drift(self, state: FavanoState, client: Ints) -> Stack:  # type: ignore[override]
+        return state.model.expand(len(client), -1)
+
+
+class Keeping(Corrected):
+    """Its clients go on from their own models."""
+
+    def restart(self, server: Stack, own: Stack) -> Stack:  # type: ignore[override]
+        return own.clone()
+
+
+class Growing(Foreseen):
+    """Only the next update is known."""
+
+    complete = False
+
+
+def corrected(policy: Poll | Arrival | Barrier, kind: type[Corrected] = Corrected) -> None:
+    """Put a run of such a method together."""
+    schedule: Schedule | Course = plan(policy, two_speeds(10), horizon=300, seed=0)
+    method = kind(policy=POLICY, weights=Known(np.ones(10), np.ones(10)))
+    make_replay(method, schedule, start_model())
+
+
+@pytest.mark.parametrize("policy", [POLICY, Arrival(buffer=2, local_steps=3, hand_out="flush")])
+def test_corrected_gradients_need_clients_that_start_from_the_newest_model(
+    policy: Poll | Arrival,
+) -> None:
+    """Otherwise the correction would be that of whatever version the server has by then."""
+    rule = "algorithm=Corrected: corrects gradients .*must all start from the newest model"
+    with pytest.raises(BadInput, match=rule):
+        corrected(policy)
+
+
+def test_rounds_and_polls_of_everybody_start_from_the_newest_model() -> None:
+    corrected(Barrier(selected=4, local_steps=3))
+    corrected(Poll(selected=10, local_steps=3))
+    with pytest.raises(BadInput, match="algorithm=Keeping: corrects gradients"):
+        corrected(Poll(selected=10, local_steps=3), Keeping)
+
+
+def test_corrected_gradients_need_a_schedule_that_is_known() -> None:
+    method = Corrected(policy=POLICY, weights=Known(np.ones(10), np.ones(10)))
+    schedule = plan(Poll(selected=10, local_steps=3), two_speeds(10), horizon=300, seed=0)
+    with pytest.raises(BadInput, match="algorithm=Corrected: corrects gradients"):
+        make_replay(method, Growing(schedule), start_model())

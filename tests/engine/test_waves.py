@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from favano.algorithms import CATALOGUE, LINEAR, State
 from favano.engine import (
@@ -75,6 +75,18 @@ def test_waves_equal_the_plain_loop(name: str, capacity: int, at_once: int) -> N
     problems = make([name] * 3, [0, 1, 2])
     assert all(is_linear(problem.algorithm) for problem in problems)
     check(problems, stepped(problems, capacity=capacity, at_once=at_once))
+
+
+def test_counters_of_clients_stay_whole_in_both_engines() -> None:
+    """With PyTorch's BatchNorm, whose counter QuAFL's clients carry on with."""
+    problem = Problem("quafl", 0, nn.BatchNorm2d)
+    replay = problem.replay()
+    found = moments([copied(s) for s in Waves([replay], stacks([problem], 5)).steps(at_once=1)], 0)
+    models = [moment.server for moment in replayed(replay, problem.trainer)]
+    models += list(replay.store._own.values()) + [moment.server for moment in found]
+    counters = torch.stack(models)[:, -problem.flat.layout.counters :]
+    assert torch.equal(counters, counters.round())
+    assert found[-1].server[-1] == models[len(found) - 1][-1] > 4
 
 
 def test_all_methods_share_the_lanes(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -84,6 +84,17 @@ def test_defaults_by_algorithm() -> None:
     assert (adaptive.concurrency, adaptive.assignment, adaptive.delays) == (50, "same", "scale")
 
 
+def test_everybody_is_at_work_where_clients_get_the_next_job_themselves() -> None:
+    """Those not at work would never be trained."""
+    keys: dict[str, object] = {"algorithm": "asyncsgd", "clients": 50, "assignment": "same"}
+    same = resolve(Spec.model_validate({**keys, "selected": 10}))
+    assert (same.concurrency, same.server_learning_rate) == (50, 1 / 50)
+    few = resolve(Spec.model_validate({**keys, "selected": 10, "concurrency": 20}))
+    assert (few.concurrency, few.server_learning_rate) == (20, 1 / 20)
+    other = Spec.model_validate({**keys, "algorithm": "fedbuff", "selected": 10})
+    assert resolve(other).concurrency == 10
+
+
 def test_defaults_by_codec() -> None:
     lattice = resolve(Spec(codec="lattice"))
     assert (lattice.codec_bits, lattice.codec_scale) == (14, 1e-4)

@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from favano.algorithms import CATALOGUE
 from favano.errors import BadInput
 from favano.report import read_result
 from favano.report.curves import curve
+from favano.report.result import TITLES
 
 from .conftest import Writer
 
@@ -97,3 +99,7 @@ def test_a_row_cut_short_is_named(folder: Path) -> None:
 def test_no_folder(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="absent: no such folder"):
         read_result(tmp_path / "absent")
+
+
+def test_titles_are_those_of_the_methods_there_are() -> None:
+    assert set(TITLES) == set(CATALOGUE)

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+from favano.algorithms import Known
 from favano.errors import BadInput
 from favano.schedule import Arrival, Barrier, Poll, Window, plan
 from favano.theory import class_laws, expected_counts, step_count
@@ -236,3 +237,15 @@ def test_bad_input_is_refused_by_name() -> None:
             step_count(policy, clients=30, law=Exponential(), mean=mean)
     with pytest.raises(BadInput, match="geometric steps need a finite mean >= 1"):
         step_count(policy, clients=30, law=Geometric(), mean=0.5)
+
+
+@pytest.mark.parametrize(("clients", "selected"), [(3, 2), (5, 1), (7, 3), (20, 7), (100, 20)])
+@pytest.mark.parametrize("rows", [[1.0], [1.0, 2.0, 3.0]])
+def test_no_chance_is_above_one(clients: int, selected: int, rows: list[float]) -> None:
+    """Where every client makes a step in every window, rounding must not make it likelier."""
+    fleet = traced_fleet(Trace((np.array(rows),) * clients))
+    positive, mean = expected_counts(Poll(selected=selected, local_steps=5), fleet)
+    assert positive.max() <= 1.0
+    assert positive.min() == pytest.approx(1.0)
+    assert mean.max() <= 5.0
+    Known(positive, mean)

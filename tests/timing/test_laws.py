@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -65,19 +66,51 @@ def test_trace_from_a_file(tmp_path: Path) -> None:
     assert isinstance(parsed, Trace)
 
 
+HEADER = "client,duration\n"
+FIRST_LINE = r"need client,duration as the first line, found '"
+LINE = r"need a client \(0, 1, ...\) and a positive duration$"
+
+
 @pytest.mark.parametrize(
     ("content", "rule"),
     [
-        ("client,duration\n0,1\n2,1\n", "client 1: has no recorded step"),
-        ("client,duration\n0,-1\n", "client 0: durations must be finite and positive"),
-        ("client,duration\n0,x\n", "need the columns client,duration"),
-        ("client,duration\n0,1,2\n", "need two columns"),
+        ("", f"{FIRST_LINE}'"),
+        ("0,1\n1,2\n", f"{FIRST_LINE}0,1'"),
+        ("client\n0\n", f"{FIRST_LINE}client'"),
+        (HEADER, "holds no step below its first line"),
+        (f"{HEADER}\n\n", "holds no step below its first line"),
+        (f"{HEADER}0,1\n2,1\n", "client 1 has no line; clients are numbered 0, 1, ... without"),
+        (f"{HEADER}0,1\n1e18,1\n", "client 1 has no line; clients are numbered 0, 1, ... without"),
+        (f"{HEADER}1,1\n", "client 0 has no line; clients are numbered 0, 1, ... without a gap"),
+        (f"{HEADER}0,-1\n", f"line 2, '0,-1': {LINE}"),
+        (f"{HEADER}0,1\n0,0\n", f"line 3, '0,0': {LINE}"),
+        (f"{HEADER}0,inf\n", f"line 2, '0,inf': {LINE}"),
+        (f"{HEADER}0,nan\n", f"line 2, '0,nan': {LINE}"),
+        (f"{HEADER}0,x\n", f"line 2, '0,x': {LINE}"),
+        (f"{HEADER}0,1,2\n", f"line 2, '0,1,2': {LINE}"),
+        (f"{HEADER}0\n", f"line 2, '0': {LINE}"),
+        (f"{HEADER}-1,2\n", f"line 2, '-1,2': {LINE}"),
+        (f"{HEADER}0.5,2\n", f"line 2, '0.5,2': {LINE}"),
+        (f"{HEADER}inf,2\n", f"line 2, 'inf,2': {LINE}"),
     ],
 )
 def test_bad_traces_are_refused(tmp_path: Path, content: str, rule: str) -> None:
     path = tmp_path / "steps.csv"
     path.write_text(content)
-    with pytest.raises(BadInput, match=rule):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(BadInput, match=f"^step_law=trace:{path}: {rule}"):
+            read_trace(path)
+
+
+def test_a_trace_may_be_written_by_numpy_or_a_spreadsheet(tmp_path: Path) -> None:
+    path = tmp_path / "steps.csv"
+    np.savetxt(path, [[0, 1.5], [1, 4.0], [0, 2.5]], delimiter=",", header="client,duration")
+    assert [row.tolist() for row in read_trace(path).rows] == [[1.5, 2.5], [4.0]]
+    path.write_text("\ufeffClient, Duration\r\n0, 2\r\n\r\n", encoding="utf-8")
+    assert [row.tolist() for row in read_trace(path).rows] == [[2.0]]
+    path.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(BadInput, match="is not a text file"):
         read_trace(path)
 
 

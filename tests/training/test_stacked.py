@@ -12,7 +12,7 @@ from favano.data import BatchStream, Preprocessing
 from favano.models.norm import BatchNorm2d
 from favano.quantisation import Recipe, quantised
 from favano.rng import Stream, bits, origin, permutation, uniform
-from favano.training import FlatModel, Job, LocalRule, LoopTrainer, Loss, Task, stack
+from favano.training import FlatModel, Job, LocalRule, LoopTrainer, Loss, Task, check_fit, stack
 from favano.training.device_draws import (
     device_bits,
     device_permutations,
@@ -83,6 +83,7 @@ def trainers(
         Task(images.to(device), labels.to(device), BatchStream(parts, 8, seed), loss, steps)
         for seed in (1, 2)
     ]
+    check_fit(flat, tasks[0], classes=4)
     return [LoopTrainer(flat, task, rule) for task, rule in zip(tasks, rules, strict=True)]
 
 

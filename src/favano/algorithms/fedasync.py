@@ -19,9 +19,9 @@ class FedAsync:
 
         alpha_t = alpha sigma(tau),     w <- (1 - alpha_t) w + alpha_t w_new
 
-    alpha is halved once, from a given server step on. alpha_t is a function of the base value,
-    the step and the staleness: nothing decays by accident. The clients' proximal term
-    rho (w - w_start) is the local rule's.
+    alpha is halved once, from a given server step on, where the first update makes step 1.
+    alpha_t is a function of the base value, the step and the staleness: nothing decays by
+    accident. The clients' proximal term rho (w - w_start) is the local rule's.
     """
 
     policy: Arrival
@@ -43,7 +43,7 @@ class FedAsync:
 
     def weight(self, visit: Visit) -> float:
         """alpha_t of the one answer."""
-        late = self.halved_at is not None and visit.version >= self.halved_at
+        late = self.halved_at is not None and visit.version + 1 >= self.halved_at
         return self.mixing * (0.5 if late else 1.0) * float(self.staleness(visit.staleness)[0])
 
     def restart(self, server: Vector, own: Stack) -> None:

@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
-from favano.errors import need
+from favano.errors import BadInput, need
 from favano.types import Floats, Ints
 
 Reweight = Literal["stochastic", "deterministic", "none"]
@@ -21,8 +21,9 @@ class Known:
     mean: Floats  # (n,)
 
     def __post_init__(self) -> None:
-        inside = bool(((self.positive > 0) & (self.positive <= 1)).all())
-        need(inside, "weights", self.positive.min(), "need P(E > 0) in (0, 1] for every client")
+        outside = self.positive[~((self.positive > 0) & (self.positive <= 1))]
+        if len(outside):
+            raise BadInput("weights", outside[0], "need P(E > 0) in (0, 1] for every client")
         need(bool((self.mean > 0).all()), "weights", self.mean.min(), "need E[X] > 0")
 
 

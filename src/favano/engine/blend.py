@@ -150,12 +150,13 @@ def new_servers(models: Stack, blends: Sequence[Blend], layout: Layout) -> Stack
     return torch.cat(parts, dim=1) if len(parts) > 1 else parts[0]
 
 
-def new_own(models: Stack, blends: Sequence[Blend]) -> list[tuple[Ints, Stack]]:
-    """What the clients of these updates go on from, where that is not w_t.
+def new_own(models: Stack, blends: Sequence[Blend], layout: Layout) -> list[tuple[Ints, Stack]]:
+    """What the clients of these updates go on from, where that is not w_t; arguments as above.
 
     Returns for updates of equal weights their rows, and the models of their clients one after the
     other.
     """
+    first = layout.parameters + layout.buffers
     alike: dict[int, list[int]] = {}
     for row, found in enumerate(blends):
         if found.own is not None:
@@ -166,5 +167,9 @@ def new_own(models: Stack, blends: Sequence[Blend]) -> list[tuple[Ints, Stack]]:
         assert own is not None
         weights = to_device(own.copy(), models).to(models.dtype)
         given = models[to_device(np.array(rows), models), : own.shape[1]]
-        parts.append((np.array(rows), (weights @ given).flatten(0, 1)))
+        mixed = weights @ given
+        if layout.counters:
+            server, ends = given[:, :1, first:], given[:, 1 + len(own) :, first:]
+            mixed[..., first:] = torch.maximum(server, ends)
+        parts.append((np.array(rows), mixed.flatten(0, 1)))
     return parts

@@ -13,7 +13,7 @@ from favano.algorithms.base import Algorithm, S, Visit
 from favano.engine.blend import is_linear
 from favano.engine.link import Link
 from favano.engine.store import ModelStore
-from favano.errors import NonFiniteUpdate
+from favano.errors import NonFiniteUpdate, need
 from favano.schedule import Course, Foreseen, Schedule
 from favano.training import Layout, Trainer, Work, finite_rows
 from favano.types import Buffers, Floats, Ints, NonFinite, Stack, Vector
@@ -67,6 +67,10 @@ class Replay(Generic[S]):
         self.moment = Moment(-1, initial, _NOBODY)
         self.state = algorithm.init(initial[: layout.parameters])
         self.corrected = self.drift(_NOBODY) is not None
+        if self.corrected:
+            name = type(algorithm).__name__
+            rule = "corrects gradients (drift), so its clients must all start from the newest model"
+            need(self._from_newest(initial), "algorithm", name, rule)
         self.non_finite, self._buffers, self.link = non_finite, buffers, link
 
     @property
@@ -96,6 +100,11 @@ class Replay(Generic[S]):
         """What is added to the gradients of clients that start from the newest version."""
         return self.algorithm.drift(self.state, client)
 
+    def _from_newest(self, initial: Vector) -> bool:
+        """Whether every job starts from the model that its update changes."""
+        planned = self.course.complete and not self.schedule.staleness.any()
+        return planned and self.algorithm.restart(initial, initial[None]) is None
+
     @property
     def message_bits(self) -> int:
         """Bits of one message, other than a client's first model."""
@@ -110,7 +119,7 @@ class Replay(Generic[S]):
     @property
     def _correction_bits(self) -> int:
         """Of a correction of the parameters, where one travels beside the model."""
-        return 32 * self.layout.parameters * self.corrected
+        return self.layout.number_bits * self.layout.parameters * self.corrected
 
     def update(self, start: Stack, end: Stack, finite: Sequence[bool]) -> Moment:
         """The next update, from the start and end models of its jobs, and which may be used."""
@@ -138,7 +147,7 @@ class Replay(Generic[S]):
                     received = self.link.reply(jobs, version - 1, server, start, end)
                     own = self.algorithm.restart(received, end)
                     assert own is not None
-                self.store.keep_own(plan.client[jobs], own)
+                self.store.keep_own(plan.client[jobs], self._recounted(own, server, end))
             server = self.state.model
             if self.layout.size > parameters:
                 server = torch.cat([server, self._merge_buffers(self.moment.server, end, visit)])
@@ -158,6 +167,13 @@ class Replay(Generic[S]):
         plan, rates = self.schedule, self.rates
         staleness = version - 1 - plan.base[jobs]
         return Visit(plan.client[jobs], plan.steps[jobs], staleness, rates[jobs], version)
+
+    def _recounted(self, own: Stack, server: Vector, end: Stack) -> Stack:
+        """Models that clients go on from, with counters as the server has them: the largest."""
+        if not self.layout.counters:
+            return own
+        first = self.layout.size - self.layout.counters
+        return torch.cat([own[:, :first], torch.maximum(server[first:], end[:, first:])], dim=1)
 
     def _merge_buffers(self, server: Vector, end: Stack, visit: Visit) -> Vector:
         """Buffers are averaged as the algorithm says; of counters the largest wins."""

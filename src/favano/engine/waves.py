@@ -222,7 +222,8 @@ class Waves:
         blends = [blend for _, blend in found]
         inputs = self._models.bank.take(self._inputs(runs, jobs))  # (U, 1 + 2k, size)
         with numbers("float32"):
-            servers, own = new_servers(inputs, blends, self._layout), new_own(inputs, blends)
+            servers = new_servers(inputs, blends, self._layout)
+            own = new_own(inputs, blends, self._layout)
         self._models.bank.reserve(len(servers) + sum(len(models) for _, models in own))
         return servers, own
 

@@ -95,7 +95,10 @@ class Probe:
     def _loss(self, vector: Vector, features: Tensor, labels: Tensor) -> Tensor:
         self.model.load(vector)
         self.model.module.train()
-        return self.task.loss(self.model.module(features), labels)
+        if self.model.draws is not None:
+            self.model.draws.set(0, vector.device)  # one draw of dropout for all that is measured
+        with self.model.drawing():
+            return self.task.loss(self.model.module(features), labels)
 
     def _gradient(self, vector: Vector, features: Tensor, labels: Tensor) -> tuple[float, Vector]:
         self.model.gradient.zero_()

@@ -21,6 +21,7 @@ from favano.experiments.samples import (
     initial_module,
     load_samples,
     named_model,
+    number_type,
 )
 from favano.experiments.spec import Spec
 from favano.theory import Estimate, Estimates, known
@@ -40,7 +41,9 @@ def pilot(spec: Spec, samples: Samples, model: nn.Module | ModelFactory) -> Esti
     rule = "need none: constants are those of gradients in full precision"
     need(spec.recipe is None, "quantise", spec.quantise, rule)
     planned = plan_seed(in_steps(spec, samples), spec.seed, samples.host_labels)
-    flat = FlatModel(initial_module(model, spec.seed), device=samples.labels.device)
+    module = initial_module(model, spec.seed)
+    dtype = number_type(module, samples)
+    flat = FlatModel(module, device=samples.labels.device, dtype=dtype)
     task, replay, local_rule = assemble(planned, samples, flat, model)
     trainer, probe = LoopTrainer(flat, task, local_rule), Probe(flat, task)
     last = min(_UPDATES, planned.schedule.updates) - 1

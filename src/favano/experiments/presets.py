@@ -61,7 +61,9 @@ def _complete(spec: Spec) -> Spec:
         rule = f"need 1..clients ({full.clients})"
         need(value is None or value <= full.clients, name, value, rule)
     adaptive = full.algorithm == "asyncsgd-adaptive"
-    everyone = full.algorithm in _ALL_AT_WORK
+    # A client that gets the next job itself never makes way for one that is not at work.
+    same = full.algorithm == "asyncsgd" and full.assignment == "same"
+    everyone = same or full.algorithm in _ALL_AT_WORK
     concurrency = full.clients if everyone else full.selected
     by_algorithm: dict[str, object] = {
         "concurrency": concurrency,

@@ -14,7 +14,13 @@ from favano.experiments.planning import plan_seeds
 from favano.experiments.presets import resolve
 from favano.experiments.progress import Progress, Silence
 from favano.experiments.result import Result
-from favano.experiments.samples import ModelFactory, Samples, in_steps, initial_module
+from favano.experiments.samples import (
+    ModelFactory,
+    Samples,
+    in_steps,
+    initial_module,
+    number_type,
+)
 from favano.experiments.seed_run import SeedRun
 from favano.experiments.spec import Spec
 from favano.quantisation import quantised
@@ -64,7 +70,8 @@ def run_together(
     rule = "must be the same, with all its options, for runs that share lanes"
     need(alike, "quantise", results[0].spec.quantise, rule)
     network = quantised(initial_module(model, planned[0][1].seed), recipe)
-    flat = FlatModel(network, device=samples.labels.device)
+    dtype = number_type(network, samples)
+    flat = FlatModel(network, device=samples.labels.device, dtype=dtype)
     gradients: dict[Kernels, TracedGradient] = {}
     with one_thread():
         runs = [SeedRun(result, one, samples, flat, model, gradients) for result, one in planned]

@@ -144,6 +144,20 @@ def initial_module(model: nn.Module | ModelFactory, seed: int) -> nn.Module:
         return model()
 
 
+def number_type(module: nn.Module, samples: Samples) -> torch.dtype:
+    """The type of float that a run computes with.
+
+    That of the network if the inputs have it too or are whole numbers; otherwise float32.
+    """
+    kinds = {one.dtype for one in module.parameters() if one.is_floating_point()}
+    inputs = samples.features.dtype
+    if inputs.is_floating_point:
+        kinds &= {inputs}
+    elif samples.preprocessing is not None:  # images, which become float32
+        return torch.float32
+    return kinds.pop() if len(kinds) == 1 else torch.float32
+
+
 def check_device(name: str) -> torch.device:
     """Refuse a device that is not there."""
     try:

@@ -70,7 +70,8 @@ class Spec(BaseModel):
     )
     step_law: str = Field(
         default="geometric",
-        description="geometric, exponential, deterministic, lognormal[:SPREAD] or trace:FILE",
+        description="geometric, exponential, deterministic, lognormal[:SPREAD], or trace:FILE "
+        "(CSV: client,duration; one line per recorded step)",
     )
     speed_rounding: Rounding = Field(default="nearest", description="how many clients are fast")
     speed_order: Order = Field(default="random", description="which clients are slow")

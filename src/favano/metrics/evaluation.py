@@ -87,7 +87,11 @@ class Evaluator:
 
     def _estimate_buffers(self, inputs: Tensor) -> None:
         """Let running statistics settle on one batch; a pass moves them a tenth of the way."""
-        self.model.module.train()
+        model, device = self.model, self.model.vector.device
+        model.module.train()
         with torch.no_grad():
-            for _ in range(_PASSES):
-                self.model.module(inputs)
+            for number in range(_PASSES):
+                if model.draws is not None:
+                    model.draws.set(number, device)
+                with model.drawing():
+                    model.module(inputs)

@@ -6,6 +6,7 @@ from .layers import Quantised as Quantised
 from .layers import draws_of as draws_of
 from .layers import quantised as quantised
 from .min_max import MinMax as MinMax
+from .noise import kept as kept
 from .packing import pack as pack
 from .packing import packed_size as packed_size
 from .packing import unpack as unpack

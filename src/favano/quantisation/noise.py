@@ -6,6 +6,8 @@ that is a function of (key, place, i) alone, so lanes, processes and captured la
 
 from __future__ import annotations
 
+from math import prod
+
 import torch
 from torch import Tensor
 
@@ -23,13 +25,24 @@ def uniform_noise(key: Tensor, place: int, like: Tensor) -> Tensor:
         place: what in the step they are for: another number, other draws.
         like: a tensor of less than 2^31 elements.
     """
+    drawn = _drawn(key, place, tuple(like.shape))
+    return drawn.to(like.dtype).mul_(2.0**-23)
+
+
+def kept(key: Tensor, place: int, shape: tuple[int, ...], p: float) -> Tensor:
+    """False with probability p, rounded to a multiple of 2^-23, for each place of this shape."""
+    return _drawn(key, place, shape) >= round(p * 2**23)
+
+
+def _drawn(key: Tensor, place: int, shape: tuple[int, ...]) -> Tensor:
+    """23 random bits for each place of this shape, as int32."""
     offset = (place + 1) * _GOLDEN % 2**64
     word = _mixed(key + (offset - 2**64 if offset >= 2**63 else offset))
     low, high = word.to(torch.int32), (word >> 32).to(torch.int32)
-    drawn = torch.arange(like.numel(), dtype=torch.int32, device=like.device) * _WEYL + low
+    drawn = torch.arange(prod(shape), dtype=torch.int32, device=key.device) * _WEYL + low
     drawn = _shift(drawn, 16).bitwise_xor_(drawn).mul_(_FIRST).bitwise_xor_(high)
     drawn = _shift(drawn, 15).bitwise_xor_(drawn).mul_(_SECOND)
-    return _shift(drawn, 9).to(like.dtype).mul_(2.0**-23).view(like.shape)
+    return _shift(drawn, 9).view(shape)
 
 
 def _mixed(word: Tensor) -> Tensor:

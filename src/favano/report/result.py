@@ -28,7 +28,6 @@ TITLES: Mapping[str, str] = {
     "asyncsgd": "AsyncSGD",
     "asyncsgd-adaptive": "AsyncSGD-adaptive",
     "fedasync": "FedAsync",
-    "aso-fed": "ASO-Fed",
     "asyncfeded": "AsyncFedED",
     "aafl": "AAFL",
     "fedfix": "FedFix",

@@ -45,7 +45,7 @@ class StepCount:
     @property
     def p_positive(self) -> float:
         """P(X > 0) = P(E > 0), the weight of the stochastic rule."""
-        return float(self.pmf[1:].sum())
+        return min(1.0, float(self.pmf[1:].sum()))  # a sum may be rounded up
 
     @property
     def mean(self) -> float:
@@ -120,7 +120,8 @@ def step_count(
         strict=policy.strict_ties,
         cell=mean / resolution,
     )
-    return _from_tail(weight @ reached / weight.sum())
+    # A sum of weights and the product with ones are rounded differently: no chance is above 1.
+    return _from_tail(np.minimum(weight @ reached / weight.sum(), 1.0))
 
 
 def class_laws(policy: Policy, fleet: Fleet, *, resolution: int = RESOLUTION) -> list[ClassLaw]:

@@ -8,7 +8,7 @@ from typing import Protocol
 
 import numpy as np
 
-from favano.errors import need
+from favano.errors import BadInput, need
 from favano.rng import Stream, normal, uniform
 from favano.types import Floats, Ints
 
@@ -117,15 +117,42 @@ class Trace:
 
 
 def read_trace(path: Path) -> Trace:
-    """A trace from a CSV file with the columns `client,duration`, clients numbered from 0."""
-    need(path.is_file(), "step_law", f"trace:{path}", "no such file")
+    """A trace from a CSV file: the line `client,duration`, then a line for each recorded step.
+
+    Clients are numbered 0, 1, ... without a gap; a client's steps follow one another in the order
+    of its lines.
+    """
+    name = f"trace:{path}"
+    need(path.is_file(), "step_law", name, "no such file")
     try:
-        table = np.loadtxt(path, delimiter=",", skiprows=1, ndmin=2, dtype=np.float64)
-    except ValueError as error:
-        need(False, "step_law", f"trace:{path}", f"need the columns client,duration ({error})")
-    need(table.size > 0 and table.shape[1] == 2, "step_law", f"trace:{path}", "need two columns")
-    client = table[:, 0].astype(np.int64)
-    return Trace(tuple(table[client == row, 1] for row in range(int(client.max()) + 1)))
+        header, *lines = path.read_text(encoding="utf-8-sig").splitlines() or [""]
+    except UnicodeDecodeError:
+        raise BadInput("step_law", name, "is not a text file") from None
+    columns = [column.strip().lower() for column in header.lstrip("# ").split(",")]
+    rule = f"need client,duration as the first line, found {header[:40]!r}"
+    need(columns == ["client", "duration"], "step_law", name, rule)
+    steps: dict[int, list[float]] = {}
+    for number, line in enumerate(lines, start=2):
+        if entry := line.partition("#")[0].strip():
+            client, duration = _recorded(entry, f"line {number}", name)
+            steps.setdefault(client, []).append(duration)
+    need(bool(steps), "step_law", name, "holds no step below its first line")
+    gap = next((client for client in range(len(steps)) if client not in steps), None)
+    rule = f"client {gap} has no line; clients are numbered 0, 1, ... without a gap"
+    need(gap is None, "step_law", name, rule)
+    return Trace(tuple(np.array(steps[client]) for client in range(len(steps))))
+
+
+def _recorded(entry: str, place: str, name: str) -> tuple[int, float]:
+    """Client and duration of one line."""
+    try:
+        client, duration = (float(part) for part in entry.split(","))
+    except ValueError:
+        client = duration = np.nan
+    good = client >= 0 and client.is_integer() and 0 < duration < np.inf
+    rule = "need a client (0, 1, ...) and a positive duration"
+    need(good, "step_law", name, f"{place}, {entry[:40]!r}: {rule}")
+    return int(client), duration
 
 
 def parse_law(text: str) -> StepLaw:

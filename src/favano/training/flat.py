@@ -8,6 +8,7 @@ averaged; of counters the largest wins.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from copy import deepcopy
 from dataclasses import dataclass
 
@@ -16,6 +17,7 @@ from torch import Tensor, nn
 
 from favano.errors import need
 from favano.quantisation import draws_of
+from favano.training.dropout import drawing
 from favano.types import Vector
 
 
@@ -26,6 +28,7 @@ class Layout:
     parameters: int  # P
     buffers: int
     counters: int
+    number_bits: int = 32  # of a parameter or buffer
 
     @property
     def size(self) -> int:
@@ -34,8 +37,8 @@ class Layout:
 
     @property
     def bits(self) -> int:
-        """Bits of one message: 32 for each parameter and buffer."""
-        return 32 * (self.parameters + self.buffers)
+        """Bits of one message: its parameters and buffers as they are."""
+        return self.number_bits * (self.parameters + self.buffers)
 
 
 class FlatModel:
@@ -55,18 +58,22 @@ class FlatModel:
             "has lazy layers; run it on one batch first",
         )
         self.module = deepcopy(module).to(device=device, dtype=dtype)
-        self.draws = draws_of(self.module)  # None unless it trains with few bits
+        self.draws = draws_of(self.module)  # None unless it trains with few bits, or has dropout
+        self.dropout = False  # whether it has dropout; `draw_check` finds out
+        self.draws_checked = False
         self._parameters = dict(self.module.named_parameters())
         buffers = dict(self.module.named_buffers())
         self._buffers = {k: v for k, v in buffers.items() if v.is_floating_point()}
         self._counters = {k: v for k, v in buffers.items() if not v.is_floating_point()}
-        self.layout = Layout(
-            *(
-                sum(tensor.numel() for tensor in part.values())
-                for part in (self._parameters, self._buffers, self._counters)
-            )
-        )
-        need(self.layout.parameters > 0, "model", type(module).__name__, "has no parameters")
+        parts = (self._parameters, self._buffers, self._counters)
+        sizes = [sum(tensor.numel() for tensor in part.values()) for part in parts]
+        self.layout = Layout(sizes[0], sizes[1], sizes[2], torch.finfo(dtype).bits)
+        name, bits = type(module).__name__, self.layout.number_bits
+        need(self.layout.parameters > 0, "model", name, "has no parameters")
+        rule = f"has integer counters (BatchNorm), which {dtype} cannot hold; use float32"
+        need(bits > 16 or not self._counters, "model", name, rule)
+        rule = f"trains with few bits, which needs float32 or float64, not {dtype}"
+        need(bits > 16 or self.draws is None, "model", name, rule)
         self.vector: Vector = torch.empty(self.layout.size, device=device, dtype=dtype)
         self.gradient: Vector = torch.zeros(self.layout.parameters, device=device, dtype=dtype)
         self._tie()
@@ -96,6 +103,10 @@ class FlatModel:
             counted = [counter.flatten().to(self.vector) for counter in self._counters.values()]
             self.vector[-self.layout.counters :] = torch.cat(counted)
         return self.vector.clone()
+
+    def drawing(self, key: Tensor | None = None) -> AbstractContextManager[None]:
+        """For a forward pass in training mode: draws by this key, or that of the step under way."""
+        return drawing(self.draws, key, self.dropout)
 
     def tied(self) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
         """The module's own parameters, and its buffers and counters, by name."""

@@ -13,4 +13,6 @@ def plain_gradient(model: FlatModel, loss: Loss, features: Tensor, labels: Tenso
     """Fill the model's `gradient`; in training mode its buffers move."""
     model.gradient.zero_()
     with torch.enable_grad():
-        torch.autograd.backward(loss(model.module(features), labels))
+        with model.drawing():
+            value = loss(model.module(features), labels)
+        torch.autograd.backward(value)

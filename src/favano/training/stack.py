@@ -9,7 +9,6 @@ the launch is a captured graph. A finished lane is refilled between two launches
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import nullcontext
 from functools import partial
 from itertools import pairwise
 
@@ -23,6 +22,7 @@ from favano.data.transforms import ROOM, augment, to_float
 from favano.quantisation import draws_of
 from favano.training.capture import Captured
 from favano.training.device_draws import device_bits, device_uniform, to_device
+from favano.training.dropout import drawing
 from favano.training.fastest import fastest
 from favano.training.flat import FlatModel
 from favano.training.launched import Launched
@@ -69,7 +69,7 @@ class LaneStack:
         pieces = tuple(min(size, widest, capacity) for size in _PIECES)
         self.pieces = () if self._padded else pieces
         self._module = fastest(model)
-        self._draws = draws_of(self._module)
+        self._draws = draws_of(self._module) or model.draws
         self._halves = Halves(self._module) if precision == "bf16" else None
         self._captured = Captured() if device.type == "cuda" else None
         # The lanes on the device, and one more to fill up launches with.
@@ -255,7 +255,7 @@ class LaneStack:
         return None if stack is None else self._model.named_weights(stack[lanes])
 
     def _keys(self, rows: Tensor, steps: Tensor) -> Tensor:
-        """What each lane's quantised gradients are drawn by, (lanes,); anything if none are."""
+        """What each lane's quantised gradients and dropout are drawn by, (lanes,)."""
         return steps if self._draws is None else device_bits(self._roster.keys[rows], steps)
 
     def _inputs(self, chosen: Tensor, rows: Tensor, steps: Tensor) -> Tensor:
@@ -284,11 +284,11 @@ class LaneStack:
         if self._halves is not None:
             weights = self._halves.weights(weights)
             features = features.bfloat16() if features.is_floating_point() else features
-        with nullcontext() if self._draws is None else self._draws.by(key):
+        with drawing(self._draws, key, self._model.dropout):
             output = functional_call(self._module, (weights, buffers), (features,))
-        if self._halves is not None:
-            output = output.float()
-        if not self._padded:
-            return self._task.loss(output, labels), buffers
+            if self._halves is not None:
+                output = output.float()
+            if not self._padded:
+                return self._task.loss(output, labels), buffers
         losses = functional.cross_entropy(output, labels, reduction="none")
         return (losses * valid).sum() / valid.sum(), buffers

@@ -14,6 +14,7 @@ from favano.data import BatchStream, Preprocessing
 from favano.data.transforms import augment, augmentation_draws, to_float
 from favano.errors import need
 from favano.rng import Stream, word
+from favano.training.draw_check import find_draws
 from favano.training.flat import FlatModel
 
 Loss: TypeAlias = Callable[[Tensor, Tensor], Tensor]
@@ -57,7 +58,7 @@ class Task:
         return to_float(features, self.preprocessing, dtype), labels
 
     def key(self, client: int, step: int) -> int:
-        """What quantised gradients are drawn by there: a function of seed, client, step."""
+        """What quantised gradients and dropout are drawn by there, from (seed, client, step)."""
         return word(self.batches.seed, Stream.LUQ, self.batches.stream(client), step)
 
     def room(self) -> Tensor:
@@ -66,18 +67,25 @@ class Task:
 
 
 def check_fit(model: FlatModel, task: Task, classes: int) -> None:
-    """Refuse a model whose output does not fit the labels, before any training."""
+    """Refuse a model that does not fit the labels, before any training.
+
+    Also one that draws otherwise than by dropout, which draws by keys from then on.
+    """
     name = type(model.module).__name__
-    features, _ = task.batch(0, 0, model.vector.dtype)
+    features, labels = task.batch(0, 0, model.vector.dtype)
     was_training = model.module.training
     try:
         with torch.no_grad():
             output = model.module.eval()(features[:2])
     except (RuntimeError, ValueError, TypeError) as error:
-        shape = tuple(features.shape[1:])
+        shape, own, theirs = tuple(features.shape[1:]), model.vector.dtype, features.dtype
         problem = str(error).splitlines()[0]
+        if theirs.is_floating_point and theirs != own:
+            problem = f"its weights are {own}, the inputs {theirs}; give both the same type"
         need(False, "model", name, f"cannot take a batch of inputs of shape {shape}: {problem}")
     finally:
         model.module.train(was_training)
     fits = output.ndim == 2 and output.shape[1] >= classes
     need(fits, "model", name, f"gives {tuple(output.shape[1:])} outputs, labels need {classes}")
+    if not model.draws_checked:
+        find_draws(model, task.loss, (features, labels))

@@ -9,7 +9,6 @@ trace is used. Whether a batch goes through a trace or through autograd changes 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import nullcontext
 from functools import partial
 from itertools import islice
 from statistics import median
@@ -166,13 +165,12 @@ def _trace(model: FlatModel, loss: Loss, batch: Batch) -> Calls:
         labels: Tensor,
     ) -> list[Tensor]:
         named = dict(zip(parameters, weights, strict=True))
-        with nullcontext() if model.draws is None else model.draws.by(key):
+        with model.drawing(key):
             output = functional_call(
                 model.module, (named, dict(zip(buffers, state, strict=True))), (features,)
             )
-        found = torch.autograd.grad(
-            loss(output, labels), [named[name] for name in wanted], one, allow_unused=True
-        )
+            value = loss(output, labels)
+        found = torch.autograd.grad(value, [named[name] for name in wanted], one, allow_unused=True)
         given = zip(wanted, found, strict=True)
         kept = {name: gradient for name, gradient in given if gradient is not None}
         used[:] = [place for name in kept if (place := parameters[name].grad) is not None]

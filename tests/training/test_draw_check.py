@@ -1,0 +1,158 @@
+"""What draws otherwise than by dropout is refused, and looking for it leaves no trace."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+from torch.utils.checkpoint import checkpoint
+
+from favano.data import BatchStream
+from favano.errors import BadInput
+from favano.training import FlatModel, Loss, Task, check_fit
+
+OWN = torch.Generator()
+
+
+class Around(nn.Module):
+    """A linear layer whose output goes through a function."""
+
+    def __init__(self, after: Callable[[nn.Module, Tensor], Tensor]) -> None:
+        super().__init__()
+        self.layer, self.after = nn.Linear(6, 6), after
+        self.drop = nn.Dropout()
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        return self.after(self, self.layer(inputs))
+
+
+class Sequence(nn.Module):
+    """A layer that works on sequences, on its inputs as three of two numbers."""
+
+    def __init__(self, layer: nn.Module) -> None:
+        super().__init__()
+        self.layer, self.last = layer, nn.Linear(6, 3)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        found = self.layer(inputs.view(-1, 3, 2))
+        output: Tensor = self.last((found[0] if isinstance(found, tuple) else found).flatten(1))
+        return output
+
+
+def encoder(dropout: float) -> nn.Module:
+    return nn.TransformerEncoderLayer(2, 1, 4, dropout=dropout, batch_first=True)
+
+
+def masked(module: nn.Module, values: Tensor) -> Tensor:
+    return values * torch.empty_like(values).bernoulli_(0.5)
+
+
+REFUSED: dict[str, tuple[Callable[[], nn.Module], str]] = {
+    "recurrent": (
+        lambda: Sequence(nn.LSTM(2, 2, 2, dropout=0.5, batch_first=True)),
+        "in training by aten.bernoulli_",
+    ),
+    "attention": (lambda: Sequence(encoder(0.1)), "in training by aten.bernoulli_"),
+    "rand": (lambda: Around(lambda m, v: v + torch.rand(6)), "in evaluation mode by aten.rand"),
+    "in place": (lambda: Around(masked), "in evaluation mode by aten.bernoulli_"),
+    "own generator": (
+        lambda: Around(lambda m, v: v + torch.rand(6, generator=OWN) if m.training else v),
+        "in training by aten.rand.generator",
+    ),
+    "rrelu": (lambda: Around(lambda m, v: functional.rrelu(v, training=m.training)), "in training"),
+    "Python": (
+        lambda: Around(lambda m, v: v * random.random() if m.training else v),
+        "in training by the generator of Python or NumPy",
+    ),
+    "NumPy": (
+        lambda: Around(lambda m, v: v * np.random.rand()),  # noqa: NPY002
+        "in evaluation mode by the generator of Python or NumPy",
+    ),
+    "dropout in evaluation": (
+        lambda: Around(lambda m, v: functional.dropout(v)),
+        "in evaluation mode by aten",
+    ),
+    "dropout that is computed again": (
+        lambda: Around(lambda m, v: checkpoint(m.drop, v, use_reentrant=False)),
+        "in training by aten",
+    ),
+}
+
+
+def task(loss: Loss = functional.cross_entropy) -> Task:
+    features, labels = torch.randn(9, 6), torch.arange(9) % 3
+    return Task(features, labels, BatchStream([np.arange(9)], 4, seed=0), loss)
+
+
+@pytest.mark.parametrize(("make", "rule"), REFUSED.values(), ids=REFUSED)
+def test_what_draws_otherwise_is_refused(make: Callable[[], nn.Module], rule: str) -> None:
+    model = FlatModel(make(), device="cpu")
+    with pytest.raises(BadInput, match=f"^model=.*: draws random numbers {rule}.* nn.Dropout"):
+        check_fit(model, task(), classes=3)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: nn.Linear(6, 3),
+        lambda: nn.Sequential(nn.Linear(6, 3), nn.BatchNorm1d(3), nn.Dropout(0.0)),
+        lambda: Sequence(nn.LSTM(2, 2, 2, batch_first=True)),
+        lambda: Sequence(encoder(0.0)),
+    ],
+)
+def test_a_network_that_does_not_draw_is_left_as_it_is(make: Callable[[], nn.Module]) -> None:
+    """Its steps are those of PyTorch, without anything in between."""
+    model = FlatModel(make(), device="cpu")
+    check_fit(model, task(), classes=3)
+    assert model.draws is None
+    assert not model.dropout
+
+
+def test_looking_for_draws_leaves_model_and_generators_as_they_were() -> None:
+    module = nn.Sequential(nn.Linear(6, 3), nn.BatchNorm1d(3), nn.Dropout())
+    model, data = FlatModel(module, device="cpu"), task()
+    model.module.eval()
+    start, states = model.snapshot(), (torch.get_rng_state(), random.getstate())
+    check_fit(model, data, classes=3)
+    assert model.dropout
+    assert torch.equal(model.snapshot(), start)
+    assert not model.gradient.any()
+    assert not model.module.training
+    assert torch.equal(torch.get_rng_state(), states[0])
+    assert random.getstate() == states[1]
+
+
+def test_a_loss_may_draw_by_dropout_and_not_otherwise() -> None:
+    def smoothed(output: Tensor, labels: Tensor) -> Tensor:
+        return functional.cross_entropy(functional.dropout(output, 0.2), labels)
+
+    def noisy(output: Tensor, labels: Tensor) -> Tensor:
+        return functional.cross_entropy(output + torch.randn_like(output), labels)
+
+    model = FlatModel(nn.Linear(6, 3), device="cpu")
+    check_fit(model, task(smoothed), classes=3)
+    assert model.dropout
+    with pytest.raises(BadInput, match=r"in training by aten.randn_like"):
+        check_fit(FlatModel(nn.Linear(6, 3), device="cpu"), task(noisy), classes=3)
+
+
+def test_a_network_is_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, calls = FlatModel(nn.Linear(6, 3), device="cpu"), []
+    model.module.register_forward_hook(lambda *_: calls.append(0))
+    check_fit(model, task(), classes=3)
+    first = len(calls)
+    check_fit(model, task(), classes=3)
+    assert (first, len(calls)) == (3, 4)
+
+
+def test_one_sample_is_enough() -> None:
+    """Two go through it, for the sake of BatchNorm."""
+    model = FlatModel(nn.Sequential(nn.Linear(6, 3), nn.BatchNorm1d(3)), device="cpu")
+    data = task()
+    one = Task(data.features, data.labels, BatchStream([np.arange(1)], 4, seed=0))
+    check_fit(model, one, classes=3)
