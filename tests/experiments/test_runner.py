@@ -20,7 +20,7 @@ from favano.experiments import (
 )
 from favano.experiments.engines import can_stack
 from favano.metrics import to_csv
-from favano.training import traced
+from tests.training.clock import trace_all
 
 SHORT = Spec(clients=10, selected=3, local_steps=4, buffer=3, horizon=210, evaluate_every=70)
 
@@ -89,8 +89,7 @@ def test_neither_traces_nor_workers_change_a_byte(
     model = named_model(SHORT.model_copy(update={"model": "perceptron"}), digits)
     plain = run(SHORT, digits, model, workers=1)
     assert plain.traced.lengths == ()  # too short to pay
-    monkeypatch.setattr(traced, "FEWEST", 0)
-    monkeypatch.setattr(traced, "FEWEST_EACH", 0)
+    trace_all(monkeypatch)
     for workers in (1, 2):
         fast = run(SHORT, digits, model, workers=workers)
         assert fast.traced.lengths
@@ -148,8 +147,7 @@ def test_few_bits_alone_together_and_traced(
     spec = SHORT.model_copy(update={"quantise": "luq", "seeds": 2, "gradient_samples": 2})
     model = named_model(spec.model_copy(update={"model": "perceptron"}), digits)
     both = run_together([spec, spec.model_copy(update={"algorithm": "quafl"})], digits, model)
-    monkeypatch.setattr(traced, "FEWEST", 0)
-    monkeypatch.setattr(traced, "FEWEST_EACH", 50)  # the commonest lengths
+    trace_all(monkeypatch, fewest_each=50)  # the commonest lengths
     alone = run(spec.model_copy(update={"seed": 1, "seeds": 1}), digits, model, workers=2)
     assert alone.traced.lengths
     assert to_csv(alone.rows) == to_csv([row for row in both[0].rows if row.seed == 1])
