@@ -238,3 +238,22 @@ def test_delta_adds_only_progress() -> None:
 def test_weights_out_of_range_are_refused() -> None:
     with pytest.raises(BadInput, match=r"weights=0.0: need P\(E > 0\) in \(0, 1\]"):
         Known(np.array([0.0, 1.0]), np.ones(2))
+
+
+def test_buffers_are_averaged_with_the_servers_and_never_reweighted() -> None:
+    """Server 2, clients 3 and 10: (2 + 3 + 10) / 3, however small alpha is."""
+    weights = Known(np.array([0.01, 0.5]), np.array([0.1, 0.1]))
+    clients, server = torch.tensor([[3.0], [10.0]]), torch.tensor([2.0])
+    visit = visit_of([0, 1], [1, 6], [0, 0])
+    for algorithm in (
+        Favano(policy=POLICY, weights=weights),
+        FavanoDelta(policy=POLICY, weights=weights),
+    ):
+        assert algorithm.average(server, clients, visit).tolist() == [5.0]
+
+
+def test_the_scaled_rate_makes_up_for_the_servers_share() -> None:
+    weights = Known(ones(CLIENTS), ones(CLIENTS))
+    scaled = Favano(policy=POLICY, weights=weights, scaled_rate=True)
+    assert scaled.rate(np.arange(2)).tolist() == [1.25, 1.25]  # (s + 1) / s with s = 4
+    assert Favano(policy=POLICY, weights=weights).rate(np.arange(2)).tolist() == [1.0, 1.0]

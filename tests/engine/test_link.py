@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 import pytest
 import torch
@@ -19,16 +17,18 @@ from favano.engine import (
     replayed,
     spread_of,
 )
+from favano.engine import link as link_module
 from favano.engine.link import first_versions, message_numbers
 from favano.experiments import make_algorithm, make_fleet, make_schedule
 from favano.quantisation import Codec, Lattice, MinMax, Qsgd, message_bits
 from favano.rng import Stream, uniform
 from favano.schedule import Barrier, Poll, Schedule, plan
 from favano.timing import Fleet, Trace, traced_fleet, two_speeds
-from favano.training import Layout, Work, WorkerLanes, one_thread, usable_cores
-from favano.types import Ints, Stack, Vector
+from favano.training import Layout, WorkerLanes, one_thread
+from favano.types import Ints, Vector
 from tests.engine.test_conformance import CLIENTS, build, setting
 from tests.engine.test_pool import Problem, Shuffled
+from tests.forks import FORKS
 from tests.problems import AnyState, Quadratics, close, quadratics, start_model
 
 EVERY = pytest.mark.parametrize("name", list(CATALOGUE))
@@ -171,9 +171,8 @@ def test_the_order_of_execution_changes_nothing(name: str, codec: Codec) -> None
     assert not torch.equal(alone[-1], plain[-1])
 
 
+@FORKS
 def test_worker_processes_change_nothing() -> None:
-    if usable_cores() == 1:
-        pytest.skip("needs two cores")
     problems = [Problem(name, 2) for name in ("quafl", "fedbuff")]
     replays = [pool_link(problem, MinMax(bits=5)) for problem in problems]
     trainers = [problem.trainer for problem in problems]
@@ -241,6 +240,35 @@ def test_who_reads_the_same_shares_the_memory() -> None:
     assert link.hand_out(3, near, [], []) == {}
 
 
+def test_a_message_read_wrongly_counts_for_each_who_reads_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Also where a few messages are coded at a time."""
+    near, far = torch.zeros(4), torch.full((4,), 100.0)
+    for at_once in (1 << 24, 4):
+        monkeypatch.setattr(link_module, "_NUMBERS_AT_ONCE", at_once)
+        link = link_of(Lattice(bits=8, scale=0.1), SCHEDULE)
+        link.hand_out(2, near, [0, 1, 2, 3], [far, near, far, far])
+        assert link.wrapped == 3
+        end = torch.stack([near, far, far])
+        link.up(np.arange(3), end, end, near)
+        assert link.wrapped == 5
+
+
+def test_after_a_hand_out_the_last_reply_is_forgotten() -> None:
+    """A client that kept a model of its own and lost it: both sides know what it was handed."""
+    job, generator = np.array([0]), torch.Generator().manual_seed(1)
+    start, end, server, handed = torch.randn(4, 1, 4, generator=generator)
+    client = int(SCHEDULE.client[0])
+    never, once, again = (link_of(Qsgd(bits=3), SCHEDULE) for _ in range(3))
+    for link in (once, again):
+        link.reply(job, 3, server[0], start, end)
+    again.hand_out(4, server[0], [client], [handed[0]])
+    known = never.up(job, start, end, server[0])
+    assert torch.equal(again.up(job, start, end, server[0]), known)
+    assert not torch.equal(once.up(job, start, end, server[0]), known)
+
+
 def test_a_client_without_progress_is_exact_where_changes_are_encoded() -> None:
     link = link_of(Qsgd(bits=2), SCHEDULE)
     start = torch.randn(3, 4, generator=torch.Generator().manual_seed(0))
@@ -300,34 +328,6 @@ def test_a_clients_first_model_comes_in_full() -> None:
                 later += 1
     assert first == len(set(schedule.client.tolist()))
     assert later > 0
-
-
-class Poisoned:
-    """Client 2 sends NaN once in a while."""
-
-    def train(self, start: Stack, work: Work) -> Stack:
-        end = quadratics(10).train(start, work)
-        end[torch.from_numpy((work.client == 2) & (work.first_step % 3 == 1))] = torch.nan
-        return end
-
-
-@pytest.mark.parametrize("codec", COARSE, ids=label)
-@pytest.mark.parametrize(
-    "algorithm",
-    [Quafl(policy=POLICY), Favano(policy=POLICY, weights=Known(np.ones(10), np.ones(10)))],
-    ids=["quafl", "favano"],
-)
-def test_a_refused_client_goes_on_from_the_servers_model(
-    algorithm: Algorithm[AnyState], codec: Codec
-) -> None:
-    schedule = plan(POLICY, two_speeds(10), horizon=300, seed=0)
-    layout = Layout(parameters=4, buffers=0, counters=0)
-    link = Link(codec, SIZES, schedule, seed=SEED, streams=np.arange(10))
-    rates = np.full(len(schedule.client), 0.1)
-    replay = Replay(algorithm, schedule, layout, rates, start_model(), non_finite="skip", link=link)
-    moments: Sequence[Moment] = list(replayed(replay, Poisoned()))
-    assert sum(len(moment.refused) for moment in moments) > 1
-    assert all(bool(moment.server.isfinite().all()) for moment in moments)
 
 
 @pytest.mark.gpu
