@@ -210,6 +210,19 @@ def test_empirical_weights_are_running_frequencies_by_group() -> None:
     assert nothing_seen(weights).contacts.tolist() == [0, 0]
 
 
+def test_an_update_counts_its_contacts_after_it_has_weighed_them() -> None:
+    """The first answer of 4 steps is divided by 4 * 1, the second by 4 * (1 + 1) / (1 + 2)."""
+    algorithm = Favano(policy=POLICY, weights=Empirical(np.zeros(2, dtype=np.int64)))
+    start, end = torch.zeros(2, 1, dtype=torch.float64), torch.tensor([[0.0], [4.0]]).double()
+    visit = visit_of([0, 1], [0, 4], [0, 0])  # one of them has made no step
+    state = algorithm.update(algorithm.init(torch.zeros(1).double()), visit, start, end)
+    assert [count.tolist() for count in state.seen] == [[2], [1], [4]]
+    assert float(state.model) == pytest.approx(1 / 3)
+    again = algorithm.update(state._replace(model=torch.zeros(1).double()), visit, start, end)
+    assert float(again.model) == pytest.approx(1.5 / 3)
+    assert [count.tolist() for count in again.seen] == [[4], [2], [8]]
+
+
 def test_empirical_weights_tend_to_the_exact_ones() -> None:
     fleet = two_speeds(100, seed=8)
     policy = Poll(selected=20, local_steps=20)

@@ -56,6 +56,25 @@ def test_converges_near_the_optimum_of_equal_clients(name: str) -> None:
     assert close(found[-1], one.centre[0], 1e-2)
 
 
+WITH_SERVER = {  # methods that keep a part of the old model keep as large a part of its buffers
+    "favano", "favano-delta", "quafl", "fedbuff", "asyncsgd", "asyncsgd-adaptive", "fedfix",
+    "asyncfeded",
+}  # fmt: skip
+ROUNDS = {"fedavg", "fedprox", "fednova", "scaffold"}
+BY_WEIGHT = {"fedasync": 0.6 * 3 + 0.4 * 2, "aafl": (13 + 13 * 2) / 15}  # alpha; p_i = 1/15
+
+
+@EVERY
+def test_buffers_are_averaged_as_the_method_says(name: str) -> None:
+    """Server 2, clients 3 and 10 (FedAsync hears of the first alone)."""
+    algorithm, _, _ = build(name)
+    visit = Visit(np.array([0, 1]), np.array([2, 2]), np.zeros(2, np.int64), np.full(2, 0.1), 0)
+    server, clients = torch.tensor([2.0]), torch.tensor([[3.0], [10.0]])
+    found = float(algorithm.average(server, clients, visit))
+    expected = 5.0 if name in WITH_SERVER else 6.5 if name in ROUNDS else BY_WEIGHT[name]
+    assert found == pytest.approx(expected)
+
+
 @EVERY
 def test_is_pure(name: str) -> None:
     """Same inputs, same outputs, inputs untouched."""

@@ -15,7 +15,8 @@ from favano.schedule import plan
 from favano.timing import two_speeds
 from favano.training import Layout, SerialLanes, Work, one_thread
 from favano.types import Stack
-from tests.engine.test_link import COARSE, POLICY, SEED, SIZES, label
+from tests.engine.test_link import COARSE, SEED, SIZES, label
+from tests.engine.test_messages import POLICY
 from tests.engine.test_pool import Problem
 from tests.engine.test_waves import copied, moments, stacks
 from tests.problems import AnyState, quadratics, start_model

@@ -163,3 +163,19 @@ def test_any_idle_client_may_be_next_whoever_was_before() -> None:
     pairs = np.bincount(5 * client[:-1] + client[1:], minlength=25)
     assert pairs.sum() == 5000
     assert pairs == pytest.approx(200, abs=5 * np.sqrt(5000 * 24 / 625))
+
+
+def test_what_is_thrown_away_was_work_and_its_client_goes_on() -> None:
+    """Also where clients of a distinct buffer wait for the flush: nobody is lost for good."""
+    policy = Arrival(
+        buffer=2, local_steps=3, hand_out="idle", concurrency=4, distinct=True, max_staleness=0
+    )
+    schedule = plan(policy, two_speeds(6), horizon=3000, seed=0)
+    unused = schedule.visit == schedule.updates
+    thrown_away = int((unused & np.isfinite(schedule.finish)).sum())
+    in_buffer = thrown_away - int(schedule.lost.sum()) // 3
+    assert thrown_away > 100
+    assert 0 <= in_buffer < 3  # handed in or thrown away since the last flush
+    at_work = unused & np.isinf(schedule.finish)
+    assert at_work.sum() == 4
+    assert set(schedule.client[schedule.begin > 2000].tolist()) == set(range(6))
