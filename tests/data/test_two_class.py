@@ -9,7 +9,7 @@ from favano.data.two_class import deal_blocks, deal_free, share_out
 from favano.errors import BadInput
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(st.integers(2, 13), st.integers(1, 40), st.integers(0, 2**32))
 def test_blocks_deal_two_distinct_classes_evenly(classes: int, clients: int, seed: int) -> None:
     pairs = deal_blocks(classes, clients, seed)

@@ -86,3 +86,16 @@ def test_versions_nobody_needs_are_dropped() -> None:
         spread = store.spread(torch.zeros(3, dtype=torch.float64), 3)
         assert spread.variance == pytest.approx(3 * float(((held + 1.0) ** 2).sum()))
     assert 5 < most < 60
+
+
+def test_of_counters_the_largest_wins_the_servers_included() -> None:
+    """The server has heard of 9 batches, the clients of 4 and 2; parameter, buffer, counter."""
+    policy = Poll(selected=2, local_steps=1)
+    schedule = plan(policy, two_speeds(2), horizon=7, seed=0)
+    algorithm = Favano(policy=policy, weights=Known(np.ones(2), np.ones(2)), reweight="none")
+    layout = Layout(parameters=1, buffers=1, counters=1)
+    initial = torch.tensor([0.0, 2.0, 9.0], dtype=torch.float64)
+    replay = Replay(algorithm, schedule, layout, np.ones(len(schedule.client)), initial)
+    end = torch.tensor([[3.0, 3.0, 4.0], [6.0, 10.0, 2.0]], dtype=torch.float64)
+    moment = replay.update(replay.starts(replay.jobs(0)), end, [True, True])
+    assert moment.server.tolist() == [3.0, 5.0, 9.0]
