@@ -24,11 +24,17 @@ browser:
 demo: setup
 	$(BIN)/favano demo
 
+# One process per core, four at most, since each loads PyTorch; a file stays in one process. Those
+# that need a GPU run one after the other. `make test PROCESSES=` uses one process.
+PROCESSES ?= --numprocesses=auto --maxprocesses=4 --dist=loadfile
+PYTEST = $(BIN)/python -m pytest --durations=25
+
 test: setup
-	$(BIN)/python -m pytest -m "not slow and not gpu"
+	$(PYTEST) $(PROCESSES) -m "not slow and not gpu"
 
 test-all: setup
-	$(BIN)/python -m pytest
+	$(PYTEST) $(PROCESSES) -m "not gpu"
+	$(PYTEST) -m gpu
 
 check: setup
 	$(BIN)/ruff format --check .

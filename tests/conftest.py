@@ -9,6 +9,11 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # on a busy machine, threads wait
 
 import pytest
 import torch
+from hypothesis import HealthCheck, settings
+
+# No example fails for being slow: a machine may be busy.
+settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("patient")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

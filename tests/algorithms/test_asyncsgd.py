@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 
 from favano.algorithms import AsyncSGD
 from favano.schedule import Arrival, plan
 from favano.timing import two_speeds
-from tests.problems import close, quadratics, server_models, start_model
+from tests.problems import close, quadratics, server_models, start_model, visit_of
 
 
 def uniform(concurrency: int) -> Arrival:
@@ -53,6 +54,15 @@ def test_delay_factors() -> None:
     assert scaled == pytest.approx([1, 1, 5 / 6, 0.5, 0.1])
     dropped = AsyncSGD(policy=policy, concurrency=5, delays="drop").factor(delays)
     assert dropped.tolist() == [1, 1, 0, 0, 0]
+
+
+def test_one_update_by_hand() -> None:
+    """3 - 0.5 * 5/10 * (1 - 0.2) with a server step of a half and a delay of twice M."""
+    algorithm = AsyncSGD(policy=uniform(5), concurrency=5, server_learning_rate=0.5, delays="scale")
+    start, end = torch.tensor([[1.0]]).double(), torch.tensor([[0.2]]).double()
+    state = algorithm.init(torch.tensor([3.0]).double())
+    found = algorithm.update(state, visit_of([0], [1], [10]), start, end)
+    assert float(found.model) == pytest.approx(3 - 0.5 * 0.5 * 0.8)
 
 
 def test_average_delay_is_the_concurrency() -> None:

@@ -210,6 +210,19 @@ def test_empirical_weights_are_running_frequencies_by_group() -> None:
     assert nothing_seen(weights).contacts.tolist() == [0, 0]
 
 
+def test_an_update_counts_its_contacts_after_it_has_weighed_them() -> None:
+    """The first answer of 4 steps is divided by 4 * 1, the second by 4 * (1 + 1) / (1 + 2)."""
+    algorithm = Favano(policy=POLICY, weights=Empirical(np.zeros(2, dtype=np.int64)))
+    start, end = torch.zeros(2, 1, dtype=torch.float64), torch.tensor([[0.0], [4.0]]).double()
+    visit = visit_of([0, 1], [0, 4], [0, 0])  # one of them has made no step
+    state = algorithm.update(algorithm.init(torch.zeros(1).double()), visit, start, end)
+    assert [count.tolist() for count in state.seen] == [[2], [1], [4]]
+    assert float(state.model) == pytest.approx(1 / 3)
+    again = algorithm.update(state._replace(model=torch.zeros(1).double()), visit, start, end)
+    assert float(again.model) == pytest.approx(1.5 / 3)
+    assert [count.tolist() for count in again.seen] == [[4], [2], [8]]
+
+
 def test_empirical_weights_tend_to_the_exact_ones() -> None:
     fleet = two_speeds(100, seed=8)
     policy = Poll(selected=20, local_steps=20)
@@ -240,3 +253,22 @@ def test_weights_out_of_range_are_refused() -> None:
         Known(np.array([0.0, 1.0]), np.ones(2))
     with pytest.raises(BadInput, match=r"weights=1.5: need P\(E > 0\) in \(0, 1\]"):
         Known(np.array([0.5, 1.5]), np.ones(2))
+
+
+def test_buffers_are_averaged_with_the_servers_and_never_reweighted() -> None:
+    """Server 2, clients 3 and 10: (2 + 3 + 10) / 3, however small alpha is."""
+    weights = Known(np.array([0.01, 0.5]), np.array([0.1, 0.1]))
+    clients, server = torch.tensor([[3.0], [10.0]]), torch.tensor([2.0])
+    visit = visit_of([0, 1], [1, 6], [0, 0])
+    for algorithm in (
+        Favano(policy=POLICY, weights=weights),
+        FavanoDelta(policy=POLICY, weights=weights),
+    ):
+        assert algorithm.average(server, clients, visit).tolist() == [5.0]
+
+
+def test_the_scaled_rate_makes_up_for_the_servers_share() -> None:
+    weights = Known(ones(CLIENTS), ones(CLIENTS))
+    scaled = Favano(policy=POLICY, weights=weights, scaled_rate=True)
+    assert scaled.rate(np.arange(2)).tolist() == [1.25, 1.25]  # (s + 1) / s with s = 4
+    assert Favano(policy=POLICY, weights=weights).rate(np.arange(2)).tolist() == [1.0, 1.0]

@@ -83,3 +83,10 @@ def test_staleness_weighs_each_update() -> None:
     visit = visit_of([0, 1], [1, 1], [0, 3])
     found = algorithm.update(algorithm.init(start[0]), visit, start, end)
     assert float(found.model) == pytest.approx(1 - 0.5 * (1.0 * 1 + 0.5 * -2) / 2)
+
+
+def test_buffers_are_averaged_with_the_servers() -> None:
+    algorithm = FedBuff(policy=Arrival(buffer=2, local_steps=1, hand_out="flush"))
+    clients, server = torch.tensor([[3.0], [10.0]]), torch.tensor([2.0])
+    visit = visit_of([0, 1], [1, 1], [0, 9])  # staleness weighs updates, not buffers
+    assert algorithm.average(server, clients, visit).tolist() == [5.0]

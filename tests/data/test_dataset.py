@@ -79,6 +79,7 @@ def test_a_fraction_keeps_every_class_and_follows_the_seed() -> None:
     assert np.bincount(small.test_labels).tolist() == [1, 1, 1]
     assert small.train_labels.tolist() == (train % 3).tolist()
     assert len(set(train.tolist())) == 15
+    assert np.bincount(take_fraction(dataset, 0.01, seed=1).test_labels).tolist() == [1, 1, 1]
     again, other = (take_fraction(dataset, 0.25, seed).train_images for seed in (1, 2))
     assert np.array_equal(small.train_images, again)
     assert not np.array_equal(small.train_images, other)

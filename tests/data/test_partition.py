@@ -84,7 +84,7 @@ def test_two_class_free_holds_two_classes() -> None:
     assert len({len(part) for part in parts}) > 2
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(
     counts=st.lists(st.integers(60, 90), min_size=2, max_size=9).map(tuple),
     clients=st.integers(1, 30),

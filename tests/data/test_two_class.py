@@ -9,7 +9,7 @@ from favano.data.two_class import deal_blocks, deal_free, share_out
 from favano.errors import BadInput
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(st.integers(2, 13), st.integers(1, 40), st.integers(0, 2**32))
 def test_blocks_deal_two_distinct_classes_evenly(classes: int, clients: int, seed: int) -> None:
     pairs = deal_blocks(classes, clients, seed)
@@ -72,3 +72,24 @@ def test_more_holders_than_samples_is_refused() -> None:
     )
     with pytest.raises(BadInput, match=message):
         share_out(labels, np.array([[0, 1], [1, 0]]), 0, "two-class")
+
+
+def test_free_draws_are_each_clients_own() -> None:
+    """100 draws among 45 pairs of classes: about 40 different ones, none held by many."""
+    pairs = np.sort(deal_free(10, 100, seed=0), axis=1)
+    _, times = np.unique(pairs, axis=0, return_counts=True)
+    assert len(times) > 30
+    assert times.max() < 12
+
+
+def test_the_samples_of_a_class_are_shuffled_before_they_are_shared() -> None:
+    """A data set may come in any order: no holder has a run of it, and the seed decides."""
+    labels = np.repeat([0, 1], 300)
+    pairs = np.array([[0, 1]] * 3)
+    first, other = (share_out(labels, pairs, seed, "two-class") for seed in (0, 1))
+    for part, another in zip(first, other, strict=True):
+        assert part.tolist() != another.tolist()
+        for low in (0, 300):
+            own = part[(part >= low) & (part < low + 300)] - low
+            assert len(own) == 100
+            assert np.bincount(own // 100, minlength=3).min() > 15  # from each third of the class

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from favano.algorithms import CATALOGUE, AsyncSGD, Favano, FedAvg, Known
-from favano.engine import Replay, effective_weights, late_weights, replayed, stretch_weights
+from favano.engine import Replay, audit, effective_weights, late_weights, replayed, stretch_weights
 from favano.experiments import Spec, make_algorithm, make_fleet, make_schedule, resolve
 from favano.experiments.build import step_sizes
 from favano.experiments.planning import plan_seed
@@ -37,11 +37,24 @@ def test_equal_what_linear_losses_measure() -> None:
     assert weight.sum() == pytest.approx(1)
 
 
+@pytest.mark.parametrize("at_once", [1, 3, 8])
+def test_many_clients_are_weighed_a_few_at_a_time(
+    at_once: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fleet = two_speeds(8, seed=1)
+    policy = Barrier(selected=3, local_steps=2)
+    schedule = plan(policy, fleet, horizon=400, seed=1)
+    algorithm = FedAvg(policy=policy, server_learning_rate=0.5)
+    whole = effective_weights(algorithm, schedule)
+    monkeypatch.setattr(audit, "_COLUMNS_AT_ONCE", at_once)
+    assert effective_weights(algorithm, schedule).tolist() == whole.tolist()
+
+
 def test_favano_is_fair_and_plain_averaging_of_arrivals_is_not() -> None:
     fleet = two_speeds(60, seed=2)
     slow = fleet.mean == 16
     policy = Poll(selected=12, local_steps=20)
-    schedule = plan(policy, fleet, horizon=7 * 3000, seed=2)
+    schedule = plan(policy, fleet, horizon=7 * 2000, seed=2)
     fair = Favano(policy=policy, weights=Known(*expected_counts(policy, fleet)))
     share = effective_weights(fair, schedule)[slow].sum()
     assert share == pytest.approx(slow.mean(), abs=0.02)

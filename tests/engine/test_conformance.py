@@ -22,8 +22,12 @@ CLIENTS = 15
 EVERY = pytest.mark.parametrize("name", list(CATALOGUE))
 
 
+EACH_ARRIVAL = {"asyncsgd", "asyncsgd-adaptive", "fedasync", "asyncfeded"}  # is an update
+
+
 def setting(name: str, **keys: object) -> Spec:
-    base = {"clients": CLIENTS, "selected": 4, "local_steps": 5, "buffer": 3, "horizon": 400.0}
+    horizon = 100.0 if name in EACH_ARRIVAL else 400.0
+    base = {"clients": CLIENTS, "selected": 4, "local_steps": 5, "buffer": 3, "horizon": horizon}
     own = without_foreign({**base, **keys}, name)
     return resolve(Spec.model_validate({"algorithm": name, **own}))
 
@@ -51,11 +55,32 @@ def test_converges_near_the_optimum_of_equal_clients(name: str) -> None:
     AsyncFedED's published server step is for few clients: with all of these at work it circles.
     """
     steady = {"server_learning_rate": 2 / CLIENTS} if name == "asyncfeded" else {}
-    algorithm, _, schedule = build(name, horizon=3000.0, **steady)
+    algorithm, _, schedule = build(
+        name, horizon=1000.0 if name in EACH_ARRIVAL else 3000.0, **steady
+    )
     one = quadratics(1)
     common = Quadratics(one.curvature.repeat(CLIENTS, 1), one.centre.repeat(CLIENTS, 1))
     found = server_models(algorithm, schedule, common, start_model(), rate=0.2)
     assert close(found[-1], one.centre[0], 1e-2)
+
+
+WITH_SERVER = {  # methods that keep a part of the old model keep as large a part of its buffers
+    "favano", "favano-delta", "quafl", "fedbuff", "asyncsgd", "asyncsgd-adaptive", "fedfix",
+    "asyncfeded",
+}  # fmt: skip
+ROUNDS = {"fedavg", "fedprox", "fednova", "scaffold"}
+BY_WEIGHT = {"fedasync": 0.6 * 3 + 0.4 * 2, "aafl": (13 + 13 * 2) / 15}  # alpha; p_i = 1/15
+
+
+@EVERY
+def test_buffers_are_averaged_as_the_method_says(name: str) -> None:
+    """Server 2, clients 3 and 10 (FedAsync hears of the first alone)."""
+    algorithm, _, _ = build(name)
+    visit = Visit(np.array([0, 1]), np.array([2, 2]), np.zeros(2, np.int64), np.full(2, 0.1), 0)
+    server, clients = torch.tensor([2.0]), torch.tensor([[3.0], [10.0]])
+    found = float(algorithm.average(server, clients, visit))
+    expected = 5.0 if name in WITH_SERVER else 6.5 if name in ROUNDS else BY_WEIGHT[name]
+    assert found == pytest.approx(expected)
 
 
 @EVERY

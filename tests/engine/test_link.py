@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 import pytest
 import torch
@@ -19,16 +17,17 @@ from favano.engine import (
     replayed,
     spread_of,
 )
-from favano.engine.link import first_versions, message_numbers
+from favano.engine.link import first_versions
 from favano.experiments import make_algorithm, make_fleet, make_schedule
 from favano.quantisation import Codec, Lattice, MinMax, Qsgd, message_bits
 from favano.rng import Stream, uniform
 from favano.schedule import Barrier, Poll, Schedule, plan
 from favano.timing import Fleet, Trace, traced_fleet, two_speeds
-from favano.training import Layout, Work, WorkerLanes, one_thread, usable_cores
-from favano.types import Ints, Stack, Vector
+from favano.training import Layout, WorkerLanes, one_thread
+from favano.types import Ints, Vector
 from tests.engine.test_conformance import CLIENTS, build, setting
 from tests.engine.test_pool import Problem, Shuffled
+from tests.forks import FORKS
 from tests.problems import AnyState, Quadratics, close, quadratics, start_model
 
 EVERY = pytest.mark.parametrize("name", list(CATALOGUE))
@@ -171,9 +170,8 @@ def test_the_order_of_execution_changes_nothing(name: str, codec: Codec) -> None
     assert not torch.equal(alone[-1], plain[-1])
 
 
+@FORKS
 def test_worker_processes_change_nothing() -> None:
-    if usable_cores() == 1:
-        pytest.skip("needs two cores")
     problems = [Problem(name, 2) for name in ("quafl", "fedbuff")]
     replays = [pool_link(problem, MinMax(bits=5)) for problem in problems]
     trainers = [problem.trainer for problem in problems]
@@ -201,59 +199,6 @@ def test_p16_renumbering_leaves_the_history_unchanged(name: str) -> None:
         replay = linked(algorithm, schedule, MinMax(bits=3), one.streams)
         histories.append([moment.server for moment in replayed(replay, problem)])
     assert all(torch.equal(a, b) for a, b in zip(*histories, strict=True))
-
-
-def link_of(codec: Codec, schedule: Schedule) -> Link:
-    return Link(codec, SIZES, schedule, seed=SEED, streams=np.arange(schedule.clients), plain=2)
-
-
-POLICY = Poll(selected=3, local_steps=5)
-SCHEDULE = plan(POLICY, two_speeds(6), horizon=70, seed=0)
-
-
-@pytest.mark.parametrize("codec", COARSE, ids=label)
-def test_buffers_and_counters_travel_as_they_are(codec: Codec) -> None:
-    generator = torch.Generator().manual_seed(1)
-    start, end = torch.randn(2, 3, 7, generator=generator)
-    server = torch.randn(7, generator=generator)
-    before = start.clone(), end.clone(), server.clone()
-    link, jobs = link_of(codec, SCHEDULE), np.arange(3)
-    assert link.bits == message_bits(codec, SIZES) + 2 * 32
-    for received, sent in (
-        (link.up(jobs, start, end, server), end),
-        (link.reply(jobs, 3, server, start, end), server.expand_as(end)),
-    ):
-        assert torch.equal(received[:, 4:], sent[:, 4:])
-        assert not torch.equal(received[:, :4], sent[:, :4])
-        assert received.dtype == sent.dtype
-    assert all(torch.equal(a, b) for a, b in zip(before, (start, end, server), strict=True))
-
-
-def test_who_reads_the_same_shares_the_memory() -> None:
-    link = link_of(Lattice(bits=8, scale=0.1), SCHEDULE)
-    near, other, far = torch.zeros(4), torch.ones(4), torch.full((4,), 100.0)
-    read = link.hand_out(2, torch.full((4,), 0.52), [4, 1, 0, 5], [near, other, near, far])
-    assert read[4] is read[0]
-    assert read[1] is read[0]
-    assert torch.allclose(read[0], torch.full((4,), 0.5))
-    assert not torch.equal(read[5], read[0])
-    assert link.wrapped == 1
-    assert link.hand_out(3, near, [], []) == {}
-
-
-def test_a_client_without_progress_is_exact_where_changes_are_encoded() -> None:
-    link = link_of(Qsgd(bits=2), SCHEDULE)
-    start = torch.randn(3, 4, generator=torch.Generator().manual_seed(0))
-    assert torch.equal(link.up(np.arange(3), start, start, torch.zeros(4)), start)
-
-
-def test_messages_are_numbered_by_client() -> None:
-    number = message_numbers(SCHEDULE)
-    for client in range(6):
-        mine = SCHEDULE.client == client
-        in_order = number[mine][np.argsort(SCHEDULE.base[mine], kind="stable")]
-        assert in_order.tolist() == list(range(int(mine.sum())))
-    assert first_versions(SCHEDULE).tolist() == [-1] * 6
 
 
 def rows_of(codec: Codec | None) -> tuple[list[int], list[int]]:
@@ -300,42 +245,3 @@ def test_a_clients_first_model_comes_in_full() -> None:
                 later += 1
     assert first == len(set(schedule.client.tolist()))
     assert later > 0
-
-
-class Poisoned:
-    """Client 2 sends NaN once in a while."""
-
-    def train(self, start: Stack, work: Work) -> Stack:
-        end = quadratics(10).train(start, work)
-        end[torch.from_numpy((work.client == 2) & (work.first_step % 3 == 1))] = torch.nan
-        return end
-
-
-@pytest.mark.parametrize("codec", COARSE, ids=label)
-@pytest.mark.parametrize(
-    "algorithm",
-    [Quafl(policy=POLICY), Favano(policy=POLICY, weights=Known(np.ones(10), np.ones(10)))],
-    ids=["quafl", "favano"],
-)
-def test_a_refused_client_goes_on_from_the_servers_model(
-    algorithm: Algorithm[AnyState], codec: Codec
-) -> None:
-    schedule = plan(POLICY, two_speeds(10), horizon=300, seed=0)
-    layout = Layout(parameters=4, buffers=0, counters=0)
-    link = Link(codec, SIZES, schedule, seed=SEED, streams=np.arange(10))
-    rates = np.full(len(schedule.client), 0.1)
-    replay = Replay(algorithm, schedule, layout, rates, start_model(), non_finite="skip", link=link)
-    moments: Sequence[Moment] = list(replayed(replay, Poisoned()))
-    assert sum(len(moment.refused) for moment in moments) > 1
-    assert all(bool(moment.server.isfinite().all()) for moment in moments)
-
-
-@pytest.mark.gpu
-@pytest.mark.parametrize("codec", [*COARSE, *FINE], ids=label)
-def test_a_device_draws_and_reads_as_the_host_does(codec: Codec) -> None:
-    generator = torch.Generator().manual_seed(1)
-    start, end = torch.randn(2, 3, 4, generator=generator, dtype=torch.float64)
-    server, jobs = start_model(), np.arange(3)
-    host = link_of(codec, SCHEDULE).up(jobs, start, end, server)
-    device = link_of(codec, SCHEDULE).up(jobs, start.cuda(), end.cuda(), server.cuda())
-    assert close(device.cpu(), host)

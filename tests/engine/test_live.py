@@ -9,7 +9,7 @@ import torch
 from favano.algorithms import AsyncSGD, Favano, FedAvg, Known
 from favano.engine import Recorder, live_models, replayed, spread_of
 from favano.errors import BadInput
-from favano.schedule import Arrival, Barrier, Poll, plan, under_way
+from favano.schedule import Adaptive, Arrival, Barrier, Poll, plan, under_way
 from favano.timing import Trace, traced_fleet, two_speeds
 from tests.problems import close, make_replay, ones, quadratics, start_model
 
@@ -91,3 +91,48 @@ def test_clients_that_queue_are_not_at_work() -> None:
         if moment.version == schedule.updates - 1:
             found = live_models(replay, quadratics(3), fleet, seed=0)(float(schedule.time[-1]))
             assert 1 <= len(found) <= 3
+
+
+@pytest.mark.parametrize(
+    ("policy", "moments"),
+    [
+        (Poll(selected=1, local_steps=2), [(0.9, 0), (1.0, 1), (2.9, 1), (3.0, 2)]),
+        (
+            Poll(selected=1, local_steps=2, idle_in_interaction=True),
+            [(1.0, 0), (3.9, 0), (4.0, 1), (5.9, 1), (6.0, 2), (10.9, 0), (11.0, 1)],
+        ),
+        (
+            Arrival(buffer=1, local_steps=2, hand_out="flush", latency="client"),
+            [(3.9, 0), (4.0, 1), (5.9, 1), (9.9, 0), (10.0, 1)],
+        ),
+        (
+            Adaptive(local_steps=2, most_steps=2, latency="client"),
+            [(3.9, 0), (4.0, 1), (5.9, 1), (9.9, 0), (10.0, 1)],
+        ),
+        (
+            Arrival(buffer=1, local_steps=2, hand_out="flush", latency="server"),
+            [(0.9, 0), (1.0, 1), (2.9, 1), (6.9, 0), (7.0, 1)],
+        ),
+    ],
+)
+def test_while_a_client_talks_it_makes_no_step(
+    policy: Poll | Arrival | Adaptive, moments: list[tuple[float, int]]
+) -> None:
+    """One client, steps of 1 and 2 turn about, an exchange of 3: by hand, into the second job."""
+    fleet = traced_fleet(Trace((np.array([1.0, 2.0]),)))
+    schedule = plan(policy, fleet, horizon=20, seed=0)
+    for time, steps in moments:
+        assert under_way(schedule, policy, fleet, time=time, seed=0).steps.tolist() == [steps], time
+
+
+def test_live_models_wait_for_the_exchange() -> None:
+    """At time 4 of 7, one step after an exchange of 3; without the idle time it were two."""
+    fleet = traced_fleet(Trace((np.array([1.0, 2.0]),)))
+    policy = Poll(selected=1, local_steps=2, idle_in_interaction=True)
+    algorithm = Favano(policy=policy, weights=Known(ones(1), ones(1)))
+    trainer, initial = quadratics(1), start_model()
+    replay = make_replay(algorithm, plan(policy, fleet, horizon=20, seed=0), initial)
+    live = live_models(replay, trainer, fleet, seed=0)
+    assert close(live(3.5)[0], initial)
+    assert close(live(4.0)[0], trainer.local(0, initial, 1, 0.1))
+    assert close(live(6.0)[0], trainer.local(0, initial, 2, 0.1))

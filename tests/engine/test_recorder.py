@@ -7,7 +7,15 @@ import torch
 from torch import Tensor
 
 from favano.algorithms import FedAvg
-from favano.engine import Measured, Recorder, count_work, evaluation_times, replayed, spread_of
+from favano.engine import (
+    Measured,
+    Moment,
+    Recorder,
+    count_work,
+    evaluation_times,
+    replayed,
+    spread_of,
+)
 from favano.schedule import Barrier, Poll, plan
 from favano.timing import Trace, traced_fleet, two_speeds
 from favano.types import Vector
@@ -19,6 +27,7 @@ FLEET = traced_fleet(Trace((np.array([1.0, 2.0]), np.array([3.0, 4.0]), np.array
 def test_evaluation_times() -> None:
     assert evaluation_times(10, 4, 9.0).tolist() == [0, 4, 8, 10]
     assert evaluation_times(8, 4, 11.5).tolist() == [0, 4, 8, 11.5]
+    assert evaluation_times(8, 4, 8.0).tolist() == [0, 4, 8]
 
 
 def test_rows_of_a_synchronous_run_by_hand() -> None:
@@ -71,6 +80,21 @@ def test_what_was_measured_with_others_is_not_measured_again() -> None:
     assert [row.potential for row in recorder.rows()] == [2, 2, 2, 3, 3, 4]
     assert recorder.last is not None
     assert torch.equal(recorder.last.mean, recorder.last.server + 1)
+
+
+def test_the_last_observation_is_a_copy_and_counts_every_refusal() -> None:
+    policy = Barrier(selected=3, local_steps=2)
+    schedule = plan(policy, FLEET, horizon=20, seed=0)
+    replay = make_replay(FedAvg(policy=policy), schedule, start_model())
+    recorder = Recorder(
+        replay, 0, np.array([0.0, 5.0]), lambda _: torch.zeros(2), spread_of(replay)
+    )
+    server = start_model()
+    recorder.observe(Moment(-1, server, np.array([0, 2])))
+    server += 1  # the memory of a moment may be used again
+    assert recorder.last is not None
+    assert recorder.last.refused == 2
+    assert torch.equal(recorder.last.server, start_model())
 
 
 def test_lost_steps_count_as_local_steps_only() -> None:

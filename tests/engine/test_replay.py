@@ -138,3 +138,16 @@ def test_corrected_gradients_need_a_schedule_that_is_known() -> None:
     schedule = plan(Poll(selected=10, local_steps=3), two_speeds(10), horizon=300, seed=0)
     with pytest.raises(BadInput, match="algorithm=Corrected: corrects gradients"):
         make_replay(method, Growing(schedule), start_model())
+
+
+def test_of_counters_the_largest_wins_the_servers_included() -> None:
+    """The server has heard of 9 batches, the clients of 4 and 2; parameter, buffer, counter."""
+    policy = Poll(selected=2, local_steps=1)
+    schedule = plan(policy, two_speeds(2), horizon=7, seed=0)
+    algorithm = Favano(policy=policy, weights=Known(np.ones(2), np.ones(2)), reweight="none")
+    layout = Layout(parameters=1, buffers=1, counters=1)
+    initial = torch.tensor([0.0, 2.0, 9.0], dtype=torch.float64)
+    replay = Replay(algorithm, schedule, layout, np.ones(len(schedule.client)), initial)
+    end = torch.tensor([[3.0, 3.0, 4.0], [6.0, 10.0, 2.0]], dtype=torch.float64)
+    moment = replay.update(replay.starts(replay.jobs(0)), end, [True, True])
+    assert moment.server.tolist() == [3.0, 5.0, 9.0]

@@ -9,9 +9,6 @@ from favano.errors import BadInput
 from favano.experiments import Spec, plan_seeds, resolve
 from favano.experiments.bench import Effort, bench, bench_samples
 from favano.training import default_kernels
-from favano.training.workers import usable_cores
-
-CORES = [usable_cores()] if usable_cores() > 1 else []
 
 
 def test_synthetic_images_have_the_shape_of_the_data_set() -> None:
@@ -24,7 +21,9 @@ def test_synthetic_images_have_the_shape_of_the_data_set() -> None:
         bench_samples(resolve(Spec()), synthetic=True)
 
 
-def test_both_systems_do_the_work_of_all_seeds() -> None:
+@pytest.mark.parametrize("cores", [1, 2])
+def test_both_systems_do_the_work_of_all_seeds(cores: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("favano.experiments.bench.usable_cores", lambda: cores)
     spec = resolve(Spec(clients=10, selected=3, local_steps=4, seeds=2))
     found = bench(spec, bench_samples(spec), Effort(seconds=0.05, repeats=2, workers=1))
     work = found["schedule"]
@@ -35,7 +34,7 @@ def test_both_systems_do_the_work_of_all_seeds() -> None:
     assert work["parallelism"] >= 2  # the seeds do not wait for each other
     plain, *threads, lanes = found["systems"]
     assert (plain["name"], lanes["name"]) == ("plain loop", "lanes")
-    assert [one["name"] for one in threads] == [f"plain loop, {n} threads" for n in CORES]
+    assert [one["name"] for one in threads] == ["plain loop, 2 threads"] * (cores - 1)
     assert plain["kernels"] == default_kernels()
     assert lanes["kernels"] == found["spec"]["kernels"] != "auto"  # those of a long run
     assert 0 < plain["shares"]["outside_training"]["median"] < 1

@@ -72,7 +72,10 @@ def test_table_one() -> None:
     assert rows["fedbuff"].server_time.standard_error > 0
     assert rows["asyncsgd"].delays.largest > rows["asyncsgd"].delays.average > 0
     assert rows["fedavg"].time == rows["fedavg"].steps.total * rows["fedavg"].server_time.mean
-    document = complexity_document(Spec(), Problem(), 0.1)
+    small = Spec(clients=9, selected=3, local_steps=4, buffer=3)
+    document = complexity_document(small, Problem(), 0.1)
+    assert isinstance(document["methods"], dict)
+    assert document["methods"].keys() == rows.keys()
     assert json.loads(json.dumps(document, allow_nan=False)) == document
 
 

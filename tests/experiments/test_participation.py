@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from favano.experiments import describe, speed_names
-from favano.schedule import Barrier, plan
+from favano.schedule import Barrier, Poll, plan
 from favano.timing import Trace, make_fleet, traced_fleet
 
 
@@ -24,6 +24,16 @@ def test_one_entry_a_client() -> None:
         "mean_staleness": 0.0,
         "effective_weight": 0.75,
     }
+
+
+def test_contacts_without_a_step_are_counted() -> None:
+    """Polled every 7: one client makes 1, 0, 1, 0 steps, the other 3 each time."""
+    fleet = traced_fleet(Trace((np.array([7.0, 1.0, 1.0, 8.0, 1.0, 1.0]), np.array([2.0]))))
+    schedule = plan(Poll(selected=2, local_steps=3), fleet, horizon=28, seed=0)
+    entries = describe(schedule, fleet, np.array([0.5, 0.5]))
+    assert [entry["contacts"] for entry in entries] == [4, 4]
+    assert [entry["mean_steps"] for entry in entries] == [0.5, 3.0]
+    assert [entry["zero_steps"] for entry in entries] == [2, 0]
 
 
 def test_names_of_speeds() -> None:

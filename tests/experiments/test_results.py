@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import errno
 import json
+import multiprocessing
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -17,6 +16,7 @@ from favano.errors import BadInput, WriteFailed
 from favano.experiments import Result, Spec, check_folder, read_spec, write_result
 from favano.experiments.results import FILES
 from favano.metrics import Row, from_csv
+from tests.forks import FORKS
 
 ROW = Row(0, 7.0, 1, 3, 64, 128, 2.5, 0.25, 0.0, 0.0, 3)
 
@@ -86,28 +86,29 @@ def test_a_full_disk_leaves_old_results_intact(
     assert contents(tmp_path) == before
 
 
+@FORKS
 def test_a_real_limit_on_file_size_leaves_old_results_intact(tmp_path: Path) -> None:
     """The operating system itself refuses to write more than 2,000 bytes to a file."""
     write_result(tmp_path, result(), "favano run")
     before = contents(tmp_path)
-    program = f"""
-import resource, sys
-from pathlib import Path
-from favano.errors import WriteFailed
-from favano.experiments import write_result
-from tests.experiments.test_results import ROW, result
-big = result()
-big.rows.extend([ROW] * 500)
-resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))
-try:
-    write_result(Path({str(tmp_path)!r}), big, "favano run")
-except WriteFailed as error:
-    sys.exit(3 if "earlier results are untouched" in str(error) else 4)
-"""
-    root = Path(__file__).parents[2]
-    done = subprocess.run([sys.executable, "-c", program], cwd=root, capture_output=True, text=True)
-    assert done.returncode == 3, done.stderr
+    child = multiprocessing.get_context("fork").Process(target=write_too_much, args=(tmp_path,))
+    child.start()
+    child.join()
+    assert child.exitcode == 3
     assert contents(tmp_path) == before
+
+
+def write_too_much(folder: Path) -> None:
+    """In a process of its own, whose files may not be large."""
+    import resource
+
+    big = result()
+    big.rows.extend([ROW] * 500)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))
+    try:
+        write_result(folder, big, "favano run")
+    except WriteFailed as error:
+        os._exit(3 if "earlier results are untouched" in str(error) else 4)
 
 
 def test_files_that_are_not_toml_are_refused(tmp_path: Path) -> None:

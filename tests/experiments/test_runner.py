@@ -20,7 +20,8 @@ from favano.experiments import (
 )
 from favano.experiments.engines import can_stack
 from favano.metrics import to_csv
-from favano.training import traced
+from favano.models import BatchNorm2d
+from tests.training.clock import trace_all
 
 SHORT = Spec(clients=10, selected=3, local_steps=4, horizon=210, evaluate_every=70)
 
@@ -89,8 +90,7 @@ def test_neither_traces_nor_workers_change_a_byte(
     model = named_model(SHORT.model_copy(update={"model": "perceptron"}), digits)
     plain = run(SHORT, digits, model, workers=1)
     assert plain.traced.lengths == ()  # too short to pay
-    monkeypatch.setattr(traced, "FEWEST", 0)
-    monkeypatch.setattr(traced, "FEWEST_EACH", 0)
+    trace_all(monkeypatch, fewest_each=20)  # autograd for the rest
     for workers in (1, 2):
         fast = run(SHORT, digits, model, workers=workers)
         assert fast.traced.lengths
@@ -128,7 +128,7 @@ def test_compressed_messages(algorithm: str, codec: str, digits: Samples) -> Non
 @pytest.mark.parametrize("algorithm", CATALOGUE)
 def test_few_bits_with_every_method(algorithm: str, digits: Samples) -> None:
     """Another run than in full precision, and the same whatever the number of processes."""
-    keys = {"algorithm": algorithm, "horizon": 105.0, "evaluate_every": 35.0}
+    keys = {"algorithm": algorithm, "horizon": 63.0, "evaluate_every": 21.0}
     spec = SHORT.model_copy(update={**keys, "quantise": "luq"})
     network = named_model(spec.model_copy(update={"model": "perceptron"}), digits)
     one, two = (run(spec, digits, network, workers=workers) for workers in (1, 2))
@@ -148,8 +148,7 @@ def test_few_bits_alone_together_and_traced(
     spec = SHORT.model_copy(update={"quantise": "luq", "seeds": 2, "gradient_samples": 2})
     model = named_model(spec.model_copy(update={"model": "perceptron"}), digits)
     both = run_together([spec, spec.model_copy(update={"algorithm": "quafl"})], digits, model)
-    monkeypatch.setattr(traced, "FEWEST", 0)
-    monkeypatch.setattr(traced, "FEWEST_EACH", 50)  # the commonest lengths
+    trace_all(monkeypatch, fewest_each=50)  # the commonest lengths
     alone = run(spec.model_copy(update={"seed": 1, "seeds": 1}), digits, model, workers=2)
     assert alone.traced.lengths
     assert to_csv(alone.rows) == to_csv([row for row in both[0].rows if row.seed == 1])
@@ -317,23 +316,31 @@ def test_a_model_that_does_not_fit_the_labels(digits: Samples) -> None:
         run(SHORT, digits, small)
 
 
-def test_batchnorm_networks_run_with_every_method() -> None:
+def small_network() -> nn.Module:
+    """With BatchNorm, for images of 8 by 8."""
+    return nn.Sequential(
+        nn.Conv2d(3, 4, 3), BatchNorm2d(4), nn.ReLU(), nn.Flatten(), nn.Linear(4 * 36, 4)
+    )
+
+
+@pytest.mark.parametrize("algorithm", [*CATALOGUE, "favano, resnet20"])
+def test_batchnorm_networks_run_with_every_method(algorithm: str) -> None:
     torch.manual_seed(0)
     samples = Samples(
         torch.randn(120, 3, 8, 8), torch.arange(120) % 4, torch.randn(40, 3, 8, 8),
         torch.arange(40) % 4, classes=4,
     )  # fmt: skip
-    for algorithm in ("favano", "fedavg", "quafl", "fedbuff", "asyncsgd", "favano-delta"):
-        spec = Spec(
-            algorithm=algorithm, clients=4, selected=2, local_steps=2, horizon=90,
-            learning_rate=0.05, batch_size=16, model="resnet20", split="iid",
-            buffer=2 if algorithm == "fedbuff" else None,
-        )  # fmt: skip
-        result = run(spec, samples, named_model(spec, samples))
-        assert result.status == "complete"
-        variances = [v for k, v in result.models[0].items() if k.endswith("running_var")]
-        assert variances
-        assert all(bool((value > 0).all()) for value in variances)
+    method, _, named = algorithm.partition(", ")
+    spec = Spec(
+        algorithm=method, clients=4, selected=2, local_steps=2, horizon=90,
+        learning_rate=0.05, batch_size=16, model=named or None, split="iid",
+        buffer=2 if method == "fedbuff" else None,
+    )  # fmt: skip
+    result = run(spec, samples, named_model(spec, samples) if named else small_network())
+    assert result.status == "complete"
+    variances = [v for k, v in result.models[0].items() if k.endswith("running_var")]
+    assert variances
+    assert all(bool((value > 0).all()) for value in variances)
 
 
 def test_buffers_may_stay_with_the_clients() -> None:
@@ -342,11 +349,12 @@ def test_buffers_may_stay_with_the_clients() -> None:
     images, labels = 5 + 2 * torch.randn(120, 3, 8, 8), torch.arange(120) % 4
     samples = Samples(images, labels, images[:40], labels[:40], classes=4)
     keys = {"clients": 4, "selected": 2, "local_steps": 3, "horizon": 140.0, "batch_size": 16}
-    rest = {"learning_rate": 0.05, "model": "resnet20", "split": "iid"}
+    rest = {"learning_rate": 0.05, "split": "iid"}
+    network = small_network()
     results = {}
     for buffers in ("average", "local"):
         spec = Spec.model_validate({**keys, **rest, "buffers": buffers})
-        results[buffers] = run(spec, samples, named_model(spec, samples))
+        results[buffers] = run(spec, samples, network)
     local = results["local"].models[0]
     untouched = [v for k, v in local.items() if k.endswith("running_mean")]
     assert all(bool((value == 0).all()) for value in untouched)

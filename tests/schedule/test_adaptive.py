@@ -81,7 +81,7 @@ def test_with_jobs_of_one_length_it_is_the_fixed_policy(latency: Latency) -> Non
     latency=st.sampled_from(["client", "server", "none"]),
     seed=st.integers(0, 99),
 )
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_whatever_is_said_the_schedule_could_have_happened(
     means: list[float], lengths: list[int], latency: Latency, seed: int
 ) -> None:

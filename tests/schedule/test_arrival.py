@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from favano.schedule import Arrival, Schedule, plan
-from favano.timing import Trace, make_fleet, traced_fleet, two_speeds
+from favano.timing import Deterministic, Trace, make_fleet, traced_fleet, two_speeds
 
 # one step a job: client 0 takes 2, client 1 takes 5, client 2 takes 9
 FLEET = traced_fleet(Trace((np.array([2.0]), np.array([5.0]), np.array([9.0]))))
@@ -130,3 +130,52 @@ def test_mean_steps_of_the_buffered_modes(hand_out: str, fast: float, expected: 
     policy = Arrival(buffer=10, local_steps=20, hand_out=hand_out)  # type: ignore[arg-type]
     schedule = plan(policy, two_speeds(100, fast_fraction=fast), horizon=30_000, seed=0)
     assert np.diff(schedule.time).mean() == pytest.approx(expected, rel=0.02)
+
+
+def test_an_update_as_old_as_allowed_is_used() -> None:
+    """Client 1 arrives at 5, after the updates at 2 and 4: its staleness is 2."""
+    for most, used in ((1, [0, 0]), (2, [0, 0, 1])):
+        policy = Arrival(
+            buffer=1, local_steps=1, hand_out="flush", latency="none", max_staleness=most
+        )
+        schedule = plan(policy, FLEET, horizon=6, seed=0)
+        assert schedule.client[: schedule.jobs].tolist() == used
+        assert (schedule.client[schedule.visit == schedule.updates] == 1).sum() == 3 - len(used) + 1
+
+
+def test_simultaneous_arrivals_come_in_a_drawn_order() -> None:
+    """Of six equal clients, who all finish together, any can be first."""
+    fleet = make_fleet(np.full(6, 2.0), Deterministic())
+    policy = Arrival(buffer=6, local_steps=1, hand_out="flush", latency="none")
+    schedule = plan(policy, fleet, horizon=6001, seed=0)
+    order = schedule.client[: schedule.jobs].reshape(-1, 6)
+    assert len(order) == 3000
+    for place in range(6):
+        came = np.bincount(order[:, place], minlength=6)
+        assert came == pytest.approx(500, abs=5 * np.sqrt(3000 * 5 / 36))
+
+
+def test_any_idle_client_may_be_next_whoever_was_before() -> None:
+    """One at work at a time: each of the 25 pairs of neighbours is as likely."""
+    policy = Arrival(buffer=1, local_steps=1, hand_out="idle", concurrency=1, latency="none")
+    fleet = make_fleet(np.full(5, 1.0), Deterministic())
+    client = plan(policy, fleet, horizon=5001, seed=0).client
+    pairs = np.bincount(5 * client[:-1] + client[1:], minlength=25)
+    assert pairs.sum() == 5000
+    assert pairs == pytest.approx(200, abs=5 * np.sqrt(5000 * 24 / 625))
+
+
+def test_what_is_thrown_away_was_work_and_its_client_goes_on() -> None:
+    """Also where clients of a distinct buffer wait for the flush: nobody is lost for good."""
+    policy = Arrival(
+        buffer=2, local_steps=3, hand_out="idle", concurrency=4, distinct=True, max_staleness=0
+    )
+    schedule = plan(policy, two_speeds(6), horizon=3000, seed=0)
+    unused = schedule.visit == schedule.updates
+    thrown_away = int((unused & np.isfinite(schedule.finish)).sum())
+    in_buffer = thrown_away - int(schedule.lost.sum()) // 3
+    assert thrown_away > 100
+    assert 0 <= in_buffer < 3  # handed in or thrown away since the last flush
+    at_work = unused & np.isinf(schedule.finish)
+    assert at_work.sum() == 4
+    assert set(schedule.client[schedule.begin > 2000].tolist()) == set(range(6))

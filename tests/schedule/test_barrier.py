@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from favano.schedule import Barrier, plan
-from favano.timing import Trace, traced_fleet, two_speeds
+from favano.timing import Deterministic, Trace, make_fleet, traced_fleet, two_speeds
 
 # K = 2: client 0 needs 3, client 1 needs 7, client 2 needs 4 + 6 = 10
 FLEET = traced_fleet(Trace((np.array([1.0, 2.0]), np.array([3.0, 4.0]), np.array([4.0, 6.0]))))
@@ -67,3 +67,22 @@ def test_mean_step_of_the_reset_mode() -> None:
     policy = Barrier(selected=100, wait_for=10, local_steps=20)
     schedule = plan(policy, two_speeds(100), horizon=20_000, seed=0)
     assert np.diff(schedule.time).mean() == pytest.approx(36.2, rel=0.02)
+
+
+def test_a_round_that_ends_at_the_horizon_is_kept_and_none_begins_there() -> None:
+    dropping = Barrier(selected=3, local_steps=2, drop_last=True)
+    assert plan(dropping, FLEET, horizon=26, seed=0).time.tolist() == [13.0, 26.0]
+    assert plan(dropping, FLEET, horizon=25.9, seed=0).time.tolist() == [13.0]
+    assert plan(Barrier(selected=3, local_steps=2), FLEET, horizon=13, seed=0).updates == 1
+
+
+def test_ties_are_drawn() -> None:
+    """Six clients always finish together; each is among the two that count in a third of rounds."""
+    fleet = make_fleet(np.full(6, 2.0), Deterministic())
+    policy = Barrier(selected=6, wait_for=2, local_steps=1, interaction_time=0)
+    schedule = plan(policy, fleet, horizon=6000, seed=0)
+    counted = np.bincount(schedule.client[: schedule.jobs], minlength=6)
+    assert schedule.updates == 3000
+    assert counted == pytest.approx(1000, abs=5 * np.sqrt(3000 * 2 / 9))
+    pairs = {tuple(pair) for pair in schedule.client[: schedule.jobs].reshape(-1, 2).tolist()}
+    assert len(pairs) == 15

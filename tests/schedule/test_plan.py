@@ -86,7 +86,7 @@ def policies(draw: st.DrawFn, clients: int) -> Policy:
 
 
 @given(data=st.data(), fleet=fleets(), seed=st.integers(0, 1000))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_any_schedule_could_have_happened(data: st.DataObject, fleet: Fleet, seed: int) -> None:
     """Written out independently of `check_schedule`, which the constructor has run already."""
     policy = data.draw(policies(fleet.clients))
@@ -116,7 +116,7 @@ def test_any_schedule_could_have_happened(data: st.DataObject, fleet: Fleet, see
 
 
 @given(data=st.data(), fleet=fleets(), seed=st.integers(0, 1000))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_p16_renumbering_clients_renumbers_the_schedule(
     data: st.DataObject, fleet: Fleet, seed: int
 ) -> None:

@@ -86,3 +86,25 @@ def test_every_client_is_drawn_equally_often() -> None:
 def test_everyone_every_time() -> None:
     schedule = plan(Poll(selected=20, local_steps=1), two_speeds(20), horizon=70, seed=0)
     assert schedule.client[: schedule.jobs].tolist() == list(range(20)) * 10
+
+
+def test_after_all_steps_nothing_is_under_way() -> None:
+    """Three steps are done at time 3; the next job begins with a draw of its own, which lasts 8."""
+    row = [1.0, 1.0, 1.0, 8.0, 1.0, 1.0, 2.0, 2.0, 2.0]
+    assert steps_of(row, everyone()) == [3, 0, 3]
+    assert steps_of(row, everyone(interruption="resume")) == [3, 0, 3]  # 1 left, then 2, 2
+    assert steps_of(row, everyone(interruption="keep")) == [3, 0, 0]  # 8 again
+
+
+def test_literal_counts_are_geometric_from_one_or_from_zero() -> None:
+    fleet = two_speeds(20)
+    counts = {}
+    for count in ("literal", "literal-zero"):
+        for most in (3, 10_000):
+            policy = Poll(selected=5, local_steps=most, step_count=count)
+            counts[count, most] = plan(policy, fleet, horizon=7_000, seed=0).steps
+    drawn = counts["literal", 10_000]
+    assert drawn.min() == 1
+    assert counts["literal-zero", 10_000].tolist() == (drawn - 1).tolist()
+    assert counts["literal", 3].tolist() == np.minimum(drawn, 3).tolist()
+    assert counts["literal-zero", 3].tolist() == np.minimum(drawn - 1, 3).tolist()

@@ -104,7 +104,7 @@ def test_every_bound_holds_along_a_run_and_the_assembled_one_is_smallest(
 
 
 @given(where=SETTINGS, problem=PROBLEMS)
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_units_and_order(where: Setting, problem: Problem) -> None:
     rate, rounds = largest_rate(where, problem), 500
     for bound in (bound_short, bound_full, bound_assembled):
@@ -119,7 +119,7 @@ def test_units_and_order(where: Setting, problem: Problem) -> None:
 
 
 @given(where=SETTINGS, problem=PROBLEMS)
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_units_of_the_constants(where: Setting, problem: Problem) -> None:
     rate = largest_rate(where, problem) / 2
     for name, f, x in (("c1", 1, -2), ("c2", -1, 2), ("c3", 1, 0), ("d1", -2, 4), ("d2", 0, 2)):

@@ -74,7 +74,7 @@ def test_the_corollary_with_its_constants() -> None:
 
 
 @given(where=SETTINGS, problem=PROBLEMS)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_numbers_of_steps_have_no_unit(where: Setting, problem: Problem) -> None:
     assert has_unit(lambda p, rate, eps: rounds_to_target(where, p, eps).total, problem, f=0, x=0)
     assert has_unit(lambda p, rate, eps: corollary(where, p, eps).total, problem, f=0, x=0)

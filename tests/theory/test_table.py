@@ -15,7 +15,7 @@ EXAMPLE = Setting(clients=100, selected=20, local_steps=10, mean_a=0.3, b=1.4)
 
 
 @given(where=SETTINGS, problem=PROBLEMS)
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_corrected_rows_are_numbers_of_steps(where: Setting, problem: Problem) -> None:
     for method in METHODS:
         for term in range(3):

@@ -75,3 +75,10 @@ def test_takes_part_once_in_so_many_ticks(law: StepLaw) -> None:
     product = rate * expected_windows(policy, fleet)
     assert product[slow].mean() == pytest.approx(1.0, abs=0.015)
     assert product[~slow].mean() == pytest.approx(1.0, abs=0.015)
+
+
+def test_a_recorded_job_as_long_as_a_window_lasts_one() -> None:
+    """Although 0.1 + 0.1 + 0.1 is a little more than 0.3."""
+    fleet = traced_fleet(Trace((np.array([0.1]), np.array([0.1, 0.2]))))
+    found = expected_windows(Window(period=0.3, local_steps=3), fleet)
+    assert found.tolist() == [1.0, 2.0]

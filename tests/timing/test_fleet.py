@@ -24,6 +24,11 @@ def test_readings_of_the_simulator() -> None:
         assert fleet.mean.tolist() == [16.0] * slow + [2.0] * (100 - slow)
 
 
+def test_a_whole_number_of_slow_clients_is_not_rounded_up() -> None:
+    """(1 - 2/3) 90 is a little more than 30 in floating point."""
+    assert (two_speeds(90, rounding="ceil-slow").mean == 16.0).sum() == 30
+
+
 def test_who_is_slow_depends_on_the_seed() -> None:
     assert (two_speeds(100, seed=0).mean != two_speeds(100, seed=1).mean).any()
     assert (two_speeds(100, seed=0).mean == two_speeds(100, seed=0).mean).all()

@@ -23,11 +23,11 @@ from favano.training import (
     kernels,
     one_thread,
     prepare,
-    traced,
-    usable_cores,
 )
 from favano.training.kernels import arranged, using
 from favano.types import Kernels
+from tests.forks import FORKS
+from tests.training.clock import trace_all
 from tests.training.test_traced import images, task
 
 ALL: tuple[Kernels, ...] = get_args(Kernels)
@@ -53,14 +53,12 @@ def test_every_choice_computes_what_the_plain_loop_computes(chosen: Kernels) -> 
     assert float((found - expected).norm()) < 1e-10 * moved
 
 
+@FORKS
 @pytest.mark.parametrize("chosen", ALL)
 def test_workers_and_traces_give_the_bits_of_the_loop(
     chosen: Kernels, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if usable_cores() == 1:
-        pytest.skip("needs two cores")
-    monkeypatch.setattr(traced, "FEWEST", 0)
-    monkeypatch.setattr(traced.TracedGradient, "_pays", lambda *_: True)
+    trace_all(monkeypatch)
     alone = trainer(torch.float32, chosen)
     start = alone.model.snapshot()
     gradient = TracedGradient(alone.model, alone.task.loss, chosen)

@@ -12,24 +12,8 @@ from favano.models import BatchNorm2d
 from favano.training import FlatModel, measured
 from favano.training.measured import candidates, fastest, sampled
 from favano.types import Kernels
+from tests.training.clock import Clock
 from tests.training.test_traced import images, task
-
-
-class Clock:
-    """A processor's time that only goes on when somebody works."""
-
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
-@pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    found = Clock()
-    monkeypatch.setattr(measured, "process_time", found)
-    return found
 
 
 def costs(
@@ -58,13 +42,14 @@ def costs(
     ],
 )
 def test_the_fastest_is_taken_if_it_clearly_is(
-    seconds: dict[str, float], best: str, clock: Clock, monkeypatch: pytest.MonkeyPatch
+    seconds: dict[str, float], best: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    seen: list[tuple[str, int]] = []
+    clock, seen = Clock(), list[tuple[str, int]]()
     monkeypatch.setattr(measured, "_step", costs(clock, seconds, seen))
     model = FlatModel(images(BatchNorm2d(4)), device="cpu")
     start = model.snapshot()
-    assert fastest(model, task(torch.float32), "onednn", ["native", "channels-last"]) == best
+    others: list[Kernels] = ["native", "channels-last"]
+    assert fastest(model, task(torch.float32), "onednn", others, clock) == best
     assert torch.equal(model.snapshot(), start)
     looks = {name: sum(one == name for one, _ in seen) for name in seconds}
     assert looks["native"] == 2 or seconds["native"] < 2  # hopeless: not looked at again
@@ -72,7 +57,7 @@ def test_the_fastest_is_taken_if_it_clearly_is(
 
 def test_what_is_faster_now_and_then_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     taken: dict[str, list[float]] = {"onednn": [1.0, 2.0, 2.0], "native": [1.2, 0.9, 0.9]}
-    monkeypatch.setattr(measured, "sampled", lambda steps: taken)
+    monkeypatch.setattr(measured, "sampled", lambda steps, clock: taken)
     model = FlatModel(nn.Sequential(nn.Flatten(), nn.Linear(192, 5)), device="cpu")
     data = task(torch.float32)
     assert fastest(model, data, "onednn", ["native"]) == "onednn"
@@ -80,20 +65,21 @@ def test_what_is_faster_now_and_then_is_not_taken(monkeypatch: pytest.MonkeyPatc
     assert fastest(model, data, "onednn", ["native"]) == "native"
 
 
-def test_of_a_long_batch_a_part_is_measured(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: list[tuple[str, int]] = []
+def test_of_a_long_batch_a_part_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, seen = Clock(), list[tuple[str, int]]()
+    model, data = FlatModel(nn.Linear(2, 2), device="cpu"), task(torch.float32)
     monkeypatch.setattr(measured, "_PART", 6)
     monkeypatch.setattr(measured, "_step", costs(clock, {"onednn": 0.1, "native": 0.12}, seen))
-    fastest(FlatModel(nn.Linear(2, 2), device="cpu"), task(torch.float32), "onednn", ["native"])
+    fastest(model, data, "onednn", ["native"], clock)
     assert {length for _, length in seen} == {1}  # 6, 3, 1
     seen.clear()
     monkeypatch.setattr(measured, "_LONGEST", 0.35)
-    fastest(FlatModel(nn.Linear(2, 2), device="cpu"), task(torch.float32), "onednn", ["native"])
+    fastest(model, data, "onednn", ["native"], clock)
     assert {length for _, length in seen} == {1, 3}
 
 
-def test_short_steps_are_repeated(clock: Clock) -> None:
-    counts = {"short": 0, "long": 0}
+def test_short_steps_are_repeated() -> None:
+    clock, counts = Clock(), {"short": 0, "long": 0}
 
     def work(name: str, seconds: float) -> Callable[[], None]:
         def step() -> None:
@@ -102,7 +88,7 @@ def test_short_steps_are_repeated(clock: Clock) -> None:
 
         return step
 
-    found = sampled({"short": work("short", 0.0005), "long": work("long", 0.1)})
+    found = sampled({"short": work("short", 0.0005), "long": work("long", 0.1)}, clock)
     assert found == {"short": pytest.approx([0.0005] * 3), "long": pytest.approx([0.1] * 3)}
     assert counts["long"] == 4
     assert counts["short"] >= 3 * 50
@@ -119,7 +105,7 @@ def test_a_network_that_insists_on_its_layout_is_left_alone() -> None:
             return outputs
 
     model, data = FlatModel(Views(), device="cpu"), task(torch.float32)
-    assert fastest(model, data, "onednn", ["channels-last"]) == "onednn"
+    assert fastest(model, data, "onednn", ["channels-last"], Clock(look=0.1)) == "onednn"
 
 
 def test_channels_last_is_tried_where_there_are_convolutions() -> None:

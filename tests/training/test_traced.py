@@ -27,6 +27,7 @@ from favano.training import (
     prepare,
     traced,
 )
+from tests.training.clock import Clock, slow
 
 SHAPE, CLASSES, BATCH = (3, 8, 8), 5, 6
 PARTS = [np.arange(0, 16), np.arange(16, 32), np.arange(32, 47)]  # batches of 6, 4 and 3
@@ -108,14 +109,26 @@ def task(dtype: torch.dtype, loss: Loss = functional.cross_entropy) -> Task:
     return Task(features, labels, BatchStream(PARTS, BATCH, seed=3), loss)
 
 
+def paying(model: FlatModel, loss: Loss) -> TracedGradient:
+    """Autograd takes ten milliseconds longer than a trace: what can be traced is."""
+    clock = Clock(look=0.001)
+    return TracedGradient(model, slow(loss, clock, 0.01), clock=clock)
+
+
 def flat(network: Callable[[], nn.Module], dtype: torch.dtype) -> FlatModel:
     torch.manual_seed(1)
     return FlatModel(network(), device="cpu", dtype=dtype)
 
 
-@pytest.mark.parametrize("proximal", [0.0, 0.5])
-@pytest.mark.parametrize("loss", [functional.cross_entropy, squares])
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize(  # every two of them together
+    ("dtype", "loss", "proximal"),
+    [
+        (torch.float32, functional.cross_entropy, 0.0),
+        (torch.float32, squares, 0.5),
+        (torch.float64, functional.cross_entropy, 0.5),
+        (torch.float64, squares, 0.0),
+    ],
+)
 @pytest.mark.parametrize("name", NETWORKS)
 def test_a_job_ends_where_autograd_ends(
     name: str, dtype: torch.dtype, loss: Loss, proximal: float
@@ -123,7 +136,7 @@ def test_a_job_ends_where_autograd_ends(
     """To the bit, buffers included, with batches that have a trace and batches that have none."""
     model, data, rule = flat(NETWORKS[name], dtype), task(dtype, loss), LocalRule(proximal)
     with one_thread():
-        gradient, start = TracedGradient(model, loss), model.snapshot()
+        gradient, start = paying(model, loss), model.snapshot()
         assert gradient.prepare([data.batch(client, 0, dtype) for client in (0, 1)])
         assert gradient.prepare([data.batch(client, 2, dtype) for client in (0, 1)])
         assert torch.equal(model.snapshot(), start)  # tracing leaves no trace
@@ -139,7 +152,7 @@ def test_a_job_ends_where_autograd_ends(
 @pytest.mark.parametrize("name", DOUBTFUL)
 def test_what_cannot_be_repeated_is_left_to_autograd(name: str) -> None:
     model, data = flat(DOUBTFUL[name], torch.float32), task(torch.float32)
-    gradient, batches = TracedGradient(model, data.loss), [data.batch(0, 0, torch.float32)]
+    gradient, batches = paying(model, data.loss), [data.batch(0, 0, torch.float32)]
     with one_thread():
         assert not gradient.prepare(batches)
         assert not gradient.fill(*batches[0])
@@ -154,18 +167,34 @@ def test_a_loss_with_a_tensor_of_its_own_is_left_to_autograd() -> None:
 
     model, data = flat(NETWORKS["perceptron"], torch.float32), task(torch.float32)
     with one_thread():
-        assert not TracedGradient(model, weighted).prepare([data.batch(0, 0, torch.float32)])
+        assert not paying(model, weighted).prepare([data.batch(0, 0, torch.float32)])
 
 
 def test_what_pays_is_traced(monkeypatch: pytest.MonkeyPatch) -> None:
     model, data = flat(NETWORKS["perceptron"], torch.float32), task(torch.float32)
     with one_thread():
-        gradient = TracedGradient(model, data.loss)
+        gradient = paying(model, data.loss)
         assert prepare(gradient, data, traced.FEWEST - 1) == NOTHING_TRACED
         found = prepare(gradient, data, traced.FEWEST)
         assert found.lengths == (6, 4, 3)  # by how often they come
         assert found.seconds > 0
         monkeypatch.setattr(traced, "FEWEST_EACH", traced.FEWEST / 3)
         assert prepare(gradient, data, traced.FEWEST).lengths == (6,)
-        monkeypatch.setattr(traced, "HEAVY", 0.0)
-        assert prepare(TracedGradient(model, data.loss), data, 10**9).lengths == ()
+
+
+@pytest.mark.parametrize(
+    ("seconds", "lengths"),
+    [(0.0, ()), (0.001, (6, 4, 3)), (0.015, (6, 4, 3)), (2 * traced.HEAVY, ())],
+)
+def test_a_trace_must_be_faster_and_a_step_not_heavy(
+    seconds: float, lengths: tuple[int, ...]
+) -> None:
+    """By so much autograd takes longer than a trace."""
+    model, data, clock = (
+        flat(NETWORKS["perceptron"], torch.float32),
+        task(torch.float32),
+        Clock(0.001),
+    )
+    gradient = TracedGradient(model, slow(data.loss, clock, seconds), clock=clock)
+    with one_thread():
+        assert prepare(gradient, data, 10**9).lengths == lengths

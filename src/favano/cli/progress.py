@@ -31,7 +31,8 @@ def counting(console: Console, what: str) -> Iterator[Callable[[int], None]]:
 class TerminalProgress:
     """Simulated time reached, local steps per second and time left."""
 
-    def __init__(self, console: Console) -> None:
+    def __init__(self, console: Console, clock: Callable[[], float] = monotonic) -> None:
+        self._clock = clock
         self._bar = Progress(
             TextColumn("{task.description}"),
             BarColumn(),
@@ -41,6 +42,7 @@ class TerminalProgress:
             console=console,
             transient=True,
             disable=not console.is_terminal,
+            get_time=clock,
             auto_refresh=False,  # a drawing thread and forked workers do not go together
         )
         self._task: TaskID | None = None
@@ -67,14 +69,14 @@ class TerminalProgress:
     def begin(self, steps: int) -> None:
         """Runs of so many local steps in all begin."""
         self.end()
-        self._done, self._began = 0, monotonic()
+        self._done, self._began = 0, self._clock()
         self._task = self._bar.add_task("starting", total=max(1, steps), detail="")
         self._bar.refresh()
 
     def advance(self, label: str, steps: int, time: float) -> None:
         """So many more local steps are done, in a run that has reached simulated time `time`."""
         self._done += steps
-        now = monotonic()
+        now = self._clock()
         if self._task is None or now - self._drawn < _PERIOD:
             return
         self._drawn = now

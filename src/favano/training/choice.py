@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
+from time import process_time
 from typing import cast, get_args
 
 import torch
@@ -23,12 +24,12 @@ import torch
 from favano.data.cache import default_root
 from favano.training.flat import FlatModel
 from favano.training.kernels import default_kernels, library_there
-from favano.training.measured import candidates, fastest
+from favano.training.measured import Clock, candidates, fastest
 from favano.training.task import Task
 from favano.types import Kernels
 
 
-def chosen_kernels(model: FlatModel, task: Task) -> Kernels:
+def chosen_kernels(model: FlatModel, task: Task, clock: Clock = process_time) -> Kernels:
     """What was once found fastest here for such batches of such a network; measured if need be."""
     default = default_kernels()
     others = candidates(model, task, default) if library_there() else []
@@ -41,7 +42,7 @@ def chosen_kernels(model: FlatModel, task: Task) -> Kernels:
         return known
     try:
         with _beside(path) as file:
-            found = fastest(model, task, default, others)
+            found = fastest(model, task, default, others, clock)
             file.write_text(json.dumps({"kernels": found, **decides}, indent=2) + "\n")
             return _keep(file, path, found)
     except OSError:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from statistics import median
 from time import process_time
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 from torch import Tensor, nn
 
@@ -27,9 +27,16 @@ _HOPELESS = 2.0  # times the best at first look: not looked at again
 _GAIN = 0.9  # of the default's time, at most, is what another choice must take
 
 Way = TypeVar("Way")
+Clock: TypeAlias = Callable[[], float]  # seconds; a parameter, so that tests need no real time
 
 
-def fastest(model: FlatModel, task: Task, default: Kernels, others: list[Kernels]) -> Kernels:
+def fastest(
+    model: FlatModel,
+    task: Task,
+    default: Kernels,
+    others: list[Kernels],
+    clock: Clock = process_time,
+) -> Kernels:
     """The kernels that take the least time on a batch; the default unless others clearly do:
     a tenth less, and less in every sample.
 
@@ -41,14 +48,14 @@ def fastest(model: FlatModel, task: Task, default: Kernels, others: list[Kernels
     try:
         first = max(1, len(features) // _PART)
         steps = _steps(model, task.loss, features[:first], labels[:first], [default, *others])
-        look = {kernels: _seconds(step) for kernels, step in steps.items()}
+        look = {kernels: _seconds(step, clock) for kernels, step in steps.items()}
         limit = _HOPELESS * min(look.values())
         hopeful = [kernels for kernels in look if kernels == default or look[kernels] < limit]
         length = len(features)
         while length > first and look[default] * length / first > _LONGEST:
             length //= 2
         steps = _steps(model, task.loss, features[:length], labels[:length], hopeful)
-        taken = sampled(steps)
+        taken = sampled(steps, clock)
     finally:
         model.load(start)
         model.module.train(was_training)
@@ -58,14 +65,16 @@ def fastest(model: FlatModel, task: Task, default: Kernels, others: list[Kernels
     return best if clear and faster else default
 
 
-def sampled(ways: Mapping[Way, Callable[[], object]]) -> dict[Way, list[float]]:
+def sampled(
+    ways: Mapping[Way, Callable[[], object]], clock: Clock = process_time
+) -> dict[Way, list[float]]:
     """Seconds of the processor that each way takes, in a few samples, turn about."""
-    first = {way: _seconds(step) for way, step in ways.items()}
+    first = {way: _seconds(step, clock) for way, step in ways.items()}
     repeats = {way: int(max(1.0, _SHORTEST / max(first[way], 1e-6))) for way in ways}
     taken: dict[Way, list[float]] = {way: [] for way in ways}
     for _ in range(_ROUNDS):
         for way, step in ways.items():
-            taken[way].append(_seconds(step, repeats[way]))
+            taken[way].append(_seconds(step, clock, repeats[way]))
     return taken
 
 
@@ -106,8 +115,8 @@ def _largest_batch(task: Task, model: FlatModel) -> tuple[Tensor, Tensor]:
     return task.batch(client, 0, model.vector.dtype)
 
 
-def _seconds(step: Callable[[], object], repeats: int = 1) -> float:
-    began = process_time()
+def _seconds(step: Callable[[], object], clock: Clock, repeats: int = 1) -> float:
+    began = clock()
     for _ in range(repeats):
         step()
-    return (process_time() - began) / repeats
+    return (clock() - began) / repeats

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from functools import partial
 from itertools import islice
 from statistics import median
-from time import perf_counter
+from time import perf_counter, process_time
 from typing import NamedTuple, TypeAlias
 
 import torch
@@ -22,7 +22,7 @@ from torch.func import functional_call
 from favano.training.calls import Calls, straight_line
 from favano.training.flat import FlatModel
 from favano.training.kernels import arranged, using
-from favano.training.measured import sampled
+from favano.training.measured import Clock, sampled
 from favano.training.plain import plain_gradient
 from favano.training.task import Loss, Task
 from favano.types import Kernels
@@ -31,7 +31,7 @@ Batch: TypeAlias = tuple[Tensor, Tensor]
 
 FEWEST = 20_000  # local steps for which a first trace, with its two seconds of imports, pays
 FEWEST_EACH = 1_000  # the same for each further length of a batch
-HEAVY = 0.02  # seconds of a plain step from which on its arithmetic outweighs all else
+HEAVY = 0.02  # processor seconds of a plain step from which on its arithmetic outweighs all else
 _TRIALS = 5
 _EXAMPLES = 3  # batches a trace is checked on
 
@@ -49,9 +49,15 @@ NOTHING_TRACED = Traced((), 0.0)
 class TracedGradient:
     """Gradients of the batches whose shape has a trace. Belongs to one model, loss and kernels."""
 
-    def __init__(self, model: FlatModel, loss: Loss, kernels: Kernels | None = None) -> None:
+    def __init__(
+        self,
+        model: FlatModel,
+        loss: Loss,
+        kernels: Kernels | None = None,
+        clock: Clock = process_time,
+    ) -> None:
         self._model, self._plain = model, partial(plain_gradient, model, loss)
-        self._loss, self.kernels = loss, kernels
+        self._loss, self.kernels, self._clock = loss, kernels, clock
         self._traces: dict[torch.Size, Calls] = {}
         self.dtype = model.vector.dtype
 
@@ -88,9 +94,9 @@ class TracedGradient:
     def _is_heavy(self, batch: Batch) -> bool:
         """Whether even the fastest of a few plain steps takes so long that a trace gains little."""
         for _ in range(_TRIALS):
-            began = perf_counter()
+            began = self._clock()
             self._plain(*batch)
-            if perf_counter() - began < HEAVY:
+            if self._clock() - began < HEAVY:
                 return False
         return True
 
@@ -105,7 +111,9 @@ class TracedGradient:
 
     def _pays(self, batch: Batch) -> bool:
         """Whether the trace is faster than autograd."""
-        taken = sampled({True: partial(self.fill, *batch), False: partial(self._plain, *batch)})
+        taken = sampled(
+            {True: partial(self.fill, *batch), False: partial(self._plain, *batch)}, self._clock
+        )
         return median(taken[True]) < median(taken[False])
 
     def _agrees(self, start: Tensor, batch: Batch) -> bool:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Literal, Protocol
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from favano.report import collect, write_page
 from tests.report.conftest import Writer, add_participation
@@ -19,6 +19,7 @@ PROGRAM = next((path for name in NAMES if (path := shutil.which(name))), None)
 REASON = "no Chromium on this machine; `make browser` installs it on Debian"
 
 WIDE, NARROW = 1280, 390
+PATIENCE = 600_000  # milliseconds: a busy machine may be slow, and that is no failure
 Scheme = Literal["light", "dark"]
 
 
@@ -49,8 +50,9 @@ class Opened:
 def browser() -> Iterator[Browser]:
     if PROGRAM is None:
         pytest.skip(REASON)
+    expect.set_options(timeout=PATIENCE)
     with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=PROGRAM)
+        chromium = playwright.chromium.launch(executable_path=PROGRAM, timeout=PATIENCE)
         yield chromium
         chromium.close()
 
@@ -73,6 +75,7 @@ def opened(browser: Browser) -> Iterator[Open]:
             java_script_enabled=scripts,
             reduced_motion="reduce" if still else "no-preference",
         )
+        context.set_default_timeout(PATIENCE)
         contexts.append(context)
         result = Opened(context.new_page())
         result.page.on("console", lambda message: result.complaints.append(message.text))
