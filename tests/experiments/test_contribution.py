@@ -94,7 +94,8 @@ def test_nothing_happened() -> None:
 
 def test_it_is_written_beside_the_rest(tmp_path: Path) -> None:
     algorithm, schedule, fleet = small()
-    first = Planned(spec=Spec(), seed=0, fleet=fleet, algorithm=algorithm, schedule=schedule)
+    spec = resolve(Spec())
+    first = Planned(spec=spec, seed=0, fleet=fleet, algorithm=algorithm, schedule=schedule)
     write_result(tmp_path, Result(Spec(), first=first), "favano run")
     found = participation(weigh_clients(algorithm, schedule, fleet), schedule, fleet, 0)
     assert json.loads((tmp_path / "participation.json").read_text()) == found
