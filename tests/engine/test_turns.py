@@ -134,7 +134,7 @@ def test_with_one_lane_left_it_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     assert making.capacities == [8, 4, 2, 1]
 
 
-def wide() -> nn.Module:
+def wide(norm: type[nn.Module]) -> nn.Module:
     """A model of 8 MB in float64."""
     features = [nn.Conv2d(1, 3, 3), BatchNorm2d(3), nn.ReLU(), nn.Flatten()]
     return nn.Sequential(*features, nn.Linear(48, 20_000), nn.Linear(20_000, 4))

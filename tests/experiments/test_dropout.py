@@ -13,7 +13,7 @@ from favano.experiments.samples import Samples
 from favano.metrics import Row
 
 KEYS: dict[str, object] = {
-    "clients": 8, "selected": 3, "buffer": 2, "local_steps": 3, "horizon": 140.0, "split": "iid",
+    "clients": 8, "selected": 3, "local_steps": 3, "horizon": 140.0, "split": "iid",
     "batch_size": 8, "learning_rate": 0.1, "evaluate_every": 35.0,
 }  # fmt: skip
 

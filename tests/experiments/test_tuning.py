@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
+from pathlib import Path
+from statistics import fmean
 
 from favano.experiments.paper import EXPERIMENTS
 from favano.experiments.tuning import GRIDS, SEEDS, TUNED, tuned_runs, tuning_runs
-from favano.metrics import Entry
+from favano.metrics import Entry, entries_from_csv, rates_tried
 from tests.experiments.small import small_runs
 
 TABLE = EXPERIMENTS["table-2"].runs(3)
@@ -59,3 +61,35 @@ def test_the_best_mean_wins_and_divergence_counts_as_nothing() -> None:
     assert {run.spec.holdout for run in tuned} == {0}
     unchanged = [run.digest for run in runs if run.column == "two"]
     assert [run.digest for run in tuned if run.column == "two"] == unchanged
+
+
+RESULTS = Path(__file__).parents[2] / "results" / "table-2"
+
+
+def test_no_rate_that_was_chosen_lies_on_an_edge() -> None:
+    """Of the committed search: wider grids would not have chosen otherwise."""
+    found = rates_tried(entries_from_csv((RESULTS / "tuning.csv").read_text()))
+    assert len(found) == 12
+    for pairs in found.values():
+        assert len(pairs) == 35
+        for place in (0, 1):
+            tried = {pair[place] or 0.0 for pair in pairs}
+            assert len(tried) == 1 or min(tried) < (pairs[0][place] or 0.0) < max(tried)
+
+
+def test_what_the_readme_says_of_tuned_rates_holds() -> None:
+    """Ahead of FedAvg and QuAFL on non-IID data in every seed; level with FedAvg for IID data."""
+    accuracy = {
+        (entry.column, entry.algorithm, entry.seed): entry.accuracy or 0.0
+        for entry in entries_from_csv((RESULTS / "tuned.csv").read_text())
+    }
+
+    def leads(column: str, other: str) -> list[float]:
+        return [accuracy[column, "favano", s] - accuracy[column, other, s] for s in range(10)]
+
+    for column in ("non-iid-2/3-fast", "non-iid-1/9-fast"):
+        assert min(leads(column, "fedavg") + leads(column, "quafl")) > 0
+    assert abs(fmean(leads("iid", "fedavg"))) < 0.001
+    assert fmean(leads("iid", "fedbuff")) < -0.02
+    assert fmean(leads("non-iid-2/3-fast", "fedbuff")) < -0.02
+    assert abs(fmean(leads("non-iid-1/9-fast", "fedbuff"))) < 0.005

@@ -80,15 +80,16 @@ def machine(device: str, *, watts: float | None, pue: float, grams_a_kwh: float)
     from favano.experiments.samples import check_device
     from favano.training import processor, usable_cores
 
+    cores = usable_cores()
     on = check_device(device)
     board = torch.cuda.get_device_name(on) if on.type == "cuda" else None
     if board is not None:
         known = next((load for name, load in _BOARDS.items() if name in board), _OTHER_BOARD)
     else:
-        known = WATTS_A_CORE * usable_cores()
+        known = WATTS_A_CORE * cores
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9
     return Footprint(
-        hardware=board or f"{processor()}, {usable_cores()} cores",
+        hardware=board or f"{processor()}, {cores} cores",
         watts=known if watts is None else watts,
         gigabytes=memory,
         pue=pue,

@@ -40,12 +40,20 @@ _CODEC_BITS = {"none": None, "lattice": 14, "min-max": 8, "qsgd": 8}
 
 
 def resolve(spec: Spec) -> Spec:
-    """The same specification with nothing left open; keys of other methods are refused."""
-    setting = {key: value for key, value in spec.model_dump().items() if key not in OWNERS}
-    defaults = _complete(Spec.model_construct(**setting))
-    check_keys(spec, defaults)
-    check_options(spec, defaults)
-    return _complete(spec)
+    """The same specification with nothing left open; keys of other methods are refused.
+
+    What is filled in is not taken as given: where a complete specification is changed and completed
+    again, it follows the change.
+
+    >>> resolve(resolve(Spec(algorithm="fedbuff")).model_copy(update={"selected": 3})).concurrency
+    3
+    """
+    given = {key: getattr(spec, key) for key in spec.model_fields_set}
+    setting = {key: value for key, value in given.items() if key not in OWNERS}
+    asked, defaults = Spec.model_construct(**given), _complete(Spec.model_construct(**setting))
+    check_keys(asked, defaults)
+    check_options(asked, defaults)
+    return Spec.model_construct(set(given), **dict(_complete(asked)))
 
 
 def _complete(spec: Spec) -> Spec:
