@@ -14,6 +14,7 @@ from favano.experiments.runner import run_together
 from favano.experiments.seed_run import SeedRun
 from favano.metrics import Row
 from favano.training import FlatModel, LaneStack
+from tests.forks import FORKS
 
 KEYS = {"clients": 10, "selected": 3, "local_steps": 4, "model": "perceptron"}
 SHORT = Spec.model_validate({**KEYS, "horizon": 140, "evaluate_every": 35, "learning_rate": 0.05})
@@ -91,3 +92,17 @@ def test_more_clients_than_fit_are_one_run() -> None:
     assert share.runs == 1
     assert share.rows * 101_800 <= 0.4 * 10 * GIGA
     assert share.lanes > 0
+
+
+@pytest.mark.skipif(not FORKS, reason="processes cannot be forked here")
+def test_where_forked_processes_cannot_train_this_one_does_and_says_so(
+    digits: Samples, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """As after a gradient with a GPU in sight."""
+    model = named_model(SHORT, digits)
+    plain = run_together([SHORT], digits, model, workers=1)[0]
+    assert capfd.readouterr().err == ""
+    monkeypatch.setattr("favano.training.workers.computes_gradients", lambda: False)
+    alone = run_together([SHORT], digits, model, workers=2)[0]
+    assert alone.rows == plain.rows
+    assert "favano: training in one process instead of 2" in capfd.readouterr().err

@@ -9,7 +9,7 @@ from rich.table import Table
 
 from favano.cli.flags import Config, DataDir, Json, Values, spec_from
 from favano.cli.progress import counting
-from favano.cli.shell import notes, print_json, screen
+from favano.cli.shell import keep_to, notes, print_json, screen
 from favano.errors import need
 from favano.experiments.presets import resolve
 
@@ -42,6 +42,7 @@ def bench_command(
     for name in ("horizon", "evaluate_every"):
         need(name not in flags, name, flags.get(name), "bench chooses it by --seconds")
     spec = resolve(spec_from(config, flags))
+    keep_to(spec.device)
     from favano.experiments.bench import Effort, bench, bench_samples
 
     effort = Effort(seconds=seconds, repeats=repeats, workers=workers)

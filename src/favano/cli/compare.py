@@ -9,7 +9,7 @@ import typer
 
 from favano.cli.flags import Config, DataDir, Json, Out, Values, split_lists
 from favano.cli.progress import TerminalProgress, counting
-from favano.cli.shell import default_folder, json_document, keep, notes, print_json, screen
+from favano.cli.shell import default_folder, json_document, keep, keep_to, notes, print_json, screen
 from favano.experiments.comparison import comparison
 from favano.experiments.planning import check_plan
 from favano.experiments.results import check_folder, read_table
@@ -46,6 +46,7 @@ def compare(specs: list[Spec], folder: Path, data_dir: Path | None, *, json: boo
     for spec in specs:
         check_plan(spec)
         check_folder(folder / spec.algorithm, spec)
+    keep_to(specs[0].device)
     from favano.experiments import load_samples, named_model, run_together
 
     with counting(notes, f"decoding {specs[0].dataset}, once") as on_image:

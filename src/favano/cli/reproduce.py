@@ -10,7 +10,7 @@ import typer
 from favano.cli.complexities import complexities
 from favano.cli.flags import DataDir, Json
 from favano.cli.progress import TerminalWatcher
-from favano.cli.shell import INTERRUPTED, called_as, notes, print_json, print_sheet, screen
+from favano.cli.shell import INTERRUPTED, called_as, keep_to, notes, print_json, print_sheet, screen
 from favano.errors import need
 from favano.experiments.footprint import GRAMS_A_KWH, PUE, machine
 from favano.experiments.paper import ALL, KNOWN, TABLE_1, named
@@ -50,6 +50,7 @@ def reproduce_command(
 ) -> None:
     """Reproduce a table or figure; goes on where an earlier call stopped."""
     experiments, command, stopped = named(name), called_as(), False
+    keep_to(device)
     from favano.experiments.reproduce import Interrupted, reproduce
     from favano.experiments.request import Request
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from favano.cli.flags import Config, DataDir, Json, Out, Values, spec_from
 from favano.cli.progress import TerminalProgress, counting
-from favano.cli.shell import default_folder, json_document, keep, notes, print_json, screen
+from favano.cli.shell import default_folder, json_document, keep, keep_to, notes, print_json, screen
 from favano.experiments.planning import check_plan
 from favano.experiments.presets import resolve
 from favano.experiments.results import check_folder
@@ -23,6 +23,7 @@ def run_command(
     folder = out or default_folder(spec.algorithm, [spec])
     check_plan(spec)
     check_folder(folder, spec)
+    keep_to(spec.device)
     from favano.experiments import load_samples, named_model, run
 
     with counting(notes, f"decoding {spec.dataset}, once") as on_image:

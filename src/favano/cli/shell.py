@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import shlex
 import sys
 from collections.abc import Callable, Sequence
@@ -40,6 +41,16 @@ def interruptible(command: Callable[..., None]) -> Callable[..., None]:
             raise typer.Exit(INTERRUPTED) from None
 
     return wrapper
+
+
+def keep_to(device: str) -> None:
+    """Hide GPUs from a command that trains on the CPU.
+
+    With one in sight PyTorch cannot be forked once it has computed gradients. A process that has
+    loaded PyTorch before is not this command's own, and stays as it is.
+    """
+    if device == "cpu" and "torch" not in sys.modules:
+        os.environ["CUDA_VISIBLE_DEVICES"] = ""
 
 
 def called_as() -> str:

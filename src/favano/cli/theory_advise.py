@@ -16,7 +16,7 @@ from favano.cli.constants import (
     table_of,
 )
 from favano.cli.flags import Config, DataDir, Json, Values, spec_from
-from favano.cli.shell import notes, print_json, screen
+from favano.cli.shell import keep_to, notes, print_json, screen
 from favano.experiments.guarantees import advice_of, make_case
 from favano.theory import Problem, estimates_of
 
@@ -41,6 +41,7 @@ def advise_command(
     case = make_case(spec_from(config, flags))
     known = estimates_of(problem)
     if pilot:
+        keep_to(case.spec.device)
         from favano.experiments.pilot import estimate
 
         with notes.status("measuring"):

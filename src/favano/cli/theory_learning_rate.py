@@ -14,7 +14,7 @@ from favano.cli.constants import (
     table_of,
 )
 from favano.cli.flags import Config, DataDir, Json, Values, spec_from
-from favano.cli.shell import print_json, screen
+from favano.cli.shell import keep_to, print_json, screen
 from favano.experiments.guarantees import make_case, rates_of
 from favano.theory import Problem
 
@@ -38,6 +38,7 @@ def learning_rate_command(
     )
     case = make_case(spec_from(config, flags))
     if pilot:
+        keep_to(case.spec.device)
         from favano.experiments.pilot import estimate
 
         problem = estimate(case.spec, data_dir).problem

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from itertools import chain
 from typing import NamedTuple
 
@@ -14,6 +15,7 @@ from favano.errors import NonFiniteUpdate
 from favano.experiments.seed_run import SeedRun
 from favano.experiments.spec import Spec
 from favano.training import (
+    CannotFork,
     FlatModel,
     LaneMaker,
     Lanes,
@@ -131,12 +133,17 @@ def on_arrays(
 def _host_lanes(
     flat: FlatModel, trainers: Sequence[LoopTrainer], workers: int | None
 ) -> Iterator[Lanes]:
-    """One process a core; this process alone where there is one core, or no CPU at all."""
+    """One process per core; this process alone where there is one core, or nothing to fork."""
     count = usable_cores() if workers is None else workers
     if count <= 1 or flat.vector.device.type != "cpu":
         yield SerialLanes(trainers)
         return
-    with WorkerLanes(flat, trainers, count) as lanes:
+    with ExitStack() as stack:
+        lanes: Lanes = SerialLanes(trainers)
+        try:
+            lanes = stack.enter_context(WorkerLanes(flat, trainers, count))
+        except CannotFork as error:
+            sys.stderr.write(f"favano: {error}\n")
         yield lanes
 
 

@@ -27,6 +27,7 @@ from .traced import TracedGradient as TracedGradient
 from .traced import prepare as prepare
 from .work import Trainer as Trainer
 from .work import Work as Work
+from .workers import CannotFork as CannotFork
 from .workers import WorkerLanes as WorkerLanes
 from .workers import one_thread as one_thread
 from .workers import usable_cores as usable_cores

@@ -56,6 +56,17 @@ def one_thread() -> Iterator[None]:
         torch.set_num_threads(threads)
 
 
+class CannotFork(RuntimeError):
+    """Forked processes cannot compute gradients here."""
+
+    def __init__(self, workers: int) -> None:
+        super().__init__(
+            f"training in one process instead of {workers}: gradients were computed here with a "
+            "GPU in sight, after which PyTorch cannot be forked; set CUDA_VISIBLE_DEVICES to "
+            "nothing to train on all cores"
+        )
+
+
 class WorkerLanes:
     """Processes that live as long as the `with` block. Trainers are given one a task."""
 
@@ -70,7 +81,7 @@ class WorkerLanes:
         self._processes: list[multiprocessing.process.BaseProcess] = []
 
     def __enter__(self) -> Self:
-        """Fork the workers."""
+        """Fork the workers; `CannotFork` where they could not train."""
         context = multiprocessing.get_context("fork")
         jobs, self._jobs = context.Pipe(duplex=False)
         turn = context.Lock()
@@ -87,6 +98,9 @@ class WorkerLanes:
             theirs.close()
             self._processes.append(process)
         jobs.close()
+        if not all(results.recv() for results in self._results):
+            self.__exit__(None, None, None)
+            raise CannotFork(self._count)
         return self
 
     def __exit__(
@@ -131,6 +145,15 @@ class WorkerLanes:
         return found
 
 
+def computes_gradients() -> bool:
+    """Whether autograd works in this process. With a GPU in sight it does not survive a fork."""
+    try:
+        torch.autograd.backward(torch.ones((), requires_grad=True))
+    except RuntimeError:
+        return False
+    return True
+
+
 def _shared(rows: int, like: Vector) -> Stack:
     """A stack of models in memory that forked processes share."""
     memory = mmap.mmap(-1, max(1, rows * len(like) * like.element_size()))
@@ -155,6 +178,7 @@ class _Worker:
         for other in inherited:
             other.close()
         gc.freeze()  # what was there before the fork stays: looking through it only costs time
+        self.results.send(computes_gradients())
         with one_thread():
             while True:
                 try:
