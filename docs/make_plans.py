@@ -1,6 +1,6 @@
 """Writes `results/plan/shares.csv`: how much fast clients weigh, as `favano plan` says.
 
-python docs/make_plans.py    # about two minutes; the tables of the documentation are made from it
+python docs/make_plans.py    # a few seconds; the tables of the documentation are made from it
 """
 
 from __future__ import annotations

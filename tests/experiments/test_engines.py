@@ -94,7 +94,7 @@ def test_more_clients_than_fit_are_one_run() -> None:
     assert share.lanes > 0
 
 
-@pytest.mark.skipif(not FORKS, reason="processes cannot be forked here")
+@FORKS
 def test_where_forked_processes_cannot_train_this_one_does_and_says_so(
     digits: Samples, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
