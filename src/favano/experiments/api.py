@@ -10,7 +10,7 @@ from torch.nn import functional
 from favano.errors import need
 from favano.experiments.presets import resolve
 from favano.experiments.progress import Progress
-from favano.experiments.result import Result
+from favano.experiments.result import Interrupted, Result
 from favano.experiments.runner import run
 from favano.experiments.samples import (
     ModelFactory,
@@ -45,6 +45,8 @@ def simulate(
         loss: of a batch of outputs and labels.
         data_dir: where the Parquet files of a named data set lie.
         progress: hears how far the run is.
+
+    Ctrl-C raises `Interrupted`, a `KeyboardInterrupt` whose `result` is what was measured.
     """
     spec = resolve(spec)
     need((train is None) == (test is None), "test", "None", "goes with train: give both or neither")
@@ -54,6 +56,8 @@ def simulate(
     else:
         samples = load_samples(spec, data_dir)
     result = run(spec, samples, model or named_model(spec, samples), progress=progress)
+    if result.interrupted:
+        raise Interrupted(result)
     if result.error is not None:
         raise result.error
     return result
