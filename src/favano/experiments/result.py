@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal
 
 from torch import Tensor
 
 from favano.errors import NonFiniteUpdate
 from favano.experiments.audit import AuditRecord
 from favano.experiments.planning import Planned
-from favano.experiments.records import RunRecord
+from favano.experiments.records import RunRecord, Status
 from favano.experiments.spec import Spec
 from favano.experiments.tracking import BoundRow
 from favano.metrics import Row
 from favano.training import NOTHING_TRACED, Traced
 from favano.types import Kernels
-
-Status = Literal["complete", "partial"]
 
 
 @dataclass
