@@ -36,8 +36,8 @@ ALLOWED = {
     },
     "report": {"types", "errors", "metrics"},
     "cli": {
-        "types", "errors", "timing", "schedule", "theory", "algorithms", "engine", "experiments",
-        "report",
+        "types", "errors", "timing", "schedule", "theory", "algorithms", "metrics", "engine",
+        "experiments", "report",
     },
 }  # fmt: skip
 

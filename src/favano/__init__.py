@@ -11,13 +11,15 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from favano.experiments.api import simulate as simulate
+    from favano.experiments.result import Interrupted as Interrupted
     from favano.experiments.result import Result as Result
     from favano.experiments.spec import Spec as Spec
 
 __version__ = "0.1.0"
-__all__ = ["Result", "Spec", "__version__", "simulate"]
+__all__ = ["Interrupted", "Result", "Spec", "__version__", "simulate"]
 
 _HOME = {
+    "Interrupted": "favano.experiments.result",
     "Result": "favano.experiments.result",
     "Spec": "favano.experiments.spec",
     "simulate": "favano.experiments.api",

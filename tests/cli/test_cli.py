@@ -89,7 +89,7 @@ def test_compare_and_report(favano: Program, tmp_path: Path) -> None:
     document = json.loads(out)
     assert [run["algorithm"] for run in document["runs"]] == ["favano", "fedbuff"]
     assert 'buffer_mode = "block"' in (tmp_path / "c" / "fedbuff" / "spec.toml").read_text()
-    assert 'buffer_mode = "concurrency"' in (tmp_path / "c" / "favano" / "spec.toml").read_text()
+    assert "buffer_mode" not in (tmp_path / "c" / "favano" / "spec.toml").read_text()
     assert (tmp_path / "c" / "report.html").stat().st_size < 6_000_000
     code, out, err = favano("report", "c", "--out", "page.html")
     assert (code, err) == (0, "")
@@ -133,6 +133,8 @@ def test_theory_steps(favano: Program) -> None:
         (["run", "--split", "halves"], "favano: split=halves: "),
         (["run", "--device", "cuda:99"], "favano: device=cuda:99: "),
         (["run", "--dataset", "nowhere"], "favano: dataset=nowhere: "),
+        (["run", "--dataset", "own"], "dataset=own: own data can only be run from Python"),
+        (["compare", "--dataset", "own"], "dataset=own: own data can only be run from Python"),
         (["run", "--model", "vgg"], "favano: model=vgg: "),
         (["run", "--clients", "3", "--selected", "2"], "favano: split=two-class: class "),
         (["run", "--clients", "2000", "--split", "iid"], "favano: split=iid: client 1437 has no"),

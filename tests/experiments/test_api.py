@@ -11,6 +11,7 @@ from torch import nn
 
 import favano
 from favano.errors import BadInput, NonFiniteUpdate
+from favano.experiments import Silence, seed_run
 
 README = Path(__file__).parents[2] / "README.md"
 
@@ -51,6 +52,46 @@ def test_the_global_generator_is_left_alone() -> None:
     torch.manual_seed(3)
     favano.simulate(SPEC, model=lambda: nn.Linear(5, 3), train=train, test=test)
     assert torch.equal(torch.rand(3), expected)
+
+
+class CtrlC(Silence):
+    """Presses Ctrl-C at the third update."""
+
+    heard = 0
+
+    def advance(self, label: str, steps: int, time: float) -> None:
+        self.heard += 1
+        if self.heard == 3:
+            raise KeyboardInterrupt
+
+
+def test_ctrl_c_ends_a_loop_over_runs_and_hands_over_what_was_measured() -> None:
+    begun = []
+
+    def one_after_another() -> None:
+        for seed in range(3):
+            begun.append(seed)
+            spec = SPEC.model_copy(update={"seed": seed, "evaluate_every": 7.0})
+            favano.simulate(
+                spec, model=nn.Linear(5, 3), train=pair(60), test=pair(30), progress=CtrlC()
+            )
+
+    with pytest.raises(KeyboardInterrupt) as ending:
+        one_after_another()
+    assert begun == [0]
+    assert isinstance(ending.value, favano.Interrupted)
+    assert ending.value.result.status == "partial"
+    assert [row.time for row in ending.value.result.rows] == [0.0, 7.0, 14.0]
+
+
+def test_ctrl_c_after_the_last_update_is_not_swallowed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def ctrl_c(*arguments: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(seed_run, "audit", ctrl_c)
+    with pytest.raises(favano.Interrupted) as ending:
+        favano.simulate(SPEC, model=nn.Linear(5, 3), train=pair(60), test=pair(30))
+    assert ending.value.result.status == "complete"
 
 
 def test_refusals() -> None:

@@ -12,7 +12,7 @@ from favano.errors import BadInput
 from favano.experiments import tuning
 from favano.experiments.archive import Archive
 from favano.experiments.experiment import Experiment, Run, prepared, seeded
-from favano.experiments.reproduce import Interrupted, _Meter, still_to_make
+from favano.experiments.reproduce import Stopped, _Meter, still_to_make
 from favano.experiments.request import Request
 from favano.experiments.tuning import Grid
 from favano.metrics import Entry, entries_from_csv
@@ -122,7 +122,7 @@ def test_ctrl_c_keeps_runs_that_are_through_and_nothing_else(tmp_path: Path) -> 
         return [first, Run("", "iid", second.spec.model_copy(update={"normalise": True}))]
 
     two = Experiment("two", "Two", runs, 1, SMALL.lines, {"iid": "IID"})
-    with pytest.raises(Interrupted):
+    with pytest.raises(Stopped):
         reproduce_small(tmp_path, Request(), StopInSecondPool(), [two])
     first, second = ledger(tmp_path / "two" / "runs.csv")
     assert (first.status, second.status) == ("complete", "missing")

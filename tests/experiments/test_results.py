@@ -6,15 +6,20 @@ import errno
 import json
 import multiprocessing
 import os
+import re
+import tomllib
 from pathlib import Path
 
 import pytest
 import torch
 from safetensors.torch import load_file
 
+from favano.algorithms import CATALOGUE
 from favano.errors import BadInput, WriteFailed
-from favano.experiments import Result, Spec, check_folder, read_spec, write_result
-from favano.experiments.results import FILES
+from favano.experiments import Result, Spec, check_folder, read_spec, resolve, write_result
+from favano.experiments.method_keys import applies
+from favano.experiments.records import Status
+from favano.experiments.results import FILES, is_finished
 from favano.metrics import Row, from_csv
 from tests.forks import FORKS
 
@@ -51,6 +56,58 @@ def test_another_run_is_not_overwritten(tmp_path: Path) -> None:
     check_folder(tmp_path, Spec())  # the same run may be repeated
     with pytest.raises(BadInput, match=r"already holds another run \(differs in clients, seed\)"):
         check_folder(tmp_path, Spec(clients=7, seed=3))
+
+
+@pytest.mark.parametrize("algorithm", CATALOGUE)
+def test_a_specification_is_the_same_run_read_back(algorithm: str, tmp_path: Path) -> None:
+    spec = resolve(Spec(algorithm=algorithm, clients=20, selected=4))
+    write_result(tmp_path, Result(spec, rows=[ROW]), "favano run")
+    check_folder(tmp_path, spec)
+    assert resolve(read_spec(tmp_path / "spec.toml")) == spec
+    written = tomllib.loads((tmp_path / "spec.toml").read_text())
+    assert all(applies(key, value, algorithm) for key, value in written.items())
+
+
+def test_missing_keys_are_defaults(tmp_path: Path) -> None:
+    """A folder of a version that did not have them."""
+    (tmp_path / "spec.toml").write_text('algorithm = "favano"\nclients = 30\n')
+    check_folder(tmp_path, resolve(Spec()))
+    with pytest.raises(BadInput, match=r"another run \(differs in horizon\)"):
+        check_folder(tmp_path, resolve(Spec(horizon=70)))
+
+
+def test_a_specification_that_cannot_be_used_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "spec.toml").write_text("clinets = 30\n")
+    with pytest.raises(BadInput, match=r"out=\S+: holds a spec.toml that cannot be used \(clinets"):
+        check_folder(tmp_path, Spec())
+
+
+@pytest.mark.parametrize("status", ["complete", "diverged"])
+def test_a_partial_result_does_not_replace_a_complete_one(status: Status, tmp_path: Path) -> None:
+    partial, whole = result(), result()
+    partial.status, whole.status = "partial", status
+    write_result(tmp_path, partial, "favano run")
+    write_result(tmp_path, partial, "favano run")  # one partial result replaces another
+    write_result(tmp_path, whole, "favano run")
+    before = contents(tmp_path)
+    rule = f"out={tmp_path}: holds a complete result, which a partial one does not replace"
+    with pytest.raises(WriteFailed, match=f"^{re.escape(rule)}$"):
+        write_result(tmp_path, partial, "favano run")
+    assert contents(tmp_path) == before
+
+
+@pytest.mark.parametrize("summary", ["", "[]", "{}", '{"status": "partial", "runs": []}'])
+def test_what_is_not_finished(summary: str, tmp_path: Path) -> None:
+    write_result(tmp_path, result(), "favano run")
+    assert is_finished(tmp_path)
+    (tmp_path / "summary.json").write_text(summary)
+    assert not is_finished(tmp_path)
+
+
+def test_a_result_without_its_model_is_not_finished(tmp_path: Path) -> None:
+    write_result(tmp_path, result(), "favano run")
+    (tmp_path / "model.safetensors").unlink()
+    assert not is_finished(tmp_path)
 
 
 def test_places_that_cannot_be_written_are_refused_before_any_work(

@@ -292,7 +292,8 @@ def test_divergence_names_the_client_and_keeps_the_history(digits: Samples) -> N
     assert "holds NaN or infinity and was refused" in str(result.error)
     assert len(result.rows) >= 1
     skipping = result_of(spec.model_copy(update={"non_finite": "skip"}), digits)
-    assert skipping.status == "complete"
+    assert skipping.status == skipping.runs[0]["status"] == "diverged"
+    assert skipping.audit is not None  # which speaks of the schedule alone
     assert skipping.runs[0]["refused_updates"] > 0
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 
 import pytest
@@ -58,3 +59,16 @@ def test_a_damaged_file_is_refused_by_name(tmp_path: Path) -> None:
     file.write_text(file.read_text()[:-40])
     with pytest.raises(BadInput, match=rf"{file.name}: is damaged"):
         collect([tmp_path])
+
+
+def test_a_run_that_went_on_after_nan_has_diverged(tmp_path: Path) -> None:
+    """Its history has null, in the place of NaN."""
+    write(tmp_path, "favano", 0)
+    write(tmp_path, "favano", 1, status="diverged")
+    file = next((tmp_path / "runs").glob("favano-1-*"))
+    document = json.loads(file.read_text())
+    document["history"][-1][Row._fields.index("loss")] = None
+    file.write_text(json.dumps(document))
+    (favano,) = collect([tmp_path])
+    assert favano.status == "diverged"
+    assert [math.isnan(run.loss) for run in favano.runs] == [False, True]

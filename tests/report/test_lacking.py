@@ -3,9 +3,13 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from favano.report import by_setting, collect
+from favano.report.curves import curve
 from favano.report.lacking import lacking
 from favano.report.palette import methods
+from favano.report.table import finished
 
 from .conftest import Writer, add_participation
 
@@ -55,3 +59,28 @@ def test_seeds_that_cannot_be_paired(tmp_path: Path, write: Writer) -> None:
         write(tmp_path / name, {"algorithm": name}, [ends] * count, "complete")
         add_participation(tmp_path / name)
     assert lines(tmp_path) == ["FedAvg shares only 2 of 3 seeds with FAVANO."]
+
+
+@pytest.mark.parametrize("what", ["loss", "variance"])
+def test_a_diverged_result_says_what_is_not_finite(what: str, compared: Path) -> None:
+    path = compared / "favano" / "summary.json"
+    summary = json.loads(path.read_text())
+    summary["status"], summary["runs"][0][what] = "diverged", None
+    path.write_text(json.dumps(summary))
+    (found,) = collect([compared / "favano"])
+    assert (found.status, found.ended) == ("diverged", True)
+    assert len(curve(found).seeds) == 3
+    assert finished(found).keys() == {0, 1}
+    assert lines(compared / "favano") == [
+        f"FAVANO diverged: it ended without a finite {what} in seed 0."
+    ]
+
+
+def test_divergence_after_the_horizon(compared: Path) -> None:
+    """Tables have the numbers at the horizon; the last round ended later."""
+    path = compared / "favano" / "summary.json"
+    summary = json.loads(path.read_text())
+    summary["status"] = "diverged"
+    summary["runs"][0] |= {"loss": None, "time": 25.0}
+    path.write_text(json.dumps(summary))
+    assert lines(compared / "favano") == ["FAVANO diverged after the horizon."]

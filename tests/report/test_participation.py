@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from favano.errors import BadInput
-from favano.report import read_result
+from favano.report import collect, read_result, write_page
 
 from .conftest import a_participation
 
@@ -35,3 +35,11 @@ def test_a_damaged_file_is_refused(
     path.write_text(json.dumps(a_participation() | change))
     with pytest.raises(BadInput, match=complaint):
         read_result(compared / "favano")
+
+
+def test_weights_that_are_not_finite_do_not_break_the_page(compared: Path, tmp_path: Path) -> None:
+    found = json.loads((compared / "favano" / "participation.json").read_text())
+    found["listed"]["weight"][1] = found["speeds"][0]["weight"] = None
+    (compared / "favano" / "participation.json").write_text(json.dumps(found))
+    write_page(collect([compared]), tmp_path / "page.html", "Not finite")
+    assert "not finite" in (tmp_path / "page.html").read_text()

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from favano.cli.flags import Config, DataDir, Json, Out, Values, split_lists
-from favano.cli.progress import TerminalProgress, counting
-from favano.cli.shell import default_folder, json_document, keep, keep_to, notes, print_json, screen
+from favano.cli.shell import default_folder, notes, print_json, screen
+from favano.cli.training import Force, end, json_document, train
 from favano.experiments.comparison import comparison
-from favano.experiments.planning import check_plan
-from favano.experiments.results import check_folder, read_table
+from favano.experiments.results import read_table
 from favano.experiments.spec import Spec
-from favano.report import collect, final_table, sentence, title_of, write_page
+from favano.report import Result, collect, final_table, sentence, title_of, write_page
 
 Algorithms = Annotated[
     str | None, typer.Option("--algorithms", metavar="A,B,C", help="the methods to compare")
@@ -33,39 +33,37 @@ def compare_command(
     data_dir: DataDir = None,
     out: Out = None,
     json: Json = False,
+    force: Force = False,
 ) -> None:
     """Compare algorithms on the same fleets, splits, batches and initial models."""
     table = read_table(config) if config else {}
     specs = comparison({**table, **split_lists(flags)}, algorithms, set_ or [])
     folder = out or default_folder("compare", specs)
-    compare(specs, folder, data_dir, json=json)
+    compare(specs, folder, data_dir, json=json, force=force)
 
 
-def compare(specs: list[Spec], folder: Path, data_dir: Path | None, *, json: bool) -> None:
-    """Run all specifications, write a folder for each and one page for all."""
-    for spec in specs:
-        check_plan(spec)
-        check_folder(folder / spec.algorithm, spec)
-    keep_to(specs[0].device)
-    from favano.experiments import load_samples, named_model, run_together
-
-    with counting(notes, f"decoding {specs[0].dataset}, once") as on_image:
-        samples = load_samples(specs[0], data_dir, on_image)
-    with TerminalProgress(notes) as progress:
-        results = run_together(specs, samples, named_model(specs[0], samples), progress=progress)
+def compare(
+    specs: list[Spec], folder: Path, data_dir: Path | None, *, json: bool, force: bool
+) -> None:
+    """Run what is not done, write a folder for each method and one page for all."""
     folders, page = [folder / spec.algorithm for spec in specs], folder / "report.html"
     try:
-        keep(results, folders)
+        trained = train(specs, folders, data_dir, force=force)
     except typer.Exit:  # cut short; what there is has its page all the same
-        found = collect(folders)
-        write_page(found, page, title=f"{title_of(found)}, partial")
+        _write_page(collect(folders), page)
         notes.print(f"favano: report of what there is: {page}", soft_wrap=True, markup=False)
         raise
     found = collect(folders)
-    write_page(found, page, title=title_of(found))
+    _write_page(found, page)
     if json:
-        print_json(json_document(results))
-        return
-    screen.print(final_table(found, width=screen.width))
-    screen.print(sentence(found), soft_wrap=True)
-    screen.print(f"Report: {page}", soft_wrap=True)
+        print_json(json_document(specs, folders))
+    else:
+        screen.print(final_table(found, width=screen.width))
+        screen.print(sentence(found), soft_wrap=True)
+        screen.print(f"Report: {page}", soft_wrap=True)
+    end(trained)
+
+
+def _write_page(found: Sequence[Result], page: Path) -> None:
+    partial = "" if all(result.ended for result in found) else ", partial"
+    write_page(found, page, title=f"{title_of(found)}{partial}")

@@ -10,6 +10,7 @@ import typer
 from favano.cli.compare import compare
 from favano.cli.flags import Json
 from favano.cli.shell import screen
+from favano.cli.training import Force
 from favano.experiments.comparison import comparison
 
 
@@ -18,6 +19,7 @@ def demo_command(
         "favano-demo"
     ),
     json: Json = False,
+    force: Force = False,
 ) -> None:
     """FAVANO against FedAvg, QuAFL and FedBuff on scikit-learn's digits, two classes a client."""
     if not json:
@@ -26,4 +28,5 @@ def demo_command(
             "one network on them in the same simulated time.",
             soft_wrap=True,
         )
-    compare(comparison({"dataset": "digits", "seeds": 3}, None, []), out, None, json=json)
+    specs = comparison({"dataset": "digits", "seeds": 3}, None, [])
+    compare(specs, out, None, json=json, force=force)

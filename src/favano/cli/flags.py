@@ -10,6 +10,7 @@ from typing import Annotated, Literal, get_args, get_origin
 import typer
 
 from favano.experiments.parsing import make_spec
+from favano.experiments.presets import check_named
 from favano.experiments.results import read_table
 from favano.experiments.spec import Spec
 
@@ -47,7 +48,9 @@ def with_spec_flags(
 
 def spec_from(config: Path | None, flags: Values) -> Spec:
     """The specification of a command: the file's keys, overridden by the flags."""
-    return make_spec({**(read_table(config) if config else {}), **split_lists(flags)})
+    spec = make_spec({**(read_table(config) if config else {}), **split_lists(flags)})
+    check_named(spec)
+    return spec
 
 
 def split_lists(flags: Values) -> Values:

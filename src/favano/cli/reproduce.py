@@ -51,7 +51,7 @@ def reproduce_command(
     """Reproduce a table or figure; goes on where an earlier call stopped."""
     experiments, command, stopped = named(name), called_as(), False
     keep_to(device)
-    from favano.experiments.reproduce import Interrupted, reproduce
+    from favano.experiments.reproduce import Stopped, reproduce
     from favano.experiments.request import Request
 
     others = tuple(word for word in readings.split(",") if word)
@@ -63,7 +63,7 @@ def reproduce_command(
     try:
         reproduce(experiments, request, out, data_dir=data_dir, footprint=here, command=command,
                   watcher=TerminalWatcher(notes), at_once=at_once)  # fmt: skip
-    except Interrupted:
+    except Stopped:
         stopped = True
     found = []
     if name in (TABLE_1, ALL):

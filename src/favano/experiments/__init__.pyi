@@ -14,6 +14,7 @@ from .presets import resolve as resolve
 from .progress import Progress as Progress
 from .progress import Silence as Silence
 from .records import RunRecord as RunRecord
+from .result import Interrupted as Interrupted
 from .result import Result as Result
 from .results import check_folder as check_folder
 from .results import read_spec as read_spec

@@ -5,11 +5,12 @@ A file appears whole or not at all, so one that exists is a run that need not be
 
 from __future__ import annotations
 
-import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import nan
 from pathlib import Path
+from typing import Annotated
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import BeforeValidator, TypeAdapter, ValidationError
 
 from favano import __version__
 from favano.errors import BadInput
@@ -18,7 +19,7 @@ from favano.experiments.footprint import Footprint
 from favano.experiments.result import Result
 from favano.experiments.results import spec_table, write_together
 from favano.experiments.spec import given
-from favano.metrics import Entry, Row, up_to
+from favano.metrics import Entry, Row, null_is_nan, to_json, up_to
 
 FOLDER = "runs"
 
@@ -32,7 +33,7 @@ class RunFile:
     spec: dict[str, object]
     footprint: str  # the constants behind energy and carbon
     entry: Entry
-    history: tuple[Row, ...]
+    history: Annotated[tuple[Row, ...], BeforeValidator(null_is_nan)]
     kernels: str | None = None  # of a CPU; files of earlier versions do not say
 
 
@@ -56,7 +57,7 @@ class Archive:
         """Keep a run that came to its end, be it by NaN."""
         record = result.runs[0]
         entry = _expected(run)._replace(
-            status="complete" if result.error is None else "diverged",
+            status="complete" if result.status == "complete" else "diverged",
             accuracy=record["accuracy"],
             loss=record["loss"],
             mean_model_accuracy=record["mean_model_accuracy"],
@@ -81,7 +82,7 @@ class Archive:
             "history": result.rows,
         }
         path = self.path(run)
-        write_together(path.parent, {path.name: (json.dumps(document) + "\n").encode()})
+        write_together(path.parent, {path.name: (to_json(document) + "\n").encode()})
 
     def entry(self, run: Run) -> Entry:
         """The run's line in a ledger; one that was not made is there as missing.
@@ -110,10 +111,13 @@ class Archive:
         """The file of a run that was made."""
         path = self.path(run)
         try:
-            return TypeAdapter(RunFile).validate_json(path.read_bytes())
+            found = TypeAdapter(RunFile).validate_json(path.read_bytes())
         except (OSError, ValidationError) as error:
             rule = "is damaged; remove it, and it will be run again"
             raise BadInput("out", path, rule) from error
+        entry = found.entry
+        loss, variance = (nan if value is None else value for value in (entry.loss, entry.variance))
+        return replace(found, entry=entry._replace(loss=loss, variance=variance))
 
 
 def _expected(run: Run) -> Entry:

@@ -217,7 +217,7 @@ def _lanes(spec: Spec, samples: Samples, model: ModelFactory, workers: int) -> _
     """As `favano run` does it."""
     before, watch = os.times(), _Stopwatch()
     result = run(spec, samples, model, progress=watch, workers=workers)
-    if result.status == "partial":
+    if result.interrupted:
         raise KeyboardInterrupt  # `run` keeps what it has; here it is of no use
     after = os.times()  # the workers have ended
     if workers == 1:  # trained in this process

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from favano.errors import need
 from favano.experiments.method_keys import shared_keys
 from favano.experiments.parsing import make_spec
-from favano.experiments.presets import resolve
+from favano.experiments.presets import check_named, resolve
 from favano.experiments.spec import Spec
 from favano.quantisation.recipe import Recipe
 
@@ -48,6 +48,8 @@ def comparison(
         resolve(make_spec(shared_keys(shared, n, names) | own.get(n, {}) | {"algorithm": n}))
         for n in names
     ]
+    for spec in specs:
+        check_named(spec)
     data = ("dataset", "normalise", "holdout", "data_fraction")
     for key in (*data, "model", "device", "quantise", *Recipe.__dataclass_fields__):
         alike = len({getattr(spec, key) for spec in specs}) == 1

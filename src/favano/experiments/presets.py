@@ -12,7 +12,7 @@ from favano.experiments.spec import Spec
 
 
 class Preset(NamedTuple):
-    """What the paper (or, for digits, we) use on a data set."""
+    """What the paper (or we, for digits and own data) use on a data set."""
 
     model: str
     split: str
@@ -26,11 +26,13 @@ class Preset(NamedTuple):
     evaluate_every: float
 
 
+OWN = "own"  # the data set, or the network, that was given from Python
 PRESETS: Mapping[str, Preset] = {
     "digits": Preset("perceptron", "two-class", 30, 6, 20, 5, 0.5, 32, 3000, 50),
     "mnist": Preset("perceptron", "two-class", 100, 20, 20, 10, 0.5, 128, 5000, 50),
     "cifar10": Preset("resnet20", "two-class", 100, 20, 20, 10, 0.005, 128, 10000, 250),
     "tiny-imagenet": Preset("resnet18", "iid", 100, 20, 20, 10, 0.1, 128, 10000, 250),
+    OWN: Preset(OWN, "iid", 20, 5, 20, 5, 0.05, 32, 2000, 50),
 }
 _OTHER = PRESETS["mnist"]
 _ALL_AT_WORK = ("asyncsgd-adaptive", "fedasync")
@@ -54,6 +56,14 @@ def resolve(spec: Spec) -> Spec:
     check_keys(asked, defaults)
     check_options(asked, defaults)
     return Spec.model_construct(set(given), **dict(_complete(asked)))
+
+
+def check_named(spec: Spec) -> None:
+    """Refuse data or a network that only Python can give."""
+    for key in ("dataset", "model"):
+        what = "data" if key == "dataset" else "networks"
+        value = getattr(spec, key)
+        need(value != OWN, key, value, f"own {what} can only be run from Python")
 
 
 def _complete(spec: Spec) -> Spec:

@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, TypedDict
+from collections.abc import Iterable, Sequence
+from math import isfinite
+from typing import TYPE_CHECKING, Literal, TypeAlias, TypedDict, get_args
 
-from favano.metrics import Row
+from favano.metrics import Row, diverged
 
 if TYPE_CHECKING:
     from favano.metrics import Score
+
+
+Status: TypeAlias = Literal["complete", "diverged", "partial"]  # the worst last
+
+
+def worst(statuses: Iterable[Status]) -> Status:
+    """The status of several runs together.
+
+    >>> worst(["complete", "partial", "diverged"])
+    'partial'
+    """
+    return max(statuses, key=get_args(Status).index)
 
 
 class RunRecord(TypedDict):
@@ -16,6 +29,7 @@ class RunRecord(TypedDict):
 
     algorithm: str
     seed: int
+    status: Status
     accuracy: float
     loss: float
     variance: float
@@ -32,12 +46,23 @@ class RunRecord(TypedDict):
 
 
 def make_record(
-    algorithm: str, row: Row, mean: Score, *, refused: int, wrapped: int, wall_seconds: float
+    algorithm: str,
+    row: Row,
+    mean: Score,
+    *,
+    ended: bool,
+    refused: int,
+    wrapped: int,
+    wall_seconds: float,
 ) -> RunRecord:
-    """The record of a run from its last row and the score of the mean model mu_T."""
+    """The record of a run from its last row and the score of the mean model mu_T.
+
+    `ended` says whether it came to its end; it diverged if the last row is not finite.
+    """
     return RunRecord(
         algorithm=algorithm,
         seed=row.seed,
+        status="partial" if not ended else "diverged" if diverged(row) else "complete",
         accuracy=row.accuracy,
         loss=row.loss,
         variance=row.variance,
@@ -62,4 +87,17 @@ def read_wrongly(runs: Sequence[RunRecord]) -> str | None:
     return (
         f"{runs[0]['algorithm']}: {wrapped} messages lay beyond the radius of the lattice and were "
         "read wrongly; a larger codec_scale or more codec_bits prevents it"
+    )
+
+
+def diverged_runs(runs: Sequence[RunRecord]) -> str | None:
+    """A sentence about the seeds of one method that diverged, where there were any."""
+    those = [run for run in runs if run["status"] == "diverged"]
+    if not those:
+        return None
+    seeds = ", ".join(str(run["seed"]) for run in those)
+    what = "variance" if all(isfinite(run["loss"]) for run in those) else "loss"
+    return (
+        f"{runs[0]['algorithm']}, seed{'s' if len(those) > 1 else ''} {seeds}: diverged: "
+        f"the {what} is not finite; lower the learning rate"
     )

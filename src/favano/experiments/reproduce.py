@@ -24,7 +24,7 @@ from favano.experiments.samples import check_device, load_samples, named_model
 from favano.experiments.spec import Spec
 
 
-class Interrupted(RuntimeError):
+class Stopped(RuntimeError):
     """Somebody pressed Ctrl-C; runs that were through are kept, the others begin anew next time."""
 
 
@@ -54,7 +54,7 @@ def reproduce(
 ) -> None:
     """Make the runs that are missing, then write each experiment's ledgers and curves.
 
-    After Ctrl-C they are written too, of what there is, before `Interrupted` is raised.
+    After Ctrl-C they are written too, of what there is, before `Stopped` is raised.
     """
     need(at_once is None or at_once >= 1, "at_once", at_once, "need 1 or more")
     archive = Archive(out)
@@ -83,7 +83,7 @@ def reproduce(
         folder = request.folder(out, one.name)
         write_parts(folder, parts[one.name], archive, curves=bool(one.figures))
     if stopped:
-        raise Interrupted
+        raise Stopped
 
 
 def check_all(runs: Sequence[Run], out: Path, data_dir: Path | None) -> None:
@@ -133,7 +133,7 @@ def make_runs(
                 results = run_together(
                     specs, samples, model, progress=meter, finished=keep, audits=False
                 )
-            if any(result.status == "partial" and result.error is None for result in results):
+            if any(result.interrupted for result in results):
                 raise KeyboardInterrupt
 
 

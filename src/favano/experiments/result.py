@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal
 
 from torch import Tensor
 
 from favano.errors import NonFiniteUpdate
 from favano.experiments.audit import AuditRecord
 from favano.experiments.planning import Planned
-from favano.experiments.records import RunRecord
+from favano.experiments.records import RunRecord, Status
 from favano.experiments.spec import Spec
 from favano.experiments.tracking import BoundRow
 from favano.metrics import Row
 from favano.training import NOTHING_TRACED, Traced
 from favano.types import Kernels
-
-Status = Literal["complete", "partial"]
 
 
 @dataclass
@@ -33,6 +30,7 @@ class Result:
     audit: AuditRecord | None = None  # of the first seed, if it came to its end
     error: NonFiniteUpdate | None = None  # what stopped a run, if something did
     first: Planned | None = None  # the plan of the first seed: who trains the model
+    interrupted: bool = False  # by Ctrl-C
     kernels: Kernels | None = None  # of the local steps; None on a GPU
     traced: Traced = NOTHING_TRACED  # how gradients were computed; no number depends on it
 
@@ -40,3 +38,11 @@ class Result:
     def accuracy(self) -> list[float]:
         """Final accuracy of each seed."""
         return [run["accuracy"] for run in self.runs]
+
+
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C ended a run; `result` holds what was measured until then."""
+
+    def __init__(self, result: Result) -> None:
+        super().__init__("the run was interrupted; what was measured is in .result")
+        self.result = result

@@ -7,22 +7,32 @@ import os
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict, cast
 
 import tomli_w
 
 from favano import __version__
 from favano.errors import BadInput, WriteFailed, need
 from favano.experiments.contribution import Participation, participation
+from favano.experiments.method_keys import without_foreign
 from favano.experiments.parsing import make_spec
+from favano.experiments.presets import resolve
+from favano.experiments.records import RunRecord, Status
 from favano.experiments.spec import Spec
-from favano.metrics import to_csv
+from favano.metrics import null_is_nan, to_csv, to_json
 
 if TYPE_CHECKING:
     from favano.experiments.result import Result
 
 FILES = ("spec.toml", "history.csv", "summary.json", "model.safetensors")
 PARTICIPATION = "participation.json"
+
+
+class Summary(TypedDict):
+    """What `summary.json` says of the runs."""
+
+    status: Status
+    runs: list[RunRecord]
 
 
 def check_writable(folder: Path) -> None:
@@ -35,23 +45,58 @@ def check_writable(folder: Path) -> None:
 def check_folder(folder: Path, spec: Spec) -> None:
     """Refuse a folder that holds another run, or that cannot be written, before any work."""
     check_writable(folder)
-    held = folder / "spec.toml"
-    if held.exists():
-        other = read_table(held)
-        mine = spec_table(spec)
-        differing = sorted(key for key in {*other, *mine} if other.get(key) != mine.get(key))
+    if (folder / "spec.toml").exists():
+        held, mine = dict(_held(folder)), dict(resolve(spec))
+        differing = sorted(key for key in mine if held[key] != mine[key])
         rule = f"already holds another run (differs in {', '.join(differing)}); choose a new folder"
         need(not differing, "out", folder, rule)
 
 
+def _held(folder: Path) -> Spec:
+    """The complete specification of the run in a folder; keys that are missing are defaults."""
+    try:
+        return resolve(read_spec(folder / "spec.toml"))
+    except BadInput as error:
+        rule = f"holds a spec.toml that cannot be used ({error}); choose a new folder"
+        raise BadInput("out", folder, rule) from error
+
+
+def read_summary(folder: Path) -> Summary:
+    """How the runs of a folder ended, from `summary.json`; null is NaN."""
+    found = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
+    status: Status = found["status"]
+    runs = [
+        {"status": status, **{key: null_is_nan(value) for key, value in run.items()}}
+        for run in found["runs"]
+    ]
+    return Summary(status=status, runs=cast(list[RunRecord], runs))
+
+
+def is_finished(folder: Path) -> bool:
+    """Whether a folder holds a result whose runs all came to their end."""
+    if not all((folder / name).is_file() for name in FILES):
+        return False
+    try:
+        return read_summary(folder)["status"] in ("complete", "diverged")
+    except (ValueError, KeyError, TypeError, AttributeError):  # damaged, so worth running again
+        return False
+
+
 def write_result(folder: Path, result: Result, command: str) -> None:
-    """Write all files of a result beside the old ones, then put them in place together."""
+    """Write all files of a result beside the old ones, then put them in place together.
+
+    A partial result does not replace a complete one.
+    """
+    if result.status == "partial" and is_finished(folder):
+        raise WriteFailed(
+            f"out={folder}: holds a complete result, which a partial one does not replace"
+        )
     import torch
     from safetensors.torch import save
 
     from favano.experiments.tracking import bounds_to_csv
 
-    prefix = len(result.models) > 1
+    spec, prefix = result.spec, len(result.models) > 1
     tensors = {
         f"seed-{seed}.{name}" if prefix else name: tensor.contiguous()
         for seed, model in result.models.items()
@@ -67,16 +112,16 @@ def write_result(folder: Path, result: Result, command: str) -> None:
         "audit": result.audit,
     }
     contents = (
-        tomli_w.dumps(spec_table(result.spec)).encode(),
+        tomli_w.dumps(without_foreign(spec_table(spec), spec.algorithm)).encode(),
         to_csv(result.rows).encode(),
-        (json.dumps(summary, indent=2) + "\n").encode(),
+        (to_json(summary, indent=2) + "\n").encode(),
         save(tensors, metadata={"favano": __version__}),
     )
     files = dict(zip(FILES, contents, strict=True))
     if result.bounds:
         files["bound.csv"] = bounds_to_csv(result.bounds).encode()
     if (found := _participation(result)) is not None:
-        files[PARTICIPATION] = (json.dumps(found) + "\n").encode()
+        files[PARTICIPATION] = (to_json(found) + "\n").encode()
     write_together(folder, files)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from time import perf_counter
 
 from torch import nn
@@ -88,15 +87,24 @@ def run_together(
     except KeyboardInterrupt:
         for one in runs:
             one.stop()
+        _interrupt(results)
     finally:
         watch.end()
     through.hand_in()
     for result in results:
         _hand_in(runs, result)
-    with suppress(KeyboardInterrupt):  # everything is measured; only the audits are left out
+    try:
         for one in runs if audits else ():
             one.audit_first()
+    except KeyboardInterrupt:  # everything is measured; only audits are missing
+        _interrupt(results)
     return results
+
+
+def _interrupt(results: Sequence[Result]) -> None:
+    """Note that Ctrl-C was pressed."""
+    for result in results:
+        result.interrupted = True
 
 
 def _trace(gradient: TracedGradient, runs: Sequence[SeedRun]) -> None:

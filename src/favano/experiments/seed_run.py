@@ -21,7 +21,7 @@ from favano.experiments.constants import Probe
 from favano.experiments.kernels import kernels_for
 from favano.experiments.planning import Planned
 from favano.experiments.progress import Progress
-from favano.experiments.records import make_record
+from favano.experiments.records import make_record, worst
 from favano.experiments.result import Result
 from favano.experiments.samples import ModelFactory, Samples
 from favano.experiments.spec import given
@@ -138,11 +138,13 @@ class SeedRun:
                 self.result.spec.algorithm,
                 rows[-1],
                 self.evaluate(last.mean),
+                ended=self.over and not self.stopped,
                 refused=last.refused,
                 wrapped=last.wrapped,
                 wall_seconds=self.ended - self.began,
             )
             self.result.runs.append(record)
+            self.result.status = worst([self.result.status, record["status"]])
             self.result.models[self.planned.seed] = self.flat.state_dict(last.server)
 
     def audit_first(self) -> None:
@@ -151,7 +153,7 @@ class SeedRun:
         Nothing can be said of methods whose steps depend on the models.
         """
         planned, result, first = self.planned, self.result, self.result.first
-        mine = planned.seed == result.spec.seed and result.status == "complete"
+        mine = planned.seed == result.spec.seed and result.status != "partial"
         if mine and first is not None and self.replay.course.complete:
             result.audit = audit(first, first.weights)
 

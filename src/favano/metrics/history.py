@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 from collections.abc import Iterable
 from io import StringIO
+from math import isfinite
 from typing import NamedTuple
 
 
@@ -22,6 +23,11 @@ class Row(NamedTuple):
     variance: float  # sum_i ||w_i - w||^2 over the models the clients started from
     potential: float  # ||w - mu||^2 + sum_i ||w_i - mu||^2
     contributed_steps: int  # local steps that went into the server model
+
+
+def diverged(row: Row) -> bool:
+    """Whether the loss or the variance is not finite."""
+    return not (isfinite(row.loss) and isfinite(row.variance))
 
 
 def up_to(rows: Iterable[Row], horizon: float) -> list[Row]:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
-from pydantic import TypeAdapter
+from pydantic import BeforeValidator, TypeAdapter
 
-from favano.metrics import Entry, Row
-from favano.report.result import Result, parse, tools, within
+from favano.metrics import Entry, Row, diverged, null_is_nan
+from favano.report.result import Result, Status, parse, tools, within
 from favano.report.summary import last_rows
 
 FOLDER = "runs"
@@ -23,7 +24,7 @@ class _RunFile:
     command: str
     spec: dict[str, object]
     entry: Entry
-    history: tuple[Row, ...]
+    history: Annotated[tuple[Row, ...], BeforeValidator(null_is_nan)]
     kernels: str | None = None
 
 
@@ -54,8 +55,18 @@ def _result(group: list[tuple[Path, _RunFile]]) -> Result:
         spec={**first.spec, "seeds": len(runs)},
         rows=rows,
         runs=last_rows(rows),
-        status="complete" if all(run.entry.status == "complete" for run in runs) else "partial",
+        status=_status(runs),
         command=first.command,
         version=first.favano,
         tools=tools(None, first.kernels),
+    )
+
+
+def _status(runs: list[_RunFile]) -> Status:
+    """A run that stopped at NaN leaves its result partial; one that went on has diverged."""
+    bad = [run for run in runs if run.entry.status != "complete"]
+    if not bad:
+        return "complete"
+    return (
+        "diverged" if all(run.history and diverged(run.history[-1]) for run in bad) else "partial"
     )

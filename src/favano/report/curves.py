@@ -53,7 +53,7 @@ class Curve:
 def curve(result: Result) -> Curve:
     """The curve of one result.
 
-    A complete result is drawn as far as all its seeds go, so that no point is the mean of fewer
+    A result that ended is drawn as far as all its seeds go, so that no point is the mean of fewer
     seeds than its neighbour. A partial one is drawn as far as any goes, and `seeds` says of how
     many: cutting at the shortest would hide most of it.
     """
@@ -63,7 +63,7 @@ def curve(result: Result) -> Curve:
     lengths = [len(rows) for rows in by_seed.values()]
     end = 0
     if lengths:
-        end = min(lengths) if result.status == "complete" else max(lengths)
+        end = min(lengths) if result.ended else max(lengths)
     columns = [
         [rows[index] for rows in by_seed.values() if index < len(rows)] for index in range(end)
     ]

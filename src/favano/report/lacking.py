@@ -27,18 +27,28 @@ def _of_result(result: Result) -> Iterator[str]:
         return
     if result.status == "partial":
         yield f"{result.title} is partial: {_reached(result)}. Its numbers are those so far."
-    diverged = [
-        run.seed for run in result.runs if not math.isfinite(run.loss) or math.isnan(run.accuracy)
-    ]
-    if diverged:
-        seeds = "seed" if len(diverged) == 1 else "seeds"
-        yield f"{result.title} ended without a finite loss in {seeds} {listed(_words(diverged))}."
+    yield from _not_finite(result)
     refused = sum(run.refused_updates for run in result.runs)
     if refused:
         what = counted(refused, "update")
         yield f"{result.title}: {what} with NaN or infinity refused on the way."
     if result.command is None:
         yield f"{result.title}: the command that made it is not recorded."
+
+
+def _not_finite(result: Result) -> Iterator[str]:
+    """Which seeds ended without a finite loss or, where all losses are finite, variance."""
+    verb = "diverged: it ended" if result.status == "diverged" else "ended"
+    losses = [
+        run.seed for run in result.runs if not math.isfinite(run.loss) or math.isnan(run.accuracy)
+    ]
+    variances = [run.seed for run in result.runs if not math.isfinite(run.variance)]
+    if seeds := losses or variances:
+        what = "loss" if losses else "variance"
+        where = f"{'seed' if len(seeds) == 1 else 'seeds'} {listed(_words(seeds))}"
+        yield f"{result.title} {verb} without a finite {what} in {where}."
+    elif result.status == "diverged":
+        yield f"{result.title} diverged after the horizon."
 
 
 def _of_setting(setting: Setting, titles: Collection[str]) -> Iterator[str]:

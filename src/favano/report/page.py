@@ -104,13 +104,14 @@ def _lacking(settings: Sequence[Setting], looks: Mapping[str, Look]) -> str:
 def _partial(settings: Sequence[Setting]) -> str:
     """One line at the top of a page whose results are not all complete."""
     results = [result for setting in settings for result in setting.results]
-    lack = sum(result.status != "complete" for result in results)
-    if not lack:
+    lack = sum(not result.ended for result in results)
+    diverged = sum(result.status == "diverged" for result in results)
+    of_all = f"of {counted(len(results), 'result')}"
+    said = f"<strong>Partial:</strong> {lack} {of_all} not complete. " if lack else ""
+    said += f"<strong>Diverged:</strong> {diverged} {of_all}. " if diverged else ""
+    if not said:
         return ""
-    return (
-        f'<p class="partial"><strong>Partial:</strong> {lack} of {counted(len(results), "result")} '
-        'not complete. <a href="#lacking">What is missing</a></p>'
-    )
+    return f'<p class="partial">{said}<a href="#lacking">What is missing</a></p>'
 
 
 def _runs(setting: Setting, title: str) -> bool:

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 from pydantic import TypeAdapter
 
+from favano.report.summary import Number
+
 
 @dataclass(frozen=True)
 class Speed:
@@ -15,7 +17,7 @@ class Speed:
     clients: int
     contacts: int
     steps: int
-    weight: float
+    weight: Number
 
 
 @dataclass(frozen=True)
@@ -27,7 +29,7 @@ class Listed:
     contacts: tuple[int, ...]
     steps: tuple[int, ...]
     staleness: tuple[float, ...]
-    weight: tuple[float, ...]
+    weight: tuple[Number, ...]
 
     def __post_init__(self) -> None:
         columns = (self.speed, self.contacts, self.steps, self.staleness, self.weight)

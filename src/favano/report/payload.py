@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import TypeAlias
 
+from favano.metrics import finite
 from favano.report.curves import Band, curve
 from favano.report.final import differences
 from favano.report.palette import Look
@@ -41,7 +42,7 @@ def payload(settings: Sequence[Setting], looks: Mapping[str, Look]) -> str:
             for setting in settings
         ],
     }
-    text = json.dumps(document, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    text = json.dumps(finite(document), separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     for character, escape in _UNSAFE.items():
         text = text.replace(character, escape)
     return text

@@ -16,7 +16,7 @@ from favano.report.participation import Participation, read_participation
 from favano.report.summary import Run, Summary, read_summary, runs_at
 
 Specification: TypeAlias = Mapping[str, object]
-Status: TypeAlias = Literal["complete", "partial", "missing"]
+Status: TypeAlias = Literal["complete", "diverged", "partial", "missing"]
 Parsed = TypeVar("Parsed")
 
 TITLES: Mapping[str, str] = {
@@ -49,7 +49,8 @@ class Result:
         runs: the numbers of each seed at the horizon, those of the last model made by then: a round
             that ends later is in the files, and in no table. Of a seed that did not come so far,
             the numbers of its last evaluation.
-        status: `missing` without any evaluation, `partial` until every seed is through.
+        status: `missing` without any evaluation, `partial` until every seed is through,
+            `diverged` where a seed ended without a finite loss or variance.
         command: what reproduces it, where the summary says so.
         version: the favano that wrote it, where the summary says so.
         tools: what it was trained with, where the summary says so: PyTorch, and kernels of a CPU.
@@ -78,6 +79,11 @@ class Result:
     def title(self) -> str:
         """The name as the papers spell it."""
         return TITLES.get(self.algorithm, self.algorithm) + self.name[len(self.algorithm) :]
+
+    @property
+    def ended(self) -> bool:
+        """Whether every seed came to its end, however it ended."""
+        return self.status in ("complete", "diverged")
 
     @property
     def horizon(self) -> float | None:
@@ -132,12 +138,12 @@ def tools(torch: str | None, kernels: str | None) -> str:
 
 
 def _status(spec: Specification, summary: Summary | None, rows: tuple[Row, ...]) -> Status:
-    """Complete only where the summary says so and every seed asked for is there."""
+    """Complete or diverged only where the summary says so and every seed asked for is there."""
     if not rows:
         return "missing"
     seen, asked = {row.seed for row in rows}, spec.get("seeds")
     whole = not isinstance(asked, int) or len(seen) >= asked
-    return "complete" if summary and summary.status == "complete" and whole else "partial"
+    return summary.status if summary and whole else "partial"
 
 
 def parse(path: Path, parser: Callable[[str], Parsed]) -> Parsed:

@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Annotated, Literal, TypeAlias
 
 from pydantic import BeforeValidator, TypeAdapter
 
-from favano.metrics import Row
+from favano.metrics import Row, null_is_nan
 
-
-def _null_is_nan(value: object) -> object:
-    """JSON has no NaN; writers that respect it say null."""
-    return math.nan if value is None else value
-
-
-Number: TypeAlias = Annotated[float, BeforeValidator(_null_is_nan)]
+Number: TypeAlias = Annotated[float, BeforeValidator(null_is_nan)]
 
 
 @dataclass(frozen=True)
@@ -50,7 +43,7 @@ class Audit:
 class Summary:
     """The whole of `summary.json`; `favano` is the version that wrote it."""
 
-    status: Literal["complete", "partial"]
+    status: Literal["complete", "diverged", "partial"]
     runs: tuple[Run, ...]
     favano: str | None = None
     torch: str | None = None

@@ -95,13 +95,11 @@ def comparable(results: Sequence[Result]) -> bool:
 
 
 def finished(result: Result) -> dict[int, Run]:
-    """Runs by seed, those that reached the horizon; without one, all of a complete result."""
+    """Runs by seed, those that reached the horizon; without one, all of a result that ended."""
     if result.horizon is None:
-        return {run.seed: run for run in result.runs} if result.status == "complete" else {}
+        return {run.seed: run for run in result.runs} if result.ended else {}
     enough = result.horizon * (1 - 1e-9)
-    return {
-        run.seed: run for run in result.runs if result.status == "complete" or run.time >= enough
-    }
+    return {run.seed: run for run in result.runs if result.ended or run.time >= enough}
 
 
 def over(values: Iterable[float]) -> Spread:

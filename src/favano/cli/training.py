@@ -1,0 +1,108 @@
+"""What `run`, `compare` and `demo` share: train what is not done, keep it, and say how it ended."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from favano.cli.progress import TerminalProgress, counting
+from favano.cli.shell import INTERRUPTED, called_as, keep_to, notes
+from favano.experiments.planning import check_plan
+from favano.experiments.records import diverged_runs, read_wrongly, worst
+from favano.experiments.results import (
+    check_folder,
+    is_finished,
+    read_summary,
+    spec_table,
+    write_result,
+)
+from favano.experiments.spec import Spec
+
+if TYPE_CHECKING:
+    from favano.experiments.result import Result
+
+Force = Annotated[bool, typer.Option("--force", help="repeat what is already done")]
+
+
+def train(
+    specs: Sequence[Spec], folders: Sequence[Path], data_dir: Path | None, *, force: bool
+) -> list[Path]:
+    """Run what its folder does not hold yet, and write it; leave if a run was cut short.
+
+    Returns the folders that were written.
+    """
+    for spec, folder in zip(specs, folders, strict=True):
+        check_plan(spec)
+        check_folder(folder, spec)
+    missing: dict[Path, Spec] = {}
+    for spec, folder in zip(specs, folders, strict=True):
+        if not force and is_finished(folder):
+            _say(f"already done: {folder} holds this run; --force repeats it")
+        else:
+            missing[folder] = spec
+    if missing:
+        _keep(_results(list(missing.values()), data_dir), list(missing))
+    return list(missing)
+
+
+def _results(specs: Sequence[Spec], data_dir: Path | None) -> list[Result]:
+    keep_to(specs[0].device)
+    from favano.experiments import load_samples, named_model, run_together
+
+    with counting(notes, f"decoding {specs[0].dataset}, once") as on_image:
+        samples = load_samples(specs[0], data_dir, on_image)
+    with TerminalProgress(notes) as progress:
+        return run_together(specs, samples, named_model(specs[0], samples), progress=progress)
+
+
+def _keep(results: Sequence[Result], folders: Sequence[Path]) -> None:
+    """Write results; leave with a message if one was cut short."""
+    kept = set()
+    for result, folder in zip(results, folders, strict=True):
+        if result.status == "partial" and is_finished(folder):
+            kept.add(folder)
+        else:
+            write_result(folder, result, called_as())
+        if sentence := read_wrongly(result.runs):
+            _say(sentence)
+    for result, folder in zip(results, folders, strict=True):
+        if result.status == "partial":
+            where = f"partial results are in {folder}"
+            if folder in kept:
+                where = f"{folder} keeps the complete result of before"
+            _say(f"{result.error or 'interrupted'}; {where}")
+            raise typer.Exit(1 if result.error else INTERRUPTED)
+
+
+def end(trained: Sequence[Path]) -> None:
+    """Name the runs of this command that diverged; where there are any, it failed."""
+    failed = False
+    for folder in trained:
+        if sentence := diverged_runs(read_summary(folder)["runs"]):
+            _say(f"{sentence}; results are in {folder}")
+            failed = True
+    if failed:
+        raise typer.Exit(1)
+
+
+def json_document(specs: Sequence[Spec], folders: Sequence[Path]) -> dict[str, object]:
+    """The document of `run` and `compare`, from result folders."""
+    summaries = [read_summary(folder) for folder in folders]
+    tables = [spec_table(spec) for spec in specs]
+    common = {
+        key: value for key, value in tables[0].items() if all(t.get(key) == value for t in tables)
+    }
+    if len(specs) > 1:
+        common["algorithms"] = [spec.algorithm for spec in specs]
+    return {
+        "status": worst(summary["status"] for summary in summaries),
+        "spec": common,
+        "runs": [run for summary in summaries for run in summary["runs"]],
+    }
+
+
+def _say(sentence: str) -> None:
+    notes.print(f"favano: {sentence}", soft_wrap=True, markup=False)

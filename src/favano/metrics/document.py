@@ -1,0 +1,38 @@
+"""JSON documents: null stands for NaN and infinity, which JSON does not have."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+
+
+def to_json(document: object, *, indent: int | None = None) -> str:
+    """A document as JSON text.
+
+    >>> to_json({"loss": float("nan"), "rows": [(1, float("inf"))]})
+    '{"loss": null, "rows": [[1, null]]}'
+    """
+    return json.dumps(finite(document), indent=indent, allow_nan=False)
+
+
+def finite(document: object) -> object:
+    """The same document with None for every number that is not finite."""
+    if isinstance(document, float):
+        return document if math.isfinite(document) else None
+    if isinstance(document, Mapping):
+        return {key: finite(value) for key, value in document.items()}
+    if isinstance(document, list | tuple):
+        return [finite(value) for value in document]
+    return document
+
+
+def null_is_nan(value: object) -> object:
+    """What stands for a number in a document; in lists, and lists of lists, each of them.
+
+    >>> null_is_nan([[1.0, None]])
+    [[1.0, nan]]
+    """
+    if isinstance(value, list):
+        return [null_is_nan(one) for one in value]
+    return math.nan if value is None else value
