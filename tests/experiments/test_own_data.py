@@ -79,3 +79,21 @@ def test_own_data_must_be_there() -> None:
 def test_other_data_keep_their_constants() -> None:
     for dataset, clients in (("digits", 30), ("mnist", 100), ("some/folder", 100)):
         assert resolve(favano.Spec(dataset=dataset)).clients == clients
+
+
+@pytest.mark.parametrize(("key", "value"), [("holdout", 10), ("data_fraction", 0.5)])
+def test_what_is_for_named_data_is_refused(key: str, value: float) -> None:
+    spec = favano.Spec.model_validate({**GIVEN, key: value})
+    with pytest.raises(BadInput, match=f"^{key}={value}: is for data sets by name"):
+        simulated(spec)
+
+
+def test_inputs_are_of_one_type() -> None:
+    features, labels = pair(30)
+    with pytest.raises(BadInput, match=r"^test=torch.float64: need inputs of one type"):
+        favano.simulate(
+            favano.Spec.model_validate(GIVEN),
+            model=lambda: nn.Linear(5, 3),
+            train=pair(120),
+            test=(features.double(), labels),
+        )

@@ -57,7 +57,7 @@ def test_verdicts() -> None:
     assert verdict(found).startswith("favours fast clients: 89.")
     assert found[1].neglected
     equal = shares(np.array([0.5, 0.5]), np.ones((20, 2)), TWO, ["fast", "slow"])
-    assert verdict(equal).startswith("favours nobody that can be told: fast clients have 50.0 %")
+    assert verdict(equal).startswith("shows no significant bias: fast clients have 50.0 %")
     one = shares(np.array([1.0]), np.ones((20, 1)), np.array([7]), ["fast"])
     assert verdict(one) == "all clients are equally fast: nobody to favour"
 

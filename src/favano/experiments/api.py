@@ -55,6 +55,9 @@ def simulate(
     if train is not None and test is not None:
         need(model is not None, "model", "None", "need a network for your own data")
         spec = _completed(_with_own(_with_own(spec, "model"), "dataset"))
+        for key in ("normalise", "holdout", "data_fraction"):
+            unset = getattr(spec, key) == Spec.model_fields[key].default
+            need(unset, key, getattr(spec, key), "is for data sets by name; prepare your own data")
         samples = own_samples(train, test, spec.device, loss)
     else:
         need(spec.dataset != OWN, "dataset", OWN, "need train and test, your own data")

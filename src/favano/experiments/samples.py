@@ -123,6 +123,8 @@ def own_samples(
         need(equal, name, f"{len(features)}, {len(labels)}", "need equally many rows and labels")
         need(not labels.is_floating_point(), name, labels.dtype, "need whole numbers as labels")
         need(int(labels.min()) >= 0, name, int(labels.min()), "need labels from 0 on")
+    rule = f"need inputs of one type, those of train are {train[0].dtype}"
+    need(test[0].dtype == train[0].dtype, "test", test[0].dtype, rule)
     features, labels, test_features, test_labels = (t.to(on) for t in (*train, *test))
     classes = int(max(labels.max(), test_labels.max())) + 1
     return Samples(features, labels.long(), test_features, test_labels.long(), classes, loss=loss)

@@ -100,7 +100,7 @@ def verdict(found: Sequence[Share]) -> str:
     'favours fast clients: 67.1 % of the model [65.0, 69.0] is theirs, fair is 11.0 %'
     >>> fast, slow = (5, 0.51, 0.48, 0.54, 0.5), (5, 0.49, 0.46, 0.52, 0.5)
     >>> verdict([Share("fast", *fast), Share("slow", *slow)])
-    'favours nobody that can be told: fast clients have 51.0 % [48.0, 54.0], fair is 50.0 %'
+    'shows no significant bias: fast clients have 51.0 % [48.0, 54.0], fair is 50.0 %'
     """
     if len(found) == 1:
         return "all clients are equally fast: nobody to favour"
@@ -110,4 +110,4 @@ def verdict(found: Sequence[Share]) -> str:
     interval = f"[{100 * shown.low:.1f}, {100 * shown.high:.1f}]"
     if favoured:
         return f"favours {shown.name} clients: {weight} of the model {interval} is theirs, {fair}"
-    return f"favours nobody that can be told: {shown.name} clients have {weight} {interval}, {fair}"
+    return f"shows no significant bias: {shown.name} clients have {weight} {interval}, {fair}"
