@@ -38,7 +38,9 @@ def test_a_diverged_run_says_so(favano: Program, tmp_path: Path) -> None:
         strictly((tmp_path / "r" / name).read_text())
     assert strictly((tmp_path / "r" / "summary.json").read_text())["status"] == "diverged"
     code, out, err = favano("run", *SHORT, *WILD, "--out", "r")  # finished, so not trained again
-    assert (code, err) == (0, "favano: already done: r holds this run; --force repeats it\n")
+    assert code == 1
+    assert err.startswith("favano: already done: r holds this run; --force repeats it\n")
+    assert "diverged: the loss is not finite" in err
     assert "diverged" in out
     assert favano("report", "r", "--out", "page.html")[0] == 0
     page = (tmp_path / "page.html").read_text()

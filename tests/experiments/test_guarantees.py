@@ -88,3 +88,8 @@ def test_advice_for_a_specification() -> None:
 def test_what_the_theorem_says_nothing_about() -> None:
     with pytest.raises(BadInput, match="reweight=none: the theorem needs"):
         make_case(Spec(reweight="none"))
+
+
+def test_the_theorem_is_not_applied_to_another_method() -> None:
+    with pytest.raises(BadInput, match=r"^algorithm=fedavg: the theorem speaks of favano alone$"):
+        make_case(Spec(algorithm="fedavg"))

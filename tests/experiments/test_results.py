@@ -8,6 +8,7 @@ import multiprocessing
 import os
 import re
 import tomllib
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -117,8 +118,12 @@ def test_places_that_cannot_be_written_are_refused_before_any_work(
     for folder in (tmp_path / "file", tmp_path / "file" / "below"):
         with pytest.raises(BadInput, match=r"out=\S+: \S+ is a file, need a folder"):
             check_folder(folder, Spec())
-    monkeypatch.setattr(os, "access", lambda path, mode: False)
-    with pytest.raises(BadInput, match="cannot be written"):
+
+    def refuse(*arguments: object) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(os, "mkdir", refuse)
+    with pytest.raises(BadInput, match="cannot be written: Permission denied"):
         check_folder(tmp_path / "new" / "folder", Spec())
     assert contents(tmp_path) == {"file": b""}  # nothing was made
 
@@ -175,3 +180,27 @@ def test_files_that_are_not_toml_are_refused(tmp_path: Path) -> None:
     path.write_text("clients = = 3")
     with pytest.raises(BadInput, match="is not valid TOML"):
         read_spec(path)
+
+
+def test_other_step_times_in_the_same_file_are_another_run(tmp_path: Path) -> None:
+    trace = tmp_path / "times.csv"
+    trace.write_text("client,duration\n0,1\n1,2\n")
+    spec = resolve(Spec(clients=2, selected=1, step_law=f"trace:{trace}"))
+    folder = tmp_path / "r"
+    write_result(folder, replace(result(), spec=spec), "favano run")
+    check_folder(folder, spec)
+    trace.write_text("client,duration\n0,1\n1,3\n")
+    with pytest.raises(BadInput, match="already holds a run of other step times"):
+        check_folder(folder, spec)
+
+
+def test_an_emptied_file_is_not_a_finished_result(tmp_path: Path) -> None:
+    write_result(tmp_path, result(), "favano run")
+    assert is_finished(tmp_path)
+    (tmp_path / "model.safetensors").write_bytes(b"")
+    assert not is_finished(tmp_path)
+
+
+def test_a_file_system_that_refuses_is_found_out_before_any_work() -> None:
+    with pytest.raises(BadInput, match="cannot be written"):
+        check_folder(Path("/proc/favano"), Spec())

@@ -44,11 +44,6 @@ def test_a_run_computes_with_the_type_of_network_and_inputs(
     assert found.rows[-1].bits_up == ratio * usual.rows[-1].bits_up
 
 
-def test_a_network_of_another_type_is_trained_in_float32_on_float32() -> None:
-    found = simulated(network().double(), torch.float32)
-    assert {value.dtype for value in found.models[0].values()} == {torch.float32}
-
-
 def test_a_network_on_whole_numbers_keeps_its_type() -> None:
     def tokens(rows: int) -> tuple[Tensor, Tensor]:
         labels = torch.arange(rows) % 3
@@ -63,6 +58,16 @@ def test_inputs_of_another_type_than_the_weights_are_refused_in_one_sentence() -
     rule = r"its weights are torch.float32, the inputs torch.float64; give both the same type$"
     with pytest.raises(BadInput, match=rule):
         simulated(network(), torch.float64)
+    rule = r"its weights are torch.float64, the inputs torch.float32; give both the same type$"
+    with pytest.raises(BadInput, match=rule):
+        simulated(network().double(), torch.float32)
+
+
+def test_a_network_of_two_types_is_refused() -> None:
+    mixed = nn.Sequential(nn.Linear(5, 4).double(), nn.Linear(4, 3))
+    rule = "has weights of torch.float32 and torch.float64, need one type of floats$"
+    with pytest.raises(BadInput, match=rule):
+        simulated(mixed, torch.float32)
 
 
 def test_counters_in_half_precision_are_refused() -> None:

@@ -147,7 +147,7 @@ def test_a_network_is_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     check_fit(model, task(), classes=3)
     first = len(calls)
     check_fit(model, task(), classes=3)
-    assert (first, len(calls)) == (3, 4)
+    assert (first, len(calls)) == (4, 5)
 
 
 def test_one_sample_is_enough() -> None:
@@ -156,3 +156,14 @@ def test_one_sample_is_enough() -> None:
     data = task()
     one = Task(data.features, data.labels, BatchStream([np.arange(1)], 4, seed=0))
     check_fit(model, one, classes=3)
+
+
+def test_a_generator_that_nobody_knows_of_shows_in_the_outputs() -> None:
+    hidden = np.random.default_rng(0)
+    model = FlatModel(
+        Around(lambda m, v: v * float(hidden.random()) if m.training else v), device="cpu"
+    )
+    features, labels = torch.randn(8, 6), torch.arange(8) % 6
+    task = Task(features, labels, BatchStream([np.arange(8)], 4, 0))
+    with pytest.raises(BadInput, match="gives different outputs for the same weights and inputs"):
+        check_fit(model, task, 6)

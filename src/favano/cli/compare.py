@@ -48,7 +48,7 @@ def compare(
     """Run what is not done, write a folder for each method and one page for all."""
     folders, page = [folder / spec.algorithm for spec in specs], folder / "report.html"
     try:
-        trained = train(specs, folders, data_dir, force=force)
+        train(specs, folders, data_dir, force=force)
     except typer.Exit:  # cut short; what there is has its page all the same
         _write_page(collect(folders), page)
         notes.print(f"favano: report of what there is: {page}", soft_wrap=True, markup=False)
@@ -61,7 +61,7 @@ def compare(
         screen.print(final_table(found, width=screen.width))
         screen.print(sentence(found), soft_wrap=True)
         screen.print(f"Report: {page}", soft_wrap=True)
-    end(trained)
+    end(folders)
 
 
 def _write_page(found: Sequence[Result], page: Path) -> None:

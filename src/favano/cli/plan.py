@@ -12,6 +12,7 @@ from favano.experiments.data import load_data
 from favano.experiments.participation import describe
 from favano.experiments.planning import plan_seed
 from favano.experiments.presets import resolve
+from favano.experiments.results import check_writable
 from favano.schedule import Adaptive, Schedule, save_schedule
 from favano.timing import Fleet
 
@@ -25,6 +26,8 @@ def plan_command(
 ) -> None:
     """Who is contacted when, after how many steps, and how much each client counts."""
     spec = resolve(spec_from(config, flags))
+    if out:
+        check_writable(out)
     labels = load_data(spec, data_dir).train_labels if spec.sample_weights else None
     with notes.status("planning"):
         planned = plan_seed(spec, spec.seed, labels)

@@ -20,7 +20,7 @@ def run_command(
     """Run one algorithm in simulated time, for one or more seeds."""
     spec = resolve(spec_from(config, flags))
     folder = out or default_folder(spec.algorithm, [spec])
-    trained = train([spec], [folder], data_dir, force=force)
+    train([spec], [folder], data_dir, force=force)
     if json:
         print_json(json_document([spec], [folder]))
     else:
@@ -29,4 +29,4 @@ def run_command(
         if result.verdict:
             screen.print(f"{spec.algorithm} {result.verdict}", soft_wrap=True, markup=False)
         screen.print(f"Results: {folder}", soft_wrap=True)
-    end(trained)
+    end([folder])

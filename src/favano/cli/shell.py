@@ -32,7 +32,10 @@ def interruptible(command: Callable[..., None]) -> Callable[..., None]:
     def wrapper(*arguments: object, **options: object) -> None:
         try:
             command(*arguments, **options)
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, RuntimeError) as error:
+            # Python wraps what is raised while a class is made, as in an import.
+            if not isinstance(error.__cause__ or error, KeyboardInterrupt):
+                raise
             notes.print("favano: interrupted before anything was measured")
             raise typer.Exit(INTERRUPTED) from None
 

@@ -29,11 +29,8 @@ Force = Annotated[bool, typer.Option("--force", help="repeat what is already don
 
 def train(
     specs: Sequence[Spec], folders: Sequence[Path], data_dir: Path | None, *, force: bool
-) -> list[Path]:
-    """Run what its folder does not hold yet, and write it; leave if a run was cut short.
-
-    Returns the folders that were written.
-    """
+) -> None:
+    """Run what its folder does not hold yet, and write it; leave if a run was cut short."""
     for spec, folder in zip(specs, folders, strict=True):
         check_plan(spec)
         check_folder(folder, spec)
@@ -45,7 +42,6 @@ def train(
             missing[folder] = spec
     if missing:
         _keep(_results(list(missing.values()), data_dir), list(missing))
-    return list(missing)
 
 
 def _results(specs: Sequence[Spec], data_dir: Path | None) -> list[Result]:
@@ -77,10 +73,10 @@ def _keep(results: Sequence[Result], folders: Sequence[Path]) -> None:
             raise typer.Exit(1 if result.error else INTERRUPTED)
 
 
-def end(trained: Sequence[Path]) -> None:
-    """Name the runs of this command that diverged; where there are any, it failed."""
+def end(folders: Sequence[Path]) -> None:
+    """Name the runs that diverged; where there are any, the command failed."""
     failed = False
-    for folder in trained:
+    for folder in folders:
         if sentence := diverged_runs(read_summary(folder)["runs"]):
             _say(f"{sentence}; results are in {folder}")
             failed = True

@@ -102,7 +102,9 @@ class Rates:
 
 def make_case(spec: Spec) -> Case:
     """Refuse what the theorem says nothing about."""
-    full = resolve(spec.model_copy(update={"algorithm": "favano"}))
+    if spec.algorithm != "favano":
+        raise BadInput("algorithm", spec.algorithm, "the theorem speaks of favano alone")
+    full = resolve(spec)
     if full.reweight == "none":
         raise BadInput("reweight", "none", "the theorem needs stochastic or deterministic")
     return Case(full, full.reweight)

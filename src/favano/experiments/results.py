@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, TypedDict, cast
 
 import tomli_w
@@ -33,13 +35,18 @@ class Summary(TypedDict):
 
     status: Status
     runs: list[RunRecord]
+    trace: str | None  # digest of the recorded step times
 
 
 def check_writable(folder: Path) -> None:
     """Refuse a folder that cannot be written, before any work."""
     above = next(path for path in (folder, *folder.absolute().parents) if path.exists())
     need(above.is_dir(), "out", folder, f"{above} is a file, need a folder")
-    need(os.access(above, os.W_OK | os.X_OK), "out", folder, f"{above} cannot be written")
+    try:
+        with TemporaryDirectory(dir=above):  # permissions do not tell: some file systems refuse
+            pass
+    except OSError as error:
+        raise BadInput("out", folder, f"{above} cannot be written: {error.strerror}") from None
 
 
 def check_folder(folder: Path, spec: Spec) -> None:
@@ -50,6 +57,10 @@ def check_folder(folder: Path, spec: Spec) -> None:
         differing = sorted(key for key in mine if held[key] != mine[key])
         rule = f"already holds another run (differs in {', '.join(differing)}); choose a new folder"
         need(not differing, "out", folder, rule)
+        if is_finished(folder):
+            rule = f"already holds a run of other step times ({spec.step_law}); choose a new folder"
+            same = trace_digest(spec) == read_summary(folder)["trace"]
+            need(same, "out", folder, rule)
 
 
 def _held(folder: Path) -> Spec:
@@ -69,12 +80,21 @@ def read_summary(folder: Path) -> Summary:
         {"status": status, **{key: null_is_nan(value) for key, value in run.items()}}
         for run in found["runs"]
     ]
-    return Summary(status=status, runs=cast(list[RunRecord], runs))
+    return Summary(status=status, runs=cast(list[RunRecord], runs), trace=found.get("trace"))
+
+
+def trace_digest(spec: Spec) -> str | None:
+    """A digest of the recorded step times that a run goes by; None without any."""
+    name, _, text = spec.step_law.partition(":")
+    path = Path(text)
+    recorded = name == "trace" and path.is_file()
+    return hashlib.sha256(path.read_bytes()).hexdigest() if recorded else None
 
 
 def is_finished(folder: Path) -> bool:
     """Whether a folder holds a result whose runs all came to their end."""
-    if not all((folder / name).is_file() for name in FILES):
+    paths = [folder / name for name in FILES]
+    if not all(path.is_file() and path.stat().st_size for path in paths):
         return False
     try:
         return read_summary(folder)["status"] in ("complete", "diverged")
@@ -110,6 +130,7 @@ def write_result(folder: Path, result: Result, command: str) -> None:
         "kernels": result.kernels,
         "runs": result.runs,
         "audit": result.audit,
+        "trace": trace_digest(spec),
     }
     contents = (
         tomli_w.dumps(without_foreign(spec_table(spec), spec.algorithm)).encode(),

@@ -147,17 +147,17 @@ def initial_module(model: nn.Module | ModelFactory, seed: int) -> nn.Module:
 
 
 def number_type(module: nn.Module, samples: Samples) -> torch.dtype:
-    """The type of float that a run computes with.
-
-    That of the network if the inputs have it too or are whole numbers; otherwise float32.
-    """
-    kinds = {one.dtype for one in module.parameters() if one.is_floating_point()}
-    inputs = samples.features.dtype
-    if inputs.is_floating_point:
-        kinds &= {inputs}
-    elif samples.preprocessing is not None:  # images, which become float32
-        return torch.float32
-    return kinds.pop() if len(kinds) == 1 else torch.float32
+    """The type of float that a run computes with: that of the network and of its inputs."""
+    kinds = {one.dtype for one in module.parameters()}
+    name, words = type(module).__name__, " and ".join(sorted(map(str, kinds)))
+    alike = len(kinds) == 1 and all(kind.is_floating_point for kind in kinds)
+    need(alike, "model", name, f"has weights of {words or 'no type'}, need one type of floats")
+    own, theirs = kinds.pop(), samples.features.dtype
+    if samples.preprocessing is not None:  # images, which become float32
+        theirs = torch.float32
+    rule = f"its weights are {own}, the inputs {theirs}; give both the same type"
+    need(theirs == own or not theirs.is_floating_point, "model", name, rule)
+    return own
 
 
 def check_device(name: str) -> torch.device:

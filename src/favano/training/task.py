@@ -78,10 +78,7 @@ def check_fit(model: FlatModel, task: Task, classes: int) -> None:
         with torch.no_grad():
             output = model.module.eval()(features[:2])
     except (RuntimeError, ValueError, TypeError) as error:
-        shape, own, theirs = tuple(features.shape[1:]), model.vector.dtype, features.dtype
-        problem = str(error).splitlines()[0]
-        if theirs.is_floating_point and theirs != own:
-            problem = f"its weights are {own}, the inputs {theirs}; give both the same type"
+        shape, problem = tuple(features.shape[1:]), str(error).splitlines()[0]
         need(False, "model", name, f"cannot take a batch of inputs of shape {shape}: {problem}")
     finally:
         model.module.train(was_training)

@@ -1,0 +1,39 @@
+"""What all commands share."""
+
+from __future__ import annotations
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from favano.cli.app import app
+from favano.cli.shell import INTERRUPTED, interruptible
+
+
+class Interrupting:
+    """As Ctrl-C in the middle of an import that makes a class."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        raise KeyboardInterrupt
+
+
+def test_ctrl_c_while_a_class_is_made_ends_as_any_other() -> None:
+    def command() -> None:
+        type("Imported", (), {"field": Interrupting()})
+
+    with pytest.raises(typer.Exit) as ended:
+        interruptible(command)()
+    assert ended.value.exit_code == INTERRUPTED
+
+
+def test_other_errors_are_shown() -> None:
+    def command() -> None:
+        raise RuntimeError("broken")
+
+    with pytest.raises(RuntimeError, match="broken"):
+        interruptible(command)()
+
+
+def test_plan_refuses_a_folder_that_cannot_be_written_first() -> None:
+    done = CliRunner().invoke(app, ["plan", "--out", "/proc/favano"])
+    assert "out=/proc/favano: /proc cannot be written" in str(done.exception)
