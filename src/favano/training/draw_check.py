@@ -31,8 +31,8 @@ def find_draws(
 ) -> None:
     """Have the model draw dropout by keys if it has any; refuse it if anything else in it draws.
 
-    Two samples of a batch go through it in evaluation mode, and forth and back in training mode.
-    Model and generators are then as they were.
+    Two samples of a batch go through it in evaluation mode, forth and back in training mode, and
+    forth once more, which must give the same. Model and generators are then as they were.
     """
     features, labels = (torch.cat([part, part])[:2] for part in batch)
     device, module = model.vector.device, model.module
