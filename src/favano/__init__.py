@@ -1,8 +1,8 @@
 """Asynchronous federated learning: FAVANO, its baselines, and a simulator in virtual time.
 
 >>> import favano
->>> favano.Spec(algorithm="favano", clients=20, selected=5).selected
-5
+>>> favano.FedBuff(buffer=10).buffer
+10
 """
 
 from __future__ import annotations
@@ -10,26 +10,88 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from favano.experiments.api import simulate as simulate
+    from favano.errors import BadInput as BadInput
+    from favano.experiments.result import Comparison as Comparison
     from favano.experiments.result import Interrupted as Interrupted
     from favano.experiments.result import Result as Result
-    from favano.experiments.spec import Spec as Spec
+    from favano.methods.aafl import Aafl as Aafl
+    from favano.methods.arrays import column as column
+    from favano.methods.arrays import with_rows as with_rows
+    from favano.methods.arrays import zeros as zeros
+    from favano.methods.asofed import AsoFed as AsoFed
+    from favano.methods.asyncfeded import AsyncFedED as AsyncFedED
+    from favano.methods.asyncsgd import AsyncSGD as AsyncSGD
+    from favano.methods.asyncsgd_adaptive import AsyncSGDAdaptive as AsyncSGDAdaptive
+    from favano.methods.favano import Favano as Favano
+    from favano.methods.favano_delta import FavanoDelta as FavanoDelta
+    from favano.methods.fedasync import FedAsync as FedAsync
+    from favano.methods.fedavg import FedAvg as FedAvg
+    from favano.methods.fedbuff import FedBuff as FedBuff
+    from favano.methods.fedfix import FedFix as FedFix
+    from favano.methods.fednova import FedNova as FedNova
+    from favano.methods.fedprox import FedProx as FedProx
+    from favano.methods.method import Answers as Answers
+    from favano.methods.method import Method as Method
+    from favano.methods.method import ModelState as ModelState
+    from favano.methods.quafl import Quafl as Quafl
+    from favano.methods.scaffold import Scaffold as Scaffold
+    from favano.options import option as option
+    from favano.report.api import load as load
+    from favano.run.api import compare as compare
+    from favano.run.api import plan as plan
+    from favano.run.api import simulate as simulate
+    from favano.run.parts import FleetPart as Fleet  # noqa: F401
+    from favano.run.problem import Problem as Problem
+    from favano.types import Stack as Stack
+    from favano.types import Vector as Vector
 
 __version__ = "0.1.0"
-__all__ = ["Interrupted", "Result", "Spec", "__version__", "simulate"]
 
 _HOME = {
-    "Interrupted": "favano.experiments.result",
-    "Result": "favano.experiments.result",
-    "Spec": "favano.experiments.spec",
-    "simulate": "favano.experiments.api",
+    "Answers": "methods.method",
+    "BadInput": "errors",
+    "Comparison": "experiments.result",
+    "Fleet": "run.parts",
+    "Interrupted": "experiments.result",
+    "Method": "methods.method",
+    "ModelState": "methods.method",
+    "Problem": "run.problem",
+    "Result": "experiments.result",
+    "Stack": "types",
+    "Vector": "types",
+    "column": "methods.arrays",
+    "compare": "run.api",
+    "load": "report.api",
+    "option": "options",
+    "plan": "run.api",
+    "simulate": "run.api",
+    "with_rows": "methods.arrays",
+    "zeros": "methods.arrays",
 }
+__all__ = [*_HOME, "__version__"]
 
 
 def __getattr__(name: str) -> object:
-    """Import what is asked for, when it is asked for: `import favano` itself stays light."""
-    if name not in _HOME:
-        raise AttributeError(f"module 'favano' has no attribute {name!r}")
+    """Import what is asked for, when it is asked for: `import favano` itself stays light.
+
+    The class of every method is there, too: `favano.FedBuff`.
+    """
     from importlib import import_module
 
-    return getattr(import_module(_HOME[name]), name)
+    if name in _HOME:
+        module = import_module(f"favano.{_HOME[name]}")
+        return getattr(module, "FleetPart" if name == "Fleet" else name)
+    if name[:1].isupper():
+        from favano.methods import our_methods
+
+        for method in our_methods().values():
+            if method.__name__ == name:
+                return method
+    raise AttributeError(f"module 'favano' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """Public names, the methods included."""
+    from favano.methods import our_methods
+
+    return sorted([*__all__, *(method.__name__ for method in our_methods().values())])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated
 
 import typer
@@ -10,7 +11,8 @@ from favano import __version__
 from favano.cli.bench import bench_command
 from favano.cli.compare import compare_command
 from favano.cli.demo import demo_command
-from favano.cli.flags import with_spec_flags
+from favano.cli.flags import SpecCommand, with_spec_flags
+from favano.cli.methods import methods_command
 from favano.cli.plan import plan_command
 from favano.cli.report import report_command
 from favano.cli.reproduce import reproduce_command
@@ -48,17 +50,24 @@ def _favano(
     """Asynchronous federated learning in simulated time."""
 
 
+def _add(to: typer.Typer, name: str, command: Callable[..., None], *left_out: str) -> None:
+    """A command that takes the keys of a specification as flags."""
+    with_flags = with_spec_flags(command, leave_out=left_out)
+    to.command(name, cls=SpecCommand)(interruptible(with_flags))
+
+
 app.command("demo")(interruptible(demo_command))
-app.command("run")(interruptible(with_spec_flags(run_command)))
-app.command("compare")(interruptible(with_spec_flags(compare_command, leave_out=("algorithm",))))
-app.command("plan")(interruptible(with_spec_flags(plan_command)))
-app.command("bench")(interruptible(with_spec_flags(bench_command)))
+_add(app, "run", run_command)
+_add(app, "compare", compare_command, "algorithm", "label")
+app.command("methods")(interruptible(methods_command))
+_add(app, "plan", plan_command)
+_add(app, "bench", bench_command)
 app.command("reproduce")(interruptible(reproduce_command))
 app.command("report")(interruptible(report_command))
-theory.command("steps")(interruptible(with_spec_flags(steps_command)))
-theory.command("alpha")(interruptible(with_spec_flags(alpha_command)))
-theory.command("bound")(interruptible(with_spec_flags(bound_command)))
-theory.command("complexity")(interruptible(with_spec_flags(complexity_command)))
-theory.command("learning-rate")(interruptible(with_spec_flags(learning_rate_command)))
-theory.command("advise")(interruptible(with_spec_flags(advise_command)))
+_add(theory, "steps", steps_command)
+_add(theory, "alpha", alpha_command)
+_add(theory, "bound", bound_command)
+_add(theory, "complexity", complexity_command)
+_add(theory, "learning-rate", learning_rate_command)
+_add(theory, "advise", advise_command)
 app.add_typer(theory, name="theory")

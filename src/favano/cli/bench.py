@@ -11,7 +11,7 @@ from favano.cli.flags import Config, DataDir, Json, Values, spec_from
 from favano.cli.progress import counting
 from favano.cli.shell import keep_to, notes, print_json, screen
 from favano.errors import need
-from favano.experiments.presets import resolve
+from favano.run.presets import resolve
 
 if TYPE_CHECKING:
     from favano.experiments.bench import Bench, Range, System
@@ -42,11 +42,11 @@ def bench_command(
     for name in ("horizon", "evaluate_every"):
         need(name not in flags, name, flags.get(name), "bench chooses it by --seconds")
     spec = resolve(spec_from(config, flags))
-    keep_to(spec.device)
+    keep_to(spec.run.device)
     from favano.experiments.bench import Effort, bench, bench_samples
 
     effort = Effort(seconds=seconds, repeats=repeats, workers=workers)
-    with counting(notes, f"decoding {spec.dataset}, once") as on_image:
+    with counting(notes, f"decoding {spec.problem.dataset}, once") as on_image:
         samples = bench_samples(spec, synthetic, data_dir, on_image)
     found = bench(spec, samples, effort)
     if json:

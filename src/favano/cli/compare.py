@@ -8,13 +8,13 @@ from typing import Annotated
 
 import typer
 
-from favano.cli.flags import Config, DataDir, Json, Out, Values, split_lists
+from favano.cli.flags import Config, DataDir, Json, Out, Values
 from favano.cli.shell import default_folder, notes, print_json, screen
 from favano.cli.training import Force, end, json_document, train
-from favano.experiments.comparison import comparison
-from favano.experiments.results import read_table
-from favano.experiments.spec import Spec
 from favano.report import Result, collect, final_table, sentence, title_of, write_page
+from favano.run.comparison import DEFAULT, chosen, comparison, folder_name
+from favano.run.config import read_config
+from favano.run.spec import ALGORITHM, Spec
 
 Algorithms = Annotated[
     str | None, typer.Option("--algorithms", metavar="A,B,C", help="the methods to compare")
@@ -36,8 +36,10 @@ def compare_command(
     force: Force = False,
 ) -> None:
     """Compare algorithms on the same fleets, splits, batches and initial models."""
-    table = read_table(config) if config else {}
-    specs = comparison({**table, **split_lists(flags)}, algorithms, set_ or [])
+    found = read_config(config)
+    named = tuple({ALGORITHM: name} for name in algorithms.split(",")) if algorithms else ()
+    methods = chosen(found.methods, named) or [{ALGORITHM: name} for name in DEFAULT]
+    specs = comparison({**found.shared, **flags}, methods, set_ or [])
     folder = out or default_folder("compare", specs)
     compare(specs, folder, data_dir, json=json, force=force)
 
@@ -46,7 +48,7 @@ def compare(
     specs: list[Spec], folder: Path, data_dir: Path | None, *, json: bool, force: bool
 ) -> None:
     """Run what is not done, write a folder for each method and one page for all."""
-    folders, page = [folder / spec.algorithm for spec in specs], folder / "report.html"
+    folders, page = [folder / folder_name(spec.name) for spec in specs], folder / "report.html"
     try:
         train(specs, folders, data_dir, force=force)
     except typer.Exit:  # cut short; what there is has its page all the same

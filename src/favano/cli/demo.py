@@ -11,7 +11,8 @@ from favano.cli.compare import compare
 from favano.cli.flags import Json
 from favano.cli.shell import screen
 from favano.cli.training import Force
-from favano.experiments.comparison import comparison
+from favano.run.comparison import DEFAULT, comparison
+from favano.run.spec import ALGORITHM
 
 
 def demo_command(
@@ -28,5 +29,5 @@ def demo_command(
             "one network on them in the same simulated time.",
             soft_wrap=True,
         )
-    specs = comparison({"dataset": "digits", "seeds": 3}, None, [])
+    specs = comparison({"dataset": "digits", "seeds": 3}, [{ALGORITHM: name} for name in DEFAULT])
     compare(specs, out, None, json=json, force=force)

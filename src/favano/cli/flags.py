@@ -1,18 +1,22 @@
-"""Every key of a specification as a flag of the same name."""
+"""Every key of a specification as a flag of the same name, in help texts grouped by part."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Literal, get_args, get_origin
+from typing import Annotated
 
 import typer
+from typer.core import TyperCommand
 
-from favano.experiments.parsing import make_spec
-from favano.experiments.presets import check_named
-from favano.experiments.results import read_table
-from favano.experiments.spec import Spec
+from favano.methods import all_methods, make_method, method_class
+from favano.options import Option, options_of
+from favano.run.comparison import shared_keys
+from favano.run.config import Config as ConfigFile
+from favano.run.config import read_config
+from favano.run.presets import check_named
+from favano.run.spec import ALGORITHM, LABEL, PARTS, Spec, make_spec, part_options
 
 Values = dict[str, object]
 
@@ -26,66 +30,196 @@ DataDir = Annotated[
 Out = Annotated[Path | None, typer.Option("--out", metavar="DIR", help="result folder")]
 Json = Annotated[bool, typer.Option("--json", help="print one JSON document and nothing else")]
 
+ALGORITHMS = "algorithms"
+_OWN = "own_options"  # of methods that are not ours, as KEY=VALUE
+_METHOD = "method"
+_TITLES: Mapping[str, str] = {
+    "problem": "Problem",
+    "fleet": "Fleet",
+    "clock": "Server's clock",
+    "training": "Local training",
+    "run": "Run",
+}
+
+
+class SpecCommand(TyperCommand):
+    """A command with the flags of a specification.
+
+    Flags of a method are shown where the method is named, and refused by name elsewhere.
+    """
+
+    def parse_args(self, ctx: typer.Context, args: list[str]) -> list[str]:  # type: ignore[override]
+        """Look for the methods first: their options are flags."""
+        kinds = [method_class(name) for name in _named(args)]
+        own = {
+            name: one
+            for kind in kinds
+            for name, one in options_of(kind).items()
+            if name not in our_options()
+        }
+        ctx.meta[_METHOD] = kinds or [method_class("favano")]
+        return super().parse_args(ctx, _with_own(args, own))
+
+    def format_options(self, ctx: typer.Context, formatter: object) -> None:  # type: ignore[override]
+        """Flags by part, those of the named methods beside their names."""
+        groups: dict[str, list[tuple[str, str]]] = {"Command": []}
+        groups |= {_TITLES[part]: [] for part in PARTS}
+        for one in self.params:
+            if (record := one.get_help_record(ctx)) is not None:
+                panel = getattr(one, "rich_help_panel", None)
+                groups["Command" if panel is None else panel].append(record)
+        for kind in ctx.meta[_METHOD]:
+            title = f"Method {kind.name}"
+            groups[title] = [_record(one) for one in options_of(kind).values()]
+        for title, records in groups.items():
+            if records:
+                with formatter.section(title):  # type: ignore[attr-defined]
+                    formatter.write_dl(records, col_max=34)  # type: ignore[attr-defined]
+        formatter.write_paragraph()  # type: ignore[attr-defined]
+        names = ", ".join(all_methods())
+        text = f"Methods: {names}, or file.py:Name. `favano methods NAME` says what each does."
+        formatter.write_text(text)  # type: ignore[attr-defined]
+
+
+def our_options() -> dict[str, Option[object]]:
+    """The options of all methods with a name; one that several have is there once."""
+    kinds = all_methods().values()
+    return {name: one for kind in kinds for name, one in options_of(kind).items()}
+
 
 def with_spec_flags(
     command: Callable[..., None], leave_out: tuple[str, ...] = ()
 ) -> Callable[..., None]:
-    """Give a command a flag for every key of `Spec`; it receives those set as `flags`."""
+    """Give a command a flag for every key; it receives those set as `flags`."""
     own = list(inspect.signature(command, eval_str=True).parameters.values())
-    names = [name for name in Spec.model_fields if name not in leave_out]
+    keys = [name for name in (ALGORITHM, LABEL) if name not in leave_out]
+    names = [*keys, *part_options(), *our_options()]
 
     def wrapper(**arguments: object) -> None:
         flags = {name: arguments.pop(name) for name in names}
-        command(flags={k: v for k, v in flags.items() if v is not None}, **arguments)
+        found = {key: value for key, value in flags.items() if value is not None}
+        extra = arguments.pop(_OWN)
+        for text in extra if isinstance(extra, list) else ():
+            key, _, value = text.partition("=")
+            found[key] = value
+        command(flags=_lists(found), **arguments)
 
-    signature = inspect.Signature(
-        [p for p in own if p.name != "flags"] + [_parameter(name) for name in names]
-    )
-    wrapper.__signature__ = signature  # type: ignore[attr-defined]
+    parameters = [p for p in own if p.name != "flags"]
+    parameters += [_name_parameter(name) for name in keys]
+    parameters += [
+        _parameter(one, _TITLES[part], hidden=False) for part, one in part_options().values()
+    ]
+    parameters += [_parameter(one, None, hidden=True) for one in our_options().values()]
+    parameters.append(_own_parameter())
+    wrapper.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     wrapper.__doc__ = command.__doc__
     return wrapper
 
 
 def spec_from(config: Path | None, flags: Values) -> Spec:
-    """The specification of a command: the file's keys, overridden by the flags."""
-    spec = make_spec({**(read_table(config) if config else {}), **split_lists(flags)})
+    """The specification of one run: the file's keys, overridden by the flags."""
+    spec = make_spec(keys_of_one(read_config(config), flags))
     check_named(spec)
     return spec
 
 
-def split_lists(flags: Values) -> Values:
+def keys_of_one(found: ConfigFile, flags: Values) -> Values:
+    """Keys of one run: those of the first method of a file, or of the one that a flag names."""
+    wanted = flags.get(ALGORITHM)
+    named = [one for one in found.methods if wanted in (None, one.get(LABEL), one[ALGORITHM])]
+    first = named[0] if named else {ALGORITHM: wanted} if wanted else {}
+    shared = found.shared
+    if first in found.methods:
+        every = [make_method(str(one[ALGORITHM]), {}) for one in found.methods]
+        shared = shared_keys(shared, make_method(str(first[ALGORITHM]), {}), every)
+    rest = {key: value for key, value in flags.items() if key != ALGORITHM}
+    return {**shared, **first, **rest}
+
+
+def _named(args: Sequence[str]) -> list[str]:
+    """The methods that a command line names, in flags or in the files it gives."""
+    found: list[str] = []
+    for place, word in enumerate(args):
+        flag, equals, value = word.partition("=")
+        if flag in (f"--{ALGORITHM}", f"--{ALGORITHMS}"):
+            value = value if equals else "".join(args[place + 1 : place + 2])
+            found += value.split(",")
+    files = [Path(word) for word in args if word.endswith(".toml") and Path(word).is_file()]
+    if not found:
+        for file in files:
+            config = read_config(file)
+            found += [str(one[ALGORITHM]) for one in config.methods]
+            found += [str(config.shared[ALGORITHM])] if ALGORITHM in config.shared else []
+    return [name for name in dict.fromkeys(found) if name]
+
+
+def _with_own(args: Sequence[str], own: Mapping[str, Option[object]]) -> list[str]:
+    """The arguments with the options of foreign methods as values of one flag."""
+    words, found = iter(args), []
+    for word in words:
+        flag, equals, value = word.partition("=")
+        name = flag.removeprefix("--").replace("-", "_")
+        negated = name.removeprefix("no_")
+        if not flag.startswith("--") or (name not in own and negated not in own):
+            found.append(word)
+        elif own[name if name in own else negated].kind is bool:
+            found += [f"--{_OWN}", f"{negated}={name in own}"]
+        else:
+            if not equals:
+                value = next(words, "")
+            found += [f"--{_OWN}", f"{name}={value}"]
+    return found
+
+
+def _lists(flags: Values) -> Values:
     """Numbers separated by commas are how a flag gives a list."""
     given = flags.get("given_weights")
     return {**flags, "given_weights": str(given).split(",")} if given else flags
 
 
-def _parameter(name: str) -> inspect.Parameter:
-    field = Spec.model_fields[name]
-    flag = "--" + name.replace("_", "-")
-    default = "" if field.default in (None, (), "") else f" [default: {_short(field.default)}]"
-    text = f"{field.description}{default}"
-    if field.annotation is bool:
-        option = typer.Option(f"{flag}/--no-{flag[2:]}", help=text, show_default=False)
+def _record(one: Option[object]) -> tuple[str, str]:
+    flag = f"--{one.name.replace('_', '-')}"
+    if one.kind is bool:
+        return f"{flag} / --no-{flag[2:]}", _help(one)
+    return f"{flag} {one.values}", _help(one)
+
+
+def _help(one: Option[object]) -> str:
+    symbol = f" {one.symbol}" if one.symbol else ""
+    default = f" [default: {one.shown_default}]" if one.shown_default else ""
+    return f"{one.text}{symbol}{default}"
+
+
+def _parameter(one: Option[object], panel: str | None, *, hidden: bool) -> inspect.Parameter:
+    flag, text = "--" + one.name.replace("_", "-"), _help(one)
+    if one.kind is bool:
+        option = typer.Option(
+            f"{flag}/--no-{flag[2:]}",
+            help=text,
+            show_default=False,
+            hidden=hidden,
+            rich_help_panel=panel,
+        )
         kind: object = Annotated[bool | None, option]
     else:
-        metavar = _choices(field.annotation) or _kind(field.annotation)
-        kind = Annotated[str | None, typer.Option(flag, metavar=metavar, help=text)]
+        option = typer.Option(
+            flag, metavar=one.values, help=text, hidden=hidden, rich_help_panel=panel
+        )
+        kind = Annotated[str | None, option]
+    return inspect.Parameter(
+        one.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=kind
+    )
+
+
+def _name_parameter(name: str) -> inspect.Parameter:
+    text = {
+        ALGORITHM: "the method: a name, or file.py:Name [default: favano]",
+        LABEL: "what the method is called in tables and on pages",
+    }[name]
+    kind = Annotated[str | None, typer.Option(f"--{name}", metavar="TEXT", help=text)]
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=kind)
 
 
-def _short(value: object) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
-
-
-def _kind(annotation: object) -> str:
-    """`N` for whole numbers, `X` for others, `TEXT` for words."""
-    parts = {annotation, *get_args(annotation)}
-    parts |= {inner for part in parts for inner in get_args(part)}
-    return "N" if int in parts else "X" if float in parts else "TEXT"
-
-
-def _choices(annotation: object) -> str:
-    """The values of a Literal, also inside an optional, as `a|b|c`."""
-    if get_origin(annotation) is Literal:
-        return "|".join(str(choice) for choice in get_args(annotation))
-    return "".join(_choices(part) for part in get_args(annotation))
+def _own_parameter() -> inspect.Parameter:
+    kind = Annotated[list[str] | None, typer.Option(f"--{_OWN}", hidden=True)]
+    return inspect.Parameter(_OWN, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=kind)

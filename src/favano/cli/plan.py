@@ -6,15 +6,13 @@ from rich.table import Table
 
 from favano.cli.flags import Config, DataDir, Json, Out, Values, spec_from
 from favano.cli.shell import notes, print_json, screen
-from favano.errors import need
-from favano.experiments.audit import AuditRecord, audit
+from favano.experiments.audit import SpeedShare
 from favano.experiments.data import load_data
-from favano.experiments.participation import describe
-from favano.experiments.planning import plan_seed
-from favano.experiments.presets import resolve
+from favano.experiments.participation import speed_names
 from favano.experiments.results import check_writable
-from favano.schedule import Adaptive, Schedule, save_schedule
-from favano.timing import Fleet
+from favano.run.plan import Plan
+from favano.run.planning import plan_seed
+from favano.run.presets import resolve
 
 
 def plan_command(
@@ -28,57 +26,53 @@ def plan_command(
     spec = resolve(spec_from(config, flags))
     if out:
         check_writable(out)
-    labels = load_data(spec, data_dir).train_labels if spec.sample_weights else None
+    by_samples = getattr(spec.method, "sample_weights", False)
+    labels = load_data(spec, data_dir).train_labels if by_samples else None
     with notes.status("planning"):
-        planned = plan_seed(spec, spec.seed, labels)
-        ahead = not isinstance(planned.algorithm.policy, Adaptive)
-        rule = "jobs depend on the models; nothing can be planned"
-        need(ahead, "algorithm", spec.algorithm, rule)
-        weights = planned.weigh(most=planned.fleet.clients)
-        found = audit(planned, weights)
-    schedule, fleet = planned.schedule, planned.fleet
-    clients = describe(schedule, fleet, weights.each)
-    end = float(schedule.time[-1]) if schedule.updates else 0.0
-    verdict = {key: found[key] for key in ("verdict", "confidence", "fair", "speeds", "left_out")}
-    document = {
-        "clients": clients,
-        "server_steps": schedule.updates,
-        "time": end,
-        "audit": verdict,
-    }
+        plan = Plan.of(plan_seed(spec, spec.run.seed, labels))
+        document = plan.document
     if out:
-        out.mkdir(parents=True, exist_ok=True)
-        save_schedule(schedule, out / "schedule.npz")
+        plan.save(out)
     if json:
         print_json(document)
         return
-    screen.print(_by_speed(schedule, fleet, found, f"{spec.algorithm}: {end:,.0f} units of time"))
-    screen.print(f"{spec.algorithm} {found['verdict']}", soft_wrap=True, markup=False)
+    screen.print(_by_speed(plan, f"{spec.name}: {plan.time:,.0f} units of time"))
+    if plan.audit is None:
+        text = f"{spec.name} is not linear in the models: clients have no weights of their own"
+        screen.print(text, soft_wrap=True, markup=False)
+        return
+    screen.print(f"{spec.name} {plan.audit['verdict']}", soft_wrap=True, markup=False)
     screen.print(
-        f"±: {found['confidence']:.0%} interval of the mean share over all schedules; "
+        f"±: {plan.audit['confidence']:.0%} interval of the mean share over all schedules; "
         "the share of one other seed may lie further out.",
         soft_wrap=True,
     )
 
 
-def _by_speed(schedule: Schedule, fleet: Fleet, found: AuditRecord, title: str) -> Table:
+def _by_speed(plan: Plan, title: str) -> Table:
+    schedule, fleet, found = plan.schedule, plan.planned.fleet, plan.audit
     table = Table(title=f"{title}, {schedule.updates:,} server steps", title_justify="left")
     for name in ("speed", "clients", "answers", "steps", "no step", "delay"):
         table.add_column(name, justify="left" if name == "speed" else "right")
     table.add_column("weight", justify="right", no_wrap=True)
     table.add_column("fair", justify="right")
     client, steps = schedule.client[: schedule.jobs], schedule.steps[: schedule.jobs]
-    for group, share in enumerate(found["speeds"]):
-        those = (fleet.groups == group)[client]
+    for group, name in enumerate(speed_names(fleet)):
+        those, members = (fleet.groups == group)[client], int((fleet.groups == group).sum())
         contacts = max(1, int(those.sum()))
+        share = None if found is None else found["speeds"][group]
         table.add_row(
-            share["name"],
-            f"{share['clients']:,}",
+            name,
+            f"{members:,}",
             f"{those.sum():,}",
             f"{steps[those].sum() / contacts:.2f}",
             f"{(steps[those] == 0).sum() / contacts:.1%}",
             f"{schedule.staleness[those].sum() / contacts:.2f}",
-            f"{share['weight']:.1%} ± {(share['high'] - share['low']) / 2:.1%}",
-            f"{share['fair']:.1%}",
+            "–" if share is None else _interval(share),
+            f"{members / fleet.clients:.1%}",
         )
     return table
+
+
+def _interval(share: SpeedShare) -> str:
+    return f"{share['weight']:.1%} ± {(share['high'] - share['low']) / 2:.1%}"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from favano.cli.flags import Config, DataDir, Json, Out, Values, spec_from
 from favano.cli.shell import default_folder, print_json, screen
 from favano.cli.training import Force, end, json_document, train
-from favano.experiments.presets import resolve
 from favano.report import final_table, read_result
+from favano.run.presets import resolve
 
 
 def run_command(
@@ -19,7 +19,7 @@ def run_command(
 ) -> None:
     """Run one algorithm in simulated time, for one or more seeds."""
     spec = resolve(spec_from(config, flags))
-    folder = out or default_folder(spec.algorithm, [spec])
+    folder = out or default_folder(spec.name, [spec])
     train([spec], [folder], data_dir, force=force)
     if json:
         print_json(json_document([spec], [folder]))
@@ -27,6 +27,6 @@ def run_command(
         result = read_result(folder)
         screen.print(final_table([result], width=screen.width))
         if result.verdict:
-            screen.print(f"{spec.algorithm} {result.verdict}", soft_wrap=True, markup=False)
+            screen.print(f"{spec.name} {result.verdict}", soft_wrap=True, markup=False)
         screen.print(f"Results: {folder}", soft_wrap=True)
     end([folder])

@@ -14,10 +14,12 @@ from pathlib import Path
 import typer
 from rich.console import Console
 
-from favano.experiments.results import spec_table
-from favano.experiments.spec import Spec
+from favano.methods import source_digest
 from favano.metrics import to_json
 from favano.report.sheet import Sheet, screen_table
+from favano.run.comparison import folder_name
+from favano.run.config import spec_keys
+from favano.run.spec import Spec
 
 screen = Console(highlight=False)
 notes = Console(stderr=True, highlight=False)
@@ -59,9 +61,15 @@ def called_as() -> str:
 
 def default_folder(kind: str, specs: list[Spec]) -> Path:
     """A folder of its own for every specification, so that no run overwrites another."""
-    text = json.dumps([spec_table(spec) for spec in specs], sort_keys=True)
+    text = json.dumps(
+        [{**spec_keys(spec), "source": source_digest(spec.method)} for spec in specs],
+        sort_keys=True,
+    )
     digest = hashlib.sha256(text.encode()).hexdigest()[:8]
-    return Path("favano-results") / f"{kind}-{specs[0].dataset.replace('/', '-')}-{digest}"
+    return (
+        Path("favano-results")
+        / f"{folder_name(kind)}-{specs[0].problem.dataset.replace('/', '-')}-{digest}"
+    )
 
 
 def print_sheet(sheet: Sheet) -> None:

@@ -41,7 +41,7 @@ def advise_command(
     case = make_case(spec_from(config, flags))
     known = estimates_of(problem)
     if pilot:
-        keep_to(case.spec.device)
+        keep_to(case.spec.run.device)
         from favano.experiments.pilot import estimate
 
         with notes.status("measuring"):

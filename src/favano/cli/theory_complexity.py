@@ -12,9 +12,10 @@ from favano.cli.constants import (
     number,
     table_of,
 )
-from favano.cli.flags import Config, Json, Values, spec_from
+from favano.cli.flags import Config, Json, Values
 from favano.cli.shell import print_json, screen
 from favano.experiments.complexity import complexity_document, complexity_rows
+from favano.run.config import read_config
 from favano.theory import Problem
 
 
@@ -33,13 +34,13 @@ def complexity_command(
     problem = Problem(
         smoothness=smoothness, noise=noise, dissimilarity=dissimilarity, growth=growth, gap=gap
     )
-    spec = spec_from(config, flags)
+    keys = {**read_config(config).shared, **flags}
     if json:
-        print_json(complexity_document(spec, problem, target))
+        print_json(complexity_document(keys, problem, target))
         return
     rows = {
         str(row.method): (row.printed.total, row.steps.total, row.server_time.mean, row.time)
-        for row in complexity_rows(spec, problem, target)
+        for row in complexity_rows(keys, problem, target)
     }
     title = f"to a mean of ||grad f||^2 of {number(target)}, up to constants"
     headings = ("method", "steps, printed", "steps", "time of a step", "time")

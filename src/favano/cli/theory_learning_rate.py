@@ -38,7 +38,7 @@ def learning_rate_command(
     )
     case = make_case(spec_from(config, flags))
     if pilot:
-        keep_to(case.spec.device)
+        keep_to(case.spec.run.device)
         from favano.experiments.pilot import estimate
 
         problem = estimate(case.spec, data_dir).problem

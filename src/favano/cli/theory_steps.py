@@ -6,7 +6,7 @@ from favano.cli.constants import table_of
 from favano.cli.flags import Config, Json, Values, spec_from
 from favano.cli.shell import print_json, screen
 from favano.experiments.guarantees import speed_laws, steps_document
-from favano.experiments.presets import resolve
+from favano.run.presets import resolve
 
 
 def steps_command(flags: Values, config: Config = None, json: Json = False) -> None:
@@ -19,6 +19,6 @@ def steps_command(flags: Values, config: Config = None, json: Json = False) -> N
     for name, law in speed_laws(spec).items():
         values = (law.p_positive, law.mean, law.second_moment, law.mean_inverse, law.pmf[-1])
         rows[name] = [f"{value:.6f}" for value in values]
-    title = f"n = {spec.clients}, s = {spec.selected}, K = {spec.local_steps}"
+    title = f"n = {spec.fleet.clients}, s = {spec.clock.selected}, K = {spec.training.local_steps}"
     headings = ("speed", "P(E > 0)", "E[X]", "E[X^2]", "E[1/X; X > 0]", "P(X = K)")
     screen.print(table_of(title, headings, rows))

@@ -10,16 +10,16 @@ import typer
 
 from favano.cli.progress import TerminalProgress, counting
 from favano.cli.shell import INTERRUPTED, called_as, keep_to, notes
-from favano.experiments.planning import check_plan
 from favano.experiments.records import diverged_runs, read_wrongly, worst
 from favano.experiments.results import (
     check_folder,
     is_finished,
     read_summary,
-    spec_table,
     write_result,
 )
-from favano.experiments.spec import Spec
+from favano.run.config import spec_keys
+from favano.run.planning import check_plan
+from favano.run.spec import Spec
 
 if TYPE_CHECKING:
     from favano.experiments.result import Result
@@ -45,10 +45,10 @@ def train(
 
 
 def _results(specs: Sequence[Spec], data_dir: Path | None) -> list[Result]:
-    keep_to(specs[0].device)
+    keep_to(specs[0].run.device)
     from favano.experiments import load_samples, named_model, run_together
 
-    with counting(notes, f"decoding {specs[0].dataset}, once") as on_image:
+    with counting(notes, f"decoding {specs[0].problem.dataset}, once") as on_image:
         samples = load_samples(specs[0], data_dir, on_image)
     with TerminalProgress(notes) as progress:
         return run_together(specs, samples, named_model(specs[0], samples), progress=progress)
@@ -87,12 +87,12 @@ def end(folders: Sequence[Path]) -> None:
 def json_document(specs: Sequence[Spec], folders: Sequence[Path]) -> dict[str, object]:
     """The document of `run` and `compare`, from result folders."""
     summaries = [read_summary(folder) for folder in folders]
-    tables = [spec_table(spec) for spec in specs]
+    tables = [spec_keys(spec) for spec in specs]
     common = {
         key: value for key, value in tables[0].items() if all(t.get(key) == value for t in tables)
     }
     if len(specs) > 1:
-        common["algorithms"] = [spec.algorithm for spec in specs]
+        common["algorithms"] = [spec.name for spec in specs]
     return {
         "status": worst(summary["status"] for summary in summaries),
         "spec": common,

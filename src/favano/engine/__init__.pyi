@@ -1,7 +1,6 @@
 from .audit import effective_weights as effective_weights
 from .audit import late_weights as late_weights
 from .audit import stretch_weights as stretch_weights
-from .blend import is_linear as is_linear
 from .link import Link as Link
 from .live import live_models as live_models
 from .pool import AHEAD as AHEAD

@@ -14,9 +14,10 @@ from typing import cast
 
 import numpy as np
 
-from favano.algorithms.base import Algorithm, S, State, Visit
 from favano.errors import need
-from favano.schedule import Adaptive, Foreseen, Schedule
+from favano.methods import Answers, AnyMethod, State, is_ours
+from favano.methods.arrays import stacked, zeros
+from favano.schedule import Foreseen, Schedule
 from favano.types import Floats, Ints, Stack, Vector
 
 STRETCHES = 20
@@ -47,7 +48,7 @@ PLAIN = LocalSteps()
 
 
 def effective_weights(
-    algorithm: Algorithm[S],
+    method: AnyMethod,
     schedule: Schedule,
     group: Ints | None = None,
     local: LocalSteps = PLAIN,
@@ -57,13 +58,13 @@ def effective_weights(
     With `group`, (n,), the shares of groups of clients instead, at the cost of their number.
     """
     of = np.arange(schedule.clients) if group is None else group
-    moved = _moved(algorithm, schedule, local, of[schedule.client], int(of.max()) + 1)
+    moved = _moved(method, schedule, local, of[schedule.client], int(of.max()) + 1)
     total = moved.sum()
     return moved / total if total else moved
 
 
 def stretch_weights(
-    algorithm: Algorithm[S], schedule: Schedule, group: Ints, local: LocalSteps = PLAIN
+    method: AnyMethod, schedule: Schedule, group: Ints, local: LocalSteps = PLAIN
 ) -> Floats:
     """The same of groups of clients, cut along the schedule: (B, g), up to 20 stretches.
 
@@ -73,17 +74,17 @@ def stretch_weights(
     forget, as in FedAsync, most of them lie near the end.
     """
     groups = int(group.max()) + 1
-    edges = _equal_stretches(algorithm, schedule, local)
+    edges = _equal_stretches(method, schedule, local)
     stretch = np.searchsorted(edges, schedule.visit, side="right") - 1
     stretch = stretch.clip(0, len(edges) - 1)  # jobs that no update uses lie beyond the last
     columns = len(edges) * groups
-    moved = _moved(algorithm, schedule, local, stretch * groups + group[schedule.client], columns)
+    moved = _moved(method, schedule, local, stretch * groups + group[schedule.client], columns)
     total = moved.sum()
     return (moved / total if total else moved).reshape(len(edges), groups)
 
 
 def late_weights(
-    algorithm: Algorithm[S], schedule: Schedule, group: Ints, local: LocalSteps = PLAIN
+    method: AnyMethod, schedule: Schedule, group: Ints, local: LocalSteps = PLAIN
 ) -> Floats:
     """Shares of groups of clients in up to 20 server models of the second half, (m, g).
 
@@ -93,12 +94,12 @@ def late_weights(
     last = max(schedule.updates - 1, 0)
     versions = np.unique(np.linspace((last + 1) // 2, last, STRETCHES).astype(np.int64))
     place = group[schedule.client]
-    moved = _moved(algorithm, schedule, local, place, int(group.max()) + 1, versions.tolist())
+    moved = _moved(method, schedule, local, place, int(group.max()) + 1, versions.tolist())
     total = moved.sum(axis=1, keepdims=True)
     return moved / np.where(total == 0, 1.0, total)
 
 
-def _equal_stretches(algorithm: Algorithm[S], schedule: Schedule, local: LocalSteps) -> Ints:
+def _equal_stretches(method: AnyMethod, schedule: Schedule, local: LocalSteps) -> Ints:
     """First updates of stretches of about equal weight.
 
     The weight of the last update, the 2 before it, the 4 before them, ... says how fast the model
@@ -108,7 +109,7 @@ def _equal_stretches(algorithm: Algorithm[S], schedule: Schedule, local: LocalSt
     age = np.maximum(updates - 1 - schedule.visit, 0)
     doubling = np.log2(age + 1.0).astype(np.int64)
     count = int(np.log2(max(updates, 1))) + 1
-    weight = np.maximum(_moved(algorithm, schedule, local, doubling.clip(0, count - 1), count), 0.0)
+    weight = np.maximum(_moved(method, schedule, local, doubling.clip(0, count - 1), count), 0.0)
     if not weight.sum():
         return np.zeros(1, dtype=np.int64)
     ages = np.minimum(2.0 ** np.arange(count + 1) - 1, updates)
@@ -119,7 +120,7 @@ def _equal_stretches(algorithm: Algorithm[S], schedule: Schedule, local: LocalSt
 
 
 def _moved(
-    algorithm: Algorithm[S],
+    method: AnyMethod,
     schedule: Schedule,
     local: LocalSteps,
     place: Ints,
@@ -130,14 +131,13 @@ def _moved(
 
     With `versions` the same of each of these server models, (m, columns).
     """
-    rule = "its steps depend on the models, so that clients have no weights of their own"
-    adaptive = isinstance(algorithm.policy, Adaptive)
-    need(not adaptive, "algorithm", type(algorithm).__name__, rule)
-    rates = algorithm.rate(schedule.client) if local.rates is None else local.rates
-    reach, parts = local.reach(schedule.steps, rates), []
+    rule = "is not linear in the models, so that clients have no weights of their own"
+    need(method.linear, "method", method.name, rule)
+    rates = method.rates(schedule) if local.rates is None else local.rates
+    parts = []
     for first in range(0, columns, _COLUMNS_AT_ONCE):
         size = min(_COLUMNS_AT_ONCE, columns - first)
-        moved = _Propagation(algorithm, schedule, rates, reach, place - first, size)
+        moved = _Propagation(method, schedule, rates, local, place - first, size)
         parts.append(
             moved.models(versions) if versions else moved.models([schedule.updates - 1])[0]
         )
@@ -145,24 +145,28 @@ def _moved(
 
 
 class _Propagation:
-    """The plain loop on NumPy's vectors: a job adds its reach in the coordinate of its place."""
+    """The plain loop on small vectors: a job adds its steps in the coordinate of its place.
+
+    NumPy's vectors for our methods. Those of others are written for PyTorch's.
+    """
 
     def __init__(
         self,
-        algorithm: Algorithm[S],
+        method: AnyMethod,
         schedule: Schedule,
         rates: Floats,
-        reach: Floats,
+        local: LocalSteps,
         place: Ints,
         size: int,
     ) -> None:
-        self._algorithm = cast(Algorithm[State], algorithm)
-        self._schedule, self._rates, self._reach, self._place = schedule, rates, reach, place
+        self._method, self._schedule, self._rates, self._place = method, schedule, rates, place
+        self._reach, self._proximal = local.reach(schedule.steps, rates), local.proximal
         self._course, self._size = Foreseen(schedule), size
-        initial = np.zeros(size)
-        self._state = self._algorithm.init(cast(Vector, initial))
-        self._versions: dict[int, Floats] = {-1: initial}
-        self._own: dict[int, Floats] = {}
+        initial = _vector(size) if is_ours(method) else _tensor(size)
+        self._state: State = method.init(initial)
+        self._versions: dict[int, Vector] = {-1: initial}
+        self._own: dict[int, Vector] = {}
+        self._memory: dict[int, tuple[Vector, ...]] = {}
 
     def models(self, versions: Sequence[int]) -> Floats:
         """The server models of these versions, (m, size)."""
@@ -171,40 +175,75 @@ class _Propagation:
             server = self._update(version)
             if version in versions:
                 kept[version] = server
-        return np.array([kept.get(version, server) for version in versions])
+        return np.array([np.asarray(kept.get(version, server)) for version in versions])
 
-    def _update(self, version: int) -> Floats:
+    def _update(self, version: int) -> Vector:
         """Make an update, and drop what nobody needs any more."""
         jobs, server = self._course.jobs(version), self._versions[version - 1]
         if len(jobs):
-            plan, method = self._schedule, self._algorithm
+            plan, method = self._schedule, self._method
             client, staleness = plan.client[jobs], version - 1 - plan.base[jobs]
             start = self._starts(client, plan.base[jobs])
-            end = cast(Stack, self._trained(start, jobs))
-            visit = Visit(client, plan.steps[jobs], staleness, self._rates[jobs], version)
-            own = method.restart(cast(Vector, server), end)
-            self._state = method.update(self._state, visit, cast(Stack, start), end)
+            end = self._trained(start, jobs)
+            rates, steps = self._rates[jobs], plan.steps[jobs]
+            own = method.restart(server, end)
+            answers = Answers(client, steps, staleness, rates, version, start, end)
+            self._state = method.update(self._state, answers)
             if own is not None:
-                self._own.update(zip(client.tolist(), cast(Floats, own), strict=True))
-            server = cast(Floats, self._state.model)
+                self._own.update(zip(client.tolist(), own, strict=True))
+            server = self._state.model
         self._versions[version] = server
         for old in self._course.unneeded(version):
             del self._versions[old]
         return server
 
-    def _starts(self, client: Ints, base: Ints) -> Floats:
+    def _starts(self, client: Ints, base: Ints) -> Stack:
         """Start models: a client's own where it has one, else a server version."""
         pairs = zip(client.tolist(), base.tolist(), strict=True)
-        return np.array(
-            [self._own[who] if who in self._own else self._versions[held] for who, held in pairs]
-        )
+        found = [
+            self._own[who] if who in self._own else self._versions[held] for who, held in pairs
+        ]
+        return stacked(found, self._versions[-1])
 
-    def _trained(self, start: Floats, jobs: Ints) -> Floats:
+    def _trained(self, start: Stack, jobs: Ints) -> Stack:
         """End models."""
-        end, reach, place = start.copy(), self._reach[jobs], self._place[jobs]
+        place = self._place[jobs]
         inside = np.flatnonzero((place >= 0) & (place < self._size))
-        end[inside, place[inside]] += reach[inside]
-        drift = self._algorithm.drift(self._state, self._schedule.client[jobs])
-        if drift is not None:
-            end -= reach[:, None] * cast(Floats, drift)
-        return end
+        if self._method.memory:
+            return self._remembered(start, jobs, place, inside)
+        end, reach = 1.0 * start, self._reach[jobs]
+        end[inside, place[inside]] += _like(reach[inside], end)
+        drift = self._method.drift(self._state, self._schedule.client[jobs])
+        return end if drift is None else end - _like(reach[:, None], end) * drift
+
+    def _remembered(self, start: Stack, jobs: Ints, place: Ints, inside: Ints) -> Stack:
+        """End models of clients with a memory, step by step."""
+        ends, method = [], self._method
+        for row, job in enumerate(jobs.tolist()):
+            who, rate = int(self._schedule.client[job]), float(self._rates[job])
+            origin = model = start[row]
+            memory = self._memory.get(who) or tuple(zeros(model) for _ in range(method.memory))
+            for _ in range(int(self._schedule.steps[job])):
+                gradient = self._proximal * (model - origin)
+                if row in inside:
+                    gradient[place[row]] -= 1.0
+                direction, memory = method.step(gradient, memory)
+                model = model - rate * direction
+            self._memory[who] = memory
+            ends.append(model)
+        return stacked(ends, start[0])
+
+
+def _vector(size: int) -> Vector:
+    return cast(Vector, np.zeros(size))
+
+
+def _tensor(size: int) -> Vector:
+    import torch
+
+    return torch.zeros(size, dtype=torch.float64)
+
+
+def _like(values: Floats, model: Stack) -> Stack:
+    """Numbers of the schedule half in the kind of a model."""
+    return cast(Stack, values) if not hasattr(model, "new_tensor") else model.new_tensor(values)

@@ -1,14 +1,14 @@
 """What an update does with the models it is given: how much of each model goes into the next one.
 
 Most methods are linear in the models: the new server model is a combination of the old one and of
-the clients' start and end models, with weights that the visit decides and the models do not. Such
+the clients' start and end models, with weights that the answers decide and the models do not. Such
 a method shows its weights when it is applied to unit vectors. With them the updates of many runs,
 whatever their methods, become one product.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
 from typing import NamedTuple, cast
 
@@ -16,8 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from favano.algorithms import LINEAR
-from favano.algorithms.base import Algorithm, ModelState, State, Visit
+from favano.methods import Answers, AnyMethod, ModelState, State
 from favano.training import Layout, to_device
 from favano.types import Floats, Ints, Stack
 
@@ -35,57 +34,104 @@ class Blend(NamedTuple):
 UNCHANGED = Blend(np.ones(1), np.ones(1), None)  # an update without an answer
 
 
-def is_linear(algorithm: object) -> bool:
-    """Whether the method's updates are blends."""
-    return isinstance(algorithm, LINEAR)
+class About(NamedTuple):
+    """Answers without their models."""
+
+    client: Ints
+    steps: Ints
+    staleness: Ints
+    rate: Floats
+    version: int
+
+
+def is_blend(method: AnyMethod) -> bool:
+    """Whether a method's updates are blends: linear, and no model but the server's is remembered.
+
+    Seen in an update of its own, on a model of two numbers.
+    """
+    if not method.linear or method.memory or method.corrects:
+        return False
+    one, two = np.zeros(1, dtype=np.int64), torch.zeros(1, 2)
+    about = Answers(one, one + 1, one, np.ones(1), 0, two, two + 1.0)
+    before = method.init(two[0])
+    return not any(_holds_models(state) for state in (before, method.update(before, about)))
+
+
+def _holds_models(state: State) -> bool:
+    """Whether a state holds tensors beside the server model."""
+
+    def tensors(value: object) -> int:
+        if isinstance(value, torch.Tensor):
+            return 1
+        inner = value.values() if isinstance(value, dict) else value
+        return (
+            sum(map(tensors, inner))
+            if isinstance(inner, Iterable) and not isinstance(inner, str | np.ndarray)
+            else 0
+        )
+
+    return tensors(tuple(cast(Iterable[object], state))) > 1
 
 
 class Weigher:
     """The weights of a run's updates. What cannot change is found once.
 
     What the clients go on from depends on the number of answers alone. So does the server model,
-    where the method remembers nothing but that model and looked at nothing of the visit.
+    where the method remembers nothing but that model and did not look at whose answers they are.
     """
 
-    def __init__(self, algorithm: Algorithm[State], *, with_buffers: bool) -> None:
-        self._algorithm, self._with_buffers = algorithm, with_buffers
+    def __init__(self, method: AnyMethod, *, with_buffers: bool) -> None:
+        self._method, self._with_buffers = method, with_buffers
         self._own: dict[int, Floats | None] = {}  # by the number of answers
-        self._always: dict[int, Blend | None] = {}  # None: the visit matters
+        self._always: dict[int, Blend | None] = {}  # None: it matters whose answers they are
 
-    def __call__(self, state: State, visit: Visit) -> tuple[State, Blend]:
+    def __call__(self, state: State, about: About) -> tuple[State, Blend]:
         """The weights of one update, and the state after it with anything for a model."""
-        k = len(visit.client)
+        k = len(about.client)
         if k not in self._always:
-            watched = _Watched(visit)
-            after, found = self._applied(state, cast(Visit, watched), k)
+            watched = _Watched(about)
+            after, found = self._applied(state, cast(About, watched), k)
             constant = isinstance(state, ModelState) and not watched.looked_at
             self._always[k] = found if constant else None
             return after, found
         known = self._always[k]
-        return self._applied(state, visit, k) if known is None else (state, known)
+        return self._applied(state, about, k) if known is None else (state, known)
 
-    def _applied(self, state: State, visit: Visit, k: int) -> tuple[State, Blend]:
+    def _applied(self, state: State, about: About, k: int) -> tuple[State, Blend]:
         """Apply the method to unit vectors: NumPy's, which is quicker than tensors so small."""
-        method, units = self._algorithm, _units(k)
+        method, units = self._method, _units(k)
         if k not in self._own:
             own = method.restart(torch.from_numpy(units.server), torch.from_numpy(units.end))
             self._own[k] = None if own is None else _one(own.shape, own.numpy().tobytes())
         server, start, end = (cast(Stack, unit) for unit in units)
-        after = method.update(state._replace(model=server), visit, start, end)
-        buffers = method.average(server, end, visit) if self._with_buffers else None
+        answers = cast(Answers, _Beside(about, start, end))
+        after = method.update(state._replace(model=server), answers)
+        buffers = method.average(server, end, answers) if self._with_buffers else None
         weights = cast(tuple[Floats, Floats | None], (after.model, buffers))
         return after, Blend(*weights, self._own[k])
 
 
 class _Watched:
-    """A visit that notices whether it is looked at."""
+    """What is known of answers, and whether anybody looked at it."""
 
-    def __init__(self, visit: Visit) -> None:
-        self._visit, self.looked_at = visit, False
+    def __init__(self, about: About) -> None:
+        self._about, self.looked_at = about, False
 
     def __getattr__(self, name: str) -> object:
         self.looked_at = True
-        return getattr(self._visit, name)
+        return getattr(self._about, name)
+
+
+class _Beside:
+    """What is known of answers, beside models for them."""
+
+    progress = Answers.progress
+
+    def __init__(self, about: About, start: Stack, end: Stack) -> None:
+        self._about, self.start, self.end = about, start, end
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._about, name)
 
 
 class _Units(NamedTuple):

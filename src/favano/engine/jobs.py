@@ -8,8 +8,8 @@ from functools import cached_property
 
 import numpy as np
 
-from favano.algorithms.base import State
 from favano.engine.replay import Replay
+from favano.methods import State
 from favano.schedule import Foreseen
 from favano.types import Floats, Ints
 

@@ -15,9 +15,9 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from favano.algorithms.base import State
 from favano.engine.replay import Moment, Replay
 from favano.errors import NonFiniteUpdate
+from favano.methods import State
 from favano.training import Job, Lanes
 from favano.types import Ints, Vector
 
@@ -84,7 +84,7 @@ class _Flow:
 
     def start(self, job: int) -> Vector:
         """Start model of a job."""
-        return self.replay.store.start(self.client[job], self.base[job])
+        return self.replay.start(self.client[job], self.base[job])
 
     def drift(self, job: int) -> Vector | None:
         """What is added to its gradients, for methods that correct them."""

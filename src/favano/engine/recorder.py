@@ -10,11 +10,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from favano.algorithms.base import S
 from favano.engine.link import first_versions
 from favano.engine.replay import Measured, Moment, Replay
 from favano.engine.spread import Spread
 from favano.engine.store import NOTHING
+from favano.methods.method import S
 from favano.metrics import Row
 from favano.schedule import Schedule
 from favano.types import Floats, Ints, Vector

@@ -1,19 +1,21 @@
-"""One run of one algorithm, advanced update by update along its schedule."""
+"""One run of one method, advanced update by update along its schedule."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Generic, NamedTuple, TypeAlias
+from dataclasses import replace
+from typing import Generic, NamedTuple, TypeAlias, cast
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from favano.algorithms.base import Algorithm, S, Visit
-from favano.engine.blend import is_linear
+from favano.engine.blend import is_blend
 from favano.engine.link import Link
 from favano.engine.store import ModelStore
 from favano.errors import NonFiniteUpdate, need
+from favano.methods import Answers, AnyMethod, Method
+from favano.methods.method import S
 from favano.schedule import Course, Foreseen, Schedule
 from favano.training import Layout, Trainer, Work, finite_rows
 from favano.types import Buffers, Floats, Ints, NonFinite, Stack, Vector
@@ -50,7 +52,7 @@ class Replay(Generic[S]):
 
     def __init__(
         self,
-        algorithm: Algorithm[S],
+        method: Method[S],  # bound to the run
         schedule: Schedule | Course,
         layout: Layout,
         rates: Floats | StepSizes,  # (J,) step size of each job
@@ -60,17 +62,17 @@ class Replay(Generic[S]):
         buffers: Buffers = "average",
         link: Link | None = None,  # None: models travel as they are
     ) -> None:
-        self.algorithm, self.layout, self._rates = algorithm, layout, rates
+        self.method, self.layout, self._rates = method, layout, rates
         self.course = Foreseen(schedule) if isinstance(schedule, Schedule) else schedule
         self.schedule = self.course.schedule
         self.store = ModelStore(self.course, initial, link)
         self.moment = Moment(-1, initial, _NOBODY)
-        self.state = algorithm.init(initial[: layout.parameters])
-        self.corrected = self.drift(_NOBODY) is not None
-        if self.corrected:
-            name = type(algorithm).__name__
-            rule = "corrects gradients (drift), so its clients must all start from the newest model"
-            need(self._from_newest(initial), "algorithm", name, rule)
+        self.state = method.init(initial[: layout.parameters])
+        self.corrected, self.blends = method.corrects, is_blend(cast(AnyMethod, method))
+        self._memory: dict[int, Vector] = {}  # what clients remember from job to job
+        if method.memory:
+            rule = "keeps something on its clients, who must not go on before their answer is used"
+            need(_used_before_next(self.schedule), "method", method.name, rule)
         self.non_finite, self._buffers, self.link = non_finite, buffers, link
 
     @property
@@ -85,10 +87,32 @@ class Replay(Generic[S]):
     def starts(self, jobs: Ints) -> Stack:
         """Their start models, as soon as the versions they start from exist."""
         plan, parameters = self.schedule, self.layout.parameters
-        start = self.store.starts(plan.client[jobs], plan.base[jobs])
+        start = self.started(plan.client[jobs], plan.base[jobs])
         if self._buffers == "local":
-            start[:, parameters:] = self.store.local_buffers(plan.client[jobs], start, parameters)
+            own = self.store.local_buffers(
+                plan.client[jobs], start[:, : self.layout.size], parameters
+            )
+            start[:, parameters : self.layout.size] = own
         return start
+
+    def started(self, client: Ints, base: Ints) -> Stack:
+        """Models that clients start from, each with what the client remembers."""
+        start = self.store.starts(client, base)
+        if not self.method.memory:
+            return start
+        return torch.cat([start, torch.stack([self._remembered(c) for c in client.tolist()])], 1)
+
+    def start(self, client: int, base: int) -> Vector:
+        """The start model of one job, with what the client remembers; not a copy without that."""
+        start = self.store.start(client, base)
+        return torch.cat([start, self._remembered(client)]) if self.method.memory else start
+
+    def _remembered(self, client: int) -> Vector:
+        """The client's memory; nothing but zeros before its first job."""
+        if client not in self._memory:
+            length = self.method.memory * self.layout.parameters
+            self._memory[client] = self.moment.server.new_zeros(length)
+        return self._memory[client]
 
     def work(self, jobs: Ints) -> Work:
         """What is to be done from there."""
@@ -98,12 +122,7 @@ class Replay(Generic[S]):
 
     def drift(self, client: Ints) -> Stack | None:
         """What is added to the gradients of clients that start from the newest version."""
-        return self.algorithm.drift(self.state, client)
-
-    def _from_newest(self, initial: Vector) -> bool:
-        """Whether every job starts from the model that its update changes."""
-        planned = self.course.complete and not self.schedule.staleness.any()
-        return planned and self.algorithm.restart(initial, initial[None]) is None
+        return self.method.drift(self.state, client)
 
     @property
     def message_bits(self) -> int:
@@ -125,7 +144,10 @@ class Replay(Generic[S]):
         """The next update, from the start and end models of its jobs, and which may be used."""
         version = self.moment.version + 1
         jobs, server = self.jobs(version), self.moment.server
-        plan, parameters = self.schedule, self.layout.parameters
+        plan, parameters, size = self.schedule, self.layout.parameters, self.layout.size
+        if self.method.memory:
+            self._remember(plan.client[jobs], end[:, size:], finite)
+            start, end = start[:, :size], end[:, :size]
         if self._buffers == "local":
             self.store.keep_buffers(plan.client[jobs], end[:, parameters:])
         refused = _NOBODY
@@ -137,20 +159,20 @@ class Replay(Generic[S]):
             rows = torch.from_numpy(np.flatnonzero(keep)).to(end.device)
             start, end, jobs = start[rows], end[rows], jobs[keep]
         if len(jobs):
-            visit = self._visit(jobs, version)
             sent = end if self.link is None else self.link.up(jobs, start, end, server)
             begin, done = start[:, :parameters], sent[:, :parameters]
-            self.state = _updated(self.algorithm, self.state, visit, begin, done)
-            own = self.algorithm.restart(server, end)
+            answers = self._answers(jobs, version, begin, done)
+            self.state = _updated(self.method, self.state, answers, self.blends)
+            own = self.method.restart(server, end)
             if own is not None:
                 if self.link is not None:
                     received = self.link.reply(jobs, version - 1, server, start, end)
-                    own = self.algorithm.restart(received, end)
+                    own = self.method.restart(received, end)
                     assert own is not None
                 self.store.keep_own(plan.client[jobs], self._recounted(own, server, end))
             server = self.state.model
             if self.layout.size > parameters:
-                server = torch.cat([server, self._merge_buffers(self.moment.server, end, visit)])
+                server = torch.cat([server, self._merge_buffers(self.moment.server, end, answers)])
         self._go_on(self.jobs(version))
         self.store.forget_own(refused)
         self.store.put(version, server)
@@ -160,13 +182,20 @@ class Replay(Generic[S]):
     def _go_on(self, jobs: Ints) -> None:
         """Learn what comes next, where that was not known before this update."""
         client = self.schedule.client[jobs]
-        self.course.go_on(self.algorithm.next_steps(self.state, client))
+        self.course.go_on(self.method.next_steps(self.state, client))
         self.schedule = self.course.schedule
 
-    def _visit(self, jobs: Ints, version: int) -> Visit:
+    def _answers(self, jobs: Ints, version: int, start: Stack, end: Stack) -> Answers:
         plan, rates = self.schedule, self.rates
-        staleness = version - 1 - plan.base[jobs]
-        return Visit(plan.client[jobs], plan.steps[jobs], staleness, rates[jobs], version)
+        client, steps, stale = plan.client[jobs], plan.steps[jobs], version - 1 - plan.base[jobs]
+        return Answers(client, steps, stale, rates[jobs], version, start, end)
+
+    def _remember(self, client: Ints, memory: Stack, finite: Sequence[bool]) -> None:
+        """Keep what these clients remember; what is not finite is forgotten."""
+        for who, kept, good in zip(client.tolist(), memory, finite, strict=True):
+            self._memory.pop(who, None)
+            if good:
+                self._memory[who] = kept.clone()
 
     def _recounted(self, own: Stack, server: Vector, end: Stack) -> Stack:
         """Models that clients go on from, with counters as the server has them: the largest."""
@@ -175,30 +204,40 @@ class Replay(Generic[S]):
         first = self.layout.size - self.layout.counters
         return torch.cat([own[:, :first], torch.maximum(server[first:], end[:, first:])], dim=1)
 
-    def _merge_buffers(self, server: Vector, end: Stack, visit: Visit) -> Vector:
-        """Buffers are averaged as the algorithm says; of counters the largest wins."""
+    def _merge_buffers(self, server: Vector, end: Stack, answers: Answers) -> Vector:
+        """Buffers are averaged as the method says; of counters the largest wins."""
         first = self.layout.parameters
         last = first + self.layout.buffers
         if self._buffers == "local":
             return server[first:]
-        averaged = self.algorithm.average(server[first:last], end[:, first:last], visit)
+        averaged = self.method.average(server[first:last], end[:, first:last], answers)
         counters = torch.maximum(server[last:], end[:, last:].amax(dim=0))
         return torch.cat([averaged, counters])
 
 
-def _updated(algorithm: Algorithm[S], state: S, visit: Visit, start: Stack, end: Stack) -> S:
+def _used_before_next(schedule: Schedule) -> bool:
+    """Whether each client's jobs start from a version that its last answer went into."""
+    used = slice(0, schedule.jobs)
+    order = np.lexsort((schedule.first_step[used], schedule.client[used]))
+    client, base, visit = (a[used][order] for a in (schedule.client, schedule.base, schedule.visit))
+    return bool((base[1:] >= visit[:-1])[client[1:] == client[:-1]].all())
+
+
+def _updated(method: Method[S], state: S, answers: Answers, blends: bool) -> S:
     """The state after an update.
 
     Methods that blend models treat every parameter alike. On a CPU they are given a piece of a
     large model at a time, so that what they compute on the way stays in the cache.
     """
+    start, end = answers.start, answers.end
     size = start.shape[1]
-    if start.is_cuda or size <= _PIECE or not is_linear(algorithm):
-        return algorithm.update(state, visit, start, end)
+    if start.is_cuda or size <= _PIECE or not blends:
+        return method.update(state, answers)
     after, pieces = state, []
     for piece in (slice(first, first + _PIECE) for first in range(0, size, _PIECE)):
         before = state._replace(model=state.model[piece])
-        after = algorithm.update(before, visit, start[:, piece], end[:, piece])
+        part = replace(answers, start=start[:, piece], end=end[:, piece])
+        after = method.update(before, part)
         pieces.append(after.model)
     return after._replace(model=torch.cat(pieces))
 

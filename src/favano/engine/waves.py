@@ -15,9 +15,8 @@ from functools import partial
 
 import numpy as np
 
-from favano.algorithms.base import State, Visit
 from favano.engine.bank import Bank
-from favano.engine.blend import UNCHANGED, Blend, Weigher, new_own, new_servers, without
+from favano.engine.blend import UNCHANGED, About, Blend, Weigher, new_own, new_servers, without
 from favano.engine.holdings import Holdings
 from favano.engine.jobs import job_table, ranges
 from favano.engine.pool import Step
@@ -25,6 +24,7 @@ from favano.engine.replay import Moment, Replay
 from favano.engine.scoring import UNSCORED, Scoring
 from favano.engine.turns import Fewer, Flight, Turns
 from favano.errors import NonFiniteUpdate
+from favano.methods import State
 from favano.training import LaneStack, numbers
 from favano.types import Ints, Stack
 
@@ -60,7 +60,7 @@ class Waves:
         self._models = Holdings(table, bank, self._layout.parameters)
         self._states = [replay.state for replay in replays]
         buffers = self._layout.buffers > 0
-        self._weigh = [Weigher(replay.algorithm, with_buffers=buffers) for replay in replays]
+        self._weigh = [Weigher(replay.method, with_buffers=buffers) for replay in replays]
         self._next = table.first_update[:-1].copy()  # the update that each run waits for
         self._open = np.zeros(len(replays), dtype=np.bool_)
         self._turns = Turns(table, self._models, self._open, stacks, fewer)
@@ -146,12 +146,12 @@ class Waves:
         """The weights of these answers in a run's next update, and the state after it."""
         table = self._table
         version = int(self._next[run] - table.first_update[run])
-        visit = Visit(
+        about = About(
             table.who[jobs], table.steps[jobs], table.staleness[jobs], table.rate[jobs], version
         )
-        if not len(visit.client):
+        if not len(about.client):
             return self._states[run], UNCHANGED
-        return self._weigh[run](self._states[run], visit)
+        return self._weigh[run](self._states[run], about)
 
     def _apply(self) -> Iterator[Step]:
         """Make all updates that are complete, for as long as there are any."""

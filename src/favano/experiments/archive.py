@@ -17,9 +17,11 @@ from favano.errors import BadInput
 from favano.experiments.experiment import Run
 from favano.experiments.footprint import Footprint
 from favano.experiments.result import Result
-from favano.experiments.results import spec_table, write_together
-from favano.experiments.spec import given
+from favano.experiments.results import write_together
 from favano.metrics import Entry, Row, null_is_nan, to_json, up_to
+from favano.run.config import spec_keys
+from favano.run.digest import server_rate
+from favano.run.spec import given
 
 FOLDER = "runs"
 
@@ -75,7 +77,7 @@ class Archive:
         document = {
             "favano": __version__,
             "command": command,
-            "spec": spec_table(run.spec),
+            "spec": spec_keys(run.spec),
             "footprint": footprint.words,
             "kernels": result.kernels,
             "entry": entry,
@@ -92,7 +94,7 @@ class Archive:
         """
         if not self.has(run):
             return _expected(run)
-        file, horizon = self.read(run), given(run.spec.horizon)
+        file, horizon = self.read(run), given(run.spec.run.horizon)
         entry = file.entry._replace(reading=run.reading, column=run.column)
         if entry.time is None or entry.time <= horizon:
             return entry
@@ -125,11 +127,11 @@ def _expected(run: Run) -> Entry:
     spec = run.spec
     return Entry(
         reading=run.reading,
-        algorithm=spec.algorithm,
+        algorithm=spec.name,
         column=run.column,
-        seed=spec.seed,
+        seed=spec.run.seed,
         status="missing",
-        learning_rate=spec.learning_rate,
-        server_learning_rate=spec.server_learning_rate,
+        learning_rate=spec.training.learning_rate,
+        server_learning_rate=server_rate(spec),
         digest=run.digest,
     )

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import NamedTuple
 
 from torch import nn
 
-from favano.algorithms import State
 from favano.engine import Link, Replay
-from favano.experiments.build import make_course, step_sizes
-from favano.experiments.planning import Planned
 from favano.experiments.samples import ModelFactory, Samples, initial_module, make_task
-from favano.experiments.spec import Spec, given
+from favano.methods import State
 from favano.quantisation import Codec, Lattice, MinMax, Qsgd
+from favano.run.planning import Planned
+from favano.run.spec import Spec, given
 from favano.training import FlatModel, LocalRule, Task, check_fit
 from favano.types import Vector
 
@@ -37,29 +35,33 @@ def assemble(
         flat: the network that trains; its weights are of no matter.
         model: where the initial weights come from.
     """
-    spec, algorithm, schedule = planned.spec, planned.algorithm, planned.schedule
+    spec, method, schedule = planned.spec, planned.method, planned.schedule
     task = make_task(spec, planned.seed, planned.fleet, samples)
     check_fit(flat, task, samples.classes)
-    course = make_course(spec, planned.fleet, algorithm, schedule, planned.seed)
-    rates = partial(step_sizes, spec, algorithm=algorithm)
+    course = planned.course
     replay: Replay[State] = Replay(
-        algorithm,
+        method,
         course,
         flat.layout,
-        rates(schedule) if course.complete else rates,
+        planned.rates(schedule) if course.complete else planned.rates,
         _initial_vector(flat, model, planned.seed),
-        non_finite=spec.non_finite,
-        buffers=spec.buffers,
+        non_finite=spec.run.non_finite,
+        buffers=spec.run.buffers,
         link=_link(planned, flat),
     )
-    rule = LocalRule(proximal=spec.proximal or 0.0, corrected=replay.corrected)
+    rule = LocalRule(
+        proximal=spec.training.proximal or 0.0,
+        corrected=method.corrects,
+        memory=method.memory,
+        step=spec.method.step if method.memory else None,
+    )
     return Assembled(task, replay, rule)
 
 
 def _link(planned: Planned, model: FlatModel) -> Link | None:
     """What compression does to the messages of a run; None without any."""
     spec = planned.spec
-    if spec.codec == "none":
+    if spec.run.codec == "none":
         return None
     return Link(
         _codec(spec),
@@ -67,15 +69,15 @@ def _link(planned: Planned, model: FlatModel) -> Link | None:
         planned.schedule,
         seed=planned.seed,
         streams=planned.fleet.streams,
-        plain=model.layout.buffers if spec.buffers == "average" else 0,
+        plain=model.layout.buffers if spec.run.buffers == "average" else 0,
     )
 
 
 def _codec(spec: Spec) -> Codec:
-    bits = given(spec.codec_bits)
-    if spec.codec == "lattice":
-        return Lattice(bits=bits, scale=given(spec.codec_scale), dither=spec.codec_dither)
-    return MinMax(bits=bits) if spec.codec == "min-max" else Qsgd(bits=bits)
+    bits = given(spec.run.codec_bits)
+    if spec.run.codec == "lattice":
+        return Lattice(bits=bits, scale=given(spec.run.codec_scale), dither=spec.run.codec_dither)
+    return MinMax(bits=bits) if spec.run.codec == "min-max" else Qsgd(bits=bits)
 
 
 def _initial_vector(flat: FlatModel, model: nn.Module | ModelFactory, seed: int) -> Vector:

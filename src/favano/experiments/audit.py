@@ -10,9 +10,9 @@ import numpy as np
 
 from favano.engine.audit import late_weights, stretch_weights
 from favano.experiments.participation import speed_names
-from favano.experiments.planning import Planned
-from favano.experiments.spec import Spec
 from favano.experiments.standing import Standing
+from favano.run.planning import Planned
+from favano.run.spec import Spec
 from favano.schedule import Schedule
 from favano.theory import CONFIDENCE, shares, verdict
 
@@ -48,10 +48,10 @@ def audit(planned: Planned, weights: Standing) -> AuditRecord:
     are those of the mean share over all schedules; the share of one other seed lies further out.
     Where not every client was weighed by itself, the list of weights is empty.
     """
-    algorithm, schedule, fleet = planned.algorithm, planned.schedule, planned.fleet
+    method, schedule, fleet = planned.method, planned.schedule, planned.fleet
     group, names, local = fleet.groups, speed_names(fleet), planned.local_steps
-    moved = stretch_weights(algorithm, schedule, group, local)
-    late = late_weights(algorithm, schedule, group, local)
+    moved = stretch_weights(method, schedule, group, local)
+    late = late_weights(method, schedule, group, local)
     found = shares(weights.by(group), moved, np.bincount(group), names, late)
     return AuditRecord(
         seed=planned.seed,
@@ -68,8 +68,8 @@ def audit(planned: Planned, weights: Standing) -> AuditRecord:
 def left_out(spec: Spec) -> list[str]:
     """What of a run the audit does not know."""
     known = {
-        "compression of messages": spec.codec != "none",
-        "rounding to few bits": spec.quantise != "none",
+        "compression of messages": spec.run.codec != "none",
+        "rounding to few bits": spec.training.quantise != "none",
     }
     return [what for what, there in known.items() if there]
 

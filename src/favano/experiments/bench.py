@@ -23,14 +23,15 @@ from favano.errors import need
 from favano.experiments import samples as sources
 from favano.experiments.assembly import assemble
 from favano.experiments.kernels import long_run_kernels
-from favano.experiments.planning import Planned, plan_seeds
-from favano.experiments.results import spec_table
 from favano.experiments.runner import run
 from favano.experiments.samples import ModelFactory, Samples, make_task
-from favano.experiments.spec import Spec
 from favano.experiments.synthetic import SYNTHETIC, synthetic_samples
 from favano.experiments.workload import workload
 from favano.quantisation import quantised
+from favano.run.config import spec_keys
+from favano.run.planning import Planned, plan_seeds
+from favano.run.presets import resolve
+from favano.run.spec import Spec, changed
 from favano.training import (
     NOTHING_TRACED,
     FlatModel,
@@ -103,9 +104,9 @@ def bench_samples(
     on_image: Callable[[int], None] = lambda total: None,
 ) -> Samples:
     """Synthetic images where the data set is known by name, else the data set; one test image."""
-    known = spec.dataset in SYNTHETIC
+    known = spec.problem.dataset in SYNTHETIC
     rule = f"has no synthetic stand-in; need one of {', '.join(SYNTHETIC)}"
-    need(known or not synthetic, "dataset", spec.dataset, rule)
+    need(known or not synthetic, "dataset", spec.problem.dataset, rule)
     if known and synthetic is not False:
         return synthetic_samples(spec)
     full = sources.load_samples(spec, data_dir, on_image)
@@ -115,11 +116,11 @@ def bench_samples(
 def bench(spec: Spec, samples: Samples, effort: Effort) -> Bench:
     """Measure a complete specification; its horizon is chosen to fit the effort."""
     rule = "such runs do not use the lanes"
-    need(spec.buffers != "local", "buffers", spec.buffers, rule)
-    need(spec.algorithm != "asyncfeded", "algorithm", spec.algorithm, rule)
+    need(spec.run.buffers != "local", "buffers", spec.run.buffers, rule)
+    need(not spec.method.grows, "algorithm", spec.method.name, rule)
     workers = (effort.workers or usable_cores()) if samples.labels.device.type == "cpu" else 1
     model = sources.named_model(spec, samples)
-    spec = spec.model_copy(update={"kernels": long_run_kernels(spec, samples, model)})
+    spec = resolve(changed(spec, {"kernels": long_run_kernels(spec, samples, model)}))
     chosen = _with_horizon(spec, samples, model, effort.seconds)
     planned = plan_seeds(chosen, samples.host_labels)
     tasks = [make_task(chosen, one.seed, one.fleet, samples) for one in planned]
@@ -137,7 +138,7 @@ def bench(spec: Spec, samples: Samples, effort: Effort) -> Bench:
         for repeat, lanes in enumerate(taken["lanes"])
     ]
     return Bench(
-        spec=spec_table(chosen),
+        spec=spec_keys(chosen),
         repeats=effort.repeats,
         schedule=work,
         systems=[
@@ -203,14 +204,14 @@ def _with_horizon(spec: Spec, samples: Samples, model: ModelFactory, seconds: fl
             break
         horizon *= 2
     rule = f"no update uses a local step by time {horizon:,.0f}"
-    need(steps > 0, "slow_mean", spec.slow_mean, rule)
+    need(steps > 0, "slow_mean", spec.fleet.slow_mean, rule)
     return _until(spec, horizon * max(1.0, seconds / taken))
 
 
 def _until(spec: Spec, horizon: float) -> Spec:
     """Up to this horizon, scored only there; updates that diverge are left out, not fatal."""
-    update = {"horizon": horizon, "evaluate_every": horizon, "non_finite": "skip"}
-    return spec.model_copy(update={**update, "variance": "start"})
+    keys = {"horizon": horizon, "evaluate_every": horizon, "non_finite": "skip"}
+    return resolve(changed(spec, {**keys, "variance": "start"}))
 
 
 def _lanes(spec: Spec, samples: Samples, model: ModelFactory, workers: int) -> _Sample:
@@ -235,7 +236,7 @@ def _plain(
     """One update after the other, one client after the other, in this process."""
     seconds = training = 0.0
     for one in plans:
-        network = quantised(sources.initial_module(model, one.seed), spec.recipe)
+        network = quantised(sources.initial_module(model, one.seed), spec.training.recipe)
         flat = FlatModel(network, device=samples.labels.device)
         task, replay, rule = assemble(one, samples, flat, model)
         trainer = _TimedTrainer(LoopTrainer(flat, task, rule))

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
-from favano.experiments.build import make_algorithm, make_fleet, make_schedule, poll_policy
 from favano.experiments.guarantees import Document, make_case
-from favano.experiments.method_keys import shared_keys
-from favano.experiments.parsing import make_spec
-from favano.experiments.presets import resolve
-from favano.experiments.spec import Spec
+from favano.methods import make_method
+from favano.run.comparison import shared_keys
+from favano.run.planning import bind_method, make_fleet, make_schedule
+from favano.run.presets import resolve
+from favano.run.spec import ALGORITHM, Spec, make_spec
 from favano.theory import (
     Delays,
     Method,
@@ -25,6 +26,8 @@ from favano.theory import (
     server_time,
     table_complexity,
 )
+
+Keys: TypeAlias = Mapping[str, object]  # flat, for all methods of the table
 
 _METHODS: tuple[Method, ...] = ("fedavg", "fedbuff", "asyncsgd", "quafl", "favano")
 
@@ -44,18 +47,18 @@ class ComplexityRow(NamedTuple):
         return self.steps.total * self.server_time.mean
 
 
-def complexity_rows(spec: Spec, problem: Problem, target: float) -> list[ComplexityRow]:
+def complexity_rows(keys: Keys, problem: Problem, target: float) -> list[ComplexityRow]:
     """Table 1 for a fleet. Delays are those of the schedule planned for the first seed."""
-    case = make_case(_one_of_them(spec, "favano"))
+    case = make_case(_one_of_them(keys, "favano"))
     printed, corrected = case.setting("printed"), case.setting()
-    fleet = make_fleet(case.spec, case.spec.seed)
-    laws = class_laws(poll_policy(case.spec), fleet)
+    fleet = make_fleet(case.spec, case.spec.run.seed)
+    laws = class_laws(case.policy, fleet)
     common = sum(len(members) * law.mean for members, law in laws) / fleet.clients
     rows = []
     for method in _METHODS:
-        full = resolve(_one_of_them(spec, method))
-        algorithm = make_algorithm(full, fleet)
-        late = make_schedule(full, fleet, algorithm, full.seed).staleness
+        full = resolve(_one_of_them(keys, method))
+        bound = bind_method(full, full.run.seed)
+        late = make_schedule(full, bound, full.run.seed).staleness
         delays = Delays(
             largest=float(late.max(initial=0)),
             average=float(late.mean()) if len(late) else 0.0,
@@ -66,16 +69,16 @@ def complexity_rows(spec: Spec, problem: Problem, target: float) -> list[Complex
                 method,
                 table_complexity(method, printed, problem, target, delays=delays, form="printed"),
                 table_complexity(method, corrected, problem, target, delays=delays),
-                server_time(algorithm.policy, fleet),
+                server_time(bound.policy(), fleet),
                 delays,
             )
         )
     return rows
 
 
-def complexity_document(spec: Spec, problem: Problem, target: float) -> Document:
+def complexity_document(keys: Keys, problem: Problem, target: float) -> Document:
     """The table, and FAVANO's corollary with its constants."""
-    rigorous = make_case(_one_of_them(spec, "favano")).setting("rigorous")
+    rigorous = make_case(_one_of_them(keys, "favano")).setting("rigorous")
     enough = rounds_to_target(rigorous, problem, target)
     expansion, cap = full_expansion(rigorous, problem), largest_rate(rigorous, problem)
     methods = {
@@ -87,7 +90,7 @@ def complexity_document(spec: Spec, problem: Problem, target: float) -> Document
             "time": row.time,
             "delays": asdict(row.delays),
         }
-        for row in complexity_rows(spec, problem, target)
+        for row in complexity_rows(keys, problem, target)
     }
     return {
         "target": target,
@@ -100,7 +103,8 @@ def complexity_document(spec: Spec, problem: Problem, target: float) -> Document
     }
 
 
-def _one_of_them(spec: Spec, method: Method) -> Spec:
+def _one_of_them(keys: Keys, method: Method) -> Spec:
     """The specification of one row; each method takes its own keys."""
-    keys = shared_keys(spec.model_dump(), method, _METHODS)
-    return make_spec({**keys, "algorithm": method})
+    every = {name: make_method(name, {}) for name in _METHODS}
+    shared = shared_keys(keys, every[method], list(every.values()))
+    return make_spec({**shared, ALGORITHM: method})

@@ -10,8 +10,8 @@ from statistics import fmean, stdev
 
 from favano.experiments.archive import Archive
 from favano.experiments.experiment import Run
-from favano.experiments.spec import given
 from favano.metrics import Row, up_to
+from favano.run.spec import given
 
 _AXES: Mapping[str, Callable[[Row], float]] = {
     "time": lambda row: row.time,
@@ -34,8 +34,8 @@ def curves_to_csv(runs: Sequence[Run], archive: Archive) -> str:
     lines: dict[tuple[str, str, str], list[list[Row]]] = {}
     for run in runs:
         if archive.entry(run).status == "complete":
-            line = lines.setdefault((run.reading, run.spec.algorithm, run.column), [])
-            end = given(run.spec.horizon)
+            line = lines.setdefault((run.reading, run.spec.name, run.column), [])
+            end = given(run.spec.run.horizon)
             line.append(up_to(archive.read(run).history, end))
     text = StringIO()
     writer = csv.writer(text, lineterminator="\n")

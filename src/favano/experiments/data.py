@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from favano.data import Dataset, load
-from favano.experiments.spec import Spec
+from favano.run.spec import Spec
 
 
 def load_data(
@@ -16,10 +16,10 @@ def load_data(
 ) -> Dataset:
     """The same for all seeds; `on_image` hears of each image that is decoded."""
     return load(
-        spec.dataset,
+        spec.problem.dataset,
         data_dir=data_dir,
-        normalise=spec.normalise,
-        holdout=spec.holdout,
-        fraction=spec.data_fraction,
+        normalise=spec.problem.normalise,
+        holdout=spec.problem.holdout,
+        fraction=spec.problem.data_fraction,
         on_image=on_image,
     )

@@ -10,10 +10,10 @@ from typing import NamedTuple
 
 import torch
 
-from favano.engine import AHEAD, Fewer, Scoring, Step, Waves, is_linear, pooled, replayed
+from favano.engine import AHEAD, Fewer, Scoring, Step, Waves, pooled, replayed
 from favano.errors import NonFiniteUpdate
 from favano.experiments.seed_run import SeedRun
-from favano.experiments.spec import Spec
+from favano.run.spec import Spec
 from favano.training import (
     CannotFork,
     FlatModel,
@@ -45,8 +45,8 @@ def engine(
 
 def can_stack(specs: Sequence[Spec]) -> bool:
     """Whether all runs draw their batches in the one way that stacked lanes know, equally large."""
-    by_epochs = all(spec.batch_order == "epoch" for spec in specs)
-    return by_epochs and len({(spec.batch_size, spec.precision) for spec in specs}) == 1
+    by_epochs = all(spec.problem.batch_order == "epoch" for spec in specs)
+    return by_epochs and len({(spec.problem.batch_size, spec.run.precision) for spec in specs}) == 1
 
 
 @contextmanager
@@ -61,7 +61,7 @@ def _side_by_side(
     elif flat.vector.device.type == "cuda" and can_stack(specs):
         linear, share = all(_as_arrays(one) for one in runs), _share(flat, runs)
         maker = LaneMaker(
-            flat, trainers, specs[0].precision, stacks=2 if linear else 1, ahead=AHEAD
+            flat, trainers, specs[0].run.precision, stacks=2 if linear else 1, ahead=AHEAD
         )
         # No name is given to the stacks: where memory is short they must make way for smaller ones.
         if linear:
@@ -76,8 +76,8 @@ def _side_by_side(
 
 def _as_arrays(one: SeedRun) -> bool:
     """Whether the jobs, models and updates of a run can be handled as arrays."""
-    plain = one.replay.link is None and one.result.spec.variance == "start"
-    return plain and is_linear(one.replay.algorithm)
+    plain = one.replay.link is None and one.result.spec.run.variance == "start"
+    return plain and one.replay.blends
 
 
 class Share(NamedTuple):

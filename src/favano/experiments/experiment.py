@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TypeAlias
 
 from favano.errors import need
-from favano.experiments.method_keys import without_foreign
-from favano.experiments.parsing import make_spec
-from favano.experiments.presets import resolve
-from favano.experiments.spec import Spec, given
+from favano.run.digest import run_digest
+from favano.run.presets import resolve
+from favano.run.spec import Spec, changed, given, make_spec
 
 PAPER = "paper"  # the reading whose numbers stand beside the paper's
 _POINTS = 20  # evaluations of a scaled run, at least
@@ -29,13 +26,8 @@ class Run:
 
     @property
     def digest(self) -> str:
-        """A name for the result: two runs of equal specification are one run.
-
-        Keys at their default are left out, so that a key added later renames no old result.
-        """
-        keys = self.spec.model_dump(mode="json", exclude_defaults=True)
-        text = json.dumps(keys, sort_keys=True)
-        return hashlib.sha256(text.encode()).hexdigest()[:16]
+        """A name for the result: two runs of equal specification are one run."""
+        return run_digest(self.spec)
 
 
 Panel: TypeAlias = tuple[str, str]  # measure and axis: accuracy against time
@@ -94,9 +86,7 @@ def seeded(
     reading: str, column: str, keys: Mapping[str, object], seeds: Sequence[int]
 ) -> list[Run]:
     """The runs of one cell, one a seed."""
-    return [
-        Run(reading, column, resolve(Spec.model_validate({**keys, "seed": seed}))) for seed in seeds
-    ]
+    return [Run(reading, column, resolve(make_spec({**keys, "seed": seed}))) for seed in seeds]
 
 
 def prepared(
@@ -119,10 +109,10 @@ def prepared(
 def _scaled(spec: Spec, scale: float, device: str) -> Spec:
     update: dict[str, object] = {"device": device}
     if scale < 1:
-        horizon = given(spec.horizon) * scale
-        every = min(given(spec.evaluate_every), horizon / _POINTS)
+        horizon = given(spec.run.horizon) * scale
+        every = min(given(spec.run.evaluate_every), horizon / _POINTS)
         update |= {"horizon": horizon, "evaluate_every": every, "data_fraction": scale}
-    return spec.model_copy(update=update)
+    return resolve(changed(spec, update))
 
 
 def read_otherwise(
@@ -137,17 +127,12 @@ def read_otherwise(
         found += [
             Run(name, run.column, make(run.spec, reading.keys))
             for run in runs
-            if run.spec.algorithm in reading.algorithms
-            and not (reading.splits and run.spec.split == "iid")
+            if run.spec.method.name in reading.algorithms
+            and not (reading.splits and run.spec.problem.split == "iid")
         ]
     return found
 
 
 def make(spec: Spec, keys: Mapping[str, object]) -> Spec:
-    """A complete specification with some keys replaced, checked again.
-
-    What `spec` holds for other methods is left out: it was filled in, and would be refused where it
-    no longer is what would be filled in.
-    """
-    algorithm = str(keys.get("algorithm", spec.algorithm))
-    return resolve(make_spec({**without_foreign(spec.model_dump(), algorithm), **keys}))
+    """A complete specification with some keys replaced, checked again."""
+    return resolve(changed(spec, keys))

@@ -7,10 +7,12 @@ from math import floor, isfinite
 from typing import NamedTuple, TypeAlias
 
 from favano.errors import BadInput
-from favano.experiments.build import make_fleet, poll_policy
 from favano.experiments.participation import speed_names
-from favano.experiments.presets import resolve
-from favano.experiments.spec import Spec, given
+from favano.methods.favano import Favano
+from favano.run.planning import make_fleet, make_world
+from favano.run.presets import resolve
+from favano.run.spec import Spec, given
+from favano.schedule import Poll
 from favano.theory import (
     Advice,
     Condition,
@@ -51,13 +53,18 @@ class Case:
 
     def setting(self, form: Form = "corrected") -> Setting:
         """The clients' speeds as Theorem 1 sees them."""
-        fleet = make_fleet(self.spec, self.spec.seed)
-        return setting(poll_policy(self.spec), fleet, self.rule, form)
+        fleet = make_fleet(self.spec, self.spec.run.seed)
+        return setting(self.policy, fleet, self.rule, form)
+
+    @property
+    def policy(self) -> Poll:
+        """The polling clock."""
+        return make_world(self.spec, self.spec.run.seed).poll()
 
     def rounds(self, asked: int | None) -> int:
         """Server steps T: those asked for, else those in the horizon."""
-        period = poll_policy(self.spec).period
-        return max(1, floor(given(self.spec.horizon) / period)) if asked is None else asked
+        period = self.policy.period
+        return max(1, floor(given(self.spec.run.horizon) / period)) if asked is None else asked
 
 
 class BoundsAt(NamedTuple):
@@ -102,20 +109,20 @@ class Rates:
 
 def make_case(spec: Spec) -> Case:
     """Refuse what the theorem says nothing about."""
-    if spec.algorithm != "favano":
-        raise BadInput("algorithm", spec.algorithm, "the theorem speaks of favano alone")
-    full = resolve(spec)
-    if full.reweight == "none":
+    if not isinstance(spec.method, Favano):
+        raise BadInput("algorithm", spec.method.name, "the theorem speaks of favano alone")
+    if spec.method.reweight == "none":
         raise BadInput("reweight", "none", "the theorem needs stochastic or deterministic")
-    return Case(full, full.reweight)
+    return Case(resolve(spec), spec.method.reweight)
 
 
 def speed_laws(spec: Spec) -> dict[str, StepCount]:
     """The law of the step count for each speed, the fastest first."""
     full = resolve(spec)
-    fleet = make_fleet(full, full.seed)
+    world = make_world(full, full.run.seed)
+    fleet = world.fleet
     names, found = speed_names(fleet), {}
-    for members, law in class_laws(poll_policy(full), fleet):
+    for members, law in class_laws(world.poll(), fleet):
         found[int(fleet.groups[members[0]])] = law
     return {names[group]: found[group] for group in sorted(found)}
 
@@ -157,7 +164,7 @@ def bounds_of(case: Case, problem: Problem, rounds: int | None = None) -> Bounds
             assembled if isfinite(assembled) else None,
         )
 
-    run_rate, allowed = given(case.spec.learning_rate), largest_rate(rigorous, problem)
+    run_rate, allowed = given(case.spec.training.learning_rate), largest_rate(rigorous, problem)
     return Bounds(steps, at(run_rate), at(allowed))
 
 
@@ -189,11 +196,11 @@ def rates_of(case: Case, problem: Problem, rounds: int | None = None) -> Rates:
         largest=cap,
         best=best_rate(expansion, cap, steps),
         lemma=lemma_rate(expansion, cap, steps),
-        run=given(case.spec.learning_rate),
+        run=given(case.spec.training.learning_rate),
     )
 
 
 def advice_of(case: Case, estimates: Estimates, target: float) -> Advice:
     """The s, K, tick and learning rate with the shortest guaranteed time to the target."""
-    fleet = make_fleet(case.spec, case.spec.seed)
-    return advise(poll_policy(case.spec), fleet, estimates, target, rule=case.rule)
+    fleet = make_fleet(case.spec, case.spec.run.seed)
+    return advise(case.policy, fleet, estimates, target, rule=case.rule)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from favano.experiments.build import make_fleet
-from favano.experiments.planning import Planned
 from favano.experiments.samples import ModelFactory, Samples, initial_module, make_task
-from favano.experiments.spec import Spec, given
+from favano.run.planning import Planned, make_fleet
+from favano.run.spec import Spec, given
 from favano.training import (
     FlatModel,
     Task,
@@ -27,7 +26,7 @@ def kernels_for(planned: Planned, flat: FlatModel, task: Task) -> Kernels | None
     With `auto` the default for short runs. What is short follows from the specification alone, and
     not from the seed, the method or what runs beside it: then so does the choice.
     """
-    wanted = planned.spec.kernels
+    wanted = planned.spec.run.kernels
     if flat.vector.device.type != "cpu":
         return None
     if wanted != "auto":
@@ -39,14 +38,14 @@ def kernels_for(planned: Planned, flat: FlatModel, task: Task) -> Kernels | None
 
 def long_run_kernels(spec: Spec, samples: Samples, model: ModelFactory) -> KernelChoice:
     """What `kernels` would be for the same with a long horizon."""
-    if spec.kernels != "auto" or samples.labels.device.type != "cpu":
-        return spec.kernels
-    flat = FlatModel(initial_module(model, spec.seed), device="cpu")
+    if spec.run.kernels != "auto" or samples.labels.device.type != "cpu":
+        return spec.run.kernels
+    flat = FlatModel(initial_module(model, spec.run.seed), device="cpu")
     with one_thread():
-        task = make_task(spec, spec.seed, make_fleet(spec, spec.seed), samples)
+        task = make_task(spec, spec.run.seed, make_fleet(spec, spec.run.seed), samples)
         return chosen_kernels(flat, task)
 
 
 def possible_steps(planned: Planned) -> float:
     """Local steps of all clients if none ever waited: the sum of horizon / mean step time."""
-    return given(planned.spec.horizon) * float(np.sum(1.0 / np.sort(planned.fleet.mean)))
+    return given(planned.spec.run.horizon) * float(np.sum(1.0 / np.sort(planned.fleet.mean)))

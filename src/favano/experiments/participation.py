@@ -9,8 +9,8 @@ from favano.timing import Fleet
 from favano.types import Floats
 
 
-def describe(schedule: Schedule, fleet: Fleet, weight: Floats) -> list[dict[str, object]]:
-    """One entry a client."""
+def describe(schedule: Schedule, fleet: Fleet, weight: Floats | None) -> list[dict[str, object]]:
+    """One entry per client; without weights nobody can say how much one counts."""
     names, group = speed_names(fleet), fleet.groups
     used = slice(0, schedule.jobs)
     client, steps = schedule.client[used], schedule.steps[used]
@@ -28,7 +28,7 @@ def describe(schedule: Schedule, fleet: Fleet, weight: Floats) -> list[dict[str,
             "mean_steps": float(mean_steps[i]),
             "zero_steps": int(none[i]),
             "mean_staleness": float(staleness[i]),
-            "effective_weight": float(weight[i]),
+            "effective_weight": None if weight is None else float(weight[i]),
         }
         for i in range(fleet.clients)
     ]

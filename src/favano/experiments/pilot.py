@@ -12,8 +12,6 @@ from favano.engine import replayed
 from favano.errors import need
 from favano.experiments.assembly import assemble
 from favano.experiments.constants import Point, Probe
-from favano.experiments.planning import plan_seed
-from favano.experiments.presets import resolve
 from favano.experiments.samples import (
     ModelFactory,
     Samples,
@@ -23,7 +21,9 @@ from favano.experiments.samples import (
     named_model,
     number_type,
 )
-from favano.experiments.spec import Spec
+from favano.run.planning import plan_seed
+from favano.run.presets import resolve
+from favano.run.spec import Spec
 from favano.theory import Estimate, Estimates, known
 from favano.training import FlatModel, LoopTrainer, one_thread
 
@@ -39,9 +39,9 @@ def pilot(spec: Spec, samples: Samples, model: nn.Module | ModelFactory) -> Esti
     """
     spec = resolve(spec)
     rule = "need none: constants are those of gradients in full precision"
-    need(spec.recipe is None, "quantise", spec.quantise, rule)
-    planned = plan_seed(in_steps(spec, samples), spec.seed, samples.host_labels)
-    module = initial_module(model, spec.seed)
+    need(spec.training.recipe is None, "quantise", spec.training.quantise, rule)
+    planned = plan_seed(in_steps(spec, samples), spec.run.seed, samples.host_labels)
+    module = initial_module(model, spec.run.seed)
     dtype = number_type(module, samples)
     flat = FlatModel(module, device=samples.labels.device, dtype=dtype)
     task, replay, local_rule = assemble(planned, samples, flat, model)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from time import perf_counter
@@ -21,7 +21,7 @@ from favano.experiments.result import Result
 from favano.experiments.results import check_writable
 from favano.experiments.runner import run_together
 from favano.experiments.samples import check_device, load_samples, named_model
-from favano.experiments.spec import Spec
+from favano.run.spec import Spec
 
 
 class Stopped(RuntimeError):
@@ -89,9 +89,9 @@ def reproduce(
 def check_all(runs: Sequence[Run], out: Path, data_dir: Path | None) -> None:
     """Refuse a folder that cannot be written, a device or data that are not there."""
     check_writable(out)
-    for device in {run.spec.device for run in runs}:
+    for device in {run.spec.run.device for run in runs}:
         check_device(device)
-    for dataset in {run.spec.dataset for run in runs} - {NAMES[0]}:
+    for dataset in {run.spec.problem.dataset for run in runs} - {NAMES[0]}:
         find(dataset, data_dir)
 
 
@@ -120,7 +120,7 @@ def make_runs(
     watcher.beginning(len(open_runs), len({run.digest for run in runs}) - len(open_runs))
     for pool in _pools(open_runs):
         first = pool[0].spec
-        with watcher.decoding(first.dataset) as on_image:
+        with watcher.decoding(first.problem.dataset) as on_image:
             samples = load_samples(first, data_dir, on_image)
         model = named_model(first, samples)
         size = at_once or len(pool)
@@ -141,9 +141,9 @@ def _pools(runs: Sequence[Run]) -> Iterator[list[Run]]:
     """Runs that can share lanes, together."""
 
     def alike(spec: Spec) -> tuple[object, ...]:
-        data = (spec.dataset, spec.normalise, spec.holdout, spec.data_fraction, spec.device)
-        network = (spec.model, spec.buffers, spec.precision, spec.recipe)
-        return (*data, *network, spec.batch_size, spec.batch_order)
+        run = spec.run
+        device = (run.device, run.precision, run.buffers)
+        return replace(spec.problem, split=None), *device, spec.training.recipe
 
     groups: dict[tuple[object, ...], list[Run]] = {}
     for run in runs:

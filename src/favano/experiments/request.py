@@ -12,9 +12,9 @@ from favano.experiments.archive import Archive
 from favano.experiments.curves import curves_to_csv
 from favano.experiments.experiment import Experiment, Run, prepared, read_otherwise
 from favano.experiments.results import write_together
-from favano.experiments.spec import given
 from favano.experiments.tuning import SEEDS, tuned_runs, tuning_runs
 from favano.metrics import entries_to_csv
+from favano.run.spec import given
 
 RUNS, READINGS, TUNING, TUNED = "runs", "readings", "tuning", "tuned"
 ALL_READINGS = "all"
@@ -70,12 +70,12 @@ class Request:
         if not experiment.paper:
             return experiment
         (ours, *_), (papers, *_) = self.parts(experiment)[RUNS], experiment.runs(1)
-        time, asked = given(ours.spec.horizon), given(papers.spec.horizon)
+        time, asked = given(ours.spec.run.horizon), given(papers.spec.run.horizon)
         reasons = [f"these runs end at time {time:,g} and the paper's at {asked:,g}"] * (
             time != asked
         )
-        if ours.spec.data_fraction != papers.spec.data_fraction:
-            reasons.append(f"they train on {100 * ours.spec.data_fraction:g} % of the data")
+        if ours.spec.problem.data_fraction != papers.spec.problem.data_fraction:
+            reasons.append(f"they train on {100 * ours.spec.problem.data_fraction:g} % of the data")
         if not reasons:
             return experiment
         note = f"Not compared with the paper's numbers: {', and '.join(reasons)}."

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import fmean
+from tempfile import TemporaryDirectory
 
 from torch import Tensor
 
 from favano.errors import NonFiniteUpdate
 from favano.experiments.audit import AuditRecord
-from favano.experiments.planning import Planned
 from favano.experiments.records import RunRecord, Status
-from favano.experiments.spec import Spec
 from favano.experiments.tracking import BoundRow
 from favano.metrics import Row
+from favano.run.comparison import folder_name
+from favano.run.history import History
+from favano.run.planning import Planned
+from favano.run.spec import Spec
 from favano.training import NOTHING_TRACED, Traced
 from favano.types import Kernels
 
@@ -39,10 +44,61 @@ class Result:
         """Final accuracy of each seed."""
         return [run["accuracy"] for run in self.runs]
 
+    @property
+    def history(self) -> History:
+        """The evaluations of all seeds, as columns."""
+        return History.of(self.rows)
+
+    def save(self, folder: Path | str) -> Path:
+        """Write a result folder; a partial result does not replace a complete one."""
+        from favano.experiments.results import check_writable, write_result
+
+        check_writable(Path(folder))
+        write_result(Path(folder), self, "favano.simulate")
+        return Path(folder)
+
+    def report(self, page: Path | str, title: str | None = None) -> Path:
+        """Write one self-contained HTML page."""
+        return Comparison([self]).report(page, title)
+
+
+@dataclass
+class Comparison:
+    """The results of several methods on the same seeds."""
+
+    results: list[Result]
+
+    @property
+    def history(self) -> History:
+        """The evaluations of all methods and seeds, as columns; the first is the method."""
+        named = [(result.spec.name, row) for result in self.results for row in result.rows]
+        columns = History.of([row for _, row in named])
+        return History({"method": [name for name, _ in named], **columns})
+
+    def save(self, folder: Path | str) -> Path:
+        """Write one result folder per method."""
+        for result in self.results:
+            result.save(Path(folder) / folder_name(result.spec.name))
+        return Path(folder)
+
+    def report(self, page: Path | str, title: str | None = None) -> Path:
+        """Write one self-contained HTML page."""
+        from favano.report import collect, title_of, write_page
+
+        with TemporaryDirectory() as folder:
+            found = collect([self.save(folder)])
+            write_page(found, Path(page), title=title or title_of(found))
+        return Path(page)
+
+    def __str__(self) -> str:
+        """Methods with their mean accuracy."""
+        lines = [(result.spec.name, result.accuracy) for result in self.results]
+        return "\n".join(f"{name}: {100 * fmean(values):.2f} %" for name, values in lines if values)
+
 
 class Interrupted(KeyboardInterrupt):
     """Ctrl-C ended a run; `result` holds what was measured until then."""
 
-    def __init__(self, result: Result) -> None:
+    def __init__(self, result: Result | Comparison) -> None:
         super().__init__("the run was interrupted; what was measured is in .result")
         self.result = result

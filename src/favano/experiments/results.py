@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -16,12 +15,12 @@ import tomli_w
 from favano import __version__
 from favano.errors import BadInput, WriteFailed, need
 from favano.experiments.contribution import Participation, participation
-from favano.experiments.method_keys import without_foreign
-from favano.experiments.parsing import make_spec
-from favano.experiments.presets import resolve
 from favano.experiments.records import RunRecord, Status
-from favano.experiments.spec import Spec
 from favano.metrics import null_is_nan, to_csv, to_json
+from favano.run.config import Config, read_config, spec_tables
+from favano.run.digest import differing_keys
+from favano.run.presets import resolve
+from favano.run.spec import Spec
 
 if TYPE_CHECKING:
     from favano.experiments.result import Result
@@ -53,20 +52,20 @@ def check_folder(folder: Path, spec: Spec) -> None:
     """Refuse a folder that holds another run, or that cannot be written, before any work."""
     check_writable(folder)
     if (folder / "spec.toml").exists():
-        held, mine = dict(_held(folder)), dict(resolve(spec))
-        differing = sorted(key for key in mine if held[key] != mine[key])
+        differing = differing_keys(_held(folder), resolve(spec))
         rule = f"already holds another run (differs in {', '.join(differing)}); choose a new folder"
         need(not differing, "out", folder, rule)
         if is_finished(folder):
-            rule = f"already holds a run of other step times ({spec.step_law}); choose a new folder"
+            law = spec.fleet.step_law
+            rule = f"already holds a run of other step times ({law}); choose a new folder"
             same = trace_digest(spec) == read_summary(folder)["trace"]
             need(same, "out", folder, rule)
 
 
-def _held(folder: Path) -> Spec:
-    """The complete specification of the run in a folder; keys that are missing are defaults."""
+def _held(folder: Path) -> Config:
+    """What the specification in a folder says."""
     try:
-        return resolve(read_spec(folder / "spec.toml"))
+        return read_config(folder / "spec.toml")
     except BadInput as error:
         rule = f"holds a spec.toml that cannot be used ({error}); choose a new folder"
         raise BadInput("out", folder, rule) from error
@@ -85,7 +84,7 @@ def read_summary(folder: Path) -> Summary:
 
 def trace_digest(spec: Spec) -> str | None:
     """A digest of the recorded step times that a run goes by; None without any."""
-    name, _, text = spec.step_law.partition(":")
+    name, _, text = spec.fleet.step_law.partition(":")
     path = Path(text)
     recorded = name == "trace" and path.is_file()
     return hashlib.sha256(path.read_bytes()).hexdigest() if recorded else None
@@ -133,7 +132,7 @@ def write_result(folder: Path, result: Result, command: str) -> None:
         "trace": trace_digest(spec),
     }
     contents = (
-        tomli_w.dumps(without_foreign(spec_table(spec), spec.algorithm)).encode(),
+        tomli_w.dumps(spec_tables(spec)).encode(),
         to_csv(result.rows).encode(),
         (to_json(summary, indent=2) + "\n").encode(),
         save(tensors, metadata={"favano": __version__}),
@@ -176,23 +175,3 @@ def write_together(folder: Path, contents: Mapping[str, bytes]) -> None:
     finally:
         for path in waiting.values():
             path.unlink(missing_ok=True)
-
-
-def spec_table(spec: Spec) -> dict[str, object]:
-    """A specification as TOML has it: keys that are not set are left out."""
-    return spec.model_dump(mode="json", exclude_none=True)
-
-
-def read_table(path: Path) -> dict[str, object]:
-    """A TOML file as a table; one that does not parse is refused by name."""
-    need(path.is_file(), "config", path, "no such file")
-    try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        need(False, "config", path, f"is not valid TOML: {error}")
-        raise AssertionError from error
-
-
-def read_spec(path: Path) -> Spec:
-    """A specification from a TOML file."""
-    return make_spec(read_table(path))

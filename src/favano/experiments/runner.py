@@ -9,8 +9,6 @@ from torch import nn
 
 from favano.errors import need
 from favano.experiments.engines import engine
-from favano.experiments.planning import plan_seeds
-from favano.experiments.presets import resolve
 from favano.experiments.progress import Progress, Silence
 from favano.experiments.result import Result
 from favano.experiments.samples import (
@@ -21,8 +19,10 @@ from favano.experiments.samples import (
     number_type,
 )
 from favano.experiments.seed_run import SeedRun
-from favano.experiments.spec import Spec
 from favano.quantisation import quantised
+from favano.run.planning import plan_seeds
+from favano.run.presets import resolve
+from favano.run.spec import Spec
 from favano.training import FlatModel, TracedGradient, one_thread, prepare
 from favano.types import Kernels
 
@@ -64,10 +64,10 @@ def run_together(
         for result in results
         for one in plan_seeds(in_steps(result.spec, samples), samples.host_labels)
     ]
-    recipe = results[0].spec.recipe
-    alike = all(result.spec.recipe == recipe for result in results)
+    recipe = results[0].spec.training.recipe
+    alike = all(result.spec.training.recipe == recipe for result in results)
     rule = "must be the same, with all its options, for runs that share lanes"
-    need(alike, "quantise", results[0].spec.quantise, rule)
+    need(alike, "quantise", results[0].spec.training.quantise, rule)
     network = quantised(initial_module(model, planned[0][1].seed), recipe)
     dtype = number_type(network, samples)
     flat = FlatModel(network, device=samples.labels.device, dtype=dtype)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil
 from pathlib import Path
 from typing import TypeAlias
@@ -17,9 +17,9 @@ from favano.data import BatchStream, Preprocessing, check_parts, split
 from favano.data.transforms import to_float
 from favano.errors import BadInput, need
 from favano.experiments.data import load_data
-from favano.experiments.spec import Spec, given
 from favano.models import build
 from favano.rng import torch_seed
+from favano.run.spec import Spec, given
 from favano.timing import Fleet
 from favano.training import Loss, Task
 from favano.types import Ints
@@ -67,7 +67,7 @@ def load_samples(
     on_image: Callable[[int], None] = lambda total: None,
 ) -> Samples:
     """The data set that a specification names, on its device; the same for all seeds."""
-    device = check_device(spec.device)
+    device = check_device(spec.run.device)
     data = load_data(spec, data_dir, on_image)
     steps = data.preprocessing
     raw = torch.from_numpy(np.array(data.train_images)).to(device)
@@ -85,10 +85,10 @@ def load_samples(
 
 def make_task(spec: Spec, seed: int, fleet: Fleet, samples: Samples) -> Task:
     """The data split over the clients for one seed; a split that leaves somebody out is refused."""
-    parts = split(samples.host_labels, given(spec.clients), given(spec.split), seed)
-    check_parts(parts, samples.host_labels, samples.classes, how=given(spec.split))
-    size, streams = given(spec.batch_size), fleet.streams
-    batches = BatchStream(parts, size, seed, streams, spec.batch_order)
+    parts = split(samples.host_labels, given(spec.fleet.clients), given(spec.problem.split), seed)
+    check_parts(parts, samples.host_labels, samples.classes, how=given(spec.problem.split))
+    size, streams = given(spec.problem.batch_size), fleet.streams
+    batches = BatchStream(parts, size, seed, streams, spec.problem.batch_order)
     return Task(samples.features, samples.labels, batches, samples.loss, samples.preprocessing)
 
 
@@ -98,42 +98,62 @@ def in_steps(spec: Spec, samples: Samples) -> Spec:
     An epoch is ceil(N / (n batch)) steps, that of a client with N/n samples, since K is one number
     for all clients. Splits that deal out very different numbers of samples are refused.
     """
-    if spec.local_steps_unit == "steps":
+    if spec.training.local_steps_unit == "steps":
         return spec
-    split_name = given(spec.split).partition(":")[0]
-    rule = f"split={spec.split} gives clients epochs of different lengths; count in steps"
+    split_name = given(spec.problem.split).partition(":")[0]
+    rule = f"split={spec.problem.split} gives clients epochs of different lengths; count in steps"
     equal = split_name not in _UNEQUAL
-    need(equal, "local_steps_unit", spec.local_steps_unit, rule)
-    epoch = ceil(len(samples.labels) / (given(spec.clients) * given(spec.batch_size)))
-    update = {
-        name: epoch * value
-        for name in ("local_steps", "most_local_steps")
-        if (value := getattr(spec, name)) is not None
-    }
-    return spec.model_copy(update={**update, "local_steps_unit": "steps"})
+    need(equal, "local_steps_unit", spec.training.local_steps_unit, rule)
+    epoch = ceil(len(samples.labels) / (given(spec.fleet.clients) * given(spec.problem.batch_size)))
+    steps = epoch * given(spec.training.local_steps)
+    training = replace(spec.training, local_steps=steps, local_steps_unit="steps")
+    method, longest = spec.method, "most_local_steps"
+    if (most := getattr(method, longest, None)) is not None:
+        method = replace(method, **{longest: epoch * most})
+    return replace(spec, training=training, method=method)
 
 
-def own_samples(
-    train: Pair, test: Pair, device: str, loss: Loss = functional.cross_entropy
-) -> Samples:
-    """The user's tensors: (features, labels), labels 0..classes-1."""
+def own_samples(train: object, test: object, device: str, loss: Loss | None = None) -> Samples:
+    """The user's tensors or arrays: (features, labels), labels 0..classes-1."""
     on = check_device(device)
-    for name, (features, labels) in (("train", train), ("test", test)):
+    mine, theirs = _tensors("train", train), _tensors("test", test)
+    for name, (features, labels) in (("train", mine), ("test", theirs)):
         equal = len(features) == len(labels) > 0
         need(equal, name, f"{len(features)}, {len(labels)}", "need equally many rows and labels")
         need(not labels.is_floating_point(), name, labels.dtype, "need whole numbers as labels")
         need(int(labels.min()) >= 0, name, int(labels.min()), "need labels from 0 on")
-    rule = f"need inputs of one type, those of train are {train[0].dtype}"
-    need(test[0].dtype == train[0].dtype, "test", test[0].dtype, rule)
-    features, labels, test_features, test_labels = (t.to(on) for t in (*train, *test))
+    rule = f"need inputs of one type, those of train are {mine[0].dtype}"
+    need(theirs[0].dtype == mine[0].dtype, "test", theirs[0].dtype, rule)
+    features, labels, test_features, test_labels = (t.to(on) for t in (*mine, *theirs))
     classes = int(max(labels.max(), test_labels.max())) + 1
-    return Samples(features, labels.long(), test_features, test_labels.long(), classes, loss=loss)
+    return Samples(
+        features,
+        labels.long(),
+        test_features,
+        test_labels.long(),
+        classes,
+        loss=loss or functional.cross_entropy,
+    )
+
+
+def _tensors(name: str, given: object) -> Pair:
+    """Samples and labels as tensors; anything else is refused."""
+    rule = "need a pair (samples, labels) of tensors or arrays"
+    pair = isinstance(given, tuple | list) and len(given) == 2
+    need(pair, name, type(given).__name__, rule)
+    assert isinstance(given, tuple | list)
+    try:
+        features, labels = (torch.as_tensor(part) for part in given)
+    except (TypeError, ValueError, RuntimeError):
+        raise BadInput(name, " and ".join(type(part).__name__ for part in given), rule) from None
+    need(features.ndim > 0 and labels.ndim > 0, name, "numbers", rule)
+    return features, labels
 
 
 def named_model(spec: Spec, samples: Samples) -> ModelFactory:
     """Builds the network that a specification names, for this data."""
     return lambda: build(
-        given(spec.model), input_shape=samples.input_shape, classes=samples.classes
+        given(spec.problem.model), input_shape=samples.input_shape, classes=samples.classes
     )
 
 

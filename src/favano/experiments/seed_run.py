@@ -19,14 +19,14 @@ from favano.experiments.assembly import assemble
 from favano.experiments.audit import audit
 from favano.experiments.constants import Probe
 from favano.experiments.kernels import kernels_for
-from favano.experiments.planning import Planned
 from favano.experiments.progress import Progress
 from favano.experiments.records import make_record, worst
 from favano.experiments.result import Result
 from favano.experiments.samples import ModelFactory, Samples
-from favano.experiments.spec import given
 from favano.experiments.tracking import Tracker
 from favano.metrics import Evaluator
+from favano.run.planning import Planned
+from favano.run.spec import given
 from favano.schedule import Schedule
 from favano.training import FlatModel, LoopTrainer, TracedGradient
 from favano.types import Kernels
@@ -57,26 +57,26 @@ class SeedRun:
             traced = TracedGradient(flat, task.loss, self.kernels)
             gradient = gradients.setdefault(self.kernels, traced)
         self.trainer = LoopTrainer(flat, task, assembled.rule, gradient, self.kernels)
-        calibration = samples.calibration() if spec.buffers == "local" else None
+        calibration = samples.calibration() if spec.run.buffers == "local" else None
         self.evaluate = Evaluator(
             flat, samples.test_features, samples.test_labels, samples.loss, calibration
         )
         last_update = float(schedule.time[-1:].sum())
         live = None
-        if spec.variance == "live":
+        if spec.run.variance == "live":
             live = live_models(self.replay, self.trainer, planned.fleet, seed)
         self.recorder = Recorder(
             self.replay,
             seed,
-            evaluation_times(given(spec.horizon), given(spec.evaluate_every), last_update),
+            evaluation_times(given(spec.run.horizon), given(spec.run.evaluate_every), last_update),
             self.evaluate.measure,
             spread_of(self.replay, live),
         )
         self.tracker: Tracker | None = None
-        if spec.track_bound:
+        if spec.run.track_bound:
             rate = float(self.replay.rates.max(initial=0.0))
             self.tracker = Tracker(Probe(flat, task), planned.setting, rate)
-        self.label = f"{spec.algorithm}, seed {seed}"
+        self.label = f"{spec.name}, seed {seed}"
         self._known: list[int] | None = (
             _steps_by_update(schedule) if self.replay.course.complete else None
         )
@@ -91,7 +91,7 @@ class SeedRun:
         Not where the next update is all that is known, nor where buffers that stay with the
         clients tie a job to its client's last one.
         """
-        return self.replay.course.complete and self.result.spec.buffers == "average"
+        return self.replay.course.complete and self.result.spec.run.buffers == "average"
 
     @property
     def over(self) -> bool:
@@ -131,11 +131,11 @@ class SeedRun:
         rows, last = self.recorder.rows(), self.recorder.last
         self.result.rows += rows
         self.result.bounds += self.tracker.rows if self.tracker else []
-        if self.planned.seed == self.result.spec.seed:
+        if self.planned.seed == self.result.spec.run.seed:
             self.result.first = self.planned
         if last is not None:
             record = make_record(
-                self.result.spec.algorithm,
+                self.result.spec.name,
                 rows[-1],
                 self.evaluate(last.mean),
                 ended=self.over and not self.stopped,
@@ -153,7 +153,7 @@ class SeedRun:
         Nothing can be said of methods whose steps depend on the models.
         """
         planned, result, first = self.planned, self.result, self.result.first
-        mine = planned.seed == result.spec.seed and result.status != "partial"
+        mine = planned.seed == result.spec.run.seed and result.status != "partial"
         if mine and first is not None and self.replay.course.complete:
             result.audit = audit(first, first.weights)
 

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from favano.algorithms import Algorithm, State
 from favano.engine.audit import PLAIN, LocalSteps, effective_weights
 from favano.experiments.participation import speed_names
+from favano.methods import AnyMethod
 from favano.schedule import Schedule
 from favano.timing import Fleet
 from favano.types import Floats, Ints
@@ -50,7 +50,7 @@ class Standing:
 
 
 def weigh_clients(
-    algorithm: Algorithm[State],
+    method: AnyMethod,
     schedule: Schedule,
     fleet: Fleet,
     local: LocalSteps = PLAIN,
@@ -66,7 +66,7 @@ def weigh_clients(
     alike = clients + fleet.groups * kinds + speed
     alike[listed] = listed
     _, cell = np.unique(alike, return_inverse=True)
-    return Standing(listed, cell, effective_weights(algorithm, schedule, cell, local))
+    return Standing(listed, cell, effective_weights(method, schedule, cell, local))
 
 
 def speed_classes(fleet: Fleet) -> tuple[list[str], Ints]:

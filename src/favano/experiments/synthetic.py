@@ -10,7 +10,7 @@ from favano.data.catalogue import KNOWN
 from favano.data.transforms import to_float
 from favano.experiments import samples as sources
 from favano.experiments.samples import Samples
-from favano.experiments.spec import Spec
+from favano.run.spec import Spec
 
 SYNTHETIC = {
     "mnist": (60_000, 1, 28, 28),
@@ -23,11 +23,11 @@ _GOLDEN = (math.sqrt(5) - 1) / 2
 
 def synthetic_samples(spec: Spec) -> Samples:
     """Images as the data set has them, raw where it is augmented, and labels in turn."""
-    known, (rows, *shape) = KNOWN[spec.dataset], SYNTHETIC[spec.dataset]
-    steps = known.normalised if spec.normalise else known.preprocessing
+    known, (rows, *shape) = KNOWN[spec.problem.dataset], SYNTHETIC[spec.problem.dataset]
+    steps = known.normalised if spec.problem.normalise else known.preprocessing
     numbers = torch.arange(_BLOCK * math.prod(shape), dtype=torch.float64)
     pixels = (numbers * _GOLDEN).frac().mul(256).to(torch.uint8).view(_BLOCK, *shape)
-    raw = pixels.repeat(rows // _BLOCK, 1, 1, 1).to(sources.check_device(spec.device))
+    raw = pixels.repeat(rows // _BLOCK, 1, 1, 1).to(sources.check_device(spec.run.device))
     labels = torch.arange(rows, device=raw.device) % known.classes
     features = raw if steps.augments else to_float(raw, steps)
     test, augmented = to_float(raw[:1], steps), steps if steps.augments else None

@@ -11,9 +11,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
-from favano.experiments.experiment import Run, make, seeded
-from favano.experiments.spec import Spec, given
+from favano.experiments.experiment import Run, make
 from favano.metrics import Entry, rates_tried
+from favano.options import options_of
+from favano.run.spec import Spec, given
 
 TUNED: Final = "tuned"
 SEEDS: Final = (1000, 1001)  # reporting seeds count from 0 and stay below
@@ -56,21 +57,23 @@ def tuned_runs(runs: Sequence[Run], tried: Sequence[Entry]) -> list[Run]:
 
 
 def _cell(run: Run) -> tuple[str, str]:
-    return run.spec.algorithm, run.column
+    return run.spec.name, run.column
 
 
 def _pairs(spec: Spec) -> list[tuple[float, float]]:
-    grid = GRIDS[spec.algorithm]
-    rate = given(spec.learning_rate)
+    grid = GRIDS[spec.method.name]
+    rate = given(spec.training.learning_rate)
     return [(factor * rate, server) for factor in grid.client for server in grid.server]
 
 
 def _tried(run: Run, client: float, server: float) -> list[Run]:
     name = f"client {client:.4g}, server {server:.4g}"
-    holdout = HOLDOUT.get(run.spec.dataset, _HOLDOUT)
-    keys = _with(run.spec, client, server).model_dump() | {"holdout": holdout}
-    return seeded(name, run.column, keys, SEEDS)
+    holdout = HOLDOUT.get(run.spec.problem.dataset, _HOLDOUT)
+    spec = make(_with(run.spec, client, server), {"holdout": holdout})
+    return [Run(name, run.column, make(spec, {"seed": seed})) for seed in SEEDS]
 
 
 def _with(spec: Spec, client: float | None, server: float | None) -> Spec:
-    return make(spec, {"learning_rate": client, "server_learning_rate": server})
+    server_rate = {"server_learning_rate": server}
+    has_one = "server_learning_rate" in options_of(type(spec.method))
+    return make(spec, {"learning_rate": client} | (server_rate if has_one else {}))

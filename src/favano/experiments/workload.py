@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from favano.data import BatchStream
-from favano.experiments.planning import Planned
+from favano.run.planning import Planned
 from favano.schedule import Schedule
 
 

@@ -58,9 +58,11 @@ class LoopTrainer:
         model = self.model
         if steps == 0:
             return start
-        model.load(start)
+        size, remember = model.layout.size, self.rule.step
+        model.load(start[:size])
         model.module.train()
         weights, origin = model.weights, start[: model.layout.parameters]
+        memory = tuple(start[size:].view(self.rule.memory, -1)) if remember else ()
         room = self.task.room()
         with torch.no_grad(), using(self.kernels):
             for step in range(first_step, first_step + steps):
@@ -71,8 +73,10 @@ class LoopTrainer:
                 if self.traced is None or not self.traced.fill(features, labels):
                     plain_gradient(model, self.task.loss, features, labels)
                 direction = self.rule.direction(model.gradient, weights, origin, drift)
+                if remember is not None:  # a copy, for the gradient is overwritten
+                    direction, memory = remember(direction.clone(), memory)
                 weights.sub_(direction, alpha=rate)
-        return model.snapshot()
+            return torch.cat([model.snapshot(), *memory]) if memory else model.snapshot()
 
 
 class SerialLanes:

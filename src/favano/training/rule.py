@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from favano.errors import need
 from favano.types import Stack, Vector
+
+Memory: TypeAlias = tuple[Stack, ...]
 
 
 @dataclass(frozen=True)
@@ -14,10 +18,14 @@ class LocalRule:
 
     The pull to the start is the same for all jobs; a drift correction, constant during a job, comes
     with it. `corrected` says that jobs come with one, to those who must make room ahead of time.
+    Where clients have a memory, `step` makes the direction from that sum and from `memory` vectors,
+    which follow the start and end models of a job.
     """
 
     proximal: float = 0.0
     corrected: bool = False
+    memory: int = 0  # vectors as long as the parameters
+    step: Callable[[Stack, Memory], tuple[Stack, Memory]] | None = None
 
     def __post_init__(self) -> None:
         need(self.proximal >= 0, "proximal", self.proximal, "need a number >= 0")

@@ -60,6 +60,10 @@ class LaneStack:
         self._model, self._task = model, task
         rules = [trainer.rule for trainer in trainers]
         self._proximal = np.array([rule.proximal for rule in rules])  # of each task
+        self._steps = list(dict.fromkeys(rule.step for rule in rules if rule.step is not None))
+        self._step_number = np.array(  # of each task: 0 for plain SGD
+            [0 if rule.step is None else 1 + self._steps.index(rule.step) for rule in rules]
+        )
         self._precision: Precision = precision
         self._batch = task.batches.batch_size
         self._roster = roster = roster or make_roster([t.task.batches for t in trainers], device)
@@ -74,15 +78,17 @@ class LaneStack:
         self._captured = Captured() if device.type == "cuda" else None
         # The lanes on the device, and one more to fill up launches with.
         rows = capacity + 1
-        self._stack: Stack = model.vector.repeat(rows, 1)
+        memory = max((rule.memory for rule in rules), default=0) * model.layout.parameters
+        self._stack: Stack = functional.pad(model.vector, (0, memory)).repeat(rows, 1)
         self._rates = model.vector.new_zeros(rows)
         weights = self._stack[:, : model.layout.parameters]
         corrected = any(rule.corrected for rule in rules)
         self._drift = torch.zeros_like(weights) if corrected else None
         self._start = torch.zeros_like(weights) if self._proximal.any() else None
         self._pull = torch.zeros_like(self._rates)
-        self._places = torch.zeros((2, rows), device=device, dtype=torch.int64)
-        self._row, self._step = self._places  # of the roster, and in the batch stream
+        self._places = torch.zeros((3, rows), device=device, dtype=torch.int64)
+        # Row of the roster, place in the batch stream, and which rule steps.
+        self._row, self._step, self._rule = self._places
         # Samples in the order of an even epoch, then of an odd one.
         self._order = self._row.new_zeros((rows, 2 * roster.longest))
         # What the host knows of them.
@@ -108,17 +114,17 @@ class LaneStack:
         self._host_left[lanes] = work.steps
         self._drawn[lanes] = -1
         real = np.stack([work.rate, self._proximal[task]]).view(np.int64)  # one upload for all
-        whole = np.stack([lanes, rows, work.first_step])
+        whole = np.stack([lanes, rows, work.first_step, self._step_number[task]])
         uploaded = to_device(np.concatenate([whole, real]), self._stack)
-        at, (rate, pull) = uploaded[0], uploaded[3:].view(torch.float64).to(self._rates.dtype)
-        self._places[:, at] = uploaded[1:3]
+        at, (rate, pull) = uploaded[0], uploaded[4:].view(torch.float64).to(self._rates.dtype)
+        self._places[:, at] = uploaded[1:4]
         self._rates[at] = rate
         if self._start is not None:
             self._pull[at] = pull
             self._start[at] = models[:, : self._start.shape[1]]
         if self._drift is not None:
             self._drift[at] = 0.0 if work.drift is None else work.drift
-        self._stack[at] = models
+        self._stack[at, : models.shape[1]] = models
 
     def launch(self) -> Launched:
         """Advance all lanes by some steps; those that are done are free from now on.
@@ -231,7 +237,10 @@ class LaneStack:
         chosen = self._order[lanes].gather(1, place)
         features, labels = self._inputs(chosen, rows, steps), self._task.labels[chosen]
         models = self._stack[lanes]  # of a slice a view, of a tensor a copy
-        weights, buffers = self._model.named(models[:, :parameters], models[:, parameters:])
+        size = self._model.layout.size
+        weights, buffers = self._model.named(models[:, :parameters], models[:, parameters:size])
+        parts = models[:, size:].view(len(models), -1, parameters).unbind(1) if self._steps else ()
+        memory = [self._model.named_weights(part) for part in parts]
         gradients, moved = vmap(grad(self._loss, has_aux=True), randomness="different")(
             weights, buffers, features, labels, valid, self._keys(rows, steps)
         )
@@ -243,12 +252,25 @@ class LaneStack:
                 gradients[name], weight, weight if start is None else start[name],
                 pull=pull, drift=None if drift is None else drift[name],
             )  # fmt: skip
+            if memory:
+                here = self._rule[lanes].view(column)
+                moves = self._remembered(moves, [one[name] for one in memory], here)
             weight.addcmul_(moves, self._rates[lanes].view(column), value=-1)
         for name, buffer in buffers.items():
             buffer.copy_(moved[name])
         if not isinstance(lanes, slice):
             self._stack[lanes] = models
         self._step[lanes] = steps + 1
+
+    def _remembered(self, moves: Stack, memory: Sequence[Stack], rule: Tensor) -> Stack:
+        """The directions of clients with a memory, which is renewed in place."""
+        for number, step in enumerate(self._steps, start=1):
+            here = rule == number
+            found, renewed = step(moves, tuple(one.clone() for one in memory))
+            moves = torch.where(here, found, moves)
+            for old, new in zip(memory, renewed, strict=False):
+                old.copy_(torch.where(here, new, old))
+        return moves
 
     def _of(self, stack: Stack | None, lanes: Tensor | slice) -> dict[str, Tensor] | None:
         """Rows of a stack of weights by name."""

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
+from torch.nn.utils.rnn import pad_sequence
 
 from favano.training.capture import wait_for_device
 from favano.training.lanes import Done, Job
@@ -63,7 +64,7 @@ class StackedLanes:
         finite = launched.finite().tolist()
         entries = [self._in_lane.pop(lane) for lane in launched.lanes.tolist()]
         done = zip(entries, launched.ends, finite, strict=True)
-        return [Done(entry.ticket, end, good) for entry, end, good in done]
+        return [Done(entry.ticket, end[: len(entry.start)], good) for entry, end, good in done]
 
     def _load(self, stack: LaneStack) -> None:
         lanes = stack.free[: len(self._new)]
@@ -78,4 +79,4 @@ class StackedLanes:
             none = torch.zeros_like(next(one for one in drifts if one is not None))
             drift = torch.stack([none if one is None else one for one in drifts])
         work = Work(client, first_step, steps, np.array([job.rate for job in jobs]), drift)
-        stack.load(lanes, torch.stack(starts), task, work)
+        stack.load(lanes, pad_sequence(list(starts), batch_first=True), task, work)

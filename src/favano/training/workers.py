@@ -72,10 +72,11 @@ class WorkerLanes:
 
     def __init__(self, model: FlatModel, trainers: Sequence[LoopTrainer], workers: int) -> None:
         self.capacity = workers * _QUEUE
-        self._slots = _shared(self.capacity, model.vector)
+        longest = max((one.rule.memory for one in trainers), default=0) * len(model.weights)
+        self._slots = _shared(self.capacity, model.vector, longest)
         self._drifts = _shared(self.capacity, model.weights)  # takes no memory until written
         self._free = deque(range(self.capacity))
-        self._tickets: dict[int, int] = {}
+        self._tickets: dict[int, tuple[int, int]] = {}  # and the length of the model
         self._trainers, self._count = trainers, workers
         self._results: list[Connection] = []
         self._processes: list[multiprocessing.process.BaseProcess] = []
@@ -120,12 +121,12 @@ class WorkerLanes:
     def submit(self, ticket: int, start: Vector, job: Job, drift: Vector | None = None) -> None:
         """Leave a job to whoever is free."""
         slot = self._free.popleft()
-        self._slots[slot] = start
+        self._slots[slot, : len(start)] = start
         if drift is not None:
             self._drifts[slot] = drift
-        self._tickets[slot] = ticket
+        self._tickets[slot] = ticket, len(start)
         try:
-            self._jobs.send((slot, job, drift is not None))
+            self._jobs.send((slot, len(start), job, drift is not None))
         except BrokenPipeError:
             raise RuntimeError("the worker processes were ended from outside") from None
 
@@ -140,7 +141,8 @@ class WorkerLanes:
                 raise RuntimeError("a worker process was ended from outside") from None
             if problem:
                 raise RuntimeError(f"local training failed in a worker:\n{problem}")
-            found.append(Done(self._tickets.pop(slot), self._slots[slot].clone(), finite))
+            ticket, length = self._tickets.pop(slot)
+            found.append(Done(ticket, self._slots[slot, :length].clone(), finite))
             self._free.append(slot)
         return found
 
@@ -154,10 +156,11 @@ def computes_gradients() -> bool:
     return True
 
 
-def _shared(rows: int, like: Vector) -> Stack:
-    """A stack of models in memory that forked processes share."""
-    memory = mmap.mmap(-1, max(1, rows * len(like) * like.element_size()))
-    return torch.frombuffer(memory, dtype=like.dtype).view(rows, len(like))
+def _shared(rows: int, like: Vector, more: int = 0) -> Stack:
+    """A stack of models, and so many numbers beside each, in memory that forked processes share."""
+    width = len(like) + more
+    memory = mmap.mmap(-1, max(1, rows * width * like.element_size()))
+    return torch.frombuffer(memory, dtype=like.dtype).view(rows, width)
 
 
 @dataclass(frozen=True)
@@ -183,17 +186,18 @@ class _Worker:
             while True:
                 try:
                     with self.turn:
-                        slot, job, corrected = self.jobs.recv()
-                    self.results.send(self._trained(slot, job, corrected))
+                        slot, length, job, corrected = self.jobs.recv()
+                    self.results.send(self._trained(slot, length, job, corrected))
                 except (EOFError, OSError):  # nobody has a job any more, or listens
                     os._exit(0)
 
-    def _trained(self, slot: int, job: Job, corrected: bool) -> tuple[int, bool, str]:
+    def _trained(self, slot: int, length: int, job: Job, corrected: bool) -> tuple[int, bool, str]:
         """The end model takes the place of the start model; is it finite, and what went wrong."""
         try:
             drift = self.drifts[slot] if corrected else None
-            end = self.trainers[job.task].run(self.slots[slot], job, drift)
-            self.slots[slot] = end
+            place = self.slots[slot, :length]
+            end = self.trainers[job.task].run(place, job, drift)
+            place.copy_(end)
             return slot, finite_rows(end[None])[0], ""
         except Exception:
             return slot, True, traceback.format_exc()

@@ -1,0 +1,30 @@
+"""One file per method, with its options; pure functions on flat models."""
+
+from favano.methods.method import Answers, Method, ModelState, State
+from favano.methods.registry import (
+    AnyMethod,
+    all_methods,
+    foreign_option,
+    is_ours,
+    make_method,
+    method_class,
+    our_methods,
+    source_digest,
+)
+from favano.methods.world import World
+
+__all__ = [
+    "Answers",
+    "AnyMethod",
+    "Method",
+    "ModelState",
+    "State",
+    "World",
+    "all_methods",
+    "foreign_option",
+    "is_ours",
+    "make_method",
+    "method_class",
+    "our_methods",
+    "source_digest",
+]

@@ -1,0 +1,65 @@
+"""AAFL: the first answers of each epoch are averaged in (Liu, Xu, Xu, ... 2021)."""
+
+from __future__ import annotations
+
+from math import ceil
+from typing import Literal
+
+import numpy as np
+
+from favano.errors import need
+from favano.methods.arrays import column
+from favano.methods.method import Answers, Method, ModelState
+from favano.options import PositiveShare, option
+from favano.schedule import Arrival
+from favano.types import Stack, Vector
+
+
+class Aafl(Method[ModelState]):
+    """The server waits for the ceil(alpha n) earliest answers A_t and takes them in.
+
+        w_t = (1 - sum_{i in A_t} p_i) w_{t-1} + sum_{i in A_t} p_i w_i        (importance)
+        w_t = mean_{i in A_t} w_i                                               (mean)
+
+    Contributors get w_t and start again, the others go on with what they have. alpha is constant:
+    Differs from the paper, where it is chosen anew in each epoch by reinforcement learning.
+
+    Known to go wrong: the earliest answers are those of fast clients.
+    """
+
+    title, look, linear = "AAFL", 8, True
+
+    arrival_fraction: PositiveShare = option(
+        0.1, "share of clients a server step waits for", symbol="alpha"
+    )
+    arrival_weights: Literal["importance", "mean"] = option(
+        "importance", "keep a part of the server model, or not"
+    )
+    sample_weights: bool = option(False, "importance by samples")
+
+    def check(self) -> None:
+        rule = "has no effect with arrival_weights=mean, which weighs all alike; leave it out"
+        alike = self.arrival_weights == "mean"
+        need(not (alike and self.sample_weights), "sample_weights", True, rule)
+
+    def policy(self) -> Arrival:
+        return self.world.arrivals(buffer=first_arrivals(self.arrival_fraction, self.world.clients))
+
+    def update(self, state: ModelState, answers: Answers) -> ModelState:
+        return ModelState(self.average(state.model, answers.end, answers))
+
+    def average(self, server: Vector, clients: Stack, answers: Answers) -> Vector:
+        share = self.world.shares(self.sample_weights)[answers.client]
+        if self.arrival_weights == "mean":
+            share = np.full(len(clients), 1.0 / len(clients))
+        kept = max(0.0, 1.0 - float(share.sum()))
+        return kept * server + (column(share, clients) * clients).sum(0)
+
+
+def first_arrivals(fraction: float, clients: int) -> int:
+    """m = max(1, ceil(alpha n)), the answers an epoch waits for.
+
+    >>> first_arrivals(0.1, 30), first_arrivals(0.11, 30), first_arrivals(0.001, 30)
+    (3, 4, 1)
+    """
+    return max(1, ceil(fraction * clients - 1e-9))

@@ -1,0 +1,77 @@
+"""ASO-Fed: clients with a memory, steps that grow with delays (Chen, Ning, Slawski, ... 2020)."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+
+from favano.methods.method import Answers, Method, ModelState
+from favano.options import Count, Share, option
+from favano.schedule import Arrival, Latency, Schedule
+from favano.types import Floats, Stack
+
+
+class AsoFed(Method[ModelState]):
+    """Every arrival is a server step; each client keeps h_k and its last gradient v_k.
+
+        G = grad f_k(w_k) + lambda (w_k - w_start),    zeta = G - v_k + h_k
+        w_k <- w_k - r_k eta zeta,    h_k <- beta h_k + (1 - beta) v_k,    v_k <- G
+        w <- w + p_k (w_k_end - w_k_start),    r_k = max(1, log d_k)
+
+    d_k is the mean time that the client's jobs took so far, p_k its share of all samples, or 1/n.
+    lambda is `proximal` of local training. The client goes on from the new model.
+
+    Differs from the paper: all data are there from the start, and the server does not rescale the
+    first layer by its own weights.
+
+    Known to go wrong: zeta is the gradient only on average over steps; with one or two steps per
+    job it is mostly the difference of two gradients. Slow clients take longer steps, which may
+    diverge. A client keeps two vectors as long as the model, n of them on the server's side of a
+    simulation.
+    """
+
+    title, look, linear = "ASO-Fed", 14, True
+    memory = 2
+    suggests = {"proximal": 1.0}
+
+    memory_decay: Share = option(0.001, "how slowly h_k forgets", symbol="beta", source="its paper")
+    delay_logarithm: Literal["natural", "decimal", "none"] = option(
+        "natural", "of the delay in r_k; none: r_k = 1"
+    )
+    sample_weights: bool = option(False, "weight clients by their samples")
+    concurrency: Count | None = option(None, "clients at work at a time", otherwise="all")
+    latency: Latency = option("client", "who pays the interaction time")
+
+    def policy(self) -> Arrival:
+        at_work = self.concurrency or self.world.clients
+        return self.world.arrivals(concurrency=at_work, latency=self.latency)
+
+    def update(self, state: ModelState, answers: Answers) -> ModelState:
+        share = self.world.shares(self.sample_weights)[answers.client]
+        return ModelState(state.model + answers.progress(share))
+
+    def step(self, gradient: Stack, memory: tuple[Stack, ...]) -> tuple[Stack, tuple[Stack, ...]]:
+        h, v = memory
+        return gradient - v + h, (self.memory_decay * h + (1 - self.memory_decay) * v, gradient)
+
+    def rates(self, schedule: Schedule) -> Floats:
+        if self.delay_logarithm == "none":
+            return np.ones(len(schedule.client))
+        logarithm = np.log if self.delay_logarithm == "natural" else np.log10
+        return np.maximum(1.0, logarithm(np.maximum(mean_delay(schedule), 1.0)))
+
+
+def mean_delay(schedule: Schedule) -> Floats:
+    """The mean time that a client's jobs before each job took, (J,); 1 for its first job."""
+    delay = schedule.finish - schedule.begin
+    order = np.lexsort((schedule.begin, schedule.client))
+    client, lasted = schedule.client[order], delay[order]
+    known = np.where(np.isfinite(lasted), lasted, 0.0)
+    before = np.concatenate([[0.0], np.cumsum(known)[:-1]]) if len(known) else known
+    first = np.searchsorted(client, client)  # where the jobs of each one's client begin
+    jobs = np.arange(len(client)) - first
+    mean = (before - before[first]) / np.maximum(jobs, 1)
+    found = np.ones(len(order))
+    found[order] = np.where(jobs > 0, mean, 1.0)
+    return found

@@ -1,0 +1,83 @@
+"""AsyncFedED: step sizes and job lengths from Euclidean distances (Wang, Zhang, Qiu, Wang 2022)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import floor
+from typing import NamedTuple
+
+import numpy as np
+
+from favano.methods.method import Answers, Method
+from favano.options import Count, PositiveTime, Rate, option
+from favano.schedule import Adaptive, Latency
+from favano.types import Ints, Vector
+
+
+class AsyncFedEDState(NamedTuple):
+    """Server model x_t, and the K_i of clients whose jobs are not of the first length any more."""
+
+    model: Vector
+    steps: Mapping[int, int]
+
+
+class AsyncFedED(Method[AsyncFedEDState]):
+    """Every arrival Delta_i = x_end - x_start is a server step; its age is measured in distance.
+
+        gamma = ||x_t - x_start|| / ||Delta_i||
+        x <- x + lambda / (gamma + epsilon) Delta_i
+        K_i <- max(1, K_i + floor((target - gamma) gain)),   K_max at most
+
+    so that the next job of a client is shorter where the server has moved on by more than `target`
+    times the client's own progress. A client that has not moved changes nothing. The server
+    learning rate is lambda / epsilon.
+
+    Known to go wrong: with all n clients at work, gamma ~ n eta settles at a step of about
+    1 / sqrt(n), which hardly learns; a server learning rate of 2 / n does (docs/readings.md).
+    """
+
+    look = 11
+    suggests = {"local_steps": 10}
+
+    server_learning_rate: Rate = option(1.0, "lambda / epsilon", source="its paper")
+    distance_offset: PositiveTime = option(
+        1.0, "added to gamma in the server step", symbol="epsilon", source="its paper"
+    )
+    distance_target: float = option(
+        3.0, "the gamma at which jobs keep their length", symbol="gamma bar", source="its paper"
+    )
+    distance_gain: Rate = option(
+        1.0, "steps a job changes by, for each unit of gamma", symbol="kappa", source="its paper"
+    )
+    most_local_steps: Count | None = option(None, "longest job", otherwise="10 K")
+    latency: Latency = option("client", "who pays the interaction time")
+
+    def policy(self) -> Adaptive:
+        first = self.world.local_steps
+        return Adaptive(
+            local_steps=first,
+            most_steps=self.most_local_steps or 10 * first,
+            interaction_time=self.world.clock.interaction_time,
+            latency=self.latency,
+        )
+
+    def init(self, model: Vector) -> AsyncFedEDState:
+        return AsyncFedEDState(model, {})
+
+    def update(self, state: AsyncFedEDState, answers: Answers) -> AsyncFedEDState:
+        start, progress = answers.start[0], answers.end[0] - answers.start[0]
+        length = float(progress.norm())
+        if length == 0.0:
+            return state
+        gamma = float((state.model - start).norm()) / length
+        client, made = int(answers.client[0]), int(answers.steps[0])
+        steps = max(1, made + floor((self.distance_target - gamma) * self.distance_gain))
+        scale = self.server_learning_rate * self.distance_offset  # lambda
+        return AsyncFedEDState(
+            state.model + scale / (gamma + self.distance_offset) * progress,
+            {**state.steps, client: min(steps, self.policy().most_steps)},
+        )
+
+    def next_steps(self, state: AsyncFedEDState, client: Ints) -> Ints:
+        first = self.world.local_steps
+        return np.array([state.steps.get(who, first) for who in client.tolist()], dtype=np.int64)

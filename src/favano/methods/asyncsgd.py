@@ -1,0 +1,68 @@
+"""AsyncSGD: a server step for every gradient that arrives (Koloskova, Stich, Jaggi 2022)."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from favano.methods.arrays import column
+from favano.methods.delays import DelayRule, delay_factor
+from favano.methods.method import Answers, Method, ModelState
+from favano.options import Count, Rate, option
+from favano.schedule import Arrival, Latency
+
+
+class AsyncSGD(Method[ModelState]):
+    """x <- x - eta_s gamma(tau) (x_start - x_end), for one arrival at a time.
+
+    An answer is one SGD step, so x_start - x_end = eta g. With `assignment="uniform"` (Algorithm 2
+    of the paper) the next job goes to a client drawn uniformly, queueing if it is busy, which is
+    what keeps the method unbiased; with "same" the finishing client goes on with the new model
+    (Algorithm 1). gamma is
+
+        none    1
+        scale   M / max(M, tau)            (Mishchenko, Bach, Even, Woodworth 2022)
+        drop    1 if tau <= M, else 0      (Koloskova et al., delay-adaptive, M = tau_C)
+
+    where M is the number of jobs under way.
+
+    Known to go wrong: with "same", fast clients train the model.
+    """
+
+    look, linear = 5, True
+
+    assignment: Literal["uniform", "same"] = option(
+        "uniform", "who gets the next job", source="Algorithm 2"
+    )
+    gradients_per_job: Count = option(1, "local steps per job")
+    concurrency: Count | None = option(
+        None, "jobs under way", otherwise="selected, all with assignment=same", symbol="M"
+    )
+    server_learning_rate: Rate | None = option(
+        None, "step of the server", otherwise="1 / concurrency", symbol="eta_s"
+    )
+    delays: DelayRule = option("none", "weight of late gradients", symbol="gamma")
+    latency: Latency = option("client", "who pays the interaction time")
+
+    def policy(self) -> Arrival:
+        return self.world.arrivals(
+            local_steps=self.gradients_per_job,
+            hand_out="uniform" if self.assignment == "uniform" else "flush",
+            concurrency=self._at_work,
+            latency=self.latency,
+        )
+
+    def update(self, state: ModelState, answers: Answers) -> ModelState:
+        factor = delay_factor(self.delays, self._at_work, answers.staleness)
+        step = column(factor, answers.end) * (answers.start - answers.end)
+        return ModelState(state.model - self._server_step * step.sum(0))
+
+    @property
+    def _at_work(self) -> int:
+        # A client that gets the next job itself never makes way for one that is not at work.
+        everyone = self.assignment == "same"
+        return self.concurrency or (self.world.clients if everyone else self.world.selected)
+
+    @property
+    def _server_step(self) -> float:
+        rate = self.server_learning_rate
+        return 1.0 / self._at_work if rate is None else rate

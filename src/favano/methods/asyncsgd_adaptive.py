@@ -1,0 +1,54 @@
+"""AsyncSGD with steps that shrink with the delay (Mishchenko, Bach, Even, Woodworth 2022)."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from favano.methods.arrays import column
+from favano.methods.delays import DelayRule, delay_factor
+from favano.methods.method import Answers, Method, ModelState
+from favano.options import Count, Rate, option
+from favano.schedule import Arrival, Latency
+
+
+class AsyncSGDAdaptive(Method[ModelState]):
+    """x <- x - eta_s gamma(tau) (x_start - x_end), with gamma = M / max(M, tau), for each arrival.
+
+    AsyncSGD with all clients at work: the client that finishes goes on with the new model, and a
+    gradient that is older than the M jobs under way counts for less.
+
+    Known to go wrong: slow clients' gradients are late, so the rule makes them count for even less.
+    """
+
+    name, title, look, linear = "asyncsgd-adaptive", "AsyncSGD-adaptive", 7, True
+
+    delays: DelayRule = option("scale", "weight of late gradients", symbol="gamma")
+    assignment: Literal["uniform", "same"] = option("same", "who gets the next job")
+    gradients_per_job: Count = option(1, "local steps per job")
+    concurrency: Count | None = option(None, "jobs under way", otherwise="all", symbol="M")
+    server_learning_rate: Rate | None = option(
+        None, "step of the server", otherwise="1 / concurrency", symbol="eta_s"
+    )
+    latency: Latency = option("client", "who pays the interaction time")
+
+    def policy(self) -> Arrival:
+        return self.world.arrivals(
+            local_steps=self.gradients_per_job,
+            hand_out="uniform" if self.assignment == "uniform" else "flush",
+            concurrency=self._at_work,
+            latency=self.latency,
+        )
+
+    def update(self, state: ModelState, answers: Answers) -> ModelState:
+        factor = delay_factor(self.delays, self._at_work, answers.staleness)
+        step = column(factor, answers.end) * (answers.start - answers.end)
+        return ModelState(state.model - self._server_step * step.sum(0))
+
+    @property
+    def _at_work(self) -> int:
+        return self.concurrency or self.world.clients
+
+    @property
+    def _server_step(self) -> float:
+        rate = self.server_learning_rate
+        return 1.0 / self._at_work if rate is None else rate

@@ -1,0 +1,31 @@
+"""The server's clock: when it calls, how many clients, and how long it waits."""
+
+from __future__ import annotations
+
+from favano.errors import need
+from favano.options import Count, Options, PositiveTime, Time, option
+from favano.schedule import AtDeadline, Interruption, RoundTime, StepCount
+
+
+class Clock(Options):
+    """Times of the server. Each contact policy reads those that are about it."""
+
+    selected: Count | None = option(
+        None, "clients contacted per server step", otherwise="by data set", symbol="s"
+    )
+    waiting_time: Time = option(4.0, "time the server waits between calls", symbol="V")
+    interaction_time: Time = option(3.0, "time the server takes to talk", symbol="I")
+    interruption: Interruption = option("redraw", "polls: what becomes of the step under way")
+    starts_at_zero: bool = option(False, "polls: first contact at time 0")
+    idle_in_interaction: bool = option(False, "polls: clients idle while the server talks")
+    strict_ties: bool = option(False, "polls: a step that ends at the contact is lost")
+    overrun: bool = option(False, "polls: go on to the first contact past the horizon")
+    step_count: StepCount = option("durations", "polls: literal: E itself is geometric")
+    round_time: RoundTime = option("sum", "rounds: how their length is drawn")
+    deadline: PositiveTime | None = option(None, "rounds: longest wait for clients")
+    at_deadline: AtDeadline = option("drop", "rounds: drop late clients, or take their steps")
+    drop_last: bool = option(False, "rounds: leave out one that ends past the horizon")
+
+    def check(self) -> None:
+        late = self.deadline is not None or self.at_deadline == "drop"
+        need(late, "at_deadline", self.at_deadline, "goes with a deadline")

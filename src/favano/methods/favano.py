@@ -1,0 +1,89 @@
+"""FAVANO: Federated AVeraging with Asynchronous NOdes (Leconte, Nguyen, Moulines; Algorithm 1)."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from favano.methods.arrays import column
+from favano.methods.method import Answers, Method
+from favano.methods.weights import (
+    Reweight,
+    Seen,
+    Weights,
+    WeightSource,
+    alpha,
+    check_weights,
+    count,
+    nothing_seen,
+    step_weights,
+)
+from favano.options import PositiveTime, option
+from favano.schedule import Poll, Schedule
+from favano.types import Floats, Vector
+
+
+class FavanoState(NamedTuple):
+    """Server model w_t, and what has been seen of the clients (empirical weights only)."""
+
+    model: Vector
+    seen: Seen
+
+
+class Favano(Method[FavanoState]):
+    """At each tick the server asks s random clients for what they have.
+
+        u_i = w_init_i + (w_i - w_init_i) / alpha_i          (w_init_i if client i made no step)
+        w_t = (w_{t-1} + sum_{i in S_t} u_i) / (s + 1)
+
+    alpha_i = P(E_i > 0) X_i (stochastic) or E[min(E_i, K)] (deterministic) makes the message an
+    unbiased average gradient, whatever the speed of the client. The new model w_t is handed out
+    and the clients that were asked start again from it.
+
+    Known to go wrong: a message is one averaged gradient, diluted by stale start models, so at the
+    learning rate of other methods it learns slowly; tune the rate. A client that can never finish
+    a step cannot be made unbiased, and one that hardly ever does adds much noise.
+    """
+
+    title, look, linear = "FAVANO", 0, True
+
+    reweight: Reweight = option(
+        "stochastic", "how progress is divided by steps", symbol="alpha", source="the paper's runs"
+    )
+    weights: WeightSource = option("exact", "where P(E > 0) and E[min(E, K)] come from")
+    given_weights: tuple[PositiveTime, ...] = option(
+        (), "one weight for all, for each speed class (fast first) or for each client"
+    )
+    rate_scale: Literal["none", "selected"] = option(
+        "none", "selected: client steps times (s+1)/s, as QuAFL's simulator"
+    )
+
+    def check(self) -> None:
+        check_weights(self.reweight, self.weights, self.given_weights)
+
+    def policy(self) -> Poll:
+        return self.world.poll()
+
+    @cached_property
+    def expected(self) -> Weights:
+        """What clients know of their expected number of steps."""
+        return step_weights(
+            self.reweight, self.weights, self.given_weights, self.policy(), self.world.fleet
+        )
+
+    def init(self, model: Vector) -> FavanoState:
+        return FavanoState(model, nothing_seen(self.expected))
+
+    def update(self, state: FavanoState, answers: Answers) -> FavanoState:
+        start, end = answers.start, answers.end
+        divisor = alpha(self.reweight, self.expected, state.seen, answers.client, answers.steps)
+        unbiased = start + (end - start) / column(divisor, end)  # (s, P)
+        model = (state.model + unbiased.sum(0)) / (len(unbiased) + 1)
+        return FavanoState(model, count(self.expected, state.seen, answers.client, answers.steps))
+
+    def rates(self, schedule: Schedule) -> Floats:
+        s = self.world.selected
+        scale = (s + 1) / s if self.rate_scale == "selected" else 1.0
+        return np.full(len(schedule.client), scale)

@@ -1,0 +1,65 @@
+"""FAVANO-delta, an extension that is not in the paper: only the progress is averaged."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+from favano.methods.arrays import column
+from favano.methods.favano import FavanoState
+from favano.methods.method import Answers, Method
+from favano.methods.weights import (
+    Reweight,
+    Weights,
+    WeightSource,
+    alpha,
+    check_weights,
+    count,
+    nothing_seen,
+    step_weights,
+)
+from favano.options import PositiveTime, Rate, option
+from favano.schedule import Poll
+from favano.types import Vector
+
+
+class FavanoDelta(Method[FavanoState]):
+    """FAVANO's polling, interruption and reweighting without the pull of stale start models.
+
+        w_t = w_{t-1} + eta_g mean_{i in S_t} (w_i - w_init_i) / alpha_i
+
+    Differs from the paper: the server adds the mean of the reweighted progress to its own model
+    instead of averaging it with the clients' start models.
+
+    Known to go wrong: nothing pulls the models of clients together, so no theorem covers it.
+    """
+
+    name, title, look, linear = "favano-delta", "FAVANO-delta", 4, True
+
+    reweight: Reweight = option("stochastic", "how progress is divided by steps", symbol="alpha")
+    weights: WeightSource = option("exact", "where P(E > 0) and E[min(E, K)] come from")
+    given_weights: tuple[PositiveTime, ...] = option(
+        (), "one weight for all, for each speed class (fast first) or for each client"
+    )
+    server_learning_rate: Rate = option(1.0, "step of the server", symbol="eta_g")
+
+    def check(self) -> None:
+        check_weights(self.reweight, self.weights, self.given_weights)
+
+    def policy(self) -> Poll:
+        return self.world.poll()
+
+    @cached_property
+    def expected(self) -> Weights:
+        """What clients know of their expected number of steps."""
+        return step_weights(
+            self.reweight, self.weights, self.given_weights, self.policy(), self.world.fleet
+        )
+
+    def init(self, model: Vector) -> FavanoState:
+        return FavanoState(model, nothing_seen(self.expected))
+
+    def update(self, state: FavanoState, answers: Answers) -> FavanoState:
+        divisor = alpha(self.reweight, self.expected, state.seen, answers.client, answers.steps)
+        progress = (answers.end - answers.start) / column(divisor, answers.end)  # (s, P)
+        model = state.model + self.server_learning_rate * progress.mean(0)
+        return FavanoState(model, count(self.expected, state.seen, answers.client, answers.steps))

@@ -1,0 +1,57 @@
+"""FedAsync: the server mixes in every model that arrives (Xie, Koyejo, Gupta 2019)."""
+
+from __future__ import annotations
+
+from favano.methods.method import Answers, Method, ModelState
+from favano.methods.staleness import SQUARE_ROOT, StalenessRule, parse_staleness
+from favano.options import Count, PositiveShare, Whole, option
+from favano.schedule import Arrival, Latency
+from favano.types import Stack, Vector
+
+
+class FedAsync(Method[ModelState]):
+    """Every arrival is a server step; the client goes on with the new model.
+
+        alpha_t = alpha sigma(tau),     w <- (1 - alpha_t) w + alpha_t w_new
+
+    alpha is halved once, from a given server step on, where the first update makes step 1.
+    alpha_t is a function of the base value, the step and the staleness: nothing decays by
+    accident. The clients' proximal term rho (w - w_start) is `proximal` of local training.
+
+    Known to go wrong: the model is mostly that of the last few clients, and fast ones come more
+    often, so it forgets what slow clients hold.
+    """
+
+    look, linear = 6, True
+    suggests = {"proximal": 0.005}
+
+    mixing: PositiveShare = option(0.6, "weight of a fresh model", symbol="alpha")
+    halve_mixing_at: Whole = option(
+        800, "server step that halves the weight; 0: none", source="its paper"
+    )
+    staleness: StalenessRule = option(
+        SQUARE_ROOT, "constant, polynomial:A or hinge:A:B", symbol="sigma", source="its paper"
+    )
+    max_staleness: Whole | None = option(None, "drop older updates")
+    concurrency: Count | None = option(None, "clients at work at a time", otherwise="all")
+    latency: Latency = option("client", "who pays the interaction time")
+
+    def policy(self) -> Arrival:
+        return self.world.arrivals(
+            concurrency=self.concurrency or self.world.clients,
+            latency=self.latency,
+            max_staleness=self.max_staleness,
+        )
+
+    def update(self, state: ModelState, answers: Answers) -> ModelState:
+        return ModelState(self.average(state.model, answers.end, answers))
+
+    def average(self, server: Vector, clients: Stack, answers: Answers) -> Vector:
+        weight = self.weight(answers)
+        return (1.0 - weight) * server + weight * clients[0]
+
+    def weight(self, answers: Answers) -> float:
+        """alpha_t of the one answer."""
+        late = self.halve_mixing_at > 0 and answers.version + 1 >= self.halve_mixing_at
+        sigma = float(parse_staleness(self.staleness)(answers.staleness)[0])
+        return self.mixing * (0.5 if late else 1.0) * sigma

@@ -1,0 +1,88 @@
+"""FedBuff: buffered asynchronous aggregation (Nguyen, Malik, Zhan, Yousefpour, ... 2022)."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+
+from favano.errors import need
+from favano.methods.arrays import column
+from favano.methods.method import Answers, Method, ModelState
+from favano.methods.staleness import SQUARE_ROOT, StalenessRule, parse_staleness
+from favano.options import Count, Rate, Whole, option
+from favano.schedule import Arrival, Barrier, HandOut, Schedule
+from favano.types import Floats
+
+BufferMode = Literal["concurrency", "block", "code", "reset"]
+
+
+class FedBuff(Method[ModelState]):
+    """The server collects Z client updates of K steps each, then moves by their weighted mean.
+
+        w <- w - eta_g (1/Z) sum_{j <= Z} sigma(tau_j) (w_start_j - w_end_j)
+
+    Four ways to run the buffer are found in papers and code. `concurrency`: that many clients at
+    work, each arrival replaced by a random idle client (the FedBuff paper). `block`: all n at work,
+    contributors wait for the flush and get the new model. `code`: all n at work, contributors go on
+    at once with the model before the flush. `reset`: at every global step all n restart from the
+    new model and the first Z to finish count.
+
+    Known to go wrong: fast clients fill the buffer, so they train the model; with data that are not
+    IID it forgets what slow clients hold. The server step must suit the mode.
+    """
+
+    look, linear = 3, True
+
+    buffer: Count | None = option(
+        None, "updates per flush", otherwise="by data set, else 10", symbol="Z"
+    )
+    buffer_mode: BufferMode = option("concurrency", "how clients are run", source="its paper")
+    server_learning_rate: Rate = option(1.0, "step of the server", symbol="eta_g")
+    staleness: StalenessRule = option(
+        SQUARE_ROOT, "constant, polynomial:A or hinge:A:B", symbol="sigma", source="its paper"
+    )
+    concurrency: Count | None = option(None, "clients at work at a time", otherwise="selected")
+    distinct: bool = option(False, "a buffer holds a client once at most")
+    max_staleness: Whole | None = option(None, "drop older updates")
+    flush_at_end: bool = option(False, "apply the last partial buffer")
+    rate_scale: Literal["none", "buffer"] = option(
+        "none", "buffer: client steps times Z/n, as QuAFL's simulator"
+    )
+
+    def check(self) -> None:
+        mode = self.buffer_mode
+        rule = f"goes with buffer_mode=concurrency; in mode {mode} all clients are at work"
+        kept = mode == "concurrency" or self.concurrency is None
+        need(kept, "concurrency", self.concurrency, rule)
+        for name in ("distinct", "max_staleness", "flush_at_end") if mode == "reset" else ():
+            rule = "has no effect with buffer_mode=reset; leave it out"
+            need(name not in self.given, name, getattr(self, name), rule)
+
+    def policy(self) -> Arrival | Barrier:
+        if self.buffer_mode == "reset":
+            return self.world.rounds(selected=self.world.clients, wait_for=self._size)
+        hand_out: dict[str, HandOut]
+        hand_out = {"concurrency": "idle", "block": "flush", "code": "arrival"}
+        at_work = self.concurrency or self.world.selected
+        return self.world.arrivals(
+            buffer=self._size,
+            hand_out=hand_out[self.buffer_mode],
+            concurrency=at_work if self.buffer_mode == "concurrency" else None,
+            distinct=self.distinct,
+            max_staleness=self.max_staleness,
+            flush_at_end=self.flush_at_end,
+        )
+
+    def update(self, state: ModelState, answers: Answers) -> ModelState:
+        weight = column(parse_staleness(self.staleness)(answers.staleness), answers.end)
+        delta = (weight * (answers.start - answers.end)).mean(0)
+        return ModelState(state.model - self.server_learning_rate * delta)
+
+    def rates(self, schedule: Schedule) -> Floats:
+        scale = self._size / self.world.clients if self.rate_scale == "buffer" else 1.0
+        return np.full(len(schedule.client), scale)
+
+    @property
+    def _size(self) -> int:
+        return self.buffer or 10

@@ -1,0 +1,51 @@
+"""FedFix: whatever has come back at each tick (Fraboni, Vidal, Kameni, Lorenzi 2023)."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+
+from favano.methods.method import Answers, Method, ModelState
+from favano.options import PositiveTime, Rate, option
+from favano.schedule import Window
+from favano.theory import expected_windows
+from favano.types import Floats
+
+
+class FedFix(Method[ModelState]):
+    """Every dt the server adds the weighted progress of all clients that are back.
+
+        w <- w + eta_g sum_{i back} d_i (w_i_end - w_i_start),     d_i = E[ceil(T_i / dt)] p_i
+
+    A client whose jobs last T_i takes part in one tick out of E[ceil(T_i / dt)], so that over
+    time each moves the model by its importance p_i. With identical weights fast clients count more.
+
+    Known to go wrong: where jobs last many windows, the weights of slow clients are large and so
+    are the jumps of the model.
+    """
+
+    look, linear = 9, True
+
+    window: PositiveTime = option(7.0, "time between server steps", symbol="dt")
+    window_weights: Literal["unbiased", "identical"] = option(
+        "unbiased", "make up for rare arrivals, or not"
+    )
+    server_learning_rate: Rate = option(1.0, "step of the server", symbol="eta_g")
+    sample_weights: bool = option(False, "importance by samples")
+
+    def policy(self) -> Window:
+        return Window(period=self.window, local_steps=self.world.local_steps)
+
+    @cached_property
+    def windows(self) -> Floats:
+        """E[ceil(T_i / dt)], or 1 for all."""
+        if self.window_weights == "identical":
+            return np.ones(self.world.clients)
+        return expected_windows(self.policy(), self.world.fleet)
+
+    def update(self, state: ModelState, answers: Answers) -> ModelState:
+        importance = self.world.shares(self.sample_weights)
+        weight = self.windows[answers.client] * importance[answers.client]
+        return ModelState(state.model + self.server_learning_rate * answers.progress(weight))

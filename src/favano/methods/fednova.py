@@ -1,0 +1,40 @@
+"""FedNova: averaging of progress per step (Wang, Liu, Liang, Joshi, Poor 2020)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from favano.methods.method import Answers, Method, ModelState
+from favano.options import Rate, option
+from favano.schedule import Barrier
+from favano.types import Stack, Vector
+
+
+class FedNova(Method[ModelState]):
+    """FedAvg that does not favour clients that made more steps tau_i.
+
+        w_t = w_{t-1} - eta_g tau_eff sum_{i in S_t} p_i (w_{t-1} - w_i) / tau_i
+        tau_eff = sum_{i in S_t} p_i tau_i
+
+    With equally many steps it is FedAvg. They differ where a deadline cuts jobs short
+    (`at_deadline="take"`). p_i is 1/s, or the share of the clients' numbers of samples.
+
+    Known to go wrong: as FedAvg, a round is as slow as its slowest client.
+    """
+
+    look, linear = 13, True
+
+    server_learning_rate: Rate = option(1.0, "step of the server", symbol="eta_g")
+    sample_weights: bool = option(False, "weight clients by their samples")
+
+    def policy(self) -> Barrier:
+        return self.world.rounds()
+
+    def update(self, state: ModelState, answers: Answers) -> ModelState:
+        size = self.world.sizes(self.sample_weights)[answers.client]
+        share = size / size.sum()
+        weight = (share @ answers.steps) * share / np.maximum(answers.steps, 1)
+        return ModelState(state.model + self.server_learning_rate * answers.progress(weight))
+
+    def average(self, server: Vector, clients: Stack, answers: Answers) -> Vector:
+        return clients.mean(0)

@@ -1,0 +1,180 @@
+"""What a method is: options, a contact policy, and a few pure functions on flat models."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import ClassVar, Generic, NamedTuple, Protocol, Self, TypeVar, cast
+
+import numpy as np
+
+from favano.errors import BadInput, need
+from favano.methods.arrays import column
+from favano.methods.world import World
+from favano.options import Options
+from favano.schedule import Adaptive, Barrier, Policy, Schedule
+from favano.types import Floats, Ints, Stack, Vector
+
+
+@dataclass(frozen=True)
+class Answers:
+    """The k answers that go into one update, one row per answer."""
+
+    client: Ints  # (k,)
+    steps: Ints  # (k,) local steps made, X
+    staleness: Ints  # (k,) updates since the answer's start model
+    rate: Floats  # (k,) step size of the local steps
+    version: int  # of the new model: 0 at the first update
+    start: Stack  # (k, P) models that the clients started from
+    end: Stack  # (k, P) models that they arrived at
+
+    def progress(self, weight: Floats) -> Vector:
+        """The weighted sum of what the clients achieved, sum_i weight_i (end_i - start_i)."""
+        return (column(weight, self.end) * (self.end - self.start)).sum(0)
+
+
+class State(Protocol):
+    """What the server remembers: a named tuple that holds at least the model w_t."""
+
+    @property
+    def model(self) -> Vector:
+        """The server model, (P,)."""
+
+    def _replace(self, *, model: Vector) -> Self:
+        """The same state with another model."""
+
+
+class ModelState(NamedTuple):
+    """The state of a method that remembers nothing but the model."""
+
+    model: Vector
+
+
+S = TypeVar("S", bound=State)
+
+
+class Method(Options, ABC, Generic[S]):
+    """A method of federated learning.
+
+    A method is one class in one file: its options, whom the server asks and when (`policy`), and
+    what it does with the answers (`update`). The other hooks have a standard behaviour and are
+    written only where a method differs. All of them are pure: same inputs, same outputs, inputs
+    untouched. `self.world` says what is known of the run: clients, speeds, K, samples per client.
+
+    Class attributes declare the rest: `name` on the command line and `title` in print (by default
+    both follow from the class), `linear` if updates are linear in all models involved, `memory` as
+    the number of vectors that a client keeps from job to job, and `suggests`, defaults of local
+    training that belong to the method.
+    """
+
+    name: ClassVar[str] = ""
+    title: ClassVar[str] = ""
+    linear: ClassVar[bool] = False
+    memory: ClassVar[int] = 0
+    suggests: ClassVar[Mapping[str, object]] = MappingProxyType({})
+    place: ClassVar[str] = ""  # `file.py:Name`, where it was read from a file
+    look: ClassVar[int | None] = None  # its place among our colours and in our lists
+
+    label: str = field(default="", kw_only=True)  # its name in one comparison
+
+    @classmethod
+    def declare(cls) -> None:
+        """Name the method, and refuse hooks that contradict each other."""
+        if cls.__module__ == __name__:
+            return
+        cls.name = cls.__dict__.get("name") or cls.__name__.lower()
+        cls.title = cls.__dict__.get("title") or cls.__name__
+        both = cls._has("drift") and cls._has("restart")
+        rule = "corrects gradients (drift), so its clients must all start from the newest model"
+        need(not both, "method", cls.name, f"{rule}; leave out restart")
+        steps = cls._has("step") == (cls.memory > 0)
+        need(steps, "method", cls.name, "memory and step go together: give both or neither")
+
+    @abstractmethod
+    def policy(self) -> Policy:
+        """Whom the server asks, and when."""
+
+    @abstractmethod
+    def update(self, state: S, answers: Answers) -> S:
+        """The state after one update from k answers; models hold the trained parameters."""
+
+    def init(self, model: Vector) -> S:
+        """State before the first update. Everybody holds w_0."""
+        return cast(S, ModelState(model))
+
+    def restart(self, server: Vector, own: Stack) -> Stack | None:
+        """Models the answering clients go on from, given w_{t-1} and theirs; None: they take w_t.
+
+        Behind a codec each client reads w_{t-1} in its own way: `server` then has a row for each.
+        """
+        return None
+
+    def drift(self, state: S, client: Ints) -> Stack | None:
+        """What is added to the gradients of clients that start from w_t, (k, P).
+
+        It is constant during a job, and travels beside the start model.
+        """
+        return None
+
+    def step(self, gradient: Stack, memory: tuple[Stack, ...]) -> tuple[Stack, tuple[Stack, ...]]:
+        """The direction of a local step, and the client's memory after it.
+
+        `gradient` holds the proximal pull and the drift already. Number by number: lanes call it
+        for any part of a model, and for many clients at once. A client begins with zeros.
+        """
+        return gradient, memory
+
+    def next_steps(self, state: S, client: Ints) -> Ints | None:
+        """Steps of these clients' next jobs, (k,), for a policy that leaves them open."""
+        return None
+
+    def average(self, server: Vector, clients: Stack, answers: Answers) -> Vector:
+        """The server's buffers (BatchNorm statistics): averaged, never reweighted."""
+        return average_with_server(server, clients)
+
+    def rates(self, schedule: Schedule) -> Floats:
+        """Factor on the learning rate of each job, (J,)."""
+        return np.ones(len(schedule.client))
+
+    @property
+    def world(self) -> World:
+        """What is known of the run that the method is part of."""
+        found: World | None = self.__dict__.get("_world")
+        if found is None:
+            raise BadInput("method", self.name, "has no run yet; use method.bind(world)")
+        return found
+
+    def bind(self, world: World) -> Self:
+        """The same method as a part of one run; what contradicts itself is refused."""
+        bound = replace(self)
+        object.__setattr__(bound, "_world", world)
+        policy = bound.policy()
+        if self._has("drift"):
+            rule = "corrects gradients (drift), so its clients must all start from the newest model"
+            need(isinstance(policy, Barrier), "method", self.name, f"{rule}: need rounds")
+        grows = isinstance(policy, Adaptive)
+        rule = "says how long jobs are (next_steps), which goes with the policy Adaptive"
+        need(self._has("next_steps") == grows, "method", self.name, rule)
+        return bound
+
+    @property
+    def corrects(self) -> bool:
+        """Whether the gradients of its clients are corrected."""
+        return self._has("drift")
+
+    @property
+    def grows(self) -> bool:
+        """Whether its schedule grows with the run, since jobs depend on the models."""
+        return self._has("next_steps")
+
+    @classmethod
+    def _has(cls, hook: str) -> bool:
+        """Whether a class, which nobody inherits from, has a hook of its own."""
+        return hook in vars(cls)
+
+
+def average_with_server(server: Vector, clients: Stack) -> Vector:
+    """(w + sum_i w_i) / (k + 1), the weights of methods that keep a part of the old model."""
+    return (server + clients.sum(0)) / (len(clients) + 1)

@@ -1,0 +1,62 @@
+"""QuAFL; its lattice codec is the link's business (Zakerinia, Talaei, Nadiradze, Alistarh 2022)."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+
+from favano.methods.arrays import copies
+from favano.methods.method import Answers, Method, ModelState, average_with_server
+from favano.options import option
+from favano.schedule import Poll, Schedule
+from favano.theory import expected_counts
+from favano.types import Floats, Stack, Vector
+
+
+class Quafl(Method[ModelState]):
+    """At each tick server and s random clients mix their models; clients never start again.
+
+        w_t = (w_{t-1} + sum_{i in S_t} y_i) / (s + 1)
+        y_i <- (w_{t-1} + s y_i) / (s + 1)
+
+    The old model w_{t-1} is handed out: only then do gradients alone move the sum of all models.
+
+    Known to go wrong: fast clients make more steps between calls and count for more. Clients keep
+    most of their own model, so data that are not IID pull them far apart.
+    """
+
+    title, look, linear = "QuAFL", 2, True
+
+    client_averaging: bool = option(True, "clients keep a part of their model; else adopt w_{t-1}")
+    server_averaging: bool = option(True, "the server keeps a part of its model")
+    dampening: bool = option(
+        False, "slow down fast clients' steps by H_min / H_i, with H_i their expected number"
+    )
+    rate_scale: Literal["none", "selected"] = option(
+        "selected", "selected: client steps times (s+1)/s", source="the authors' simulator"
+    )
+
+    def policy(self) -> Poll:
+        return self.world.poll()
+
+    def update(self, state: ModelState, answers: Answers) -> ModelState:
+        return ModelState(self.average(state.model, answers.end, answers))
+
+    def restart(self, server: Vector, own: Stack) -> Stack:
+        if not self.client_averaging:
+            return copies(server, own)
+        s = self.world.selected
+        return (server + s * own) / (s + 1)
+
+    def average(self, server: Vector, clients: Stack, answers: Answers) -> Vector:
+        return average_with_server(server, clients) if self.server_averaging else clients.mean(0)
+
+    def rates(self, schedule: Schedule) -> Floats:
+        s, client = self.world.selected, schedule.client
+        scaled = self.rate_scale == "selected" and self.server_averaging
+        factor = (s + 1) / s if scaled else 1.0
+        if not self.dampening:
+            return np.full(len(client), factor)
+        steps = expected_counts(self.policy(), self.world.fleet)[1]
+        return np.asarray(factor * steps.min() / steps[client])

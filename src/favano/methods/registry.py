@@ -1,0 +1,149 @@
+"""Methods by name: ours, those of installed packages, and those in a file of the user's."""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from functools import cache
+from importlib import import_module
+from importlib.metadata import entry_points
+from importlib.util import module_from_spec, spec_from_file_location
+from inspect import getsourcefile, isabstract
+from pathlib import Path
+from pkgutil import iter_modules
+from types import ModuleType
+from typing import TypeAlias, cast
+
+from favano.errors import BadInput, need
+from favano.methods.method import Method, State
+from favano.options import did_you_mean, options_of
+
+AnyMethod: TypeAlias = Method[State]
+GROUP = "favano.methods"  # entry points of other packages
+
+
+@cache
+def our_methods() -> Mapping[str, type[AnyMethod]]:
+    """The methods of this package, by name; every file beside this one may hold one."""
+    package = import_module("favano.methods")
+    names = (one.name for one in iter_modules(package.__path__))
+    found = [one for name in names for one in _classes(import_module(f"favano.methods.{name}"))]
+    return {one.name: one for one in sorted(found, key=_place)}
+
+
+def _place(method: type[AnyMethod]) -> tuple[float, str]:
+    return (float("inf") if method.look is None else method.look, method.name)
+
+
+@cache
+def installed_methods() -> Mapping[str, type[AnyMethod]]:
+    """The methods of other installed packages, by name."""
+    found: dict[str, type[AnyMethod]] = {}
+    for point in entry_points(group=GROUP):
+        try:
+            method = point.load()
+        except Exception as error:
+            raise BadInput("method", point.value, f"cannot be loaded: {error}") from error
+        _check_class(method, point.value)
+        taken = our_methods().keys() | found.keys()
+        need(method.name not in taken, "method", point.value, f"{method.name} is taken already")
+        found[method.name] = method
+    return found
+
+
+def all_methods() -> dict[str, type[AnyMethod]]:
+    """All methods that have a name: ours, and those of installed packages."""
+    return {**our_methods(), **installed_methods()}
+
+
+def method_class(name: str) -> type[AnyMethod]:
+    """The method of a name, or of `path/to/file.py:Name`."""
+    if ".py" in name:
+        return _in_file(name)
+    found = our_methods().get(name) or installed_methods().get(name)
+    if found is None:
+        raise BadInput("algorithm", name, f"unknown; {did_you_mean(name, all_methods())}")
+    return found
+
+
+@cache
+def _in_file(place: str) -> type[AnyMethod]:
+    text, _, name = place.rpartition(".py:")
+    path = Path(f"{text}.py" if name else place)
+    need(path.is_file(), "algorithm", place, f"no such file: {path}")
+    module = _load(path)
+    found = {one.__name__: one for one in _classes(module)}
+    known = ", ".join(found) or "no method"
+    if not name and len(found) == 1:
+        name = next(iter(found))
+    need(name in found, "algorithm", place, f"{path} holds {known}; need {path}:NAME")
+    found[name].place = place
+    return found[name]
+
+
+def _load(path: Path) -> ModuleType:
+    """The module of a file, loaded once; its folder may hold what it imports."""
+    digest = hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:12]
+    spec = spec_from_file_location(f"favano_method_{digest}", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = module_from_spec(spec)
+    sys.modules[spec.name] = module
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        del sys.modules[spec.name]
+        problem = f"{type(error).__name__}: {error}"
+        raise BadInput("algorithm", path, f"cannot be loaded: {problem}") from error
+    return module
+
+
+def _classes(module: ModuleType) -> list[type[AnyMethod]]:
+    """Methods that are defined in a module."""
+    return [
+        cast(type[AnyMethod], one)
+        for one in vars(module).values()
+        if isinstance(one, type)
+        and issubclass(one, Method)
+        and one.__module__ == module.__name__
+        and not isabstract(one)
+    ]
+
+
+def _check_class(method: object, place: str) -> None:
+    right = isinstance(method, type) and issubclass(method, Method) and not isabstract(method)
+    need(right, "method", place, "need a class that inherits from favano.Method")
+
+
+def make_method(name: str, options: Mapping[str, object], label: str = "") -> AnyMethod:
+    """A method with some of its options; a name that it does not know is refused."""
+    kind = method_class(name)
+    for key, value in options.items():
+        if key not in options_of(kind):
+            raise foreign_option(key, value, [kind])
+    return replace(kind(**dict(options)), label=label)  # type: ignore[arg-type]
+
+
+def foreign_option(key: str, value: object, kinds: Iterable[type[AnyMethod]]) -> BadInput:
+    """The refusal of an option that none of these methods has."""
+    owners = [name for name, one in all_methods().items() if key in options_of(one)]
+    names = ", ".join(one.name for one in kinds)
+    if owners:
+        return BadInput(key, value, f"is a key of {', '.join(owners)}, not of {names}")
+    known = [name for one in kinds for name in options_of(one)]
+    return BadInput(key, value, f"unknown key; {did_you_mean(key, known)}")
+
+
+def is_ours(method: AnyMethod | type[AnyMethod]) -> bool:
+    """Whether a method belongs to this package."""
+    kind = method if isinstance(method, type) else type(method)
+    return kind.__module__.startswith("favano.methods.")
+
+
+def source_digest(method: AnyMethod) -> str | None:
+    """A digest of the file that a method is written in; None for ours."""
+    path = None if is_ours(method) else getsourcefile(type(method))
+    readable = path is not None and Path(path).is_file()
+    return hashlib.sha256(Path(str(path)).read_bytes()).hexdigest() if readable else None

@@ -1,0 +1,84 @@
+"""A method tried out on a tiny model: what it declares is checked, not believed."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+
+import numpy as np
+
+from favano.errors import BadInput, need
+from favano.methods.clock import Clock
+from favano.methods.method import Answers
+from favano.methods.registry import AnyMethod
+from favano.methods.world import World
+from favano.timing import two_speeds
+
+_CLIENTS, _SIZE, _ANSWERS = 4, 5, 2
+
+
+def check_method(method: AnyMethod) -> None:
+    """Refuse a method that is not what it says: pure, and linear where it declares that.
+
+    Two updates in a row of a model of five numbers, with four clients.
+    """
+    world = World(
+        two_speeds(_CLIENTS), 3, Clock(selected=_ANSWERS), lambda: np.arange(1.0, _CLIENTS + 1)
+    )
+    bound = method.bind(world)
+    try:
+        ends = [_twice(bound, model) for model in range(3)]
+    except BadInput:
+        raise
+    except Exception as error:
+        where = f"{type(error).__name__}: {error}"
+        raise BadInput("method", method.name, f"cannot make an update: {where}") from error
+    if method.linear:
+        first, second, both = ends
+        rule = "declares itself linear, but its update of a sum is not the sum of its updates"
+        need(np.allclose(first + second, both, rtol=1e-9, atol=1e-9), "method", method.name, rule)
+
+
+def _twice(method: AnyMethod, model: int) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    """The server model after two updates; of model 2, which is the sum of models 0 and 1."""
+    import torch
+
+    def drawn(place: int, *shape: int) -> torch.Tensor:
+        def one(which: int) -> torch.Tensor:
+            random = np.random.default_rng([place, which])
+            return torch.from_numpy(random.standard_normal(shape))
+
+        return one(0) + one(1) if model == 2 else one(model)
+
+    state = method.init(drawn(0, _SIZE))
+    rule = "need a state with the field model, as favano.ModelState"
+    need(hasattr(state, "model"), "method", method.name, rule)
+    for version in range(2):
+        start, end = (
+            drawn(2 * version + 1, _ANSWERS, _SIZE),
+            drawn(2 * version + 2, _ANSWERS, _SIZE),
+        )
+        client = np.array([version, version + 1])
+        answers = Answers(client, client + 1, client, np.full(2, 0.1), version, start, end)
+        before = deepcopy((state, start, end))
+        after = method.update(state, answers)
+        rule = "changes its arguments in update; return a new state instead"
+        need(_same(before, (state, start, end)), "method", method.name, rule)
+        state = after
+    shape = tuple(state.model.shape)
+    need(shape == (_SIZE,), "method", method.name, f"gives a model of shape {shape}")
+    return np.asarray(state.model, dtype=np.float64)
+
+
+def _same(one: object, other: object) -> bool:
+    """Whether two values are equal, tensors and arrays in them number by number."""
+    import torch
+
+    if isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor):
+        return torch.equal(one, other)
+    if isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
+        return np.array_equal(one, other)
+    if isinstance(one, tuple | list) and isinstance(other, tuple | list):
+        return len(one) == len(other) and all(map(_same, one, other))
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(_same(one[key], other[key]) for key in one)
+    return bool(one == other)

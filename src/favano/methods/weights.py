@@ -1,0 +1,141 @@
+"""How many steps a client was expected to make: known weights, or frequencies seen so far."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, NamedTuple, TypeAlias
+
+import numpy as np
+
+from favano.errors import BadInput, need
+from favano.schedule import Poll, plan
+from favano.theory import expected_counts
+from favano.timing import Fleet
+from favano.types import Floats, Ints
+
+Reweight = Literal["stochastic", "deterministic", "none"]
+WeightSource = Literal["exact", "empirical", "monte-carlo", "given"]
+
+_MONTE_CARLO_CONTACTS = 2000  # per client
+
+
+@dataclass(frozen=True)
+class Known:
+    """P_i = P(E_i > 0) and M_i = E[min(E_i, K)] of every client, from theory or from the user."""
+
+    positive: Floats  # (n,)
+    mean: Floats  # (n,)
+
+    def __post_init__(self) -> None:
+        outside = self.positive[~((self.positive > 0) & (self.positive <= 1))]
+        if len(outside):
+            raise BadInput("weights", outside[0], "need P(E > 0) in (0, 1] for every client")
+        need(bool((self.mean > 0).all()), "weights", self.mean.min(), "need E[X] > 0")
+
+
+@dataclass(frozen=True)
+class Empirical:
+    """Running frequencies, pooled over the clients of a group (a speed class, where known).
+
+    P = (1 + #{contacts with E > 0}) / (1 + #contacts), M = (1 + sum X) / (1 + #contacts).
+    """
+
+    group: Ints  # (n,)
+
+
+Weights: TypeAlias = Known | Empirical
+
+
+def check_weights(rule: Reweight, source: WeightSource, given: tuple[float, ...]) -> None:
+    """Refuse weights that nothing divides by, or that nobody gives."""
+    text = "goes with given_weights, one for all, each speed class or each client"
+    need((source == "given") == bool(given), "weights", source, text)
+    text = "has no effect with reweight=none, which divides by nothing; leave it out"
+    need(rule != "none" or source == "exact", "weights", source, text)
+
+
+def step_weights(
+    rule: Reweight, source: WeightSource, given: tuple[float, ...], policy: Poll, fleet: Fleet
+) -> Weights:
+    """What clients know of their expected number of steps."""
+    if rule == "none":
+        return Known(np.ones(fleet.clients), np.ones(fleet.clients))
+    if source == "empirical":
+        return Empirical(fleet.groups)
+    if source == "monte-carlo":
+        return _monte_carlo(policy, fleet)
+    if source == "given":
+        return _given_weights(rule, given, fleet)
+    positive, mean = expected_counts(policy, fleet)
+    need(
+        bool((positive > 0).all()),
+        "weights",
+        source,
+        f"client {int(positive.argmin())} can never finish a step, so its progress cannot be "
+        "made unbiased; use reweight=none, longer windows or faster clients",
+    )
+    return Known(positive, mean)
+
+
+def _given_weights(rule: Reweight, given: tuple[float, ...], fleet: Fleet) -> Known:
+    numbers = np.array(given)
+    by_group = {1: np.zeros(fleet.clients, int), int(fleet.groups.max()) + 1: fleet.groups}
+    by_group[fleet.clients] = np.arange(fleet.clients)
+    sizes = ", ".join(str(size) for size in sorted(by_group))
+    text = f"need {sizes} numbers, found {len(numbers)}"
+    need(len(numbers) in by_group, "given_weights", list(given), text)
+    each = numbers[by_group[len(numbers)]]
+    ones = np.ones(fleet.clients)
+    return Known(each, ones) if rule == "stochastic" else Known(ones, each)
+
+
+def _monte_carlo(policy: Poll, fleet: Fleet) -> Known:
+    rounds = _MONTE_CARLO_CONTACTS * fleet.clients // policy.selected
+    drawn = plan(policy, fleet, horizon=rounds * policy.period, seed=2**40)
+    used = slice(0, drawn.jobs)
+    group = fleet.groups[drawn.client[used]]
+    contacts = np.bincount(group)
+    positive = np.bincount(group, drawn.steps[used] > 0) / contacts
+    mean = np.bincount(group, drawn.steps[used]) / contacts
+    return Known(positive[fleet.groups], mean[fleet.groups])
+
+
+class Seen(NamedTuple):
+    """Contacts so far, by group."""
+
+    contacts: Ints
+    positive: Ints
+    steps: Ints
+
+
+def nothing_seen(weights: Weights) -> Seen:
+    """Before the first contact."""
+    none = np.zeros(int(weights.group.max()) + 1 if isinstance(weights, Empirical) else 0, int)
+    return Seen(none, none, none)
+
+
+def count(weights: Weights, seen: Seen, client: Ints, steps: Ints) -> Seen:
+    """The same after these contacts."""
+    if isinstance(weights, Known):
+        return seen
+    group, size = weights.group[client], len(seen.contacts)
+    return Seen(
+        seen.contacts + np.bincount(group, minlength=size),
+        seen.positive + np.bincount(group[steps > 0], minlength=size),
+        seen.steps + np.bincount(group, steps, minlength=size).astype(np.int64),
+    )
+
+
+def alpha(rule: Reweight, weights: Weights, seen: Seen, client: Ints, steps: Ints) -> Floats:
+    """The divisor alpha_i of a client's progress: P_i X_i, or M_i, or 1 (paper, Section 3).
+
+    A client that made no step has no progress to divide: its alpha is 1.
+    """
+    if isinstance(weights, Known):
+        positive, mean = weights.positive[client], weights.mean[client]
+    else:
+        contacts = 1.0 + seen.contacts[weights.group[client]]
+        positive = (1.0 + seen.positive[weights.group[client]]) / contacts
+        mean = (1.0 + seen.steps[weights.group[client]]) / contacts
+    divisor = {"stochastic": positive * steps, "deterministic": mean, "none": np.ones(len(steps))}
+    return np.where(steps > 0, divisor[rule], 1.0)

@@ -1,0 +1,108 @@
+"""What a method may know of a run before it begins."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from favano.errors import BadInput
+from favano.methods.clock import Clock
+from favano.schedule import Arrival, Barrier, HandOut, Latency, Poll
+from favano.timing import Fleet
+from favano.types import Floats
+
+
+@dataclass(frozen=True)
+class World:
+    """Clients and their speeds, the server's clock, K, and how many samples each client has."""
+
+    fleet: Fleet
+    local_steps: int  # K
+    clock: Clock = field(default_factory=Clock)
+    count_samples: Callable[[], Floats] | None = None  # asked where a method weighs by samples
+
+    @property
+    def clients(self) -> int:
+        """Number of clients n."""
+        return self.fleet.clients
+
+    @property
+    def selected(self) -> int:
+        """Clients that the server contacts at a time, s."""
+        assert self.clock.selected is not None
+        return self.clock.selected
+
+    @cached_property
+    def samples(self) -> Floats:
+        """Training samples of each client, (n,)."""
+        if self.count_samples is None:
+            rule = "needs the data, to know how many samples each client has"
+            raise BadInput("sample_weights", True, rule)
+        return self.count_samples()
+
+    def sizes(self, by_samples: bool) -> Floats:
+        """What clients are weighed by, (n,): one each, or their samples."""
+        return self.samples if by_samples else np.ones(self.clients)
+
+    def shares(self, by_samples: bool) -> Floats:
+        """The importance p_i of each client, of sum 1: equal, or by samples."""
+        size = self.sizes(by_samples)
+        return np.asarray(size / size.sum())
+
+    def poll(self) -> Poll:
+        """Ask s random clients for what they have, whenever the clock says so."""
+        clock = self.clock
+        return Poll(
+            selected=self.selected,
+            local_steps=self.local_steps,
+            waiting_time=clock.waiting_time,
+            interaction_time=clock.interaction_time,
+            interruption=clock.interruption,
+            starts_at_zero=clock.starts_at_zero,
+            idle_in_interaction=clock.idle_in_interaction,
+            strict_ties=clock.strict_ties,
+            overrun=clock.overrun,
+            step_count=clock.step_count,
+        )
+
+    def rounds(self, *, selected: int | None = None, wait_for: int | None = None) -> Barrier:
+        """Rounds of s random clients; the server waits for all of them, or for the first few."""
+        clock = self.clock
+        return Barrier(
+            selected=self.selected if selected is None else selected,
+            local_steps=self.local_steps,
+            interaction_time=clock.interaction_time,
+            wait_for=wait_for,
+            deadline=clock.deadline,
+            at_deadline=clock.at_deadline,
+            round_time=clock.round_time,
+            drop_last=clock.drop_last,
+        )
+
+    def arrivals(
+        self,
+        *,
+        buffer: int = 1,
+        hand_out: HandOut = "flush",
+        concurrency: int | None = None,
+        local_steps: int | None = None,
+        latency: Latency = "server",
+        distinct: bool = False,
+        max_staleness: int | None = None,
+        flush_at_end: bool = False,
+    ) -> Arrival:
+        """Act when `buffer` clients have answered."""
+        return Arrival(
+            buffer=buffer,
+            local_steps=self.local_steps if local_steps is None else local_steps,
+            hand_out=hand_out,
+            concurrency=concurrency,
+            interaction_time=self.clock.interaction_time,
+            latency=latency,
+            distinct=distinct,
+            max_staleness=max_staleness,
+            flush_at_end=flush_at_end,
+        )

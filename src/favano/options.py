@@ -1,0 +1,187 @@
+"""Groups of named values that describe themselves: the parts of a run, and every method's options.
+
+A class that inherits from `Options` is a frozen dataclass. Its values are declared with `option`,
+which says what they mean, and are checked against their types when an object is made. Flags, TOML
+tables, help texts and error messages all follow from the declaration.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import MISSING, dataclass, field, fields
+from difflib import get_close_matches
+from fractions import Fraction
+from functools import cache
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Generic,
+    Literal,
+    TypeVar,
+    cast,
+    dataclass_transform,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
+
+from pydantic import BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
+
+from favano.errors import BadInput
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+T = TypeVar("T")
+
+
+def _fraction(value: object) -> object:
+    """Let `1/9` be written as such."""
+    try:
+        return float(Fraction(value)) if isinstance(value, str) else value
+    except (ValueError, ZeroDivisionError):
+        return value
+
+
+Count = Annotated[int, Field(ge=1)]
+Whole = Annotated[int, Field(ge=0)]
+Time = Annotated[float, Field(ge=0)]
+PositiveTime = Annotated[float, Field(gt=0)]
+Rate = Annotated[float, Field(ge=0)]
+Share = Annotated[float, Field(ge=0, le=1), BeforeValidator(_fraction)]
+PositiveShare = Annotated[float, Field(gt=0, le=1), BeforeValidator(_fraction)]
+
+
+@dataclass(frozen=True)
+class Option(Generic[T]):
+    """One named value: what it means, and where its default comes from."""
+
+    name: str
+    kind: object  # its type, with bounds
+    default: T
+    text: str
+    otherwise: str  # what None stands for
+    symbol: str  # in the papers
+    source: str  # of the default
+
+    @property
+    def shown_default(self) -> str:
+        """The default as help texts and cards print it; nothing where there is none to print."""
+        if self.otherwise:
+            return self.otherwise
+        if self.default in (None, (), ""):
+            return ""
+        return f"{self.default:.4g}" if isinstance(self.default, float) else str(self.default)
+
+    @property
+    def values(self) -> str:
+        """What it may be: `a|b|c` of a choice, `N` for whole numbers, `X` for others, `TEXT`."""
+        if choices := _choices(self.kind):
+            return choices
+        parts = {self.kind, *get_args(self.kind)}
+        parts |= {inner for part in parts for inner in get_args(part)}
+        return "N" if int in parts else "X" if float in parts else "TEXT"
+
+    def checked(self, value: object) -> T:
+        """The value in its type; a bad one is refused in one sentence."""
+        if value is self.default:
+            return self.default
+        try:
+            return cast(T, _adapter(self.kind).validate_python(value))
+        except ValidationError as error:
+            first = error.errors()[0]
+            if isinstance(cause := first.get("ctx", {}).get("error"), BadInput):
+                raise cause from None
+            rule = first["msg"][0].lower() + first["msg"][1:].replace("'", "")
+            place = ".".join(str(part) for part in (self.name, *first["loc"]))
+            raise BadInput(
+                place if first["loc"] else self.name,
+                first["input"],
+                rule.replace("input should be", "need"),
+            ) from None
+
+
+def option(default: T, text: str, *, otherwise: str = "", symbol: str = "", source: str = "") -> T:
+    """Declare a value of an `Options` class.
+
+    Args:
+        default: taken where nothing is given.
+        text: what it means, in a few words.
+        otherwise: what a default of None stands for, as help texts print it.
+        symbol: the letter that papers use for it.
+        source: where the default comes from.
+    """
+    about = {"text": text, "otherwise": otherwise, "symbol": symbol, "source": source}
+    return field(default=default, metadata={"option": about})
+
+
+@dataclass_transform(kw_only_default=True, frozen_default=True)
+class Options:
+    """A group of values. Inherit, declare them with `option`, and check what two of them forbid."""
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()  # Generic's
+        dataclass(frozen=True, kw_only=True)(cls)
+        cls.declare()
+
+    @classmethod
+    def declare(cls) -> None:
+        """Called once for each class, when it is made."""
+
+    def __post_init__(self) -> None:
+        for name, one in options_of(type(self)).items():
+            object.__setattr__(self, name, one.checked(getattr(self, name)))
+        self.check()
+
+    def check(self) -> None:
+        """Refuse values that contradict each other."""
+
+    @property
+    def given(self) -> dict[str, object]:
+        """The values that differ from their defaults."""
+        every = options_of(type(self)).items()
+        found = {name: (getattr(self, name), one.default) for name, one in every}
+        return {name: value for name, (value, default) in found.items() if value != default}
+
+
+def options_of(kind: type[Options]) -> Mapping[str, Option[object]]:
+    """The options of a class by name, in the order in which they are declared."""
+    if (known := vars(kind).get("_options")) is None:
+        known = _found_in(kind)
+        setattr(kind, "_options", known)  # noqa: B010
+    return cast(Mapping[str, Option[object]], known)
+
+
+def _found_in(kind: type[Options]) -> Mapping[str, Option[object]]:
+    hints = get_type_hints(kind, include_extras=True)
+    listed = fields(cast("type[DataclassInstance]", kind))
+    declared = {one.name: one for one in listed if "option" in one.metadata}
+    for one in declared.values():
+        assert one.default is not MISSING
+    return {
+        name: Option(name, hints[name], one.default, **one.metadata["option"])
+        for name, one in declared.items()
+    }
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """What was probably meant, and what there is.
+
+    >>> did_you_mean("bufer", ["buffer", "window"])
+    'did you mean buffer? known: buffer, window'
+    """
+    listed = list(known)
+    close = get_close_matches(name, listed, n=1)
+    return (f"did you mean {close[0]}? " if close else "") + f"known: {', '.join(listed)}"
+
+
+@cache
+def _adapter(kind: object) -> TypeAdapter[object]:
+    return TypeAdapter(kind, config=ConfigDict(allow_inf_nan=False))  # type: ignore[arg-type]
+
+
+def _choices(kind: object) -> str:
+    """The values of a Literal, also inside an optional, as `a|b|c`."""
+    if get_origin(kind) is Literal:
+        return "|".join(str(choice) for choice in get_args(kind))
+    return "".join(_choices(part) for part in get_args(kind))

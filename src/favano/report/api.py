@@ -1,0 +1,30 @@
+"""Results read back: `favano.load`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from favano.errors import need
+from favano.report.collect import collect
+from favano.report.page import write_page
+from favano.report.result import Result
+from favano.report.verdict import title_of
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """The results in a folder, one per method."""
+
+    results: list[Result]
+
+    def report(self, page: Path | str, title: str | None = None) -> Path:
+        """Write one self-contained HTML page."""
+        write_page(self.results, Path(page), title=title or title_of(self.results))
+        return Path(page)
+
+
+def load(folder: Path | str) -> Loaded:
+    """Read the result folder that `save` or the command line wrote, or a folder of several."""
+    need(isinstance(folder, Path | str), "folder", folder, "need the path of a folder")
+    return Loaded(collect([Path(folder)]))

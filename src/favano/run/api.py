@@ -1,0 +1,189 @@
+"""The package from Python: simulate, compare, plan, load."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias, Unpack, cast
+
+from favano.errors import need
+from favano.methods import AnyMethod, Method, is_ours, make_method
+from favano.methods.selfcheck import check_method
+from favano.options import did_you_mean, options_of
+from favano.run.comparison import label_variants, shared_keys
+from favano.run.keys import Keys
+from favano.run.parts import FleetPart
+from favano.run.planning import plan_seed
+from favano.run.presets import OWN, Preset, resolve
+from favano.run.problem import Problem, as_problem
+from favano.run.spec import PARTS, Spec, make_spec
+
+if TYPE_CHECKING:
+    from favano.experiments.progress import Progress
+    from favano.experiments.result import Comparison, Result
+    from favano.run.plan import Plan
+
+AMethod: TypeAlias = "str | Method"  # type: ignore[type-arg]
+
+
+def simulate(
+    method: AMethod = "favano",
+    problem: Problem | str = "digits",
+    fleet: FleetPart | None = None,
+    *,
+    progress: Progress | None = None,
+    **keys: Unpack[Keys],
+) -> Result:
+    """Run one method and return its history and final models.
+
+    Args:
+        method: a name, `file.py:Name`, or a method object such as `favano.FedBuff(buffer=10)`.
+        problem: a data set's name, or `favano.Problem(...)`.
+        fleet: clients and their speeds; by default those of the paper for the data set.
+        progress: hears how far the run is.
+        **keys: keys of clock, local training and run. What is not given takes the paper's
+            constants for the data set. With your own data it takes neutral values, which are
+            printed.
+
+    Ctrl-C raises `favano.Interrupted`, a `KeyboardInterrupt` whose `result` is what was measured.
+    """
+    return _run([method], problem, fleet, keys, progress).results[0]
+
+
+def compare(
+    methods: Sequence[AMethod] = ("favano", "fedavg", "quafl", "fedbuff"),
+    problem: Problem | str = "digits",
+    fleet: FleetPart | None = None,
+    *,
+    progress: Progress | None = None,
+    **keys: Unpack[Keys],
+) -> Comparison:
+    """Run several methods, or variants of one, on the same seeds; arguments as of `simulate`.
+
+    Times of the clock go to the methods that look at them.
+    """
+    need(not isinstance(methods, str), "methods", methods, "need a list of methods")
+    return _run(list(methods), problem, fleet, keys, progress)
+
+
+def plan(
+    method: AMethod = "favano",
+    problem: Problem | str = "digits",
+    fleet: FleetPart | None = None,
+    **keys: Unpack[Keys],
+) -> Plan:
+    """The schedule of the first seed without training; arguments as of `simulate`."""
+    from favano.experiments.data import load_data
+    from favano.run.plan import Plan
+
+    given = as_problem(problem)
+    (spec,) = _specs([method], given, fleet, keys)
+    labels = None
+    if given.is_own and given.train is not None:
+        import numpy as np
+
+        labels = np.asarray(given.train[1])
+    elif getattr(spec.method, "sample_weights", False):
+        labels = load_data(spec, _path(given.data_dir)).train_labels
+    return Plan.of(plan_seed(spec, spec.run.seed, labels))
+
+
+def _run(
+    methods: Sequence[AMethod],
+    problem: Problem | str,
+    fleet: FleetPart | None,
+    keys: Mapping[str, object],
+    progress: Progress | None,
+) -> Comparison:
+    given = as_problem(problem)
+    specs = _specs(methods, given, fleet, keys)
+    from favano.experiments.result import Comparison, Interrupted
+    from favano.experiments.runner import run_together
+    from favano.experiments.samples import load_samples, named_model, own_samples
+
+    if given.train is not None and given.test is not None:
+        samples = own_samples(given.train, given.test, specs[0].run.device, given.loss)
+    else:
+        samples = load_samples(specs[0], _path(given.data_dir))
+        if given.loss is not None:
+            samples = replace(samples, loss=given.loss)
+    model = given.model or named_model(specs[0], samples)
+    found = Comparison(run_together(specs, samples, model, progress=progress))
+    alone = found.results[0] if len(found.results) == 1 else found
+    if any(result.interrupted for result in found.results):
+        raise Interrupted(alone)
+    for result in found.results:
+        if result.error is not None:
+            raise result.error
+    return found
+
+
+def _specs(
+    methods: Sequence[AMethod],
+    problem: Problem,
+    fleet: FleetPart | None,
+    keys: Mapping[str, object],
+) -> list[Spec]:
+    """Complete specifications; what was not given for own data is printed, once."""
+    made = [_as_method(one) for one in methods]
+    need(bool(made), "methods", "[]", "need at least one method")
+    _check_keys(keys, made)
+    rule = "need favano.Fleet(...), as favano.Fleet.two_speeds(100)"
+    need(fleet is None or isinstance(fleet, FleetPart), "fleet", type(fleet).__name__, rule)
+    fleet, part = fleet or FleetPart(), problem.part
+    asked = [
+        replace(make_spec(shared_keys(keys, one, made)), method=one, problem=part, fleet=fleet)
+        for one in made
+    ]
+    specs = [resolve(spec) for spec in label_variants(asked)]
+    if problem.is_own:
+        _print_taken(specs)
+    return specs
+
+
+def _as_method(given: AMethod) -> AnyMethod:
+    """A method by name, or an object; those of others are tried out."""
+    if isinstance(given, str):
+        made = make_method(given, {})
+    elif isinstance(given, type) and issubclass(given, Method):
+        made = cast(AnyMethod, given())
+    else:
+        rule = "need a name, file.py:Name, or an object of favano.Method"
+        need(isinstance(given, Method), "method", type(given).__name__, rule)
+        made = cast(AnyMethod, given)
+    if not is_ours(made):
+        check_method(made)
+    return made
+
+
+def _check_keys(keys: Mapping[str, object], methods: Sequence[AnyMethod]) -> None:
+    """Refuse names that are no keys of clock, training or run."""
+    known = [key for part in ("clock", "training", "run") for key in options_of(PARTS[part])]
+    for key, value in keys.items():
+        for part, where in (("problem", "favano.Problem"), ("fleet", "favano.Fleet")):
+            rule = f"belongs to the {part}: give it to {where}(...)"
+            need(key not in options_of(PARTS[part]), key, value, rule)
+        for method in methods:
+            rule = f"is an option of the method: give it to {type(method).__name__}(...)"
+            need(key not in options_of(type(method)), key, value, rule)
+        need(key in known, key, value, f"unknown key; {did_you_mean(key, known)}")
+
+
+def _print_taken(specs: Sequence[Spec]) -> None:
+    """Say what was filled in, since nobody chose it for these data."""
+    first = specs[0]
+    asked = (first.asked or first).keys
+    every = {key: value for spec in specs for key, value in spec.keys.items()}
+    taken = [
+        f"{key}={every[key]}"
+        for key in Preset._fields
+        if asked.get(key) is None and every.get(key) not in (None, OWN)
+    ]
+    if taken:
+        print(f"favano: own data; not given, so taken: {', '.join(taken)}", file=sys.stderr)
+
+
+def _path(given: Path | str | None) -> Path | None:
+    return None if given is None else Path(given)

@@ -1,0 +1,56 @@
+"""The keys of clock, local training and run that the functions of `favano` take by name."""
+
+from __future__ import annotations
+
+from typing import Literal, TypedDict
+
+
+class Keys(TypedDict, total=False):
+    """Each means what it means on the command line; `favano run --help` says more."""
+
+    # clock
+    selected: int
+    waiting_time: float
+    interaction_time: float
+    interruption: Literal["redraw", "resume", "keep"]
+    starts_at_zero: bool
+    idle_in_interaction: bool
+    strict_ties: bool
+    overrun: bool
+    step_count: Literal["durations", "literal", "literal-zero"]
+    round_time: Literal["sum", "one-draw", "mean"]
+    deadline: float
+    at_deadline: Literal["drop", "take"]
+    drop_last: bool
+    # local training
+    learning_rate: float
+    local_steps: int
+    local_steps_unit: Literal["steps", "epochs"]
+    rate_decay: bool
+    proximal: float
+    quantise: Literal["none", "luq"]
+    weight_bits: int
+    activation_bits: int
+    quantised_gradients: Literal["neural", "weights", "none"]
+    gradient_levels: int
+    gradient_samples: int
+    quantised_layers: Literal["inner", "all"]
+    quantiser_grid: Literal["sawb", "released"]
+    clipped_gradients: Literal["pass", "mask"]
+    evaluate_with: Literal["quantised", "full"]
+    # run
+    horizon: float
+    seeds: int
+    seed: int
+    evaluate_every: float
+    variance: Literal["start", "live"]
+    track_bound: bool
+    buffers: Literal["average", "local"]
+    non_finite: Literal["stop", "skip"]
+    codec: Literal["none", "lattice", "min-max", "qsgd"]
+    codec_bits: int
+    codec_scale: float
+    codec_dither: bool
+    device: str
+    precision: Literal["tf32", "float32", "bf16"]
+    kernels: Literal["auto", "onednn", "native", "channels-last"]

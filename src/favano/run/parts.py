@@ -1,0 +1,222 @@
+"""The parts of a specification besides the method: problem, fleet, local training and run.
+
+What is None is filled in with the constants of the data set (`presets`), or by the method.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, Field
+
+from favano.data.batches import Order as BatchOrder
+from favano.data.partition import check_split
+from favano.errors import need
+from favano.options import (
+    Count,
+    Options,
+    PositiveShare,
+    PositiveTime,
+    Rate,
+    Share,
+    Whole,
+    option,
+)
+from favano.quantisation.recipe import (
+    ClippedGradients,
+    EvaluateWith,
+    Gradients,
+    GridName,
+    QuantisedLayers,
+    Recipe,
+)
+from favano.timing import Order, Rounding
+from favano.types import Buffers, KernelChoice, NonFinite, Precision
+
+BY_DATA_SET = "by data set"
+_RECIPE = Recipe()
+
+
+def _checked_split(text: str) -> str:
+    check_split(text)
+    return text
+
+
+class ProblemPart(Options):
+    """What is learnt: data and their split over the clients, network, batches."""
+
+    dataset: str = option("digits", "digits, mnist, cifar10, tiny-imagenet or a folder")
+    split: Annotated[str, AfterValidator(_checked_split)] | None = option(
+        None,
+        "iid, two-class, two-class-free, two-class-trim, shards:N or dirichlet:A",
+        otherwise=BY_DATA_SET,
+    )
+    model: str | None = option(None, "perceptron, resnet20, resnet18, ...", otherwise=BY_DATA_SET)
+    batch_size: Count | None = option(None, "samples per local step", otherwise=BY_DATA_SET)
+    batch_order: BatchOrder = option("epoch", "how mini-batches are drawn")
+    normalise: bool = option(False, "MNIST: subtract 0.1307, divide by 0.3081")
+    holdout: Whole = option(0, "test on this many training images instead of the test set")
+    data_fraction: PositiveShare = option(1.0, "share of the training and test images in use")
+
+
+class FleetPart(Options):
+    """Who learns: the clients and how fast they are."""
+
+    clients: Count | None = option(None, "number of clients", otherwise=BY_DATA_SET, symbol="n")
+    fast_fraction: Share = option(2 / 3, "share of fast clients")
+    fast_mean: PositiveTime = option(2.0, "mean duration of a fast client's step")
+    slow_mean: PositiveTime = option(16.0, "mean duration of a slow client's step")
+    step_law: str = option(
+        "geometric",
+        "geometric, exponential, deterministic, lognormal[:SPREAD], or trace:FILE "
+        "(CSV: client,duration; one line per recorded step)",
+    )
+    speed_rounding: Rounding = option("nearest", "how the number of fast clients is rounded")
+    speed_order: Order = option("random", "which clients are slow")
+
+    def check(self) -> None:
+        """A trace says how fast each client is."""
+        traced = self.step_law.startswith("trace:")
+        for name in ("fast_fraction", "fast_mean", "slow_mean", "speed_rounding", "speed_order"):
+            rule = "has no effect with a trace, which says how fast each client is; leave it out"
+            need(not traced or name not in self.given, name, getattr(self, name), rule)
+
+    @classmethod
+    def two_speeds(
+        cls,
+        clients: int,
+        *,
+        fast: float = 2 / 3,
+        fast_mean: float = 2.0,
+        slow_mean: float = 16.0,
+        law: str = "geometric",
+    ) -> FleetPart:
+        """A share of fast clients, the others slow."""
+        return cls(
+            clients=clients,
+            fast_fraction=fast,
+            fast_mean=fast_mean,
+            slow_mean=slow_mean,
+            step_law=law,
+        )
+
+    @classmethod
+    def trace(cls, path: str | Path) -> FleetPart:
+        """Clients as fast as recorded in a CSV file with the columns client and duration."""
+        return cls(step_law=f"trace:{path}")
+
+
+class TrainingPart(Options):
+    """How clients learn: step sizes, number of steps, few bits."""
+
+    learning_rate: Rate | None = option(
+        None, "client step size", otherwise=BY_DATA_SET, symbol="eta"
+    )
+    local_steps: Count | None = option(
+        None, "most local steps per job", otherwise=BY_DATA_SET, symbol="K"
+    )
+    local_steps_unit: Literal["steps", "epochs"] = option(
+        "steps", "what K counts: steps, or epochs of a client with N/n samples"
+    )
+    rate_decay: bool = option(False, "halve steps at 60 % of the time, a fifth at 80 %")
+    proximal: Rate | None = option(
+        None,
+        "pull to the start model, rho (w - w_start)",
+        otherwise="0, or as the method has it",
+        symbol="rho",
+    )
+    quantise: Literal["none", "luq"] = option(
+        "none", "training with few bits: luq is FAVANO[QNN]'s, for any method"
+    )
+    weight_bits: int | None = option(
+        None, "luq: bits of weights; 2, 3, 4 or 32", otherwise=str(_RECIPE.weight_bits)
+    )
+    activation_bits: int | None = option(
+        None, "luq: bits of layers' inputs; 2, 3, 4 or 32", otherwise=str(_RECIPE.activation_bits)
+    )
+    quantised_gradients: Gradients | None = option(
+        None,
+        "luq: gradients of layers' outputs, or of weights",
+        otherwise=_RECIPE.quantised_gradients,
+    )
+    gradient_levels: int | None = option(
+        None, "luq: magnitudes beside zero; 7 or 8", otherwise=str(_RECIPE.gradient_levels)
+    )
+    gradient_samples: Count | None = option(
+        None,
+        "luq: draws averaged for gradients of weights",
+        otherwise=str(_RECIPE.gradient_samples),
+    )
+    quantised_layers: QuantisedLayers | None = option(
+        None,
+        "luq: inner: not the first convolution, nor the last linear layer",
+        otherwise=_RECIPE.quantised_layers,
+    )
+    quantiser_grid: GridName | None = option(
+        None,
+        "luq: levels as published, or as in its public code",
+        otherwise=_RECIPE.quantiser_grid,
+    )
+    clipped_gradients: ClippedGradients | None = option(
+        None, "luq: gradients of values that were clipped", otherwise=_RECIPE.clipped_gradients
+    )
+    evaluate_with: EvaluateWith | None = option(
+        None, "luq: numbers that models are scored with", otherwise=_RECIPE.evaluate_with
+    )
+
+    def check(self) -> None:
+        """Keys of few-bit training go with it."""
+        if self.recipe is None:
+            for name in Recipe.__dataclass_fields__:
+                value = getattr(self, name)
+                need(value is None, name, value, "goes with quantise=luq")
+
+    @property
+    def recipe(self) -> Recipe | None:
+        """How training is quantised; None if it is not."""
+        keys = ((name, getattr(self, name)) for name in Recipe.__dataclass_fields__)
+        given = {name: value for name, value in keys if value is not None}
+        return Recipe(**given) if self.quantise == "luq" else None
+
+
+class RunPart(Options):
+    """How long, how often and where: time, seeds, device, evaluation, codec on the link."""
+
+    horizon: PositiveTime | None = option(None, "simulated time", otherwise=BY_DATA_SET)
+    seeds: Count = option(1, "how many seeds")
+    seed: Whole = option(0, "the first seed")
+    evaluate_every: PositiveTime | None = option(None, "time between rows", otherwise=BY_DATA_SET)
+    variance: Literal["start", "live"] = option(
+        "start", "client models that the variance is about: at their start, or in training"
+    )
+    track_bound: bool = option(
+        False, "measure ||grad f(mu)||^2 and the theorem's constants at each evaluation"
+    )
+    buffers: Buffers = option("average", "BatchNorm statistics: averaged, or local to each client")
+    non_finite: NonFinite = option("stop", "what to do about NaN in an update")
+    codec: Literal["none", "lattice", "min-max", "qsgd"] = option(
+        "none", "how models are compressed on their way"
+    )
+    codec_bits: Annotated[int, Field(ge=1, le=32)] | None = option(
+        None, "bits per parameter", otherwise="lattice 14, others 8"
+    )
+    codec_scale: PositiveTime | None = option(None, "lattice: side of a cell", otherwise="0.0001")
+    codec_dither: bool = option(False, "lattice: a random shift, so unbiased")
+    device: str = option("cpu", "cpu, cuda or cuda:N")
+    precision: Precision = option("tf32", "numbers of a GPU in training: tf32, float32 or bf16")
+    kernels: KernelChoice = option(
+        "auto", "CPU kernels used for training; auto: measured once, in longer runs"
+    )
+
+    def check(self) -> None:
+        """Keys of a codec go with it, and kernels with a CPU."""
+        for_cpu = self.kernels == "auto" or self.device == "cpu"
+        need(for_cpu, "kernels", self.kernels, f"need auto with device={self.device}")
+        bits, scale, dither = self.codec_bits, self.codec_scale, self.codec_dither
+        need(bits is None or self.codec != "none", "codec_bits", bits, "goes with a codec")
+        lattice = self.codec == "lattice"
+        need(scale is None or lattice, "codec_scale", scale, "goes with codec=lattice")
+        need(not dither or lattice, "codec_dither", dither, "goes with codec=lattice")
+        rule = "need 2..32 for codec=qsgd, one of them is the sign"
+        need(bits != 1 or self.codec != "qsgd", "codec_bits", bits, rule)
