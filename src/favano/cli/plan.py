@@ -7,12 +7,13 @@ from rich.table import Table
 from favano.cli.flags import Config, DataDir, Json, Out, Values, spec_from
 from favano.cli.shell import notes, print_json, screen
 from favano.errors import need
-from favano.experiments.audit import AuditRecord, audit
+from favano.experiments.audit import audit
 from favano.experiments.data import load_data
 from favano.experiments.participation import describe
 from favano.experiments.planning import plan_seed
 from favano.experiments.presets import resolve
 from favano.experiments.results import check_writable
+from favano.records import AuditRecord
 from favano.schedule import Adaptive, Schedule, save_schedule
 from favano.timing import Fleet
 
@@ -39,12 +40,12 @@ def plan_command(
     schedule, fleet = planned.schedule, planned.fleet
     clients = describe(schedule, fleet, weights.each)
     end = float(schedule.time[-1]) if schedule.updates else 0.0
-    verdict = {key: found[key] for key in ("verdict", "confidence", "fair", "speeds", "left_out")}
+    said = ("verdict", "confidence", "fair", "speeds", "left_out")
     document = {
         "clients": clients,
         "server_steps": schedule.updates,
         "time": end,
-        "audit": verdict,
+        "audit": {key: getattr(found, key) for key in said},
     }
     if out:
         out.mkdir(parents=True, exist_ok=True)
@@ -53,9 +54,9 @@ def plan_command(
         print_json(document)
         return
     screen.print(_by_speed(schedule, fleet, found, f"{spec.algorithm}: {end:,.0f} units of time"))
-    screen.print(f"{spec.algorithm} {found['verdict']}", soft_wrap=True, markup=False)
+    screen.print(f"{spec.algorithm} {found.verdict}", soft_wrap=True, markup=False)
     screen.print(
-        f"±: {found['confidence']:.0%} interval of the mean share over all schedules; "
+        f"±: {found.confidence:.0%} interval of the mean share over all schedules; "
         "the share of one other seed may lie further out.",
         soft_wrap=True,
     )
@@ -68,17 +69,17 @@ def _by_speed(schedule: Schedule, fleet: Fleet, found: AuditRecord, title: str) 
     table.add_column("weight", justify="right", no_wrap=True)
     table.add_column("fair", justify="right")
     client, steps = schedule.client[: schedule.jobs], schedule.steps[: schedule.jobs]
-    for group, share in enumerate(found["speeds"]):
+    for group, share in enumerate(found.speeds):
         those = (fleet.groups == group)[client]
         contacts = max(1, int(those.sum()))
         table.add_row(
-            share["name"],
-            f"{share['clients']:,}",
+            share.name,
+            f"{share.clients:,}",
             f"{those.sum():,}",
             f"{steps[those].sum() / contacts:.2f}",
             f"{(steps[those] == 0).sum() / contacts:.1%}",
             f"{schedule.staleness[those].sum() / contacts:.2f}",
-            f"{share['weight']:.1%} ± {(share['high'] - share['low']) / 2:.1%}",
-            f"{share['fair']:.1%}",
+            f"{share.weight:.1%} ± {(share.high - share.low) / 2:.1%}",
+            f"{share.fair:.1%}",
         )
     return table

@@ -16,7 +16,7 @@ from rich.console import Console
 
 from favano.experiments.results import spec_table
 from favano.experiments.spec import Spec
-from favano.metrics import to_json
+from favano.records import to_json
 from favano.report.sheet import Sheet, screen_table
 
 screen = Console(highlight=False)

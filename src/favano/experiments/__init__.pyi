@@ -1,4 +1,3 @@
-from .audit import AuditRecord as AuditRecord
 from .build import make_algorithm as make_algorithm
 from .build import make_fleet as make_fleet
 from .build import make_schedule as make_schedule
@@ -13,7 +12,6 @@ from .presets import Preset as Preset
 from .presets import resolve as resolve
 from .progress import Progress as Progress
 from .progress import Silence as Silence
-from .records import RunRecord as RunRecord
 from .result import Interrupted as Interrupted
 from .result import Result as Result
 from .results import check_folder as check_folder

@@ -7,12 +7,9 @@ from dataclasses import dataclass, field
 from torch import Tensor
 
 from favano.errors import NonFiniteUpdate
-from favano.experiments.audit import AuditRecord
 from favano.experiments.planning import Planned
-from favano.experiments.records import RunRecord, Status
 from favano.experiments.spec import Spec
-from favano.experiments.tracking import BoundRow
-from favano.metrics import Row
+from favano.records import AuditRecord, BoundRow, Row, RunRecord, Status
 from favano.training import NOTHING_TRACED, Traced
 from favano.types import Kernels
 
@@ -37,7 +34,7 @@ class Result:
     @property
     def accuracy(self) -> list[float]:
         """Final accuracy of each seed."""
-        return [run["accuracy"] for run in self.runs]
+        return [run.accuracy for run in self.runs]
 
 
 class Interrupted(KeyboardInterrupt):

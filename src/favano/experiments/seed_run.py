@@ -19,14 +19,15 @@ from favano.experiments.assembly import assemble
 from favano.experiments.audit import audit
 from favano.experiments.constants import Probe
 from favano.experiments.kernels import kernels_for
+from favano.experiments.outcome import make_record
 from favano.experiments.planning import Planned
 from favano.experiments.progress import Progress
-from favano.experiments.records import make_record, worst
 from favano.experiments.result import Result
 from favano.experiments.samples import ModelFactory, Samples
 from favano.experiments.spec import given
 from favano.experiments.tracking import Tracker
 from favano.metrics import Evaluator
+from favano.records import worst
 from favano.schedule import Schedule
 from favano.training import FlatModel, LoopTrainer, TracedGradient
 from favano.types import Kernels
@@ -144,7 +145,7 @@ class SeedRun:
                 wall_seconds=self.ended - self.began,
             )
             self.result.runs.append(record)
-            self.result.status = worst([self.result.status, record["status"]])
+            self.result.status = worst([self.result.status, record.status])
             self.result.models[self.planned.seed] = self.flat.state_dict(last.server)
 
     def audit_first(self) -> None:

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 from favano.experiments.experiment import Run, make, seeded
 from favano.experiments.spec import Spec, given
-from favano.metrics import Entry, rates_tried
+from favano.records import Entry, rates_tried
 
 TUNED: Final = "tuned"
 SEEDS: Final = (1000, 1001)  # reporting seeds count from 0 and stay below
