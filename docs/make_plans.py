@@ -32,8 +32,8 @@ def shares(keys: Mapping[str, object]) -> tuple[float, float, float, float]:
     """Weight of the fast clients, its interval, and what would be fair."""
     spec = resolve(make_spec({**SHARED, **keys}))
     planned = plan_seed(spec, spec.seed)
-    fast = audit(planned, planned.weights)["speeds"][0]
-    return fast["weight"], fast["low"], fast["high"], fast["fair"]
+    fast = audit(planned, planned.weights).speeds[0]
+    return fast.weight, fast.low, fast.high, fast.fair
 
 
 def main() -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 from favano.experiments.experiment import Experiment
 from favano.experiments.paper import EXPERIMENTS
 from favano.experiments.paper.table_1 import FLEETS, FORMULAS, NAMES, NOTE
-from favano.metrics import Entry
+from favano.records import Entry
 from favano.report.beside import (
     beside_paper,
     chosen_rates,

@@ -15,7 +15,7 @@ import pytest
 
 from favano.cli import main
 from favano.cli.progress import TerminalProgress
-from favano.metrics import from_csv
+from favano.records import history_from_csv
 
 SHORT = ["--clients", "10", "--selected", "3", "--local-steps", "4"]
 SHORT += ["--horizon", "140", "--evaluate-every", "70"]
@@ -238,7 +238,7 @@ def test_ctrl_c_keeps_partial_results(
     assert (code, out) == (130, "")
     assert "interrupted; partial results are in r" in err
     assert json.loads((tmp_path / "r" / "summary.json").read_text())["status"] == "partial"
-    history = from_csv((tmp_path / "r" / "history.csv").read_text())
+    history = history_from_csv((tmp_path / "r" / "history.csv").read_text())
     assert [row.time for row in history] == [7.0 * k for k in range(11)]
 
 

@@ -42,7 +42,7 @@ def test_plan_weighs_clients_by_their_samples_as_run_does() -> None:
     samples = load_samples(spec)
     result = run(spec, samples, named_model(spec, samples))
     assert result.audit is not None
-    assert planned == pytest.approx(result.audit["weight"], abs=1e-12)
+    assert planned == pytest.approx(result.audit.weight, abs=1e-12)
     assert np.abs(np.array(planned) - planned_weights()).max() > 0.01
 
 

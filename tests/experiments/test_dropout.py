@@ -10,7 +10,7 @@ from favano.engine import Step, replayed
 from favano.experiments import Spec, own_samples, run
 from favano.experiments import engines as driving
 from favano.experiments.samples import Samples
-from favano.metrics import Row
+from favano.records import Row
 
 KEYS: dict[str, object] = {
     "clients": 8, "selected": 3, "local_steps": 3, "horizon": 140.0, "split": "iid",

@@ -12,7 +12,7 @@ from favano.experiments import Result, Samples, Spec, engines, load_samples, nam
 from favano.experiments.engines import Share, on_arrays, shared
 from favano.experiments.runner import run_together
 from favano.experiments.seed_run import SeedRun
-from favano.metrics import Row
+from favano.records import Row
 from favano.training import FlatModel, LaneStack
 from tests.forks import FORKS
 
@@ -57,8 +57,8 @@ def test_the_history_is_that_of_the_pool(digits: Samples, monkeypatch: pytest.Mo
     for one, other in zip(found, expected, strict=True):
         close(one.rows, other.rows)
         assert one.status == "complete"
-        assert [r["seed"] for r in one.runs] == [0, 1]
-        means = [[run["mean_model_accuracy"] for run in result.runs] for result in (one, other)]
+        assert [r.seed for r in one.runs] == [0, 1]
+        means = [[run.mean_model_accuracy for run in result.runs] for result in (one, other)]
         assert means[0] == pytest.approx(means[1], abs=0.01)
 
 

@@ -24,8 +24,8 @@ from favano.experiments import (
 )
 from favano.experiments import kernels as decided
 from favano.experiments.kernels import possible_steps
-from favano.metrics import to_csv
 from favano.models import BatchNorm2d, build
+from favano.records import history_to_csv
 from favano.training import default_kernels
 from favano.types import Kernels
 
@@ -85,12 +85,13 @@ def test_runs_keep_their_kernels_in_a_shared_pool(digits: Samples) -> None:
     )
     specs = [SMALL.model_copy(update={"kernels": name}) for name in ("native", "channels-last")]
     alone = [run(spec, digits, network, workers=1) for spec in specs]
-    assert to_csv(alone[0].rows) != to_csv(alone[1].rows)  # or this test could not fail
+    # Were they equal, this test could not fail.
+    assert history_to_csv(alone[0].rows) != history_to_csv(alone[1].rows)
     for workers in (1, 2):
         together = run_together(specs, digits, network, workers=workers)
         for one, other in zip(alone, together, strict=True):
             assert one.kernels == other.kernels
-            assert to_csv(one.rows) == to_csv(other.rows)
+            assert history_to_csv(one.rows) == history_to_csv(other.rows)
 
 
 def test_a_reader_sees_them(digits: Samples, tmp_path: Path) -> None:

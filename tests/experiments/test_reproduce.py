@@ -15,7 +15,7 @@ from favano.experiments.experiment import Experiment, Run, prepared, seeded
 from favano.experiments.reproduce import Stopped, _Meter, still_to_make
 from favano.experiments.request import Request
 from favano.experiments.tuning import Grid
-from favano.metrics import Entry, entries_from_csv
+from favano.records import Entry, entries_from_csv
 from tests.experiments.small import SETTINGS, SHARED, SMALL, reproduce_small, small_runs
 
 

@@ -19,9 +19,8 @@ from favano.algorithms import CATALOGUE
 from favano.errors import BadInput, WriteFailed
 from favano.experiments import Result, Spec, check_folder, read_spec, resolve, write_result
 from favano.experiments.method_keys import applies
-from favano.experiments.records import Status
-from favano.experiments.results import FILES, is_finished
-from favano.metrics import Row, from_csv
+from favano.experiments.results import is_finished
+from favano.records import FILES, Row, Status, history_from_csv
 from tests.forks import FORKS
 
 ROW = Row(0, 7.0, 1, 3, 64, 128, 2.5, 0.25, 0.0, 0.0, 3)
@@ -41,7 +40,7 @@ def test_there_and_back(tmp_path: Path) -> None:
     folder = tmp_path / "new" / "folder"
     assert sorted(contents(folder)) == sorted(FILES)
     assert read_spec(folder / "spec.toml") == Spec()
-    assert from_csv((folder / "history.csv").read_text()) == [ROW]
+    assert history_from_csv((folder / "history.csv").read_text()) == [ROW]
     summary = json.loads((folder / "summary.json").read_text())
     assert (summary["status"], summary["command"]) == ("complete", "favano run")
     assert load_file(folder / "model.safetensors")["weight"].tolist() == [0.0, 0.0]

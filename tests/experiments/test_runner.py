@@ -19,8 +19,8 @@ from favano.experiments import (
     runner,
 )
 from favano.experiments.engines import can_stack
-from favano.metrics import to_csv
 from favano.models import BatchNorm2d
+from favano.records import history_to_csv
 from tests.training.clock import trace_all
 
 SHORT = Spec(clients=10, selected=3, local_steps=4, horizon=210, evaluate_every=70)
@@ -40,14 +40,18 @@ def result_of(spec: Spec, samples: Samples) -> Result:
 )
 def test_p15_the_same_run_twice_is_the_same_to_the_byte(algorithm: str, digits: Samples) -> None:
     spec = SHORT.model_copy(update={"algorithm": algorithm, "seeds": 2})
-    assert to_csv(result_of(spec, digits).rows) == to_csv(result_of(spec, digits).rows)
+    assert history_to_csv(result_of(spec, digits).rows) == history_to_csv(
+        result_of(spec, digits).rows
+    )
 
 
 def test_each_of_many_seeds_is_what_it_is_alone(digits: Samples) -> None:
     together = result_of(SHORT.model_copy(update={"seeds": 3, "seed": 5}), digits)
     for seed in (5, 6, 7):
         alone = result_of(SHORT.model_copy(update={"seed": seed}), digits)
-        assert to_csv(alone.rows) == to_csv([row for row in together.rows if row.seed == seed])
+        assert history_to_csv(alone.rows) == history_to_csv(
+            [row for row in together.rows if row.seed == seed]
+        )
         for name, value in alone.models[seed].items():
             assert torch.equal(value, together.models[seed][name])
     assert len({row.accuracy for row in together.rows if row.time == 210}) > 1
@@ -61,7 +65,7 @@ def test_k_in_epochs_is_so_many_steps(digits: Samples) -> None:
     for name in ("favano", "asyncfeded"):
         by_epochs = result_of(SHORT.model_copy(update={"algorithm": name, **epochs}), digits)
         steps = {"algorithm": name, "local_steps": 2 * epoch, "batch_size": 32}
-        assert to_csv(by_epochs.rows) == to_csv(
+        assert history_to_csv(by_epochs.rows) == history_to_csv(
             result_of(SHORT.model_copy(update=steps), digits).rows
         )
         assert by_epochs.spec.local_steps_unit == "epochs"  # as it was asked for
@@ -79,7 +83,7 @@ def test_methods_that_plan_as_they_go_run_beside_the_others(digits: Samples) -> 
     model = named_model(SHORT.model_copy(update={"model": "perceptron"}), digits)
     for spec, together in zip(specs, run_together(specs, digits, model), strict=True):
         assert together.spec.algorithm == spec.algorithm
-        assert to_csv(together.rows) == to_csv(result_of(spec, digits).rows)
+        assert history_to_csv(together.rows) == history_to_csv(result_of(spec, digits).rows)
     jobs, parameters = 2 * 3, 64 * 32 + 32 + 32 * 10 + 10
     assert together.rows[-1].bits_down == 2 * jobs * parameters * 32  # a model and a variate
 
@@ -94,7 +98,7 @@ def test_neither_traces_nor_workers_change_a_byte(
     for workers in (1, 2):
         fast = run(SHORT, digits, model, workers=workers)
         assert fast.traced.lengths
-        assert to_csv(fast.rows) == to_csv(plain.rows)
+        assert history_to_csv(fast.rows) == history_to_csv(plain.rows)
         for name, value in plain.models[SHORT.seed].items():
             assert torch.equal(value, fast.models[SHORT.seed][name])
 
@@ -116,13 +120,13 @@ def test_compressed_messages(algorithm: str, codec: str, digits: Samples) -> Non
     spec = SHORT.model_copy(update={**keys, "codec": codec})
     network = named_model(spec.model_copy(update={"model": "perceptron"}), digits)
     one, two = (run(spec, digits, network, workers=workers) for workers in (1, 2))
-    assert to_csv(one.rows) == to_csv(two.rows)
+    assert history_to_csv(one.rows) == history_to_csv(two.rows)
     last, exact = one.rows[-1], plain.rows[-1]
     assert last.loss != exact.loss
     assert last.loss == pytest.approx(exact.loss, rel=0.05)
     assert last.bits_up < exact.bits_up * (0.45 if codec == "lattice" else 0.27)
     assert last.bits_down < exact.bits_down
-    assert one.runs[0]["wrapped_messages"] == 0
+    assert one.runs[0].wrapped_messages == 0
 
 
 @pytest.mark.parametrize("algorithm", CATALOGUE)
@@ -133,7 +137,7 @@ def test_few_bits_with_every_method(algorithm: str, digits: Samples) -> None:
     network = named_model(spec.model_copy(update={"model": "perceptron"}), digits)
     one, two = (run(spec, digits, network, workers=workers) for workers in (1, 2))
     assert one.status == "complete"
-    assert to_csv(one.rows) == to_csv(two.rows)
+    assert history_to_csv(one.rows) == history_to_csv(two.rows)
     plain = result_of(SHORT.model_copy(update=keys), digits)
     assert {row.loss for row in one.rows}.isdisjoint(row.loss for row in plain.rows)
     for row, other in zip(one.rows, plain.rows, strict=True):
@@ -151,7 +155,9 @@ def test_few_bits_alone_together_and_traced(
     trace_all(monkeypatch, fewest_each=50)  # the commonest lengths
     alone = run(spec.model_copy(update={"seed": 1, "seeds": 1}), digits, model, workers=2)
     assert alone.traced.lengths
-    assert to_csv(alone.rows) == to_csv([row for row in both[0].rows if row.seed == 1])
+    assert history_to_csv(alone.rows) == history_to_csv(
+        [row for row in both[0].rows if row.seed == 1]
+    )
 
 
 FULL = {
@@ -161,7 +167,7 @@ FULL = {
 
 def test_all_bits_are_full_precision_to_the_byte(digits: Samples) -> None:
     plain, full = (result_of(SHORT.model_copy(update=keys), digits) for keys in ({}, FULL))
-    assert to_csv(plain.rows) == to_csv(full.rows)
+    assert history_to_csv(plain.rows) == history_to_csv(full.rows)
     for name, value in plain.models[0].items():
         assert torch.equal(value, full.models[0][name])
 
@@ -193,7 +199,7 @@ def test_runs_of_other_bits_do_not_share_lanes(digits: Samples) -> None:
 
 def test_messages_beyond_the_lattice_are_counted(digits: Samples) -> None:
     narrow = {"codec": "lattice", "codec_bits": 4, "algorithm": "quafl"}
-    wrapped = result_of(SHORT.model_copy(update=narrow), digits).runs[0]["wrapped_messages"]
+    wrapped = result_of(SHORT.model_copy(update=narrow), digits).runs[0].wrapped_messages
     assert 0 < wrapped <= 2 * 30 * 3  # two messages a contact
 
 
@@ -205,8 +211,8 @@ def test_learning_happens_and_is_recorded(digits: Samples) -> None:
     assert first.variance == first.potential == 0.0
     assert 0 < last.potential < last.variance
     record = result.runs[0]
-    assert record["server_steps"] == 200 == last.server_step
-    assert record["mean_model_accuracy"] > 0.3
+    assert record.server_steps == 200 == last.server_step
+    assert record.mean_model_accuracy > 0.3
     assert (result.status, result.error) == ("complete", None)
 
 
@@ -239,7 +245,7 @@ def test_an_interrupted_run_keeps_what_it_has(digits: Samples) -> None:
     for seed in range(3):
         kept = [row for row in result.rows if row.seed == seed]
         assert kept == [row for row in whole.rows if row.seed == seed][: len(kept)]
-    assert [record["seed"] for record in result.runs] == [0, 1, 2]
+    assert [record.seed for record in result.runs] == [0, 1, 2]
 
 
 @pytest.mark.parametrize("period", [0.0, 1e9])
@@ -292,9 +298,9 @@ def test_divergence_names_the_client_and_keeps_the_history(digits: Samples) -> N
     assert "holds NaN or infinity and was refused" in str(result.error)
     assert len(result.rows) >= 1
     skipping = result_of(spec.model_copy(update={"non_finite": "skip"}), digits)
-    assert skipping.status == skipping.runs[0]["status"] == "diverged"
+    assert skipping.status == skipping.runs[0].status == "diverged"
     assert skipping.audit is not None  # which speaks of the schedule alone
-    assert skipping.runs[0]["refused_updates"] > 0
+    assert skipping.runs[0].refused_updates > 0
 
 
 @pytest.mark.parametrize(
@@ -361,7 +367,7 @@ def test_buffers_may_stay_with_the_clients() -> None:
     assert all(bool((value == 0).all()) for value in untouched)
     moved = [v for k, v in results["average"].models[0].items() if k.endswith("running_mean")]
     assert all(bool((value != 0).any()) for value in moved)
-    assert results["local"].runs[0]["loss"] < 2 * results["average"].runs[0]["loss"] + 1
+    assert results["local"].runs[0].loss < 2 * results["average"].runs[0].loss + 1
 
 
 def test_the_variance_of_live_models_is_another(digits: Samples) -> None:

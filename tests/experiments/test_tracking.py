@@ -10,7 +10,7 @@ import pytest
 
 from favano.errors import BadInput
 from favano.experiments import Result, Spec, load_samples, named_model, resolve, run, write_result
-from favano.metrics import to_csv
+from favano.records import history_to_csv
 
 BASE: dict[str, object] = {
     "clients": 6, "selected": 2, "local_steps": 3, "horizon": 210.0, "evaluate_every": 70.0,
@@ -63,7 +63,7 @@ def test_the_mean_is_over_server_steps() -> None:
 def test_tracking_does_not_change_the_run() -> None:
     plain = tracked(track_bound=False)
     assert plain.bounds == []
-    assert to_csv(plain.rows) == to_csv(tracked().rows)
+    assert history_to_csv(plain.rows) == history_to_csv(tracked().rows)
 
 
 def test_a_clock_without_a_law_is_refused() -> None:

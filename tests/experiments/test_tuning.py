@@ -8,7 +8,7 @@ from statistics import fmean
 
 from favano.experiments.paper import EXPERIMENTS
 from favano.experiments.tuning import GRIDS, SEEDS, TUNED, tuned_runs, tuning_runs
-from favano.metrics import Entry, entries_from_csv, rates_tried
+from favano.records import Entry, entries_from_csv, rates_tried
 from tests.experiments.small import small_runs
 
 TABLE = EXPERIMENTS["table-2"].runs(3)

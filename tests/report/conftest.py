@@ -10,7 +10,7 @@ from typing import TypeAlias
 import pytest
 import tomli_w
 
-from favano.metrics import Row, to_csv
+from favano.records import Row, history_to_csv
 
 # folder, specification, accuracies by seed and evaluation, status ("" for no summary)
 Writer: TypeAlias = Callable[[Path, Mapping[str, object], Sequence[Sequence[float]], str], Path]
@@ -92,7 +92,7 @@ def write() -> Writer:
             for seed, values in enumerate(accuracies)
         ]
         rows = [row for history in histories for row in history]
-        (folder / "history.csv").write_text(to_csv(rows))
+        (folder / "history.csv").write_text(history_to_csv(rows))
         if status:
             summary = {
                 "status": status,

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from favano.errors import BadInput
-from favano.metrics import Entry, Row
+from favano.records import Entry, Row
 from favano.report import collect
 
 

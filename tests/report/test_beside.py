@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from favano.metrics import Ending, Entry
+from favano.records import Ending, Entry
 from favano.report.beside import (
     beside_paper,
     beside_paper_long,

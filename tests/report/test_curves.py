@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from favano.metrics import to_csv
+from favano.records import history_to_csv
 from favano.report import read_result
 from favano.report.curves import curve
 
@@ -37,7 +37,7 @@ def test_a_partial_result_is_drawn_to_its_end(uneven: Path) -> None:
 
 def test_axes_are_averaged_at_equal_index(uneven: Path) -> None:
     rows = [a_row(0, 0, 0.1), a_row(0, 1, 0.2), a_row(1, 0, 0.1), a_row(1, 2, 0.2)]
-    (uneven / "history.csv").write_text(to_csv(rows))
+    (uneven / "history.csv").write_text(history_to_csv(rows))
     along = curve(read_result(uneven)).along
     assert {axis: values.tolist() for axis, values in along.items()} == {
         "time": [0, 15],
@@ -53,7 +53,7 @@ def test_a_logarithmic_axis_gets_positive_numbers_only(uneven: Path) -> None:
         for seed, variances in enumerate([(0.0, 1.0, 5.0), (0.0, 9.0, 7.0)])
         for step, variance in enumerate(variances)
     ]
-    (uneven / "history.csv").write_text(to_csv(rows))
+    (uneven / "history.csv").write_text(history_to_csv(rows))
     band = curve(read_result(uneven)).bands["variance"]
     assert np.isnan(band.mean[0])
     assert band.low[1] == 1.0  # 5 - 5.7 is not positive

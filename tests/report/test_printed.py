@@ -13,7 +13,7 @@ from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from matplotlib.text import Annotation, Text
 
-from favano.metrics import Entry
+from favano.records import Entry
 from favano.report.palette import COLOURS, looks
 from favano.report.printed import cells_figure, curves_figure
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from favano.report import by_setting, collect
+from favano.report import by_setting, collect, write_page
 from favano.report.palette import methods
 from favano.report.shares import shares, staleness
 
@@ -28,7 +28,8 @@ def test_shares_by_hand(compared: Path) -> None:
 def test_a_verdict_is_quoted(compared: Path) -> None:
     path = compared / "fedavg" / "summary.json"
     words = "favours fast clients: 50.0 % of the model [48.0, 52.0] is theirs, fair is 33.3 %"
-    audit = {"seed": 0, "verdict": words, "speeds": []}
+    audit = {"seed": 0, "verdict": words, "confidence": 0.95, "fair": 1 / 3}
+    audit |= {"speeds": [], "mean_step_time": [], "weight": []}
     path.write_text(json.dumps({**json.loads(path.read_text()), "audit": audit}))
     settings = by_setting(collect([compared]))
     text = shares(settings, methods(settings))
@@ -51,3 +52,11 @@ def test_a_sample_is_said_to_be_one(compared: Path) -> None:
 def test_nothing_recorded_is_said(compared: Path) -> None:
     settings = by_setting(collect([compared / "fedbuff"]))
     assert "Not recorded in these result folders." in shares(settings, methods(settings))
+
+
+def test_weights_that_are_not_finite_do_not_break_the_page(compared: Path, tmp_path: Path) -> None:
+    found = json.loads((compared / "favano" / "participation.json").read_text())
+    found["listed"]["weight"][1] = found["speeds"][0]["weight"] = None
+    (compared / "favano" / "participation.json").write_text(json.dumps(found))
+    write_page(collect([compared]), tmp_path / "page.html", "Not finite")
+    assert "not finite" in (tmp_path / "page.html").read_text()

@@ -6,10 +6,10 @@ from rich.table import Table
 
 from favano.cli.flags import Config, DataDir, Json, Out, Values, spec_from
 from favano.cli.shell import notes, print_json, screen
-from favano.experiments.audit import SpeedShare
 from favano.experiments.data import load_data
 from favano.experiments.participation import speed_names
 from favano.experiments.results import check_writable
+from favano.records import SpeedShare
 from favano.run.plan import Plan
 from favano.run.planning import plan_seed
 from favano.run.presets import resolve
@@ -41,9 +41,9 @@ def plan_command(
         text = f"{spec.name} is not linear in the models: clients have no weights of their own"
         screen.print(text, soft_wrap=True, markup=False)
         return
-    screen.print(f"{spec.name} {plan.audit['verdict']}", soft_wrap=True, markup=False)
+    screen.print(f"{spec.name} {plan.audit.verdict}", soft_wrap=True, markup=False)
     screen.print(
-        f"±: {plan.audit['confidence']:.0%} interval of the mean share over all schedules; "
+        f"±: {plan.audit.confidence:.0%} interval of the mean share over all schedules; "
         "the share of one other seed may lie further out.",
         soft_wrap=True,
     )
@@ -60,7 +60,7 @@ def _by_speed(plan: Plan, title: str) -> Table:
     for group, name in enumerate(speed_names(fleet)):
         those, members = (fleet.groups == group)[client], int((fleet.groups == group).sum())
         contacts = max(1, int(those.sum()))
-        share = None if found is None else found["speeds"][group]
+        share = None if found is None else found.speeds[group]
         table.add_row(
             name,
             f"{members:,}",
@@ -75,4 +75,4 @@ def _by_speed(plan: Plan, title: str) -> Table:
 
 
 def _interval(share: SpeedShare) -> str:
-    return f"{share['weight']:.1%} ± {(share['high'] - share['low']) / 2:.1%}"
+    return f"{share.weight:.1%} ± {(share.high - share.low) / 2:.1%}"

@@ -15,7 +15,7 @@ import typer
 from rich.console import Console
 
 from favano.methods import source_digest
-from favano.metrics import to_json
+from favano.records import to_json
 from favano.report.sheet import Sheet, screen_table
 from favano.run.comparison import folder_name
 from favano.run.config import spec_keys

@@ -10,13 +10,14 @@ import typer
 
 from favano.cli.progress import TerminalProgress, counting
 from favano.cli.shell import INTERRUPTED, called_as, keep_to, notes
-from favano.experiments.records import diverged_runs, read_wrongly, worst
+from favano.experiments.outcome import diverged_runs, read_wrongly
 from favano.experiments.results import (
     check_folder,
     is_finished,
     read_summary,
     write_result,
 )
+from favano.records import worst
 from favano.run.config import spec_keys
 from favano.run.planning import check_plan
 from favano.run.spec import Spec
@@ -77,7 +78,7 @@ def end(folders: Sequence[Path]) -> None:
     """Name the runs that diverged; where there are any, the command failed."""
     failed = False
     for folder in folders:
-        if sentence := diverged_runs(read_summary(folder)["runs"]):
+        if sentence := diverged_runs(read_summary(folder).runs):
             _say(f"{sentence}; results are in {folder}")
             failed = True
     if failed:
@@ -94,9 +95,9 @@ def json_document(specs: Sequence[Spec], folders: Sequence[Path]) -> dict[str, o
     if len(specs) > 1:
         common["algorithms"] = [spec.name for spec in specs]
     return {
-        "status": worst(summary["status"] for summary in summaries),
+        "status": worst(summary.status for summary in summaries),
         "spec": common,
-        "runs": [run for summary in summaries for run in summary["runs"]],
+        "runs": [run for summary in summaries for run in summary.runs],
     }
 
 

@@ -15,7 +15,7 @@ from favano.engine.replay import Measured, Moment, Replay
 from favano.engine.spread import Spread
 from favano.engine.store import NOTHING
 from favano.methods.method import S
-from favano.metrics import Row
+from favano.records import Row
 from favano.schedule import Schedule
 from favano.types import Floats, Ints, Vector
 

@@ -1,9 +1,7 @@
-from .audit import AuditRecord as AuditRecord
 from .participation import describe as describe
 from .participation import speed_names as speed_names
 from .progress import Progress as Progress
 from .progress import Silence as Silence
-from .records import RunRecord as RunRecord
 from .result import Interrupted as Interrupted
 from .result import Result as Result
 from .results import check_folder as check_folder

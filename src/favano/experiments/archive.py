@@ -5,38 +5,19 @@ A file appears whole or not at all, so one that exists is a run that need not be
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from math import nan
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
-
-from pydantic import BeforeValidator, TypeAdapter, ValidationError
 
 from favano import __version__
 from favano.errors import BadInput
 from favano.experiments.experiment import Run
 from favano.experiments.footprint import Footprint
 from favano.experiments.result import Result
-from favano.experiments.results import write_together
-from favano.metrics import Entry, Row, null_is_nan, to_json, up_to
+from favano.records import Entry, RunFile, run_from_json, run_to_json, up_to, write_together
+from favano.records.run_file import FOLDER
 from favano.run.config import spec_keys
 from favano.run.digest import server_rate
 from favano.run.spec import given
-
-FOLDER = "runs"
-
-
-@dataclass(frozen=True)
-class RunFile:
-    """What a run file holds."""
-
-    favano: str
-    command: str
-    spec: dict[str, object]
-    footprint: str  # the constants behind energy and carbon
-    entry: Entry
-    history: Annotated[tuple[Row, ...], BeforeValidator(null_is_nan)]
-    kernels: str | None = None  # of a CPU; files of earlier versions do not say
 
 
 @dataclass(frozen=True)
@@ -60,31 +41,31 @@ class Archive:
         record = result.runs[0]
         entry = _expected(run)._replace(
             status="complete" if result.status == "complete" else "diverged",
-            accuracy=record["accuracy"],
-            loss=record["loss"],
-            mean_model_accuracy=record["mean_model_accuracy"],
-            variance=record["variance"],
-            time=record["time"],
-            server_steps=record["server_steps"],
-            local_steps=record["local_steps"],
-            wall_seconds=round(record["wall_seconds"], 3),
+            accuracy=record.accuracy,
+            loss=record.loss,
+            mean_model_accuracy=record.mean_model_accuracy,
+            variance=record.variance,
+            time=record.time,
+            server_steps=record.server_steps,
+            local_steps=record.local_steps,
+            wall_seconds=round(record.wall_seconds, 3),
             machine_seconds=round(machine_seconds, 3),
             energy_wh=round(footprint.energy_wh(machine_seconds), 5),
             co2_grams=round(footprint.co2_grams(machine_seconds), 5),
             hardware=footprint.hardware,
             version=__version__,
         )
-        document = {
-            "favano": __version__,
-            "command": command,
-            "spec": spec_keys(run.spec),
-            "footprint": footprint.words,
-            "kernels": result.kernels,
-            "entry": entry,
-            "history": result.rows,
-        }
+        found = RunFile(
+            favano=__version__,
+            command=command,
+            spec=spec_keys(run.spec),
+            footprint=footprint.words,
+            kernels=result.kernels,
+            entry=entry,
+            history=tuple(result.rows),
+        )
         path = self.path(run)
-        write_together(path.parent, {path.name: (to_json(document) + "\n").encode()})
+        write_together(path.parent, {path.name: run_to_json(found)})
 
     def entry(self, run: Run) -> Entry:
         """The run's line in a ledger; one that was not made is there as missing.
@@ -113,13 +94,10 @@ class Archive:
         """The file of a run that was made."""
         path = self.path(run)
         try:
-            found = TypeAdapter(RunFile).validate_json(path.read_bytes())
-        except (OSError, ValidationError) as error:
+            return run_from_json(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
             rule = "is damaged; remove it, and it will be run again"
             raise BadInput("out", path, rule) from error
-        entry = found.entry
-        loss, variance = (nan if value is None else value for value in (entry.loss, entry.variance))
-        return replace(found, entry=entry._replace(loss=loss, variance=variance))
 
 
 def _expected(run: Run) -> Entry:

@@ -1,44 +1,20 @@
-"""The audit of a schedule as result folders and JSON documents have it: who trains the model."""
+"""The audit of a schedule: who trains the model."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import TypedDict
 
 import numpy as np
 
 from favano.engine.audit import late_weights, stretch_weights
 from favano.experiments.participation import speed_names
 from favano.experiments.standing import Standing
+from favano.records import AuditRecord, SpeedShare
 from favano.run.planning import Planned
 from favano.run.spec import Spec
 from favano.schedule import Schedule
 from favano.theory import CONFIDENCE, shares, verdict
-
-
-class SpeedShare(TypedDict):
-    """What the clients of one speed have in the server model; all shares are of one."""
-
-    name: str
-    clients: int
-    weight: float
-    low: float  # of the confidence interval
-    high: float
-    fair: float
-
-
-class AuditRecord(TypedDict):
-    """Lists have one entry a client, in the order of the clients, or none."""
-
-    seed: int
-    verdict: str
-    confidence: float
-    fair: float  # 1/n, the target of every weight
-    speeds: list[SpeedShare]
-    mean_step_time: list[float]
-    weight: list[float]  # effective weight in the final server model
-    left_out: list[str]  # what happens in the run, but not in the audit
 
 
 def audit(planned: Planned, weights: Standing) -> AuditRecord:
@@ -58,20 +34,20 @@ def audit(planned: Planned, weights: Standing) -> AuditRecord:
         verdict=_sentence(verdict(found), schedule, fleet.clients, left_out(planned.spec)),
         confidence=CONFIDENCE,
         fair=1 / fleet.clients,
-        speeds=[SpeedShare(**asdict(share)) for share in found],  # type: ignore[typeddict-item]
-        mean_step_time=fleet.mean.tolist() if weights.complete else [],
-        weight=weights.each.tolist() if weights.complete else [],
+        speeds=tuple(SpeedShare(**asdict(share)) for share in found),
+        mean_step_time=tuple(fleet.mean.tolist()) if weights.complete else (),
+        weight=tuple(weights.each.tolist()) if weights.complete else (),
         left_out=left_out(planned.spec),
     )
 
 
-def left_out(spec: Spec) -> list[str]:
+def left_out(spec: Spec) -> tuple[str, ...]:
     """What of a run the audit does not know."""
     known = {
         "compression of messages": spec.run.codec != "none",
         "rounding to few bits": spec.training.quantise != "none",
     }
-    return [what for what, there in known.items() if there]
+    return tuple(what for what, there in known.items() if there)
 
 
 def _sentence(judged: str, schedule: Schedule, clients: int, omitted: Sequence[str]) -> str:

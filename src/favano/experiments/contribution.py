@@ -1,63 +1,16 @@
-"""Who trained the model, as a result folder keeps it: `participation.json`.
-
-The counts are those of the first seed's schedule. A schedule does not depend on the weights, so
-they are exact, and small however many clients there are: of very many a sample is listed, while
-the sums over each speed are over everybody.
-"""
+"""Who trained the model, from the first seed's schedule."""
 
 from __future__ import annotations
-
-from typing import TypedDict
 
 import numpy as np
 
 from favano.experiments.standing import Standing, speed_classes
+from favano.records.participation import Listed, Participation, Speed, Staleness
 from favano.schedule import Schedule
 from favano.timing import Fleet
 from favano.types import Floats, Ints
 
 _BINS = 60
-
-
-class Speed(TypedDict):
-    """All clients of one speed together."""
-
-    name: str
-    clients: int
-    contacts: int
-    steps: int
-    weight: float
-
-
-class Listed(TypedDict):
-    """Clients one by one, a column each."""
-
-    client: list[int]
-    speed: list[int]
-    contacts: list[int]
-    steps: list[int]
-    staleness: list[float]
-    weight: list[float]
-
-
-class Staleness(TypedDict):
-    """How many jobs were used how late: bin b holds `width` values from `width * b` on."""
-
-    width: int
-    counts: list[list[int]]  # a list of bins a speed
-    mean: float
-    median: float
-    most: int
-
-
-class Participation(TypedDict):
-    """The whole of `participation.json`."""
-
-    seed: int
-    clients: int
-    speeds: list[Speed]
-    listed: Listed
-    staleness: Staleness
 
 
 def participation(weights: Standing, schedule: Schedule, fleet: Fleet, seed: int) -> Participation:
@@ -73,7 +26,7 @@ def participation(weights: Standing, schedule: Schedule, fleet: Fleet, seed: int
     return Participation(
         seed=seed,
         clients=clients,
-        speeds=[
+        speeds=tuple(
             Speed(
                 name=name,
                 clients=int((speed == number).sum()),
@@ -82,12 +35,12 @@ def participation(weights: Standing, schedule: Schedule, fleet: Fleet, seed: int
                 weight=float(by_speed[number]),
             )
             for number, name in enumerate(names)
-        ],
+        ),
         listed=Listed(
-            client=shown.tolist(),
-            speed=speed[shown].tolist(),
-            contacts=contacts[shown].tolist(),
-            steps=made[shown].tolist(),
+            client=tuple(shown.tolist()),
+            speed=tuple(speed[shown].tolist()),
+            contacts=tuple(contacts[shown].tolist()),
+            steps=tuple(made[shown].tolist()),
             staleness=_rounded(late[shown]),
             weight=_rounded(weights.each),
         ),
@@ -103,13 +56,13 @@ def _histogram(staleness: Ints, speed: Ints, speeds: int) -> Staleness:
     jobs = len(staleness) > 0
     return Staleness(
         width=width,
-        counts=[each.tolist() for each in counts],
+        counts=tuple(tuple(each.tolist()) for each in counts),
         mean=float(staleness.mean()) if jobs else 0.0,
         median=float(np.median(staleness)) if jobs else 0.0,
         most=most,
     )
 
 
-def _rounded(values: Floats) -> list[float]:
+def _rounded(values: Floats) -> tuple[float, ...]:
     """Six significant digits are enough to look at."""
-    return [float(f"{value:.6g}") for value in values]
+    return tuple(float(f"{value:.6g}") for value in values)

@@ -1,31 +1,18 @@
-"""Mean curves over the seeds behind a figure, as one small CSV file."""
+"""Mean curves over the seeds behind a figure."""
 
 from __future__ import annotations
 
-import csv
 import math
-from collections.abc import Callable, Mapping, Sequence
-from io import StringIO
+from collections.abc import Sequence
 from statistics import fmean, stdev
 
 from favano.experiments.archive import Archive
 from favano.experiments.experiment import Run
-from favano.metrics import Row, up_to
+from favano.records import CurvePoint, Row, up_to
 from favano.run.spec import given
 
-_AXES: Mapping[str, Callable[[Row], float]] = {
-    "time": lambda row: row.time,
-    "server_steps": lambda row: row.server_step,
-    "local_steps": lambda row: row.local_steps,
-}
-_MEASURES: Mapping[str, Callable[[Row], float]] = {
-    "accuracy": lambda row: row.accuracy,
-    "loss": lambda row: row.loss,
-    "variance": lambda row: row.variance,
-}
 
-
-def curves_to_csv(runs: Sequence[Run], archive: Archive) -> str:
+def mean_curves(runs: Sequence[Run], archive: Archive) -> list[CurvePoint]:
     """Mean and mean plus and minus one standard deviation of the runs that were made.
 
     Seeds are averaged at equal evaluations up to the horizon, as in the tables. Runs that
@@ -37,18 +24,20 @@ def curves_to_csv(runs: Sequence[Run], archive: Archive) -> str:
             line = lines.setdefault((run.reading, run.spec.name, run.column), [])
             end = given(run.spec.run.horizon)
             line.append(up_to(archive.read(run).history, end))
-    text = StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    ends = ("", "_low", "_high")
-    measures = [f"{measure}{end}" for measure in _MEASURES for end in ends]
-    writer.writerow(["reading", "algorithm", "column", "seeds", *_AXES, *measures])
-    for key, histories in lines.items():
-        for rows in zip(*histories, strict=True):
-            along = [fmean(value(row) for row in rows) for value in _AXES.values()]
-            bands = [_band([value(row) for row in rows]) for value in _MEASURES.values()]
-            cells = [*along, *(cell for band in bands for cell in band)]
-            writer.writerow([*key, len(rows), *(_short(cell) for cell in cells)])
-    return text.getvalue()
+    return [
+        CurvePoint(
+            *key,
+            len(rows),
+            fmean(row.time for row in rows),
+            fmean(row.server_step for row in rows),
+            fmean(row.local_steps for row in rows),
+            *_band([row.accuracy for row in rows]),
+            *_band([row.loss for row in rows]),
+            *_band([row.variance for row in rows]),
+        )
+        for key, histories in lines.items()
+        for rows in zip(*histories, strict=True)
+    ]
 
 
 def _band(values: list[float]) -> tuple[float, float, float]:
@@ -59,7 +48,3 @@ def _band(values: list[float]) -> tuple[float, float, float]:
     spread = stdev(values) if len(values) > 1 else 0.0
     low = mean - spread if mean > spread else min(values)
     return mean, low, mean + spread
-
-
-def _short(value: float) -> str:
-    return f"{value:.6g}"

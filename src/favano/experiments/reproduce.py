@@ -16,11 +16,12 @@ from favano.experiments.archive import Archive
 from favano.experiments.experiment import Experiment, Run
 from favano.experiments.footprint import Footprint
 from favano.experiments.progress import Progress, Silence
-from favano.experiments.request import TUNED, TUNING, Request, tuned_part, write_parts
+from favano.experiments.request import Request, tuned_part, write_parts
 from favano.experiments.result import Result
 from favano.experiments.results import check_writable
 from favano.experiments.runner import run_together
 from favano.experiments.samples import check_device, load_samples, named_model
+from favano.records.ledger import TUNED, TUNING
 from favano.run.spec import Spec
 
 

@@ -9,14 +9,14 @@ from pathlib import Path
 
 from favano.errors import need
 from favano.experiments.archive import Archive
-from favano.experiments.curves import curves_to_csv
+from favano.experiments.curves import mean_curves
 from favano.experiments.experiment import Experiment, Run, prepared, read_otherwise
-from favano.experiments.results import write_together
 from favano.experiments.tuning import SEEDS, tuned_runs, tuning_runs
-from favano.metrics import entries_to_csv
+from favano.records import curves_to_csv, entries_to_csv, write_together
+from favano.records.folder import CURVES
+from favano.records.ledger import READINGS, RUNS, TUNING
 from favano.run.spec import given
 
-RUNS, READINGS, TUNING, TUNED = "runs", "readings", "tuning", "tuned"
 ALL_READINGS = "all"
 
 
@@ -102,5 +102,5 @@ def write_parts(
         for name, runs in parts.items()
     }
     if curves:
-        texts["curves.csv"] = curves_to_csv(parts[RUNS], archive)
-    write_together(folder, {name: text.encode() for name, text in texts.items()})
+        texts[CURVES] = curves_to_csv(mean_curves(parts[RUNS], archive))
+    write_together(folder, texts)

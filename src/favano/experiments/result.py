@@ -10,10 +10,7 @@ from tempfile import TemporaryDirectory
 from torch import Tensor
 
 from favano.errors import NonFiniteUpdate
-from favano.experiments.audit import AuditRecord
-from favano.experiments.records import RunRecord, Status
-from favano.experiments.tracking import BoundRow
-from favano.metrics import Row
+from favano.records import AuditRecord, BoundRow, Row, RunRecord, Status
 from favano.run.comparison import folder_name
 from favano.run.history import History
 from favano.run.planning import Planned
@@ -42,7 +39,7 @@ class Result:
     @property
     def accuracy(self) -> list[float]:
         """Final accuracy of each seed."""
-        return [run["accuracy"] for run in self.runs]
+        return [run.accuracy for run in self.runs]
 
     @property
     def history(self) -> History:

@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import hashlib
-import json
-import os
-from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, TypedDict, cast
+from typing import TYPE_CHECKING
 
 import tomli_w
 
 from favano import __version__
 from favano.errors import BadInput, WriteFailed, need
-from favano.experiments.contribution import Participation, participation
-from favano.experiments.records import RunRecord, Status
-from favano.metrics import null_is_nan, to_csv, to_json
+from favano.experiments.contribution import participation
+from favano.records import (
+    Participation,
+    Summary,
+    bounds_to_csv,
+    history_to_csv,
+    participation_to_json,
+    summary_from_json,
+    summary_to_json,
+    write_together,
+)
+from favano.records.folder import BOUND, FILES, HISTORY, MODEL, PARTICIPATION, SPEC, SUMMARY
 from favano.run.config import Config, read_config, spec_tables
 from favano.run.digest import differing_keys
 from favano.run.presets import resolve
@@ -24,17 +30,6 @@ from favano.run.spec import Spec
 
 if TYPE_CHECKING:
     from favano.experiments.result import Result
-
-FILES = ("spec.toml", "history.csv", "summary.json", "model.safetensors")
-PARTICIPATION = "participation.json"
-
-
-class Summary(TypedDict):
-    """What `summary.json` says of the runs."""
-
-    status: Status
-    runs: list[RunRecord]
-    trace: str | None  # digest of the recorded step times
 
 
 def check_writable(folder: Path) -> None:
@@ -58,7 +53,7 @@ def check_folder(folder: Path, spec: Spec) -> None:
         if is_finished(folder):
             law = spec.fleet.step_law
             rule = f"already holds a run of other step times ({law}); choose a new folder"
-            same = trace_digest(spec) == read_summary(folder)["trace"]
+            same = trace_digest(spec) == read_summary(folder).trace
             need(same, "out", folder, rule)
 
 
@@ -72,14 +67,8 @@ def _held(folder: Path) -> Config:
 
 
 def read_summary(folder: Path) -> Summary:
-    """How the runs of a folder ended, from `summary.json`; null is NaN."""
-    found = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
-    status: Status = found["status"]
-    runs = [
-        {"status": status, **{key: null_is_nan(value) for key, value in run.items()}}
-        for run in found["runs"]
-    ]
-    return Summary(status=status, runs=cast(list[RunRecord], runs), trace=found.get("trace"))
+    """How the runs of a folder ended, from `summary.json`."""
+    return summary_from_json((folder / SUMMARY).read_text(encoding="utf-8"))
 
 
 def trace_digest(spec: Spec) -> str | None:
@@ -96,8 +85,8 @@ def is_finished(folder: Path) -> bool:
     if not all(path.is_file() and path.stat().st_size for path in paths):
         return False
     try:
-        return read_summary(folder)["status"] in ("complete", "diverged")
-    except (ValueError, KeyError, TypeError, AttributeError):  # damaged, so worth running again
+        return read_summary(folder).status in ("complete", "diverged")
+    except ValueError:  # damaged, so worth running again
         return False
 
 
@@ -113,35 +102,32 @@ def write_result(folder: Path, result: Result, command: str) -> None:
     import torch
     from safetensors.torch import save
 
-    from favano.experiments.tracking import bounds_to_csv
-
     spec, prefix = result.spec, len(result.models) > 1
     tensors = {
         f"seed-{seed}.{name}" if prefix else name: tensor.contiguous()
         for seed, model in result.models.items()
         for name, tensor in model.items()
     }
-    summary = {
-        "status": result.status,
-        "favano": __version__,
-        "command": command,
-        "torch": torch.__version__,
-        "kernels": result.kernels,
-        "runs": result.runs,
-        "audit": result.audit,
-        "trace": trace_digest(spec),
-    }
-    contents = (
-        tomli_w.dumps(spec_tables(spec)).encode(),
-        to_csv(result.rows).encode(),
-        (to_json(summary, indent=2) + "\n").encode(),
-        save(tensors, metadata={"favano": __version__}),
+    summary = Summary(
+        status=result.status,
+        favano=__version__,
+        command=command,
+        torch=torch.__version__,
+        kernels=result.kernels,
+        runs=tuple(result.runs),
+        audit=result.audit,
+        trace=trace_digest(spec),
     )
-    files = dict(zip(FILES, contents, strict=True))
+    files: dict[str, str | bytes] = {
+        SPEC: tomli_w.dumps(spec_tables(spec)),
+        HISTORY: history_to_csv(result.rows),
+        SUMMARY: summary_to_json(summary),
+        MODEL: save(tensors, metadata={"favano": __version__}),
+    }
     if result.bounds:
-        files["bound.csv"] = bounds_to_csv(result.bounds).encode()
+        files[BOUND] = bounds_to_csv(result.bounds)
     if (found := _participation(result)) is not None:
-        files[PARTICIPATION] = (to_json(found) + "\n").encode()
+        files[PARTICIPATION] = participation_to_json(found)
     write_together(folder, files)
 
 
@@ -154,24 +140,3 @@ def _participation(result: Result) -> Participation | None:
         return participation(one.weights, one.schedule, one.fleet, one.seed)
     except BadInput:
         return None
-
-
-def write_together(folder: Path, contents: Mapping[str, bytes]) -> None:
-    """Write several files so that a failure leaves the folder as it was."""
-    waiting = {name: folder / f".{name}.{os.getpid()}" for name in contents}
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        for name, data in contents.items():
-            with waiting[name].open("wb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-        for name in contents:
-            waiting[name].replace(folder / name)
-    except OSError as error:
-        raise WriteFailed(
-            f"out={folder}: could not be written: {error.strerror}; earlier results are untouched"
-        ) from error
-    finally:
-        for path in waiting.values():
-            path.unlink(missing_ok=True)

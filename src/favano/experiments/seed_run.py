@@ -19,12 +19,13 @@ from favano.experiments.assembly import assemble
 from favano.experiments.audit import audit
 from favano.experiments.constants import Probe
 from favano.experiments.kernels import kernels_for
+from favano.experiments.outcome import make_record
 from favano.experiments.progress import Progress
-from favano.experiments.records import make_record, worst
 from favano.experiments.result import Result
 from favano.experiments.samples import ModelFactory, Samples
 from favano.experiments.tracking import Tracker
 from favano.metrics import Evaluator
+from favano.records import worst
 from favano.run.planning import Planned
 from favano.run.spec import given
 from favano.schedule import Schedule
@@ -144,7 +145,7 @@ class SeedRun:
                 wall_seconds=self.ended - self.began,
             )
             self.result.runs.append(record)
-            self.result.status = worst([self.result.status, record["status"]])
+            self.result.status = worst([self.result.status, record.status])
             self.result.models[self.planned.seed] = self.flat.state_dict(last.server)
 
     def audit_first(self) -> None:

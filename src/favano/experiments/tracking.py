@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import csv
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from io import StringIO
 from math import inf, isfinite
-from typing import NamedTuple
 
 from favano.experiments.constants import Point, Probe
-from favano.metrics import Row
+from favano.records import BoundRow, Row
 from favano.theory import (
     Problem,
     Setting,
@@ -24,27 +21,6 @@ from favano.theory import (
 from favano.types import Vector
 
 _FLAT = 1e-12  # a problem without curvature has no L > 0
-
-
-class BoundRow(NamedTuple):
-    """One evaluation of a run beside the theory; infinite where the theory says nothing."""
-
-    seed: int
-    time: float
-    server_step: int  # T
-    gradient: float  # ||grad f(mu_T)||^2
-    mean_gradient: float  # (1/T) sum_{t<T} ||grad f(mu_t)||^2, from the evaluations
-    potential: float  # Phi_T
-    potential_bound: float
-    bound_short: float
-    bound_full: float
-    bound_assembled: float
-    learning_rate: float  # eta of the run
-    largest_rate: float  # up to which the theorem holds
-    smoothness: float  # L, the largest seen so far, as the others
-    noise: float  # sigma
-    dissimilarity: float  # G
-    gap: float  # F
 
 
 @dataclass
@@ -127,12 +103,3 @@ class Tracker:
         for _ in range(steps):
             bound = next_potential(where, problem, rate, potential=bound, gradient=last.gradient)
         return bound
-
-
-def bounds_to_csv(rows: Iterable[BoundRow]) -> str:
-    """Rows as CSV with a header."""
-    text = StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(BoundRow._fields)
-    writer.writerows(rows)
-    return text.getvalue()

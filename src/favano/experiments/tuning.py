@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from favano.experiments.experiment import Run, make
-from favano.metrics import Entry, rates_tried
 from favano.options import options_of
+from favano.records import Entry, rates_tried
 from favano.run.spec import Spec, given
 
 TUNED: Final = "tuned"

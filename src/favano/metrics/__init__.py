@@ -1,4 +1,4 @@
-"""Evaluation, history and the ledger of runs."""
+"""Evaluation of models."""
 
 import lazy_loader
 

@@ -1,16 +1,2 @@
-from .document import finite as finite
-from .document import null_is_nan as null_is_nan
-from .document import to_json as to_json
 from .evaluation import Evaluator as Evaluator
 from .evaluation import Score as Score
-from .history import Row as Row
-from .history import diverged as diverged
-from .history import from_csv as from_csv
-from .history import to_csv as to_csv
-from .history import up_to as up_to
-from .ledger import Ending as Ending
-from .ledger import Entry as Entry
-from .ledger import Rates as Rates
-from .ledger import entries_from_csv as entries_from_csv
-from .ledger import entries_to_csv as entries_to_csv
-from .ledger import rates_tried as rates_tried

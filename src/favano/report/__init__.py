@@ -4,7 +4,6 @@ from favano.report.collect import collect
 from favano.report.page import write_page
 from favano.report.result import Result, Specification, Status, read_result
 from favano.report.settings import Setting, by_setting
-from favano.report.summary import Run
 from favano.report.table import Line, Paired, Spread, final_lines, paired
 from favano.report.terminal import final_table
 from favano.report.verdict import sentence, setting_sentence, title_of
@@ -13,7 +12,6 @@ __all__ = [
     "Line",
     "Paired",
     "Result",
-    "Run",
     "Setting",
     "Specification",
     "Spread",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from html import escape
+from math import isfinite
 
 import tomli_w
 
@@ -59,7 +60,7 @@ def _copied(what: str, html: str) -> str:
 
 def _origin(result: Result) -> str:
     version = result.version or "an unrecorded version"
-    seconds = [run.wall_seconds for run in result.runs if run.wall_seconds is not None]
+    seconds = [run.wall_seconds for run in result.runs if isfinite(run.wall_seconds)]
     means = f" with {result.tools}" if result.tools else ""
     return f"Written by favano {version}{means} into folder {result.folder.name}{_took(seconds)}."
 

@@ -3,29 +3,11 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
 
-from pydantic import BeforeValidator, TypeAdapter
-
-from favano.metrics import Entry, Row, diverged, null_is_nan
-from favano.report.result import Result, Status, parse, tools, within
-from favano.report.summary import last_rows
-
-FOLDER = "runs"
-
-
-@dataclass(frozen=True)
-class _RunFile:
-    """What a run file holds, as far as the page asks."""
-
-    favano: str
-    command: str
-    spec: dict[str, object]
-    entry: Entry
-    history: Annotated[tuple[Row, ...], BeforeValidator(null_is_nan)]
-    kernels: str | None = None
+from favano.records import RunFile, Status, diverged, read_file, run_from_json, run_record, worst
+from favano.records.run_file import FOLDER
+from favano.report.result import Result, tools, within
 
 
 def run_files(path: Path) -> list[Path]:
@@ -35,9 +17,9 @@ def run_files(path: Path) -> list[Path]:
 
 def read_archive(files: list[Path]) -> list[Result]:
     """Results, `favano` first; runs of a search for rates are left out."""
-    groups: dict[str, list[tuple[Path, _RunFile]]] = {}
+    groups: dict[str, list[tuple[Path, RunFile]]] = {}
     for file in files:
-        found = parse(file, TypeAdapter(_RunFile).validate_json)
+        found = read_file(file, run_from_json)
         if not found.spec.get("holdout"):
             shared = {key: value for key, value in found.spec.items() if key != "seed"}
             groups.setdefault(json.dumps(shared, sort_keys=True), []).append((file, found))
@@ -45,28 +27,30 @@ def read_archive(files: list[Path]) -> list[Result]:
     return sorted(results, key=lambda result: (result.name != "favano", result.name))
 
 
-def _result(group: list[tuple[Path, _RunFile]]) -> Result:
+def _result(group: list[tuple[Path, RunFile]]) -> Result:
     group = sorted(group, key=lambda pair: pair[1].entry.seed)
     (path, first), runs = group[0], [found for _, found in group]
-    rows = within(first.spec, (row for run in runs for row in run.history))
+    name, rows = str(first.spec["algorithm"]), [within(run.spec, run.history) for run in runs]
+    last = {
+        run.entry.seed: run_record(name, history[-1], _status(run))
+        for run, history in zip(runs, rows, strict=True)
+        if history
+    }
     return Result(
-        name=str(first.spec["algorithm"]),
+        name=name,
         folder=path.with_suffix(""),
         spec={**first.spec, "seeds": len(runs)},
-        rows=rows,
-        runs=last_rows(rows),
-        status=_status(runs),
+        rows=tuple(row for history in rows for row in history),
+        runs=tuple(last.values()),
+        status=worst(map(_status, runs)),
         command=first.command,
         version=first.favano,
         tools=tools(None, first.kernels),
     )
 
 
-def _status(runs: list[_RunFile]) -> Status:
-    """A run that stopped at NaN leaves its result partial; one that went on has diverged."""
-    bad = [run for run in runs if run.entry.status != "complete"]
-    if not bad:
+def _status(run: RunFile) -> Status:
+    """A run that stopped at NaN is partial; one that went on has diverged."""
+    if run.entry.status == "complete":
         return "complete"
-    return (
-        "diverged" if all(run.history and diverged(run.history[-1]) for run in bad) else "partial"
-    )
+    return "diverged" if run.history and diverged(run.history[-1]) else "partial"

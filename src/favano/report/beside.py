@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from statistics import fmean, stdev
 from typing import TypeAlias
 
-from favano.metrics import Entry, rates_tried
+from favano.records import Entry, rates_tried
 from favano.report.sheet import Sheet
 from favano.report.wording import MINUS, fixed, signed, significant
 

@@ -8,11 +8,12 @@ from itertools import chain, combinations
 from pathlib import Path
 
 from favano.errors import need
+from favano.records.folder import HISTORY, SPEC
 from favano.report.archive import read_archive, run_files
 from favano.report.result import Result, read_result
 
 NOT_SET = "not set"
-FILES = ("spec.toml", "history.csv")
+_FILES = (SPEC, HISTORY)
 _FEW, _MOST = 3, 4  # keys in a name: named all, where there are no more; else at most
 
 
@@ -33,7 +34,7 @@ def collect(paths: Sequence[Path]) -> list[Result]:
 
 def _results(path: Path) -> list[Result]:
     need(path.is_dir(), "results", path, "no such folder")
-    if all((path / file).exists() for file in FILES):
+    if all((path / file).exists() for file in _FILES):
         return [read_result(path)]
     if files := run_files(path):
         return read_archive(files)
@@ -51,8 +52,8 @@ def _below(path: Path) -> list[Path]:
     )
     found = []
     for folder in folders:
-        if any((folder / file).exists() for file in FILES):
-            there = (folder / "spec.toml").exists()
+        if any((folder / file).exists() for file in _FILES):
+            there = (folder / SPEC).exists()
             need(there, "results", folder, "history.csv without spec.toml")
             found.append(folder)
         else:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Mapping
 from pathlib import Path
 
+from favano.records import Complexity, complexities_from_csv, read_file
 from favano.report.beside import Names
 from favano.report.sheet import Sheet, markdown
 from favano.report.wording import significant
@@ -25,23 +25,26 @@ def formula_sheet(formulas: Mapping[str, tuple[str, str]], names: Names) -> Shee
 
 def number_sheets(path: Path, names: Names, fleets: Names, note: str) -> list[Sheet]:
     """What the formulas come to, one sheet a fleet."""
-    with path.open(encoding="utf-8", newline="") as file:
-        found = list(csv.DictReader(file))
+    found = read_file(path, complexities_from_csv)
     headings = ["method", "C", "steps, printed", "steps", "time, printed", "time"]
-    keys = ("step_time", "printed_steps", "corrected_steps", "printed_time", "corrected_time")
     return [
         Sheet(
             f"Time to the target, {title}",
             headings,
             [
-                [names[row["method"]], *(significant(float(row[key])) for key in keys)]
-                for row in found
-                if row["fleet"] == fleet
+                [names[line.method], *map(significant, _numbers(line))]
+                for line in found
+                if line.fleet == fleet
             ],
             note,
         )
         for fleet, title in fleets.items()
     ]
+
+
+def _numbers(line: Complexity) -> tuple[float, ...]:
+    steps = line.printed_steps, line.corrected_steps
+    return line.step_time, *steps, line.printed_time, line.corrected_time
 
 
 def write_complexity_readme(path: Path, sheets: list[Sheet], command: str) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from favano.metrics import Row
+from favano.records import Row
 from favano.report.result import Result
 from favano.types import Floats
 

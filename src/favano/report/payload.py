@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from typing import TypeAlias
 
-from favano.metrics import finite
+from favano.records import finite
 from favano.report.curves import Band, curve
 from favano.report.final import differences
 from favano.report.palette import Look
@@ -55,7 +54,7 @@ def _result(result: Result, number: int) -> dict[str, object]:
         "seeds": list(drawn.seeds),
         "x": {axis: _points(values) for axis, values in drawn.along.items()},
         "y": {measure: _band(band) for measure, band in drawn.bands.items()},
-        "participation": asdict(result.participation) if result.participation else None,
+        "participation": result.participation,
     }
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import csv
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from favano.metrics import Entry
+from favano.records import CurvePoint, Entry, curves_from_csv, read_file
+from favano.records.folder import CURVES
 from favano.report.beside import Names, Paper, cell, measured
 from favano.report.ink import GREY, STYLE, Ending, label_ends, save, stroke
 from favano.report.palette import COLOURS, Look, looks
@@ -42,21 +42,17 @@ class Line:
 
 def read_lines(path: Path) -> list[Line]:
     """The curves of a `curves.csv`."""
-    grouped: dict[tuple[str, str, str], list[dict[str, str]]] = {}
-    with path.open(encoding="utf-8", newline="") as file:
-        for row in csv.DictReader(file):
-            grouped.setdefault((row["reading"], row["algorithm"], row["column"]), []).append(row)
-    words = ("reading", "algorithm", "column")
+    grouped: dict[tuple[str, str, str], list[CurvePoint]] = {}
+    for point in read_file(path, curves_from_csv):
+        grouped.setdefault((point.reading, point.algorithm, point.column), []).append(point)
     return [
         Line(
             reading,
             algorithm,
-            seeds=min(int(row["seeds"]) for row in rows),
-            values={
-                name: [float(row[name]) for row in rows] for name in rows[0] if name not in words
-            },
+            seeds=min(point.seeds for point in points),
+            values=dict(zip(CurvePoint._fields, zip(*points, strict=True), strict=True)),
         )
-        for (reading, algorithm, _), rows in grouped.items()
+        for (reading, algorithm, _), points in grouped.items()
     ]
 
 
@@ -81,7 +77,7 @@ def curves_figure(
 
     found = {
         key: line
-        for line in read_lines(folder / "curves.csv")
+        for line in read_lines(folder / CURVES)
         for key in (line.reading, line.algorithm)
         if key in lines
     }

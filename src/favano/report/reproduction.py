@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
-from favano.errors import BadInput
-from favano.metrics import Entry, entries_from_csv
+from favano.records import Entry, entries_from_csv, read_file
+from favano.records.ledger import LEDGERS, RUNS
 from favano.report.beside import (
     Names,
     Paper,
@@ -64,20 +64,13 @@ class Layout(Protocol):
 
 def read_ledger(path: Path) -> list[Entry]:
     """The entries of a ledger; nothing where there is none."""
-    if not path.exists():
-        return []
-    try:
-        return entries_from_csv(path.read_text(encoding="utf-8"))
-    except (ValueError, KeyError, TypeError) as error:
-        raise BadInput("results", path, f"is damaged: {error}") from error
+    return read_file(path, entries_from_csv) if path.exists() else []
 
 
 def sheets(folder: Path, layout: Layout, *, narrow: bool = False) -> list[Sheet]:
     """Every table that the ledgers of a folder give; `narrow` for a terminal."""
     beside = beside_paper_long if narrow and layout.paper else beside_paper
-    runs, readings, tuning, tuned = (
-        read_ledger(folder / f"{name}.csv") for name in ("runs", "readings", "tuning", "tuned")
-    )
+    runs, readings, tuning, tuned = (read_ledger(folder / f"{name}.csv") for name in LEDGERS)
     names, columns = layout.lines, layout.columns
     found = [beside(layout.title, runs, names, columns, layout.paper)]
     methods = "favano" in names
@@ -128,8 +121,7 @@ def facts(
 
 
 def _all_entries(folder: Path) -> list[Entry]:
-    parts = ("runs", "readings", "tuning", "tuned")
-    entries = [entry for name in parts for entry in read_ledger(folder / f"{name}.csv")]
+    entries = [entry for name in LEDGERS for entry in read_ledger(folder / f"{name}.csv")]
     return list({entry.digest: entry for entry in entries}.values())
 
 
@@ -142,7 +134,7 @@ def document(folder: Path, layout: Layout) -> dict[str, object]:
 
 def draw(folder: Path, layout: Layout) -> list[Path]:
     """The pictures of a folder as PNG and PDF."""
-    runs = read_ledger(folder / "runs.csv")
+    runs = read_ledger(folder / f"{RUNS}.csv")
     asked = len({entry.seed for entry in runs})
     paths = []
     if layout.paper or not layout.figures:
@@ -161,7 +153,7 @@ def write_readme(folder: Path, layout: Layout, facts: Mapping[str, str]) -> Path
 
 def read_facts(folder: Path) -> dict[str, str]:
     """How the files of a folder were made, as its page says."""
-    lines = (folder / "README.md").read_text(encoding="utf-8").splitlines()
+    lines = read_file(folder / "README.md", str.splitlines)
     pairs = (line[2:].partition(": ") for line in lines if line.startswith("- "))
     return {name: text for name, _, text in pairs}
 

@@ -3,21 +3,29 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal, TypeAlias, TypeVar
+from typing import Literal, TypeAlias
 
-from pydantic import ValidationError
-
-from favano.errors import BadInput, need
-from favano.metrics import Row, from_csv, up_to
-from favano.report.participation import Participation, read_participation
-from favano.report.summary import Run, Summary, read_summary, runs_at
+from favano import records
+from favano.errors import need
+from favano.records import (
+    Participation,
+    Row,
+    RunRecord,
+    Summary,
+    history_from_csv,
+    participation_from_json,
+    read_file,
+    run_record,
+    summary_from_json,
+    up_to,
+)
+from favano.records.folder import HISTORY, PARTICIPATION, SPEC, SUMMARY
 
 Specification: TypeAlias = Mapping[str, object]
-Status: TypeAlias = Literal["complete", "diverged", "partial", "missing"]
-Parsed = TypeVar("Parsed")
+Status: TypeAlias = records.Status | Literal["missing"]
 
 TITLES: Mapping[str, str] = {
     "favano": "FAVANO",
@@ -62,7 +70,7 @@ class Result:
     folder: Path
     spec: Specification
     rows: tuple[Row, ...]
-    runs: tuple[Run, ...]
+    runs: tuple[RunRecord, ...]
     status: Status
     command: str | None = None
     version: str | None = None
@@ -106,22 +114,23 @@ def within(spec: Specification, rows: Iterable[Row]) -> tuple[Row, ...]:
 def read_result(folder: Path) -> Result:
     """Read one result folder; a file that cannot be read is refused by name."""
     need(folder.is_dir(), "results", folder, "no such folder")
-    spec = parse(folder / "spec.toml", tomllib.loads)
+    spec = read_file(folder / SPEC, tomllib.loads)
+    name = str(spec.get("algorithm", folder.name))
     summary: Summary | None = None
     rows: tuple[Row, ...] = ()
-    if (folder / "summary.json").exists():
-        summary = parse(folder / "summary.json", read_summary)
-    if (folder / "history.csv").exists():
-        rows = within(spec, parse(folder / "history.csv", from_csv))
+    if (folder / SUMMARY).exists():
+        summary = read_file(folder / SUMMARY, summary_from_json)
+    if (folder / HISTORY).exists():
+        rows = within(spec, read_file(folder / HISTORY, history_from_csv))
     participation: Participation | None = None
-    if (folder / "participation.json").exists():
-        participation = parse(folder / "participation.json", read_participation)
+    if (folder / PARTICIPATION).exists():
+        participation = read_file(folder / PARTICIPATION, participation_from_json)
     return Result(
-        name=str(spec.get("algorithm", folder.name)),
+        name=name,
         folder=folder,
         spec=spec,
         rows=rows,
-        runs=runs_at(horizon_of(spec), rows, summary.runs if summary else ()),
+        runs=_runs(name, horizon_of(spec), rows, summary.runs if summary else ()),
         status=_status(spec, summary, rows),
         command=summary.command if summary else None,
         version=summary.favano if summary else None,
@@ -146,19 +155,26 @@ def _status(spec: Specification, summary: Summary | None, rows: tuple[Row, ...])
     return summary.status if summary and whole else "partial"
 
 
-def parse(path: Path, parser: Callable[[str], Parsed]) -> Parsed:
-    """Read a file of a result; one that cannot be read is refused by name."""
-    try:
-        return parser(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise BadInput("results", path, f"cannot be read: {error.strerror}") from error
-    except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(str(part) for part in first["loc"])
-        raise BadInput("results", path, f"is damaged: {place or 'file'}: {first['msg']}") from error
-    except KeyError as error:
-        raise BadInput("results", path, f"is damaged: no column {error}") from error
-    except TypeError as error:
-        raise BadInput("results", path, "is damaged: a row is cut short") from error
-    except ValueError as error:
-        raise BadInput("results", path, f"is damaged: {error}") from error
+def _runs(
+    algorithm: str, horizon: float | None, rows: Iterable[Row], said: Iterable[RunRecord]
+) -> tuple[RunRecord, ...]:
+    """The numbers of each seed at the horizon.
+
+    Args:
+        algorithm: its name.
+        horizon: the time asked for, if any.
+        rows: the evaluations up to it.
+        said: what the summary says of the end of each run, which may lie after the horizon.
+    """
+    last = {row.seed: row for row in rows}
+    runs = {seed: run_record(algorithm, row, "partial") for seed, row in last.items()}
+    for run in said:
+        if run.seed not in last or horizon is None or run.time <= horizon:
+            runs[run.seed] = run
+        else:
+            runs[run.seed] = replace(
+                run_record(algorithm, last[run.seed], run.status),
+                wall_seconds=run.wall_seconds,
+                refused_updates=run.refused_updates,
+            )
+    return tuple(runs[seed] for seed in sorted(runs))

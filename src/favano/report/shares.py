@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from html import escape
 
+from favano.records.participation import Participation, Speed
 from favano.report.fragments import heading, name, table
 from favano.report.palette import Look
-from favano.report.participation import Participation, Speed
 from favano.report.result import Result
 from favano.report.settings import Setting
 from favano.report.wording import fixed, percent, significant

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from favano.records import RunRecord
 from favano.report.result import Result
 from favano.report.settings import agree
-from favano.report.summary import Run
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ def comparable(results: Sequence[Result]) -> bool:
     return all(agree(results[0], result) for result in results)
 
 
-def finished(result: Result) -> dict[int, Run]:
+def finished(result: Result) -> dict[int, RunRecord]:
     """Runs by seed, those that reached the horizon; without one, all of a result that ended."""
     if result.horizon is None:
         return {run.seed: run for run in result.runs} if result.ended else {}
@@ -110,5 +110,5 @@ def over(values: Iterable[float]) -> Spread:
         return Spread(float(array.mean()), deviation, len(array))
 
 
-def _over_seeds(result: Result, value: Callable[[Run], float]) -> Spread | None:
+def _over_seeds(result: Result, value: Callable[[RunRecord], float]) -> Spread | None:
     return over(value(run) for run in result.runs) if result.runs else None

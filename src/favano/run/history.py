@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from favano.metrics import Row
+from favano.records import Row
 
 if TYPE_CHECKING:
     from pandas import DataFrame  # type: ignore[import-untyped]

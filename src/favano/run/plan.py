@@ -7,9 +7,10 @@ from functools import cached_property
 from pathlib import Path
 
 from favano.errors import need
-from favano.experiments.audit import AuditRecord, audit
+from favano.experiments.audit import audit
 from favano.experiments.participation import describe
 from favano.experiments.standing import Standing
+from favano.records import AuditRecord
 from favano.run.planning import Planned
 from favano.schedule import Schedule, save_schedule
 
@@ -66,7 +67,7 @@ class Plan:
             "clients": self.clients,
             "server_steps": self.schedule.updates,
             "time": self.time,
-            "audit": None if found is None else {key: found[key] for key in _SAID},  # type: ignore[literal-required]
+            "audit": None if found is None else {key: getattr(found, key) for key in _SAID},
         }
 
     def save(self, folder: Path | str) -> Path:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Mapping
-from io import StringIO
 from pathlib import Path
 from typing import Final
 
 from favano.experiments.complexity import ComplexityRow, complexity_rows
 from favano.experiments.paper.methods import METHODS, MOSTLY_FAST, MOSTLY_SLOW, SETTINGS
-from favano.experiments.results import write_together
+from favano.records import Complexity, complexities_to_csv, write_together
+from favano.records.folder import COMPLEXITIES
 from favano.theory import Problem
 
 NAME: Final = "table-1"
@@ -69,17 +68,20 @@ def table_1() -> dict[str, list[ComplexityRow]]:
 
 def write_table_1(folder: Path) -> None:
     """The table as `table.csv`: server steps and times up to numerical constants."""
-    text = StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(
-        ["fleet", "method", "printed_steps", "corrected_steps", "step_time", "step_time_error",
-         "printed_time", "corrected_time", "largest_delay", "average_delay"]
-    )  # fmt: skip
-    for fleet, rows in table_1().items():
-        for row in rows:
-            step = row.server_time
-            numbers = (row.printed.total, row.steps.total, step.mean, step.standard_error,
-                       row.printed.total * step.mean, row.time,
-                       row.delays.largest, row.delays.average)  # fmt: skip
-            writer.writerow([fleet, row.method, *(f"{number:.6g}" for number in numbers)])
-    write_together(folder, {"table.csv": text.getvalue().encode()})
+    lines = [
+        Complexity(
+            fleet=fleet,
+            method=row.method,
+            printed_steps=row.printed.total,
+            corrected_steps=row.steps.total,
+            step_time=row.server_time.mean,
+            step_time_error=row.server_time.standard_error,
+            printed_time=row.printed.total * row.server_time.mean,
+            corrected_time=row.time,
+            largest_delay=row.delays.largest,
+            average_delay=row.delays.average,
+        )
+        for fleet, rows in table_1().items()
+        for row in rows
+    ]
+    write_together(folder, {COMPLEXITIES: complexities_to_csv(lines)})

@@ -1,25 +1,25 @@
-"""What is measured along a run: one row an evaluation, against three clocks and the traffic."""
+"""`history.csv`: what is measured along a run, one line per evaluation and seed."""
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Iterable
-from io import StringIO
 from math import isfinite
 from typing import NamedTuple
 
+from favano.records.table import from_csv, to_csv
+
 
 class Row(NamedTuple):
-    """The state of a run at one moment of simulated time."""
+    """One evaluation of a run. Counts are totals since the start."""
 
     seed: int
-    time: float
-    server_step: int
+    time: float  # simulated, in units of time
+    server_step: int  # updates of the server model
     local_steps: int  # made by clients whose job is over, lost ones included
-    bits_up: int
-    bits_down: int
-    loss: float
-    accuracy: float
+    bits_up: int  # from clients to the server
+    bits_down: int  # from the server to clients
+    loss: float  # mean over the test set
+    accuracy: float  # share of the test set, 0 to 1
     variance: float  # sum_i ||w_i - w||^2 over the models the clients started from
     potential: float  # ||w - mu||^2 + sum_i ||w_i - mu||^2
     contributed_steps: int  # local steps that went into the server model
@@ -39,19 +39,11 @@ def up_to(rows: Iterable[Row], horizon: float) -> list[Row]:
     return [row for row in rows if row.time <= horizon]
 
 
-def to_csv(rows: Iterable[Row]) -> str:
-    """Rows as CSV with a header; floats in the shortest form that reads back the same."""
-    text = StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(Row._fields)
-    writer.writerows(rows)
-    return text.getvalue()
+def history_to_csv(rows: Iterable[Row]) -> str:
+    """Rows as `history.csv`; floats in the shortest form that reads back the same."""
+    return to_csv(Row, rows)
 
 
-def from_csv(text: str) -> list[Row]:
-    """The inverse of `to_csv`."""
-    whole = {"seed", "server_step", "local_steps", "bits_up", "bits_down", "contributed_steps"}
-    return [
-        Row._make(int(row[name]) if name in whole else float(row[name]) for name in Row._fields)
-        for row in csv.DictReader(StringIO(text))
-    ]
+def history_from_csv(text: str) -> list[Row]:
+    """The inverse of `history_to_csv`."""
+    return from_csv(Row, text)

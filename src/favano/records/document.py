@@ -5,15 +5,26 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from typing import Annotated, TypeAlias, TypeVar
+
+from pydantic import BeforeValidator, TypeAdapter
+
+Document = TypeVar("Document")
 
 
 def to_json(document: object, *, indent: int | None = None) -> str:
-    """A document as JSON text.
+    """A document as JSON text; a dataclass is a table of its fields, in their order.
 
     >>> to_json({"loss": float("nan"), "rows": [(1, float("inf"))]})
     '{"loss": null, "rows": [[1, null]]}'
     """
     return json.dumps(finite(document), indent=indent, allow_nan=False)
+
+
+def from_json(kind: type[Document], text: str | bytes) -> Document:
+    """A dataclass from JSON text; a `ValueError` where it is not one. Unknown keys are ignored."""
+    return TypeAdapter(kind).validate_json(text)
 
 
 def finite(document: object) -> object:
@@ -24,6 +35,8 @@ def finite(document: object) -> object:
         return {key: finite(value) for key, value in document.items()}
     if isinstance(document, list | tuple):
         return [finite(value) for value in document]
+    if is_dataclass(document):
+        return {field.name: finite(getattr(document, field.name)) for field in fields(document)}
     return document
 
 
@@ -36,3 +49,6 @@ def null_is_nan(value: object) -> object:
     if isinstance(value, list):
         return [null_is_nan(one) for one in value]
     return math.nan if value is None else value
+
+
+Number: TypeAlias = Annotated[float, BeforeValidator(null_is_nan)]  # null is read as NaN

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from favano.metrics import Entry, Rates, entries_from_csv, entries_to_csv, rates_tried
+from favano.records import Entry, Rates, entries_from_csv, entries_to_csv, rates_tried
 
 ONE = Entry(
     "paper", "favano", "non-iid-1/9-fast", 3, "complete", 0.5, 1.0, 0.1 + 0.2, 1e-17, None, 3e9,

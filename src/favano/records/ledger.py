@@ -1,11 +1,21 @@
-"""What is kept of every run behind a table or figure: one line each, in a CSV file."""
+"""Ledgers: the runs behind a table or figure, one line each.
+
+`runs.csv` has the paper's reading, `readings.csv` others, `tuning.csv` the search for learning
+rates, and `tuned.csv` the runs with the rates that were found.
+"""
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Iterable, Sequence
-from io import StringIO
-from typing import Literal, NamedTuple, TypeAlias, cast, get_args
+from typing import Final, Literal, NamedTuple, TypeAlias
+
+from favano.records.table import from_csv, to_csv
+
+RUNS: Final = "runs"
+READINGS: Final = "readings"
+TUNING: Final = "tuning"
+TUNED: Final = "tuned"
+LEDGERS: Final = (RUNS, READINGS, TUNING, TUNED)
 
 Ending: TypeAlias = Literal["complete", "diverged", "missing"]
 
@@ -21,22 +31,22 @@ class Entry(NamedTuple):
 
     reading: str  # of the paper, `paper` for the one its numbers are compared with
     algorithm: str
-    column: str
+    column: str  # the setting: its column in the table
     seed: int
     status: Ending
     learning_rate: float | None = None
     server_learning_rate: float | None = None
-    accuracy: float | None = None
+    accuracy: float | None = None  # share of the test set, 0 to 1
     loss: float | None = None
     mean_model_accuracy: float | None = None
     variance: float | None = None
-    time: float | None = None
+    time: float | None = None  # simulated, in units of time
     server_steps: int | None = None
     local_steps: int | None = None
     wall_seconds: float | None = None  # from its first to its last update, beside other runs
     machine_seconds: float | None = None  # its share of the time that the whole machine worked
-    energy_wh: float | None = None
-    co2_grams: float | None = None
+    energy_wh: float | None = None  # watt-hours
+    co2_grams: float | None = None  # CO2 equivalents
     hardware: str = ""
     version: str = ""
     digest: str = ""  # of the specification, and the name of the file with the history
@@ -70,17 +80,9 @@ def rates_tried(entries: Sequence[Entry]) -> dict[tuple[str, str], list[Rates]]:
     }
 
 
-_WORDS = {"reading", "algorithm", "column", "hardware", "version", "digest"}
-_WHOLE = {"seed", "server_steps", "local_steps"}
-
-
 def entries_to_csv(entries: Iterable[Entry]) -> str:
-    """Entries as CSV with a header; floats in the shortest form that reads back the same."""
-    text = StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(Entry._fields)
-    writer.writerows(["" if cell is None else cell for cell in entry] for entry in entries)
-    return text.getvalue()
+    """Entries as a ledger; floats in the shortest form that reads back the same."""
+    return to_csv(Entry, entries)
 
 
 def entries_from_csv(text: str) -> list[Entry]:
@@ -90,19 +92,4 @@ def entries_from_csv(text: str) -> list[Entry]:
     >>> entries_from_csv(entries_to_csv([one])) == [one]
     True
     """
-    return [
-        Entry._make(_cell(name, row[name]) for name in Entry._fields)
-        for row in csv.DictReader(StringIO(text))
-    ]
-
-
-def _cell(name: str, text: str) -> str | float | None:
-    if name in _WORDS:
-        return text
-    if name == "status":
-        if text not in get_args(Ending):
-            raise ValueError(f"status {text}: need one of {', '.join(get_args(Ending))}")
-        return cast(Ending, text)
-    if not text:
-        return None
-    return int(text) if name in _WHOLE else float(text)
+    return from_csv(Entry, text)

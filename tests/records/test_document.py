@@ -3,7 +3,8 @@ from __future__ import annotations
 import json
 from math import inf, nan
 
-from favano.metrics import Row, null_is_nan, to_json
+from favano.records import Row, to_json
+from favano.records.document import null_is_nan
 
 
 def test_numbers_that_json_does_not_have_become_null() -> None:

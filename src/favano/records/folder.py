@@ -1,0 +1,59 @@
+"""Folders of results: the names of their files, read one by one and written all or none."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Final, TypeVar
+
+from pydantic import ValidationError
+
+from favano.errors import BadInput, WriteFailed
+
+SPEC: Final = "spec.toml"
+HISTORY: Final = "history.csv"
+SUMMARY: Final = "summary.json"
+MODEL: Final = "model.safetensors"
+FILES: Final = (SPEC, HISTORY, SUMMARY, MODEL)  # of every result
+BOUND: Final = "bound.csv"
+PARTICIPATION: Final = "participation.json"
+CURVES: Final = "curves.csv"
+COMPLEXITIES: Final = "table.csv"
+
+Parsed = TypeVar("Parsed")
+
+
+def read_file(path: Path, parser: Callable[[str], Parsed]) -> Parsed:
+    """Read a file of a result; one that cannot be read is refused by name."""
+    try:
+        return parser(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise BadInput("results", path, f"cannot be read: {error.strerror}") from error
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(str(part) for part in first["loc"])
+        raise BadInput("results", path, f"is damaged: {place or 'file'}: {first['msg']}") from error
+    except ValueError as error:
+        raise BadInput("results", path, f"is damaged: {error}") from error
+
+
+def write_together(folder: Path, contents: Mapping[str, str | bytes]) -> None:
+    """Write several files so that a failure leaves the folder as it was."""
+    waiting = {name: folder / f".{name}.{os.getpid()}" for name in contents}
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, data in contents.items():
+            with waiting[name].open("wb") as file:
+                file.write(data.encode() if isinstance(data, str) else data)
+                file.flush()
+                os.fsync(file.fileno())
+        for name in contents:
+            waiting[name].replace(folder / name)
+    except OSError as error:
+        raise WriteFailed(
+            f"out={folder}: could not be written: {error.strerror}; earlier results are untouched"
+        ) from error
+    finally:
+        for path in waiting.values():
+            path.unlink(missing_ok=True)

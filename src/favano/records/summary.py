@@ -1,0 +1,124 @@
+"""`summary.json`: how the runs of a result folder ended, and how they were made."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from math import nan
+from typing import Annotated, Literal, TypeAlias, get_args
+
+from pydantic import BeforeValidator, ValidationInfo
+
+from favano.records.document import Number, from_json, to_json
+from favano.records.history import Row
+
+Status: TypeAlias = Literal["complete", "diverged", "partial"]  # the worst last
+
+
+def worst(statuses: Iterable[Status]) -> Status:
+    """The status of several runs together.
+
+    >>> worst(["complete", "partial", "diverged"])
+    'partial'
+    """
+    return max(statuses, key=get_args(Status).index)
+
+
+@dataclass(frozen=True)
+class RunRecord:
+    """The last numbers of one seed. NaN is not known, or not finite.
+
+    The mean model is the mean of the server's model and those of all clients.
+    """
+
+    algorithm: str
+    seed: int
+    status: Status
+    accuracy: Number  # share of the test set, 0 to 1
+    loss: Number
+    variance: Number
+    time: float  # simulated, in units of time
+    server_steps: int
+    local_steps: int
+    bits_up: int
+    bits_down: int
+    wall_seconds: Number = nan  # from the first to the last update
+    mean_model_accuracy: Number = nan
+    mean_model_loss: Number = nan
+    refused_updates: int = 0  # they held NaN or infinity
+    wrapped_messages: int = 0  # beyond the radius of the lattice, so read wrongly
+
+
+def run_record(algorithm: str, row: Row, status: Status) -> RunRecord:
+    """The numbers of a row as a record of the run it belongs to."""
+    return RunRecord(
+        algorithm=algorithm,
+        seed=row.seed,
+        status=status,
+        accuracy=row.accuracy,
+        loss=row.loss,
+        variance=row.variance,
+        time=row.time,
+        server_steps=row.server_step,
+        local_steps=row.local_steps,
+        bits_up=row.bits_up,
+        bits_down=row.bits_down,
+    )
+
+
+@dataclass(frozen=True)
+class SpeedShare:
+    """Share of the clients of one speed in the server model; all shares sum to one."""
+
+    name: str
+    clients: int
+    weight: Number
+    low: Number  # of the confidence interval
+    high: Number
+    fair: Number
+
+
+@dataclass(frozen=True)
+class AuditRecord:
+    """Who trains the model. Columns have one entry per client, or none."""
+
+    seed: int
+    verdict: str  # one sentence
+    confidence: float  # level of the intervals
+    fair: float  # 1/n, the target of every weight
+    speeds: tuple[SpeedShare, ...]
+    mean_step_time: tuple[Number, ...]  # simulated, in units of time
+    weight: tuple[Number, ...]  # effective weight in the final server model
+    left_out: tuple[str, ...] = ()  # what happens in the run, but not in the audit
+
+
+def _with_status(runs: object, summary: ValidationInfo) -> object:
+    """Runs of earlier versions have no status of their own: that of the result stands for it."""
+    if not isinstance(runs, list) or "status" not in summary.data:
+        return runs
+    status = summary.data["status"]
+    return [{"status": status, **run} if isinstance(run, dict) else run for run in runs]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Summary:
+    """The whole of `summary.json`. None is not known."""
+
+    status: Status
+    favano: str | None = None  # the version that wrote it
+    command: str | None = None
+    torch: str | None = None  # its version
+    kernels: str | None = None  # CPU kernels used for training
+    runs: Annotated[tuple[RunRecord, ...], BeforeValidator(_with_status)]
+    audit: AuditRecord | None = None  # of the first seed
+    trace: str | None = None  # digest of the recorded step times
+
+
+def summary_to_json(summary: Summary) -> str:
+    """The text of `summary.json`."""
+    return to_json(summary, indent=2) + "\n"
+
+
+def summary_from_json(text: str) -> Summary:
+    """The inverse of `summary_to_json`; a `ValueError` where the file is damaged."""
+    return from_json(Summary, text)

@@ -1,0 +1,70 @@
+"""CSV files of named tuples: a header with the names of the fields, then one line per tuple.
+
+The types of the fields say how a cell is read: `int`, `float`, `str`, one of a few words
+(`Literal`), or any of these with None, which is an empty cell.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Iterable
+from io import StringIO
+from types import NoneType
+from typing import Literal, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
+
+Line = TypeVar("Line", bound=NamedTuple)
+
+
+def to_csv(kind: type[Line], lines: Iterable[Line], *, digits: int | None = None) -> str:
+    """Tuples as CSV; floats with `digits` significant digits, or all that are needed.
+
+    >>> class Reading(NamedTuple):
+    ...     seed: int
+    ...     loss: float | None = None
+    >>> to_csv(Reading, [Reading(0, 0.125), Reading(1)])
+    'seed,loss\\n0,0.125\\n1,\\n'
+    """
+    text = StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(kind._fields)
+    if digits is None:
+        writer.writerows(lines)
+    else:
+        writer.writerows([_rounded(cell, digits) for cell in line] for line in lines)
+    return text.getvalue()
+
+
+def from_csv(kind: type[Line], text: str) -> list[Line]:
+    """The inverse of `to_csv`; columns may come in any order. A `ValueError` says what is wrong."""
+    types = get_type_hints(kind)
+    parsers = {name: _parser(name, types[name]) for name in kind._fields}
+    lines = []
+    for row in csv.DictReader(StringIO(text)):
+        if None in row.values():
+            raise ValueError("a row is cut short")
+        if missing := [name for name in parsers if name not in row]:
+            raise ValueError(f"no column {missing[0]!r}")
+        lines.append(kind._make(parse(row[name]) for name, parse in parsers.items()))
+    return lines
+
+
+def _rounded(cell: object, digits: int) -> object:
+    return f"{cell:.{digits}g}" if isinstance(cell, float) else cell
+
+
+def _parser(name: str, kind: object) -> Callable[[str], object]:
+    """How a cell of this type is read."""
+    options = get_args(kind)
+    if get_origin(kind) is Literal:
+
+        def choose(text: str) -> str:
+            if text not in options:
+                raise ValueError(f"{name} {text}: need one of {', '.join(options)}")
+            return text
+
+        return choose
+    if NoneType in options:
+        parse = _parser(name, next(one for one in options if one is not NoneType))
+        return lambda text: parse(text) if text else None
+    assert kind in (int, float, str), f"{name}: cells of type {kind} cannot be read"
+    return kind
