@@ -12,6 +12,7 @@ import tomli_w
 from favano import __version__
 from favano.errors import BadInput, WriteFailed, need
 from favano.experiments.contribution import participation
+from favano.methods import source_digest
 from favano.records import (
     Participation,
     Summary,
@@ -53,8 +54,12 @@ def check_folder(folder: Path, spec: Spec) -> None:
         if is_finished(folder):
             law = spec.fleet.step_law
             rule = f"already holds a run of other step times ({law}); choose a new folder"
-            same = trace_digest(spec) == read_summary(folder).trace
-            need(same, "out", folder, rule)
+            held = read_summary(folder)
+            need(trace_digest(spec) == held.trace, "out", folder, rule)
+            rule = (
+                f"already holds a run of another version of {spec.method.name}; choose a new folder"
+            )
+            need(source_digest(spec.method) == held.source, "out", folder, rule)
 
 
 def _held(folder: Path) -> Config:
@@ -117,6 +122,8 @@ def write_result(folder: Path, result: Result, command: str) -> None:
         runs=tuple(result.runs),
         audit=result.audit,
         trace=trace_digest(spec),
+        title=spec.method.title,
+        source=source_digest(spec.method),
     )
     files: dict[str, str | bytes] = {
         SPEC: tomli_w.dumps(spec_tables(spec)),

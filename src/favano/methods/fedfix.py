@@ -10,7 +10,6 @@ import numpy as np
 from favano.methods.method import Answers, Method, ModelState
 from favano.options import PositiveTime, Rate, option
 from favano.schedule import Window
-from favano.theory import expected_windows
 from favano.types import Floats
 
 
@@ -43,6 +42,8 @@ class FedFix(Method[ModelState]):
         """E[ceil(T_i / dt)], or 1 for all."""
         if self.window_weights == "identical":
             return np.ones(self.world.clients)
+        from favano.theory import expected_windows  # SciPy comes with it
+
         return expected_windows(self.policy(), self.world.fleet)
 
     def update(self, state: ModelState, answers: Answers) -> ModelState:

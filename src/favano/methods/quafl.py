@@ -10,7 +10,6 @@ from favano.methods.arrays import copies
 from favano.methods.method import Answers, Method, ModelState, average_with_server
 from favano.options import option
 from favano.schedule import Poll, Schedule
-from favano.theory import expected_counts
 from favano.types import Floats, Stack, Vector
 
 
@@ -58,5 +57,7 @@ class Quafl(Method[ModelState]):
         factor = (s + 1) / s if scaled else 1.0
         if not self.dampening:
             return np.full(len(client), factor)
+        from favano.theory import expected_counts  # SciPy comes with it
+
         steps = expected_counts(self.policy(), self.world.fleet)[1]
         return np.asarray(factor * steps.min() / steps[client])

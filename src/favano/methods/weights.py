@@ -9,7 +9,6 @@ import numpy as np
 
 from favano.errors import BadInput, need
 from favano.schedule import Poll, plan
-from favano.theory import expected_counts
 from favano.timing import Fleet
 from favano.types import Floats, Ints
 
@@ -66,6 +65,8 @@ def step_weights(
         return _monte_carlo(policy, fleet)
     if source == "given":
         return _given_weights(rule, given, fleet)
+    from favano.theory import expected_counts  # SciPy comes with it
+
     positive, mean = expected_counts(policy, fleet)
     need(
         bool((positive > 0).all()),

@@ -23,6 +23,7 @@ from favano.records.participation import (
     participation_to_json,
 )
 from favano.records.run_file import RunFile, run_from_json, run_to_json
+from favano.records.specification import specification_from_toml
 from favano.records.summary import (
     AuditRecord,
     RunRecord,
@@ -71,6 +72,7 @@ __all__ = [
     "run_from_json",
     "run_record",
     "run_to_json",
+    "specification_from_toml",
     "summary_from_json",
     "summary_to_json",
     "to_json",

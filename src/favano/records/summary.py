@@ -112,6 +112,8 @@ class Summary:
     runs: Annotated[tuple[RunRecord, ...], BeforeValidator(_with_status)]
     audit: AuditRecord | None = None  # of the first seed
     trace: str | None = None  # digest of the recorded step times
+    title: str | None = None  # the method's name in print
+    source: str | None = None  # digest of the file of a method that is not ours
 
 
 def summary_to_json(summary: Summary) -> str:

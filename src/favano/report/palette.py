@@ -12,7 +12,7 @@ from hashlib import sha256
 from itertools import chain
 from typing import Final
 
-from favano.report.result import TITLES
+from favano.methods import our_methods
 from favano.report.settings import Setting
 
 # On white; --c0 to --c6 in page.css. Okabe and Ito's hues set for contrast.
@@ -25,22 +25,6 @@ DASHES: Final[Sequence[tuple[float, ...]]] = (
     (8, 2.5, 2, 2.5),
     (13, 3),
     (8, 2.5, 2, 2.5, 2, 2.5),
-)
-_METHODS = (
-    "favano",
-    "fedavg",
-    "quafl",
-    "fedbuff",
-    "favano-delta",
-    "asyncsgd",
-    "fedasync",
-    "asyncsgd-adaptive",
-    "aafl",
-    "fedfix",
-    "scaffold",
-    "asyncfeded",
-    "fedprox",
-    "fednova",
 )
 _MARKS = (
     "M-4 0a4 4 0 1 0 8 0a4 4 0 1 0-8 0z",  # circle
@@ -80,9 +64,10 @@ def _fixed(number: int) -> Look:
 
 
 _KNOWN: Mapping[str, Look] = {
-    name: _fixed(number)
-    for number, method in enumerate(_METHODS)
-    for name in (method, TITLES[method])
+    name: _fixed(method.look)
+    for method in our_methods().values()
+    if method.look is not None
+    for name in (method.name, method.title)
 }
 _TAKEN = {(look.colour, look.dash) for look in _KNOWN.values()}
 _FREE = [

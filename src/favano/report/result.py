@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Literal, TypeAlias
 
 from favano import records
 from favano.errors import need
+from favano.methods import our_methods
 from favano.records import (
     Participation,
     Row,
@@ -19,6 +19,7 @@ from favano.records import (
     participation_from_json,
     read_file,
     run_record,
+    specification_from_toml,
     summary_from_json,
     up_to,
 )
@@ -27,22 +28,11 @@ from favano.records.folder import HISTORY, PARTICIPATION, SPEC, SUMMARY
 Specification: TypeAlias = Mapping[str, object]
 Status: TypeAlias = records.Status | Literal["missing"]
 
-TITLES: Mapping[str, str] = {
-    "favano": "FAVANO",
-    "favano-delta": "FAVANO-delta",
-    "fedavg": "FedAvg",
-    "quafl": "QuAFL",
-    "fedbuff": "FedBuff",
-    "asyncsgd": "AsyncSGD",
-    "asyncsgd-adaptive": "AsyncSGD-adaptive",
-    "fedasync": "FedAsync",
-    "asyncfeded": "AsyncFedED",
-    "aafl": "AAFL",
-    "fedfix": "FedFix",
-    "scaffold": "SCAFFOLD",
-    "fedprox": "FedProx",
-    "fednova": "FedNova",
-}
+
+def title_of_method(name: str) -> str:
+    """A method's name as papers spell it; any other name as it is."""
+    method = our_methods().get(name)
+    return name if method is None else method.title
 
 
 @dataclass(frozen=True)
@@ -64,6 +54,7 @@ class Result:
         tools: what it was trained with, where the summary says so: PyTorch, and kernels of a CPU.
         participation: who trained the model, where the folder says so.
         verdict: whom the method favours, where the summary says so.
+        method_title: the method's name in print, where the summary says so.
     """
 
     name: str
@@ -77,16 +68,19 @@ class Result:
     tools: str = ""
     participation: Participation | None = None
     verdict: str | None = None
+    method_title: str | None = None
 
     @property
     def algorithm(self) -> str:
-        """The algorithm's name on the command line; the folder's where the file names none."""
-        return str(self.spec.get("algorithm", self.folder.name))
+        """The method's label or name; the folder's where the file names none."""
+        return algorithm_of(self.spec, self.folder.name)
 
     @property
     def title(self) -> str:
-        """The name as the papers spell it."""
-        return TITLES.get(self.algorithm, self.algorithm) + self.name[len(self.algorithm) :]
+        """The name as the papers spell it, or the method's label."""
+        labelled = "label" in self.spec
+        title = self.algorithm if labelled else self.method_title or title_of_method(self.algorithm)
+        return title + self.name[len(self.algorithm) :]
 
     @property
     def ended(self) -> bool:
@@ -97,6 +91,14 @@ class Result:
     def horizon(self) -> float | None:
         """The simulated time the run was asked to reach."""
         return horizon_of(self.spec)
+
+
+def algorithm_of(spec: Specification, otherwise: str) -> str:
+    """What a specification calls its method: a label, a name, or the name in `file.py:Name`."""
+    name = str(spec.get("algorithm", otherwise))
+    if ".py:" in name:
+        name = name.rpartition(":")[2].lower()
+    return str(spec.get("label") or name)
 
 
 def horizon_of(spec: Specification) -> float | None:
@@ -114,8 +116,8 @@ def within(spec: Specification, rows: Iterable[Row]) -> tuple[Row, ...]:
 def read_result(folder: Path) -> Result:
     """Read one result folder; a file that cannot be read is refused by name."""
     need(folder.is_dir(), "results", folder, "no such folder")
-    spec = read_file(folder / SPEC, tomllib.loads)
-    name = str(spec.get("algorithm", folder.name))
+    spec = read_file(folder / SPEC, specification_from_toml)
+    name = algorithm_of(spec, folder.name)
     summary: Summary | None = None
     rows: tuple[Row, ...] = ()
     if (folder / SUMMARY).exists():
@@ -137,6 +139,7 @@ def read_result(folder: Path) -> Result:
         tools=tools(summary.torch, summary.kernels) if summary else "",
         participation=participation,
         verdict=summary.audit.verdict if summary and summary.audit else None,
+        method_title=summary.title if summary else None,
     )
 
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from favano.report.collect import NOT_SET, setting
-from favano.report.result import TITLES, Result
+from favano.report.result import Result
 from favano.report.table import comparable, finished, over
 from favano.report.wording import counted, fixed, listed, percent, significant
 
@@ -22,7 +22,7 @@ _NAMED = 6  # methods that a title can hold
 
 def title_of(results: Sequence[Result]) -> str:
     """A heading for results: the methods and the data."""
-    names = list(dict.fromkeys(TITLES.get(each.algorithm, each.algorithm) for each in results))
+    names = list(dict.fromkeys(each.title.partition(" (")[0] for each in results))
     methods = listed(names) if len(names) <= _NAMED else f"{len(names)} methods"
     return f"{methods} on {_either(results, 'dataset')}"
 
