@@ -24,9 +24,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from favano.engine import Step
 from favano.experiments import engines, runner
-from favano.experiments.paper.table_2 import table_2
-from favano.experiments.samples import Samples
-from favano.experiments.seed_run import SeedRun
+from favano.studies.paper.table_2 import table_2
+from favano.run.samples import Samples
+from favano.run.seed_run import SeedRun
 from favano.training import FlatModel, LaneStack, Launched
 from favano.training.roster import Roster
 

@@ -21,8 +21,8 @@ from torch import Tensor
 from torch.func import functional_call, grad, vmap
 
 from favano.experiments import Spec, make_fleet, named_model, resolve
-from favano.experiments.bench import bench_samples
-from favano.experiments.samples import make_task
+from favano.studies.bench import bench_samples
+from favano.run.samples import make_task
 from favano.training import FlatModel, Task, TracedGradient, default_kernels, one_thread
 from favano.training.kernels import arranged, using
 from favano.training.measured import candidates, fastest

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from favano.experiments import make_spec, resolve
-from favano.experiments.audit import audit
+from favano.planning.audit import audit
 from favano.experiments.planning import plan_seed
 
 PATH = Path(__file__).parent.parent / "results" / "plan" / "shares.csv"

@@ -12,9 +12,9 @@ import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from favano.experiments.experiment import Experiment
-from favano.experiments.paper import EXPERIMENTS
-from favano.experiments.paper.table_1 import FLEETS, FORMULAS, NAMES, NOTE
+from favano.studies.experiment import Experiment
+from favano.studies.paper import EXPERIMENTS
+from favano.studies.paper.table_1 import FLEETS, FORMULAS, NAMES, NOTE
 from favano.records import Entry
 from favano.report.beside import (
     beside_paper,

@@ -11,9 +11,6 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from favano.errors import BadInput as BadInput
-    from favano.experiments.result import Comparison as Comparison
-    from favano.experiments.result import Interrupted as Interrupted
-    from favano.experiments.result import Result as Result
     from favano.methods.aafl import Aafl as Aafl
     from favano.methods.arrays import column as column
     from favano.methods.arrays import with_rows as with_rows
@@ -40,8 +37,11 @@ if TYPE_CHECKING:
     from favano.run.api import compare as compare
     from favano.run.api import plan as plan
     from favano.run.api import simulate as simulate
-    from favano.run.parts import FleetPart as Fleet  # noqa: F401
     from favano.run.problem import Problem as Problem
+    from favano.run.result import Comparison as Comparison
+    from favano.run.result import Interrupted as Interrupted
+    from favano.run.result import Result as Result
+    from favano.specification.parts import FleetPart as Fleet  # noqa: F401
     from favano.types import Stack as Stack
     from favano.types import Vector as Vector
 
@@ -50,13 +50,13 @@ __version__ = "0.1.0"
 _HOME = {
     "Answers": "methods.method",
     "BadInput": "errors",
-    "Comparison": "experiments.result",
-    "Fleet": "run.parts",
-    "Interrupted": "experiments.result",
+    "Comparison": "run.result",
+    "Fleet": "specification.parts",
+    "Interrupted": "run.result",
     "Method": "methods.method",
     "ModelState": "methods.method",
     "Problem": "run.problem",
-    "Result": "experiments.result",
+    "Result": "run.result",
     "Stack": "types",
     "Vector": "types",
     "column": "methods.arrays",

@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
-from favano.experiments.experiment import PAPER, Experiment, Reading, Run, seeded
-from favano.experiments.footprint import Footprint
-from favano.experiments.progress import Progress, Silence
-from favano.experiments.reproduce import reproduce
-from favano.experiments.request import Request
+from favano.studies.experiment import PAPER, Experiment, Reading, Run, seeded
+from favano.studies.footprint import Footprint
+from favano.run.progress import Progress, Silence
+from favano.studies.reproduce import reproduce
+from favano.studies.request import Request
 
 SHARED: dict[str, object] = {
     "dataset": "digits",

@@ -6,9 +6,9 @@ import json
 import math
 from pathlib import Path
 
-from favano.experiments.archive import Archive
-from favano.experiments.experiment import Experiment, Run
-from favano.experiments.request import Request
+from favano.studies.archive import Archive
+from favano.studies.experiment import Experiment, Run
+from favano.studies.request import Request
 from favano.report import collect
 from tests.experiments.small import SMALL, reproduce_small, small_runs
 

@@ -17,8 +17,8 @@ from favano.errors import BadInput
 from favano.experiments import bench, pilot
 from favano.experiments.planning import plan_seeds
 from favano.experiments.presets import resolve
-from favano.experiments.runner import run
-from favano.experiments.samples import load_samples, named_model
+from favano.run.runner import run
+from favano.run.samples import load_samples, named_model
 from favano.experiments.spec import Spec
 from favano.training import Trainer
 

@@ -15,7 +15,7 @@ from favano.experiments import (
     run,
     write_result,
 )
-from favano.experiments.audit import audit
+from favano.planning.audit import audit
 from favano.experiments.planning import plan_seed
 from favano.records import AuditRecord, finite
 

@@ -7,7 +7,7 @@ import pytest
 
 from favano.errors import BadInput
 from favano.experiments import Spec, plan_seeds, resolve
-from favano.experiments.bench import Effort, bench, bench_samples
+from favano.studies.bench import Effort, bench, bench_samples
 from favano.training import default_kernels
 
 
@@ -23,7 +23,7 @@ def test_synthetic_images_have_the_shape_of_the_data_set() -> None:
 
 @pytest.mark.parametrize("cores", [1, 2])
 def test_both_systems_do_the_work_of_all_seeds(cores: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("favano.experiments.bench.usable_cores", lambda: cores)
+    monkeypatch.setattr("favano.studies.bench.usable_cores", lambda: cores)
     spec = resolve(Spec(clients=10, selected=3, local_steps=4, seeds=2))
     found = bench(spec, bench_samples(spec), Effort(seconds=0.05, repeats=2, workers=1))
     work = found["schedule"]

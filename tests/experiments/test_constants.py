@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from favano.data import BatchStream
-from favano.experiments.constants import Probe, spectral_norm
+from favano.run.constants import Probe, spectral_norm
 from favano.training import FlatModel, Task
 
 

@@ -8,13 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import favano.experiments.contribution as contribution
+import favano.planning.participation as contribution
 from favano.algorithms import Algorithm, FedAvg, State
 from favano.engine import effective_weights
 from favano.experiments import Result, Spec, make_algorithm, make_fleet, resolve, write_result
-from favano.experiments.contribution import participation
+from favano.planning.participation import participation
 from favano.experiments.planning import Planned, plan_seeds
-from favano.experiments.standing import weigh_clients
+from favano.planning.client_weights import weigh_clients
 from favano.records import finite
 from favano.schedule import Barrier, Schedule, plan
 from favano.timing import Fleet, Trace, traced_fleet

@@ -9,7 +9,7 @@ from torch import nn
 from favano.engine import Step, replayed
 from favano.experiments import Spec, own_samples, run
 from favano.experiments import engines as driving
-from favano.experiments.samples import Samples
+from favano.run.samples import Samples
 from favano.records import Row
 
 KEYS: dict[str, object] = {

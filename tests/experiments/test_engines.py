@@ -9,9 +9,9 @@ import pytest
 
 from favano.engine import Step
 from favano.experiments import Result, Samples, Spec, engines, load_samples, named_model
-from favano.experiments.engines import Share, on_arrays, shared
-from favano.experiments.runner import run_together
-from favano.experiments.seed_run import SeedRun
+from favano.run.engines import Share, on_arrays, shared
+from favano.run.runner import run_together
+from favano.run.seed_run import SeedRun
 from favano.records import Row
 from favano.training import FlatModel, LaneStack
 from tests.forks import FORKS

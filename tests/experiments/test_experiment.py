@@ -6,8 +6,8 @@ import pytest
 
 from favano.errors import BadInput
 from favano.experiments import Spec, resolve
-from favano.experiments.experiment import PAPER, Run, prepared, read_otherwise
-from favano.experiments.paper.table_2 import table_2
+from favano.studies.experiment import PAPER, Run, prepared, read_otherwise
+from favano.studies.paper.table_2 import table_2
 from tests.experiments.small import SMALL, small_runs
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from favano.errors import BadInput
-from favano.experiments.footprint import Footprint, machine
+from favano.studies.footprint import Footprint, machine
 
 
 def test_energy_and_carbon_by_hand() -> None:

@@ -8,8 +8,8 @@ import pytest
 
 from favano.errors import BadInput
 from favano.experiments import Spec
-from favano.experiments.complexity import complexity_document, complexity_rows
-from favano.experiments.guarantees import (
+from favano.studies.complexity import complexity_document, complexity_rows
+from favano.studies.guarantees import (
     advice_of,
     alpha_document,
     bound_document,

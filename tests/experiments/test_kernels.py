@@ -23,7 +23,7 @@ from favano.experiments import (
     write_result,
 )
 from favano.experiments import kernels as decided
-from favano.experiments.kernels import possible_steps
+from favano.run.kernels import possible_steps
 from favano.models import BatchNorm2d, build
 from favano.records import history_to_csv
 from favano.training import default_kernels

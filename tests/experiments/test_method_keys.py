@@ -12,7 +12,7 @@ from favano.experiments.comparison import comparison
 from favano.experiments.method_keys import OWNERS
 from favano.experiments.parsing import make_spec
 from favano.experiments.presets import resolve
-from favano.experiments.results import read_spec
+from favano.run.result_folder import read_spec
 from favano.experiments.spec import Spec
 
 FOREIGN: list[tuple[str, str, object, str]] = [

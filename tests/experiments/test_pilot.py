@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from favano.experiments import Spec, load_samples, named_model, resolve
-from favano.experiments.constants import Point
-from favano.experiments.pilot import estimate, estimates, pilot
+from favano.run.constants import Point
+from favano.studies.pilot import estimate, estimates, pilot
 
 SPEC = Spec(clients=10, selected=3, local_steps=4, horizon=210)
 

@@ -10,11 +10,11 @@ import pytest
 
 from favano.errors import BadInput
 from favano.experiments import tuning
-from favano.experiments.archive import Archive
-from favano.experiments.experiment import Experiment, Run, prepared, seeded
-from favano.experiments.reproduce import Stopped, _Meter, still_to_make
-from favano.experiments.request import Request
-from favano.experiments.tuning import Grid
+from favano.studies.archive import Archive
+from favano.studies.experiment import Experiment, Run, prepared, seeded
+from favano.studies.reproduce import Stopped, _Meter, still_to_make
+from favano.studies.request import Request
+from favano.studies.tuning import Grid
 from favano.records import Entry, entries_from_csv
 from tests.experiments.small import SETTINGS, SHARED, SMALL, reproduce_small, small_runs
 
@@ -264,8 +264,8 @@ def test_changes_apply_to_all_runs_alike() -> None:
 
 
 def test_missing_data_are_refused_before_any_work(tmp_path: Path) -> None:
-    from favano.experiments.paper import EXPERIMENTS
-    from favano.experiments.reproduce import check_all
+    from favano.studies.paper import EXPERIMENTS
+    from favano.studies.reproduce import check_all
 
     runs = EXPERIMENTS["table-2"].runs(1)
     with pytest.raises(BadInput, match="dataset=mnist: no Parquet files in"):
@@ -276,7 +276,7 @@ def test_missing_data_are_refused_before_any_work(tmp_path: Path) -> None:
 def test_all_time_is_charged_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """To each run as it ends, by its steps: whoever ends last pays what is left."""
     clock = iter([0.0, 10.0, 30.0])
-    monkeypatch.setattr("favano.experiments.reproduce.perf_counter", lambda: next(clock))
+    monkeypatch.setattr("favano.studies.reproduce.perf_counter", lambda: next(clock))
     meter = _Meter()
     meter.begin(100)
     meter.advance("first", 20, 1.0)

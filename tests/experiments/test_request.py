@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from favano.experiments.request import Request
+from favano.studies.request import Request
 from tests.experiments.small import SMALL
 
 

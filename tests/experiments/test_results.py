@@ -19,7 +19,7 @@ from favano.algorithms import CATALOGUE
 from favano.errors import BadInput, WriteFailed
 from favano.experiments import Result, Spec, check_folder, read_spec, resolve, write_result
 from favano.experiments.method_keys import applies
-from favano.experiments.results import is_finished
+from favano.run.result_folder import is_finished
 from favano.records import FILES, Row, Status, history_from_csv
 from tests.forks import FORKS
 

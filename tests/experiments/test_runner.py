@@ -18,7 +18,7 @@ from favano.experiments import (
     run_together,
     runner,
 )
-from favano.experiments.engines import can_stack
+from favano.run.engines import can_stack
 from favano.models import BatchNorm2d
 from favano.records import history_to_csv
 from tests.training.clock import trace_all

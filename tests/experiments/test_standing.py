@@ -19,7 +19,7 @@ from favano.experiments import (
     weigh_clients,
     write_result,
 )
-from favano.experiments.standing import speed_classes
+from favano.planning.client_weights import speed_classes
 from favano.schedule import plan
 from favano.timing import make_fleet as any_fleet
 
@@ -55,7 +55,7 @@ def test_a_result_weighs_its_clients_once(tmp_path: Path, monkeypatch: pytest.Mo
         times.append(len(given))
         return effective_weights(*given)  # type: ignore[arg-type]
 
-    monkeypatch.setattr("favano.experiments.standing.effective_weights", counted)
+    monkeypatch.setattr("favano.planning.client_weights.effective_weights", counted)
     spec = resolve(Spec(clients=10, selected=3, local_steps=2, horizon=140, seeds=2, seed=4))
     samples = load_samples(spec)
     result = run(spec, samples, named_model(spec, samples), workers=1)

@@ -6,8 +6,8 @@ from collections import Counter
 from pathlib import Path
 from statistics import fmean
 
-from favano.experiments.paper import EXPERIMENTS
-from favano.experiments.tuning import GRIDS, SEEDS, TUNED, tuned_runs, tuning_runs
+from favano.studies.paper import EXPERIMENTS
+from favano.studies.tuning import GRIDS, SEEDS, TUNED, tuned_runs, tuning_runs
 from favano.records import Entry, entries_from_csv, rates_tried
 from tests.experiments.small import small_runs
 

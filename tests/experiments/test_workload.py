@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from favano.experiments import Spec, plan_seeds, resolve
-from favano.experiments.workload import critical_path
+from favano.studies.workload import critical_path
 from favano.schedule import Arrival, Barrier, Poll, Schedule, plan
 from favano.timing import Trace, traced_fleet
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from favano.errors import BadInput
-from favano.experiments.request import Request
+from favano.studies.request import Request
 from favano.report.ink import check_matplotlib, spread_out
 from favano.report.printed import read_lines
 from favano.report.reproduction import (

@@ -11,10 +11,10 @@ from favano.cli.flags import Config, DataDir, Json, Values, spec_from
 from favano.cli.progress import counting
 from favano.cli.shell import keep_to, notes, print_json, screen
 from favano.errors import need
-from favano.run.presets import resolve
+from favano.specification.presets import resolve
 
 if TYPE_CHECKING:
-    from favano.experiments.bench import Bench, Range, System
+    from favano.studies.bench import Bench, Range, System
 
 Seconds = Annotated[float, typer.Option("--seconds", help="measuring time of one sample")]
 Repeats = Annotated[int, typer.Option("--repeats", help="samples of each system, turn about")]
@@ -43,7 +43,7 @@ def bench_command(
         need(name not in flags, name, flags.get(name), "bench chooses it by --seconds")
     spec = resolve(spec_from(config, flags))
     keep_to(spec.run.device)
-    from favano.experiments.bench import Effort, bench, bench_samples
+    from favano.studies.bench import Effort, bench, bench_samples
 
     effort = Effort(seconds=seconds, repeats=repeats, workers=workers)
     with counting(notes, f"decoding {spec.problem.dataset}, once") as on_image:

@@ -11,10 +11,10 @@ import typer
 from favano.cli.flags import Config, DataDir, Json, Out, Values
 from favano.cli.shell import default_folder, notes, print_json, screen
 from favano.cli.training import Force, end, json_document, train
+from favano.planning.comparison import DEFAULT, chosen, comparison, folder_name
 from favano.report import Result, collect, final_table, sentence, title_of, write_page
-from favano.run.comparison import DEFAULT, chosen, comparison, folder_name
-from favano.run.config import read_config
-from favano.run.spec import ALGORITHM, Spec
+from favano.specification.config import read_config
+from favano.specification.spec import ALGORITHM, Spec
 
 Algorithms = Annotated[
     str | None, typer.Option("--algorithms", metavar="A,B,C", help="the methods to compare")

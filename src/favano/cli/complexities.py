@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from favano.cli.shell import print_sheet
-from favano.experiments.paper.table_1 import FLEETS, FORMULAS, NAMES, NOTE, write_table_1
 from favano.report.complexity import TITLE, formula_sheet, number_sheets, write_complexity_readme
 from favano.report.sheet import tables
+from favano.studies.paper.table_1 import FLEETS, FORMULAS, NAMES, NOTE, write_table_1
 
 
 def complexities(folder: Path, command: str, *, quiet: bool) -> dict[str, object]:

@@ -11,8 +11,8 @@ from favano.cli.compare import compare
 from favano.cli.flags import Json
 from favano.cli.shell import screen
 from favano.cli.training import Force
-from favano.run.comparison import DEFAULT, comparison
-from favano.run.spec import ALGORITHM
+from favano.planning.comparison import DEFAULT, comparison
+from favano.specification.spec import ALGORITHM
 
 
 def demo_command(

@@ -12,11 +12,11 @@ from typer.core import TyperCommand
 
 from favano.methods import all_methods, make_method, method_class
 from favano.options import Option, options_of
-from favano.run.comparison import shared_keys
-from favano.run.config import Config as ConfigFile
-from favano.run.config import read_config
-from favano.run.presets import check_named
-from favano.run.spec import ALGORITHM, LABEL, PARTS, Spec, make_spec, part_options
+from favano.planning.comparison import shared_keys
+from favano.specification.config import Config as ConfigFile
+from favano.specification.config import read_config
+from favano.specification.presets import check_named
+from favano.specification.spec import ALGORITHM, LABEL, PARTS, Spec, make_spec, part_options
 
 Values = dict[str, object]
 

@@ -6,13 +6,13 @@ from rich.table import Table
 
 from favano.cli.flags import Config, DataDir, Json, Out, Values, spec_from
 from favano.cli.shell import notes, print_json, screen
-from favano.experiments.data import load_data
-from favano.experiments.participation import speed_names
-from favano.experiments.results import check_writable
+from favano.planning.client_weights import speed_names
+from favano.planning.plan import Plan
+from favano.planning.planned import plan_seed
 from favano.records import SpeedShare
-from favano.run.plan import Plan
-from favano.run.planning import plan_seed
-from favano.run.presets import resolve
+from favano.run.data import load_data
+from favano.run.result_folder import check_writable
+from favano.specification.presets import resolve
 
 
 def plan_command(

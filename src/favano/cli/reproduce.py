@@ -12,10 +12,10 @@ from favano.cli.flags import DataDir, Json
 from favano.cli.progress import TerminalWatcher
 from favano.cli.shell import INTERRUPTED, called_as, keep_to, notes, print_json, print_sheet, screen
 from favano.errors import need
-from favano.experiments.footprint import GRAMS_A_KWH, PUE, machine
-from favano.experiments.paper import ALL, KNOWN, TABLE_1, named
 from favano.report.ink import check_matplotlib
 from favano.report.reproduction import document, draw, facts, sheets, write_readme
+from favano.studies.footprint import GRAMS_A_KWH, PUE, machine
+from favano.studies.paper import ALL, KNOWN, TABLE_1, named
 
 Name = Annotated[str, typer.Argument(help=", ".join(KNOWN), metavar="NAME")]
 Seeds = Annotated[int | None, typer.Option("--seeds", help="how many [default: as the paper]")]
@@ -51,8 +51,8 @@ def reproduce_command(
     """Reproduce a table or figure; goes on where an earlier call stopped."""
     experiments, command, stopped = named(name), called_as(), False
     keep_to(device)
-    from favano.experiments.reproduce import Stopped, reproduce
-    from favano.experiments.request import Request
+    from favano.studies.reproduce import Stopped, reproduce
+    from favano.studies.request import Request
 
     others = tuple(word for word in readings.split(",") if word)
     request = Request(seeds=seeds, scale=scale, device=device, readings=others, tune=tune,

@@ -6,7 +6,7 @@ from favano.cli.flags import Config, DataDir, Json, Out, Values, spec_from
 from favano.cli.shell import default_folder, print_json, screen
 from favano.cli.training import Force, end, json_document, train
 from favano.report import final_table, read_result
-from favano.run.presets import resolve
+from favano.specification.presets import resolve
 
 
 def run_command(

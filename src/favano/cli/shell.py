@@ -15,11 +15,11 @@ import typer
 from rich.console import Console
 
 from favano.methods import source_digest
+from favano.planning.comparison import folder_name
 from favano.records import to_json
 from favano.report.sheet import Sheet, screen_table
-from favano.run.comparison import folder_name
-from favano.run.config import spec_keys
-from favano.run.spec import Spec
+from favano.specification.config import spec_keys
+from favano.specification.spec import Spec
 
 screen = Console(highlight=False)
 notes = Console(stderr=True, highlight=False)

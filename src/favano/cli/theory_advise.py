@@ -17,7 +17,7 @@ from favano.cli.constants import (
 )
 from favano.cli.flags import Config, DataDir, Json, Values, spec_from
 from favano.cli.shell import keep_to, notes, print_json, screen
-from favano.experiments.guarantees import advice_of, make_case
+from favano.studies.guarantees import advice_of, make_case
 from favano.theory import Problem, estimates_of
 
 
@@ -42,7 +42,7 @@ def advise_command(
     known = estimates_of(problem)
     if pilot:
         keep_to(case.spec.run.device)
-        from favano.experiments.pilot import estimate
+        from favano.studies.pilot import estimate
 
         with notes.status("measuring"):
             known = estimate(case.spec, data_dir)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from favano.cli.constants import table_of
 from favano.cli.flags import Config, Json, Values, spec_from
 from favano.cli.shell import print_json, screen
-from favano.experiments.guarantees import RULES, alpha_document, make_case, speed_laws
+from favano.studies.guarantees import RULES, alpha_document, make_case, speed_laws
 from favano.theory import coefficients, estimator_variance
 
 

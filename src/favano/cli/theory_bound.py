@@ -14,7 +14,7 @@ from favano.cli.constants import (
 )
 from favano.cli.flags import Config, Json, Values, spec_from
 from favano.cli.shell import print_json, screen
-from favano.experiments.guarantees import bound_document, bounds_of, make_case
+from favano.studies.guarantees import bound_document, bounds_of, make_case
 from favano.theory import Problem
 
 

@@ -14,8 +14,8 @@ from favano.cli.constants import (
 )
 from favano.cli.flags import Config, Json, Values
 from favano.cli.shell import print_json, screen
-from favano.experiments.complexity import complexity_document, complexity_rows
-from favano.run.config import read_config
+from favano.specification.config import read_config
+from favano.studies.complexity import complexity_document, complexity_rows
 from favano.theory import Problem
 
 

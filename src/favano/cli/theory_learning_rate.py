@@ -15,7 +15,7 @@ from favano.cli.constants import (
 )
 from favano.cli.flags import Config, DataDir, Json, Values, spec_from
 from favano.cli.shell import keep_to, print_json, screen
-from favano.experiments.guarantees import make_case, rates_of
+from favano.studies.guarantees import make_case, rates_of
 from favano.theory import Problem
 
 
@@ -39,7 +39,7 @@ def learning_rate_command(
     case = make_case(spec_from(config, flags))
     if pilot:
         keep_to(case.spec.run.device)
-        from favano.experiments.pilot import estimate
+        from favano.studies.pilot import estimate
 
         problem = estimate(case.spec, data_dir).problem
     found = rates_of(case, problem, rounds)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from favano.cli.constants import table_of
 from favano.cli.flags import Config, Json, Values, spec_from
 from favano.cli.shell import print_json, screen
-from favano.experiments.guarantees import speed_laws, steps_document
-from favano.run.presets import resolve
+from favano.specification.presets import resolve
+from favano.studies.guarantees import speed_laws, steps_document
 
 
 def steps_command(flags: Values, config: Config = None, json: Json = False) -> None:

@@ -10,20 +10,20 @@ import typer
 
 from favano.cli.progress import TerminalProgress, counting
 from favano.cli.shell import INTERRUPTED, called_as, keep_to, notes
-from favano.experiments.outcome import diverged_runs, read_wrongly
-from favano.experiments.results import (
+from favano.planning.planned import check_plan
+from favano.records import worst
+from favano.run.outcome import diverged_runs, read_wrongly
+from favano.run.result_folder import (
     check_folder,
     is_finished,
     read_summary,
     write_result,
 )
-from favano.records import worst
-from favano.run.config import spec_keys
-from favano.run.planning import check_plan
-from favano.run.spec import Spec
+from favano.specification.config import spec_keys
+from favano.specification.spec import Spec
 
 if TYPE_CHECKING:
-    from favano.experiments.result import Result
+    from favano.run.result import Result
 
 Force = Annotated[bool, typer.Option("--force", help="repeat what is already done")]
 
@@ -47,7 +47,8 @@ def train(
 
 def _results(specs: Sequence[Spec], data_dir: Path | None) -> list[Result]:
     keep_to(specs[0].run.device)
-    from favano.experiments import load_samples, named_model, run_together
+    from favano.run.runner import run_together
+    from favano.run.samples import load_samples, named_model
 
     with counting(notes, f"decoding {specs[0].problem.dataset}, once") as on_image:
         samples = load_samples(specs[0], data_dir, on_image)

@@ -12,18 +12,18 @@ from favano.errors import need
 from favano.methods import AnyMethod, Method, is_ours, make_method
 from favano.methods.selfcheck import check_method
 from favano.options import did_you_mean, options_of
-from favano.run.comparison import label_variants, shared_keys
-from favano.run.keys import Keys
-from favano.run.parts import FleetPart
-from favano.run.planning import plan_seed
-from favano.run.presets import OWN, Preset, resolve
+from favano.planning.comparison import label_variants, shared_keys
+from favano.planning.planned import plan_seed
 from favano.run.problem import Problem, as_problem
-from favano.run.spec import PARTS, Spec, make_spec
+from favano.specification.keys import Keys
+from favano.specification.parts import FleetPart
+from favano.specification.presets import OWN, Preset, resolve
+from favano.specification.spec import PARTS, Spec, make_spec
 
 if TYPE_CHECKING:
-    from favano.experiments.progress import Progress
-    from favano.experiments.result import Comparison, Result
-    from favano.run.plan import Plan
+    from favano.planning.plan import Plan
+    from favano.run.progress import Progress
+    from favano.run.result import Comparison, Result
 
 AMethod: TypeAlias = "str | Method"  # type: ignore[type-arg]
 
@@ -75,8 +75,8 @@ def plan(
     **keys: Unpack[Keys],
 ) -> Plan:
     """The schedule of the first seed without training; arguments as of `simulate`."""
-    from favano.experiments.data import load_data
-    from favano.run.plan import Plan
+    from favano.planning.plan import Plan
+    from favano.run.data import load_data
 
     given = as_problem(problem)
     (spec,) = _specs([method], given, fleet, keys)
@@ -99,9 +99,9 @@ def _run(
 ) -> Comparison:
     given = as_problem(problem)
     specs = _specs(methods, given, fleet, keys)
-    from favano.experiments.result import Comparison, Interrupted
-    from favano.experiments.runner import run_together
-    from favano.experiments.samples import load_samples, named_model, own_samples
+    from favano.run.result import Comparison, Interrupted
+    from favano.run.runner import run_together
+    from favano.run.samples import load_samples, named_model, own_samples
 
     if given.train is not None and given.test is not None:
         samples = own_samples(given.train, given.test, specs[0].run.device, given.loss)

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from favano.errors import need
-from favano.run.parts import ProblemPart
-from favano.run.presets import OWN
+from favano.specification.parts import ProblemPart
+from favano.specification.presets import OWN
 
 if TYPE_CHECKING:
     import numpy as np

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from favano.errors import BadInput
-from favano.experiments.experiment import Experiment, read_otherwise
-from favano.experiments.paper import EXPERIMENTS, named
+from favano.studies.experiment import Experiment, read_otherwise
+from favano.studies.paper import EXPERIMENTS, named
 from favano.quantisation import Recipe
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from favano.experiments.paper.table_1 import FLEETS, FORMULAS, NAMES, NOTE, write_table_1
+from favano.studies.paper.table_1 import FLEETS, FORMULAS, NAMES, NOTE, write_table_1
 from favano.report.complexity import formula_sheet, number_sheets
 
 

@@ -1,0 +1,84 @@
+"""What each client has in the final server model: worked out once, read by all who ask.
+
+Clients are weighed one by one, up to a number; of more a sample is, and the others together with
+those of their speed, so that sums over each speed are over everybody.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from favano.engine.audit import PLAIN, LocalSteps, effective_weights
+from favano.methods import AnyMethod
+from favano.schedule import Schedule
+from favano.timing import Fleet
+from favano.types import Floats, Ints
+
+MOST = 2000  # clients that are weighed one by one
+SAMPLE = 500
+_CLASSES = 6
+
+
+@dataclass(frozen=True)
+class ClientWeights:
+    """Shares in the final server model, all together one (or zero, if nobody moved it)."""
+
+    listed: Ints  # clients that are weighed by themselves, in order
+    cell: Ints  # (n,) where a client is weighed: the listed ones alone, others with their like
+    weight: Floats  # of the cells
+
+    @property
+    def each(self) -> Floats:
+        """Weights of the listed clients."""
+        return self.weight[self.cell[self.listed]]
+
+    @property
+    def complete(self) -> bool:
+        """Whether every client is listed."""
+        return len(self.listed) == len(self.cell)
+
+    def by(self, group: Ints) -> Floats:
+        """Weights of groups, (g,): those of `fleet.groups` or of `speed_classes`."""
+        of_cell = np.zeros(len(self.weight), dtype=np.int64)
+        of_cell[self.cell] = group
+        total = np.zeros(int(group.max()) + 1)
+        np.add.at(total, of_cell, self.weight)
+        return total
+
+
+def weigh_clients(
+    method: AnyMethod,
+    schedule: Schedule,
+    fleet: Fleet,
+    local: LocalSteps = PLAIN,
+    most: int = MOST,
+) -> ClientWeights:
+    """Weigh the clients. The cost grows with the number of cells."""
+    clients = fleet.clients
+    listed = np.arange(clients)
+    if clients > most:
+        listed = np.linspace(0, clients - 1, min(SAMPLE, most)).round().astype(np.int64)
+    _, speed = speed_classes(fleet)
+    kinds = speed.max() + 1
+    alike = clients + fleet.groups * kinds + speed
+    alike[listed] = listed
+    _, cell = np.unique(alike, return_inverse=True)
+    return ClientWeights(listed, cell, effective_weights(method, schedule, cell, local))
+
+
+def speed_classes(fleet: Fleet) -> tuple[list[str], Ints]:
+    """Names of the speeds and the speed of each client; thirds where there are many speeds."""
+    group = fleet.groups
+    if group.max() < _CLASSES:
+        return speed_names(fleet), group
+    rank = np.argsort(np.argsort(fleet.mean, kind="stable"), kind="stable")
+    third = 3 * rank // fleet.clients
+    return ["fastest third", "middle third", "slowest third"], third
+
+
+def speed_names(fleet: Fleet) -> list[str]:
+    """`fast` and `slow` where there are two speeds; numbered classes where there are more."""
+    classes = int(fleet.groups.max()) + 1
+    return ["fast", "slow"][:classes] if classes <= 2 else [f"class {k}" for k in range(classes)]

@@ -1,0 +1,140 @@
+"""Several methods, or variants of one, on the same problem: shared keys and own keys."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, replace
+
+from favano.errors import BadInput, need
+from favano.methods import AnyMethod, make_method, method_class
+from favano.methods.clock import Clock
+from favano.options import options_of
+from favano.planning.planned import bind_method
+from favano.quantisation.recipe import Recipe
+from favano.specification.presets import check_named, resolve
+from favano.specification.spec import ALGORITHM, LABEL, Spec, make_spec, part_options
+
+DEFAULT = ("favano", "fedavg", "quafl", "fedbuff")
+_ALIKE = ("dataset", "normalise", "holdout", "data_fraction", "model", "device", "quantise")
+
+
+def comparison(
+    shared: Mapping[str, object],
+    methods: Sequence[Mapping[str, object]],
+    settings: Sequence[str] = (),
+) -> list[Spec]:
+    """One complete specification per method.
+
+    Args:
+        shared: keys that all take, as far as they have them.
+        methods: of each method its `algorithm`, a `label` where two are variants of one, and keys
+            of its own.
+        settings: keys for one of them, each as `LABEL.KEY=VALUE`.
+
+    >>> both = [{"algorithm": "favano"}, {"algorithm": "fedbuff"}]
+    >>> specs = comparison({"clients": 20}, both, ["fedbuff.buffer_mode=block"])
+    >>> [(spec.name, spec.fleet.clients, spec.method.given) for spec in specs]
+    [('favano', 20, {'buffer': 5}), ('fedbuff', 20, {'buffer': 5, 'buffer_mode': 'block'})]
+    """
+    asked = [dict(one) for one in methods]
+    names = [str(one.get(LABEL) or one[ALGORITHM]) for one in asked]
+    for setting in settings:
+        name, key, value = _setting(setting, names)
+        asked[names.index(name)][key] = value
+    kinds = [_with_options({**shared, **one}) for one in asked]
+    made = [
+        make_spec({**shared_keys(shared, kind, kinds), **one})
+        for kind, one in zip(kinds, asked, strict=True)
+    ]
+    specs = [resolve(spec) for spec in label_variants(made)]
+    for spec in specs:
+        check_named(spec)
+    for key in (*_ALIKE, *Recipe.__dataclass_fields__):
+        alike = len({spec.keys[key] for spec in specs}) == 1
+        need(alike, "set", key, "must be the same for all methods that are compared")
+    return specs
+
+
+def chosen(
+    listed: Sequence[Mapping[str, object]], named: Sequence[Mapping[str, object]]
+) -> list[Mapping[str, object]]:
+    """The methods that are named, with the keys that a file has for them; else all of the file."""
+    by_name = {str(one.get(LABEL) or one[ALGORITHM]): one for one in listed}
+    return [by_name.get(str(one[ALGORITHM]), one) for one in named] or list(listed)
+
+
+def folder_name(name: str) -> str:
+    """The name of a run as that of a folder.
+
+    >>> folder_name("FedBuff, small steps"), folder_name("favano-delta")
+    ('FedBuff-small-steps', 'favano-delta')
+    """
+    return re.sub(r"[^\w.=-]+", "-", name).strip("-") or "run"
+
+
+def shared_keys(
+    keys: Mapping[str, object], method: AnyMethod, compared: Sequence[AnyMethod]
+) -> dict[str, object]:
+    """What one of several methods takes of the keys given for all of them.
+
+    A key that belongs to others that are compared is theirs. One that belongs to none of them is
+    kept, so that it is refused.
+    """
+    return {
+        key: value
+        for key, value in keys.items()
+        if _takes(key, method) or not any(_takes(key, one) for one in compared)
+    }
+
+
+def _with_options(keys: Mapping[str, object]) -> AnyMethod:
+    """The method that keys name, with those of them that are its options."""
+    name = str(keys[ALGORITHM])
+    own = options_of(method_class(name))
+    return make_method(name, {key: value for key, value in keys.items() if key in own})
+
+
+def _takes(key: str, method: AnyMethod) -> bool:
+    """Whether a method looks at a key."""
+    if key in options_of(Clock):
+        return key in _read_by(method)
+    return key in part_options() or key in options_of(type(method))
+
+
+def _read_by(method: AnyMethod) -> set[str]:
+    """Times that a method's contact policy reads."""
+    spec = resolve(Spec(method=method))
+    return {"selected", *(one.name for one in fields(bind_method(spec, 0).policy()))}
+
+
+def _setting(text: str, names: Sequence[str]) -> tuple[str, str, str]:
+    """Method, key and value of `LABEL.KEY=VALUE`; labels may hold dots."""
+    place, equals, value = text.partition("=")
+    name, dot, key = place.rpartition(".")
+    need(bool(equals and dot), "set", text, "need METHOD.KEY=VALUE")
+    need(name in names, "set", name, f"not compared; need one of {', '.join(names)}")
+    return name, key.replace("-", "_"), value
+
+
+def label_variants(specs: Sequence[Spec]) -> list[Spec]:
+    """The same with different names: variants without a label are called by what they change."""
+    count: dict[str, int] = {}
+    for spec in specs:
+        count[spec.name] = count.get(spec.name, 0) + 1
+    found = [
+        spec
+        if count[spec.name] == 1 or not spec.method.given
+        else replace(spec, method=replace(spec.method, label=_described(spec)))
+        for spec in specs
+    ]
+    names = [spec.name for spec in found]
+    for name in names:
+        if names.count(name) > 1:
+            raise BadInput("algorithms", name, "is named twice; give each variant a label")
+    return found
+
+
+def _described(spec: Spec) -> str:
+    changes = ", ".join(f"{key}={value}" for key, value in spec.method.given.items())
+    return f"{spec.method.name} ({changes})"

@@ -1,0 +1,95 @@
+"""Who trained the model, from the first seed's schedule."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from favano.planning.client_weights import ClientWeights, speed_classes, speed_names
+from favano.records.participation import Listed, Participation, Speed, Staleness
+from favano.schedule import Schedule
+from favano.timing import Fleet
+from favano.types import Floats, Ints
+
+_BINS = 60
+
+
+def participation(
+    weights: ClientWeights, schedule: Schedule, fleet: Fleet, seed: int
+) -> Participation:
+    """Contacts, steps, staleness and effective weight of the clients, and of each speed."""
+    names, speed = speed_classes(fleet)
+    clients, shown = fleet.clients, weights.listed
+    used = slice(0, schedule.jobs)
+    client, steps, staleness = schedule.client[used], schedule.steps[used], schedule.staleness
+    contacts = np.bincount(client, minlength=clients)
+    made = np.bincount(client, steps, minlength=clients).astype(np.int64)
+    late = np.bincount(client, staleness, minlength=clients) / np.maximum(contacts, 1)
+    by_speed = weights.by(speed)
+    return Participation(
+        seed=seed,
+        clients=clients,
+        speeds=tuple(
+            Speed(
+                name=name,
+                clients=int((speed == number).sum()),
+                contacts=int(contacts[speed == number].sum()),
+                steps=int(made[speed == number].sum()),
+                weight=float(by_speed[number]),
+            )
+            for number, name in enumerate(names)
+        ),
+        listed=Listed(
+            client=tuple(shown.tolist()),
+            speed=tuple(speed[shown].tolist()),
+            contacts=tuple(contacts[shown].tolist()),
+            steps=tuple(made[shown].tolist()),
+            staleness=_rounded(late[shown]),
+            weight=_rounded(weights.each),
+        ),
+        staleness=_histogram(staleness, speed[client], len(names)),
+    )
+
+
+def _histogram(staleness: Ints, speed: Ints, speeds: int) -> Staleness:
+    most = int(staleness.max(initial=0))
+    width = most // _BINS + 1
+    bins = most // width + 1
+    counts = [np.bincount(staleness[speed == s] // width, minlength=bins) for s in range(speeds)]
+    jobs = len(staleness) > 0
+    return Staleness(
+        width=width,
+        counts=tuple(tuple(each.tolist()) for each in counts),
+        mean=float(staleness.mean()) if jobs else 0.0,
+        median=float(np.median(staleness)) if jobs else 0.0,
+        most=most,
+    )
+
+
+def _rounded(values: Floats) -> tuple[float, ...]:
+    """Six significant digits are enough to look at."""
+    return tuple(float(f"{value:.6g}") for value in values)
+
+
+def describe(schedule: Schedule, fleet: Fleet, weight: Floats | None) -> list[dict[str, object]]:
+    """One entry per client; without weights nobody can say how much one counts."""
+    names, group = speed_names(fleet), fleet.groups
+    used = slice(0, schedule.jobs)
+    client, steps = schedule.client[used], schedule.steps[used]
+    contacts = np.bincount(client, minlength=fleet.clients)
+    share = 1.0 / np.maximum(contacts, 1)
+    mean_steps = np.bincount(client, steps, minlength=fleet.clients) * share
+    staleness = np.bincount(client, schedule.staleness, minlength=fleet.clients) * share
+    none = np.bincount(client, steps == 0, minlength=fleet.clients)
+    return [
+        {
+            "client": i,
+            "speed": names[group[i]],
+            "mean_step_time": float(fleet.mean[i]),
+            "contacts": int(contacts[i]),
+            "mean_steps": float(mean_steps[i]),
+            "zero_steps": int(none[i]),
+            "mean_staleness": float(staleness[i]),
+            "effective_weight": None if weight is None else float(weight[i]),
+        }
+        for i in range(fleet.clients)
+    ]

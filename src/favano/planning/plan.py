@@ -1,0 +1,78 @@
+"""A schedule and what it says of the clients, without any training."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from favano.errors import need
+from favano.planning.audit import audit
+from favano.planning.client_weights import ClientWeights
+from favano.planning.participation import describe
+from favano.planning.planned import Planned
+from favano.records import AuditRecord
+from favano.schedule import Schedule, save_schedule
+
+_SAID = ("verdict", "confidence", "fair", "speeds", "left_out")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Who is contacted when, after how many steps, and how much each client counts."""
+
+    planned: Planned
+
+    @classmethod
+    def of(cls, planned: Planned) -> Plan:
+        """Refused where jobs depend on the models."""
+        method = planned.method
+        rule = "jobs depend on the models; nothing can be planned"
+        need(not method.grows, "algorithm", planned.spec.name, rule)
+        return cls(planned)
+
+    @property
+    def schedule(self) -> Schedule:
+        """All updates and jobs."""
+        return self.planned.schedule
+
+    @property
+    def time(self) -> float:
+        """When the last update is made."""
+        return float(self.schedule.time[-1]) if self.schedule.updates else 0.0
+
+    @cached_property
+    def weights(self) -> ClientWeights | None:
+        """What each client has in the final model; None for methods that are not linear."""
+        if not self.planned.method.linear:
+            return None
+        return self.planned.weigh(most=self.planned.fleet.clients)
+
+    @cached_property
+    def audit(self) -> AuditRecord | None:
+        """Who trains the model; None where nobody can say."""
+        return None if self.weights is None else audit(self.planned, self.weights)
+
+    @property
+    def clients(self) -> list[dict[str, object]]:
+        """Contacts, steps, staleness and effective weight of each client."""
+        weight = None if self.weights is None else self.weights.each
+        return describe(self.schedule, self.planned.fleet, weight)
+
+    @property
+    def document(self) -> dict[str, object]:
+        """As `favano plan --json` prints it."""
+        found = self.audit
+        return {
+            "clients": self.clients,
+            "server_steps": self.schedule.updates,
+            "time": self.time,
+            "audit": None if found is None else {key: getattr(found, key) for key in _SAID},
+        }
+
+    def save(self, folder: Path | str) -> Path:
+        """Write the schedule as a NumPy archive; returns its path."""
+        path = Path(folder) / "schedule.npz"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        save_schedule(self.schedule, path)
+        return path

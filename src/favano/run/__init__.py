@@ -1,0 +1,1 @@
+"""Runs from data to results: assembly, training, result folders, and the Python interface."""

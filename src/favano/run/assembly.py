@@ -1,0 +1,85 @@
+"""A planned run put together: the updates and the local training. All who train use this."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from torch import nn
+
+from favano.engine import Link, Replay
+from favano.methods import State
+from favano.planning.planned import Planned
+from favano.quantisation import Codec, Lattice, MinMax, Qsgd
+from favano.run.samples import ModelFactory, Samples, initial_module, make_task
+from favano.specification.spec import Spec, given
+from favano.training import FlatModel, LocalRule, Task, check_fit
+from favano.types import Vector
+
+
+class Assembled(NamedTuple):
+    """One seed of one specification, ready to be trained."""
+
+    task: Task
+    replay: Replay[State]
+    rule: LocalRule
+
+
+def assemble(
+    planned: Planned, samples: Samples, flat: FlatModel, model: nn.Module | ModelFactory
+) -> Assembled:
+    """Split the data, and put together what the specification asks for.
+
+    Args:
+        planned: the run.
+        samples: the data.
+        flat: the network that trains; its weights are of no matter.
+        model: where the initial weights come from.
+    """
+    spec, method, schedule = planned.spec, planned.method, planned.schedule
+    task = make_task(spec, planned.seed, planned.fleet, samples)
+    check_fit(flat, task, samples.classes)
+    course = planned.course
+    replay: Replay[State] = Replay(
+        method,
+        course,
+        flat.layout,
+        planned.rates(schedule) if course.complete else planned.rates,
+        _initial_vector(flat, model, planned.seed),
+        non_finite=spec.run.non_finite,
+        buffers=spec.run.buffers,
+        link=_link(planned, flat),
+    )
+    rule = LocalRule(
+        proximal=spec.training.proximal or 0.0,
+        corrected=method.corrects,
+        memory=method.memory,
+        step=spec.method.step if method.memory else None,
+    )
+    return Assembled(task, replay, rule)
+
+
+def _link(planned: Planned, model: FlatModel) -> Link | None:
+    """What compression does to the messages of a run; None without any."""
+    spec = planned.spec
+    if spec.run.codec == "none":
+        return None
+    return Link(
+        _codec(spec),
+        model.parameter_sizes,
+        planned.schedule,
+        seed=planned.seed,
+        streams=planned.fleet.streams,
+        plain=model.layout.buffers if spec.run.buffers == "average" else 0,
+    )
+
+
+def _codec(spec: Spec) -> Codec:
+    bits = given(spec.run.codec_bits)
+    if spec.run.codec == "lattice":
+        return Lattice(bits=bits, scale=given(spec.run.codec_scale), dither=spec.run.codec_dither)
+    return MinMax(bits=bits) if spec.run.codec == "min-max" else Qsgd(bits=bits)
+
+
+def _initial_vector(flat: FlatModel, model: nn.Module | ModelFactory, seed: int) -> Vector:
+    module = initial_module(model, seed)
+    return FlatModel(module, device=flat.vector.device, dtype=flat.vector.dtype).snapshot()

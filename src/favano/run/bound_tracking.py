@@ -1,0 +1,105 @@
+"""The bound in the loop: ||grad f(mu_t)||^2, Phi_t and what Theorem 1 says of them, along a run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from math import inf, isfinite
+
+from favano.records import BoundRow, Row
+from favano.run.constants import Point, Probe
+from favano.theory import (
+    Problem,
+    Setting,
+    bound_assembled,
+    bound_full,
+    bound_short,
+    contraction,
+    largest_rate,
+    next_potential,
+)
+from favano.types import Vector
+
+_FLAT = 1e-12  # a problem without curvature has no L > 0
+
+
+@dataclass
+class Tracker:
+    """Watches a run of FAVANO, or without `setting` of any method, whose bounds are then infinite.
+
+    Constants are the largest seen so far. Between evaluations the gradient is taken to be what it
+    was at the last one. Losses are taken to be >= 0.
+    """
+
+    probe: Probe
+    setting: Setting | None
+    learning_rate: float
+    rows: list[BoundRow] = field(default_factory=list)
+    _points: list[Point] = field(default_factory=list)
+
+    def observe(self, seen: Sequence[Row], mean: Vector) -> None:
+        """Measure at the mean model, for the evaluations that are new; it is that of the last."""
+        for row in seen[len(self.rows) :]:
+            self.rows.append(self._beside(row, mean))
+
+    def _beside(self, row: Row, mean: Vector) -> BoundRow:
+        point = self.probe.at(mean)
+        if all(isfinite(value) for value in point):  # a run that diverged goes on without bounds
+            self._points.append(point)
+        last, problem = self.rows[-1] if self.rows else None, self._problem()
+        steps = row.server_step - last.server_step if last else 0
+        total = last.mean_gradient * last.server_step + last.gradient * steps if last else 0.0
+        rounds = row.server_step
+        short, full, assembled = self._bounds(problem, rounds)
+        return BoundRow(
+            seed=row.seed,
+            time=row.time,
+            server_step=rounds,
+            gradient=point.gradient,
+            mean_gradient=total / rounds if rounds else point.gradient,
+            potential=row.potential,
+            potential_bound=self._potential_bound(problem, steps),
+            bound_short=short,
+            bound_full=full,
+            bound_assembled=assembled,
+            learning_rate=self.learning_rate,
+            largest_rate=largest_rate(self.setting, problem) if self.setting else inf,
+            smoothness=problem.smoothness,
+            noise=problem.noise,
+            dissimilarity=problem.dissimilarity,
+            gap=problem.gap,
+        )
+
+    def _problem(self) -> Problem:
+        """The largest constants seen so far."""
+        return Problem(
+            smoothness=max([_FLAT, *(each.smoothness for each in self._points)]),
+            noise=max([0.0, *(each.noise for each in self._points)]),
+            dissimilarity=max([0.0, *(each.dissimilarity for each in self._points)]),
+            gap=max([0.0, *(each.loss for each in self._points[:1])]),
+        )
+
+    def _bounds(self, problem: Problem, rounds: int) -> tuple[float, float, float]:
+        """The three forms, each where its own condition on the learning rate holds."""
+        where, rate = self.setting, self.learning_rate
+        if where is None or rounds == 0 or rate == 0:
+            return inf, inf, inf
+        claimed, allowed = largest_rate(where, problem, "printed"), largest_rate(where, problem)
+        return (
+            bound_short(where, problem, rate, rounds) if rate <= claimed else inf,
+            bound_full(where, problem, rate, rounds) if rate <= allowed else inf,
+            bound_assembled(where, problem, rate, rounds),
+        )
+
+    def _potential_bound(self, problem: Problem, steps: int) -> float:
+        """Lemma "potential", `steps` times over, from the bound at the last evaluation."""
+        where, rate = self.setting, self.learning_rate
+        if not self.rows:
+            return 0.0  # all models are equal at the start
+        last = self.rows[-1]
+        if where is None or rate == 0 or contraction(where, problem, rate) <= 0:
+            return inf
+        bound = last.potential_bound
+        for _ in range(steps):
+            bound = next_potential(where, problem, rate, potential=bound, gradient=last.gradient)
+        return bound

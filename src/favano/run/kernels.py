@@ -1,0 +1,51 @@
+"""Which kernels a run is trained with: named in its specification, or measured where it pays."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from favano.planning.planned import Planned, make_fleet
+from favano.run.samples import ModelFactory, Samples, initial_module, make_task
+from favano.specification.spec import Spec, given
+from favano.training import (
+    FlatModel,
+    Task,
+    check_kernels,
+    chosen_kernels,
+    default_kernels,
+    one_thread,
+)
+from favano.types import KernelChoice, Kernels
+
+FEWEST = 10_000  # steps that all clients could make, from which on a measurement pays
+
+
+def kernels_for(planned: Planned, flat: FlatModel, task: Task) -> Kernels | None:
+    """The kernels of a run; None on a GPU, which has its own.
+
+    With `auto` the default for short runs. What is short follows from the specification alone, and
+    not from the seed, the method or what runs beside it: then so does the choice.
+    """
+    wanted = planned.spec.run.kernels
+    if flat.vector.device.type != "cpu":
+        return None
+    if wanted != "auto":
+        return check_kernels(wanted)
+    if possible_steps(planned) < FEWEST:
+        return default_kernels()
+    return chosen_kernels(flat, task)
+
+
+def long_run_kernels(spec: Spec, samples: Samples, model: ModelFactory) -> KernelChoice:
+    """What `kernels` would be for the same with a long horizon."""
+    if spec.run.kernels != "auto" or samples.labels.device.type != "cpu":
+        return spec.run.kernels
+    flat = FlatModel(initial_module(model, spec.run.seed), device="cpu")
+    with one_thread():
+        task = make_task(spec, spec.run.seed, make_fleet(spec, spec.run.seed), samples)
+        return chosen_kernels(flat, task)
+
+
+def possible_steps(planned: Planned) -> float:
+    """Local steps of all clients if none ever waited: the sum of horizon / mean step time."""
+    return given(planned.spec.run.horizon) * float(np.sum(1.0 / np.sort(planned.fleet.mean)))

@@ -1,0 +1,101 @@
+"""What a specification gave."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import fmean
+from tempfile import TemporaryDirectory
+
+from torch import Tensor
+
+from favano.errors import NonFiniteUpdate
+from favano.planning.comparison import folder_name
+from favano.planning.planned import Planned
+from favano.records import AuditRecord, BoundRow, Row, RunRecord, Status
+from favano.run.history import History
+from favano.specification.spec import Spec
+from favano.training import NOTHING_TRACED, Traced
+from favano.types import Kernels
+
+
+@dataclass
+class Result:
+    """The history of all seeds, the last rows, the final models."""
+
+    spec: Spec
+    status: Status = "complete"
+    rows: list[Row] = field(default_factory=list)
+    runs: list[RunRecord] = field(default_factory=list)
+    models: dict[int, dict[str, Tensor]] = field(default_factory=dict)
+    bounds: list[BoundRow] = field(default_factory=list)  # with track_bound
+    audit: AuditRecord | None = None  # of the first seed, if it came to its end
+    error: NonFiniteUpdate | None = None  # what stopped a run, if something did
+    first: Planned | None = None  # the plan of the first seed: who trains the model
+    interrupted: bool = False  # by Ctrl-C
+    kernels: Kernels | None = None  # of the local steps; None on a GPU
+    traced: Traced = NOTHING_TRACED  # how gradients were computed; no number depends on it
+
+    @property
+    def accuracy(self) -> list[float]:
+        """Final accuracy of each seed."""
+        return [run.accuracy for run in self.runs]
+
+    @property
+    def history(self) -> History:
+        """The evaluations of all seeds, as columns."""
+        return History.of(self.rows)
+
+    def save(self, folder: Path | str) -> Path:
+        """Write a result folder; a partial result does not replace a complete one."""
+        from favano.run.result_folder import check_writable, write_result
+
+        check_writable(Path(folder))
+        write_result(Path(folder), self, "favano.simulate")
+        return Path(folder)
+
+    def report(self, page: Path | str, title: str | None = None) -> Path:
+        """Write one self-contained HTML page."""
+        return Comparison([self]).report(page, title)
+
+
+@dataclass
+class Comparison:
+    """The results of several methods on the same seeds."""
+
+    results: list[Result]
+
+    @property
+    def history(self) -> History:
+        """The evaluations of all methods and seeds, as columns; the first is the method."""
+        named = [(result.spec.name, row) for result in self.results for row in result.rows]
+        columns = History.of([row for _, row in named])
+        return History({"method": [name for name, _ in named], **columns})
+
+    def save(self, folder: Path | str) -> Path:
+        """Write one result folder per method."""
+        for result in self.results:
+            result.save(Path(folder) / folder_name(result.spec.name))
+        return Path(folder)
+
+    def report(self, page: Path | str, title: str | None = None) -> Path:
+        """Write one self-contained HTML page."""
+        from favano.report import collect, title_of, write_page
+
+        with TemporaryDirectory() as folder:
+            found = collect([self.save(folder)])
+            write_page(found, Path(page), title=title or title_of(found))
+        return Path(page)
+
+    def __str__(self) -> str:
+        """Methods with their mean accuracy."""
+        lines = [(result.spec.name, result.accuracy) for result in self.results]
+        return "\n".join(f"{name}: {100 * fmean(values):.2f} %" for name, values in lines if values)
+
+
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C ended a run; `result` holds what was measured until then."""
+
+    def __init__(self, result: Result | Comparison) -> None:
+        super().__init__("the run was interrupted; what was measured is in .result")
+        self.result = result

@@ -1,0 +1,149 @@
+"""Result folders: written whole or not at all, read back by anyone."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
+
+import tomli_w
+
+from favano import __version__
+from favano.errors import BadInput, WriteFailed, need
+from favano.methods import source_digest
+from favano.planning.participation import participation
+from favano.records import (
+    Participation,
+    Summary,
+    bounds_to_csv,
+    history_to_csv,
+    participation_to_json,
+    summary_from_json,
+    summary_to_json,
+    write_together,
+)
+from favano.records.folder import BOUND, FILES, HISTORY, MODEL, PARTICIPATION, SPEC, SUMMARY
+from favano.specification.config import Config, read_config, spec_tables
+from favano.specification.digest import differing_keys
+from favano.specification.presets import resolve
+from favano.specification.spec import Spec
+
+if TYPE_CHECKING:
+    from favano.run.result import Result
+
+
+def check_writable(folder: Path) -> None:
+    """Refuse a folder that cannot be written, before any work."""
+    above = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    need(above.is_dir(), "out", folder, f"{above} is a file, need a folder")
+    try:
+        with TemporaryDirectory(dir=above):  # permissions do not tell: some file systems refuse
+            pass
+    except OSError as error:
+        raise BadInput("out", folder, f"{above} cannot be written: {error.strerror}") from None
+
+
+def check_folder(folder: Path, spec: Spec) -> None:
+    """Refuse a folder that holds another run, or that cannot be written, before any work."""
+    check_writable(folder)
+    if (folder / "spec.toml").exists():
+        differing = differing_keys(_held(folder), resolve(spec))
+        rule = f"already holds another run (differs in {', '.join(differing)}); choose a new folder"
+        need(not differing, "out", folder, rule)
+        if is_finished(folder):
+            law = spec.fleet.step_law
+            rule = f"already holds a run of other step times ({law}); choose a new folder"
+            held = read_summary(folder)
+            need(trace_digest(spec) == held.trace, "out", folder, rule)
+            rule = (
+                f"already holds a run of another version of {spec.method.name}; choose a new folder"
+            )
+            need(source_digest(spec.method) == held.source, "out", folder, rule)
+
+
+def _held(folder: Path) -> Config:
+    """What the specification in a folder says."""
+    try:
+        return read_config(folder / "spec.toml")
+    except BadInput as error:
+        rule = f"holds a spec.toml that cannot be used ({error}); choose a new folder"
+        raise BadInput("out", folder, rule) from error
+
+
+def read_summary(folder: Path) -> Summary:
+    """How the runs of a folder ended, from `summary.json`."""
+    return summary_from_json((folder / SUMMARY).read_text(encoding="utf-8"))
+
+
+def trace_digest(spec: Spec) -> str | None:
+    """A digest of the recorded step times that a run goes by; None without any."""
+    name, _, text = spec.fleet.step_law.partition(":")
+    path = Path(text)
+    recorded = name == "trace" and path.is_file()
+    return hashlib.sha256(path.read_bytes()).hexdigest() if recorded else None
+
+
+def is_finished(folder: Path) -> bool:
+    """Whether a folder holds a result whose runs all came to their end."""
+    paths = [folder / name for name in FILES]
+    if not all(path.is_file() and path.stat().st_size for path in paths):
+        return False
+    try:
+        return read_summary(folder).status in ("complete", "diverged")
+    except ValueError:  # damaged, so worth running again
+        return False
+
+
+def write_result(folder: Path, result: Result, command: str) -> None:
+    """Write all files of a result beside the old ones, then put them in place together.
+
+    A partial result does not replace a complete one.
+    """
+    if result.status == "partial" and is_finished(folder):
+        raise WriteFailed(
+            f"out={folder}: holds a complete result, which a partial one does not replace"
+        )
+    import torch
+    from safetensors.torch import save
+
+    spec, prefix = result.spec, len(result.models) > 1
+    tensors = {
+        f"seed-{seed}.{name}" if prefix else name: tensor.contiguous()
+        for seed, model in result.models.items()
+        for name, tensor in model.items()
+    }
+    summary = Summary(
+        status=result.status,
+        favano=__version__,
+        command=command,
+        torch=torch.__version__,
+        kernels=result.kernels,
+        runs=tuple(result.runs),
+        audit=result.audit,
+        trace=trace_digest(spec),
+        title=spec.method.title,
+        source=source_digest(spec.method),
+    )
+    files: dict[str, str | bytes] = {
+        SPEC: tomli_w.dumps(spec_tables(spec)),
+        HISTORY: history_to_csv(result.rows),
+        SUMMARY: summary_to_json(summary),
+        MODEL: save(tensors, metadata={"favano": __version__}),
+    }
+    if result.bounds:
+        files[BOUND] = bounds_to_csv(result.bounds)
+    if (found := _participation(result)) is not None:
+        files[PARTICIPATION] = participation_to_json(found)
+    write_together(folder, files)
+
+
+def _participation(result: Result) -> Participation | None:
+    """Who trains the model; None where it is not planned ahead, or cannot be said of the method."""
+    if result.first is None:
+        return None
+    one = result.first
+    try:
+        return participation(one.weights, one.schedule, one.fleet, one.seed)
+    except BadInput:
+        return None

@@ -1,0 +1,192 @@
+"""The data of an experiment on its device: of a named data set, or the user's own tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from math import ceil
+from pathlib import Path
+from typing import TypeAlias
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from favano.data import BatchStream, Preprocessing, check_parts, split
+from favano.data.transforms import to_float
+from favano.errors import BadInput, need
+from favano.models import build
+from favano.rng import torch_seed
+from favano.run.data import load_data
+from favano.specification.spec import Spec, given
+from favano.timing import Fleet
+from favano.training import Loss, Task
+from favano.types import Ints
+
+ModelFactory: TypeAlias = Callable[[], nn.Module]
+Pair: TypeAlias = tuple[Tensor, Tensor]
+
+_TEST_BLOCK = 4096
+_UNEQUAL = ("dirichlet", "two-class-free")
+_CALIBRATION = 512  # samples
+
+
+@dataclass(frozen=True, eq=False)
+class Samples:
+    """Training and test data. Images that are augmented stay raw until they are in a batch."""
+
+    features: Tensor
+    labels: Tensor
+    test_features: Tensor
+    test_labels: Tensor
+    classes: int
+    preprocessing: Preprocessing | None = None
+    loss: Loss = functional.cross_entropy
+
+    @property
+    def host_labels(self) -> Ints:
+        """Training labels for the split."""
+        return self.labels.cpu().numpy()
+
+    def calibration(self) -> Tensor:
+        """A batch of training inputs, spread over the data set."""
+        step = max(1, len(self.features) // _CALIBRATION)
+        batch = self.features[::step][:_CALIBRATION]
+        return batch if self.preprocessing is None else to_float(batch, self.preprocessing)
+
+    @property
+    def input_shape(self) -> tuple[int, ...]:
+        """Shape of one input."""
+        return tuple(self.features.shape[1:])
+
+
+def load_samples(
+    spec: Spec,
+    data_dir: Path | None = None,
+    on_image: Callable[[int], None] = lambda total: None,
+) -> Samples:
+    """The data set that a specification names, on its device; the same for all seeds."""
+    device = check_device(spec.run.device)
+    data = load_data(spec, data_dir, on_image)
+    steps = data.preprocessing
+    raw = torch.from_numpy(np.array(data.train_images)).to(device)
+    blocks = np.array_split(data.test_images, -(-len(data.test_images) // _TEST_BLOCK))
+    test = [to_float(torch.from_numpy(np.array(block)).to(device), steps) for block in blocks]
+    return Samples(
+        features=raw if steps.augments else to_float(raw, steps),
+        labels=torch.from_numpy(np.array(data.train_labels)).to(device),
+        test_features=torch.cat(test),
+        test_labels=torch.from_numpy(np.array(data.test_labels)).to(device),
+        classes=data.classes,
+        preprocessing=steps if steps.augments else None,
+    )
+
+
+def make_task(spec: Spec, seed: int, fleet: Fleet, samples: Samples) -> Task:
+    """The data split over the clients for one seed; a split that leaves somebody out is refused."""
+    parts = split(samples.host_labels, given(spec.fleet.clients), given(spec.problem.split), seed)
+    check_parts(parts, samples.host_labels, samples.classes, how=given(spec.problem.split))
+    size, streams = given(spec.problem.batch_size), fleet.streams
+    batches = BatchStream(parts, size, seed, streams, spec.problem.batch_order)
+    return Task(samples.features, samples.labels, batches, samples.loss, samples.preprocessing)
+
+
+def in_steps(spec: Spec, samples: Samples) -> Spec:
+    """The same complete specification with K in steps.
+
+    An epoch is ceil(N / (n batch)) steps, that of a client with N/n samples, since K is one number
+    for all clients. Splits that deal out very different numbers of samples are refused.
+    """
+    if spec.training.local_steps_unit == "steps":
+        return spec
+    split_name = given(spec.problem.split).partition(":")[0]
+    rule = f"split={spec.problem.split} gives clients epochs of different lengths; count in steps"
+    equal = split_name not in _UNEQUAL
+    need(equal, "local_steps_unit", spec.training.local_steps_unit, rule)
+    epoch = ceil(len(samples.labels) / (given(spec.fleet.clients) * given(spec.problem.batch_size)))
+    steps = epoch * given(spec.training.local_steps)
+    training = replace(spec.training, local_steps=steps, local_steps_unit="steps")
+    method, longest = spec.method, "most_local_steps"
+    if (most := getattr(method, longest, None)) is not None:
+        method = replace(method, **{longest: epoch * most})
+    return replace(spec, training=training, method=method)
+
+
+def own_samples(train: object, test: object, device: str, loss: Loss | None = None) -> Samples:
+    """The user's tensors or arrays: (features, labels), labels 0..classes-1."""
+    on = check_device(device)
+    mine, theirs = _tensors("train", train), _tensors("test", test)
+    for name, (features, labels) in (("train", mine), ("test", theirs)):
+        equal = len(features) == len(labels) > 0
+        need(equal, name, f"{len(features)}, {len(labels)}", "need equally many rows and labels")
+        need(not labels.is_floating_point(), name, labels.dtype, "need whole numbers as labels")
+        need(int(labels.min()) >= 0, name, int(labels.min()), "need labels from 0 on")
+    rule = f"need inputs of one type, those of train are {mine[0].dtype}"
+    need(theirs[0].dtype == mine[0].dtype, "test", theirs[0].dtype, rule)
+    features, labels, test_features, test_labels = (t.to(on) for t in (*mine, *theirs))
+    classes = int(max(labels.max(), test_labels.max())) + 1
+    return Samples(
+        features,
+        labels.long(),
+        test_features,
+        test_labels.long(),
+        classes,
+        loss=loss or functional.cross_entropy,
+    )
+
+
+def _tensors(name: str, given: object) -> Pair:
+    """Samples and labels as tensors; anything else is refused."""
+    rule = "need a pair (samples, labels) of tensors or arrays"
+    pair = isinstance(given, tuple | list) and len(given) == 2
+    need(pair, name, type(given).__name__, rule)
+    assert isinstance(given, tuple | list)
+    try:
+        features, labels = (torch.as_tensor(part) for part in given)
+    except (TypeError, ValueError, RuntimeError):
+        raise BadInput(name, " and ".join(type(part).__name__ for part in given), rule) from None
+    need(features.ndim > 0 and labels.ndim > 0, name, "numbers", rule)
+    return features, labels
+
+
+def named_model(spec: Spec, samples: Samples) -> ModelFactory:
+    """Builds the network that a specification names, for this data."""
+    return lambda: build(
+        given(spec.problem.model), input_shape=samples.input_shape, classes=samples.classes
+    )
+
+
+def initial_module(model: nn.Module | ModelFactory, seed: int) -> nn.Module:
+    """A module as it is, or a fresh one whose initial weights are a function of the seed."""
+    if isinstance(model, nn.Module):
+        return model
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(torch_seed(seed))
+        return model()
+
+
+def number_type(module: nn.Module, samples: Samples) -> torch.dtype:
+    """The type of float that a run computes with: that of the network and of its inputs."""
+    kinds = {one.dtype for one in module.parameters()}
+    name, words = type(module).__name__, " and ".join(sorted(map(str, kinds)))
+    alike = len(kinds) == 1 and all(kind.is_floating_point for kind in kinds)
+    need(alike, "model", name, f"has weights of {words or 'no type'}, need one type of floats")
+    own, theirs = kinds.pop(), samples.features.dtype
+    if samples.preprocessing is not None:  # images, which become float32
+        theirs = torch.float32
+    rule = f"its weights are {own}, the inputs {theirs}; give both the same type"
+    need(theirs == own or not theirs.is_floating_point, "model", name, rule)
+    return own
+
+
+def check_device(name: str) -> torch.device:
+    """Refuse a device that is not there."""
+    try:
+        device = torch.device(name)
+    except RuntimeError:
+        raise BadInput("device", name, "need cpu, cuda or cuda:N") from None
+    if device.type == "cuda":
+        need(torch.cuda.is_available(), "device", name, "PyTorch sees no CUDA device here")
+        need((device.index or 0) < torch.cuda.device_count(), "device", name, "no such device")
+    return device

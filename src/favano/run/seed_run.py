@@ -1,0 +1,166 @@
+"""One seed of one specification on its way: what is trained, and what is heard of it."""
+
+from __future__ import annotations
+
+from time import perf_counter
+
+import numpy as np
+from torch import nn
+
+from favano.engine import (
+    Moment,
+    Recorder,
+    evaluation_times,
+    live_models,
+    spread_of,
+)
+from favano.errors import NonFiniteUpdate
+from favano.metrics import Evaluator
+from favano.planning.audit import audit
+from favano.planning.planned import Planned
+from favano.records import worst
+from favano.run.assembly import assemble
+from favano.run.bound_tracking import Tracker
+from favano.run.constants import Probe
+from favano.run.kernels import kernels_for
+from favano.run.outcome import make_record
+from favano.run.progress import Progress
+from favano.run.result import Result
+from favano.run.samples import ModelFactory, Samples
+from favano.schedule import Schedule
+from favano.specification.spec import given
+from favano.training import FlatModel, LoopTrainer, TracedGradient
+from favano.types import Kernels
+
+
+class SeedRun:
+    """Hears of the moments of a run and puts what was measured into the result.
+
+    `gradients` are shared by all runs with the same kernels; what is missing is put there.
+    """
+
+    def __init__(
+        self,
+        result: Result,
+        planned: Planned,
+        samples: Samples,
+        flat: FlatModel,
+        model: nn.Module | ModelFactory,
+        gradients: dict[Kernels, TracedGradient],
+    ) -> None:
+        spec, schedule, seed = planned.spec, planned.schedule, planned.seed
+        self.result, self.planned, self.flat = result, planned, flat
+        assembled = assemble(planned, samples, flat, model)
+        task, self.replay = assembled.task, assembled.replay
+        self.kernels = result.kernels = kernels_for(planned, flat, task)
+        gradient: TracedGradient | None = None
+        if self.kernels is not None:
+            traced = TracedGradient(flat, task.loss, self.kernels)
+            gradient = gradients.setdefault(self.kernels, traced)
+        self.trainer = LoopTrainer(flat, task, assembled.rule, gradient, self.kernels)
+        calibration = samples.calibration() if spec.run.buffers == "local" else None
+        self.evaluate = Evaluator(
+            flat, samples.test_features, samples.test_labels, samples.loss, calibration
+        )
+        last_update = float(schedule.time[-1:].sum())
+        live = None
+        if spec.run.variance == "live":
+            live = live_models(self.replay, self.trainer, planned.fleet, seed)
+        self.recorder = Recorder(
+            self.replay,
+            seed,
+            evaluation_times(given(spec.run.horizon), given(spec.run.evaluate_every), last_update),
+            self.evaluate.measure,
+            spread_of(self.replay, live),
+        )
+        self.tracker: Tracker | None = None
+        if spec.run.track_bound:
+            rate = float(self.replay.rates.max(initial=0.0))
+            self.tracker = Tracker(Probe(flat, task), planned.setting, rate)
+        self.label = f"{spec.name}, seed {seed}"
+        self._known: list[int] | None = (
+            _steps_by_update(schedule) if self.replay.course.complete else None
+        )
+        self.reached = -1  # the last server version
+        self.stopped = False  # by an update that holds NaN
+        self.began = self.ended = 0.0
+
+    @property
+    def ahead(self) -> bool:
+        """Whether jobs may be trained before the update that is due.
+
+        Not where the next update is all that is known, nor where buffers that stay with the
+        clients tie a job to its client's last one.
+        """
+        return self.replay.course.complete and self.result.spec.run.buffers == "average"
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing more will come of it."""
+        return self.stopped or self.reached == self.replay.schedule.updates - 1
+
+    def hear(self, moment: Moment | NonFiniteUpdate, watch: Progress) -> None:
+        """Write down what is to be written down of a moment."""
+        if isinstance(moment, NonFiniteUpdate):
+            self.result.status, self.result.error = "partial", moment
+            self.stopped = True
+            return
+        self.reached = moment.version
+        if moment.version < 0:
+            self.began = perf_counter()
+        else:
+            time = float(self.replay.schedule.time[moment.version])
+            watch.advance(self.label, self._steps_of(moment.version), time)
+        self.recorder.observe(moment)
+        if self.tracker is not None and self.recorder.last is not None:
+            self.tracker.observe(self.recorder.rows(), self.recorder.last.mean)
+        self.ended = perf_counter()
+
+    def _steps_of(self, version: int) -> int:
+        """Local steps that an update uses; looked up where they were known from the start."""
+        if self._known is not None:
+            return self._known[version]
+        return int(self.replay.schedule.steps[self.replay.jobs(version)].sum())
+
+    def stop(self) -> None:
+        """Somebody pressed Ctrl-C."""
+        if not self.over:
+            self.result.status = "partial"
+
+    def hand_in(self) -> None:
+        """Put what was measured into the result."""
+        rows, last = self.recorder.rows(), self.recorder.last
+        self.result.rows += rows
+        self.result.bounds += self.tracker.rows if self.tracker else []
+        if self.planned.seed == self.result.spec.run.seed:
+            self.result.first = self.planned
+        if last is not None:
+            record = make_record(
+                self.result.spec.name,
+                rows[-1],
+                self.evaluate(last.mean),
+                ended=self.over and not self.stopped,
+                refused=last.refused,
+                wrapped=last.wrapped,
+                wall_seconds=self.ended - self.began,
+            )
+            self.result.runs.append(record)
+            self.result.status = worst([self.result.status, record.status])
+            self.result.models[self.planned.seed] = self.flat.state_dict(last.server)
+
+    def audit_first(self) -> None:
+        """Say of the first seed who trained its model; the others differ by chance alone.
+
+        Nothing can be said of methods whose steps depend on the models.
+        """
+        planned, result, first = self.planned, self.result, self.result.first
+        mine = planned.seed == result.spec.run.seed and result.status != "partial"
+        if mine and first is not None and self.replay.course.complete:
+            result.audit = audit(first, first.weights)
+
+
+def _steps_by_update(schedule: Schedule) -> list[int]:
+    """Local steps that each update uses."""
+    used = slice(0, schedule.jobs)
+    steps = np.bincount(schedule.visit[used], schedule.steps[used], schedule.updates)
+    return [int(count) for count in steps]

@@ -1,0 +1,116 @@
+"""Specifications in TOML files: a table per part, and one or more methods.
+
+The same file serves one run, of its first method, and a comparison of all of them. Keys may also
+stand at the top, without tables, as in release 0.1.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from favano.errors import BadInput, need
+from favano.options import did_you_mean, options_of
+from favano.specification.spec import ALGORITHM, LABEL, PARTS, Spec
+
+METHOD, NAME, SET = "method", "name", "set"
+_LISTED = "algorithms"  # of release 0.1
+
+Keys = dict[str, object]
+
+
+@dataclass(frozen=True)
+class Config:
+    """What a file says: keys for all methods, and the methods with keys of their own."""
+
+    shared: Keys = field(default_factory=dict)
+    methods: tuple[Keys, ...] = ()
+
+
+def read_config(path: Path | None) -> Config:
+    """The keys of a file; one that does not parse is refused by name. No file says nothing."""
+    if path is None:
+        return Config()
+    need(path.is_file(), "config", path, "no such file")
+    try:
+        table = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise BadInput("config", path, f"is not valid TOML: {error}") from error
+    return config_of(table)
+
+
+def config_of(table: Mapping[str, object]) -> Config:
+    """The keys of a parsed file."""
+    shared: Keys = {}
+    for key, value in table.items():
+        if key in PARTS:
+            _check_part(key, value)
+            assert isinstance(value, dict)
+            shared |= value
+        elif key not in (METHOD, SET, _LISTED):
+            if isinstance(value, dict):
+                known = did_you_mean(key, [*PARTS, METHOD])
+                raise BadInput("config", key, f"unknown table; {known}")
+            shared[key] = value
+    return Config(shared, tuple(_methods(table)))
+
+
+def _check_part(part: str, value: object) -> None:
+    """Refuse a key in a table that it does not belong to."""
+    need(isinstance(value, dict), part, value, f"need a table, as [{part}]")
+    assert isinstance(value, dict)
+    for key in value:
+        owner = next((name for name, kind in PARTS.items() if key in options_of(kind)), None)
+        rule = f"belongs into [{owner}]" if owner else f"belongs into [[{METHOD}]]"
+        known = any(key in options_of(kind) for kind in PARTS.values())
+        if not known:
+            rule = f"unknown key of [{part}]; {did_you_mean(key, options_of(PARTS[part]))}"
+        need(owner == part, key, value[key], rule)
+
+
+def _methods(table: Mapping[str, object]) -> list[Keys]:
+    """The methods that a file names, each with its keys."""
+    found = table.get(METHOD, [])
+    listed = [found] if isinstance(found, dict) else found
+    right = isinstance(listed, list) and all(isinstance(one, dict) for one in listed)
+    need(right, METHOD, found, f"need tables, as [[{METHOD}]]")
+    assert isinstance(listed, list)
+    methods: list[Keys] = []
+    for one in listed:
+        need(NAME in one, METHOD, one, f"need the {NAME} of the method")
+        methods.append({ALGORITHM if key == NAME else key: value for key, value in one.items()})
+    names = table.get(_LISTED, [])
+    words = names if isinstance(names, list) else str(names).split(",")
+    methods += [{ALGORITHM: str(name)} for name in words]
+    own = table.get(SET, {})
+    tables = isinstance(own, dict) and all(isinstance(one, dict) for one in own.values())
+    need(tables, SET, own, "need a table per method, as [set.fedbuff]")
+    assert isinstance(own, dict)
+    for name, keys in own.items():
+        known = [str(one.get(LABEL) or one[ALGORITHM]) for one in methods]
+        need(name in known, SET, name, f"not compared; need one of {', '.join(known)}")
+        methods[known.index(name)] |= keys
+    return methods
+
+
+def spec_tables(spec: Spec) -> dict[str, object]:
+    """A specification as a file has it: values that are not set are left out."""
+    keys = spec_keys(spec)
+    parts = {
+        part: {key: keys[key] for key in options_of(kind) if key in keys}
+        for part, kind in PARTS.items()
+    }
+    label = {LABEL: spec.method.label} if spec.method.label else {}
+    own = {key: keys[key] for key in options_of(type(spec.method)) if key in keys}
+    return {**parts, METHOD: [{NAME: keys[ALGORITHM], **label, **own}]}
+
+
+def spec_keys(spec: Spec) -> Keys:
+    """The flat keys of a specification as JSON has them: values that are not set are left out."""
+    return {
+        key: list(value) if isinstance(value, tuple) else value
+        for key, value in spec.keys.items()
+        if value is not None
+    }

@@ -1,0 +1,108 @@
+"""The paper's constants for each data set, and how a specification is completed with them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, replace
+from typing import NamedTuple, TypeVar
+
+from favano.errors import need
+from favano.options import Options, options_of
+from favano.specification.parts import RunPart, TrainingPart
+from favano.specification.spec import Spec
+
+Part = TypeVar("Part", bound=Options)
+
+
+class Preset(NamedTuple):
+    """What the paper (or we, for digits and own data) use on a data set."""
+
+    model: str
+    split: str
+    clients: int
+    selected: int
+    local_steps: int
+    buffer: int
+    learning_rate: float
+    batch_size: int
+    horizon: float
+    evaluate_every: float
+
+
+OWN = "own"  # the data set, or the network, that was given from Python
+PRESETS: Mapping[str, Preset] = {
+    "digits": Preset("perceptron", "two-class", 30, 6, 20, 5, 0.5, 32, 3000, 50),
+    "mnist": Preset("perceptron", "two-class", 100, 20, 20, 10, 0.5, 128, 5000, 50),
+    "cifar10": Preset("resnet20", "two-class", 100, 20, 20, 10, 0.005, 128, 10000, 250),
+    "tiny-imagenet": Preset("resnet18", "iid", 100, 20, 20, 10, 0.1, 128, 10000, 250),
+    OWN: Preset(OWN, "iid", 20, 5, 20, 5, 0.05, 32, 2000, 50),
+}
+_OTHER = PRESETS["mnist"]
+_CODEC_BITS = {"none": None, "lattice": 14, "min-max": 8, "qsgd": 8}
+
+
+def preset_of(dataset: str) -> Preset:
+    """The constants of a data set; those of MNIST where it is not one of the paper's."""
+    return PRESETS.get(dataset, _OTHER)
+
+
+def resolve(spec: Spec) -> Spec:
+    """The same specification with nothing left open.
+
+    What is filled in is not taken as given: where a complete specification is changed, it follows
+    the change. Values that the method suggests come before those of the data set.
+
+    >>> from favano.specification.spec import changed, make_spec
+    >>> full = resolve(make_spec({"algorithm": "fedprox"}))
+    >>> full.training.proximal, resolve(changed(full, {"algorithm": "fedavg"})).training.proximal
+    (0.01, None)
+    """
+    if spec.asked is not None:
+        return spec
+    asked = spec
+    values = preset_of(asked.problem.dataset)._asdict() | dict(asked.method.suggests)
+    parts = {
+        part: _filled(getattr(asked, part), values)
+        for part in ("problem", "fleet", "clock", "training", "run", "method")
+    }
+    full = replace(asked, **parts, asked=asked)
+    full = replace(full, training=_with_recipe(full.training), run=_with_codec(full.run))
+    _check_lanes(full)
+    return full
+
+
+def _filled(part: Part, values: Mapping[str, object]) -> Part:
+    """The part with its open values filled in."""
+    found = {
+        name: values[name]
+        for name in options_of(type(part))
+        if name in values and getattr(part, name) is None
+    }
+    return replace(part, **found)  # type: ignore[type-var]
+
+
+def _with_recipe(training: TrainingPart) -> TrainingPart:
+    return training if training.recipe is None else replace(training, **asdict(training.recipe))
+
+
+def _with_codec(run: RunPart) -> RunPart:
+    bits = _CODEC_BITS[run.codec] if run.codec_bits is None else run.codec_bits
+    scale = 1e-4 if run.codec == "lattice" and run.codec_scale is None else run.codec_scale
+    return replace(run, codec_bits=bits, codec_scale=scale)
+
+
+def _check_lanes(spec: Spec) -> None:
+    lanes = spec.run.device != "cpu" and spec.problem.batch_order == "epoch"
+    grows = spec.method.grows
+    rule = "goes with lanes of a GPU: need device=cuda, batch_order=epoch, a schedule known ahead"
+    on_lanes = lanes and not grows
+    need(spec.run.precision != "bf16" or on_lanes, "precision", spec.run.precision, rule)
+    rule = f"need none with {spec.method.name}, whose schedule grows"
+    need(spec.run.codec == "none" or not grows, "codec", spec.run.codec, rule)
+
+
+def check_named(spec: Spec) -> None:
+    """Refuse data or a network that only Python can give."""
+    for key, value in (("dataset", spec.problem.dataset), ("model", spec.problem.model)):
+        what = "data" if key == "dataset" else "networks"
+        need(value != OWN, key, value, f"own {what} can only be run from Python")

@@ -1,0 +1,149 @@
+"""What a run is: one frozen value with six parts, all of them flat names on the command line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Final, TypeVar, cast
+
+from favano.errors import BadInput, need
+from favano.methods import AnyMethod, foreign_option, make_method, method_class
+from favano.methods.clock import Clock
+from favano.methods.favano import Favano
+from favano.options import Option, Options, did_you_mean, options_of
+from favano.specification.parts import FleetPart, ProblemPart, RunPart, TrainingPart
+
+PARTS: Final[Mapping[str, type[Options]]] = {
+    "problem": ProblemPart,
+    "fleet": FleetPart,
+    "clock": Clock,
+    "training": TrainingPart,
+    "run": RunPart,
+}
+ALGORITHM, LABEL = "algorithm", "label"  # keys that name the method
+
+
+@dataclass(frozen=True)
+class Spec:
+    """One method on one problem with one fleet, for one or more seeds."""
+
+    method: AnyMethod = field(default_factory=lambda: cast(AnyMethod, Favano()))
+    problem: ProblemPart = field(default_factory=ProblemPart)
+    fleet: FleetPart = field(default_factory=FleetPart)
+    clock: Clock = field(default_factory=Clock)
+    training: TrainingPart = field(default_factory=TrainingPart)
+    run: RunPart = field(default_factory=RunPart)
+    asked: Spec | None = field(default=None, compare=False, repr=False)  # before it was completed
+
+    def __post_init__(self) -> None:
+        clients = self.fleet.clients
+        for name, value in (
+            ("selected", self.clock.selected),
+            ("concurrency", getattr(self.method, "concurrency", None)),
+        ):
+            fits = clients is None or value is None or value <= clients
+            need(fits, name, value, f"need 1..clients ({clients})")
+        if self.training.recipe is not None:
+            rule = "need quantise=none, for the theorem speaks of gradients in full precision"
+            need(not self.run.track_bound, "track_bound", self.run.track_bound, rule)
+            rule = "need tf32 or float32 with quantise=luq"
+            need(self.run.precision != "bf16", "precision", self.run.precision, rule)
+
+    @property
+    def name(self) -> str:
+        """What the run is called beside others: the method's label, or its name."""
+        return self.method.label or self.method.name
+
+    @property
+    def keys(self) -> dict[str, object]:
+        """All values by their flat names."""
+        parts = (getattr(self, part) for part in PARTS)
+        found = {key: getattr(one, key) for one in parts for key in options_of(type(one))}
+        own = {key: getattr(self.method, key) for key in options_of(type(self.method))}
+        return {ALGORITHM: self.method.place or self.method.name, **found, **own}
+
+    @property
+    def given(self) -> dict[str, object]:
+        """The values that differ from their defaults, by their flat names."""
+        parts = [getattr(self, part).given for part in PARTS]
+        label = {LABEL: self.method.label} if self.method.label else {}
+        own = {ALGORITHM: self.method.place or self.method.name, **label, **self.method.given}
+        return {key: value for part in (own, *parts) for key, value in part.items()}
+
+
+@cache
+def part_options() -> Mapping[str, tuple[str, Option[object]]]:
+    """Every key that does not belong to a method, with the part it belongs to."""
+    return {
+        key: (part, one) for part, kind in PARTS.items() for key, one in options_of(kind).items()
+    }
+
+
+def make_spec(keys: Mapping[str, object]) -> Spec:
+    """A specification from flat keys, of a file or of flags; bad ones are refused by name.
+
+    >>> make_spec({"clients": 10, "selected": 30})
+    Traceback (most recent call last):
+    favano.errors.BadInput: selected=30: need 1..clients (10)
+    """
+    values = dict(keys)
+    name, label = str(values.pop(ALGORITHM, Favano.name)), str(values.pop(LABEL, ""))
+    known, own = part_options(), options_of(method_class(name))
+    parts: dict[str, dict[str, object]] = {part: {} for part in PARTS}
+    options = {}
+    for key, value in values.items():
+        if key in own:
+            options[key] = value
+        elif key in known:
+            parts[known[key][0]][key] = value
+        else:
+            raise unknown_key(key, value, [name])
+    made = {part: PARTS[part](**parts[part]) for part in PARTS}
+    method = make_method(name, options, label)
+    clash = options_of(type(method)).keys() & known.keys()
+    need(not clash, ALGORITHM, name, f"has options that are keys of any run: {', '.join(clash)}")
+    return Spec(method=method, **made)  # type: ignore[arg-type]
+
+
+def unknown_key(key: str, value: object, algorithms: Iterable[str]) -> BadInput:
+    """The refusal of a key that is neither a part's nor one of these methods'."""
+    kinds = [method_class(name) for name in algorithms]
+    refused = foreign_option(key, value, kinds)
+    if "unknown key" not in str(refused):
+        return refused
+    known = [*part_options(), *(name for kind in kinds for name in options_of(kind))]
+    return BadInput(key, value, f"unknown key; {did_you_mean(key, known)}")
+
+
+def changed(spec: Spec, keys: Mapping[str, object]) -> Spec:
+    """The specification as it was asked for, with some keys replaced.
+
+    With another method, options that the new one has not are left out.
+    """
+    asked = spec.asked or spec
+    name = keys.get(ALGORITHM, asked.method.place or asked.method.name)
+    own = options_of(method_class(str(name)))
+    kept = {
+        key: value
+        for key, value in asked.given.items()
+        if key in part_options() or key in own or key == LABEL
+    }
+    return make_spec({**kept, **keys, ALGORITHM: name})
+
+
+T = TypeVar("T")
+
+
+def given(value: T | None) -> T:
+    """A key of a complete specification, where nothing is open any more."""
+    assert value is not None
+    return value
+
+
+def steps_of(spec: Spec) -> int:
+    """K in steps; refused where it is counted in epochs, whose length only the data tell."""
+    unit = spec.training.local_steps_unit
+    rule = "needs the data; without them, give local_steps in steps"
+    need(unit == "steps", "local_steps_unit", unit, rule)
+    return given(spec.training.local_steps)

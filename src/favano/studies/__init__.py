@@ -1,0 +1,1 @@
+"""Studies over many runs: the paper's tables and figures, tuning, benchmarks, guarantees."""

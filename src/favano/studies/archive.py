@@ -1,0 +1,115 @@
+"""Results of single runs on disk: one file each, named by the digest of its specification.
+
+A file appears whole or not at all, so one that exists is a run that need not be made again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from favano import __version__
+from favano.errors import BadInput
+from favano.records import Entry, RunFile, run_from_json, run_to_json, up_to, write_together
+from favano.records.run_file import FOLDER
+from favano.run.result import Result
+from favano.specification.config import spec_keys
+from favano.specification.digest import server_rate
+from favano.specification.spec import given
+from favano.studies.experiment import Run
+from favano.studies.footprint import Footprint
+
+
+@dataclass(frozen=True)
+class Archive:
+    """The run files of one output folder, shared by all tables and figures in it."""
+
+    out: Path
+
+    def path(self, run: Run) -> Path:
+        """Where the result of a run lies."""
+        return self.out / FOLDER / f"{run.digest}.json"
+
+    def has(self, run: Run) -> bool:
+        """Whether a run was made before."""
+        return self.path(run).exists()
+
+    def write(
+        self, run: Run, result: Result, machine_seconds: float, footprint: Footprint, command: str
+    ) -> None:
+        """Keep a run that came to its end, be it by NaN."""
+        record = result.runs[0]
+        entry = _expected(run)._replace(
+            status="complete" if result.status == "complete" else "diverged",
+            accuracy=record.accuracy,
+            loss=record.loss,
+            mean_model_accuracy=record.mean_model_accuracy,
+            variance=record.variance,
+            time=record.time,
+            server_steps=record.server_steps,
+            local_steps=record.local_steps,
+            wall_seconds=round(record.wall_seconds, 3),
+            machine_seconds=round(machine_seconds, 3),
+            energy_wh=round(footprint.energy_wh(machine_seconds), 5),
+            co2_grams=round(footprint.co2_grams(machine_seconds), 5),
+            hardware=footprint.hardware,
+            version=__version__,
+        )
+        found = RunFile(
+            favano=__version__,
+            command=command,
+            spec=spec_keys(run.spec),
+            footprint=footprint.words,
+            kernels=result.kernels,
+            entry=entry,
+            history=tuple(result.rows),
+        )
+        path = self.path(run)
+        write_together(path.parent, {path.name: run_to_json(found)})
+
+    def entry(self, run: Run) -> Entry:
+        """The run's line in a ledger; one that was not made is there as missing.
+
+        Its numbers are those of the last model made at or before the horizon. Where an update came
+        later, as the last round of FedAvg does, its model is not compared with those of others.
+        """
+        if not self.has(run):
+            return _expected(run)
+        file, horizon = self.read(run), given(run.spec.run.horizon)
+        entry = file.entry._replace(reading=run.reading, column=run.column)
+        if entry.time is None or entry.time <= horizon:
+            return entry
+        row = up_to(file.history, horizon)[-1]
+        return entry._replace(
+            accuracy=row.accuracy,
+            loss=row.loss,
+            mean_model_accuracy=None,
+            variance=row.variance,
+            time=row.time,
+            server_steps=row.server_step,
+            local_steps=row.local_steps,
+        )
+
+    def read(self, run: Run) -> RunFile:
+        """The file of a run that was made."""
+        path = self.path(run)
+        try:
+            return run_from_json(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            rule = "is damaged; remove it, and it will be run again"
+            raise BadInput("out", path, rule) from error
+
+
+def _expected(run: Run) -> Entry:
+    """What is known of a run before it is made."""
+    spec = run.spec
+    return Entry(
+        reading=run.reading,
+        algorithm=spec.name,
+        column=run.column,
+        seed=spec.run.seed,
+        status="missing",
+        learning_rate=spec.training.learning_rate,
+        server_learning_rate=server_rate(spec),
+        digest=run.digest,
+    )

@@ -1,0 +1,110 @@
+"""Table 1 in numbers: server steps to a target up to constants, and the time they take."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import NamedTuple, TypeAlias
+
+from favano.methods import make_method
+from favano.planning.comparison import shared_keys
+from favano.planning.planned import bind_method, make_fleet, make_schedule
+from favano.specification.presets import resolve
+from favano.specification.spec import ALGORITHM, Spec, make_spec
+from favano.studies.guarantees import Document, make_case
+from favano.theory import (
+    Delays,
+    Method,
+    Problem,
+    ServerTime,
+    Terms,
+    class_laws,
+    fewest_rounds,
+    full_expansion,
+    largest_rate,
+    rounds_to_target,
+    server_time,
+    table_complexity,
+)
+
+Keys: TypeAlias = Mapping[str, object]  # flat, for all methods of the table
+
+_METHODS: tuple[Method, ...] = ("fedavg", "fedbuff", "asyncsgd", "quafl", "favano")
+
+
+class ComplexityRow(NamedTuple):
+    """One row of Table 1."""
+
+    method: Method
+    printed: Terms
+    steps: Terms  # corrected
+    server_time: ServerTime
+    delays: Delays
+
+    @property
+    def time(self) -> float:
+        """Simulated time to the target, up to constants."""
+        return self.steps.total * self.server_time.mean
+
+
+def complexity_rows(keys: Keys, problem: Problem, target: float) -> list[ComplexityRow]:
+    """Table 1 for a fleet. Delays are those of the schedule planned for the first seed."""
+    case = make_case(_one_of_them(keys, "favano"))
+    printed, corrected = case.setting("printed"), case.setting()
+    fleet = make_fleet(case.spec, case.spec.run.seed)
+    laws = class_laws(case.policy, fleet)
+    common = sum(len(members) * law.mean for members, law in laws) / fleet.clients
+    rows = []
+    for method in _METHODS:
+        full = resolve(_one_of_them(keys, method))
+        bound = bind_method(full, full.run.seed)
+        late = make_schedule(full, bound, full.run.seed).staleness
+        delays = Delays(
+            largest=float(late.max(initial=0)),
+            average=float(late.mean()) if len(late) else 0.0,
+            common_steps=common,
+        )
+        rows.append(
+            ComplexityRow(
+                method,
+                table_complexity(method, printed, problem, target, delays=delays, form="printed"),
+                table_complexity(method, corrected, problem, target, delays=delays),
+                server_time(bound.policy(), fleet),
+                delays,
+            )
+        )
+    return rows
+
+
+def complexity_document(keys: Keys, problem: Problem, target: float) -> Document:
+    """The table, and FAVANO's corollary with its constants."""
+    rigorous = make_case(_one_of_them(keys, "favano")).setting("rigorous")
+    enough = rounds_to_target(rigorous, problem, target)
+    expansion, cap = full_expansion(rigorous, problem), largest_rate(rigorous, problem)
+    methods = {
+        row.method: {
+            "printed": {**row.printed._asdict(), "total": row.printed.total},
+            "corrected": {**row.steps._asdict(), "total": row.steps.total},
+            "server_time": row.server_time.mean,
+            "server_time_error": row.server_time.standard_error,
+            "time": row.time,
+            "delays": asdict(row.delays),
+        }
+        for row in complexity_rows(keys, problem, target)
+    }
+    return {
+        "target": target,
+        "problem": asdict(problem),
+        "methods": methods,
+        "favano_with_constants": {
+            "corollary": {**enough._asdict(), "total": enough.total},
+            "fewest": fewest_rounds(expansion, cap, target)._asdict(),
+        },
+    }
+
+
+def _one_of_them(keys: Keys, method: Method) -> Spec:
+    """The specification of one row; each method takes its own keys."""
+    every = {name: make_method(name, {}) for name in _METHODS}
+    shared = shared_keys(keys, every[method], list(every.values()))
+    return make_spec({**shared, ALGORITHM: method})

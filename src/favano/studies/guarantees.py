@@ -1,0 +1,206 @@
+"""What theory says of a specification, and the documents of `favano theory`."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from math import floor, isfinite
+from typing import NamedTuple, TypeAlias
+
+from favano.errors import BadInput
+from favano.methods.favano import Favano
+from favano.planning.client_weights import speed_names
+from favano.planning.planned import make_fleet, make_world
+from favano.schedule import Poll
+from favano.specification.presets import resolve
+from favano.specification.spec import Spec, given
+from favano.theory import (
+    Advice,
+    Condition,
+    Estimates,
+    Form,
+    Problem,
+    Rule,
+    Setting,
+    StepCount,
+    advise,
+    best_rate,
+    bound_assembled,
+    bound_full,
+    bound_short,
+    class_laws,
+    coefficients,
+    estimator_variance,
+    full_expansion,
+    kappa,
+    largest_rate,
+    lemma_rate,
+    proof_conditions,
+    setting,
+    sufficient_conditions,
+)
+
+Document: TypeAlias = dict[str, object]
+RULES: tuple[Rule, ...] = ("stochastic", "deterministic")
+_FORMS: tuple[Form, ...] = ("printed", "corrected", "rigorous")
+
+
+@dataclass(frozen=True)
+class Case:
+    """A complete specification of FAVANO, with the rule it reweights by."""
+
+    spec: Spec
+    rule: Rule
+
+    def setting(self, form: Form = "corrected") -> Setting:
+        """The clients' speeds as Theorem 1 sees them."""
+        fleet = make_fleet(self.spec, self.spec.run.seed)
+        return setting(self.policy, fleet, self.rule, form)
+
+    @property
+    def policy(self) -> Poll:
+        """The polling clock."""
+        return make_world(self.spec, self.spec.run.seed).poll()
+
+    def rounds(self, asked: int | None) -> int:
+        """Server steps T: those asked for, else those in the horizon."""
+        period = self.policy.period
+        return max(1, floor(given(self.spec.run.horizon) / period)) if asked is None else asked
+
+
+class BoundsAt(NamedTuple):
+    """Theorem 1 in its three forms at one learning rate."""
+
+    learning_rate: float
+    short: float
+    full: float
+    assembled: float | None  # None: nothing is known
+
+
+class Bounds(NamedTuple):
+    """The same at the run's learning rate and at the largest that the theorem allows."""
+
+    rounds: int
+    run: BoundsAt
+    allowed: BoundsAt
+
+
+@dataclass(frozen=True)
+class Rates:
+    """Limits on the learning rate, and the best one for a number of server steps."""
+
+    problem: Problem
+    printed: tuple[Condition, ...]
+    sufficient: tuple[Condition, ...]
+    rounds: int
+    largest: float
+    best: float
+    lemma: float  # the closed form of the paper's lemma
+    run: float
+
+    @property
+    def document(self) -> Document:
+        """As JSON has it."""
+        conditions = {
+            "printed": [each._asdict() for each in self.printed],
+            "sufficient": [each._asdict() for each in self.sufficient],
+        }
+        return {**asdict(self), **conditions}
+
+
+def make_case(spec: Spec) -> Case:
+    """Refuse what the theorem says nothing about."""
+    if not isinstance(spec.method, Favano):
+        raise BadInput("algorithm", spec.method.name, "the theorem speaks of favano alone")
+    if spec.method.reweight == "none":
+        raise BadInput("reweight", "none", "the theorem needs stochastic or deterministic")
+    return Case(resolve(spec), spec.method.reweight)
+
+
+def speed_laws(spec: Spec) -> dict[str, StepCount]:
+    """The law of the step count for each speed, the fastest first."""
+    full = resolve(spec)
+    world = make_world(full, full.run.seed)
+    fleet = world.fleet
+    names, found = speed_names(fleet), {}
+    for members, law in class_laws(world.poll(), fleet):
+        found[int(fleet.groups[members[0]])] = law
+    return {names[group]: found[group] for group in sorted(found)}
+
+
+def steps_document(spec: Spec) -> Document:
+    """What is asked most often of the law of X."""
+    keys = ("p_positive", "mean", "second_moment", "mean_inverse")
+    laws = speed_laws(spec).items()
+    return {name: {key: getattr(law, key) for key in keys} for name, law in laws}
+
+
+def alpha_document(case: Case) -> Document:
+    """Both weights, a_i and b_i in three forms, and the parts of the estimators' variances."""
+    document: Document = {}
+    for name, law in speed_laws(case.spec).items():
+        entry: Document = {}
+        for rule in RULES:
+            found: Document = {form: coefficients(law, rule, form)._asdict() for form in _FORMS}
+            entry[rule] = found | {
+                "weight": law.p_positive if rule == "stochastic" else law.mean,
+                "variance_of_mean": estimator_variance(law, rule, mean=1.0, variance=0.0),
+                "variance_of_noise": estimator_variance(law, rule, mean=0.0, variance=1.0),
+            }
+        document[name] = entry
+    return document
+
+
+def bounds_of(case: Case, problem: Problem, rounds: int | None = None) -> Bounds:
+    """The printed bound with the printed coefficients, the others with the rigorous ones."""
+    steps = case.rounds(rounds)
+    printed, rigorous = case.setting("printed"), case.setting("rigorous")
+
+    def at(rate: float) -> BoundsAt:
+        assembled = bound_assembled(rigorous, problem, rate, steps)
+        return BoundsAt(
+            rate,
+            bound_short(printed, problem, rate, steps),
+            bound_full(rigorous, problem, rate, steps),
+            assembled if isfinite(assembled) else None,
+        )
+
+    run_rate, allowed = given(case.spec.training.learning_rate), largest_rate(rigorous, problem)
+    return Bounds(steps, at(run_rate), at(allowed))
+
+
+def bound_document(case: Case, problem: Problem, rounds: int | None = None) -> Document:
+    """The bounds with everything that went into them."""
+    found, right = bounds_of(case, problem, rounds), case.setting()
+    return {
+        "rounds": found.rounds,
+        "problem": asdict(problem),
+        "setting": {form: asdict(case.setting(form)) for form in _FORMS},
+        "kappa": {
+            "printed": kappa(right.clients, right.selected, "printed"),
+            "sharp": kappa(right.clients, right.selected),
+        },
+        "run": found.run._asdict(),
+        "allowed": found.allowed._asdict(),
+    }
+
+
+def rates_of(case: Case, problem: Problem, rounds: int | None = None) -> Rates:
+    """Every condition on the learning rate, and the rate that makes the bound smallest."""
+    found, steps = case.setting("rigorous"), case.rounds(rounds)
+    expansion, cap = full_expansion(found, problem), largest_rate(found, problem)
+    return Rates(
+        problem=problem,
+        printed=proof_conditions(case.setting("printed"), problem),
+        sufficient=sufficient_conditions(found, problem),
+        rounds=steps,
+        largest=cap,
+        best=best_rate(expansion, cap, steps),
+        lemma=lemma_rate(expansion, cap, steps),
+        run=given(case.spec.training.learning_rate),
+    )
+
+
+def advice_of(case: Case, estimates: Estimates, target: float) -> Advice:
+    """The s, K, tick and learning rate with the shortest guaranteed time to the target."""
+    fleet = make_fleet(case.spec, case.spec.run.seed)
+    return advise(case.policy, fleet, estimates, target, rule=case.rule)

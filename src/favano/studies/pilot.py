@@ -1,0 +1,90 @@
+"""A short pilot run that measures the theorem's constants where the run will be."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from torch import nn
+
+from favano.engine import replayed
+from favano.errors import need
+from favano.planning.planned import plan_seed
+from favano.run.assembly import assemble
+from favano.run.constants import Point, Probe
+from favano.run.samples import (
+    ModelFactory,
+    Samples,
+    in_steps,
+    initial_module,
+    load_samples,
+    named_model,
+    number_type,
+)
+from favano.specification.presets import resolve
+from favano.specification.spec import Spec
+from favano.theory import Estimate, Estimates, known
+from favano.training import FlatModel, LoopTrainer, one_thread
+
+_UPDATES = 20  # of the pilot, at most
+_POINTS = 4  # the initial model and so many less one along the way
+
+
+def pilot(spec: Spec, samples: Samples, model: nn.Module | ModelFactory) -> Estimates:
+    """Run the first seed for a few server steps and measure at some of its models.
+
+    Losses are taken to be >= 0, so that the gap F is at most the initial loss. B is 1: whatever the
+    clients' gradients differ by is in G.
+    """
+    spec = resolve(spec)
+    rule = "need none: constants are those of gradients in full precision"
+    need(spec.training.recipe is None, "quantise", spec.training.quantise, rule)
+    planned = plan_seed(in_steps(spec, samples), spec.run.seed, samples.host_labels)
+    module = initial_module(model, spec.run.seed)
+    dtype = number_type(module, samples)
+    flat = FlatModel(module, device=samples.labels.device, dtype=dtype)
+    task, replay, local_rule = assemble(planned, samples, flat, model)
+    trainer, probe = LoopTrainer(flat, task, local_rule), Probe(flat, task)
+    last = min(_UPDATES, planned.schedule.updates) - 1
+    wanted = set(np.linspace(-1, last, min(_POINTS, last + 2)).round().astype(int).tolist())
+    points = []
+    with one_thread():
+        for moment in replayed(replay, trainer):
+            if moment.version in wanted:
+                points.append(probe.at(moment.server))
+            if moment.version >= last:
+                break
+    return estimates(points)
+
+
+def estimate(spec: Spec, data_dir: Path | None = None) -> Estimates:
+    """The pilot on the data set that the specification names."""
+    full = resolve(spec)
+    samples = load_samples(full, data_dir)
+    return pilot(full, samples, named_model(full, samples))
+
+
+def estimates(points: Sequence[Point]) -> Estimates:
+    """Constants with intervals from what was measured at several models.
+
+    The value is the largest seen. The lower end is what a typical client or model has; the upper
+    end is as far above the value, in proportion, or two standard errors.
+    """
+    smooth = max(point.smoothness for point in points)
+    usual = float(np.median([point.smoothness_typical for point in points]))
+    noisiest = max(points, key=lambda point: point.noise)
+    quiet = float(np.median([point.noise_typical for point in points]))
+    differing = [point.dissimilarity for point in points]
+    return Estimates(
+        smoothness=_around(smooth, usual),
+        noise=Estimate(noisiest.noise, quiet, noisiest.noise + 2 * noisiest.noise_error),
+        dissimilarity=_around(max(differing), min(differing)),
+        growth=known(1.0),
+        gap=known(points[0].loss),
+    )
+
+
+def _around(value: float, low: float) -> Estimate:
+    """From `low` to as far above the value as it is below, in proportion."""
+    return Estimate(value, low, value**2 / low if low > 0 else value)

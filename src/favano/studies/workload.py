@@ -1,0 +1,44 @@
+"""What there is to do in a schedule, and how much of it can be done side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+from favano.data import BatchStream
+from favano.planning.planned import Planned
+from favano.schedule import Schedule
+
+
+def critical_path(schedule: Schedule) -> int:
+    """The most local steps on a chain of jobs each of which needs the one before.
+
+    path(-1) = 0; path(v) = max(path(v - 1), path(base_j) + steps_j over the jobs j of update v).
+    """
+    path = [0]  # of version -1, then of each update
+    base, steps = schedule.base.tolist(), schedule.steps.tolist()
+    for first, last in pairwise(schedule.offsets.tolist()):
+        path.append(max([path[-1], *(path[base[j] + 1] + steps[j] for j in range(first, last))]))
+    return path[-1]
+
+
+def workload(planned: Sequence[Planned], batches: Sequence[BatchStream]) -> dict[str, float]:
+    """What is to be done in one sample; known before any training."""
+    plans = [one.schedule for one in planned]
+    steps = sum(plan.used_steps for plan in plans)
+    path = max(critical_path(plan) for plan in plans)
+    return {
+        "server_steps": sum(plan.updates for plan in plans),
+        "jobs": sum(plan.jobs for plan in plans),
+        "local_steps": steps,
+        "images": sum(_images(plan, stream) for plan, stream in zip(plans, batches, strict=True)),
+        "critical_path": path,
+        "parallelism": steps / path,
+    }
+
+
+def _images(plan: Schedule, batches: BatchStream) -> int:
+    """Samples in the mini-batches of all used jobs; the last batch of an epoch may be short."""
+    columns = (plan.client, plan.first_step, plan.steps)
+    jobs = zip(*(column[: plan.jobs].tolist() for column in columns), strict=True)
+    return sum(batches.length(who, a + step) for who, a, steps in jobs for step in range(steps))
