@@ -23,10 +23,11 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from favano.engine import Step
-from favano.experiments import engines, runner
-from favano.studies.paper.table_2 import table_2
+from favano.run import engines, runner
 from favano.run.samples import Samples
 from favano.run.seed_run import SeedRun
+from favano.specification.spec import changed
+from favano.studies.paper.table_2 import table_2
 from favano.training import FlatModel, LaneStack, Launched
 from favano.training.roster import Roster
 
@@ -96,7 +97,7 @@ def measure(horizon: float, seeds: int) -> Watch:
     features, labels = torch.randn(SAMPLES, INPUTS), torch.arange(SAMPLES) % CLASSES
     samples = Samples(features, labels, features[:20], labels[:20], CLASSES)
     keys = {"horizon": horizon, "evaluate_every": horizon / EVALUATIONS, "batch_size": BATCH}
-    specs = [run.spec.model_copy(update=keys) for run in table_2(seeds)]
+    specs = [changed(run.spec, keys) for run in table_2(seeds)]
     watch = Watch()
     model = lambda: nn.Linear(INPUTS, CLASSES)  # noqa: E731
     runner.run_together(specs, samples, model, progress=watch, audits=False)
@@ -112,7 +113,7 @@ def main() -> None:
     engines._side_by_side = idle_lanes
     Roster.shuffled = not_shuffled
     with cProfile.Profile() if chosen.profile else nullcontext() as profile:
-        watch = measure(chosen.horizon, chosen.seeds)
+        watch = measure(chosen.run.horizon, chosen.run.seeds)
     seconds = watch.last - watch.first
     print(f"{watch.updates:,} updates, {watch.steps:,} local steps, {rounds:,} rounds")
     print(
@@ -123,7 +124,7 @@ def main() -> None:
         pstats.Stats(profile).sort_stats("tottime").print_stats(40)
         return
     with Counted():
-        measure(chosen.horizon, chosen.seeds)
+        measure(chosen.run.horizon, chosen.run.seeds)
     print(f"{Counted.calls / rounds:.0f} calls of PyTorch a round")
 
 

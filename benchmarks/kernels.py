@@ -17,12 +17,14 @@ from time import process_time
 from typing import get_args
 
 import torch
+from tests.specs import spec_of
 from torch import Tensor
 from torch.func import functional_call, grad, vmap
 
-from favano.experiments import Spec, make_fleet, named_model, resolve
+from favano.planning.planned import make_fleet
+from favano.run.samples import make_task, named_model
+from favano.specification.presets import resolve
 from favano.studies.bench import bench_samples
-from favano.run.samples import make_task
 from favano.training import FlatModel, Task, TracedGradient, default_kernels, one_thread
 from favano.training.kernels import arranged, using
 from favano.training.measured import candidates, fastest
@@ -79,7 +81,7 @@ def batched(model: FlatModel, task: Task, kernels: Kernels) -> Callable[[], obje
 
 
 def measure(dataset: str, repeats: int) -> None:
-    spec = resolve(Spec(dataset=dataset))
+    spec = resolve(spec_of(dataset=dataset))
     samples = bench_samples(spec)
     model = FlatModel(named_model(spec, samples)(), device="cpu")
     model.module.train()
@@ -96,7 +98,7 @@ def measure(dataset: str, repeats: int) -> None:
                 taken[name].append((process_time() - began) / count)
         default = default_kernels()
         chosen = fastest(model, task, default, candidates(model, task, default))
-    print(f"{spec.model} on {dataset}, batch {len(task.batch(0, 0, torch.float32)[1])}")
+    print(f"{spec.problem.model} on {dataset}, batch {len(task.batch(0, 0, torch.float32)[1])}")
     for name, (_, *values) in taken.items():
         low, high = 1e3 * min(values), 1e3 * max(values)
         print(f"  {name:24} {1e3 * median(values):9.3f} ms ({low:.3f}..{high:.3f})")

@@ -51,8 +51,8 @@ def measure(clients: int, updates: int, selected: int, train: bool) -> Sample:
     """So many server steps with n clients, in this process."""
     import numpy as np
     import torch
-
     from favano.algorithms import Favano, Known
+
     from favano.data import BatchStream
     from favano.engine import Replay, replayed
     from favano.models import perceptron

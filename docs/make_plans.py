@@ -9,9 +9,10 @@ import csv
 from collections.abc import Mapping
 from pathlib import Path
 
-from favano.experiments import make_spec, resolve
 from favano.planning.audit import audit
-from favano.experiments.planning import plan_seed
+from favano.planning.planned import plan_seed
+from favano.specification.presets import resolve
+from favano.specification.spec import make_spec
 
 PATH = Path(__file__).parent.parent / "results" / "plan" / "shares.csv"
 SHARED: Mapping[str, object] = {"dataset": "mnist", "fast_fraction": "1/9"}
@@ -31,7 +32,7 @@ PLANS: Mapping[str, Mapping[str, object]] = {
 def shares(keys: Mapping[str, object]) -> tuple[float, float, float, float]:
     """Weight of the fast clients, its interval, and what would be fair."""
     spec = resolve(make_spec({**SHARED, **keys}))
-    planned = plan_seed(spec, spec.seed)
+    planned = plan_seed(spec, spec.run.seed)
     fast = audit(planned, planned.weights).speeds[0]
     return fast.weight, fast.low, fast.high, fast.fair
 

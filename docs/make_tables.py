@@ -12,9 +12,6 @@ import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from favano.studies.experiment import Experiment
-from favano.studies.paper import EXPERIMENTS
-from favano.studies.paper.table_1 import FLEETS, FORMULAS, NAMES, NOTE
 from favano.records import Entry
 from favano.report.beside import (
     beside_paper,
@@ -27,6 +24,9 @@ from favano.report.complexity import formula_sheet, number_sheets
 from favano.report.reproduction import draw, read_facts, read_ledger, readme
 from favano.report.sheet import Sheet, markdown
 from favano.report.wording import percent
+from favano.studies.experiment import Experiment
+from favano.studies.paper import EXPERIMENTS
+from favano.studies.paper.table_1 import FLEETS, FORMULAS, NAMES, NOTE
 
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "results"

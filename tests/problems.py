@@ -9,11 +9,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from favano.algorithms import Algorithm, State, Visit
 from favano.engine import Replay, replayed
+from favano.methods import State
 from favano.schedule import Course, Schedule
 from favano.training import Layout, Work
 from favano.types import Stack, Vector
+from tests.MISSING import Algorithm, Visit
 
 AnyState = TypeVar("AnyState", bound=State)
 

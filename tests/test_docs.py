@@ -13,8 +13,9 @@ import pytest
 import typer
 
 from favano.cli.app import app
-from favano.experiments import Spec, make_spec, resolve
-from favano.experiments.comparison import comparison
+from favano.planning.comparison import comparison
+from favano.specification.presets import resolve
+from favano.specification.spec import Spec, make_spec
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")

@@ -154,8 +154,9 @@ def test_demo_twice(favano: Program, tmp_path: Path, monkeypatch: pytest.MonkeyP
         keys = {**values, "clients": 10, "selected": 3, "horizon": 70.0, "seeds": 1}
         return comparison(keys, "favano,fedavg", settings)
 
-    from favano.cli import demo
     from favano.experiments.comparison import comparison
+
+    from favano.cli import demo
 
     monkeypatch.setattr(demo, "comparison", short)
     first = favano("demo", "--out", "d")

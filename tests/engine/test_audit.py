@@ -6,16 +6,22 @@ import numpy as np
 import pytest
 import torch
 
-from favano.algorithms import CATALOGUE, AsyncSGD, Favano, FedAvg, Known
 from favano.engine import Replay, audit, effective_weights, late_weights, replayed, stretch_weights
-from favano.experiments import Spec, make_algorithm, make_fleet, make_schedule, resolve
-from favano.experiments.build import step_sizes
-from favano.experiments.planning import plan_seed
+from favano.methods import our_methods
+from favano.methods.asyncsgd import AsyncSGD
+from favano.methods.favano import Favano
+from favano.methods.fedavg import FedAvg
+from favano.methods.weights import Known
+from favano.planning.planned import make_fleet, make_schedule, plan_seed
 from favano.schedule import Arrival, Barrier, Poll, plan
+from favano.specification.presets import resolve
+from favano.specification.spec import make_spec
 from favano.theory import expected_counts
 from favano.timing import two_speeds
 from favano.training import Layout, Work
+from tests.MISSING import make_algorithm, step_sizes
 from tests.problems import Linear, server_models
+from tests.specs import spec_of
 
 
 def test_equal_what_linear_losses_measure() -> None:
@@ -79,7 +85,9 @@ SMALL = {
     "clients": 8, "selected": 3, "local_steps": 4, "horizon": 300.0,
 }  # fmt: skip
 GROWING = ["asyncfeded"]  # its steps depend on the models: nobody has a weight
-PLAIN: list[dict[str, object]] = [{"algorithm": name} for name in CATALOGUE if name not in GROWING]
+PLAIN: list[dict[str, object]] = [
+    {"algorithm": name} for name in our_methods() if name not in GROWING
+]
 CASES: list[dict[str, object]] = [
     *PLAIN,
     {"algorithm": "favano", "reweight": "deterministic"},
@@ -98,7 +106,7 @@ def test_weights_are_what_linear_losses_measure_for_every_algorithm(
     keys: dict[str, object],
 ) -> None:
     """One client has a slope, the others none: how far the model moves is that client's weight."""
-    spec = resolve(Spec.model_validate({**SMALL, **keys}))
+    spec = resolve(make_spec({**SMALL, **keys}))
     fleet = make_fleet(spec, 1)
     algorithm = make_algorithm(spec, fleet)
     schedule = make_schedule(spec, fleet, algorithm, 1)
@@ -116,7 +124,7 @@ def test_weights_are_what_linear_losses_measure_for_every_algorithm(
 @pytest.mark.parametrize("keys", CASES, ids=lambda keys: "-".join(map(str, keys.values())))
 def test_stretches_add_up_to_the_whole(keys: dict[str, object]) -> None:
     """For every method, whatever it makes of old answers; and they weigh about the same."""
-    spec = resolve(Spec.model_validate({**SMALL, "horizon": 3000.0, **keys}))
+    spec = resolve(make_spec({**SMALL, "horizon": 3000.0, **keys}))
     fleet = make_fleet(spec, 1)
     algorithm = make_algorithm(spec, fleet)
     schedule = make_schedule(spec, fleet, algorithm, 1)
@@ -141,16 +149,14 @@ def test_stretches_of_a_method_that_adds_are_equally_long() -> None:
 def test_late_models_differ_where_each_is_mostly_one_clients() -> None:
     """FedAsync that puts nine tenths of the newest answer into its model, however stale."""
     keys = {"staleness": "constant", "mixing": 0.9, "halve_mixing_at": 0, "fast_fraction": 0.5}
-    spec = resolve(
-        Spec.model_validate({"algorithm": "fedasync", "clients": 40, "horizon": 900.0, **keys})
-    )
+    spec = resolve(make_spec({"algorithm": "fedasync", "clients": 40, "horizon": 900.0, **keys}))
     fleet = make_fleet(spec, 0)
     algorithm = make_algorithm(spec, fleet)
     schedule = make_schedule(spec, fleet, algorithm, 0)
     late = late_weights(algorithm, schedule, fleet.groups)
     assert late[-1] == pytest.approx(effective_weights(algorithm, schedule, fleet.groups))
     assert late.std(axis=0).min() > 0.05  # now one client's model, now another's
-    fair = resolve(Spec(clients=40, horizon=900.0))
+    fair = resolve(spec_of(clients=40, horizon=900.0))
     favano = make_algorithm(fair, fleet)
     steady = late_weights(favano, make_schedule(fair, fleet, favano, 0), fleet.groups)
     assert steady.std(axis=0).max() < 0.03
@@ -176,10 +182,10 @@ def test_nothing_happened() -> None:
         assert not weights(FedAvg(policy=policy), schedule, fleet.groups).any()
 
 
-@pytest.mark.parametrize("name", [name for name in CATALOGUE if name not in GROWING])
+@pytest.mark.parametrize("name", [name for name in our_methods() if name not in GROWING])
 def test_the_local_rule_is_part_of_it(name: str) -> None:
     """A pull to the start and decaying rates: again what linear losses measure."""
-    spec = resolve(Spec.model_validate({
+    spec = resolve(make_spec({
         **SMALL, "algorithm": name, "proximal": 3.0, "learning_rate": 0.1, "rate_decay": True,
     }))  # fmt: skip
     planned = plan_seed(spec, 1)
@@ -223,7 +229,7 @@ def test_a_strong_pull_takes_from_fast_clients_what_deterministic_weights_gave_t
     keys |= {"learning_rate": 0.01, "dataset": "mnist"}
     shares = []
     for proximal in (None, 50.0):
-        planned = plan_seed(resolve(Spec.model_validate({**keys, "proximal": proximal})), 0)
+        planned = plan_seed(resolve(make_spec({**keys, "proximal": proximal})), 0)
         shares.append(planned.weights.by(planned.fleet.groups)[0])
     assert shares[0] == pytest.approx(0.108, abs=0.005)
     assert shares[1] == pytest.approx(0.036, abs=0.005)

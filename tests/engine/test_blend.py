@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 import torch
 
-from favano.algorithms import CATALOGUE, LINEAR, Algorithm, State, Visit
 from favano.engine.blend import Blend, Weigher, new_own
+from favano.methods import State, our_methods
 from favano.training import Layout
 from tests.engine.test_pool import Problem
+from tests.MISSING import LINEAR, Algorithm, Visit
 
-METHODS = [name for name, method in CATALOGUE.items() if method in LINEAR]
+METHODS = [name for name, method in our_methods().items() if method in LINEAR]
 
 
 def visits(problem: Problem) -> Iterator[Visit]:

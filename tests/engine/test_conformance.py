@@ -6,20 +6,20 @@ import numpy as np
 import pytest
 import torch
 
-from favano.algorithms import CATALOGUE, Algorithm, State, Visit
 from favano.engine import Replay, replayed
-from favano.experiments.build import _BUILDERS, make_algorithm, make_fleet, make_schedule
-from favano.experiments.method_keys import without_foreign
-from favano.experiments.presets import resolve
-from favano.experiments.spec import Spec
+from favano.methods import State, our_methods
+from favano.planning.planned import make_fleet, make_schedule
 from favano.schedule import Schedule
+from favano.specification.presets import resolve
+from favano.specification.spec import Spec, make_spec
 from favano.timing import Fleet
 from favano.training import Layout, Work
 from favano.types import Stack, Vector
+from tests.MISSING import _BUILDERS, Algorithm, Visit, make_algorithm, without_foreign
 from tests.problems import Quadratics, close, make_replay, quadratics, server_models, start_model
 
 CLIENTS = 15
-EVERY = pytest.mark.parametrize("name", list(CATALOGUE))
+EVERY = pytest.mark.parametrize("name", list(our_methods()))
 
 
 EACH_ARRIVAL = {"asyncsgd", "asyncsgd-adaptive", "fedasync", "asyncfeded"}  # is an update
@@ -29,23 +29,23 @@ def setting(name: str, **keys: object) -> Spec:
     horizon = 100.0 if name in EACH_ARRIVAL else 400.0
     base = {"clients": CLIENTS, "selected": 4, "local_steps": 5, "buffer": 3, "horizon": horizon}
     own = without_foreign({**base, **keys}, name)
-    return resolve(Spec.model_validate({"algorithm": name, **own}))
+    return resolve(make_spec({"algorithm": name, **own}))
 
 
 def build(name: str, **keys: object) -> tuple[Algorithm[State], Fleet, Schedule]:
     spec = setting(name, **keys)
-    fleet = make_fleet(spec, spec.seed)
+    fleet = make_fleet(spec, spec.run.seed)
     algorithm = make_algorithm(spec, fleet)
-    return algorithm, fleet, make_schedule(spec, fleet, algorithm, spec.seed)
+    return algorithm, fleet, make_schedule(spec, fleet, algorithm, spec.run.seed)
 
 
 def test_the_catalogue_and_the_builders_name_the_same_methods() -> None:
-    assert list(CATALOGUE) == list(_BUILDERS)
+    assert list(our_methods()) == list(_BUILDERS)
 
 
 @EVERY
 def test_builds_the_class_it_names(name: str) -> None:
-    assert isinstance(build(name)[0], CATALOGUE[name])
+    assert isinstance(build(name)[0], our_methods()[name])
 
 
 @EVERY

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import torch
 
-from favano.algorithms import CATALOGUE, Algorithm, Favano, FedAvg, Known, Quafl, State
 from favano.engine import (
     Link,
     Moment,
@@ -18,7 +17,12 @@ from favano.engine import (
     spread_of,
 )
 from favano.engine.link import first_versions
-from favano.experiments import make_algorithm, make_fleet, make_schedule
+from favano.methods import State, our_methods
+from favano.methods.favano import Favano
+from favano.methods.fedavg import FedAvg
+from favano.methods.quafl import Quafl
+from favano.methods.weights import Known
+from favano.planning.planned import make_fleet, make_schedule
 from favano.quantisation import Codec, Lattice, MinMax, Qsgd, message_bits
 from favano.rng import Stream, uniform
 from favano.schedule import Barrier, Poll, Schedule, plan
@@ -28,9 +32,10 @@ from favano.types import Ints, Vector
 from tests.engine.test_conformance import CLIENTS, build, setting
 from tests.engine.test_pool import Problem, Shuffled
 from tests.forks import FORKS
+from tests.MISSING import Algorithm, make_algorithm
 from tests.problems import AnyState, Quadratics, close, quadratics, start_model
 
-EVERY = pytest.mark.parametrize("name", list(CATALOGUE))
+EVERY = pytest.mark.parametrize("name", list(our_methods()))
 FINE: list[Codec] = [Lattice(bits=32, scale=1e-8), MinMax(bits=32), Qsgd(bits=32)]
 COARSE: list[Codec] = [
     Lattice(bits=4, scale=0.1),  # models are further apart than its radius

@@ -6,9 +6,12 @@ import numpy as np
 import pytest
 import torch
 
-from favano.algorithms import AsyncSGD, Favano, FedAvg, Known
 from favano.engine import Recorder, live_models, replayed, spread_of
 from favano.errors import BadInput
+from favano.methods.asyncsgd import AsyncSGD
+from favano.methods.favano import Favano
+from favano.methods.fedavg import FedAvg
+from favano.methods.weights import Known
 from favano.schedule import Adaptive, Arrival, Barrier, Poll, plan, under_way
 from favano.timing import Trace, traced_fleet, two_speeds
 from tests.problems import close, make_replay, ones, quadratics, start_model

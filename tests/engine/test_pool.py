@@ -12,14 +12,15 @@ import pytest
 import torch
 from torch import nn
 
-from favano.algorithms import CATALOGUE, Algorithm, State
 from favano.data import BatchStream
 from favano.engine import Moment, Replay, pooled, replayed
 from favano.errors import NonFiniteUpdate
-from favano.experiments import Spec, make_algorithm, make_fleet, make_schedule, resolve
-from favano.experiments.build import step_sizes
+from favano.methods import State, our_methods
 from favano.models.norm import BatchNorm2d
+from favano.planning.planned import make_fleet, make_schedule
 from favano.schedule import Schedule
+from favano.specification.presets import resolve
+from favano.specification.spec import changed, make_spec
 from favano.training import (
     Done,
     FlatModel,
@@ -33,6 +34,7 @@ from favano.training import (
 )
 from favano.types import Vector
 from tests.forks import FORKS
+from tests.MISSING import Algorithm, make_algorithm, step_sizes
 
 CLIENTS = 8
 
@@ -48,7 +50,7 @@ class Problem:
         keys = {"clients": CLIENTS, "selected": 3, "local_steps": 4, "seed": seed}
         keys |= {"buffer": 2} if name == "fedbuff" else {}
         self.spec = resolve(
-            Spec.model_validate({"algorithm": name, "horizon": 120.0, "learning_rate": 0.1, **keys})
+            make_spec({"algorithm": name, "horizon": 120.0, "learning_rate": 0.1, **keys})
         )
         fleet = make_fleet(self.spec, seed)
         self.algorithm: Algorithm[State] = make_algorithm(self.spec, fleet)
@@ -98,7 +100,7 @@ def server_models(steps: list[tuple[int, Moment]], run: int) -> list[Vector]:
 
 
 @pytest.mark.parametrize("capacity", [1, 3, 50])
-@pytest.mark.parametrize("name", list(CATALOGUE))
+@pytest.mark.parametrize("name", list(our_methods()))
 def test_lanes_equal_the_plain_loop(name: str, capacity: int) -> None:
     """In float64, with BatchNorm, on every algorithm: to the bit, since the steps are the same."""
     problems = [Problem(name, seed) for seed in range(3)]
@@ -190,7 +192,7 @@ def test_a_run_that_fails_ends_and_the_others_go_on() -> None:
 def polled(clients: int, selected: int) -> Replay[State]:
     """FAVANO with so many clients, of which so many are asked at a time."""
     problem = Problem("favano", 0)
-    spec = resolve(problem.spec.model_copy(update={"clients": clients, "selected": selected}))
+    spec = resolve(changed(problem.spec, {"clients": clients, "selected": selected}))
     fleet = make_fleet(spec, 0)
     algorithm: Algorithm[State] = make_algorithm(spec, fleet)
     schedule = make_schedule(spec, fleet, algorithm, 0)
@@ -262,7 +264,7 @@ def test_no_job_waits_behind_a_long_one() -> None:
     assert done[-1] == 0
 
 
-@pytest.mark.parametrize("name", list(CATALOGUE))
+@pytest.mark.parametrize("name", list(our_methods()))
 def test_pieces_of_a_large_model_add_up_to_the_whole(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

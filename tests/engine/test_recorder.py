@@ -6,7 +6,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from favano.algorithms import FedAvg
 from favano.engine import (
     Measured,
     Moment,
@@ -16,6 +15,7 @@ from favano.engine import (
     replayed,
     spread_of,
 )
+from favano.methods.fedavg import FedAvg
 from favano.schedule import Barrier, Poll, plan
 from favano.timing import Trace, traced_fleet, two_speeds
 from favano.types import Vector

@@ -8,8 +8,11 @@ import numpy as np
 import pytest
 import torch
 
-from favano.algorithms import Algorithm, Favano, Known, Quafl, State
 from favano.engine import Link, Moment, Replay, Waves, pooled, replayed
+from favano.methods import State
+from favano.methods.favano import Favano
+from favano.methods.quafl import Quafl
+from favano.methods.weights import Known
 from favano.quantisation import Codec
 from favano.schedule import plan
 from favano.timing import two_speeds
@@ -19,6 +22,7 @@ from tests.engine.test_link import COARSE, SEED, SIZES, label
 from tests.engine.test_messages import POLICY
 from tests.engine.test_pool import Problem
 from tests.engine.test_waves import copied, moments, stacks
+from tests.MISSING import Algorithm
 from tests.problems import AnyState, quadratics, start_model
 
 METHODS = pytest.mark.parametrize("name", ["quafl", "favano", "fedbuff"])

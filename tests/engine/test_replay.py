@@ -6,14 +6,16 @@ import numpy as np
 import pytest
 import torch
 
-from favano.algorithms import Algorithm, Favano, Known, Quafl
-from favano.algorithms.favano import FavanoState
 from favano.engine import ModelStore, Replay, replayed
 from favano.errors import BadInput, NonFiniteUpdate
+from favano.methods.favano import Favano, FavanoState
+from favano.methods.quafl import Quafl
+from favano.methods.weights import Known
 from favano.schedule import Arrival, Barrier, Course, Foreseen, Poll, Schedule, plan
 from favano.timing import two_speeds
 from favano.training import Layout, Work
 from favano.types import Ints, NonFinite, Stack
+from tests.MISSING import Algorithm
 from tests.problems import AnyState, make_replay, quadratics, start_model
 
 POLICY = Poll(selected=4, local_steps=5)

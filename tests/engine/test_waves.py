@@ -7,7 +7,6 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from favano.algorithms import CATALOGUE, LINEAR, State
 from favano.engine import (
     Moment,
     Replay,
@@ -22,11 +21,13 @@ from favano.engine import (
     waves,
 )
 from favano.errors import NonFiniteUpdate
+from favano.methods import State, our_methods
 from favano.training import FlatModel, LaneStack, LocalRule, LoopTrainer, Task
 from favano.types import Stack
 from tests.engine.test_pool import Problem
+from tests.MISSING import LINEAR
 
-METHODS = [name for name, method in CATALOGUE.items() if method in LINEAR]
+METHODS = [name for name, method in our_methods().items() if method in LINEAR]
 
 
 def make(names: list[str], seeds: list[int]) -> list[Problem]:

@@ -7,7 +7,7 @@ from importlib.resources import files
 from itertools import combinations, permutations
 from pathlib import Path
 
-from favano.algorithms import CATALOGUE
+from favano.methods import our_methods
 from favano.report import by_setting, collect
 from favano.report.palette import COLOURS, DASHES, looks, methods
 from favano.report.result import TITLES
@@ -16,18 +16,18 @@ PAPER = ("favano", "fedavg", "quafl", "fedbuff")
 
 
 def test_a_method_keeps_its_look_whatever_the_order_and_the_company() -> None:
-    alone = {name: looks([name])[name] for name in CATALOGUE}
+    alone = {name: looks([name])[name] for name in our_methods()}
     for order in permutations(PAPER):
         assert looks(order) == {name: alone[name] for name in order}
-    assert looks(reversed(list(CATALOGUE))) == alone
+    assert looks(reversed(list(our_methods()))) == alone
     assert {TITLES[name]: look for name, look in alone.items()} == looks(
         TITLES[name] for name in alone
     )
 
 
 def test_all_methods_differ_in_colour_or_dash() -> None:
-    found = looks(CATALOGUE).values()
-    assert len({(look.colour, look.dash) for look in found}) == len(CATALOGUE) == 14
+    found = looks(our_methods()).values()
+    assert len({(look.colour, look.dash) for look in found}) == len(our_methods()) == 14
     assert len({(look.colour, look.mark) for look in found}) == 14
 
 
@@ -38,9 +38,9 @@ def test_the_papers_four_differ_in_colour_and_in_dash() -> None:
 
 
 def test_other_names_choose_by_themselves_and_take_nobodys_look() -> None:
-    ours = {(look.colour, look.dash) for look in looks(CATALOGUE).values()}
+    ours = {(look.colour, look.dash) for look in looks(our_methods()).values()}
     labels = [f"method {number}" for number in range(20)]
-    together = looks([*labels, *CATALOGUE])
+    together = looks([*labels, *our_methods()])
     pairs = {(together[label].colour, together[label].dash) for label in labels}
     assert len(pairs) == 20
     assert not pairs & ours

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from favano.errors import BadInput
-from favano.studies.request import Request
 from favano.report.ink import check_matplotlib, spread_out
 from favano.report.printed import read_lines
 from favano.report.reproduction import (
@@ -20,7 +19,8 @@ from favano.report.reproduction import (
     sheets,
     write_readme,
 )
-from tests.experiments.small import SMALL, reproduce_small
+from favano.studies.request import Request
+from tests.run.small import SMALL, reproduce_small
 
 
 @pytest.fixture(scope="module")

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from favano.algorithms import CATALOGUE
 from favano.errors import BadInput
+from favano.methods import our_methods
 from favano.report import read_result
 from favano.report.curves import curve
 from favano.report.result import TITLES
@@ -102,4 +102,4 @@ def test_no_folder(tmp_path: Path) -> None:
 
 
 def test_titles_are_those_of_the_methods_there_are() -> None:
-    assert set(TITLES) == set(CATALOGUE)
+    assert set(TITLES) == set(our_methods())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from favano.algorithms import FedAvg
+from favano.methods.fedavg import FedAvg
 from favano.schedule import Arrival, Barrier, Window, plan
 from favano.timing import Deterministic, Trace, make_fleet, traced_fleet
 from tests.problems import close, quadratics, server_models, start_model

@@ -10,9 +10,10 @@ import pytest
 import torch
 from hypothesis import given, settings
 
-from favano.algorithms import Favano, Known
 from favano.engine import replayed
 from favano.errors import BadInput
+from favano.methods.favano import Favano
+from favano.methods.weights import Known
 from favano.schedule import Poll, plan
 from favano.theory import (
     Problem,

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from favano.algorithms import Known
 from favano.errors import BadInput
+from favano.methods.weights import Known
 from favano.schedule import Arrival, Barrier, Poll, Window, plan
 from favano.theory import class_laws, expected_counts, step_count
 from favano.timing import (

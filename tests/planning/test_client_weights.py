@@ -1,0 +1,64 @@
+"""Weights of clients: one record, whoever reads it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from favano.engine import effective_weights
+from favano.planning.client_weights import speed_classes, weigh_clients
+from favano.run.result_folder import write_result
+from favano.run.runner import run
+from favano.run.samples import load_samples, named_model
+from favano.schedule import plan
+from favano.specification.presets import resolve
+from favano.timing import make_fleet as any_fleet
+from tests.MISSING import make_algorithm
+from tests.specs import spec_of
+
+
+def test_many_speeds_are_thirds() -> None:
+    names, third = speed_classes(any_fleet(np.array([9.0, 1, 8, 2, 7, 3, 6, 4, 5])))
+    assert names == ["fastest third", "middle third", "slowest third"]
+    assert third.tolist() == [2, 0, 2, 0, 2, 0, 1, 1, 1]
+
+
+@pytest.mark.parametrize("most", [12, 5])
+def test_every_way_of_summing_is_right(most: int) -> None:
+    """Ten speeds, some shared by clients of two thirds; all weighed alone, or five of them."""
+    fleet = any_fleet(np.array([1.0, 2, 3, 4, 4, 4, 5, 6, 7, 8, 9, 10]))
+    spec = resolve(spec_of(clients=12, selected=4, local_steps=3, horizon=300))
+    algorithm = make_algorithm(spec, fleet)
+    schedule = plan(algorithm.policy, fleet, horizon=300, seed=0)
+    exact = effective_weights(algorithm, schedule)
+    found = weigh_clients(algorithm, schedule, fleet, most=most)
+    assert found.complete == (most == 12)
+    assert found.each == pytest.approx(exact[found.listed], abs=1e-12)
+    _, third = speed_classes(fleet)
+    assert np.unique(third[3:6]).tolist() == [0, 1]  # one speed, two thirds
+    for group in (third, fleet.groups):
+        assert found.by(group) == pytest.approx(np.bincount(group, exact), abs=1e-12)
+
+
+def test_a_result_weighs_its_clients_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the audit says and what `participation.json` says is one number, to the last bit."""
+    times = []
+
+    def counted(*given: object) -> object:
+        times.append(len(given))
+        return effective_weights(*given)  # type: ignore[arg-type]
+
+    monkeypatch.setattr("favano.planning.client_weights.effective_weights", counted)
+    spec = resolve(spec_of(clients=10, selected=3, local_steps=2, horizon=140, seeds=2, seed=4))
+    samples = load_samples(spec)
+    result = run(spec, samples, named_model(spec, samples), workers=1)
+    write_result(tmp_path, result, "favano run")
+    assert len(times) == 1
+    audit = json.loads((tmp_path / "summary.json").read_text())["audit"]
+    other = json.loads((tmp_path / "participation.json").read_text())
+    assert [one["weight"] for one in audit["speeds"]] == [one["weight"] for one in other["speeds"]]
+    assert [float(f"{one:.6g}") for one in audit["weight"]] == other["listed"]["weight"]
+    assert sum(audit["weight"]) == pytest.approx(1)

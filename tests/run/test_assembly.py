@@ -1,0 +1,80 @@
+"""Whoever trains a specification trains the same: run, plan, pilot and bench."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+import torch
+from typer.testing import CliRunner
+
+from favano.cli.app import app
+from favano.engine import Moment, Replay, replayed
+from favano.errors import BadInput
+from favano.methods import State
+from favano.planning.planned import plan_seeds
+from favano.run.runner import run
+from favano.run.samples import load_samples, named_model
+from favano.specification.presets import resolve
+from favano.specification.spec import make_spec
+from favano.studies import bench, pilot
+from favano.training import Trainer
+
+KEYS: dict[str, object] = {
+    "algorithm": "fedavg", "clients": 8, "selected": 3, "local_steps": 3, "horizon": 400.0,
+    "split": "dirichlet:0.5", "sample_weights": True,
+}  # fmt: skip
+
+
+def planned_weights(*more: str) -> list[float]:
+    keys = {name: value for name, value in KEYS.items() if name != "sample_weights"}
+    flags = [f"--{name.replace('_', '-')}={value}" for name, value in keys.items()]
+    done = CliRunner().invoke(app, ["plan", *flags, *more, "--json"])
+    assert done.exit_code == 0, done.output
+    return [client["effective_weight"] for client in json.loads(done.output)["clients"]]
+
+
+def test_plan_weighs_clients_by_their_samples_as_run_does() -> None:
+    planned = planned_weights("--sample-weights")
+    spec = resolve(make_spec(KEYS))
+    samples = load_samples(spec)
+    result = run(spec, samples, named_model(spec, samples))
+    assert result.audit is not None
+    assert planned == pytest.approx(result.audit.weight, abs=1e-12)
+    assert np.abs(np.array(planned) - planned_weights()).max() > 0.01
+
+
+def test_without_data_there_are_no_weights_by_samples() -> None:
+    spec = resolve(make_spec(KEYS))
+    with pytest.raises(BadInput, match="sample_weights=True: needs the data"):
+        plan_seeds(spec)
+
+
+@pytest.mark.parametrize("part", ["pilot", "bench"])
+def test_pilot_and_plain_loop_train_what_a_run_trains(
+    part: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With sample weights, a proximal term and a codec: the same server models."""
+    extra = {"proximal": 0.5, "codec": "qsgd", "codec_bits": 4, "evaluate_every": 400.0}
+    spec = resolve(make_spec({**KEYS, **extra, "horizon": 200.0}))
+    samples = load_samples(spec)
+    model = named_model(spec, samples)
+    seen: list[Replay[State]] = []
+
+    def watched(replay: Replay[State], trainer: Trainer) -> Iterator[Moment]:
+        seen.append(replay)
+        return replayed(replay, trainer)
+
+    monkeypatch.setattr(pilot if part == "pilot" else bench, "replayed", watched)
+    if part == "pilot":
+        pilot.pilot(spec, samples, model)
+    else:
+        bench._plain(spec, plan_seeds(spec, samples.host_labels), samples, model)
+    (replay,) = seen
+    assert replay.link is not None
+    assert replay.moment.version == replay.schedule.updates - 1
+    result = run(spec, samples, model, workers=1)
+    final = torch.cat([value.flatten() for value in result.models[0].values()])
+    assert torch.equal(replay.moment.server[: len(final)], final)

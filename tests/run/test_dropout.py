@@ -1,0 +1,86 @@
+"""Runs of networks with dropout: the same history to the byte, whatever trains them."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+from favano.engine import Step, replayed
+from favano.records import Row
+from favano.run import engines as driving
+from favano.run.runner import run
+from favano.run.samples import Samples, own_samples
+from favano.specification.spec import make_spec
+
+KEYS: dict[str, object] = {
+    "clients": 8, "selected": 3, "local_steps": 3, "horizon": 140.0, "split": "iid",
+    "batch_size": 8, "learning_rate": 0.1, "evaluate_every": 35.0,
+}  # fmt: skip
+
+
+def samples() -> Samples:
+    generator = torch.Generator().manual_seed(0)
+    features = torch.randn(300, 12, generator=generator)
+    labels = torch.randint(0, 4, (300,), generator=generator)
+    features[torch.arange(300), labels] += 3.0
+    return own_samples((features[:192], labels[:192]), (features[192:], labels[192:]), "cpu")
+
+
+def network() -> nn.Sequential:
+    torch.manual_seed(5)
+    return nn.Sequential(
+        nn.Linear(12, 16), nn.BatchNorm1d(16), nn.ReLU(), nn.Dropout(), nn.Linear(16, 8),
+        nn.Dropout(0.2), nn.ReLU(), nn.Linear(8, 4),
+    )  # fmt: skip
+
+
+def history(workers: int, **keys: object) -> list[Row]:
+    spec = make_spec({**KEYS, **keys})
+    model = network()
+    torch.manual_seed(workers)
+    return run(spec, samples(), model, workers=workers).rows
+
+
+CASES: list[dict[str, object]] = [
+    {"algorithm": "favano"},
+    {"algorithm": "favano", "quantise": "luq"},
+    {"algorithm": "fedasync"},
+    {"algorithm": "scaffold"},
+    {"algorithm": "quafl", "seeds": 2},
+    {"algorithm": "asyncfeded"},
+    {"algorithm": "favano", "buffers": "local"},
+    {"algorithm": "favano", "variance": "live"},
+]
+
+
+@pytest.mark.parametrize("keys", CASES, ids=[" ".join(map(str, c.values())) for c in CASES])
+def test_the_number_of_processes_changes_nothing(keys: dict[str, object]) -> None:
+    """Nor does the state of PyTorch's generator."""
+    one = history(1, **keys)
+    assert history(2, **keys) == one
+    assert len(one) > 4
+
+
+def test_the_pool_is_the_plain_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    pooled = history(2, algorithm="fedbuff")
+    monkeypatch.setattr(
+        driving, "pooled",
+        lambda replays, lanes, at_once: (
+            Step(number, moment)
+            for number, replay in enumerate(replays)
+            for moment in replayed(replay, lanes._trainers[number])
+        ),
+    )  # fmt: skip
+    assert history(1, algorithm="fedbuff") == pooled
+
+
+def test_dropout_is_there_and_seeds_differ() -> None:
+    still = nn.Sequential(*(nn.Identity() if isinstance(m, nn.Dropout) else m for m in network()))
+    spec = make_spec({**KEYS, "seeds": 2})
+    without = run(spec, samples(), still, workers=1).rows
+    found = run(spec, samples(), network(), workers=1).rows
+    half = len(found) // 2
+    assert found[0] == without[0]
+    assert found[half - 1] != without[half - 1]
+    assert found[half - 1].loss != found[-1].loss

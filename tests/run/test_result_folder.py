@@ -1,0 +1,207 @@
+"""Result folders: whole or untouched."""
+
+from __future__ import annotations
+
+import errno
+import json
+import multiprocessing
+import os
+import re
+import tomllib
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from favano.errors import BadInput, WriteFailed
+from favano.methods import our_methods
+from favano.records import FILES, Row, Status, history_from_csv
+from favano.run.result import Result
+from favano.run.result_folder import check_folder, is_finished, write_result
+from favano.specification.presets import resolve
+from tests.forks import FORKS
+from tests.MISSING import applies, read_spec
+from tests.specs import spec_of
+
+ROW = Row(0, 7.0, 1, 3, 64, 128, 2.5, 0.25, 0.0, 0.0, 3)
+
+
+def result(seeds: int = 1) -> Result:
+    models = {seed: {"weight": torch.full((2,), float(seed))} for seed in range(seeds)}
+    return Result(spec_of(seeds=seeds), rows=[ROW], models=models)
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def test_there_and_back(tmp_path: Path) -> None:
+    write_result(tmp_path / "new" / "folder", result(), "favano run")
+    folder = tmp_path / "new" / "folder"
+    assert sorted(contents(folder)) == sorted(FILES)
+    assert read_spec(folder / "spec.toml") == spec_of()
+    assert history_from_csv((folder / "history.csv").read_text()) == [ROW]
+    summary = json.loads((folder / "summary.json").read_text())
+    assert (summary["status"], summary["command"]) == ("complete", "favano run")
+    assert load_file(folder / "model.safetensors")["weight"].tolist() == [0.0, 0.0]
+
+
+def test_several_seeds_are_told_apart(tmp_path: Path) -> None:
+    write_result(tmp_path, result(seeds=2), "favano run")
+    assert load_file(tmp_path / "model.safetensors")["seed-1.weight"].tolist() == [1.0, 1.0]
+
+
+def test_another_run_is_not_overwritten(tmp_path: Path) -> None:
+    write_result(tmp_path, result(), "favano run")
+    check_folder(tmp_path, spec_of())  # the same run may be repeated
+    with pytest.raises(BadInput, match=r"already holds another run \(differs in clients, seed\)"):
+        check_folder(tmp_path, spec_of(clients=7, seed=3))
+
+
+@pytest.mark.parametrize("algorithm", our_methods())
+def test_a_specification_is_the_same_run_read_back(algorithm: str, tmp_path: Path) -> None:
+    spec = resolve(spec_of(algorithm=algorithm, clients=20, selected=4))
+    write_result(tmp_path, Result(spec, rows=[ROW]), "favano run")
+    check_folder(tmp_path, spec)
+    assert resolve(read_spec(tmp_path / "spec.toml")) == spec
+    written = tomllib.loads((tmp_path / "spec.toml").read_text())
+    assert all(applies(key, value, algorithm) for key, value in written.items())
+
+
+def test_missing_keys_are_defaults(tmp_path: Path) -> None:
+    """A folder of a version that did not have them."""
+    (tmp_path / "spec.toml").write_text('algorithm = "favano"\nclients = 30\n')
+    check_folder(tmp_path, resolve(spec_of()))
+    with pytest.raises(BadInput, match=r"another run \(differs in horizon\)"):
+        check_folder(tmp_path, resolve(spec_of(horizon=70)))
+
+
+def test_a_specification_that_cannot_be_used_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "spec.toml").write_text("clinets = 30\n")
+    with pytest.raises(BadInput, match=r"out=\S+: holds a spec.toml that cannot be used \(clinets"):
+        check_folder(tmp_path, spec_of())
+
+
+@pytest.mark.parametrize("status", ["complete", "diverged"])
+def test_a_partial_result_does_not_replace_a_complete_one(status: Status, tmp_path: Path) -> None:
+    partial, whole = result(), result()
+    partial.status, whole.status = "partial", status
+    write_result(tmp_path, partial, "favano run")
+    write_result(tmp_path, partial, "favano run")  # one partial result replaces another
+    write_result(tmp_path, whole, "favano run")
+    before = contents(tmp_path)
+    rule = f"out={tmp_path}: holds a complete result, which a partial one does not replace"
+    with pytest.raises(WriteFailed, match=f"^{re.escape(rule)}$"):
+        write_result(tmp_path, partial, "favano run")
+    assert contents(tmp_path) == before
+
+
+@pytest.mark.parametrize("summary", ["", "[]", "{}", '{"status": "partial", "runs": []}'])
+def test_what_is_not_finished(summary: str, tmp_path: Path) -> None:
+    write_result(tmp_path, result(), "favano run")
+    assert is_finished(tmp_path)
+    (tmp_path / "summary.json").write_text(summary)
+    assert not is_finished(tmp_path)
+
+
+def test_a_result_without_its_model_is_not_finished(tmp_path: Path) -> None:
+    write_result(tmp_path, result(), "favano run")
+    (tmp_path / "model.safetensors").unlink()
+    assert not is_finished(tmp_path)
+
+
+def test_places_that_cannot_be_written_are_refused_before_any_work(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").touch()
+    for folder in (tmp_path / "file", tmp_path / "file" / "below"):
+        with pytest.raises(BadInput, match=r"out=\S+: \S+ is a file, need a folder"):
+            check_folder(folder, spec_of())
+
+    def refuse(*arguments: object) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(os, "mkdir", refuse)
+    with pytest.raises(BadInput, match="cannot be written: Permission denied"):
+        check_folder(tmp_path / "new" / "folder", spec_of())
+    assert contents(tmp_path) == {"file": b""}  # nothing was made
+
+
+def test_a_full_disk_leaves_old_results_intact(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_result(tmp_path, result(), "favano run")
+    before = contents(tmp_path)
+    calls = 0
+
+    def no_space(descriptor: int) -> None:
+        nonlocal calls
+        calls += 1
+        if calls == 3:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", no_space)
+    with pytest.raises(WriteFailed, match="No space left on device; earlier results are untouched"):
+        write_result(tmp_path, result(seeds=2), "favano run")
+    assert calls == 3
+    assert contents(tmp_path) == before
+
+
+@FORKS
+def test_a_real_limit_on_file_size_leaves_old_results_intact(tmp_path: Path) -> None:
+    """The operating system itself refuses to write more than 2,000 bytes to a file."""
+    write_result(tmp_path, result(), "favano run")
+    before = contents(tmp_path)
+    child = multiprocessing.get_context("fork").Process(target=write_too_much, args=(tmp_path,))
+    child.start()
+    child.join()
+    assert child.exitcode == 3
+    assert contents(tmp_path) == before
+
+
+def write_too_much(folder: Path) -> None:
+    """In a process of its own, whose files may not be large."""
+    import resource
+
+    big = result()
+    big.rows.extend([ROW] * 500)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))
+    try:
+        write_result(folder, big, "favano run")
+    except WriteFailed as error:
+        os._exit(3 if "earlier results are untouched" in str(error) else 4)
+
+
+def test_files_that_are_not_toml_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "config.toml"
+    with pytest.raises(BadInput, match="no such file"):
+        read_spec(path)
+    path.write_text("clients = = 3")
+    with pytest.raises(BadInput, match="is not valid TOML"):
+        read_spec(path)
+
+
+def test_other_step_times_in_the_same_file_are_another_run(tmp_path: Path) -> None:
+    trace = tmp_path / "times.csv"
+    trace.write_text("client,duration\n0,1\n1,2\n")
+    spec = resolve(spec_of(clients=2, selected=1, step_law=f"trace:{trace}"))
+    folder = tmp_path / "r"
+    write_result(folder, replace(result(), spec=spec), "favano run")
+    check_folder(folder, spec)
+    trace.write_text("client,duration\n0,1\n1,3\n")
+    with pytest.raises(BadInput, match="already holds a run of other step times"):
+        check_folder(folder, spec)
+
+
+def test_an_emptied_file_is_not_a_finished_result(tmp_path: Path) -> None:
+    write_result(tmp_path, result(), "favano run")
+    assert is_finished(tmp_path)
+    (tmp_path / "model.safetensors").write_bytes(b"")
+    assert not is_finished(tmp_path)
+
+
+def test_a_file_system_that_refuses_is_found_out_before_any_work() -> None:
+    with pytest.raises(BadInput, match="cannot be written"):
+        check_folder(Path("/proc/favano"), spec_of())

@@ -1,0 +1,87 @@
+"""The user's own tensors: the type of float that a run computes with."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import favano
+from favano.errors import BadInput
+from favano.specification.spec import changed
+
+SPEC = favano.Spec(clients=4, selected=2, local_steps=2, horizon=70, split="iid", batch_size=8)
+TYPES = pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16, torch.float16])
+
+
+def pair(rows: int, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    generator = torch.Generator().manual_seed(rows)
+    labels = torch.arange(rows) % 3
+    return (torch.randn(rows, 5, generator=generator) + labels[:, None]).to(dtype), labels
+
+
+def network() -> nn.Module:
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(5, 8), nn.ReLU(), nn.Linear(8, 3))
+
+
+def simulated(model: nn.Module, dtype: torch.dtype, **keys: object) -> favano.Result:
+    spec = changed(SPEC, keys)
+    return favano.simulate(spec, model=model, train=pair(60, dtype), test=pair(30, dtype))
+
+
+@TYPES
+@pytest.mark.parametrize("algorithm", ["favano", "fedbuff", "scaffold"])
+def test_a_run_computes_with_the_type_of_network_and_inputs(
+    dtype: torch.dtype, algorithm: str
+) -> None:
+    """Near the run in float32; the final model and the messages are of that type."""
+    found = simulated(network().to(dtype), dtype, algorithm=algorithm)
+    usual = simulated(network(), torch.float32, algorithm=algorithm)
+    assert {value.dtype for value in found.models[0].values()} == {dtype}
+    assert found.rows[-1].loss == pytest.approx(usual.rows[-1].loss, rel=0.05)
+    assert found.rows[-1].loss != usual.rows[-1].loss
+    ratio = torch.finfo(dtype).bits / 32
+    assert found.rows[-1].bits_up == ratio * usual.rows[-1].bits_up
+
+
+def test_a_network_on_whole_numbers_keeps_its_type() -> None:
+    def tokens(rows: int) -> tuple[Tensor, Tensor]:
+        labels = torch.arange(rows) % 3
+        return labels[:, None].expand(-1, 4).contiguous(), labels
+
+    model = nn.Sequential(nn.Embedding(3, 2), nn.Flatten(), nn.Linear(8, 3)).double()
+    found = favano.simulate(SPEC, model=model, train=tokens(60), test=tokens(30))
+    assert {value.dtype for value in found.models[0].values()} == {torch.float64}
+
+
+def test_inputs_of_another_type_than_the_weights_are_refused_in_one_sentence() -> None:
+    rule = r"its weights are torch.float32, the inputs torch.float64; give both the same type$"
+    with pytest.raises(BadInput, match=rule):
+        simulated(network(), torch.float64)
+    rule = r"its weights are torch.float64, the inputs torch.float32; give both the same type$"
+    with pytest.raises(BadInput, match=rule):
+        simulated(network().double(), torch.float32)
+
+
+def test_a_network_of_two_types_is_refused() -> None:
+    mixed = nn.Sequential(nn.Linear(5, 4).double(), nn.Linear(4, 3))
+    rule = "has weights of torch.float32 and torch.float64, need one type of floats$"
+    with pytest.raises(BadInput, match=rule):
+        simulated(mixed, torch.float32)
+
+
+def test_counters_in_half_precision_are_refused() -> None:
+    model = nn.Sequential(nn.Linear(5, 3), nn.BatchNorm1d(3)).bfloat16()
+    rule = r"model=Sequential: has integer counters \(BatchNorm\), which torch.bfloat16 cannot hold"
+    with pytest.raises(BadInput, match=rule):
+        simulated(model, torch.bfloat16)
+
+
+def test_few_bits_need_float32_or_float64() -> None:
+    found = simulated(network().double(), torch.float64, quantise="luq")
+    usual = simulated(network(), torch.float32, quantise="luq")
+    assert found.rows[-1].loss == pytest.approx(usual.rows[-1].loss, rel=0.1)
+    rule = "trains with few bits, which needs float32 or float64, not torch.float16$"
+    with pytest.raises(BadInput, match=rule):
+        simulated(network().half(), torch.float16, quantise="luq")

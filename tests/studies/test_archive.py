@@ -1,0 +1,41 @@
+"""Run files of runs that went on after NaN: JSON on disk, NaN in memory."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+from favano.report import collect
+from favano.specification.spec import changed
+from favano.studies.archive import Archive
+from favano.studies.experiment import Experiment, Run
+from favano.studies.request import Request
+from tests.run.small import SMALL, reproduce_small, small_runs
+
+
+def wild_runs(seeds: int) -> list[Run]:
+    run = small_runs(seeds)[1]
+    keys = {"learning_rate": 1e25, "non_finite": "skip"}
+    return [Run(run.reading, run.column, changed(run.spec, keys))]
+
+
+def refuse(constant: str) -> None:
+    raise AssertionError(f"{constant} is not JSON")
+
+
+def test_null_on_disk_is_nan_in_memory(tmp_path: Path) -> None:
+    wild = Experiment(
+        "wild", "Wild", wild_runs, 1, SMALL.lines, {"iid": "IID"}, figures=SMALL.figures
+    )
+    reproduce_small(tmp_path, Request(), experiments=[wild])
+    archive, (run,) = Archive(tmp_path), wild_runs(1)
+    json.loads(archive.path(run).read_text(), parse_constant=refuse)
+    found = archive.read(run)
+    assert found.entry.status == "diverged"
+    assert found.entry.loss is not None
+    assert math.isnan(found.entry.loss)
+    assert math.isnan(found.history[-1].loss)
+    assert math.isfinite(found.history[0].loss)
+    (result,) = collect([tmp_path])
+    assert result.status == "diverged"

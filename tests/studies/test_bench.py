@@ -1,0 +1,54 @@
+"""What a bench reports."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from favano.errors import BadInput
+from favano.planning.planned import plan_seeds
+from favano.specification.presets import resolve
+from favano.specification.spec import make_spec
+from favano.studies.bench import Effort, bench, bench_samples
+from favano.training import default_kernels
+from tests.specs import spec_of
+
+
+def test_synthetic_images_have_the_shape_of_the_data_set() -> None:
+    mnist = bench_samples(resolve(spec_of(dataset="mnist")))
+    assert mnist.features.shape == (60_000, 1, 28, 28)
+    assert 0 <= float(mnist.features.min()) < float(mnist.features.max()) <= 1
+    assert np.bincount(mnist.host_labels).tolist() == [6000] * 10
+    assert (len(mnist.test_features), mnist.preprocessing) == (1, None)
+    with pytest.raises(BadInput, match="dataset=digits: has no synthetic stand-in"):
+        bench_samples(resolve(spec_of()), synthetic=True)
+
+
+@pytest.mark.parametrize("cores", [1, 2])
+def test_both_systems_do_the_work_of_all_seeds(cores: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("favano.studies.bench.usable_cores", lambda: cores)
+    spec = resolve(spec_of(clients=10, selected=3, local_steps=4, seeds=2))
+    found = bench(spec, bench_samples(spec), Effort(seconds=0.05, repeats=2, workers=1))
+    work = found["schedule"]
+    plans = [one.schedule for one in plan_seeds(make_spec(found["spec"]))]
+    assert work["jobs"] == sum(one.jobs for one in plans) > 0
+    assert work["local_steps"] == sum(int(one.steps[: one.jobs].sum()) for one in plans)
+    assert work["local_steps"] < work["images"] <= 32 * work["local_steps"]
+    assert work["parallelism"] >= 2  # the seeds do not wait for each other
+    plain, *threads, lanes = found["systems"]
+    assert (plain["name"], lanes["name"]) == ("plain loop", "lanes")
+    assert [one["name"] for one in threads] == ["plain loop, 2 threads"] * (cores - 1)
+    assert plain["kernels"] == default_kernels()
+    assert lanes["kernels"] == found["spec"]["kernels"] != "auto"  # those of a long run
+    assert 0 < plain["shares"]["outside_training"]["median"] < 1
+    assert lanes["shares"] == {}  # one worker is this process
+    assert found["ratio"]["min"] <= found["ratio"]["median"] <= found["ratio"]["max"]
+
+
+def test_refusals() -> None:
+    spec = resolve(spec_of(buffers="local"))
+    with pytest.raises(BadInput, match="buffers=local: such runs do not use the lanes"):
+        bench(spec, bench_samples(spec), Effort())
+    for name in ("seconds", "repeats", "workers"):
+        with pytest.raises(BadInput, match=f"{name}=0: need"):
+            Effort(**{name: 0})
