@@ -27,7 +27,7 @@ from favano.experiments import engines, runner
 from favano.experiments.paper.table_2 import table_2
 from favano.experiments.samples import Samples
 from favano.experiments.seed_run import SeedRun
-from favano.training import FlatModel, LaneStack, Launched
+from favano.training import FlatModel, LaneStack, LaunchResult
 from favano.training.roster import Roster
 
 SAMPLES, INPUTS, CLASSES, BATCH, LANES, EVALUATIONS = 1000, 4, 10, 2, 1024, 20
@@ -41,7 +41,7 @@ class Idle(LaneStack):
         global launches
         launches += 1
 
-    def launch(self) -> Launched:
+    def launch(self) -> LaunchResult:
         global rounds
         rounds += 1
         return super().launch()

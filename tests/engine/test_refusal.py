@@ -9,16 +9,16 @@ import pytest
 import torch
 
 from favano.algorithms import Algorithm, Favano, Known, Quafl, State
-from favano.engine import Link, Moment, Replay, Waves, pooled, replayed
+from favano.engine import ArrayEngine, Link, Moment, Replay, pooled, replayed
 from favano.quantisation import Codec
 from favano.schedule import plan
 from favano.timing import two_speeds
 from favano.training import Layout, SerialLanes, Work, one_thread
 from favano.types import Stack
+from tests.engine.test_array_engine import copied, moments, stacks
 from tests.engine.test_link import COARSE, SEED, SIZES, label
 from tests.engine.test_messages import POLICY
 from tests.engine.test_pool import Problem
-from tests.engine.test_waves import copied, moments, stacks
 from tests.problems import AnyState, quadratics, start_model
 
 METHODS = pytest.mark.parametrize("name", ["quafl", "favano", "fedbuff"])
@@ -70,8 +70,8 @@ def test_all_engines_leave_it_out_alike(name: str) -> None:
     with one_thread():
         expected = list(replayed(refusal.replay(), problem.trainer))
         pool = list(pooled([refusal.replay()], SerialLanes([problem.trainer]), at_once=1))
-    waves = Waves([refusal.replay()], stacks([problem], 7)).steps(at_once=1)
-    for found in (moments(pool, 0), moments([copied(step) for step in waves], 0)):
+    arrays = ArrayEngine([refusal.replay()], stacks([problem], 7)).steps(at_once=1)
+    for found in (moments(pool, 0), moments([copied(step) for step in arrays], 0)):
         for one, other in zip(found, expected, strict=True):
             assert one.refused.tolist() == other.refused.tolist()
             torch.testing.assert_close(one.server, other.server, rtol=1e-10, atol=1e-10)

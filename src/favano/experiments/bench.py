@@ -22,9 +22,9 @@ from favano.engine import replayed
 from favano.errors import need
 from favano.experiments import samples as sources
 from favano.experiments.assembly import assemble
-from favano.experiments.kernels import long_run_kernels
 from favano.experiments.planning import Planned, plan_seeds
 from favano.experiments.results import spec_table
+from favano.experiments.run_kernels import long_run_kernels
 from favano.experiments.runner import run
 from favano.experiments.samples import ModelFactory, Samples, make_task
 from favano.experiments.spec import Spec
@@ -32,14 +32,14 @@ from favano.experiments.synthetic import SYNTHETIC, synthetic_samples
 from favano.experiments.workload import workload
 from favano.quantisation import quantised
 from favano.training import (
-    NOTHING_TRACED,
+    NO_TRACE,
     FlatModel,
     LoopTrainer,
-    Traced,
+    TraceReport,
     Work,
     default_kernels,
 )
-from favano.training.workers import one_thread, usable_cores
+from favano.training.worker_lanes import one_thread, usable_cores
 from favano.types import Kernels, Stack
 
 _PILOT = 0.1  # share of a sample's time, and seconds at most
@@ -152,7 +152,7 @@ class _Sample(NamedTuple):
     seconds: float
     shares: dict[str, float]
     kernels: Kernels | None
-    traced: Traced = NOTHING_TRACED
+    traced: TraceReport = NO_TRACE
 
 
 @dataclass

@@ -13,7 +13,7 @@ from favano.experiments.records import RunRecord, Status
 from favano.experiments.spec import Spec
 from favano.experiments.tracking import BoundRow
 from favano.metrics import Row
-from favano.training import NOTHING_TRACED, Traced
+from favano.training import NO_TRACE, TraceReport
 from favano.types import Kernels
 
 
@@ -32,7 +32,7 @@ class Result:
     first: Planned | None = None  # the plan of the first seed: who trains the model
     interrupted: bool = False  # by Ctrl-C
     kernels: Kernels | None = None  # of the local steps; None on a GPU
-    traced: Traced = NOTHING_TRACED  # how gradients were computed; no number depends on it
+    traced: TraceReport = NO_TRACE  # how gradients were computed; no number depends on it
 
     @property
     def accuracy(self) -> list[float]:

@@ -18,17 +18,17 @@ from favano.errors import NonFiniteUpdate
 from favano.experiments.assembly import assemble
 from favano.experiments.audit import audit
 from favano.experiments.constants import Probe
-from favano.experiments.kernels import kernels_for
 from favano.experiments.planning import Planned
 from favano.experiments.progress import Progress
 from favano.experiments.records import make_record, worst
 from favano.experiments.result import Result
+from favano.experiments.run_kernels import kernels_for
 from favano.experiments.samples import ModelFactory, Samples
 from favano.experiments.spec import given
 from favano.experiments.tracking import Tracker
 from favano.metrics import Evaluator
 from favano.schedule import Schedule
-from favano.training import FlatModel, LoopTrainer, TracedGradient
+from favano.training import FlatModel, GradientTrace, LoopTrainer
 from favano.types import Kernels
 
 
@@ -45,16 +45,16 @@ class SeedRun:
         samples: Samples,
         flat: FlatModel,
         model: nn.Module | ModelFactory,
-        gradients: dict[Kernels, TracedGradient],
+        gradients: dict[Kernels, GradientTrace],
     ) -> None:
         spec, schedule, seed = planned.spec, planned.schedule, planned.seed
         self.result, self.planned, self.flat = result, planned, flat
         assembled = assemble(planned, samples, flat, model)
         task, self.replay = assembled.task, assembled.replay
         self.kernels = result.kernels = kernels_for(planned, flat, task)
-        gradient: TracedGradient | None = None
+        gradient: GradientTrace | None = None
         if self.kernels is not None:
-            traced = TracedGradient(flat, task.loss, self.kernels)
+            traced = GradientTrace(flat, task.loss, self.kernels)
             gradient = gradients.setdefault(self.kernels, traced)
         self.trainer = LoopTrainer(flat, task, assembled.rule, gradient, self.kernels)
         calibration = samples.calibration() if spec.buffers == "local" else None
