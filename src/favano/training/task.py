@@ -66,6 +66,15 @@ class Task:
         return self.features.new_empty((self.batches.batch_size, *self.features.shape[1:]))
 
 
+def plain_gradient(model: FlatModel, loss: Loss, features: Tensor, labels: Tensor) -> None:
+    """Fill the model's `gradient` by autograd; in training mode its buffers move."""
+    model.gradient.zero_()
+    with torch.enable_grad():
+        with model.drawing():
+            value = loss(model.module(features), labels)
+        torch.autograd.backward(value)
+
+
 def check_fit(model: FlatModel, task: Task, classes: int) -> None:
     """Refuse a model that does not fit the labels, before any training.
 
