@@ -70,8 +70,10 @@ class Problem:
         else:
             rule = "need train and test, your own data"
             need(self.dataset != OWN, "dataset", OWN, rule)
-        made = self.part
-        need(made.model in (None, OWN), "model", made.model, "need a network, or None")
+        rule = "need a network or a function that makes one; data sets by name go to dataset="
+        network = self.model is None or callable(self.model)
+        need(network, "model", self.model, rule)
+        assert self.part  # its values are checked
 
     @property
     def is_own(self) -> bool:
