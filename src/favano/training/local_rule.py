@@ -1,4 +1,4 @@
-"""The local rule: in which direction a client steps, given its gradient."""
+"""The local rule: the direction of a local step, given the gradient."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from favano.types import Stack, Vector
 class LocalRule:
     """w <- w - rate (g + proximal (w - w_start) + drift): plain SGD, with two optional corrections.
 
-    The pull to the start is the same for all jobs; a drift correction, constant during a job, comes
-    with it. `corrected` says that jobs come with one, to those who must make room ahead of time.
+    The pull to the start is the same for all jobs; a drift correction belongs to one job and is
+    constant during it. `corrected` says that jobs have one, so that memory can be reserved.
     """
 
     proximal: float = 0.0
@@ -25,7 +25,7 @@ class LocalRule:
     def direction(
         self, gradient: Vector, weights: Vector, start: Vector, drift: Vector | None = None
     ) -> Vector:
-        """What is subtracted from the weights, per unit of step size."""
+        """The direction that is subtracted from the weights, per unit of step size."""
         pull = self.proximal if self.proximal else None
         return direction(gradient, weights, start, pull=pull, drift=drift)
 
@@ -38,7 +38,7 @@ def direction(
     pull: float | Stack | None,
     drift: Stack | None,
 ) -> Stack:
-    """The same for one model, or for a stack of them with a pull, (k, 1), of each one's own."""
+    """The same for one model, or for a stack of models, each with its own pull, (k, 1)."""
     if pull is not None:
         gradient = gradient + pull * (weights - start)
     return gradient if drift is None else gradient + drift
