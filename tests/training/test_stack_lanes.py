@@ -11,7 +11,6 @@ from torch.nn import functional
 from favano.data import BatchStream, Preprocessing
 from favano.models.norm import BatchNorm2d
 from favano.quantisation import Recipe, quantised
-from favano.rng import Stream, bits, origin, permutation, uniform
 from favano.training import (
     FlatModel,
     Job,
@@ -22,32 +21,8 @@ from favano.training import (
     check_fit,
     lane_stack,
 )
-from favano.training.device_draws import (
-    device_bits,
-    device_permutations,
-    device_uniform,
-    on_device,
-)
 from favano.training.lane_stack import LaneStack
 from favano.training.stack_lanes import StackLanes
-
-CPU = torch.device("cpu")
-
-
-def test_draws_on_the_device_are_those_of_the_host() -> None:
-    clients, index = np.array([0, 5, 2**20]), np.array([0, 7, 2**40])
-    origins = on_device(origin(3, Stream.BATCHES, clients), CPU)
-    places = torch.from_numpy(index)
-    found = device_bits(origins, places).numpy().astype(np.uint64)
-    assert found.tolist() == bits(3, Stream.BATCHES, clients, index).tolist()
-    drawn = device_uniform(origins, places).numpy()
-    assert drawn.tolist() == uniform(3, Stream.BATCHES, clients, index).tolist()
-    sizes = torch.tensor([4, 9, 1])
-    orders = device_permutations(origins, torch.tensor([0, 3, 2]), sizes, longest=9)
-    for row, (client, epoch) in enumerate([(0, 0), (5, 3), (2**20, 2)]):
-        size = int(sizes[row])
-        expected = permutation(3, Stream.BATCHES, size, client, epoch)
-        assert orders[row, :size].tolist() == expected.tolist()
 
 
 def perceptron() -> nn.Module:
