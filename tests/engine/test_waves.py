@@ -34,7 +34,7 @@ def make(names: list[str], seeds: list[int]) -> list[Problem]:
     data = problems[0].trainer.task
     for problem in problems:
         task = Task(data.features, data.labels, problem.trainer.task.batches)
-        problem.trainer = LoopTrainer(problem.flat, task, LocalRule())
+        problem.trainer = LoopTrainer(problem.flat, task, problem.trainer.rule)
     return problems
 
 
@@ -200,7 +200,7 @@ def on_cuda(problems: list[Problem]) -> None:
     for problem in problems:
         problem.flat, problem.initial = flat, problem.initial.cuda()
         task = Task(features, labels, problem.trainer.task.batches)
-        problem.trainer = LoopTrainer(flat, task, LocalRule())
+        problem.trainer = LoopTrainer(flat, task, problem.trainer.rule)
 
 
 @pytest.mark.gpu

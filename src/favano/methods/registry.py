@@ -70,27 +70,30 @@ def method_class(name: str) -> type[AnyMethod]:
 
 @cache
 def _in_file(place: str) -> type[AnyMethod]:
-    text, _, name = place.rpartition(".py:")
-    path = Path(f"{text}.py" if name else place)
+    text, named, name = place.rpartition(".py:")
+    path, name = (Path(f"{text}.py"), name) if named else (Path(place), "")
     need(path.is_file(), "algorithm", place, f"no such file: {path}")
-    module = _load(path)
+    module = _load(path.resolve())
     found = {one.__name__: one for one in _classes(module)}
     known = ", ".join(found) or "no method"
     if not name and len(found) == 1:
         name = next(iter(found))
     need(name in found, "algorithm", place, f"{path} holds {known}; need {path}:NAME")
-    found[name].place = place
+    found[name].place = f"{path}:{name}"
     return found[name]
 
 
+@cache
 def _load(path: Path) -> ModuleType:
     """The module of a file, loaded once; its folder may hold what it imports."""
-    digest = hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:12]
+    digest = hashlib.sha256(str(path).encode()).hexdigest()[:12]
     spec = spec_from_file_location(f"favano_method_{digest}", path)
     assert spec is not None
     assert spec.loader is not None
     module = module_from_spec(spec)
     sys.modules[spec.name] = module
+    if (folder := str(path.parent)) not in sys.path:
+        sys.path.append(folder)
     try:
         spec.loader.exec_module(module)
     except Exception as error:
