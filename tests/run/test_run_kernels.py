@@ -14,9 +14,9 @@ from favano.models import BatchNorm2d, build
 from favano.planning.planned import plan_seeds
 from favano.records import history_to_csv
 from favano.run import kernels as decided
-from favano.run.kernels import possible_steps
 from favano.run.result import Result
 from favano.run.result_folder import write_result
+from favano.run.run_kernels import possible_steps
 from favano.run.runner import run, run_together
 from favano.run.samples import Samples, load_samples
 from favano.specification.presets import resolve
