@@ -46,7 +46,7 @@ def clean() -> Iterator[None]:
     """What a test finds is forgotten after it."""
     modules, path = set(sys.modules), list(sys.path)
     yield
-    for cached in (our_methods, registry.installed_methods, registry._in_file, registry._load):
+    for cached in (our_methods, registry.installed_methods, registry._load):
         cached.cache_clear()
     for name in set(sys.modules) - modules:
         del sys.modules[name]
