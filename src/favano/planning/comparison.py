@@ -35,7 +35,7 @@ def comparison(
     >>> both = [{"algorithm": "favano"}, {"algorithm": "fedbuff"}]
     >>> specs = comparison({"clients": 20}, both, ["fedbuff.buffer_mode=block"])
     >>> [(spec.name, spec.fleet.clients, spec.method.given) for spec in specs]
-    [('favano', 20, {'buffer': 5}), ('fedbuff', 20, {'buffer': 5, 'buffer_mode': 'block'})]
+    [('favano', 20, {}), ('fedbuff', 20, {'buffer': 5, 'buffer_mode': 'block'})]
     """
     asked = [dict(one) for one in methods]
     names = [str(one.get(LABEL) or one[ALGORITHM]) for one in asked]
@@ -109,10 +109,11 @@ def _read_by(method: AnyMethod) -> set[str]:
 
 
 def _setting(text: str, names: Sequence[str]) -> tuple[str, str, str]:
-    """Method, key and value of `LABEL.KEY=VALUE`; labels may hold dots."""
-    place, equals, value = text.partition("=")
-    name, dot, key = place.rpartition(".")
-    need(bool(equals and dot), "set", text, "need METHOD.KEY=VALUE")
+    """Method, key and value of `LABEL.KEY=VALUE`; labels may hold dots and equal signs."""
+    otherwise = text.partition("=")[0].rpartition(".")[0]
+    name = max((one for one in names if text.startswith(f"{one}.")), key=len, default=otherwise)
+    key, equals, value = text[len(name) + 1 :].partition("=")
+    need(bool(name and key and equals), "set", text, "need METHOD.KEY=VALUE")
     need(name in names, "set", name, f"not compared; need one of {', '.join(names)}")
     return name, key.replace("-", "_"), value
 
