@@ -10,7 +10,7 @@ from favano.errors import BadInput
 from favano.methods import our_methods
 from favano.report import read_result
 from favano.report.curves import curve
-from favano.report.result import TITLES
+from favano.report.result import title_of_method
 
 from .conftest import Writer
 
@@ -102,4 +102,7 @@ def test_no_folder(tmp_path: Path) -> None:
 
 
 def test_titles_are_those_of_the_methods_there_are() -> None:
-    assert set(TITLES) == set(our_methods())
+    for name, kind in our_methods().items():
+        assert title_of_method(name) == kind.title
+    assert title_of_method("favano") == "FAVANO"
+    assert title_of_method("of nobody") == "of nobody"
