@@ -54,7 +54,14 @@ def config_of(table: Mapping[str, object]) -> Config:
                 known = did_you_mean(key, [*PARTS, METHOD])
                 raise BadInput("config", key, f"unknown table; {known}")
             shared[key] = value
-    return Config(shared, tuple(_methods(table)))
+    return Config(_without_idle_key(shared), tuple(_methods(table)))
+
+
+def _without_idle_key(shared: Keys) -> Keys:
+    """The same without a key that 0.1 filled in for modes of FedBuff that do not look at it."""
+    mode, filled = shared.get("buffer_mode", "concurrency"), shared.get("concurrency")
+    idle = mode != "concurrency" and filled is not None and filled == shared.get("selected")
+    return {key: value for key, value in shared.items() if key != "concurrency" or not idle}
 
 
 def _check_part(part: str, value: object) -> None:
