@@ -5,14 +5,18 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from shutil import get_terminal_size
+from textwrap import wrap
 from typing import Annotated
 
 import typer
 from typer.core import TyperCommand
 
-from favano.methods import all_methods, make_method, method_class
+from favano.methods import AnyMethod, all_methods, make_method, method_class
+from favano.methods.clock import Clock
 from favano.options import Option, options_of
-from favano.planning.comparison import shared_keys
+from favano.planning.comparison import clock_keys, shared_keys
+from favano.quantisation.recipe import Recipe
 from favano.specification.config import Config as ConfigFile
 from favano.specification.config import read_config
 from favano.specification.presets import check_named
@@ -32,7 +36,8 @@ Json = Annotated[bool, typer.Option("--json", help="print one JSON document and 
 
 ALGORITHMS = "algorithms"
 _OWN = "own_options"  # of methods that are not ours, as KEY=VALUE
-_METHOD = "method"
+_METHOD, _HIDDEN = "method", "hidden"
+_COLUMN = 36  # where texts begin
 _TITLES: Mapping[str, str] = {
     "problem": "Problem",
     "fleet": "Fleet",
@@ -45,40 +50,70 @@ _TITLES: Mapping[str, str] = {
 class SpecCommand(TyperCommand):
     """A command with the flags of a specification.
 
-    Flags of a method are shown where the method is named, and refused by name elsewhere.
+    Help is grouped by part and shows what matters to the methods that are named: their own options,
+    the times that they look at, and the keys of few-bit training only beside `--quantise luq`.
     """
 
     def parse_args(self, ctx: typer.Context, args: list[str]) -> list[str]:  # type: ignore[override]
         """Look for the methods first: their options are flags."""
-        kinds = [method_class(name) for name in _named(args)]
+        kinds = [method_class(name) for name in _named(args)] or [method_class("favano")]
         own = {
             name: one
             for kind in kinds
             for name, one in options_of(kind).items()
             if name not in our_options()
         }
-        ctx.meta[_METHOD] = kinds or [method_class("favano")]
+        ctx.meta[_METHOD] = kinds
+        ctx.meta[_HIDDEN] = _beside_the_point(kinds, args)
         return super().parse_args(ctx, _with_own(args, own))
 
     def format_options(self, ctx: typer.Context, formatter: object) -> None:  # type: ignore[override]
         """Flags by part, those of the named methods beside their names."""
         groups: dict[str, list[tuple[str, str]]] = {"Command": []}
-        groups |= {_TITLES[part]: [] for part in PARTS}
         for one in self.params:
-            if (record := one.get_help_record(ctx)) is not None:
-                panel = getattr(one, "rich_help_panel", None)
-                groups["Command" if panel is None else panel].append(record)
+            record = one.get_help_record(ctx)
+            if record is not None and one.name not in part_options():
+                groups["Command"].append(record)
         for kind in ctx.meta[_METHOD]:
             title = f"Method {kind.name}"
             groups[title] = [_record(one) for one in options_of(kind).values()]
-        for title, records in groups.items():
-            if records:
-                with formatter.section(title):  # type: ignore[attr-defined]
-                    formatter.write_dl(records, col_max=34)  # type: ignore[attr-defined]
-        formatter.write_paragraph()  # type: ignore[attr-defined]
-        names = ", ".join(all_methods())
-        text = f"Methods: {names}, or file.py:Name. `favano methods NAME` says what each does."
-        formatter.write_text(text)  # type: ignore[attr-defined]
+        for part, title in _TITLES.items():
+            shown = options_of(PARTS[part]).values()
+            groups[title] = [_record(one) for one in shown if one.name not in ctx.meta[_HIDDEN]]
+        lines = [line for title, records in groups.items() for line in _section(title, records)]
+        formatter.write("\n".join([*lines, "", *_footer()]) + "\n")  # type: ignore[attr-defined]
+
+
+def _beside_the_point(kinds: Sequence[type[AnyMethod]], args: Sequence[str]) -> set[str]:
+    """Keys that these methods do not look at."""
+    read = {key for kind in kinds for key in clock_keys(kind())}
+    few_bits = set() if "luq" in " ".join(args) else set(Recipe.__dataclass_fields__)
+    return (options_of(Clock).keys() - read) | few_bits
+
+
+def _section(title: str, records: Sequence[tuple[str, str]]) -> list[str]:
+    """A group of flags, one line each where that is possible."""
+    width = min(100, max(60, get_terminal_size().columns)) - _COLUMN - 2
+    lines = ["", f"{title}:"] if records else []
+    for flag, text in records:
+        first, *rest = wrap(text, width) or [""]
+        if len(flag) > _COLUMN - 4:
+            lines.append(f"  {flag}")
+            flag = ""
+        lines.append(f"  {flag:{_COLUMN - 2}}{first}")
+        lines += [" " * _COLUMN + line for line in rest]
+    return lines
+
+
+def _footer() -> list[str]:
+    names = ", ".join(all_methods())
+    width = min(100, max(60, get_terminal_size().columns))
+    return wrap(
+        f"In brackets: defaults. What is on is turned off by --no-NAME. Methods: {names}, or "
+        "file.py:Name; --algorithm NAME --help shows a method's flags, and `favano methods NAME` "
+        "says what it does. --quantise luq --help shows the flags of few-bit training.",
+        width,
+    )
 
 
 def our_options() -> dict[str, Option[object]]:
@@ -180,14 +215,16 @@ def _lists(flags: Values) -> Values:
 def _record(one: Option[object]) -> tuple[str, str]:
     flag = f"--{one.name.replace('_', '-')}"
     if one.kind is bool:
-        return f"{flag} / --no-{flag[2:]}", _help(one)
-    return f"{flag} {one.values}", _help(one)
+        return flag, _help(one)
+    choice = "|" in one.values and len(flag) + len(one.values) + 5 > _COLUMN
+    values = f" ({one.values.replace('|', ', ')})" if choice else ""
+    return f"{flag} {'WORD' if choice else one.values}", f"{_help(one, values)}"
 
 
-def _help(one: Option[object]) -> str:
-    symbol = f" {one.symbol}" if one.symbol else ""
-    default = f" [default: {one.shown_default}]" if one.shown_default else ""
-    return f"{one.text}{symbol}{default}"
+def _help(one: Option[object], values: str = "") -> str:
+    symbol = f", {one.symbol}" if one.symbol else ""
+    default = f" [{one.shown_default}]" if one.shown_default not in ("", "False") else ""
+    return f"{one.text}{symbol}{values}{default}"
 
 
 def _parameter(one: Option[object], panel: str | None, *, hidden: bool) -> inspect.Parameter:

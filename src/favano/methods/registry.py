@@ -70,8 +70,9 @@ def method_class(name: str) -> type[AnyMethod]:
 
 @cache
 def _in_file(place: str) -> type[AnyMethod]:
-    text, _, name = place.rpartition(".py:")
-    path = Path(f"{text}.py" if name else place)
+    stem, colon, name = place.rpartition(".py:")
+    path = Path(f"{stem}.py" if colon else place)
+    name = name if colon else ""
     need(path.is_file(), "algorithm", place, f"no such file: {path}")
     module = _load(path)
     found = {one.__name__: one for one in _classes(module)}

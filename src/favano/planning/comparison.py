@@ -98,11 +98,11 @@ def _with_options(keys: Mapping[str, object]) -> AnyMethod:
 def _takes(key: str, method: AnyMethod) -> bool:
     """Whether a method looks at a key."""
     if key in options_of(Clock):
-        return key in _read_by(method)
+        return key in clock_keys(method)
     return key in part_options() or key in options_of(type(method))
 
 
-def _read_by(method: AnyMethod) -> set[str]:
+def clock_keys(method: AnyMethod) -> set[str]:
     """Times that a method's contact policy reads."""
     spec = resolve(Spec(method=method))
     return {"selected", *(one.name for one in fields(bind_method(spec, 0).policy()))}

@@ -11,8 +11,9 @@ import numpy as np
 from favano.data import split
 from favano.engine.audit import LocalSteps
 from favano.errors import need
-from favano.methods import AnyMethod, World
+from favano.methods import AnyMethod, World, is_ours
 from favano.methods.favano import Favano
+from favano.methods.selfcheck import check_method
 from favano.planning.client_weights import MOST, ClientWeights, weigh_clients
 from favano.schedule import Barrier, Course, Policy, Poll, Schedule, course, plan
 from favano.specification.spec import Spec, given, steps_of
@@ -124,7 +125,12 @@ def make_world(spec: Spec, seed: int, labels: Ints | None = None) -> World:
 
 
 def bind_method(spec: Spec, seed: int, labels: Ints | None = None) -> AnyMethod:
-    """The method of a specification as a part of one seed's run; tried on an empty model."""
+    """The method of a specification as a part of one seed's run; tried on an empty model.
+
+    A method that is not ours is tried out first: what it declares is not believed.
+    """
+    if not is_ours(spec.method):
+        check_method(spec.method)
     method = spec.method.bind(make_world(spec, seed, labels))
     method.init(np.zeros(1))  # type: ignore[arg-type]
     return method

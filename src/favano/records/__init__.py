@@ -8,7 +8,7 @@ from favano.records.complexities import Complexity, complexities_from_csv, compl
 from favano.records.curves import CurvePoint, curves_from_csv, curves_to_csv
 from favano.records.document import finite, to_json
 from favano.records.folder import FILES, PARTICIPATION, read_file, write_together
-from favano.records.history import Row, diverged, history_from_csv, history_to_csv, up_to
+from favano.records.history import History, Row, diverged, history_from_csv, history_to_csv, up_to
 from favano.records.ledger import (
     Ending,
     Entry,
@@ -45,6 +45,7 @@ __all__ = [
     "CurvePoint",
     "Ending",
     "Entry",
+    "History",
     "Participation",
     "Rates",
     "Row",

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from math import isfinite
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from favano.records.table import from_csv, to_csv
+
+if TYPE_CHECKING:
+    from pandas import DataFrame  # type: ignore[import-untyped]
 
 
 class Row(NamedTuple):
@@ -47,3 +50,21 @@ def history_to_csv(rows: Iterable[Row]) -> str:
 def history_from_csv(text: str) -> list[Row]:
     """The inverse of `history_to_csv`."""
     return from_csv(Row, text)
+
+
+class History(dict[str, list[object]]):
+    """Evaluations as columns: `history["accuracy"]`; `history.frame()` needs pandas."""
+
+    @classmethod
+    def of(cls, results: Mapping[str, Sequence[Row]]) -> History:
+        """The rows of results by name; with several of them the first column is the method."""
+        rows = [row for some in results.values() for row in some]
+        names: list[object] = [name for name, some in results.items() for _ in some]
+        columns = {name: [getattr(row, name) for row in rows] for name in Row._fields}
+        return cls({"method": names, **columns} if len(results) > 1 else columns)
+
+    def frame(self) -> DataFrame:
+        """The same as a pandas frame."""
+        from pandas import DataFrame
+
+        return DataFrame(dict(self))

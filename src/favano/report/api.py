@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from favano.errors import need
+from favano.records import History
 from favano.report.collect import collect
 from favano.report.page import write_page
 from favano.report.result import Result
@@ -17,6 +18,16 @@ class Loaded:
     """The results in a folder, one per method."""
 
     results: list[Result]
+
+    @property
+    def history(self) -> History:
+        """The evaluations up to the horizon, as columns; of several results with the method."""
+        return History.of({result.name: result.rows for result in self.results})
+
+    @property
+    def accuracy(self) -> dict[str, list[float]]:
+        """Accuracy of each seed at the horizon, by method."""
+        return {one.name: [run.accuracy for run in one.runs] for one in self.results}
 
     def report(self, page: Path | str, title: str | None = None) -> Path:
         """Write one self-contained HTML page."""

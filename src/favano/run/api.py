@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias, Unpack, cast
 
 from favano.errors import need
-from favano.methods import AnyMethod, Method, is_ours, make_method
-from favano.methods.selfcheck import check_method
+from favano.methods import AnyMethod, Method, make_method
 from favano.options import did_you_mean, options_of
 from favano.planning.comparison import label_variants, shared_keys
 from favano.planning.planned import plan_seed
@@ -144,7 +143,7 @@ def _specs(
 
 
 def _as_method(given: AMethod) -> AnyMethod:
-    """A method by name, or an object; those of others are tried out."""
+    """A method by name, or an object."""
     if isinstance(given, str):
         made = make_method(given, {})
     elif isinstance(given, type) and issubclass(given, Method):
@@ -153,8 +152,6 @@ def _as_method(given: AMethod) -> AnyMethod:
         rule = "need a name, file.py:Name, or an object of favano.Method"
         need(isinstance(given, Method), "method", type(given).__name__, rule)
         made = cast(AnyMethod, given)
-    if not is_ours(made):
-        check_method(made)
     return made
 
 

@@ -12,8 +12,7 @@ from torch import Tensor
 from favano.errors import NonFiniteUpdate
 from favano.planning.comparison import folder_name
 from favano.planning.planned import Planned
-from favano.records import AuditRecord, BoundRow, Row, RunRecord, Status
-from favano.run.history import History
+from favano.records import AuditRecord, BoundRow, History, Row, RunRecord, Status
 from favano.specification.spec import Spec
 from favano.training import NOTHING_TRACED, Traced
 from favano.types import Kernels
@@ -44,7 +43,7 @@ class Result:
     @property
     def history(self) -> History:
         """The evaluations of all seeds, as columns."""
-        return History.of(self.rows)
+        return History.of({self.spec.name: self.rows})
 
     def save(self, folder: Path | str) -> Path:
         """Write a result folder; a partial result does not replace a complete one."""
@@ -68,9 +67,7 @@ class Comparison:
     @property
     def history(self) -> History:
         """The evaluations of all methods and seeds, as columns; the first is the method."""
-        named = [(result.spec.name, row) for result in self.results for row in result.rows]
-        columns = History.of([row for _, row in named])
-        return History({"method": [name for name, _ in named], **columns})
+        return History.of({result.spec.name: result.rows for result in self.results})
 
     def save(self, folder: Path | str) -> Path:
         """Write one result folder per method."""

@@ -56,7 +56,7 @@ class ProblemPart(Options):
     batch_size: Count | None = option(None, "samples per local step", otherwise=BY_DATA_SET)
     batch_order: BatchOrder = option("epoch", "how mini-batches are drawn")
     normalise: bool = option(False, "MNIST: subtract 0.1307, divide by 0.3081")
-    holdout: Whole = option(0, "test on this many training images instead of the test set")
+    holdout: Whole = option(0, "test on so many training images instead")
     data_fraction: PositiveShare = option(1.0, "share of the training and test images in use")
 
 
@@ -69,8 +69,8 @@ class FleetPart(Options):
     slow_mean: PositiveTime = option(16.0, "mean duration of a slow client's step")
     step_law: str = option(
         "geometric",
-        "geometric, exponential, deterministic, lognormal[:SPREAD], or trace:FILE "
-        "(CSV: client,duration; one line per recorded step)",
+        "geometric, exponential, deterministic, lognormal[:SPREAD], or trace:FILE, a CSV with "
+        "the columns client and duration",
     )
     speed_rounding: Rounding = option("nearest", "how the number of fast clients is rounded")
     speed_order: Order = option("random", "which clients are slow")
@@ -117,18 +117,16 @@ class TrainingPart(Options):
         None, "most local steps per job", otherwise=BY_DATA_SET, symbol="K"
     )
     local_steps_unit: Literal["steps", "epochs"] = option(
-        "steps", "what K counts: steps, or epochs of a client with N/n samples"
+        "steps", "what K counts: steps, or epochs of N/n samples"
     )
     rate_decay: bool = option(False, "halve steps at 60 % of the time, a fifth at 80 %")
     proximal: Rate | None = option(
         None,
-        "pull to the start model, rho (w - w_start)",
-        otherwise="0, or as the method has it",
+        "pull to the start model",
+        otherwise="0, or the method's",
         symbol="rho",
     )
-    quantise: Literal["none", "luq"] = option(
-        "none", "training with few bits: luq is FAVANO[QNN]'s, for any method"
-    )
+    quantise: Literal["none", "luq"] = option("none", "training with few bits, as FAVANO[QNN]")
     weight_bits: int | None = option(
         None, "luq: bits of weights; 2, 3, 4 or 32", otherwise=str(_RECIPE.weight_bits)
     )
@@ -188,12 +186,10 @@ class RunPart(Options):
     seed: Whole = option(0, "the first seed")
     evaluate_every: PositiveTime | None = option(None, "time between rows", otherwise=BY_DATA_SET)
     variance: Literal["start", "live"] = option(
-        "start", "client models that the variance is about: at their start, or in training"
+        "start", "models of the variance: at their start, or in training"
     )
-    track_bound: bool = option(
-        False, "measure ||grad f(mu)||^2 and the theorem's constants at each evaluation"
-    )
-    buffers: Buffers = option("average", "BatchNorm statistics: averaged, or local to each client")
+    track_bound: bool = option(False, "measure ||grad f(mu)||^2 and the theorem's constants")
+    buffers: Buffers = option("average", "BatchNorm statistics: averaged, or per client")
     non_finite: NonFinite = option("stop", "what to do about NaN in an update")
     codec: Literal["none", "lattice", "min-max", "qsgd"] = option(
         "none", "how models are compressed on their way"
@@ -204,9 +200,9 @@ class RunPart(Options):
     codec_scale: PositiveTime | None = option(None, "lattice: side of a cell", otherwise="0.0001")
     codec_dither: bool = option(False, "lattice: a random shift, so unbiased")
     device: str = option("cpu", "cpu, cuda or cuda:N")
-    precision: Precision = option("tf32", "numbers of a GPU in training: tf32, float32 or bf16")
+    precision: Precision = option("tf32", "numbers of a GPU in training")
     kernels: KernelChoice = option(
-        "auto", "CPU kernels used for training; auto: measured once, in longer runs"
+        "auto", "CPU kernels for training; auto: measured in longer runs"
     )
 
     def check(self) -> None:
