@@ -70,8 +70,15 @@ class Problem:
         else:
             rule = "need train and test, your own data"
             need(self.dataset != OWN, "dataset", OWN, rule)
-        made = self.part
-        need(made.model in (None, OWN), "model", made.model, "need a network, or None")
+        for key, value, rule in (
+            ("model", self.model, "need a torch.nn.Module, or a function that makes one"),
+            ("loss", self.loss, "need a function of outputs and labels"),
+        ):
+            shown = value if isinstance(value, str) else type(value).__name__
+            need(value is None or callable(value), key, shown, rule)
+        place = self.data_dir is None or isinstance(self.data_dir, Path | str)
+        need(place, "data_dir", self.data_dir, "need the path of a folder")
+        _ = self.part  # refuses other bad values
 
     @property
     def is_own(self) -> bool:

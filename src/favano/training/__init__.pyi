@@ -21,6 +21,7 @@ from .stacked import StackedLanes as StackedLanes
 from .task import Loss as Loss
 from .task import Task as Task
 from .task import check_fit as check_fit
+from .task import check_inputs as check_inputs
 from .traced import NOTHING_TRACED as NOTHING_TRACED
 from .traced import Traced as Traced
 from .traced import TracedGradient as TracedGradient
