@@ -49,12 +49,13 @@ def own(model: nn.Module | Callable[[], nn.Module]) -> favano.Problem:
 
 FLEET = favano.Fleet(clients=4)
 KEYS: Keys = {"selected": 2, "local_steps": 2, "horizon": 70}
+TWO_SEEDS: Keys = {**KEYS, "seeds": 2}
 
 
 def test_a_module_gives_its_weights_to_every_seed_and_a_factory_draws_new_ones() -> None:
     torch.manual_seed(0)
-    same = favano.simulate("favano", own(nn.Linear(5, 3)), FLEET, seeds=2, **KEYS)
-    fresh = favano.simulate("favano", own(lambda: nn.Linear(5, 3)), FLEET, seeds=2, **KEYS)
+    same = favano.simulate("favano", own(nn.Linear(5, 3)), FLEET, **TWO_SEEDS)
+    fresh = favano.simulate("favano", own(lambda: nn.Linear(5, 3)), FLEET, **TWO_SEEDS)
     starts = [[row.loss for row in result.rows if row.time == 0] for result in (same, fresh)]
     assert starts[0][0] == starts[0][1]
     assert starts[1][0] != starts[1][1]
@@ -162,7 +163,7 @@ def test_fleets(tmp_path: Path) -> None:
 
 
 def test_the_history_has_columns() -> None:
-    result = favano.simulate("favano", own(network()), FLEET, seeds=2, **KEYS)
+    result = favano.simulate("favano", own(network()), FLEET, **TWO_SEEDS)
     assert list(result.history) == list(Row._fields)
     assert result.history["accuracy"] == [row.accuracy for row in result.rows]
     assert result.history["seed"] == [0, 0, 0, 1, 1, 1]
@@ -173,8 +174,8 @@ def test_the_history_has_columns() -> None:
 
 
 def test_a_comparison_has_a_column_for_the_method() -> None:
-    methods = ["favano", favano.FedBuff(buffer=1), favano.FedBuff(buffer=2, label="two")]
-    found = favano.compare(methods, own(network()), FLEET, **KEYS)
+    both = favano.FedBuff(buffer=1), favano.FedBuff(buffer=2, label="two")
+    found = favano.compare(["favano", *both], own(network()), FLEET, **KEYS)
     names = ["favano", "fedbuff", "two"]
     assert [result.spec.name for result in found.results] == names
     assert list(found.history) == ["method", *Row._fields]
@@ -189,16 +190,15 @@ def test_a_comparison_has_a_column_for_the_method() -> None:
 
 
 def test_times_go_to_the_methods_that_read_them() -> None:
-    found = favano.compare(
-        ["favano", "fedavg"], own(network()), FLEET, waiting_time=2.0, deadline=30.0, **KEYS
-    )
+    keys: Keys = {**KEYS, "waiting_time": 2.0, "deadline": 30.0}
+    found = favano.compare(["favano", "fedavg"], own(network()), FLEET, **keys)
     clocks = [(one.spec.clock.waiting_time, one.spec.clock.deadline) for one in found.results]
     assert clocks == [(2.0, None), (4.0, 30.0)]
 
 
 def test_save_and_load(tmp_path: Path) -> None:
     method = favano.Favano(reweight="deterministic")
-    result = favano.simulate(method, own(network()), FLEET, seeds=2, **KEYS)
+    result = favano.simulate(method, own(network()), FLEET, **TWO_SEEDS)
     assert result.save(tmp_path / "one") == tmp_path / "one"
     (read,) = favano.load(str(tmp_path / "one")).results
     assert (read.algorithm, read.title, read.status) == ("favano", "FAVANO", "complete")
@@ -211,8 +211,8 @@ def test_save_and_load(tmp_path: Path) -> None:
 
 
 def test_a_comparison_is_saved_in_a_folder_per_method(tmp_path: Path) -> None:
-    methods = ["favano", favano.FedBuff(buffer=1, label="one, each"), favano.FedBuff(buffer=2)]
-    found = favano.compare(methods, own(network()), FLEET, **KEYS)
+    both = favano.FedBuff(buffer=1, label="one, each"), favano.FedBuff(buffer=2)
+    found = favano.compare(["favano", *both], own(network()), FLEET, **KEYS)
     found.save(tmp_path)
     assert {path.name for path in tmp_path.iterdir()} == {"favano", "one-each", "fedbuff"}
     loaded = favano.load(tmp_path)
@@ -265,10 +265,8 @@ def test_ctrl_c_ends_a_loop_over_runs_and_hands_over_what_was_measured() -> None
     def one_after_another() -> None:
         for seed in range(3):
             begun.append(seed)
-            favano.simulate(
-                "favano", own(network()), FLEET, progress=CtrlC(), seed=seed, evaluate_every=7.0,
-                **KEYS,
-            )  # fmt: skip
+            keys: Keys = {**KEYS, "seed": seed, "evaluate_every": 7.0}
+            favano.simulate("favano", own(network()), FLEET, progress=CtrlC(), **keys)
 
     with pytest.raises(KeyboardInterrupt) as ending:
         one_after_another()

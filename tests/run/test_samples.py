@@ -41,7 +41,8 @@ def simulated(
     quantise: Literal["none", "luq"] = "none",
 ) -> favano.Result:
     given = problem(model, pair(60, dtype), pair(30, dtype))
-    return favano.simulate(algorithm, given, FLEET, quantise=quantise, **KEYS)
+    keys: Keys = {**KEYS, "quantise": quantise}
+    return favano.simulate(algorithm, given, FLEET, **keys)
 
 
 @TYPES

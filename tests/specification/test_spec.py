@@ -9,11 +9,12 @@ import torch
 from favano.errors import BadInput
 from favano.methods import Answers, our_methods
 from favano.options import options_of
+from favano.planning.planned import bind_method
 from favano.quantisation import Recipe
 from favano.schedule import Arrival
 from favano.specification.presets import PRESETS, resolve
 from favano.specification.spec import make_spec, part_options
-from tests.specs import bound, complete
+from tests.specs import complete
 
 
 @pytest.mark.parametrize(
@@ -115,9 +116,9 @@ def test_options_that_stay_open_are_found_by_the_method() -> None:
     }
 
 
-def at_work(**keys: object) -> tuple[int | None, float]:
+def at_work(**keys: object) -> tuple[object, object]:
     """Clients at work, and the step of the server on one of them."""
-    method = bound(**keys)
+    method = bind_method(complete(**keys), 0)
     policy = method.policy()
     assert isinstance(policy, Arrival)
     one, zero = np.zeros(1, dtype=np.int64), torch.zeros(1, 1)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from favano.run.progress import Progress
     from favano.run.result import Comparison, Result
 
-AMethod: TypeAlias = "str | Method"  # type: ignore[type-arg]
+AMethod: TypeAlias = "str | Method | type[Method]"  # type: ignore[type-arg]
 
 
 def simulate(
