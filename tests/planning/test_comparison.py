@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from favano.errors import BadInput
-from favano.planning.comparison import DEFAULT, chosen, comparison, folder_name
+from favano.planning.comparison import DEFAULT, chosen, comparison, folder_name, keys_for
 from favano.specification.config import config_of
 from favano.specification.spec import Spec
 
@@ -135,6 +135,24 @@ def test_a_mode_of_fedbuff_reads_the_times_of_rounds() -> None:
     ]
     reset, block = comparison({"deadline": 40.0}, variants)
     assert (reset.clock.deadline, block.clock.deadline) == (40.0, None)
+
+
+def test_some_methods_of_a_file_leave_the_keys_of_its_others() -> None:
+    listed = [
+        {"algorithm": "favano"},
+        {"algorithm": "fedbuff", "buffer_mode": "reset"},
+        {"algorithm": "fedavg"},
+    ]
+    shared = {"clients": 20, "waiting_time": 2.0, "deadline": 40.0, "dampening": True}
+    left = keys_for(shared, listed[1:2], listed)
+    assert left == {"clients": 20, "deadline": 40.0, "dampening": True}  # which nobody knows
+    assert keys_for(shared, listed[:1], listed).keys() == {"clients", "waiting_time", "dampening"}
+    assert keys_for(shared, named("quafl"), listed).keys() == {
+        "clients",
+        "waiting_time",
+        "dampening",
+    }
+    assert keys_for(shared, listed, listed) == shared
 
 
 def test_a_time_that_nobody_reads_is_kept_and_refused_where_the_run_is_planned() -> None:

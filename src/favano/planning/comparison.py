@@ -64,6 +64,21 @@ def chosen(
     return [by_name.get(str(one[ALGORITHM]), one) for one in named] or list(listed)
 
 
+def keys_for(
+    shared: Mapping[str, object],
+    methods: Sequence[Mapping[str, object]],
+    listed: Sequence[Mapping[str, object]],
+) -> dict[str, object]:
+    """Shared keys of a file for some methods: without those that only its other methods take."""
+    wanted = [_with_options({**shared, **one}) for one in methods]
+    others = [_with_options({**shared, **one}) for one in listed if one not in methods]
+    return {
+        key: value
+        for key, value in shared.items()
+        if any(_takes(key, one) for one in wanted) or not any(_takes(key, one) for one in others)
+    }
+
+
 def folder_name(name: str) -> str:
     """The name of a run as that of a folder.
 
