@@ -37,9 +37,8 @@ ALLOWED = {
     "methods": {"types", "errors", "options", "timing", "schedule", "theory"},
     "data": {"types", "errors", "rng"},
     "models": {"types", "errors"},
-    "quantisation": {"types", "errors"},
-    "kernels": {"models", "quantisation"},
-    "training": {"types", "errors", "rng", "data", "models", "kernels", "quantisation"},
+    "quantisation": {"types", "errors", "rng"},
+    "training": {"types", "errors", "rng", "data", "models", "quantisation"},
     "metrics": {"types", "training"},
     "specification": {"types", "errors", "options", "timing", "methods", "data", "quantisation"},
     "engine": {

@@ -22,7 +22,7 @@ from favano.schedule import Schedule
 from favano.specification.presets import resolve
 from favano.specification.spec import changed, make_spec
 from favano.training import (
-    Done,
+    FinishedJob,
     FlatModel,
     Job,
     LocalRule,
@@ -89,10 +89,10 @@ class Shuffled:
         self.most = max(self.most, len(self.waiting))
         assert self.most <= self.capacity
 
-    def collect(self) -> list[Done]:
+    def collect(self) -> list[FinishedJob]:
         self.waiting.rotate(3)
         ticket, start, job, drift = self.waiting.pop()
-        return [Done(ticket, self.trainers[job.task].run(start, job, drift), finite=True)]
+        return [FinishedJob(ticket, self.trainers[job.task].run(start, job, drift), finite=True)]
 
 
 def server_models(steps: list[tuple[int, Moment]], run: int) -> list[Vector]:
@@ -205,14 +205,14 @@ class Counting:
 
     def __init__(self, capacity: int, at_once: int) -> None:
         self.capacity, self.at_once, self.given = capacity, at_once, 0
-        self.waiting: list[Done] = []
+        self.waiting: list[FinishedJob] = []
         self.busy: list[int] = []
 
     def submit(self, ticket: int, start: Vector, job: Job, drift: Vector | None = None) -> None:
         self.given += 1
-        self.waiting.append(Done(ticket, start, finite=True))
+        self.waiting.append(FinishedJob(ticket, start, finite=True))
 
-    def collect(self) -> list[Done]:
+    def collect(self) -> list[FinishedJob]:
         self.busy.append(len(self.waiting))
         done, self.waiting = self.waiting[: self.at_once], self.waiting[self.at_once :]
         return done

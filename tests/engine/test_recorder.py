@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from favano.engine import (
-    Measured,
+    Measurement,
     Moment,
     Recorder,
     count_work,
@@ -74,7 +74,7 @@ def test_what_was_measured_with_others_is_not_measured_again() -> None:
     for moment in replayed(replay, quadratics(3)):
         assert recorder.due(moment)
         numbers = torch.tensor([1.0, 0.5, 2.0, 3.0]) + moment.version
-        measured = Measured(numbers, moment.server.clone(), moment.server + 1)
+        measured = Measurement(numbers, moment.server.clone(), moment.server + 1)
         recorder.observe(moment._replace(measured=measured))
     assert [row.loss for row in recorder.rows()] == [0, 0, 0, 1, 1, 2]
     assert [row.potential for row in recorder.rows()] == [2, 2, 2, 3, 3, 4]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from favano.quantisation import Codec, Coded
+from favano.quantisation import Codec, CodedMessages
 
 SIZES = [30, 1, 9]  # tensors of a small network
 
@@ -23,7 +23,7 @@ def noise(codec: Codec, messages: int, seed: int = 1) -> Tensor:
     return torch.rand(shape, generator=generator, dtype=torch.float64)
 
 
-def encoded(codec: Codec, values: Tensor, messages: int) -> Coded:
+def encoded(codec: Codec, values: Tensor, messages: int) -> CodedMessages:
     return codec.encode(values.repeat(messages, 1), noise(codec, messages), SIZES)
 
 

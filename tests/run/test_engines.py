@@ -90,7 +90,7 @@ def test_memory_is_shared_out() -> None:
 
 
 def test_more_clients_than_fit_are_one_run() -> None:
-    """Not every client has a model of its own; the bank grows where they do."""
+    """Not every client has a model of its own; the rows grow where they do."""
     share = shared(10 * GIGA, 101_800, clients=100_000, runs=3)
     assert share.runs == 1
     assert share.rows * 101_800 <= 0.4 * 10 * GIGA
@@ -105,7 +105,7 @@ def test_where_forked_processes_cannot_train_this_one_does_and_says_so(
     model = named_model(SHORT, digits)
     plain = run_together([SHORT], digits, model, workers=1)[0]
     assert capfd.readouterr().err == ""
-    monkeypatch.setattr("favano.training.workers.computes_gradients", lambda: False)
+    monkeypatch.setattr("favano.training.worker_lanes.computes_gradients", lambda: False)
     alone = run_together([SHORT], digits, model, workers=2)[0]
     assert alone.rows == plain.rows
     assert "favano: training in one process instead of 2" in capfd.readouterr().err

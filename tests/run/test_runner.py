@@ -107,7 +107,7 @@ def test_algorithms_under_one_seed_start_alike(digits: Samples) -> None:
 @pytest.mark.parametrize("codec", ["lattice", "min-max", "qsgd"])
 @pytest.mark.parametrize("algorithm", ["favano", "quafl", "fedbuff"])
 def test_compressed_messages(algorithm: str, codec: str, digits: Samples) -> None:
-    """Fewer bits, hardly another model, and the same whatever the number of processes."""
+    """StackFactory bits, hardly another model, and the same whatever the number of processes."""
     keys = {"algorithm": algorithm, "learning_rate": 0.1}
     plain = result_of(changed(SHORT, keys), digits)
     spec = changed(SHORT, {**keys, "codec": codec})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from torch import Tensor
 
-from favano.training import Loss, TracedGradient, traced
+from favano.training import GradientTrace, Loss, gradient_trace
 
 
 class Clock:
@@ -31,7 +31,7 @@ def slow(loss: Loss, clock: Clock, seconds: float) -> Loss:
 
 def trace_all(patch: pytest.MonkeyPatch, fewest_each: int = 0) -> None:
     """Trace every run however short, for lengths of so many steps, whatever time it takes."""
-    patch.setattr(traced, "FEWEST", 0)
-    patch.setattr(traced, "FEWEST_EACH", fewest_each)
-    patch.setattr(TracedGradient, "_is_heavy", lambda *_: False)
-    patch.setattr(TracedGradient, "_pays", lambda *_: True)
+    patch.setattr(gradient_trace, "FEWEST", 0)
+    patch.setattr(gradient_trace, "FEWEST_EACH", fewest_each)
+    patch.setattr(GradientTrace, "_is_heavy", lambda *_: False)
+    patch.setattr(GradientTrace, "_pays", lambda *_: True)

@@ -14,16 +14,16 @@ from favano.data import BatchStream
 from favano.quantisation import Recipe
 from favano.training import (
     FlatModel,
+    GradientTrace,
     Job,
     LocalRule,
     LoopTrainer,
     Task,
-    TracedGradient,
     check_fit,
     one_thread,
 )
 from favano.training.dropout import KeyedDropout
-from tests.training.test_stacked import check_equal
+from tests.training.test_stack_lanes import check_equal
 
 KEY = torch.tensor(12345)
 FEW_BITS = Recipe(quantised_layers="all")
@@ -110,12 +110,12 @@ def test_a_trace_ends_where_autograd_ends(
     make: Callable[[], nn.Module], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """To the bit, drawing anew in every step."""
-    monkeypatch.setattr(TracedGradient, "_pays", lambda self, batch: True)
-    monkeypatch.setattr(TracedGradient, "_is_heavy", lambda self, batch: False)
+    monkeypatch.setattr(GradientTrace, "_pays", lambda self, batch: True)
+    monkeypatch.setattr(GradientTrace, "_is_heavy", lambda self, batch: False)
     model, data, job = checked(make), task(), Job(0, 1, 2, 6, 0.2)
     start = model.snapshot()
     with one_thread():
-        gradient = TracedGradient(model, data.loss)
+        gradient = GradientTrace(model, data.loss)
         assert gradient.prepare([data.batch(client, 0, torch.float32) for client in (0, 1)])
         plain = LoopTrainer(model, data, LocalRule(0.1)).run(start, job)
         found = LoopTrainer(model, data, LocalRule(0.1), gradient).run(start, job)

@@ -7,7 +7,7 @@ from torch import nn
 from torch.func import functional_call, grad
 
 from favano.models.norm import BatchNorm2d
-from favano.training.precision import Halves, numbers
+from favano.training.precision import HalfWeights, product_precision
 
 
 class _Careful(nn.Linear):
@@ -17,7 +17,7 @@ class _Careful(nn.Linear):
 def test_weights_are_halved_but_those_of_layers_that_see_to_it_themselves() -> None:
     network = nn.Sequential(nn.Conv2d(1, 2, 3), BatchNorm2d(2), nn.Flatten(), _Careful(2, 2))
     given = {name: value.detach() for name, value in network.named_parameters()}
-    found = {name: value.dtype for name, value in Halves(network).weights(given).items()}
+    found = {name: value.dtype for name, value in HalfWeights(network).weights(given).items()}
     assert {name for name, dtype in found.items() if dtype == torch.bfloat16} == {
         "0.weight",
         "0.bias",
@@ -27,14 +27,14 @@ def test_weights_are_halved_but_those_of_layers_that_see_to_it_themselves() -> N
 
 def test_a_lone_layer_is_halved_too() -> None:
     layer = nn.Linear(3, 2)
-    found = Halves(layer).weights(dict(layer.named_parameters()))
+    found = HalfWeights(layer).weights(dict(layer.named_parameters()))
     assert {value.dtype for value in found.values()} == {torch.bfloat16}
 
 
 def test_gradients_of_halved_weights_are_whole() -> None:
     torch.manual_seed(0)
     layer, inputs = nn.Linear(64, 3), torch.randn(16, 64)
-    halves = Halves(layer)
+    halves = HalfWeights(layer)
 
     def loss(weights: dict[str, torch.Tensor], half: bool) -> torch.Tensor:
         if not half:
@@ -54,7 +54,7 @@ def test_gradients_of_halved_weights_are_whole() -> None:
 def test_products_are_switched_and_switched_back() -> None:
     before = torch.backends.cuda.matmul.allow_tf32
     for precision, wanted in (("tf32", True), ("bf16", True), ("float32", False)):
-        with numbers(precision):  # type: ignore[arg-type]
+        with product_precision(precision):  # type: ignore[arg-type]
             assert torch.backends.cuda.matmul.allow_tf32 is wanted
             assert torch.backends.cudnn.allow_tf32 is wanted
         assert torch.backends.cuda.matmul.allow_tf32 is before

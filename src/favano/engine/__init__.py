@@ -1,4 +1,4 @@
-"""From a schedule and a trainer to a history."""
+"""The engines: a schedule and a trainer in, a history out."""
 
 import lazy_loader
 

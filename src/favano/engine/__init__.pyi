@@ -1,8 +1,10 @@
+from .array_engine import ArrayEngine as ArrayEngine
 from .audit import effective_weights as effective_weights
 from .audit import late_weights as late_weights
 from .audit import stretch_weights as stretch_weights
+from .client_models import live_models as live_models
+from .lane_queue import StackFactory as StackFactory
 from .link import Link as Link
-from .live import live_models as live_models
 from .pool import AHEAD as AHEAD
 from .pool import Step as Step
 from .pool import pooled as pooled
@@ -11,13 +13,11 @@ from .recorder import Recorder as Recorder
 from .recorder import count_work as count_work
 from .recorder import evaluation_times as evaluation_times
 from .recorder import spread_of as spread_of
-from .replay import Measured as Measured
+from .replay import Measurement as Measurement
 from .replay import Moment as Moment
 from .replay import Replay as Replay
 from .replay import StepSizes as StepSizes
 from .replay import replayed as replayed
+from .run_models import RunModels as RunModels
 from .scoring import Scoring as Scoring
 from .spread import Spread as Spread
-from .store import ModelStore as ModelStore
-from .turns import Fewer as Fewer
-from .waves import Waves as Waves

@@ -1,4 +1,4 @@
-"""What is written down along a run: evaluations at the asked times, and counters of work."""
+"""The history of a run: evaluations at given times, and counters of work."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import torch
 from torch import Tensor
 
 from favano.engine.link import first_versions
-from favano.engine.replay import Measured, Moment, Replay
+from favano.engine.replay import Measurement, Moment, Replay
+from favano.engine.run_models import NOTHING
 from favano.engine.spread import Spread
-from favano.engine.store import NOTHING
 from favano.methods.method import S
 from favano.records import Row
 from favano.schedule import Schedule
@@ -21,7 +21,7 @@ from favano.types import Floats, Ints, Vector
 
 
 class Observation(NamedTuple):
-    """The models of the last row, and what had been refused by then."""
+    """The models of the last row, and the number of refused and misread messages up to then."""
 
     server: Vector
     mean: Vector  # of all models
@@ -37,11 +37,11 @@ class Counters:
     contributed_steps: Ints
     uploads: Ints
     downloads: Ints
-    first_downloads: Ints  # those among them that are a client's first model
+    first_downloads: Ints  # the first model of each client
 
 
 def count_work(plan: Schedule) -> Counters:
-    """What had been done by each server version. A job is one download, and one upload if used."""
+    """Work done up to each server version. A job is one download, and one upload if used."""
     used = slice(0, plan.jobs)
     first = plan.base == first_versions(plan)[plan.client]
 
@@ -83,10 +83,10 @@ def spread_of(
 
 @dataclass
 class Recorder(Generic[S]):
-    """Watches a run and observes it at the asked times.
+    """Evaluates a run at given times.
 
-    `spread` says how far the clients' models are from a server model at a time: `spread_of` a
-    replay, or of whoever else holds the models.
+    `spread` gives the distance of the clients' models from a server model at a time, for example
+    `spread_of` a replay.
     """
 
     replay: Replay[S]
@@ -99,15 +99,15 @@ class Recorder(Generic[S]):
     _measured: list[Tensor] = field(init=False, default_factory=list)
 
     def observe(self, moment: Moment) -> None:
-        """Measure what is to be measured of this moment; a device may still be busy with it."""
+        """Evaluate this moment if it is due; a GPU may finish later."""
         self._refused += len(moment.refused)
         for numbers, server, mean in self._measure(moment):
             wrapped = 0 if self.replay.link is None else self.replay.link.wrapped
             self.last = Observation(server, mean, self._refused, wrapped)
             self._measured.append(numbers)
 
-    def _measure(self, moment: Moment) -> Iterator[Measured]:
-        """For each time before the next update, what is to be known then."""
+    def _measure(self, moment: Moment) -> Iterator[Measurement]:
+        """The measurement at each time before the next update."""
         if moment.measured is not None:
             while self.due(moment):
                 yield moment.measured
@@ -115,10 +115,10 @@ class Recorder(Generic[S]):
             score, server = self.score(moment.server), moment.server
             while self.due(moment):
                 spread = self.spread(server, float(self.times[len(self._measured)]))
-                yield Measured(torch.cat([score, spread.distances]), server.clone(), spread.mean)
+                yield Measurement(torch.cat([score, spread.distances]), server.clone(), spread.mean)
 
     def rows(self) -> list[Row]:
-        """What has been measured so far."""
+        """One row per evaluation so far."""
         if not self._measured:
             return []
         measured = torch.stack(self._measured).tolist()
@@ -144,7 +144,7 @@ class Recorder(Generic[S]):
         return rows
 
     def _bits_down(self, counters: Counters, done: int) -> int:
-        """A client's first model comes in full, the others as the codec packs them."""
+        """Bits sent to clients: first models in full, the others as the codec packs them."""
         first = int(counters.first_downloads[done])
         others = int(counters.downloads[done]) - first
         return first * self.replay.first_message_bits + others * self.replay.message_bits

@@ -10,9 +10,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from favano.engine.blend import is_blend
+from favano.engine.aggregation import is_blend
 from favano.engine.link import Link
-from favano.engine.store import ModelStore
+from favano.engine.run_models import RunModels
 from favano.errors import NonFiniteUpdate, need
 from favano.methods import Answers, AnyMethod, Method
 from favano.methods.method import S
@@ -20,14 +20,14 @@ from favano.schedule import Course, Foreseen, Schedule
 from favano.training import Layout, Trainer, Work, finite_rows
 from favano.types import Buffers, Floats, Ints, NonFinite, Stack, Vector
 
-StepSizes: TypeAlias = Callable[[Schedule], Floats]  # for schedules that grow
+StepSizes: TypeAlias = Callable[[Schedule], Floats]  # of schedules that grow
 
 _NOBODY: Ints = np.empty(0, dtype=np.int64)
 _PIECE = 1 << 15  # parameters of an update on a CPU that are handled at once
 
 
-class Measured(NamedTuple):
-    """What is to be known of a moment at the times of evaluation."""
+class Measurement(NamedTuple):
+    """Measurements of one server version."""
 
     numbers: Tensor  # (4,) loss, accuracy, variance and potential
     server: Vector  # a copy
@@ -40,13 +40,13 @@ class Moment(NamedTuple):
     version: int
     server: Vector
     refused: Ints  # clients whose update held NaN or infinity
-    measured: Measured | None = None  # already, together with other runs
+    measured: Measurement | None = None  # if evaluated together with other runs
 
 
 class Replay(Generic[S]):
-    """Everything about a run but the training itself, which anybody may do, in any order.
+    """Everything about a run except local training, which may be done by anyone, in any order.
 
-    Whoever trains asks for the jobs of an update, their start models and their work, and hands in
+    The trainer asks for the jobs of an update, their start models and their work, and hands in
     their end models, update after update.
     """
 
@@ -65,7 +65,7 @@ class Replay(Generic[S]):
         self.method, self.layout, self._rates = method, layout, rates
         self.course = Foreseen(schedule) if isinstance(schedule, Schedule) else schedule
         self.schedule = self.course.schedule
-        self.store = ModelStore(self.course, initial, link)
+        self.store = RunModels(self.course, initial, link)
         self.moment = Moment(-1, initial, _NOBODY)
         self.state = method.init(initial[: layout.parameters])
         self.corrected, self.blends = method.corrects, is_blend(cast(AnyMethod, method))
@@ -180,7 +180,7 @@ class Replay(Generic[S]):
         return self.moment
 
     def _go_on(self, jobs: Ints) -> None:
-        """Learn what comes next, where that was not known before this update."""
+        """Extend a schedule that depends on the updates."""
         client = self.schedule.client[jobs]
         self.course.go_on(self.method.next_steps(self.state, client))
         self.schedule = self.course.schedule
@@ -198,7 +198,7 @@ class Replay(Generic[S]):
                 self._memory[who] = kept.clone()
 
     def _recounted(self, own: Stack, server: Vector, end: Stack) -> Stack:
-        """Models that clients go on from, with counters as the server has them: the largest."""
+        """Models that clients go on from, with the counters that the server takes: the largest."""
         if not self.layout.counters:
             return own
         first = self.layout.size - self.layout.counters

@@ -1,4 +1,4 @@
-"""Runs that are due for an evaluation at the same moment are measured together."""
+"""Evaluation of several runs at once, in the array engine."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from favano.engine.holdings import Holdings
-from favano.engine.replay import Measured, Moment
+from favano.engine.array_models import ArrayModels
+from favano.engine.replay import Measurement, Moment
 from favano.types import Ints, Stack
 
 
 @dataclass(frozen=True)
 class Scoring:
-    """Which moments are to be measured, and how many models are scored at once."""
+    """Which moments are due for evaluation, and a function that scores many models at once."""
 
     due: Callable[[int, Moment], bool]  # the run and its moment
     score: Callable[[Stack], Tensor]  # (k, 2) loss and accuracy
@@ -26,12 +26,12 @@ class Scoring:
         pairs = zip(runs.tolist(), moments, strict=True)
         return np.flatnonzero([self.due(run, moment) for run, moment in pairs])
 
-    def measure(self, models: Holdings, runs: Ints, rows: Ints) -> list[Measured]:
-        """What is to be known of these runs now; their server models lie in these rows."""
-        servers = models.bank.take(rows)
+    def measure(self, models: ArrayModels, runs: Ints, rows: Ints) -> list[Measurement]:
+        """Measurements of these runs, whose server models are in these rows."""
+        servers = models.rows.take(rows)
         distances, means = models.spreads(runs, servers)
         numbers = torch.cat([self.score(servers), distances], dim=1)
-        return [Measured(*one) for one in zip(numbers, servers, means, strict=True)]
+        return [Measurement(*one) for one in zip(numbers, servers, means, strict=True)]
 
 
 UNSCORED = Scoring(lambda run, moment: False, lambda models: models[:, :2])

@@ -25,10 +25,10 @@ class AsoFed(Method[ModelState]):
     Differs from the paper: all data are there from the start, and the server does not rescale the
     first layer by its own weights.
 
-    Known to go wrong: it diverges at the step sizes of other methods, the more so as slow clients take
-    longer steps. zeta is the gradient only on average over steps; with one or two steps per job it is
-    mostly the difference of two gradients. A client keeps two vectors as long as the model: in a
-    simulation that is 2 n of them.
+    Known to go wrong: it diverges at the step sizes of other methods, the more so as slow clients
+    take longer steps. zeta is the gradient only on average over steps; with one or two steps per
+    job it is mostly the difference of two gradients. A client keeps two vectors as long as the
+    model: in a simulation that is 2 n of them.
     """
 
     title, look, linear = "ASO-Fed", 14, True

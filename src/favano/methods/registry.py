@@ -10,7 +10,7 @@ from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points
 from importlib.util import module_from_spec, spec_from_file_location
-from inspect import getsourcefile, isabstract
+from inspect import isabstract
 from pathlib import Path
 from pkgutil import iter_modules
 from types import ModuleType
@@ -68,13 +68,12 @@ def method_class(name: str) -> type[AnyMethod]:
     return found
 
 
-@cache
 def _in_file(place: str) -> type[AnyMethod]:
     stem, colon, name = place.rpartition(".py:")
     path = Path(f"{stem}.py" if colon else place)
     name = name if colon else ""
     need(path.is_file(), "algorithm", place, f"no such file: {path}")
-    module = _load(path)
+    module = _load(path.resolve(), hashlib.sha256(path.read_bytes()).hexdigest())
     found = {one.__name__: one for one in _classes(module)}
     known = ", ".join(found) or "no method"
     if not name and len(found) == 1:
@@ -84,13 +83,14 @@ def _in_file(place: str) -> type[AnyMethod]:
     return found[name]
 
 
-def _load(path: Path) -> ModuleType:
-    """The module of a file, loaded once; its folder may hold what it imports."""
-    digest = hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:12]
-    spec = spec_from_file_location(f"favano_method_{digest}", path)
+@cache
+def _load(path: Path, digest: str) -> ModuleType:
+    """The module of a file, loaded once for each content of it."""
+    spec = spec_from_file_location(f"favano_method_{digest[:16]}", path)
     assert spec is not None
     assert spec.loader is not None
     module = module_from_spec(spec)
+    module.__dict__["__digest__"] = digest
     sys.modules[spec.name] = module
     try:
         spec.loader.exec_module(module)
@@ -145,6 +145,10 @@ def is_ours(method: AnyMethod | type[AnyMethod]) -> bool:
 
 def source_digest(method: AnyMethod) -> str | None:
     """A digest of the file that a method is written in; None for ours."""
-    path = None if is_ours(method) else getsourcefile(type(method))
-    readable = path is not None and Path(path).is_file()
-    return hashlib.sha256(Path(str(path)).read_bytes()).hexdigest() if readable else None
+    if is_ours(method):
+        return None
+    module = sys.modules.get(type(method).__module__)
+    if (digest := getattr(module, "__digest__", None)) is not None:  # as it was when loaded
+        return str(digest)
+    path = Path(getattr(module, "__file__", None) or "")
+    return hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else None

@@ -134,15 +134,9 @@ def _setting(text: str, names: Sequence[str]) -> tuple[str, str, str]:
 
 
 def label_variants(specs: Sequence[Spec]) -> list[Spec]:
-    """The same with different names: variants without a label are called by what they change."""
-    count: dict[str, int] = {}
-    for spec in specs:
-        count[spec.name] = count.get(spec.name, 0) + 1
+    """The same with different names: variants are called by what sets them apart."""
     found = [
-        spec
-        if count[spec.name] == 1 or not spec.method.given
-        else replace(spec, method=replace(spec.method, label=_described(spec)))
-        for spec in specs
+        replace(spec, method=replace(spec.method, label=_label(spec, specs))) for spec in specs
     ]
     names = [spec.name for spec in found]
     for name in names:
@@ -151,6 +145,14 @@ def label_variants(specs: Sequence[Spec]) -> list[Spec]:
     return found
 
 
-def _described(spec: Spec) -> str:
-    changes = ", ".join(f"{key}={value}" for key, value in spec.method.given.items())
-    return f"{spec.method.name} ({changes})"
+def _label(spec: Spec, specs: Sequence[Spec]) -> str:
+    """The label of a method, or the options in which it differs from others of its name."""
+    method = spec.method
+    alike = [one.method for one in specs if one.name == spec.name and not one.method.label]
+    apart = [
+        key
+        for key in options_of(type(method))
+        if any(getattr(one, key, None) != getattr(method, key) for one in alike)
+    ]
+    words = ", ".join(f"{key}={value}" for key, value in method.given.items() if key in apart)
+    return f"{method.title} ({words})" if words and not method.label else method.label

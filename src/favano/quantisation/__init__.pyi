@@ -1,12 +1,12 @@
 from .codec import Codec as Codec
-from .codec import Coded as Coded
+from .codec import CodedMessages as CodedMessages
 from .lattice import Lattice as Lattice
 from .layers import Draws as Draws
 from .layers import Quantised as Quantised
 from .layers import draws_of as draws_of
 from .layers import quantised as quantised
 from .min_max import MinMax as MinMax
-from .noise import kept as kept
+from .noise import keep_mask as keep_mask
 from .packing import pack as pack
 from .packing import packed_size as packed_size
 from .packing import unpack as unpack

@@ -14,7 +14,7 @@ from favano.types import Stack
 MOST_BITS = 32
 
 
-class Coded(NamedTuple):
+class CodedMessages(NamedTuple):
     """k messages: a code for each coordinate, and the few numbers that go with them."""
 
     codes: Tensor  # (k, d) int64, 0..largest
@@ -50,10 +50,10 @@ class Codec(Protocol):
     def scalars(self, tensors: int) -> int:
         """Numbers that travel beside the codes."""
 
-    def encode(self, values: Stack, noise: Stack, sizes: Sequence[int]) -> Coded:
+    def encode(self, values: Stack, noise: Stack, sizes: Sequence[int]) -> CodedMessages:
         """What the sender sends."""
 
-    def decode(self, coded: Coded, key: Stack, sizes: Sequence[int]) -> Stack:
+    def decode(self, coded: CodedMessages, key: Stack, sizes: Sequence[int]) -> Stack:
         """What the receiver makes of it, knowing a model `key` near the sender's."""
 
     def wrapped(self, values: Stack, key: Stack) -> Tensor:

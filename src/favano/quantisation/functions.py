@@ -15,7 +15,7 @@ from favano.quantisation.sawb import activation_grid, inside, rounded, weight_gr
 _GRIDS = {"weights": weight_grid, "activations": activation_grid}
 
 
-class Rounded(Function):
+class Rounding(Function):
     """Values rounded by SAWB; straight through, the gradient is taken to be that of the values."""
 
     generate_vmap_rule = True

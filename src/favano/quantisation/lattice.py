@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from favano.errors import need
-from favano.quantisation.codec import Coded, check_bits
+from favano.quantisation.codec import CodedMessages, check_bits
 from favano.types import Stack
 
 _FURTHEST = 2.0**62  # cells; what lies beyond fits no int64 and wraps around anyway
@@ -59,14 +59,14 @@ class Lattice:
         """The shift."""
         return 1
 
-    def encode(self, values: Stack, noise: Stack, sizes: Sequence[int]) -> Coded:
+    def encode(self, values: Stack, noise: Stack, sizes: Sequence[int]) -> CodedMessages:
         """Cells modulo Q; int64 before the modulus, for a cell may be far beyond 32 bits."""
         exact = values.double()
         shift = noise[:, :1].double() - 0.5 if self.dither else exact.new_zeros(len(exact), 1)
         cells = torch.round(exact / self.scale + shift).clamp(-_FURTHEST, _FURTHEST).long()
-        return Coded(cells & self.largest, shift)
+        return CodedMessages(cells & self.largest, shift)
 
-    def decode(self, coded: Coded, key: Stack, sizes: Sequence[int]) -> Stack:
+    def decode(self, coded: CodedMessages, key: Stack, sizes: Sequence[int]) -> Stack:
         """The point of the grid nearest to the key among those with these codes."""
         codes, shift, period = coded.codes.double(), coded.scalars, self.largest + 1
         cells = codes + period * torch.round((key.double() / self.scale + shift - codes) / period)

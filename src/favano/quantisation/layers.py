@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from favano.errors import need
-from favano.quantisation.functions import QuantisedGradient, Rounded
+from favano.quantisation.functions import QuantisedGradient, Rounding
 from favano.quantisation.recipe import FULL, Recipe
 
 Product: TypeAlias = Callable[[Tensor, Tensor, Tensor | None], Tensor]
@@ -103,7 +103,7 @@ class Quantised(nn.Module):
         if bits == FULL:
             return values
         recipe = self.recipe
-        out: Tensor = Rounded.apply(  # type: ignore[no-untyped-call]
+        out: Tensor = Rounding.apply(  # type: ignore[no-untyped-call]
             values, kind, bits, recipe.quantiser_grid, recipe.clipped_gradients == "mask"
         )
         return out

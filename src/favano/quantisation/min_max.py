@@ -12,7 +12,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from favano.quantisation.codec import Coded, check_bits, each_tensor, never
+from favano.quantisation.codec import CodedMessages, check_bits, each_tensor, never
 from favano.types import Stack
 
 
@@ -47,7 +47,7 @@ class MinMax:
         """The minima, then the maxima."""
         return 2 * tensors
 
-    def encode(self, values: Stack, noise: Stack, sizes: Sequence[int]) -> Coded:
+    def encode(self, values: Stack, noise: Stack, sizes: Sequence[int]) -> CodedMessages:
         """Levels, clamped against rounding of the last one."""
         exact = values.double()
         parts = torch.split(exact, list(sizes), dim=1)
@@ -56,9 +56,9 @@ class MinMax:
         unit = self._unit(low, high)
         level = (exact - each_tensor(low, sizes)) / each_tensor(unit.where(unit > 0, 1.0), sizes)
         codes = torch.floor(level + noise).clamp(0, self.largest).long()
-        return Coded(codes, torch.cat([low, high], dim=1))
+        return CodedMessages(codes, torch.cat([low, high], dim=1))
 
-    def decode(self, coded: Coded, key: Stack, sizes: Sequence[int]) -> Stack:
+    def decode(self, coded: CodedMessages, key: Stack, sizes: Sequence[int]) -> Stack:
         """Levels back on their range; no key is needed."""
         low, high = coded.scalars.chunk(2, dim=1)
         return each_tensor(low, sizes) + each_tensor(self._unit(low, high), sizes) * coded.codes

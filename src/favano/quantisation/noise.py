@@ -29,7 +29,7 @@ def uniform_noise(key: Tensor, place: int, like: Tensor) -> Tensor:
     return drawn.to(like.dtype).mul_(2.0**-23)
 
 
-def kept(key: Tensor, place: int, shape: tuple[int, ...], p: float) -> Tensor:
+def keep_mask(key: Tensor, place: int, shape: tuple[int, ...], p: float) -> Tensor:
     """False with probability p, rounded to a multiple of 2^-23, for each place of this shape."""
     return _drawn(key, place, shape) >= round(p * 2**23)
 

@@ -9,7 +9,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from favano.quantisation.codec import Coded, check_bits, each_tensor, never
+from favano.quantisation.codec import CodedMessages, check_bits, each_tensor, never
 from favano.types import Stack
 
 
@@ -49,16 +49,16 @@ class Qsgd:
         """The norms."""
         return tensors
 
-    def encode(self, values: Stack, noise: Stack, sizes: Sequence[int]) -> Coded:
+    def encode(self, values: Stack, noise: Stack, sizes: Sequence[int]) -> CodedMessages:
         """Signed levels, shifted to start at zero."""
         exact = values.double()
         parts = torch.split(exact, list(sizes), dim=1)
         norm = torch.stack([torch.linalg.vector_norm(part, dim=1) for part in parts], dim=1)
         share = exact.abs() / each_tensor(norm.where(norm > 0, 1.0), sizes)
         level = torch.floor(self.levels * share + noise).clamp(0, self.levels)
-        return Coded((torch.sign(exact) * level).long() + self.levels, norm)
+        return CodedMessages((torch.sign(exact) * level).long() + self.levels, norm)
 
-    def decode(self, coded: Coded, key: Stack, sizes: Sequence[int]) -> Stack:
+    def decode(self, coded: CodedMessages, key: Stack, sizes: Sequence[int]) -> Stack:
         """Signed levels times the norm; no key is needed."""
         return (coded.codes - self.levels) * (each_tensor(coded.scalars, sizes) / self.levels)
 

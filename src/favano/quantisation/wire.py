@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from favano.errors import need
-from favano.quantisation.codec import Codec, Coded
+from favano.quantisation.codec import Codec, CodedMessages
 from favano.quantisation.packing import pack, packed_size, unpack
 
 _HEADER = struct.Struct("<4sBBII")
@@ -28,7 +28,7 @@ def message_bits(codec: Codec, sizes: Sequence[int]) -> int:
     return 8 * (_HEADER.size + scalars + packed_size(sum(sizes), codec.bits))
 
 
-def to_bytes(codec: Codec, coded: Coded) -> bytes:
+def to_bytes(codec: Codec, coded: CodedMessages) -> bytes:
     """One message, (1, d) codes, as bytes."""
     need(len(coded.codes) == 1, "messages", len(coded.codes), "need 1 at a time")
     codes = coded.codes[0].cpu().numpy()
@@ -37,7 +37,7 @@ def to_bytes(codec: Codec, coded: Coded) -> bytes:
     return head + scalars.tobytes() + pack(codes, codec.bits)
 
 
-def from_bytes(codec: Codec, data: bytes, sizes: Sequence[int]) -> Coded:
+def from_bytes(codec: Codec, data: bytes, sizes: Sequence[int]) -> CodedMessages:
     """The inverse of `to_bytes`, for a vector of tensors of these sizes.
 
     A message of another codec, width or length, or one that cannot be, is refused.
@@ -59,4 +59,4 @@ def from_bytes(codec: Codec, data: bytes, sizes: Sequence[int]) -> Coded:
     codes = unpack(data[first:], bits, count)
     most = int(codes.max(initial=0))
     need(most <= codec.largest, "message code", most, f"need 0..{codec.largest}")
-    return Coded(torch.from_numpy(codes)[None], torch.from_numpy(numbers)[None])
+    return CodedMessages(torch.from_numpy(codes)[None], torch.from_numpy(numbers)[None])

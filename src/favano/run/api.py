@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias, Unpack, cast
 
 from favano.errors import BadInput, need
-from favano.methods import AnyMethod, Method, all_methods, foreign_option, make_method
+from favano.methods import AnyMethod, Method, foreign_option, make_method
 from favano.options import did_you_mean, options_of
 from favano.planning.comparison import label_variants, shared_keys
 from favano.planning.planned import plan_seed
@@ -175,23 +175,20 @@ def _check_keys(keys: Mapping[str, object], methods: Sequence[AnyMethod]) -> Non
             need(key not in options_of(type(method)), key, value, rule)
         if key not in known:
             refused = foreign_option(key, value, [type(method) for method in methods])
-            owned = any(key in options_of(kind) for kind in all_methods().values())
             rule = f"unknown key; {did_you_mean(key, known)}"
-            raise refused if owned else BadInput(key, value, rule)
+            raise refused if "is a key of" in str(refused) else BadInput(key, value, rule)
 
 
 def _print_taken(specs: Sequence[Spec]) -> None:
     """Say what was filled in, since nobody chose it for these data."""
-    first = specs[0]
-    asked = (first.asked or first).keys
-    every = {key: value for spec in specs for key, value in spec.keys.items()}
-    taken = [
-        f"{key}={_shown(every[key])}"
-        for key in Preset._fields
-        if asked.get(key) is None and every.get(key) not in (None, OWN)
-    ]
+    taken: dict[str, object] = {}
+    for spec in specs:
+        asked = (spec.asked or spec).keys
+        filled = {key: spec.keys.get(key) for key in Preset._fields if asked.get(key) is None}
+        taken |= {key: value for key, value in filled.items() if value not in (None, OWN)}
     if taken:
-        print(f"favano: own data; not given, so taken: {', '.join(taken)}", file=sys.stderr)
+        words = ", ".join(f"{key}={_shown(taken[key])}" for key in Preset._fields if key in taken)
+        print(f"favano: own data; not given, so taken: {words}", file=sys.stderr)
 
 
 def _shown(value: object) -> str:

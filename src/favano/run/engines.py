@@ -10,7 +10,15 @@ from typing import NamedTuple
 
 import torch
 
-from favano.engine import AHEAD, Fewer, Scoring, Step, Waves, pooled, replayed
+from favano.engine import (
+    AHEAD,
+    ArrayEngine,
+    Scoring,
+    StackFactory,
+    Step,
+    pooled,
+    replayed,
+)
 from favano.errors import NonFiniteUpdate
 from favano.run.seed_run import SeedRun
 from favano.specification.spec import Spec
@@ -22,7 +30,7 @@ from favano.training import (
     LaneStack,
     LoopTrainer,
     SerialLanes,
-    StackedLanes,
+    StackLanes,
     WorkerLanes,
     usable_cores,
 )
@@ -67,7 +75,7 @@ def _side_by_side(
         if linear:
             yield on_arrays(runs, maker.fitting(share.lanes), share, maker.at_most)
         else:
-            stacked = StackedLanes(maker.fitting(share.lanes).pop(), maker.at_most)
+            stacked = StackLanes(maker.fitting(share.lanes).pop(), maker.at_most)
             yield pooled(replays, stacked, at_once=2 * stacked.capacity)
     else:
         with _host_lanes(flat, trainers, workers) as lanes:
@@ -112,14 +120,14 @@ def _share(flat: FlatModel, runs: Sequence[SeedRun]) -> Share:
 
 
 def on_arrays(
-    runs: Sequence[SeedRun], stacks: Sequence[LaneStack], share: Share, fewer: Fewer | None
+    runs: Sequence[SeedRun], stacks: Sequence[LaneStack], share: Share, fewer: StackFactory | None
 ) -> Iterator[Step]:
     """The moments of runs as arrays, measured together."""
     scoring = Scoring(
         lambda run, moment: runs[run].recorder.due(moment), runs[0].evaluate.measure_all
     )
     lanes = sum(stack.capacity for stack in stacks)
-    waves = Waves(
+    waves = ArrayEngine(
         [one.replay for one in runs],
         stacks,
         scoring=scoring,

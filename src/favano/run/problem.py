@@ -71,14 +71,17 @@ class Problem:
             rule = "need train and test, your own data"
             need(self.dataset != OWN, "dataset", OWN, rule)
         for key, value, rule in (
-            ("model", self.model, "need a torch.nn.Module, or a function that makes one"),
+            (
+                "model",
+                self.model,
+                "need a network or a function that makes one; data sets by name go to dataset=",
+            ),
             ("loss", self.loss, "need a function of outputs and labels"),
         ):
-            shown = value if isinstance(value, str) else type(value).__name__
-            need(value is None or callable(value), key, shown, rule)
+            need(value is None or callable(value), key, value, rule)
         place = self.data_dir is None or isinstance(self.data_dir, Path | str)
         need(place, "data_dir", self.data_dir, "need the path of a folder")
-        _ = self.part  # refuses other bad values
+        assert self.part  # its values are checked
 
     @property
     def is_own(self) -> bool:

@@ -14,7 +14,7 @@ from favano.planning.comparison import folder_name
 from favano.planning.planned import Planned
 from favano.records import AuditRecord, BoundRow, History, Row, RunRecord, Status, as_path
 from favano.specification.spec import Spec
-from favano.training import NOTHING_TRACED, Traced
+from favano.training import NO_TRACE, TraceReport
 from favano.types import Kernels
 
 
@@ -33,7 +33,7 @@ class Result:
     first: Planned | None = None  # the plan of the first seed: who trains the model
     interrupted: bool = False  # by Ctrl-C
     kernels: Kernels | None = None  # of the local steps; None on a GPU
-    traced: Traced = NOTHING_TRACED  # how gradients were computed; no number depends on it
+    traced: TraceReport = NO_TRACE  # how gradients were computed; no number depends on it
 
     @property
     def accuracy(self) -> list[float]:

@@ -23,7 +23,12 @@ from favano.run.samples import (
 from favano.run.seed_run import SeedRun
 from favano.specification.presets import resolve
 from favano.specification.spec import Spec
-from favano.training import FlatModel, TracedGradient, one_thread, prepare
+from favano.training import (
+    FlatModel,
+    GradientTrace,
+    one_thread,
+    trace_gradients,
+)
 from favano.types import Kernels
 
 _PERIOD = 1.0  # seconds
@@ -71,7 +76,7 @@ def run_together(
     network = quantised(initial_module(model, planned[0][1].seed), recipe)
     dtype = number_type(network, samples)
     flat = FlatModel(network, device=samples.labels.device, dtype=dtype)
-    gradients: dict[Kernels, TracedGradient] = {}
+    gradients: dict[Kernels, GradientTrace] = {}
     with one_thread():
         runs = [SeedRun(result, one, samples, flat, model, gradients) for result, one in planned]
         for gradient in gradients.values():
@@ -107,10 +112,10 @@ def _interrupt(results: Sequence[Result]) -> None:
         result.interrupted = True
 
 
-def _trace(gradient: TracedGradient, runs: Sequence[SeedRun]) -> None:
+def _trace(gradient: GradientTrace, runs: Sequence[SeedRun]) -> None:
     """Trace what pays for these runs together."""
     steps = sum(one.planned.schedule.used_steps for one in runs)
-    traced = prepare(gradient, runs[0].trainer.task, steps)
+    traced = trace_gradients(gradient, runs[0].trainer.task, steps)
     for one in runs:
         one.result.traced = traced
 

@@ -22,14 +22,14 @@ from favano.records import worst
 from favano.run.assembly import assemble
 from favano.run.bound_tracking import Tracker
 from favano.run.constants import Probe
-from favano.run.kernels import kernels_for
 from favano.run.outcome import make_record
 from favano.run.progress import Progress
 from favano.run.result import Result
+from favano.run.run_kernels import kernels_for
 from favano.run.samples import ModelFactory, Samples
 from favano.schedule import Schedule
 from favano.specification.spec import given
-from favano.training import FlatModel, LoopTrainer, TracedGradient
+from favano.training import FlatModel, GradientTrace, LoopTrainer
 from favano.types import Kernels
 
 
@@ -46,16 +46,16 @@ class SeedRun:
         samples: Samples,
         flat: FlatModel,
         model: nn.Module | ModelFactory,
-        gradients: dict[Kernels, TracedGradient],
+        gradients: dict[Kernels, GradientTrace],
     ) -> None:
         spec, schedule, seed = planned.spec, planned.schedule, planned.seed
         self.result, self.planned, self.flat = result, planned, flat
         assembled = assemble(planned, samples, flat, model)
         task, self.replay = assembled.task, assembled.replay
         self.kernels = result.kernels = kernels_for(planned, flat, task)
-        gradient: TracedGradient | None = None
+        gradient: GradientTrace | None = None
         if self.kernels is not None:
-            traced = TracedGradient(flat, task.loss, self.kernels)
+            traced = GradientTrace(flat, task.loss, self.kernels)
             gradient = gradients.setdefault(self.kernels, traced)
         self.trainer = LoopTrainer(flat, task, assembled.rule, gradient, self.kernels)
         calibration = samples.calibration() if spec.run.buffers == "local" else None

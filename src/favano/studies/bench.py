@@ -24,7 +24,7 @@ from favano.planning.planned import Planned, plan_seeds
 from favano.quantisation import quantised
 from favano.run import samples as sources
 from favano.run.assembly import assemble
-from favano.run.kernels import long_run_kernels
+from favano.run.run_kernels import long_run_kernels
 from favano.run.runner import run
 from favano.run.samples import ModelFactory, Samples, make_task
 from favano.specification.config import spec_keys
@@ -33,14 +33,14 @@ from favano.specification.spec import Spec, changed
 from favano.studies.synthetic import SYNTHETIC, synthetic_samples
 from favano.studies.workload import workload
 from favano.training import (
-    NOTHING_TRACED,
+    NO_TRACE,
     FlatModel,
     LoopTrainer,
-    Traced,
+    TraceReport,
     Work,
     default_kernels,
 )
-from favano.training.workers import one_thread, usable_cores
+from favano.training.worker_lanes import one_thread, usable_cores
 from favano.types import Kernels, Stack
 
 _PILOT = 0.1  # share of a sample's time, and seconds at most
@@ -153,7 +153,7 @@ class _Sample(NamedTuple):
     seconds: float
     shares: dict[str, float]
     kernels: Kernels | None
-    traced: Traced = NOTHING_TRACED
+    traced: TraceReport = NO_TRACE
 
 
 @dataclass

@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 
-from favano.quantisation import Draws, kept
+from favano.quantisation import Draws, keep_mask
 
 _FIRST_PLACE = 2**40  # of dropout in a step; the places of few-bit layers are below
 _ALPHA = 1.7580993408473766  # minus the limit of SELU, as in PyTorch
@@ -49,7 +49,7 @@ class KeyedDropout(TorchFunctionMode):
         shape = (*like.shape[:2], *[1] * (like.ndim - 2)) if features else tuple(like.shape)
         place = _FIRST_PLACE + self.calls
         self.calls += 1
-        return kept(self._key, place, shape, p).to(like.dtype)
+        return keep_mask(self._key, place, shape, p).to(like.dtype)
 
 
 def drawing(draws: Draws | None, key: Tensor | None, dropout: bool) -> AbstractContextManager[None]:

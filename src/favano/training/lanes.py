@@ -1,14 +1,19 @@
-"""What a pool asks of those who train: any number of jobs side by side, in any order."""
+"""The interface between engine and training: jobs, and the two kinds of trainers that do them.
+
+A `Trainer` is given the jobs of one update and returns when all are done. `Lanes` take any number
+of jobs, train them in parallel and return them in any order.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import NamedTuple, Protocol, cast
 
-from favano.types import Stack, Vector
+from favano.types import Floats, Ints, Stack, Vector
 
 
 class Job(NamedTuple):
-    """One piece of local training. `task` says whose data: runs may share the lanes."""
+    """One piece of local training. `task` is the run whose data it uses; runs may share lanes."""
 
     task: int
     client: int
@@ -17,33 +22,51 @@ class Job(NamedTuple):
     rate: float
 
 
-class Done(NamedTuple):
-    """A finished job."""
+@dataclass(frozen=True)
+class Work:
+    """k jobs: which clients train, on which part of their batch streams, with which step size."""
+
+    client: Ints  # (k,)
+    first_step: Ints  # (k,) position in the client's batch stream
+    steps: Ints  # (k,) local steps to make, possibly 0
+    rate: Floats  # (k,) step size
+    drift: Stack | None = None  # (k, P) added to every gradient of the job
+
+
+class FinishedJob(NamedTuple):
+    """The end model of a job, by the ticket it was submitted with."""
 
     ticket: int
     end: Vector
     finite: bool  # no NaN, no infinity
 
 
+class Trainer(Protocol):
+    """Runs local training. All implementations give the same result."""
+
+    def train(self, start: Stack, work: Work) -> Stack:
+        """End models of the jobs, (k, size); `start` stays as it is."""
+
+
 class Lanes(Protocol):
-    """Trains jobs side by side. The end model of a job never depends on what runs beside it."""
+    """Trains jobs in parallel. The end model of a job never depends on the other jobs."""
 
     @property
     def capacity(self) -> int:
-        """How many jobs it takes at a time."""
+        """Number of jobs that can be submitted at a time."""
 
     def submit(self, ticket: int, start: Vector, job: Job, drift: Vector | None = None) -> None:
-        """Begin a job, with what is to be added to its gradients."""
+        """Begin a job; `drift`, if given, is added to each of its gradients."""
 
-    def collect(self) -> list[Done]:
+    def collect(self) -> list[FinishedJob]:
         """Finished jobs; waits for one if there is none."""
 
 
 def finite_rows(models: Stack) -> list[bool]:
     """Which of the models hold neither NaN nor infinity.
 
-    A sum that is finite has none of them in it and is quicker found; huge numbers may add up to
-    infinity all the same, so only then each number is looked at.
+    If the sum of a model is finite, so is each number in it, and a sum is fast. Very large numbers
+    may add up to infinity, so if a sum is not finite, every number is checked.
     """
     if models.sum(dim=1).isfinite().all():
         return [True] * len(models)

@@ -8,13 +8,11 @@ from dataclasses import dataclass
 import torch
 
 from favano.training.flat import FlatModel
-from favano.training.kernels import arranged, using
-from favano.training.lanes import Done, Job, finite_rows
-from favano.training.plain import plain_gradient
-from favano.training.rule import LocalRule
-from favano.training.task import Task
-from favano.training.traced import TracedGradient
-from favano.training.work import Work
+from favano.training.gradient_trace import GradientTrace
+from favano.training.kernel_sets import arranged, using
+from favano.training.lanes import FinishedJob, Job, Work, finite_rows
+from favano.training.local_rule import LocalRule
+from favano.training.task import Task, plain_gradient
 from favano.types import Kernels, Stack, Vector
 
 
@@ -25,7 +23,7 @@ class LoopTrainer:
     model: FlatModel
     task: Task
     rule: LocalRule
-    traced: TracedGradient | None = None  # the same gradients, faster
+    traced: GradientTrace | None = None  # the same gradients, faster
     kernels: Kernels | None = None  # None: those of the process
 
     def train(self, start: Stack, work: Work) -> Stack:
@@ -92,11 +90,11 @@ class SerialLanes:
         """Begin a job."""
         self._waiting.append((ticket, start, job, drift))
 
-    def collect(self) -> list[Done]:
+    def collect(self) -> list[FinishedJob]:
         """Train what waits."""
         jobs, self._waiting = self._waiting, []
         ends = [self._trainers[job.task].run(start, job, drift) for _, start, job, drift in jobs]
         return [
-            Done(ticket, end, finite_rows(end[None])[0])
+            FinishedJob(ticket, end, finite_rows(end[None])[0])
             for (ticket, *_), end in zip(jobs, ends, strict=True)
         ]

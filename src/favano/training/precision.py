@@ -15,7 +15,7 @@ from favano.types import Precision
 
 
 @contextmanager
-def numbers(precision: Precision) -> Iterator[None]:
+def product_precision(precision: Precision) -> Iterator[None]:
     """Products of float32 in this precision while it lasts; it is the process's own outside."""
     matrices, convolutions = torch.backends.cuda.matmul, torch.backends.cudnn
     before = matrices.allow_tf32, convolutions.allow_tf32
@@ -26,7 +26,7 @@ def numbers(precision: Precision) -> Iterator[None]:
         matrices.allow_tf32, convolutions.allow_tf32 = before
 
 
-class Halves:
+class HalfWeights:
     """A network's weights as bf16 in the forward pass; their gradients come back in float32.
 
     Layers with buffers compute in float32 by themselves whatever the images are made of, and so do

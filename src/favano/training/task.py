@@ -80,6 +80,15 @@ def check_inputs(model: FlatModel, features: Tensor, what: str) -> Tensor:
         model.module.train(was_training)
 
 
+def plain_gradient(model: FlatModel, loss: Loss, features: Tensor, labels: Tensor) -> None:
+    """Fill the model's `gradient` by autograd; in training mode its buffers move."""
+    model.gradient.zero_()
+    with torch.enable_grad():
+        with model.drawing():
+            value = loss(model.module(features), labels)
+        torch.autograd.backward(value)
+
+
 def check_fit(model: FlatModel, task: Task, classes: int) -> None:
     """Refuse a model that does not fit the labels, before any training.
 

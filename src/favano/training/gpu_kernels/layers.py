@@ -1,0 +1,100 @@
+"""A network's layers replaced by those that are fast for many lanes."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+
+from torch import Tensor, nn
+from torch.nn import functional
+
+from favano.models.norm import BatchNorm2d
+from favano.quantisation import Quantised
+from favano.training.gpu_kernels.functions import BatchNormalisation, Convolution
+
+
+class LaneConvolution(nn.Module):
+    """A convolution with the parameters of `like`."""
+
+    casts_itself = True
+
+    def __init__(self, like: nn.Conv2d) -> None:
+        super().__init__()
+        self.weight, self.bias = like.weight, like.bias
+        self._stride, self._padding = like.stride[0], int(like.padding[0])
+
+    def forward(self, images: Tensor) -> Tensor:
+        """(B, I, H, W) to (B, O, h, w)."""
+        return self.product(images, self.weight, self.bias)
+
+    def product(self, images: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        """The same with other parameters."""
+        out: Tensor = Convolution.apply(  # type: ignore[no-untyped-call]
+            images, weight, self._stride, self._padding
+        )
+        return out if bias is None else out + bias[:, None, None].to(out.dtype)
+
+
+class LaneBatchNorm(nn.Module):
+    """A batch normalisation with the parameters and buffers of `like`."""
+
+    running_mean: Tensor
+    running_var: Tensor
+
+    def __init__(self, like: BatchNorm2d) -> None:
+        super().__init__()
+        self.weight, self.bias = like.weight, like.bias
+        self.register_buffer("running_mean", like.running_mean)
+        self.register_buffer("running_var", like.running_var)
+        self._momentum, self._epsilon = like.momentum, like.epsilon
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Normalise (B, C, H, W)."""
+        return self._normalise(images, None, relu=False)
+
+    def rectified(self, images: Tensor, residual: Tensor | None = None) -> Tensor:
+        """relu(norm(images) + residual)."""
+        return self._normalise(images, residual, relu=True)
+
+    def _normalise(self, images: Tensor, residual: Tensor | None, *, relu: bool) -> Tensor:
+        numbers = images.numel() // images.shape[1]
+        out: Tensor
+        if numbers == 1:  # no variance: see `favano.models.norm`
+            out = functional.batch_norm(
+                images, self.running_mean, self.running_var, self.weight, self.bias,
+                eps=self._epsilon,
+            )  # fmt: skip
+            out = out if residual is None else out + residual
+            return functional.relu(out) if relu else out
+        out, mean, variance = BatchNormalisation.apply(  # type: ignore[no-untyped-call]
+            images, self.weight, self.bias, residual, relu, self._epsilon
+        )
+        unbiased = variance * (numbers / (numbers - 1))
+        self.running_mean.mul_(1 - self._momentum).add_(mean, alpha=self._momentum)
+        self.running_var.mul_(1 - self._momentum).add_(unbiased, alpha=self._momentum)
+        return out
+
+
+def for_lanes(module: nn.Module) -> nn.Module:
+    """A copy of a network, in training mode, with the layers that have kernels replaced."""
+    return _replaced(deepcopy(module).train())
+
+
+def _replaced(module: nn.Module) -> nn.Module:
+    if isinstance(module, nn.Conv2d) and _has_kernel(module):
+        return LaneConvolution(module)
+    if isinstance(module, Quantised):
+        like = module.like
+        if isinstance(like, nn.Conv2d) and _has_kernel(like):
+            module.product = LaneConvolution(like).product
+        return module
+    if isinstance(module, BatchNorm2d):
+        return LaneBatchNorm(module)
+    for name, child in module.named_children():
+        setattr(module, name, _replaced(child))
+    return module
+
+
+def _has_kernel(layer: nn.Conv2d) -> bool:
+    square = len({*layer.kernel_size}) == len({*layer.stride}) == len({*layer.padding}) == 1
+    plain = layer.groups == 1 and layer.dilation == (1, 1) and layer.padding_mode == "zeros"
+    return square and plain

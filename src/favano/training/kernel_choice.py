@@ -1,0 +1,190 @@
+"""The choice of CPU kernels: measured once per machine and network, then remembered.
+
+A new measurement might choose other kernels and so change the last bits of a result. Therefore the
+first choice is kept in the user's cache folder, by processor, PyTorch version, network and shape of
+a batch. If it cannot be kept, nothing is measured and the default is used.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache, partial
+from pathlib import Path
+from statistics import median
+from time import process_time
+from typing import cast, get_args
+
+import torch
+from torch import Tensor, nn
+
+from favano.data.cache import default_root
+from favano.training.flat import FlatModel
+from favano.training.kernel_sets import arranged, default_kernels, library_there, using
+from favano.training.processor_time import Clock, processor_seconds, seconds
+from favano.training.task import Loss, Task, plain_gradient
+from favano.types import Kernels
+
+_LONGEST = 0.25  # seconds of one sample
+_PART = 8  # the first, short measurement takes this part of a batch
+_HOPELESS = 2.0  # times the best in the first measurement: not measured again
+_GAIN = 0.9  # other kernels must take at most this share of the default's time
+
+
+def chosen_kernels(model: FlatModel, task: Task, clock: Clock = process_time) -> Kernels:
+    """The fastest kernels here for such batches of such a network; measured if not yet known."""
+    default = default_kernels()
+    others = candidates(model, task, default) if library_there() else []
+    if not others:
+        return default
+    decides = _what_decides(model, task, default)
+    digest = hashlib.sha256(json.dumps(decides, sort_keys=True).encode()).hexdigest()[:16]
+    path = default_root() / "kernels" / f"{digest}.json"
+    if (known := _read(path)) is not None:
+        return known
+    try:
+        with _beside(path) as file:
+            found = fastest_kernels(model, task, default, others, clock)
+            file.write_text(json.dumps({"kernels": found, **decides}, indent=2) + "\n")
+            return _keep(file, path, found)
+    except OSError:
+        return default
+
+
+def fastest_kernels(
+    model: FlatModel,
+    task: Task,
+    default: Kernels,
+    others: list[Kernels],
+    clock: Clock = process_time,
+) -> Kernels:
+    """The kernels with the least processor time for a few real steps on a batch.
+
+    Others than the default are taken only if they need a tenth less time, and less in every sample.
+    Only a part of a batch is used if a whole one takes long.
+    """
+    features, labels = _largest_batch(task, model)
+    start, was_training = model.snapshot(), model.module.training
+    model.module.train()
+    try:
+        first = max(1, len(features) // _PART)
+        steps = _steps(model, task.loss, features[:first], labels[:first], [default, *others])
+        look = {kernels: seconds(step, clock) for kernels, step in steps.items()}
+        limit = _HOPELESS * min(look.values())
+        hopeful = [kernels for kernels in look if kernels == default or look[kernels] < limit]
+        length = len(features)
+        while length > first and look[default] * length / first > _LONGEST:
+            length //= 2
+        steps = _steps(model, task.loss, features[:length], labels[:length], hopeful)
+        taken = processor_seconds(steps, clock)
+    finally:
+        model.load(start)
+        model.module.train(was_training)
+    best = min(taken, key=lambda kernels: median(taken[kernels]))
+    clear = max(taken[best]) < min(taken[default])
+    faster = median(taken[best]) < _GAIN * median(taken[default])
+    return best if clear and faster else default
+
+
+def candidates(model: FlatModel, task: Task, default: Kernels) -> list[Kernels]:
+    """Kernels that may be faster than the default, for this network and these samples."""
+    found: list[Kernels] = ["native"] if default == "onednn" else ["onednn"]
+    images = task.features.ndim == 4
+    if images and any(isinstance(layer, nn.Conv2d) for layer in model.module.modules()):
+        found.append("channels-last")
+    return found
+
+
+def _steps(
+    model: FlatModel, loss: Loss, features: Tensor, labels: Tensor, wanted: list[Kernels]
+) -> dict[Kernels, Callable[[], object]]:
+    """A step with each of the kernels that the network can be trained with."""
+    found: dict[Kernels, Callable[[], object]] = {}
+    for kernels in wanted:
+        step = partial(_step, model, loss, arranged(features, kernels), labels, kernels)
+        try:
+            step()
+        except RuntimeError:  # a network may insist on how its images lie in memory
+            if kernels == wanted[0]:
+                raise
+            continue
+        found[kernels] = step
+    return found
+
+
+def _step(model: FlatModel, loss: Loss, features: Tensor, labels: Tensor, kernels: Kernels) -> None:
+    with using(kernels):
+        plain_gradient(model, loss, features, labels)
+
+
+def _largest_batch(task: Task, model: FlatModel) -> tuple[Tensor, Tensor]:
+    parts = task.batches.parts
+    client = max(range(len(parts)), key=lambda one: len(parts[one]))
+    return task.batch(client, 0, model.vector.dtype)
+
+
+def _what_decides(model: FlatModel, task: Task, default: Kernels) -> dict[str, object]:
+    """All that a choice depends on."""
+    layers = [(name, type(one).__name__) for name, one in model.module.named_modules()]
+    shapes = [(name, tuple(one.shape)) for part in model.tied() for name, one in part.items()]
+    structure = hashlib.sha256(repr((layers, shapes)).encode()).hexdigest()[:16]
+    return {
+        "processor": f"{platform.machine()}, {processor()}",
+        "capability": torch.backends.cpu.get_cpu_capability(),
+        "torch": torch.__version__,
+        "default": default,
+        "network": f"{type(model.module).__name__}, {model.layout.parameters} parameters",
+        "structure": structure,
+        "batch": [task.batches.batch_size, *task.features.shape[1:]],
+        "dtype": str(model.vector.dtype),
+    }
+
+
+@cache
+def processor() -> str:
+    """Model name of the processor, as far as the system knows it."""
+    path = Path("/proc/cpuinfo")
+    if path.exists():
+        for line in path.read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or f"{platform.machine()} processor"
+
+
+def _read(path: Path) -> Kernels | None:
+    """The choice in a file; None if it is missing or damaged."""
+    try:
+        found = json.loads(path.read_text())["kernels"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return cast(Kernels, found) if found in get_args(Kernels) else None
+
+
+@contextmanager
+def _beside(path: Path) -> Iterator[Path]:
+    """A temporary file beside the path; raises OSError if none can be written."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    number, name = tempfile.mkstemp(dir=path.parent)
+    os.close(number)
+    try:
+        yield Path(name)
+    finally:
+        Path(name).unlink(missing_ok=True)
+
+
+def _keep(file: Path, path: Path, found: Kernels) -> Kernels:
+    """Give the file its name; of two processes that measure at once, the first one decides."""
+    if _read(path) is None:
+        path.unlink(missing_ok=True)  # damaged
+    try:
+        path.hardlink_to(file)
+    except FileExistsError:
+        return _read(path) or found
+    except OSError:  # no links here
+        file.replace(path)
+    return found

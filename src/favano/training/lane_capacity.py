@@ -1,0 +1,132 @@
+"""How many lanes there are: as many as fit into the memory of a GPU beside all else."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+
+from favano.training.flat import FlatModel
+from favano.training.lane_stack import LaneStack
+from favano.training.loop import LoopTrainer
+from favano.training.roster import make_roster
+from favano.types import Precision
+
+MOST_LANES = 1024
+_PROBED = 8  # lanes of the launch that is measured
+
+
+class LaneMemory(NamedTuple):
+    """Bytes that a lane takes."""
+
+    kept: int  # as long as it is there
+    launch: int  # in a launch: activations, gradients, copies of its model
+
+
+class StackSize(NamedTuple):
+    """Lanes of each stack, and how many of them one launch takes at most."""
+
+    capacity: int
+    widest: int
+
+
+def lanes_that_fit(room: int, needs: LaneMemory, *, stacks: int, widest: int | None) -> StackSize:
+    """The most lanes that fit into so many bytes, a power of two in each stack.
+
+    A launch takes a piece of a stack's lanes: `widest` of them, halved until there are four times
+    as many lanes to fill it from. With None it takes all lanes.
+    """
+    # A launch takes its memory once before it is captured, and once in the graphs of each stack.
+    kept, launch = stacks * needs.kept, (1 + stacks) * needs.launch
+    if widest is None:
+        lanes = _power_of_two(room // (kept + launch))
+        return StackSize(lanes, lanes)
+    while widest > 1:
+        lanes = _power_of_two((room - widest * launch) // kept)
+        if lanes >= 4 * widest:
+            return StackSize(lanes, widest)
+        widest //= 2
+    return StackSize(1, 1)
+
+
+def _power_of_two(lanes: int) -> int:
+    """The largest one that is not above, within reason.
+
+    >>> [_power_of_two(lanes) for lanes in (-5, 1, 37, 64, 5000)]
+    [1, 1, 32, 64, 1024]
+    """
+    return min(MOST_LANES, 1 << (max(1, lanes).bit_length() - 1))
+
+
+class LaneMaker:
+    """Makes stacks of lanes for the same work, of as many lanes as there is memory for.
+
+    Args:
+        model: whose copies the lanes train.
+        trainers: of each task.
+        precision: of products.
+        stacks: how many.
+        ahead: end models that are kept elsewhere, for each lane.
+    """
+
+    def __init__(
+        self,
+        model: FlatModel,
+        trainers: Sequence[LoopTrainer],
+        precision: Precision = "tf32",
+        *,
+        stacks: int = 1,
+        ahead: int = 0,
+    ) -> None:
+        self._model, self._trainers, self._precision = model, trainers, precision
+        self._stacks, self._ahead = stacks, ahead
+        self._roster = make_roster([one.task.batches for one in trainers], model.vector.device)
+        self._widest = LaneStack.widest
+
+    def fitting(self, room: int) -> list[LaneStack]:
+        """As many lanes as fit into so many bytes of the device."""
+        needs, widest = self._measured()
+        fit = lanes_that_fit(room, needs, stacks=self._stacks, widest=widest)
+        self._widest = fit.widest
+        return self.at_most(fit.capacity)
+
+    def at_most(self, capacity: int) -> list[LaneStack]:
+        """So many lanes in each stack, halved until a launch goes through."""
+        while True:
+            try:
+                made = [self._stack(capacity) for _ in range(self._stacks)]
+                made[-1].try_launch()
+                return made
+            except RuntimeError:  # out of memory, or more numbers than a kernel can count
+                if capacity == 1:
+                    raise
+            made = []
+            torch.cuda.empty_cache()
+            capacity //= 2
+
+    def _stack(self, capacity: int) -> LaneStack:
+        return LaneStack(
+            self._model, self._trainers, capacity, self._precision, self._roster, self._widest
+        )
+
+    def _measured(self) -> tuple[LaneMemory, int | None]:
+        """What a lane takes, seen in a small launch; and the largest piece, where there are any."""
+        lanes, device = _PROBED, self._model.vector.device
+        while True:
+            try:
+                stack = self._stack(lanes)
+                stack.try_launch()  # libraries take memory of their own, once
+                torch.cuda.reset_peak_memory_stats(device)
+                before = torch.cuda.memory_allocated(device)
+                stack.try_launch()
+                break
+            except torch.cuda.OutOfMemoryError:
+                if lanes == 1:
+                    raise
+            lanes //= 2
+        launch = (torch.cuda.max_memory_allocated(device) - before) // lanes
+        model = self._model.vector.numel() * self._model.vector.element_size()
+        return LaneMemory(
+            stack.lane_bytes + self._ahead * model, launch
+        ), LaneStack.widest if stack.pieces else None

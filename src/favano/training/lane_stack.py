@@ -1,0 +1,348 @@
+"""Lanes of a GPU: one stack of models, and every launch advances all of them by one SGD step.
+
+A lane holds one job: its model is a row of the stack, its place in the batch stream a number on
+the device. A launch picks every lane's mini-batch, takes all gradients at once through
+`torch.func.vmap`, and steps. Data, batches and augmentation never leave the device, and on CUDA
+the launch is a captured graph. A finished lane is refilled between two launches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from copy import deepcopy
+from functools import partial
+from importlib.util import find_spec
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call, grad, vmap
+from torch.nn import functional
+
+from favano.data.transforms import ROOM, augment, to_float
+from favano.quantisation import draws_of
+from favano.training.cuda_graphs import GraphCache
+from favano.training.device_draws import device_bits, device_uniform, to_device
+from favano.training.dropout import drawing
+from favano.training.flat import FlatModel
+from favano.training.lanes import Work
+from favano.training.local_rule import direction
+from favano.training.loop import LoopTrainer
+from favano.training.precision import HalfWeights, product_precision
+from favano.training.roster import Roster, make_roster
+from favano.types import Ints, Precision, Stack
+
+Mask = npt.NDArray[np.bool_]
+
+_SMALLER = 4  # a launch of few lanes is captured for a quarter of them, a sixteenth, ...
+_FEWEST = 16
+_PIECES = (64, 32, 16, 8)  # lanes of equally long batches that are launched together
+_FILLED = 0.75  # share of such a piece that is at work, at least, but for the smallest
+_MANY = 128  # lanes at work from which on refilling waits
+_LAUNCHES = 6  # launches between two refillings, then
+
+
+class LaunchResult:
+    """Lanes that a launch finished, and their end models, which the device may still compute."""
+
+    def __init__(self, lanes: Ints, ends: Stack) -> None:
+        self.lanes, self.ends = lanes, ends
+        finite = ends.isfinite().all(dim=1)
+        self._finite = finite.to("cpu", non_blocking=True)
+        self._arrived = torch.cuda.Event() if ends.is_cuda else None  # type: ignore[no-untyped-call]
+        if self._arrived is not None:
+            self._arrived.record()
+
+    def finite(self) -> Mask:
+        """Which of the end models hold neither NaN nor infinity; waits for the device."""
+        if self._arrived is not None:
+            self._arrived.synchronize()
+        return np.asarray(self._finite.numpy(), dtype=np.bool_)
+
+
+class LaneStack:
+    """Trains up to `capacity` jobs side by side. Batches must go by epochs."""
+
+    widest = max(_PIECES)  # the largest piece
+
+    def __init__(
+        self,
+        model: FlatModel,
+        trainers: Sequence[LoopTrainer],
+        capacity: int,
+        precision: Precision = "tf32",
+        roster: Roster | None = None,
+        widest: int = widest,  # of pieces, where memory allows no larger one
+    ) -> None:
+        self.capacity = capacity
+        task, device = trainers[0].task, model.vector.device
+        self._model, self._task = model, task
+        rules = [trainer.rule for trainer in trainers]
+        self._proximal = np.array([rule.proximal for rule in rules])  # of each task
+        self._steps = list(dict.fromkeys(rule.step for rule in rules if rule.step is not None))
+        self._step_number = np.array(  # of each task: 0 for plain SGD
+            [0 if rule.step is None else 1 + self._steps.index(rule.step) for rule in rules]
+        )
+        self._precision: Precision = precision
+        self._batch = task.batches.batch_size
+        self._roster = roster = roster or make_roster([t.task.batches for t in trainers], device)
+        whole = model.draws is None and not model.layout.buffers  # nothing asks for whole batches
+        self._padded = task.loss is functional.cross_entropy and whole
+        # Lanes that are launched together; none where all of them are.
+        pieces = tuple(min(size, widest, capacity) for size in _PIECES)
+        self.pieces = () if self._padded else pieces
+        self._module = lane_network(model)
+        self._draws = draws_of(self._module) or model.draws
+        self._halves = HalfWeights(self._module) if precision == "bf16" else None
+        self._captured = GraphCache() if device.type == "cuda" else None
+        # The lanes on the device, and one more to fill up launches with.
+        rows = capacity + 1
+        memory = max((rule.memory for rule in rules), default=0) * model.layout.parameters
+        self._stack: Stack = functional.pad(model.vector, (0, memory)).repeat(rows, 1)
+        self._rates = model.vector.new_zeros(rows)
+        weights = self._stack[:, : model.layout.parameters]
+        corrected = any(rule.corrected for rule in rules)
+        self._drift = torch.zeros_like(weights) if corrected else None
+        self._start = torch.zeros_like(weights) if self._proximal.any() else None
+        self._pull = torch.zeros_like(self._rates)
+        self._places = torch.zeros((3, rows), device=device, dtype=torch.int64)
+        # Row of the roster, place in the batch stream, and which rule steps.
+        self._row, self._step, self._rule = self._places
+        # Samples in the order of an even epoch, then of an odd one.
+        self._order = self._row.new_zeros((rows, 2 * roster.longest))
+        # What the host knows of them.
+        self._batches, self._size = roster.batches.cpu().numpy(), roster.size.cpu().numpy()
+        self._host_row, self._host_step, self._host_left = np.zeros((3, capacity), dtype=np.int64)
+        self._drawn = np.full((capacity, 2), -1, dtype=np.int64)  # epochs whose orders are there
+
+    @property
+    def lane_bytes(self) -> int:
+        """Memory that one lane takes for as long as it is there."""
+        tensors = (self._stack, self._start, self._order, self._drift)
+        return sum(one[0].numel() * one.element_size() for one in tensors if one is not None)
+
+    @property
+    def free(self) -> Ints:
+        """Lanes without a job, the lowest first."""
+        return np.flatnonzero(self._host_left == 0)
+
+    def load(self, lanes: Ints, models: Stack, task: Ints, work: Work) -> None:
+        """Put jobs of at least one step into free lanes."""
+        rows = self._roster.first[task] + work.client
+        self._host_row[lanes], self._host_step[lanes] = rows, work.first_step
+        self._host_left[lanes] = work.steps
+        self._drawn[lanes] = -1
+        real = np.stack([work.rate, self._proximal[task]]).view(np.int64)  # one upload for all
+        whole = np.stack([lanes, rows, work.first_step, self._step_number[task]])
+        uploaded = to_device(np.concatenate([whole, real]), self._stack)
+        at, (rate, pull) = uploaded[0], uploaded[4:].view(torch.float64).to(self._rates.dtype)
+        self._places[:, at] = uploaded[1:4]
+        self._rates[at] = rate
+        if self._start is not None:
+            self._pull[at] = pull
+            self._start[at] = models[:, : self._start.shape[1]]
+        if self._drift is not None:
+            self._drift[at] = 0.0 if work.drift is None else work.drift
+        self._stack[at, : models.shape[1]] = models
+
+    def launch(self) -> LaunchResult:
+        """Advance all lanes by some steps; those that are done are free from now on.
+
+        Nothing is waited for. What happens in a lane that is done is of no interest: its model is
+        taken out right after its last step.
+        """
+        launches, live = self._launches(), np.flatnonzero(self._host_left)
+        self._draw_orders(live, launches)
+        left = self._host_left[live]
+        order = np.argsort(left, kind="stable")
+        bounds = np.searchsorted(left[order], np.arange(1, launches + 2)).tolist()
+        done = live[order[: bounds[-1]]]  # in the order of the launches they are done after
+        at = to_device(done, self._stack)
+        ends = self._stack.new_empty(len(done), self._stack.shape[1])
+        with product_precision(self._precision):
+            for number, (first, last) in enumerate(pairwise(bounds)):
+                at_work = live[left > number]
+                if self._padded:
+                    self._launch_padded(at_work)
+                else:
+                    self._launch_by_length(at_work)
+                self._host_step[at_work] += 1
+                if first < last:
+                    torch.index_select(self._stack, 0, at[first:last], out=ends[first:last])
+        self._host_left[live] = np.maximum(left - launches, 0)
+        return LaunchResult(done, ends)
+
+    def try_launch(self) -> None:
+        """One step of every lane, to see that it fits into memory."""
+        count = self.pieces[0] if self.pieces else self.capacity
+        self._step_of(torch.arange(count, device=self._stack.device), self._batch)
+
+    def _launches(self) -> int:
+        """How many steps until lanes are refilled.
+
+        Until the first job is done; with many lanes a few more, since refilling costs the host as
+        much as several launches. No lane may go through more than two epochs meanwhile.
+        """
+        live = np.flatnonzero(self._host_left)
+        least = int(self._host_left[live].min())
+        if len(live) >= _MANY:
+            least = max(least, _LAUNCHES)
+        return min(
+            least, int(self._host_left.max()), int(self._batches[self._host_row[live]].min())
+        )
+
+    def _draw_orders(self, lanes: Ints, launches: int) -> None:
+        """Have the orders of all epochs that these lanes go through in the coming launches."""
+        batches, steps = self._batches[self._host_row[lanes]], self._host_step[lanes]
+        ahead = np.minimum(self._host_left[lanes], launches) - 1
+        both = np.concatenate([lanes, lanes])
+        epochs = np.concatenate([steps // batches, (steps + ahead) // batches])
+        missing = self._drawn[both, epochs % 2] != epochs
+        if not missing.any():
+            return
+        both, epochs = both[missing], epochs[missing]
+        self._drawn[both, epochs % 2] = epochs
+        at, epoch = to_device(np.stack([both, epochs]), self._stack)
+        longest = self._roster.longest
+        places = (epoch % 2)[:, None] * longest + torch.arange(longest, device=at.device)
+        self._order[at[:, None], places] = self._roster.shuffled(self._row[at], epoch)
+
+    def _launch_padded(self, live: Ints) -> None:
+        """One step of all lanes up to the last live one; short batches are filled up."""
+        size = self.capacity
+        while size // _SMALLER >= max(int(live[-1]) + 1, _FEWEST):
+            size //= _SMALLER
+        self._launch(slice(0, size), self._batch)
+
+    def _launch_by_length(self, live: Ints) -> None:
+        """One step of the live lanes, those with equally long batches together.
+
+        Padding would enter batch statistics and the clips of quantised activations, and a loss of
+        the user's knows nothing of it.
+        """
+        row, pieces = self._host_row[live], self.pieces
+        place = self._host_step[live] % self._batches[row]
+        length = np.minimum(self._size[row] - place * self._batch, self._batch)
+        for common in np.unique(length).tolist():
+            lanes = live[length == common]
+            while len(lanes):
+                filled = (size for size in pieces if len(lanes) >= _FILLED * size)
+                count = next(filled, pieces[-1])
+                piece = np.full(count, self.capacity)  # the lane of which nothing is asked
+                piece[: len(lanes)] = lanes[:count]
+                self._launch(piece, common)
+                lanes = lanes[count:]
+
+    def _launch(self, lanes: slice | Ints, length: int) -> None:
+        """One launch, captured on CUDA."""
+        if isinstance(lanes, slice):
+            shape, launch, given = lanes.stop, partial(self._step_of, lanes, length), []
+        else:
+            shape, launch = -len(lanes), partial(self._step_of, length=length)
+            given = [to_device(lanes, self._stack)]
+        if self._captured is None:
+            launch(*given)
+        else:
+            self._captured.run((shape, length), launch, *given)
+
+    def _step_of(self, lanes: Tensor | slice, length: int) -> None:
+        """One SGD step of these lanes."""
+        roster, parameters = self._roster, self._model.layout.parameters
+        rows, steps = self._row[lanes], self._step[lanes]
+        epoch, batch = steps // roster.batches[rows], steps % roster.batches[rows]
+        within = (batch * self._batch)[:, None] + torch.arange(length, device=rows.device)
+        valid = within < roster.size[rows, None]
+        place = (epoch % 2)[:, None] * roster.longest + within.clamp(max=roster.longest - 1)
+        chosen = self._order[lanes].gather(1, place)
+        features, labels = self._inputs(chosen, rows, steps), self._task.labels[chosen]
+        models = self._stack[lanes]  # of a slice a view, of a tensor a copy
+        size = self._model.layout.size
+        weights, buffers = self._model.named(models[:, :parameters], models[:, parameters:size])
+        parts = models[:, size:].view(len(models), -1, parameters).unbind(1) if self._steps else ()
+        memory = [self._model.named_weights(part) for part in parts]
+        gradients, moved = vmap(grad(self._loss, has_aux=True), randomness="different")(
+            weights, buffers, features, labels, valid, self._keys(rows, steps)
+        )
+        drift, start = self._of(self._drift, lanes), self._of(self._start, lanes)
+        for name, weight in weights.items():
+            column = (-1, *[1] * (weight.ndim - 1))
+            pull = None if start is None else self._pull[lanes].view(column)
+            moves = direction(
+                gradients[name], weight, weight if start is None else start[name],
+                pull=pull, drift=None if drift is None else drift[name],
+            )  # fmt: skip
+            if memory:
+                here = self._rule[lanes].view(column)
+                moves = self._remembered(moves, [one[name] for one in memory], here)
+            weight.addcmul_(moves, self._rates[lanes].view(column), value=-1)
+        for name, buffer in buffers.items():
+            buffer.copy_(moved[name])
+        if not isinstance(lanes, slice):
+            self._stack[lanes] = models
+        self._step[lanes] = steps + 1
+
+    def _remembered(self, moves: Stack, memory: Sequence[Stack], rule: Tensor) -> Stack:
+        """The directions of clients with a memory, which is renewed in place."""
+        for number, step in enumerate(self._steps, start=1):
+            here = rule == number
+            found, renewed = step(moves, tuple(one.clone() for one in memory))
+            moves = torch.where(here, found, moves)
+            for old, new in zip(memory, renewed, strict=False):
+                old.copy_(torch.where(here, new, old))
+        return moves
+
+    def _of(self, stack: Stack | None, lanes: Tensor | slice) -> dict[str, Tensor] | None:
+        """Rows of a stack of weights by name."""
+        return None if stack is None else self._model.named_weights(stack[lanes])
+
+    def _keys(self, rows: Tensor, steps: Tensor) -> Tensor:
+        """What each lane's quantised gradients and dropout are drawn by, (lanes,)."""
+        return steps if self._draws is None else device_bits(self._roster.keys[rows], steps)
+
+    def _inputs(self, chosen: Tensor, rows: Tensor, steps: Tensor) -> Tensor:
+        """Inputs of the chosen samples, (lanes, batch, ...)."""
+        features, preprocessing = self._task.features[chosen], self._task.preprocessing
+        if preprocessing is None:
+            return features
+        if preprocessing.augments:
+            numbers = torch.arange(3 * chosen.shape[1], device=chosen.device)
+            index = steps[:, None] * ROOM + numbers
+            draws = device_uniform(self._roster.crops[rows, None], index)
+            features = augment(features, preprocessing, draws.float().view(*chosen.shape, 3))
+        return to_float(features, preprocessing, self._stack.dtype)
+
+    def _loss(
+        self,
+        weights: dict[str, Tensor],
+        buffers: dict[str, Tensor],
+        features: Tensor,
+        labels: Tensor,
+        valid: Tensor,
+        key: Tensor,
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        """Mean loss of one lane's batch, and its buffers after the forward pass."""
+        buffers = {name: value.clone() for name, value in buffers.items()}
+        if self._halves is not None:
+            weights = self._halves.weights(weights)
+            features = features.bfloat16() if features.is_floating_point() else features
+        with drawing(self._draws, key, self._model.dropout):
+            output = functional_call(self._module, (weights, buffers), (features,))
+            if self._halves is not None:
+                output = output.float()
+            if not self._padded:
+                return self._task.loss(output, labels), buffers
+        losses = functional.cross_entropy(output, labels, reduction="none")
+        return (losses * valid).sum() / valid.sum(), buffers
+
+
+def lane_network(model: FlatModel) -> nn.Module:
+    """The network in training mode, with our own kernels where they serve: float32 on CUDA."""
+    if model.vector.is_cuda and model.vector.dtype == torch.float32 and find_spec("triton"):
+        from favano.training.gpu_kernels import (
+            for_lanes,  # triton comes with CUDA builds of torch only
+        )
+
+        return for_lanes(model.module)
+    return deepcopy(model.module).train()

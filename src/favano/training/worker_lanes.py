@@ -1,0 +1,203 @@
+"""Lanes of a CPU: one process a core, each training one client at a time on one thread.
+
+Threads inside one small step cost more than they bring, and collapse on a busy machine. Processes
+are forked, so they see the data without a copy; start and end models lie in shared memory. All take
+their jobs from one pipe: no job waits behind a long one while another process is idle.
+"""
+
+from __future__ import annotations
+
+import gc
+import mmap
+import multiprocessing
+import os
+import signal
+import sys
+import traceback
+import warnings
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from multiprocessing.connection import Connection, wait
+from multiprocessing.synchronize import Lock
+from types import TracebackType
+from typing import Self
+
+import torch
+
+from favano.training.flat import FlatModel
+from favano.training.kernel_sets import default_kernels, using
+from favano.training.lanes import FinishedJob, Job, finite_rows
+from favano.training.loop import LoopTrainer
+from favano.types import Stack, Vector
+
+_QUEUE = 2  # jobs for each worker: the one it trains, and one that waits for whoever is free
+
+
+def usable_cores() -> int:
+    """Cores this process may use; 1 where processes cannot be forked safely."""
+    return len(os.sched_getaffinity(0)) if sys.platform == "linux" else 1
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """The default kernels, on one thread; trainers may choose other ones for their steps.
+
+    The settings belong to the numerics: they are the same in a worker and in a plain loop, so that
+    results do not depend on the number of workers.
+    """
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        with using(default_kernels()):
+            yield
+    finally:
+        torch.set_num_threads(threads)
+
+
+class CannotFork(RuntimeError):
+    """Forked processes cannot compute gradients here."""
+
+    def __init__(self, workers: int) -> None:
+        super().__init__(
+            f"training in one process instead of {workers}: gradients were computed here with a "
+            "GPU in sight, after which PyTorch cannot be forked; set CUDA_VISIBLE_DEVICES to "
+            "nothing to train on all cores"
+        )
+
+
+class WorkerLanes:
+    """Processes that live as long as the `with` block. Trainers are given one a task."""
+
+    def __init__(self, model: FlatModel, trainers: Sequence[LoopTrainer], workers: int) -> None:
+        self.capacity = workers * _QUEUE
+        longest = max((one.rule.memory for one in trainers), default=0) * len(model.weights)
+        self._slots = _shared(self.capacity, model.vector, longest)
+        self._drifts = _shared(self.capacity, model.weights)  # takes no memory until written
+        self._free = deque(range(self.capacity))
+        self._tickets: dict[int, tuple[int, int]] = {}  # and the length of the model
+        self._trainers, self._count = trainers, workers
+        self._results: list[Connection] = []
+        self._processes: list[multiprocessing.process.BaseProcess] = []
+
+    def __enter__(self) -> Self:
+        """Fork the workers; `CannotFork` where they could not train."""
+        context = multiprocessing.get_context("fork")
+        jobs, self._jobs = context.Pipe(duplex=False)
+        turn = context.Lock()
+        for _ in range(self._count):
+            results, theirs = context.Pipe(duplex=False)
+            self._results.append(results)
+            # A worker must not hold our ends of the pipes: it ends when we close them.
+            inherited = [self._jobs, *self._results]
+            worker = _Worker(jobs, turn, theirs, self._slots, self._drifts, self._trainers)
+            process = context.Process(target=worker.serve, args=(inherited,), daemon=True)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", DeprecationWarning)
+                process.start()
+            theirs.close()
+            self._processes.append(process)
+        jobs.close()
+        if not all(results.recv() for results in self._results):
+            self.__exit__(None, None, None)
+            raise CannotFork(self._count)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Let the workers go."""
+        for connection in (self._jobs, *self._results):
+            connection.close()
+        for process in self._processes:
+            if kind is not None:
+                process.terminate()
+            process.join()
+
+    def submit(self, ticket: int, start: Vector, job: Job, drift: Vector | None = None) -> None:
+        """Leave a job to whoever is free."""
+        slot = self._free.popleft()
+        self._slots[slot, : len(start)] = start
+        if drift is not None:
+            self._drifts[slot] = drift
+        self._tickets[slot] = ticket, len(start)
+        try:
+            self._jobs.send((slot, len(start), job, drift is not None))
+        except BrokenPipeError:
+            raise RuntimeError("the worker processes were ended from outside") from None
+
+    def collect(self) -> list[FinishedJob]:
+        """Jobs that are done; waits for one."""
+        found = []
+        for connection in wait(self._results):
+            assert isinstance(connection, Connection)
+            try:
+                slot, finite, problem = connection.recv()
+            except EOFError:
+                raise RuntimeError("a worker process was ended from outside") from None
+            if problem:
+                raise RuntimeError(f"local training failed in a worker:\n{problem}")
+            ticket, length = self._tickets.pop(slot)
+            found.append(FinishedJob(ticket, self._slots[slot, :length].clone(), finite))
+            self._free.append(slot)
+        return found
+
+
+def computes_gradients() -> bool:
+    """Whether autograd works in this process. With a GPU in sight it does not survive a fork."""
+    try:
+        torch.autograd.backward(torch.ones((), requires_grad=True))
+    except RuntimeError:
+        return False
+    return True
+
+
+def _shared(rows: int, like: Vector, more: int = 0) -> Stack:
+    """A stack of models, and so many numbers beside each, in memory that forked processes share."""
+    width = len(like) + more
+    memory = mmap.mmap(-1, max(1, rows * width * like.element_size()))
+    return torch.frombuffer(memory, dtype=like.dtype).view(rows, width)
+
+
+@dataclass(frozen=True)
+class _Worker:
+    """What a worker has: its ends of the pipes, and what it shares with the others."""
+
+    jobs: Connection
+    turn: Lock  # to take a job
+    results: Connection
+    slots: Stack
+    drifts: Stack
+    trainers: Sequence[LoopTrainer]
+
+    def serve(self, inherited: Sequence[Connection]) -> None:
+        """A worker's life: train what comes, until the other side closes."""
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        for other in inherited:
+            other.close()
+        gc.freeze()  # what was there before the fork stays: looking through it only costs time
+        self.results.send(computes_gradients())
+        with one_thread():
+            while True:
+                try:
+                    with self.turn:
+                        slot, length, job, corrected = self.jobs.recv()
+                    self.results.send(self._trained(slot, length, job, corrected))
+                except (EOFError, OSError):  # nobody has a job any more, or listens
+                    os._exit(0)
+
+    def _trained(self, slot: int, length: int, job: Job, corrected: bool) -> tuple[int, bool, str]:
+        """The end model takes the place of the start model; is it finite, and what went wrong."""
+        try:
+            drift = self.drifts[slot] if corrected else None
+            place = self.slots[slot, :length]
+            end = self.trainers[job.task].run(place, job, drift)
+            place.copy_(end)
+            return slot, finite_rows(end[None])[0], ""
+        except Exception:
+            return slot, True, traceback.format_exc()

@@ -1,0 +1,163 @@
+"""A method in a file of the user's is treated as one of ours, by every command."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+from favano.cli import main
+from favano.engine import pooled, replayed
+from favano.methods import make_method
+from favano.planning.planned import plan_seed
+from favano.run.assembly import assemble
+from favano.run.samples import initial_module, load_samples, named_model
+from favano.training import FlatModel, LoopTrainer, SerialLanes, WorkerLanes, one_thread
+from favano.types import Vector
+from tests.forks import FORKS
+from tests.specs import complete
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "own_method.py"
+HALF_WAY = '''
+"""HalfWay: the server goes half of the way to the mean of its clients."""
+
+import favano
+
+
+class HalfWay(favano.Method[favano.ModelState]):
+    """w <- w + share mean_i (w_i - w)."""
+
+    linear = True
+    half_of: float = favano.option(0.5, "share of the way", symbol="c")
+    shout: bool = favano.option(False, "does nothing")
+
+    def policy(self):
+        return self.world.rounds()
+
+    def update(self, state, answers):
+        progress = (answers.end - answers.start).mean(0)
+        return favano.ModelState(state.model + self.half_of * progress)
+'''
+SMALL = ["--clients", "6", "--selected", "2", "--local-steps", "3", "--horizon", "200"]
+
+
+@pytest.fixture
+def half_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "half.py").write_text(HALF_WAY)
+    return "half.py:HalfWay"
+
+
+def favano(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
+    """The exit code of a command."""
+    monkeypatch.setattr("sys.argv", ["favano", *arguments])
+    try:
+        main()
+    except SystemExit as end:
+        return int(end.code or 0)
+    return 0
+
+
+def test_run_compare_plan_bench_and_report(
+    half_way: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    own = ["--half-of", "0.25", "--no-shout"]
+    assert favano(monkeypatch, "run", "--algorithm", half_way, *SMALL, *own, "--out", "one") == 0
+    assert "HalfWay" in capsys.readouterr().out
+    text = Path("one/spec.toml").read_text()
+    assert 'name = "half.py:HalfWay"' in text
+    assert "half_of = 0.25" in text
+
+    algorithms = f"fedavg,{half_way}"
+    assert favano(monkeypatch, "compare", "--algorithms", algorithms, *SMALL, "--json",
+                  "--set", f"{half_way}.half_of=1", "--out", "two") == 0  # fmt: skip
+    runs = json.loads(capsys.readouterr().out)["runs"]
+    assert [run["algorithm"] for run in runs] == ["fedavg", "halfway"]
+    assert runs[0]["loss"] == pytest.approx(runs[1]["loss"], rel=1e-5)  # all of the way: FedAvg
+
+    assert favano(monkeypatch, "plan", "--algorithm", half_way, *SMALL, "--json") == 0
+    planned = json.loads(capsys.readouterr().out)
+    assert sum(one["effective_weight"] for one in planned["clients"]) == pytest.approx(1)
+
+    small = [flag for flag in SMALL if flag not in ("--horizon", "200")]
+    effort = ["--seconds", "0.05", "--repeats", "1", "--json"]
+    assert favano(monkeypatch, "bench", "--algorithm", half_way, *small, *effort) == 0
+    assert json.loads(capsys.readouterr().out)["spec"]["algorithm"] == half_way
+
+    assert favano(monkeypatch, "report", "one", "two", "--out", "page.html") == 0
+    assert "HalfWay" in Path("page.html").read_text()
+
+    assert favano(monkeypatch, "methods", half_way) == 0
+    assert "--half-of" in capsys.readouterr().out
+
+
+def test_another_version_of_the_file_is_another_run(
+    half_way: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = ["run", "--algorithm", half_way, *SMALL, "--out", "one"]
+    assert favano(monkeypatch, *run) == 0
+    assert favano(monkeypatch, *run) == 0
+    assert "already done" in capsys.readouterr().err
+    Path("half.py").write_text(HALF_WAY + "\n# a remark\n")
+    assert favano(monkeypatch, *run) == 2
+    assert "another version of halfway" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (["--half-off", "1"], "No such option: --half-off"),
+        (["--half-of", "much"], "half_of=much: need a valid number"),
+        (["--mixing", "0.3"], "mixing=0.3: is a key of fedasync, not of halfway"),
+        (["--strict-ties"], "strict_ties=True: is a key of methods with polls"),
+    ],
+)
+def test_wrong_flags_are_refused(
+    half_way: str,
+    flags: list[str],
+    said: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert favano(monkeypatch, "run", "--algorithm", half_way, *SMALL, *flags) == 2
+    assert said in capsys.readouterr().err
+
+
+@FORKS
+@pytest.mark.parametrize("name", [f"{EXAMPLE}:Ca2fl", "asofed"])
+def test_loop_and_lanes_agree_to_the_bit(name: str) -> None:
+    spec = complete(
+        algorithm=name, clients=8, selected=4, local_steps=3, horizon=400, learning_rate=0.05,
+        batch_size=16,
+    )  # fmt: skip
+    samples = load_samples(spec)
+    model = named_model(spec, samples)
+    flat = FlatModel(initial_module(model, 0), device="cpu")
+
+    def last(how: str) -> Vector:
+        planned = plan_seed(spec, 0, samples.host_labels)
+        task, replay, rule = assemble(planned, samples, flat, model)
+        trainer = LoopTrainer(flat, task, rule)
+        if how == "loop":
+            for moment in replayed(replay, trainer):
+                server = moment.server
+            return server.clone()
+        if how == "serial":
+            assert list(pooled([replay], SerialLanes([trainer]), at_once=1))
+        else:
+            with WorkerLanes(flat, [trainer], 2) as lanes:
+                assert list(pooled([replay], lanes, at_once=1))
+        return replay.moment.server.clone()
+
+    with one_thread():
+        loop = last("loop")
+        assert loop.isfinite().all()
+        for how in ("serial", "workers"):
+            assert torch.equal(loop, last(how))
+
+
+def test_the_example_is_short_and_has_a_name() -> None:
+    assert len(EXAMPLE.read_text().splitlines()) <= 45
+    assert make_method(f"{EXAMPLE}:Ca2fl", {"buffer": 3}).name == "ca2fl"

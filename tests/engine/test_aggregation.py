@@ -1,0 +1,113 @@
+"""The weights of an update are those the method itself shows, whether asked again or known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+import pytest
+import torch
+from favano.engine.blend import Blend, Weigher, new_own
+
+from favano.methods import State, our_methods
+from favano.training import Layout
+from tests.engine.test_pool import Problem
+from tests.MISSING import LINEAR, Algorithm, Visit
+
+METHODS = [name for name, method in our_methods().items() if method in LINEAR]
+
+
+def visits(problem: Problem) -> Iterator[Visit]:
+    """What the server knows at each update."""
+    plan = problem.schedule
+    for version in range(plan.updates):
+        jobs = slice(*plan.offsets[version : version + 2])
+        staleness = version - 1 - plan.base[jobs]
+        rate = np.full(len(staleness), 0.1)
+        if len(staleness):
+            yield Visit(plan.client[jobs], plan.steps[jobs], staleness, rate, version)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_a_weighted_sum_is_the_update(name: str) -> None:
+    """Along a whole run, on random models in float64."""
+    problem = Problem(name, 0)
+    method, generator = problem.algorithm, torch.Generator().manual_seed(0)
+    weigh, state = Weigher(method, with_buffers=True), problem.replay().state
+    reference = state
+    for visit in visits(problem):
+        k = len(visit.client)
+        models = torch.randn(1 + 2 * k, 5, generator=generator, dtype=torch.float64)
+        server, start, end = models[0], models[1 : 1 + k], models[1 + k :]
+        reference = method.update(reference._replace(model=server), visit, start, end)
+        state, found = weigh(state, visit)
+        assert torch.allclose(torch.from_numpy(found.server) @ models, reference.model, rtol=1e-12)
+        assert found.buffers is not None
+        averaged = method.average(server, end, visit)
+        assert torch.allclose(torch.from_numpy(found.buffers) @ models, averaged, rtol=1e-12)
+        own = method.restart(server, end)
+        assert (own is None) == (found.own is None)
+        if own is not None and found.own is not None:
+            assert torch.allclose(torch.from_numpy(found.own.copy()) @ models, own, rtol=1e-12)
+
+
+@dataclass
+class Counting:
+    """A method that notes how often it is asked."""
+
+    method: Algorithm[State]
+    asked: list[int] = field(default_factory=list)
+
+    def update(self, state: State, visit: Visit, start: torch.Tensor, end: torch.Tensor) -> State:
+        self.asked.append(len(end))
+        return self.method.update(state, visit, start, end)
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self.method, name)
+
+
+@pytest.mark.parametrize(("name", "once"), [("quafl", True), ("favano", False), ("fedbuff", False)])
+def test_a_method_is_asked_once_where_the_visit_does_not_matter(name: str, once: bool) -> None:
+    problem = Problem(name, 0)
+    counting = Counting(problem.algorithm)
+    weigh, state = Weigher(counting, with_buffers=False), problem.replay().state  # type: ignore[arg-type]
+    told = list(visits(problem))
+    for visit in told:
+        state, _ = weigh(state, visit)
+    assert len({len(visit.client) for visit in told}) == 1 < len(told)
+    assert len(counting.asked) == (1 if once else len(told))
+
+
+def test_updates_of_equal_weights_share_a_product() -> None:
+    problems = [Problem("quafl", seed) for seed in (0, 1)]
+    blends: list[Blend] = []
+    for problem in problems:
+        weigh = Weigher(problem.algorithm, with_buffers=False)
+        blends.append(weigh(problem.replay().state, next(visits(problem)))[1])
+    weights = blends[0].own
+    assert weights is not None
+    assert weights is blends[1].own
+    other = blends[0]._replace(own=2 * weights)
+    models = torch.randn(4, len(blends[0].server), 6, dtype=torch.float64)
+    given = [blends[0], other, blends[0]._replace(own=None), blends[1]]
+    parts = new_own(models, given, Layout(parameters=4, buffers=2, counters=0))
+    assert [rows.tolist() for rows, _ in parts] == [[0, 3], [1]]
+    own = torch.from_numpy(weights.copy())
+    assert torch.allclose(parts[0][1], torch.cat([own @ models[0], own @ models[3]]), rtol=1e-12)
+    assert torch.allclose(parts[1][1], 2 * own @ models[1], rtol=1e-12)
+
+
+def test_clients_go_on_with_the_largest_counter() -> None:
+    """Of the server's and their own: a counter is never a fraction."""
+    problem = Problem("quafl", 0)
+    visit = next(visits(problem))
+    _, blend = Weigher(problem.algorithm, with_buffers=True)(problem.replay().state, visit)
+    k = len(visit.client)
+    models = torch.randn(1, 1 + 2 * k, 3, dtype=torch.float64)
+    models[0, :, 2] = torch.arange(1 + 2 * k)
+    models[0, 0, 2] = 5
+    ((_, own),) = new_own(models, [blend], Layout(parameters=1, buffers=1, counters=1))
+    assert own[:, 2].tolist() == [max(5, 1 + k + row) for row in range(k)]
+    assert blend.own is not None
+    assert torch.allclose(own[:, :2], torch.from_numpy(blend.own.copy()) @ models[0, :, :2])

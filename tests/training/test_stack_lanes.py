@@ -1,0 +1,288 @@
+"""Stacked lanes against the plain loop: same jobs, same end models."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from favano.data import BatchStream, Preprocessing
+from favano.models.norm import BatchNorm2d
+from favano.quantisation import Recipe, quantised
+from favano.rng import Stream, bits, origin, permutation, uniform
+from favano.training import (
+    FlatModel,
+    Job,
+    LocalRule,
+    LoopTrainer,
+    Loss,
+    Task,
+    check_fit,
+    lane_stack,
+)
+from favano.training.device_draws import (
+    device_bits,
+    device_permutations,
+    device_uniform,
+    on_device,
+)
+from favano.training.lane_stack import LaneStack
+from favano.training.stack_lanes import StackLanes
+
+CPU = torch.device("cpu")
+
+
+def test_draws_on_the_device_are_those_of_the_host() -> None:
+    clients, index = np.array([0, 5, 2**20]), np.array([0, 7, 2**40])
+    origins = on_device(origin(3, Stream.BATCHES, clients), CPU)
+    places = torch.from_numpy(index)
+    found = device_bits(origins, places).numpy().astype(np.uint64)
+    assert found.tolist() == bits(3, Stream.BATCHES, clients, index).tolist()
+    drawn = device_uniform(origins, places).numpy()
+    assert drawn.tolist() == uniform(3, Stream.BATCHES, clients, index).tolist()
+    sizes = torch.tensor([4, 9, 1])
+    orders = device_permutations(origins, torch.tensor([0, 3, 2]), sizes, longest=9)
+    for row, (client, epoch) in enumerate([(0, 0), (5, 3), (2**20, 2)]):
+        size = int(sizes[row])
+        expected = permutation(3, Stream.BATCHES, size, client, epoch)
+        assert orders[row, :size].tolist() == expected.tolist()
+
+
+def perceptron() -> nn.Module:
+    return nn.Sequential(nn.Flatten(), nn.Linear(36, 7), nn.Tanh(), nn.Linear(7, 4))
+
+
+def with_batch_norm() -> nn.Module:
+    return nn.Sequential(
+        nn.Conv2d(1, 3, 3), BatchNorm2d(3), nn.ReLU(), nn.Flatten(), nn.Linear(48, 4)
+    )
+
+
+def with_stock_batch_norm() -> nn.Module:
+    return nn.Sequential(
+        nn.Conv2d(1, 3, 3), nn.BatchNorm2d(3), nn.ReLU(), nn.Flatten(), nn.Linear(48, 4)
+    )
+
+
+def deeper() -> nn.Module:
+    return nn.Sequential(
+        nn.Conv2d(1, 3, 3), BatchNorm2d(3), nn.ReLU(), nn.Conv2d(3, 4, 3, padding=1),
+        nn.ReLU(), nn.Flatten(), nn.Linear(64, 6), nn.ReLU(), nn.Linear(6, 4),
+    )  # fmt: skip
+
+
+def doubled(output: Tensor, labels: Tensor) -> Tensor:
+    return 2 * functional.cross_entropy(output, labels)
+
+
+def trainers(
+    network: nn.Module, *, raw: bool, loss: Loss, rules: list[LocalRule], device: str = "cpu"
+) -> list[LoopTrainer]:
+    flat = FlatModel(network, device=device, dtype=torch.float64)
+    generator = torch.Generator().manual_seed(0)
+    images = torch.randn(90, 1, 6, 6, generator=generator, dtype=torch.float64)
+    if raw:
+        images = torch.randint(0, 255, (90, 1, 6, 6), generator=generator, dtype=torch.uint8)
+    labels = torch.randint(0, 4, (90,), generator=generator)
+    parts = [np.arange(0, 23), np.arange(23, 40), np.arange(40, 90)]
+    steps = Preprocessing(scale=255.0, crop_padding=1, flip=True) if raw else None
+    tasks = [
+        Task(images.to(device), labels.to(device), BatchStream(parts, 8, seed), loss, steps)
+        for seed in (1, 2)
+    ]
+    check_fit(flat, tasks[0], classes=4)
+    return [LoopTrainer(flat, task, rule) for task, rule in zip(tasks, rules, strict=True)]
+
+
+JOBS = [
+    Job(0, 0, 0, 5, 0.3),
+    Job(1, 0, 0, 5, 0.3),
+    Job(0, 1, 4, 1, 0.5),
+    Job(0, 2, 13, 9, 0.1),
+    Job(1, 2, 2, 4, 0.2),
+    Job(1, 1, 7, 12, 0.05),
+    Job(0, 0, 5, 2, 0.3),
+]
+
+
+def shifted(start: Tensor, ticket: int) -> Tensor:
+    """Another start model for every job."""
+    return torch.cat([start[:30] + 0.01 * ticket, start[30:]])
+
+
+def drift_of(start: Tensor, job: Job, corrected: int | None) -> Tensor | None:
+    """A correction for the jobs of one task, another for every client and place."""
+    if job.task != corrected:
+        return None
+    generator = torch.Generator().manual_seed(10 * job.client + job.first_step)
+    return torch.randn(len(start), generator=generator, dtype=torch.float64).to(start.device)
+
+
+def trained(
+    lanes: StackLanes, start: Tensor, jobs: list[Job], drifts: list[Tensor | None]
+) -> dict[int, Tensor]:
+    """Submit as lanes become free; stop when all is done."""
+    waiting, found = list(enumerate(jobs)), {}
+    under_way = 0
+    while waiting or under_way:
+        while waiting and under_way < lanes.capacity:
+            ticket, job = waiting.pop(0)
+            lanes.submit(ticket, shifted(start, ticket), job, drifts[ticket])
+            under_way += 1
+        for done in lanes.collect():
+            assert done.finite
+            found[done.ticket] = done.end
+            under_way -= 1
+    return found
+
+
+CASES = pytest.mark.parametrize(
+    ("make", "raw", "loss", "proximal"),
+    [
+        (perceptron, False, functional.cross_entropy, 0.0),
+        (perceptron, True, functional.cross_entropy, 0.5),
+        (perceptron, False, doubled, 0.0),
+        (with_batch_norm, False, functional.cross_entropy, 0.0),
+        (with_batch_norm, True, functional.cross_entropy, 0.0),
+        (with_stock_batch_norm, False, functional.cross_entropy, 0.0),
+    ],
+)
+
+
+def check_equal(
+    make: object,
+    raw: bool,
+    loss: Loss,
+    proximal: float,
+    capacity: int,
+    device: str,
+    corrected: int | None = None,
+    widest: int = LaneStack.widest,
+    recipe: Recipe | None = None,
+) -> None:
+    """Two tasks, the first with a proximal term, and a drift correction in one of them if asked."""
+    torch.manual_seed(5)
+    assert callable(make)
+    rules = [LocalRule(proximal, corrected == 0), LocalRule(0.0, corrected == 1)]
+    both = trainers(quantised(make(), recipe), raw=raw, loss=loss, rules=rules, device=device)
+    start = both[0].model.snapshot()
+    lanes = StackLanes(LaneStack(both[0].model, both, capacity, widest=widest))
+    weights = start[: both[0].model.layout.parameters]
+    drifts = [drift_of(weights, job, corrected) for job in JOBS]
+    found = trained(lanes, start, JOBS, drifts)
+    for ticket, job in enumerate(JOBS):
+        expected = both[job.task].run(shifted(start, ticket), job, drifts[ticket])
+        assert torch.allclose(found[ticket], expected, rtol=1e-10, atol=1e-10)
+
+
+@CASES
+@pytest.mark.parametrize("capacity", [1, 3, 16])
+def test_lanes_equal_the_loop(
+    make: object, raw: bool, loss: Loss, proximal: float, capacity: int
+) -> None:
+    check_equal(make, raw, loss, proximal, capacity, "cpu")
+
+
+@pytest.mark.parametrize("make", [perceptron, with_batch_norm])
+@pytest.mark.parametrize("corrected", [0, 1])
+@pytest.mark.parametrize("capacity", [1, 3, 16])
+def test_corrected_and_plain_jobs_share_lanes(make: object, corrected: int, capacity: int) -> None:
+    check_equal(make, False, functional.cross_entropy, 0.5, capacity, "cpu", corrected)
+
+
+RECIPES = {
+    "luq": Recipe(),
+    "gradients of weights": Recipe(quantised_gradients="weights", gradient_samples=2),
+    "several draws": Recipe(gradient_samples=3, gradient_levels=8, clipped_gradients="mask"),
+    "released, all layers": Recipe(quantiser_grid="released", quantised_layers="all"),
+}
+
+
+@pytest.mark.parametrize("recipe", RECIPES.values(), ids=RECIPES)
+@pytest.mark.parametrize(("make", "raw"), [(perceptron, False), (perceptron, True), (deeper, True)])
+@pytest.mark.parametrize("capacity", [1, 5])
+def test_quantised_lanes_equal_the_loop(
+    make: object, raw: bool, capacity: int, recipe: Recipe
+) -> None:
+    """Short batches too: every lane has its own clips, levels and draws."""
+    check_equal(make, raw, functional.cross_entropy, 0.5, capacity, "cpu", recipe=recipe)
+
+
+@CASES
+def test_refilling_may_wait(
+    make: object, raw: bool, loss: Loss, proximal: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Lanes that are done early stand still while the others go on."""
+    monkeypatch.setattr(lane_stack, "_MANY", 1)
+    check_equal(make, raw, loss, proximal, 5, "cpu")
+
+
+@pytest.mark.parametrize("widest", [1, 3])
+def test_pieces_may_be_small(widest: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where memory allows no larger launch."""
+    made, launched = LaneStack._step_of, []
+
+    def step(self: LaneStack, lanes: Tensor, length: int) -> None:
+        launched.append(len(lanes))
+        made(self, lanes, length)
+
+    monkeypatch.setattr(LaneStack, "_step_of", step)
+    loss = functional.cross_entropy
+    check_equal(with_batch_norm, False, loss, 0.0, 16, "cpu", widest=widest)
+    assert set(launched) == {widest}
+
+
+@pytest.mark.parametrize("at", [{1}, {3, 4}])
+def test_where_memory_is_short_jobs_begin_anew(
+    at: set[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With half the lanes; those that find none wait."""
+    made, calls, fewer = LaneStack.launch, [0], []
+
+    def launch(self: LaneStack) -> object:
+        calls[0] += 1
+        if calls[0] in at:
+            made(self)  # some steps were made
+            raise torch.cuda.OutOfMemoryError
+        return made(self)
+
+    monkeypatch.setattr(LaneStack, "launch", launch)
+    rules = [LocalRule(), LocalRule()]
+    both = trainers(with_batch_norm(), raw=False, loss=functional.cross_entropy, rules=rules)
+    start = both[0].model.snapshot()
+
+    def make(capacity: int) -> list[LaneStack]:
+        fewer.append(capacity)
+        return [LaneStack(both[0].model, both, capacity)]
+
+    lanes = StackLanes(LaneStack(both[0].model, both, 6), make)
+    found = trained(lanes, start, JOBS, [None] * len(JOBS))
+    assert fewer == [3, 1][: len(at)]
+    for ticket, job in enumerate(JOBS):
+        expected = both[job.task].run(shifted(start, ticket), job)
+        assert torch.allclose(found[ticket], expected, rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.gpu
+@CASES
+@pytest.mark.parametrize("capacity", [3, 16])
+def test_lanes_equal_the_loop_on_cuda(
+    make: object, raw: bool, loss: Loss, proximal: float, capacity: int
+) -> None:
+    check_equal(make, raw, loss, proximal, capacity, "cuda")
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("recipe", RECIPES.values(), ids=RECIPES)
+@pytest.mark.parametrize("make", [perceptron, deeper])
+def test_quantised_lanes_equal_the_loop_on_cuda(make: object, recipe: Recipe) -> None:
+    check_equal(make, True, functional.cross_entropy, 0.0, 5, "cuda", recipe=recipe)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("make", [perceptron, with_batch_norm])
+@pytest.mark.parametrize("corrected", [0, 1])
+def test_corrected_and_plain_jobs_share_lanes_on_cuda(make: object, corrected: int) -> None:
+    check_equal(make, False, functional.cross_entropy, 0.5, 5, "cuda", corrected)
