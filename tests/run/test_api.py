@@ -366,7 +366,7 @@ REFUSED: list[tuple[Callable[[], object], str]] = [
     (lambda: problem(test=None), "test=None: goes with train: give both or neither$"),
     (lambda: problem(train=None), "test=None: goes with train: give both or neither$"),
     (lambda: problem(model=None), "model=None: need a network for your own data$"),
-    (lambda: problem(model=3), "model=3: need a network or a function that makes one; data sets by"),
+    (lambda: problem(model=3), "model=3: need a network or a function that makes one; data sets "),
     (lambda: problem(model="perceptron"), "model=perceptron: need a network or a function "),
     (lambda: problem(loss=3), "loss=3: need a function of outputs and labels$"),
     (lambda: problem(data_dir=3), "data_dir=3: need the path of a folder$"),

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from favano.run.kernels import possible_steps
 from torch import nn
 
 from favano.errors import BadInput
@@ -17,6 +16,7 @@ from favano.records import history_to_csv
 from favano.run import kernels as decided
 from favano.run.result import Result
 from favano.run.result_folder import write_result
+from favano.run.run_kernels import possible_steps
 from favano.run.runner import run, run_together
 from favano.run.samples import Samples, load_samples
 from favano.specification.presets import resolve
