@@ -123,7 +123,9 @@ class Options:
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()  # Generic's
+        text = cls.__doc__
         dataclass(frozen=True, kw_only=True)(cls)
+        cls.__doc__ = text  # no signature where there is none
         _by_name(cls)
         cls.declare()
 

@@ -17,8 +17,10 @@ from favano.models.norm import BatchNorm2d
 from favano.training import LaneStack
 from favano.types import Stack
 from tests.engine import test_pool
-from tests.engine.test_array_engine import METHODS, check, copied, make, on_cuda
+from tests.engine.test_array_engine import check, copied, make, on_cuda
+from tests.engine.test_blend import BLENDS
 from tests.engine.test_pool import Problem
+from tests.engine.test_waves import check, copied, make, on_cuda
 
 
 class Short:
@@ -86,7 +88,7 @@ def test_a_launch_that_fails_is_made_again_with_half_the_lanes(
 def test_all_methods_survive(monkeypatch: pytest.MonkeyPatch) -> None:
     short = Short(LaneStack.launch, {4})
     monkeypatch.setattr(LaneStack, "launch", lambda stack: short(stack))
-    problems = make(METHODS, list(range(len(METHODS))))
+    problems = make(BLENDS, list(range(len(BLENDS))))
     run(problems, Making(problems))
     assert short.failed == 1
 

@@ -79,7 +79,7 @@ def _in_file(place: str) -> type[AnyMethod]:
     if not name and len(found) == 1:
         name = next(iter(found))
     need(name in found, "algorithm", place, f"{path} holds {known}; need {path}:NAME")
-    found[name].place = place
+    found[name].place = f"{path}:{name}"
     return found[name]
 
 
@@ -92,6 +92,8 @@ def _load(path: Path, digest: str) -> ModuleType:
     module = module_from_spec(spec)
     module.__dict__["__digest__"] = digest
     sys.modules[spec.name] = module
+    if (folder := str(path.parent)) not in sys.path:
+        sys.path.append(folder)
     try:
         spec.loader.exec_module(module)
     except Exception as error:

@@ -1,4 +1,4 @@
-"""What clients learn: samples, labels, the order of mini-batches and the loss."""
+"""The learning task of the clients: samples, labels, the order of mini-batches and the loss."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Task:
     ) -> tuple[Tensor, Tensor]:
         """The mini-batch at a position of the client's stream: a function of seed, client, step.
 
-        With `room` (`self.room()`) the samples are gathered there, until the next ones are.
+        With `room` (`self.room()`) the samples are gathered there; the next batch overwrites them.
         """
         device = self.features.device
         chosen = torch.from_numpy(self.batches.indices(client, step)).to(device)
@@ -58,7 +58,7 @@ class Task:
         return to_float(features, self.preprocessing, dtype), labels
 
     def key(self, client: int, step: int) -> int:
-        """What quantised gradients and dropout are drawn by there, from (seed, client, step)."""
+        """The key of quantised gradients and dropout at this step, from (seed, client, step)."""
         return word(self.batches.seed, Stream.LUQ, self.batches.stream(client), step)
 
     def room(self) -> Tensor:
@@ -92,7 +92,7 @@ def plain_gradient(model: FlatModel, loss: Loss, features: Tensor, labels: Tenso
 def check_fit(model: FlatModel, task: Task, classes: int) -> None:
     """Refuse a model that does not fit the labels, before any training.
 
-    Also one that draws otherwise than by dropout, which draws by keys from then on.
+    Also refuses a model that draws random numbers other than by dropout (`draw_check`).
     """
     name = type(model.module).__name__
     features, labels = task.batch(0, 0, model.vector.dtype)
