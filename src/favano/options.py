@@ -76,6 +76,8 @@ class Option(Generic[T]):
     @property
     def values(self) -> str:
         """What it may be: `a|b|c` of a choice, `N` for whole numbers, `X` for others, `TEXT`."""
+        if self.kind is bool:
+            return "true|false"
         if choices := _choices(self.kind):
             return choices
         parts = {self.kind, *get_args(self.kind)}

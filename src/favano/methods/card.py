@@ -102,6 +102,7 @@ def _flag(one: Option[object]) -> str:
 
 def _line(one: Option[object]) -> str:
     symbol = f", {one.symbol}" if one.symbol else ""
-    values = "" if one.values in ("N", "X", "TEXT") else f" ({one.values.replace('|', ', ')})"
+    listed = "|" in one.values and one.kind is not bool
+    values = f" ({one.values.replace('|', ', ')})" if listed else ""
     source = f", from {one.source}" if one.source else ""
     return f"{one.text}{symbol}{values} [default: {one.shown_default or 'none'}{source}]"

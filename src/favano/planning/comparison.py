@@ -35,7 +35,7 @@ def comparison(
     >>> both = [{"algorithm": "favano"}, {"algorithm": "fedbuff"}]
     >>> specs = comparison({"clients": 20}, both, ["fedbuff.buffer_mode=block"])
     >>> [(spec.name, spec.fleet.clients, spec.method.given) for spec in specs]
-    [('favano', 20, {'buffer': 5}), ('fedbuff', 20, {'buffer': 5, 'buffer_mode': 'block'})]
+    [('favano', 20, {}), ('fedbuff', 20, {'buffer': 5, 'buffer_mode': 'block'})]
     """
     asked = [dict(one) for one in methods]
     names = [str(one.get(LABEL) or one[ALGORITHM]) for one in asked]
@@ -62,6 +62,21 @@ def chosen(
     """The methods that are named, with the keys that a file has for them; else all of the file."""
     by_name = {str(one.get(LABEL) or one[ALGORITHM]): one for one in listed}
     return [by_name.get(str(one[ALGORITHM]), one) for one in named] or list(listed)
+
+
+def keys_for(
+    shared: Mapping[str, object],
+    methods: Sequence[Mapping[str, object]],
+    listed: Sequence[Mapping[str, object]],
+) -> dict[str, object]:
+    """Shared keys of a file for some methods: without those that only its other methods take."""
+    wanted = [_with_options({**shared, **one}) for one in methods]
+    others = [_with_options({**shared, **one}) for one in listed if one not in methods]
+    return {
+        key: value
+        for key, value in shared.items()
+        if any(_takes(key, one) for one in wanted) or not any(_takes(key, one) for one in others)
+    }
 
 
 def folder_name(name: str) -> str:
@@ -109,10 +124,11 @@ def clock_keys(method: AnyMethod) -> set[str]:
 
 
 def _setting(text: str, names: Sequence[str]) -> tuple[str, str, str]:
-    """Method, key and value of `LABEL.KEY=VALUE`; labels may hold dots."""
-    place, equals, value = text.partition("=")
-    name, dot, key = place.rpartition(".")
-    need(bool(equals and dot), "set", text, "need METHOD.KEY=VALUE")
+    """Method, key and value of `LABEL.KEY=VALUE`; labels may hold dots and equal signs."""
+    otherwise = text.partition("=")[0].rpartition(".")[0]
+    name = max((one for one in names if text.startswith(f"{one}.")), key=len, default=otherwise)
+    key, equals, value = text[len(name) + 1 :].partition("=")
+    need(bool(name and key and equals), "set", text, "need METHOD.KEY=VALUE")
     need(name in names, "set", name, f"not compared; need one of {', '.join(names)}")
     return name, key.replace("-", "_"), value
 

@@ -12,6 +12,7 @@ from favano.records.curves import curves_to_csv as curves_to_csv
 from favano.records.document import finite as finite
 from favano.records.document import to_json as to_json
 from favano.records.folder import FILES as FILES
+from favano.records.folder import as_path as as_path
 from favano.records.folder import read_file as read_file
 from favano.records.folder import write_together as write_together
 from favano.records.history import History as History
