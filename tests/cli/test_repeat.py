@@ -100,7 +100,7 @@ def test_ctrl_c_does_not_destroy_a_complete_result(
     assert contents(tmp_path / "r") == before
     if force:
         assert (code, out) == (130, "")
-        assert err == "favano: interrupted; r keeps the complete result of before\n"
+        assert err == "favano: interrupted; r keeps its earlier complete result\n"
     else:
         assert (code, err) == (0, DONE.format("r"))
 
@@ -137,7 +137,7 @@ def test_an_interrupted_repetition_keeps_every_complete_method(
     press_ctrl_c(monkeypatch)
     code, _, err = favano(*flags, "--force")
     assert code == 130
-    assert err.startswith("favano: interrupted; c/favano keeps the complete result of before\n")
+    assert err.startswith("favano: interrupted; c/favano keeps its earlier complete result\n")
     assert {name: contents(tmp_path / "c" / name) for name in before} == before
     assert ", partial" not in (tmp_path / "c" / "report.html").read_text().partition("</h1>")[0]
 

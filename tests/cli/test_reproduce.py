@@ -122,7 +122,7 @@ def test_ctrl_c_shows_what_is_missing(
     code, out, err = favano("reproduce", "figure-mnist", *QUICK)
     assert code == 130
     assert "missing" in out
-    assert err == "favano: interrupted; the same command goes on from here\n"
+    assert err == "favano: interrupted; run the same command again to continue\n"
     assert not (tmp_path / "out" / "runs").exists()
 
 

@@ -1,4 +1,4 @@
-"""The one program, `favano`. One file a command; none of them holds logic."""
+"""The command line, `favano`: one file per command, without logic."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def main() -> None:
     except KeyboardInterrupt:
         sys.exit(130)
 
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: keep what there is
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C, so that results are kept
     try:
         app()
     except BadInput as error:
@@ -22,7 +22,7 @@ def main() -> None:
     except WriteFailed as error:
         sys.exit(_say(error, 1))
     except KeyboardInterrupt:
-        sys.exit(_say("interrupted before anything was measured", 130))
+        sys.exit(_say("interrupted before there were any results", 130))
 
 
 def _say(message: object, code: int) -> int:

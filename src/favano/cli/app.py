@@ -1,4 +1,4 @@
-"""The commands by name."""
+"""The commands and their names."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-theory = typer.Typer(help="The paper's mathematics.", no_args_is_help=True, rich_markup_mode=None)
+theory = typer.Typer(help="The theory of the paper.", no_args_is_help=True, rich_markup_mode=None)
 
 
 def _version(wanted: bool) -> None:
@@ -51,7 +51,7 @@ def _favano(
 
 
 def _add(to: typer.Typer, name: str, command: Callable[..., None], *left_out: str) -> None:
-    """A command that takes the keys of a specification as flags."""
+    """Add a command with a flag for every key of a specification."""
     with_flags = with_spec_flags(command, leave_out=left_out)
     to.command(name, cls=SpecCommand)(interruptible(with_flags))
 

@@ -1,4 +1,4 @@
-"""`favano bench`: local steps per second of the lanes, beside the plain loop."""
+"""`favano bench`: the speed of the lanes compared with a plain loop."""
 
 from __future__ import annotations
 
@@ -8,23 +8,19 @@ import typer
 from rich.table import Table
 
 from favano.cli.flags import Config, DataDir, Json, Values, spec_from
-from favano.cli.progress import counting
-from favano.cli.shell import keep_to, notes, print_json, screen
+from favano.cli.progress import decoding
+from favano.cli.shell import keep_to, print_json, screen
 from favano.errors import need
 from favano.specification.presets import resolve
 
 if TYPE_CHECKING:
     from favano.studies.bench import Bench, Range, System
 
-Seconds = Annotated[float, typer.Option("--seconds", help="measuring time of one sample")]
-Repeats = Annotated[int, typer.Option("--repeats", help="samples of each system, turn about")]
-Workers = Annotated[int | None, typer.Option("--workers", help="processes [default: one a core]")]
+Seconds = Annotated[float, typer.Option(help="duration of one sample")]
+Repeats = Annotated[int, typer.Option(help="samples per system, taken in turns")]
+Workers = Annotated[int | None, typer.Option(help="processes [default: one per core]")]
 Synthetic = Annotated[
-    bool | None,
-    typer.Option(
-        "--synthetic/--no-synthetic",
-        help="made-up images of the data set's shape [default: for all but digits and folders]",
-    ),
+    bool | None, typer.Option(help="random images [default: except for digits and folders]")
 ]
 
 
@@ -38,7 +34,7 @@ def bench_command(
     data_dir: DataDir = None,
     json: Json = False,
 ) -> None:
-    """Local steps per second of the lanes, beside the plain loop; the horizon follows --seconds."""
+    """Measure the local steps per second of the lanes and of a plain loop."""
     for name in ("horizon", "evaluate_every"):
         need(name not in flags, name, flags.get(name), "bench chooses it by --seconds")
     spec = resolve(spec_from(config, flags))
@@ -46,13 +42,13 @@ def bench_command(
     from favano.studies.bench import Effort, bench, bench_samples
 
     effort = Effort(seconds=seconds, repeats=repeats, workers=workers)
-    with counting(notes, f"decoding {spec.problem.dataset}, once") as on_image:
+    with decoding(spec.problem.dataset) as on_image:
         samples = bench_samples(spec, synthetic, data_dir, on_image)
     found = bench(spec, samples, effort)
     if json:
         print_json(found)
-        return
-    screen.print(_table(found))
+    else:
+        screen.print(_table(found))
 
 
 def _table(found: Bench) -> Table:
@@ -62,7 +58,7 @@ def _table(found: Bench) -> Table:
         table.add_column(f"{one['name']} (processes: {one['workers']})", justify="right")
     table.add_row("local steps/s", *(_cell(one["steps_per_second"], ",.0f") for one in systems))
     table.add_row("images/s", *(_cell(one["images_per_second"], ",.0f") for one in systems))
-    table.add_row("kernels", *(one["kernels"] or "of the GPU" for one in systems))
+    table.add_row("kernels", *(one["kernels"] or "GPU" for one in systems))
     table.add_row("gradients", *(_gradients(one) for one in systems))
     for share in ("outside_training", "lane_occupancy", "main_process"):
         cells = (_cell(one["shares"].get(share), ".1%") for one in systems)

@@ -1,4 +1,4 @@
-"""`favano compare`: several algorithms on the same seeds, with paired differences."""
+"""`favano compare`: several methods on the same seeds, with paired differences."""
 
 from __future__ import annotations
 
@@ -9,19 +9,17 @@ from typing import Annotated
 import typer
 
 from favano.cli.flags import Config, DataDir, Json, Out, Values
-from favano.cli.shell import default_folder, notes, print_json, screen
+from favano.cli.shell import default_folder, print_json, say, screen
 from favano.cli.training import Force, end, json_document, train
 from favano.planning.comparison import DEFAULT, chosen, comparison, folder_name, keys_for
 from favano.report import Result, collect, final_table, sentence, title_of, write_page
 from favano.specification.config import read_config
 from favano.specification.spec import ALGORITHM, Spec
 
-Algorithms = Annotated[
-    str | None, typer.Option("--algorithms", metavar="A,B,C", help="the methods to compare")
-]
+Algorithms = Annotated[str | None, typer.Option(metavar="A,B,C", help="the methods to compare")]
 Set = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="ALGORITHM.KEY=VALUE", help="a key for one method only"),
+    typer.Option("--set", metavar="METHOD.KEY=VALUE", help="a key for one method only"),
 ]
 
 
@@ -35,7 +33,7 @@ def compare_command(
     json: Json = False,
     force: Force = False,
 ) -> None:
-    """Compare algorithms on the same fleets, splits, batches and initial models."""
+    """Compare methods on the same fleets, splits, batches and initial models."""
     found = read_config(config)
     named = tuple({ALGORITHM: name} for name in algorithms.split(",")) if algorithms else ()
     methods = chosen(found.methods, named) or [{ALGORITHM: name} for name in DEFAULT]
@@ -48,13 +46,13 @@ def compare_command(
 def compare(
     specs: list[Spec], folder: Path, data_dir: Path | None, *, json: bool, force: bool
 ) -> None:
-    """Run what is not done, write a folder for each method and one page for all."""
+    """Run what is not done yet, and write a folder per method and one page for all."""
     folders, page = [folder / folder_name(spec.name) for spec in specs], folder / "report.html"
     try:
         train(specs, folders, data_dir, force=force)
-    except typer.Exit:  # cut short; what there is has its page all the same
+    except typer.Exit:  # interrupted or stopped: the page shows what there is
         _write_page(collect(folders), page)
-        notes.print(f"favano: report of what there is: {page}", soft_wrap=True, markup=False)
+        say(f"report of the results so far: {page}")
         raise
     found = collect(folders)
     _write_page(found, page)

@@ -1,36 +1,60 @@
-"""Flags of `favano theory` for the constants of the theorem, the same in every command."""
+"""What the commands of `favano theory` share: flags for constants of the theorem, and tables."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Annotated
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from itertools import repeat
+from typing import Annotated, Final, cast
 
 import typer
 from rich.table import Table
 
-Smoothness = Annotated[float, typer.Option("--smoothness", help="L, of the clients' gradients")]
-Noise = Annotated[float, typer.Option("--noise", help="sigma, of mini-batch gradients")]
-Dissimilarity = Annotated[float, typer.Option("--dissimilarity", help="G, between clients")]
-Growth = Annotated[float, typer.Option("--growth", help="B >= 1, of the dissimilarity")]
-Gap = Annotated[float, typer.Option("--gap", help="F = f(w_0) - f_*")]
-Target = Annotated[float, typer.Option("--target", help="epsilon, for the mean ||grad f||^2")]
-Rounds = Annotated[
-    int | None, typer.Option("--rounds", help="server steps T [default: those in the horizon]")
-]
-Pilot = Annotated[
-    bool, typer.Option("--pilot", help="measure L, sigma, G and F in a short run instead")
-]
+from favano.theory import Problem
+
+PROBLEM: Final = Problem()
+_CONSTANTS: Mapping[str, str] = {
+    "smoothness": "L, of the clients' gradients",
+    "noise": "sigma, of mini-batch gradients",
+    "dissimilarity": "G, between clients",
+    "growth": "B >= 1, of the dissimilarity",
+    "gap": "F = f(w_0) - f_*",
+}
+Target = Annotated[float, typer.Option(help="epsilon, for the mean ||grad f||^2")]
+Rounds = Annotated[int | None, typer.Option(help="server steps T [default: those in the horizon]")]
+Pilot = Annotated[bool, typer.Option("--pilot", help="estimate L, sigma, G and F in a short run")]
+
+
+def with_constants(command: Callable[..., None]) -> Callable[..., None]:
+    """Replace the parameter `problem` of a command by one flag per constant of the theorem."""
+    parameters: list[inspect.Parameter] = []
+    for name, one in inspect.signature(command, eval_str=True).parameters.items():
+        parameters += map(_flag, repeat(one), _CONSTANTS) if name == "problem" else [one]
+
+    def wrapper(**arguments: object) -> None:
+        constants = {name: cast(float, arguments.pop(name)) for name in _CONSTANTS}
+        command(problem=Problem(**constants), **arguments)
+
+    wrapper.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    wrapper.__doc__ = command.__doc__
+    return wrapper
+
+
+def _flag(problem: inspect.Parameter, name: str) -> inspect.Parameter:
+    option = typer.Option(help=_CONSTANTS[name])
+    usual = getattr(PROBLEM, name)
+    return problem.replace(name=name, default=usual, annotation=Annotated[float, option])
 
 
 def number(value: object) -> str:
-    """A number for people; what is not known is a dash."""
+    """A value as text; a dash if it is unknown."""
     if isinstance(value, float):
         return f"{value:.4g}"
     return "–" if value is None else f"{value:,}" if isinstance(value, int) else str(value)
 
 
 def table_of(title: str, headings: Iterable[str], rows: Mapping[str, Iterable[object]]) -> Table:
-    """One row a name, numbers to the right."""
+    """A table with one row per name and the numbers on the right."""
     table = Table(title=title, title_justify="left")
     for place, heading in enumerate(headings):
         table.add_column(heading, justify="right" if place else "left")

@@ -1,4 +1,4 @@
-"""`favano demo`: what this package is about, in a minute, on embedded data."""
+"""`favano demo`: a comparison of four methods in a minute, on embedded data."""
 
 from __future__ import annotations
 
@@ -14,19 +14,15 @@ from favano.cli.training import Force
 from favano.planning.comparison import DEFAULT, comparison
 from favano.specification.spec import ALGORITHM
 
+Out = Annotated[Path, typer.Option(metavar="DIR", help="result folder")]
 
-def demo_command(
-    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="result folder")] = Path(
-        "favano-demo"
-    ),
-    json: Json = False,
-    force: Force = False,
-) -> None:
-    """FAVANO against FedAvg, QuAFL and FedBuff on scikit-learn's digits, two classes a client."""
+
+def demo_command(out: Out = Path("favano-demo"), json: Json = False, force: Force = False) -> None:
+    """Compare FAVANO, FedAvg, QuAFL and FedBuff on scikit-learn's digits."""
     if not json:
         screen.print(
-            "30 clients, a third of them 8 times slower, hold two digits each. Four methods train "
-            "one network on them in the same simulated time.",
+            "30 clients hold two digits each; a third of them are 8 times slower. Four methods "
+            "train the same network in the same simulated time.",
             soft_wrap=True,
         )
     specs = comparison({"dataset": "digits", "seeds": 3}, [{ALGORITHM: name} for name in DEFAULT])

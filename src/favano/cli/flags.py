@@ -1,4 +1,4 @@
-"""Every key of a specification as a flag of the same name, in help texts grouped by part."""
+"""A flag for every key of a specification, and help texts that group them by part."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from shutil import get_terminal_size
 from textwrap import wrap
-from typing import Annotated
+from typing import Annotated, cast
 
 import typer
 from typer.core import TyperCommand
@@ -28,16 +28,16 @@ Config = Annotated[
     Path | None, typer.Argument(metavar="CONFIG.toml", help="keys of a run; flags override them")
 ]
 DataDir = Annotated[
-    Path | None,
-    typer.Option("--data-dir", help="folder of Parquet files [default: $FAVANO_DATA]"),
+    Path | None, typer.Option(help="folder of Parquet files [default: $FAVANO_DATA]")
 ]
-Out = Annotated[Path | None, typer.Option("--out", metavar="DIR", help="result folder")]
+Out = Annotated[Path | None, typer.Option(metavar="DIR", help="result folder")]
 Json = Annotated[bool, typer.Option("--json", help="print one JSON document and nothing else")]
 
 ALGORITHMS = "algorithms"
-_OWN = "own_options"  # of methods that are not ours, as KEY=VALUE
+_OWN = "own_options"  # of a user's methods, as KEY=VALUE
+_OWN_FLAG = "--own-options"
 _METHOD, _HIDDEN = "method", "hidden"
-_COLUMN = 36  # where texts begin
+_COLUMN = 36  # where help texts begin
 _TITLES: Mapping[str, str] = {
     "problem": "Problem",
     "fleet": "Fleet",
@@ -45,38 +45,35 @@ _TITLES: Mapping[str, str] = {
     "training": "Local training",
     "run": "Run",
 }
+_NAMES: Mapping[str, str] = {
+    ALGORITHM: "the method: a name, or file.py:Name [default: favano]",
+    LABEL: "name of the method in tables and on pages",
+}
 
 
 class SpecCommand(TyperCommand):
     """A command with the flags of a specification.
 
-    Help is grouped by part and shows what matters to the methods that are named: their own options,
-    the times that they look at, and the keys of few-bit training only beside `--quantise luq`.
+    Its help is grouped by part and shows what matters to the methods named on the command line:
+    their own options, the keys of the clock they read, and with `--quantise luq` those of few-bit
+    training.
     """
 
     def parse_args(self, ctx: typer.Context, args: list[str]) -> list[str]:  # type: ignore[override]
-        """Look for the methods first: their options are flags."""
+        """Find the methods first, since their options are flags."""
         kinds = [method_class(name) for name in _named(args)] or [method_class("favano")]
-        own = {
-            name: one
-            for kind in kinds
-            for name, one in options_of(kind).items()
-            if name not in our_options()
-        }
+        options = {name: one for kind in kinds for name, one in options_of(kind).items()}
+        own = {name: one for name, one in options.items() if name not in our_options()}
         ctx.meta[_METHOD] = kinds
-        ctx.meta[_HIDDEN] = _beside_the_point(kinds, args)
+        ctx.meta[_HIDDEN] = _unread_keys(kinds, args)
         return super().parse_args(ctx, _with_own(args, own))
 
     def format_options(self, ctx: typer.Context, formatter: object) -> None:  # type: ignore[override]
-        """Flags by part, those of the named methods beside their names."""
-        groups: dict[str, list[tuple[str, str]]] = {"Command": []}
-        for one in self.params:
-            record = one.get_help_record(ctx)
-            if record is not None and one.name not in part_options():
-                groups["Command"].append(record)
+        """Write the flags of the command, of each method and of each part."""
+        records = (one.get_help_record(ctx) for one in self.params)
+        groups = {"Command": [record for record in records if record]}
         for kind in ctx.meta[_METHOD]:
-            title = f"Method {kind.name}"
-            groups[title] = [_record(one) for one in options_of(kind).values()]
+            groups[f"Method {kind.name}"] = [_record(one) for one in options_of(kind).values()]
         for part, title in _TITLES.items():
             shown = options_of(PARTS[part]).values()
             groups[title] = [_record(one) for one in shown if one.name not in ctx.meta[_HIDDEN]]
@@ -84,16 +81,16 @@ class SpecCommand(TyperCommand):
         formatter.write("\n".join([*lines, "", *_footer()]) + "\n")  # type: ignore[attr-defined]
 
 
-def _beside_the_point(kinds: Sequence[type[AnyMethod]], args: Sequence[str]) -> set[str]:
-    """Keys that these methods do not look at."""
+def _unread_keys(kinds: Sequence[type[AnyMethod]], args: Sequence[str]) -> set[str]:
+    """Keys that do not matter to these methods."""
     read = {key for kind in kinds for key in clock_keys(kind())}
     few_bits = set() if "luq" in " ".join(args) else set(Recipe.__dataclass_fields__)
     return (options_of(Clock).keys() - read) | few_bits
 
 
 def _section(title: str, records: Sequence[tuple[str, str]]) -> list[str]:
-    """A group of flags, one line each where that is possible."""
-    width = min(100, max(60, get_terminal_size().columns)) - _COLUMN - 2
+    """The help of a group of flags."""
+    width = _width() - _COLUMN - 2
     lines = ["", f"{title}:"] if records else []
     for flag, text in records:
         first, *rest = wrap(text, width) or [""]
@@ -106,18 +103,21 @@ def _section(title: str, records: Sequence[tuple[str, str]]) -> list[str]:
 
 
 def _footer() -> list[str]:
-    names = ", ".join(all_methods())
-    width = min(100, max(60, get_terminal_size().columns))
-    return wrap(
-        f"In brackets: defaults. What is on is turned off by --no-NAME. Methods: {names}, or "
-        "file.py:Name; --algorithm NAME --help shows a method's flags, and `favano methods NAME` "
-        "says what it does. --quantise luq --help shows the flags of few-bit training.",
-        width,
+    text = (
+        "Defaults are in brackets; --no-NAME turns a flag off. Methods: "
+        f"{', '.join(all_methods())}, or file.py:Name. --algorithm NAME --help shows the flags of "
+        "a method, `favano methods NAME` explains it, and --quantise luq --help shows the flags of "
+        "few-bit training."
     )
+    return wrap(text, _width())
+
+
+def _width() -> int:
+    return min(100, max(60, get_terminal_size().columns))
 
 
 def our_options() -> dict[str, Option[object]]:
-    """The options of all methods with a name; one that several have is there once."""
+    """The options of all registered methods by name."""
     kinds = all_methods().values()
     return {name: one for kind in kinds for name, one in options_of(kind).items()}
 
@@ -125,7 +125,7 @@ def our_options() -> dict[str, Option[object]]:
 def with_spec_flags(
     command: Callable[..., None], leave_out: tuple[str, ...] = ()
 ) -> Callable[..., None]:
-    """Give a command a flag for every key; it receives those set as `flags`."""
+    """Give a command a flag for every key; it gets those that are set as `flags`."""
     own = list(inspect.signature(command, eval_str=True).parameters.values())
     keys = [name for name in (ALGORITHM, LABEL) if name not in leave_out]
     names = [*keys, *part_options(), *our_options()]
@@ -133,33 +133,30 @@ def with_spec_flags(
     def wrapper(**arguments: object) -> None:
         flags = {name: arguments.pop(name) for name in names}
         found = {key: value for key, value in flags.items() if value is not None}
-        extra = arguments.pop(_OWN)
-        for text in extra if isinstance(extra, list) else ():
-            key, _, value = text.partition("=")
-            found[key] = value
-        command(flags=_lists(found), **arguments)
+        found |= dict(text.split("=", 1) for text in cast(list[str], arguments.pop(_OWN) or []))
+        if weights := found.get("given_weights"):
+            found["given_weights"] = str(weights).split(",")
+        command(flags=found, **arguments)
 
-    parameters = [p for p in own if p.name != "flags"]
-    parameters += [_name_parameter(name) for name in keys]
-    parameters += [
-        _parameter(one, _TITLES[part], hidden=False) for part, one in part_options().values()
-    ]
-    parameters += [_parameter(one, None, hidden=True) for one in our_options().values()]
-    parameters.append(_own_parameter())
+    parameters = [parameter for parameter in own if parameter.name != "flags"]
+    parameters += [_parameter(name, str, text=_NAMES[name]) for name in keys]
+    parameters += [_parameter(one.name, one.kind) for _, one in part_options().values()]
+    parameters += [_parameter(one.name, one.kind) for one in our_options().values()]
+    parameters.append(_parameter(_OWN, list))
     wrapper.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     wrapper.__doc__ = command.__doc__
     return wrapper
 
 
 def spec_from(config: Path | None, flags: Values) -> Spec:
-    """The specification of one run: the file's keys, overridden by the flags."""
-    spec = make_spec(keys_of_one(read_config(config), flags))
+    """The specification of one run: the keys of a file, overridden by flags."""
+    spec = make_spec(_keys(read_config(config), flags))
     check_named(spec)
     return spec
 
 
-def keys_of_one(found: ConfigFile, flags: Values) -> Values:
-    """Keys of one run: those of the first method of a file, or of the one that a flag names."""
+def _keys(found: ConfigFile, flags: Values) -> Values:
+    """The keys of one run, with the first method of the file or the one named by a flag."""
     wanted = flags.get(ALGORITHM)
     named = [one for one in found.methods if wanted in (None, one.get(LABEL), one[ALGORITHM])]
     first = named[0] if named else {ALGORITHM: wanted} if wanted else {}
@@ -169,10 +166,7 @@ def keys_of_one(found: ConfigFile, flags: Values) -> Values:
 
 
 def _named(args: Sequence[str]) -> list[str]:
-    """The methods that a command line names, in flags or in the files it gives.
-
-    Flags may also name methods of the files by their labels.
-    """
+    """The methods named by a command line: in flags, by name or label, or else in its files."""
     found: list[str] = []
     for place, word in enumerate(args):
         flag, equals, value = word.partition("=")
@@ -190,7 +184,7 @@ def _named(args: Sequence[str]) -> list[str]:
 
 
 def _with_own(args: Sequence[str], own: Mapping[str, Option[object]]) -> list[str]:
-    """The arguments with the options of foreign methods as values of one flag."""
+    """The arguments, with the options of a user's methods as values of one flag."""
     words, found = iter(args), []
     for word in words:
         flag, equals, value = word.partition("=")
@@ -199,65 +193,33 @@ def _with_own(args: Sequence[str], own: Mapping[str, Option[object]]) -> list[st
         if not flag.startswith("--") or (name not in own and negated not in own):
             found.append(word)
         elif own[name if name in own else negated].kind is bool:
-            found += [f"--{_OWN}", f"{negated}={name in own}"]
+            found += [_OWN_FLAG, f"{negated}={name in own}"]
         else:
             if not equals:
                 value = next(words, "")
-            found += [f"--{_OWN}", f"{name}={value}"]
+            found += [_OWN_FLAG, f"{name}={value}"]
     return found
 
 
-def _lists(flags: Values) -> Values:
-    """Numbers separated by commas are how a flag gives a list."""
-    given = flags.get("given_weights")
-    return {**flags, "given_weights": str(given).split(",")} if given else flags
-
-
 def _record(one: Option[object]) -> tuple[str, str]:
-    flag = f"--{one.name.replace('_', '-')}"
-    if one.kind is bool:
-        return flag, _help(one)
-    choice = "|" in one.values and len(flag) + len(one.values) + 5 > _COLUMN
-    values = f" ({one.values.replace('|', ', ')})" if choice else ""
-    return f"{flag} {'WORD' if choice else one.values}", f"{_help(one, values)}"
+    """The flag and the help text of an option."""
+    flag, text = f"--{one.name.replace('_', '-')}", one.text
+    text += f", {one.symbol}" if one.symbol else ""
+    if one.kind is not bool:
+        choice = "|" in one.values and len(flag) + len(one.values) + 5 > _COLUMN
+        text += f" ({one.values.replace('|', ', ')})" if choice else ""
+        flag += " WORD" if choice else f" {one.values}"
+    default = one.shown_default
+    return flag, text if default in ("", "False") else f"{text} [{default}]"
 
 
-def _help(one: Option[object], values: str = "") -> str:
-    symbol = f", {one.symbol}" if one.symbol else ""
-    default = f" [{one.shown_default}]" if one.shown_default not in ("", "False") else ""
-    return f"{one.text}{symbol}{values}{default}"
-
-
-def _parameter(one: Option[object], panel: str | None, *, hidden: bool) -> inspect.Parameter:
-    flag, text = "--" + one.name.replace("_", "-"), _help(one)
-    if one.kind is bool:
-        option = typer.Option(
-            f"{flag}/--no-{flag[2:]}",
-            help=text,
-            show_default=False,
-            hidden=hidden,
-            rich_help_panel=panel,
-        )
-        kind: object = Annotated[bool | None, option]
-    else:
-        option = typer.Option(
-            flag, metavar=one.values, help=text, hidden=hidden, rich_help_panel=panel
-        )
-        kind = Annotated[str | None, option]
-    return inspect.Parameter(
-        one.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=kind
+def _parameter(name: str, kind: object, text: str = "") -> inspect.Parameter:
+    """A parameter for a flag; those without a text are listed by `SpecCommand` alone."""
+    flag = "--" + name.replace("_", "-")
+    flag = f"{flag}/--no-{flag[2:]}" if kind is bool else flag
+    option = typer.Option(flag, metavar="TEXT", help=text, hidden=not text)
+    given: object = (
+        bool | None if kind is bool else list[str] | None if kind is list else str | None
     )
-
-
-def _name_parameter(name: str) -> inspect.Parameter:
-    text = {
-        ALGORITHM: "the method: a name, or file.py:Name [default: favano]",
-        LABEL: "what the method is called in tables and on pages",
-    }[name]
-    kind = Annotated[str | None, typer.Option(f"--{name}", metavar="TEXT", help=text)]
-    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=kind)
-
-
-def _own_parameter() -> inspect.Parameter:
-    kind = Annotated[list[str] | None, typer.Option(f"--{_OWN}", hidden=True)]
-    return inspect.Parameter(_OWN, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=kind)
+    only = inspect.Parameter.KEYWORD_ONLY
+    return inspect.Parameter(name, only, default=None, annotation=Annotated[given, option])

@@ -1,4 +1,4 @@
-"""`favano methods`: all methods in a line each, or the card of one."""
+"""`favano methods`: all methods, one line each, or the card of one method."""
 
 from __future__ import annotations
 
@@ -17,15 +17,16 @@ Name = Annotated[
 
 
 def methods_command(name: Name = None, json: Json = False) -> None:
-    """All methods in a line each; of one its idea, update, options and what goes wrong."""
+    """List all methods, or explain one: its idea, update, options and pitfalls."""
     kinds = list(all_methods().values()) if name is None else [method_class(name)]
     if json:
         print_json({"methods": [card_document(kind) for kind in kinds]})
     elif name is None:
         width = max(len(kind.name) for kind in kinds)
-        for kind in kinds:
-            screen.print(
-                f"{kind.name:{width}}  {summary(kind)}", soft_wrap=True, markup=False, emoji=False
-            )
+        _print("\n".join(f"{kind.name:{width}}  {summary(kind)}" for kind in kinds))
     else:
-        screen.print(card(kinds[0]), soft_wrap=True, markup=False, emoji=False)
+        _print(card(kinds[0]))
+
+
+def _print(text: str) -> None:
+    screen.print(text, soft_wrap=True, markup=False, emoji=False)

@@ -1,7 +1,8 @@
-"""`favano plan`: the schedule alone, without training."""
+"""`favano plan`: the schedule, without training."""
 
 from __future__ import annotations
 
+from rich.console import JustifyMethod
 from rich.table import Table
 
 from favano.cli.flags import Config, DataDir, Json, Out, Values, spec_from
@@ -22,7 +23,7 @@ def plan_command(
     out: Out = None,
     json: Json = False,
 ) -> None:
-    """Who is contacted when, after how many steps, and how much each client counts."""
+    """Plan the schedule: who is contacted when, after how many steps, with what weight."""
     spec = resolve(spec_from(config, flags))
     if out:
         check_writable(out)
@@ -38,13 +39,13 @@ def plan_command(
         return
     screen.print(_by_speed(plan, f"{spec.name}: {plan.time:,.0f} units of time"))
     if plan.audit is None:
-        text = f"{spec.name} is not linear in the models: clients have no weights of their own"
+        text = f"{spec.name} is not linear in the models, so clients have no weights"
         screen.print(text, soft_wrap=True, markup=False)
         return
     screen.print(f"{spec.name} {plan.audit.verdict}", soft_wrap=True, markup=False)
     screen.print(
         f"±: {plan.audit.confidence:.0%} interval of the mean share over all schedules; "
-        "the share of one other seed may lie further out.",
+        "the share in a single seed may be outside.",
         soft_wrap=True,
     )
 
@@ -52,10 +53,9 @@ def plan_command(
 def _by_speed(plan: Plan, title: str) -> Table:
     schedule, fleet, found = plan.schedule, plan.planned.fleet, plan.audit
     table = Table(title=f"{title}, {schedule.updates:,} server steps", title_justify="left")
-    for name in ("speed", "clients", "answers", "steps", "no step", "delay"):
-        table.add_column(name, justify="left" if name == "speed" else "right")
-    table.add_column("weight", justify="right", no_wrap=True)
-    table.add_column("fair", justify="right")
+    for name in ("speed", "clients", "answers", "steps", "no step", "delay", "weight", "fair"):
+        side: JustifyMethod = "left" if name == "speed" else "right"
+        table.add_column(name, justify=side, no_wrap=name == "weight")
     client, steps = schedule.client[: schedule.jobs], schedule.steps[: schedule.jobs]
     for group, name in enumerate(speed_names(fleet)):
         those, members = (fleet.groups == group)[client], int((fleet.groups == group).sum())

@@ -10,17 +10,13 @@ import typer
 from favano.cli.shell import screen
 from favano.report import by_setting, collect, final_table, sentence, title_of, write_page
 
+Folders = Annotated[list[Path], typer.Argument(metavar="DIR...", help="result folders")]
+Page = Annotated[Path, typer.Option(metavar="FILE", help="the page")]
+Title = Annotated[str | None, typer.Option(help="its title [default: methods and data]")]
 
-def report_command(
-    folders: Annotated[list[Path], typer.Argument(metavar="DIR...", help="result folders")],
-    out: Annotated[Path, typer.Option("--out", metavar="FILE", help="the page")] = Path(
-        "report.html"
-    ),
-    title: Annotated[
-        str | None, typer.Option("--title", help="its title [default: methods and data]")
-    ] = None,
-) -> None:
-    """Turn result folders into one HTML page that opens offline."""
+
+def report_command(folders: Folders, out: Page = Path("report.html"), title: Title = None) -> None:
+    """Write one HTML page, which opens offline, from result folders."""
     results = collect(folders)
     write_page(results, out, title=title or title_of(results))
     for setting in by_setting(results):

@@ -1,4 +1,4 @@
-"""`favano reproduce`: a table or figure of the paper, beside the paper's numbers."""
+"""`favano reproduce`: a table or figure of the paper, compared with the paper's numbers."""
 
 from __future__ import annotations
 
@@ -7,29 +7,31 @@ from typing import Annotated
 
 import typer
 
-from favano.cli.complexities import complexities
 from favano.cli.flags import DataDir, Json
 from favano.cli.progress import TerminalWatcher
-from favano.cli.shell import INTERRUPTED, called_as, keep_to, notes, print_json, print_sheet, screen
+from favano.cli.shell import called_as, keep_to, leave, print_json, print_sheet, screen
 from favano.errors import need
+from favano.report.complexity import TITLE, formula_sheet, number_sheets, write_complexity_readme
 from favano.report.figure_style import check_matplotlib
 from favano.report.reproduction import document, draw, facts, sheets, write_readme
+from favano.report.sheet import tables
 from favano.studies.footprint import GRAMS_A_KWH, PUE, machine
 from favano.studies.paper import ALL, KNOWN, TABLE_1, named
+from favano.studies.paper.table_1 import FLEETS, FORMULAS, NAMES, NOTE, write_table_1
 
 Name = Annotated[str, typer.Argument(help=", ".join(KNOWN), metavar="NAME")]
-Seeds = Annotated[int | None, typer.Option("--seeds", help="how many [default: as the paper]")]
-Scale = Annotated[float, typer.Option("--scale", help="share of the horizon and of the data")]
-Device = Annotated[str, typer.Option("--device", help="cpu, cuda or cuda:N")]
-Others = Annotated[str, typer.Option("--readings", metavar="A,B|all", help="also other readings")]
-Tune = Annotated[bool, typer.Option("--tune", help="also search every method's learning rates")]
+Seeds = Annotated[int | None, typer.Option(help="number of seeds [default: as in the paper]")]
+Scale = Annotated[float, typer.Option(help="share of the horizon and of the data to use")]
+Device = Annotated[str, typer.Option(help="cpu, cuda or cuda:N")]
+Others = Annotated[str, typer.Option(metavar="A,B|all", help="also run other readings")]
+Tune = Annotated[bool, typer.Option("--tune", help="also tune the learning rates of every method")]
 With = Annotated[list[str] | None, typer.Option("--with", metavar="KEY=VALUE",
-                 help="another value of a key in all runs; may be repeated")]  # fmt: skip
-Out = Annotated[Path, typer.Option("--out", metavar="DIR", help="where results are kept")]
-AtOnce = Annotated[int | None, typer.Option("--at-once", help="runs side by side [default: all]")]
-Watts = Annotated[float | None, typer.Option("--watts", help="power of the device at full load")]
-Pue = Annotated[float, typer.Option("--pue", help="power usage effectiveness of the building")]
-Carbon = Annotated[float, typer.Option("--carbon-intensity", help="g CO2e per kWh")]
+                 help="change a key in all runs; may be repeated")]  # fmt: skip
+Out = Annotated[Path, typer.Option(metavar="DIR", help="folder for the results")]
+AtOnce = Annotated[int | None, typer.Option(help="runs at the same time [default: all]")]
+Watts = Annotated[float | None, typer.Option(help="power of the device at full load")]
+Pue = Annotated[float, typer.Option(help="power usage effectiveness of the building")]
+Carbon = Annotated[float, typer.Option(help="g CO2e per kWh")]
 
 
 def reproduce_command(
@@ -48,7 +50,7 @@ def reproduce_command(
     carbon_intensity: Carbon = GRAMS_A_KWH,
     json: Json = False,
 ) -> None:
-    """Reproduce a table or figure; goes on where an earlier call stopped."""
+    """Reproduce a table or figure; continues where an earlier call stopped."""
     experiments, command, stopped = named(name), called_as(), False
     keep_to(device)
     from favano.studies.reproduce import Stopped, reproduce
@@ -62,12 +64,12 @@ def reproduce_command(
     here = machine(device, watts=watts, pue=pue, grams_a_kwh=carbon_intensity)
     try:
         reproduce(experiments, request, out, data_dir=data_dir, footprint=here, command=command,
-                  watcher=TerminalWatcher(notes), at_once=at_once)  # fmt: skip
+                  watcher=TerminalWatcher(), at_once=at_once)  # fmt: skip
     except Stopped:
         stopped = True
     found = []
     if name in (TABLE_1, ALL):
-        found.append(complexities(out / TABLE_1, command, quiet=json))
+        found.append(_complexities(out / TABLE_1, command, quiet=json))
     shown = [request.shown(one) for one in experiments]
     for one in shown:
         folder = request.folder(out, one.name)
@@ -83,8 +85,19 @@ def reproduce_command(
         found += [document(request.folder(out, one.name), one) for one in shown]
         print_json({"experiments": found})
     if stopped:
-        notes.print("favano: interrupted; the same command goes on from here", soft_wrap=True)
-        raise typer.Exit(INTERRUPTED)
+        leave("interrupted; run the same command again to continue")
+
+
+def _complexities(folder: Path, command: str, *, quiet: bool) -> dict[str, object]:
+    """Write Table 1 and its README, print it, and return it as a JSON document."""
+    write_table_1(folder)
+    found = [formula_sheet(FORMULAS, NAMES)]
+    found += number_sheets(folder / "table.csv", NAMES, FLEETS, NOTE)
+    write_complexity_readme(folder / "README.md", found, command)
+    if not quiet:
+        for sheet in found:
+            print_sheet(sheet)
+    return {"title": TITLE, "folder": str(folder), "tables": tables(found), "runs": []}
 
 
 def _change(text: str) -> tuple[str, str]:

@@ -1,4 +1,4 @@
-"""`favano run`: one algorithm, one or more seeds."""
+"""`favano run`: one method, one or more seeds."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def run_command(
     json: Json = False,
     force: Force = False,
 ) -> None:
-    """Run one algorithm in simulated time, for one or more seeds."""
+    """Run one method in simulated time, for one or more seeds."""
     spec = resolve(spec_from(config, flags))
     folder = out or default_folder(spec.name, [spec])
     train([spec], [folder], data_dir, force=force)

@@ -1,4 +1,4 @@
-"""What all commands share: where text goes, default folders, and how a command was called."""
+"""What all commands share: output, default folders, and the command line as typed."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
+from typing import NoReturn
 
 import typer
 from rich.console import Console
@@ -28,18 +29,17 @@ INTERRUPTED = 130
 
 
 def interruptible(command: Callable[..., None]) -> Callable[..., None]:
-    """End with a message when Ctrl-C comes while there is nothing to keep yet."""
+    """End with a message on Ctrl-C before there are any results."""
 
     @wraps(command)
     def wrapper(*arguments: object, **options: object) -> None:
         try:
             command(*arguments, **options)
         except (KeyboardInterrupt, RuntimeError) as error:
-            # Python wraps what is raised while a class is made, as in an import.
+            # Python wraps errors raised while a class is created, as in an import.
             if not isinstance(error.__cause__ or error, KeyboardInterrupt):
                 raise
-            notes.print("favano: interrupted before anything was measured")
-            raise typer.Exit(INTERRUPTED) from None
+            leave("interrupted before there were any results")
 
     return wrapper
 
@@ -47,38 +47,44 @@ def interruptible(command: Callable[..., None]) -> Callable[..., None]:
 def keep_to(device: str) -> None:
     """Hide GPUs from a command that trains on the CPU.
 
-    With one in sight PyTorch cannot be forked once it has computed gradients. A process that has
-    loaded PyTorch before is not this command's own, and stays as it is.
+    If PyTorch sees a GPU, it cannot be forked after computing gradients. If PyTorch is already
+    loaded, the process belongs to another program and is left as it is.
     """
     if device == "cpu" and "torch" not in sys.modules:
         os.environ["CUDA_VISIBLE_DEVICES"] = ""
 
 
 def called_as() -> str:
-    """The command line, as one would type it again."""
+    """The command line as typed."""
     return shlex.join(["favano", *sys.argv[1:]])
 
 
 def default_folder(kind: str, specs: list[Spec]) -> Path:
-    """A folder of its own for every specification, so that no run overwrites another."""
-    text = json.dumps(
-        [{**spec_keys(spec), "source": source_digest(spec.method)} for spec in specs],
-        sort_keys=True,
-    )
-    digest = hashlib.sha256(text.encode()).hexdigest()[:8]
-    return (
-        Path("favano-results")
-        / f"{folder_name(kind)}-{specs[0].problem.dataset.replace('/', '-')}-{digest}"
-    )
+    """A folder that depends on the specifications, so that no run overwrites another."""
+    keys = [{**spec_keys(spec), "source": source_digest(spec.method)} for spec in specs]
+    digest = hashlib.sha256(json.dumps(keys, sort_keys=True).encode()).hexdigest()[:8]
+    dataset = specs[0].problem.dataset.replace("/", "-")
+    return Path("favano-results") / f"{folder_name(kind)}-{dataset}-{digest}"
+
+
+def leave(sentence: str, code: int = INTERRUPTED) -> NoReturn:
+    """End the command with a message."""
+    say(sentence)
+    raise typer.Exit(code)
+
+
+def say(sentence: str) -> None:
+    """Print a message for the user on standard error."""
+    notes.print(f"favano: {sentence}", soft_wrap=True, markup=False)
 
 
 def print_sheet(sheet: Sheet) -> None:
-    """A table with its title and note on the screen."""
+    """Print a table with its title and note."""
     screen.print(sheet.title, style="bold", markup=False)
     screen.print(screen_table(sheet))
     screen.print(f"{sheet.note}\n", markup=False)
 
 
 def print_json(document: object) -> None:
-    """One JSON document on standard output."""
+    """Print one JSON document."""
     sys.stdout.write(to_json(document) + "\n")

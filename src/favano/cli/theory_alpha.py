@@ -10,7 +10,7 @@ from favano.theory import coefficients, estimator_variance
 
 
 def alpha_command(flags: Values, config: Config = None, json: Json = False) -> None:
-    """The weights alpha, a_i and b_i as printed and corrected, and the variance of a message."""
+    """Show the weights alpha, a_i and b_i as printed and corrected, and estimator variances."""
     case = make_case(spec_from(config, flags))
     if json:
         print_json(alpha_document(case))

@@ -2,37 +2,22 @@
 
 from __future__ import annotations
 
-from favano.cli.constants import (
-    Dissimilarity,
-    Gap,
-    Growth,
-    Noise,
-    Rounds,
-    Smoothness,
-    number,
-    table_of,
-)
+from favano.cli.constants import PROBLEM, Rounds, number, table_of, with_constants
 from favano.cli.flags import Config, Json, Values, spec_from
 from favano.cli.shell import print_json, screen
 from favano.studies.guarantees import bound_document, bounds_of, make_case
 from favano.theory import Problem
 
 
+@with_constants
 def bound_command(
     flags: Values,
     config: Config = None,
-    smoothness: Smoothness = 1.0,
-    noise: Noise = 1.0,
-    dissimilarity: Dissimilarity = 1.0,
-    growth: Growth = 1.0,
-    gap: Gap = 1.0,
+    problem: Problem = PROBLEM,
     rounds: Rounds = None,
     json: Json = False,
 ) -> None:
-    """The three forms of the bound on the mean of ||grad f(mu_t)||^2."""
-    problem = Problem(
-        smoothness=smoothness, noise=noise, dissimilarity=dissimilarity, growth=growth, gap=gap
-    )
+    """Show the three forms of the bound on the mean of ||grad f(mu_t)||^2."""
     case = make_case(spec_from(config, flags))
     if json:
         print_json(bound_document(case, problem, rounds))
@@ -45,4 +30,4 @@ def bound_command(
     title = f"mean of ||grad f||^2 after {number(found.rounds)} server steps is at most"
     headings = ("", "learning rate", "as printed", "corrected", "assembled")
     screen.print(table_of(title, headings, rows))
-    screen.print("The first two hold up to the largest allowed rate only; – says nothing is known.")
+    screen.print("The first two hold only up to the largest allowed rate; – means unknown.")

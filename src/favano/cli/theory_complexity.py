@@ -2,16 +2,7 @@
 
 from __future__ import annotations
 
-from favano.cli.constants import (
-    Dissimilarity,
-    Gap,
-    Growth,
-    Noise,
-    Smoothness,
-    Target,
-    number,
-    table_of,
-)
+from favano.cli.constants import PROBLEM, Target, number, table_of, with_constants
 from favano.cli.flags import Config, Json, Values
 from favano.cli.shell import print_json, screen
 from favano.specification.config import read_config
@@ -19,21 +10,15 @@ from favano.studies.complexity import complexity_document, complexity_rows
 from favano.theory import Problem
 
 
+@with_constants
 def complexity_command(
     flags: Values,
     config: Config = None,
-    smoothness: Smoothness = 1.0,
-    noise: Noise = 1.0,
-    dissimilarity: Dissimilarity = 1.0,
-    growth: Growth = 1.0,
-    gap: Gap = 1.0,
+    problem: Problem = PROBLEM,
     target: Target = 0.1,
     json: Json = False,
 ) -> None:
-    """How long each method takes to a target, up to numerical constants (Table 1)."""
-    problem = Problem(
-        smoothness=smoothness, noise=noise, dissimilarity=dissimilarity, growth=growth, gap=gap
-    )
+    """Show how long each method takes to a target, up to numerical constants (Table 1)."""
     keys = {**read_config(config).shared, **flags}
     if json:
         print_json(complexity_document(keys, problem, target))
@@ -42,6 +27,6 @@ def complexity_command(
         str(row.method): (row.printed.total, row.steps.total, row.server_time.mean, row.time)
         for row in complexity_rows(keys, problem, target)
     }
-    title = f"to a mean of ||grad f||^2 of {number(target)}, up to constants"
+    title = f"to a mean ||grad f||^2 of {number(target)}, up to constants"
     headings = ("method", "steps, printed", "steps", "time of a step", "time")
     screen.print(table_of(title, headings, rows))

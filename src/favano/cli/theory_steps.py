@@ -10,7 +10,7 @@ from favano.studies.guarantees import speed_laws, steps_document
 
 
 def steps_command(flags: Values, config: Config = None, json: Json = False) -> None:
-    """The law of X = min(E, K), the local steps a polled client has made at a contact."""
+    """Show the law of X = min(E, K), the local steps of a polled client at a contact."""
     spec = resolve(spec_from(config, flags))
     if json:
         print_json(steps_document(spec))

@@ -82,16 +82,17 @@ def sentence(results: Sequence[Result]) -> str:
     rival = next(result for result in order if result is not subject)
     points = 100 * (scores[subject.name] - scores[rival.name])
     size = fixed(abs(points), 1)
+    gap = f"{size} point" if size == "1.0" else f"{size} points"
     evidence = _evidence(subject, rival, common, points)
     if size == "0.0":
         verb = f"level with {rival.title} to a tenth of a point"
     elif points > 0:
         second = ", the next best" if len(ranked) > 2 else ""
-        verb = f"{size} {_points(size)} above {rival.title}{second}"
+        verb = f"{gap} above {rival.title}{second}"
     else:
         best = f"{rival.title} reaches {percent(scores[rival.name])} %"
         best += ", the highest accuracy" if len(ranked) > 2 else ""
-        below = f"{subject.title} {percent(scores[subject.name])} %, {size} {_points(size)} below"
+        below = f"{subject.title} {percent(scores[subject.name])} %, {gap} below"
         return f"{after} {best}; {below} ({evidence}).{left_out}"
     return f"{after} {reached}, {verb} ({evidence}).{left_out}"
 
@@ -99,10 +100,6 @@ def sentence(results: Sequence[Result]) -> str:
 def _score(result: Result, common: set[int]) -> float:
     """Mean accuracy over the common seeds, or over all its seeds if there are none."""
     return over(run.accuracy for run in result.runs if not common or run.seed in common).mean
-
-
-def _points(size: str) -> str:
-    return "point" if size == "1.0" else "points"
 
 
 def _end(ranked: Sequence[Result]) -> float:
