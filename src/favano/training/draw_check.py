@@ -1,7 +1,7 @@
-"""What of a network draws random numbers, found in one pass; all but dropout is refused.
+"""A check of which parts of a network draw random numbers; all but dropout is refused.
 
-Batches and dropout masks are functions of (seed, client, step). Whatever else takes numbers from a
-generator would make a run depend on the order in which jobs are trained.
+Batches and dropout masks are functions of (seed, client, step). Other draws, from a generator,
+would make a run depend on the order in which jobs are trained.
 """
 
 from __future__ import annotations
@@ -21,18 +21,19 @@ from favano.training.dropout import KeyedDropout
 from favano.training.flat import FlatModel
 
 _INSTEAD = (
-    "which would make a run depend on the number of processes; draw by nn.Dropout or "
-    "torch.nn.functional.dropout alone (attention and recurrent layers: dropout=0)"
+    "which would make a run depend on the number of processes; use only nn.Dropout or "
+    "torch.nn.functional.dropout (attention and recurrent layers: dropout=0)"
 )
 
 
 def find_draws(
     model: FlatModel, loss: Callable[[Tensor, Tensor], Tensor], batch: Sequence[Tensor]
 ) -> None:
-    """Have the model draw dropout by keys if it has any; refuse it if anything else in it draws.
+    """Find out whether the model has dropout; refuse it if anything else in it draws.
 
-    Two samples of a batch go through it in evaluation mode, forth and back in training mode, and
-    forth once more, which must give the same. Model and generators are then as they were.
+    The check is a forward pass on two samples in evaluation mode, a forward and a backward pass in
+    training mode, and a second forward pass, which must give the same outputs. Afterwards the model
+    and all generators are as before.
     """
     features, labels = (torch.cat([part, part])[:2] for part in batch)
     device, module = model.vector.device, model.module
@@ -61,7 +62,7 @@ def find_draws(
 
 
 def _need_equal(module: nn.Module, output: object, again: object) -> None:
-    """A generator that nobody knows of shows in this: the same pass gives something else."""
+    """Refuse a network with an unknown generator: its second pass has other outputs."""
     if isinstance(output, Tensor) and isinstance(again, Tensor):
         equal = torch.allclose(output, again, rtol=1e-3, atol=1e-6, equal_nan=True)
         rule = f"gives different outputs for the same weights and inputs, {_INSTEAD}"
@@ -92,7 +93,7 @@ class _Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return found
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
-        """The generators of Python and NumPy must be where they were, too."""
+        """Check the generators of Python and NumPy, too."""
         super().__exit__(kind, error, trace)  # type: ignore[no-untyped-call]
         if kind is None:
             self._need(self._others == _other_generators(), "the generator of Python or NumPy")

@@ -1,7 +1,6 @@
-"""With which kernels a CPU trains.
+"""The sets of CPU kernels that can be used for training.
 
-The choices compute the same and round differently, so a run keeps to one of them from its first
-step to its last, in whatever process a step is made.
+They compute the same but round differently, so a run uses one set in all its steps and processes.
 """
 
 from __future__ import annotations
@@ -18,9 +17,9 @@ from favano.types import Kernels
 
 
 def default_kernels() -> Kernels:
-    """What is used where nothing was measured.
+    """The kernels that are used without a measurement.
 
-    On aarch64 not oneDNN, which starts threads of its own there.
+    On aarch64 this is not oneDNN, which starts its own threads there.
     """
     library = bool(torch.backends.mkldnn.enabled) and platform.machine() != "aarch64"
     return "onednn" if library else "native"
@@ -32,33 +31,26 @@ def library_there() -> bool:
 
 
 def check_kernels(kernels: Kernels) -> Kernels:
-    """Refuse those that this build of PyTorch does not have."""
-    need(
-        kernels == "native" or library_there(),
-        "kernels",
-        kernels,
-        "this PyTorch was built without oneDNN; need auto or native",
-    )
+    """Refuse kernels that this build of PyTorch does not have."""
+    rule = "this PyTorch was built without oneDNN; need auto or native"
+    need(kernels == "native" or library_there(), "kernels", kernels, rule)
     return kernels
 
 
 @contextmanager
 def using(kernels: Kernels | None) -> Iterator[None]:
-    """These kernels while it lasts; with None, whatever the process uses."""
-    before = bool(torch.backends.mkldnn.enabled)
-    _use_library(before if kernels is None else kernels != "native")
+    """Use these kernels in a `with` block; None means those of the process."""
+    library = torch.backends.mkldnn
+    before = library.enabled
+    library.enabled = before if kernels is None else kernels != "native"  # type: ignore[assignment]
     try:
         yield
     finally:
-        _use_library(before)
+        library.enabled = before
 
 
 def arranged(features: Tensor, kernels: Kernels | None) -> Tensor:
-    """A batch as the kernels like it in memory; its values and its shape stay."""
+    """A batch in the memory layout of the kernels; values and shape stay the same."""
     if kernels == "channels-last" and features.ndim == 4:
         return features.contiguous(memory_format=torch.channels_last)
     return features
-
-
-def _use_library(wanted: bool) -> None:
-    torch.backends.mkldnn.enabled = wanted  # type: ignore[assignment]

@@ -1,4 +1,4 @@
-"""A stack of lanes for those who hand in one job at a time."""
+"""A stack of lanes behind the interface of lanes that take one job at a time."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ class _Entry(NamedTuple):
 
 
 class StackLanes:
-    """Jobs are gathered until their results are asked for, then put into the lanes together.
+    """Collects jobs, and loads them into the lanes together.
 
-    Where memory turns out to be short, `fewer` makes a stack of at most so many lanes.
+    If memory is short, `fewer` makes a stack of at most so many lanes.
     """
 
     def __init__(
@@ -38,18 +38,18 @@ class StackLanes:
         self._in_lane: dict[int, _Entry] = {}
 
     def submit(self, ticket: int, start: Vector, job: Job, drift: Vector | None = None) -> None:
-        """Begin a job."""
+        """Add a job."""
         self._new.append(_Entry(ticket, start, job, drift))
 
     def collect(self) -> list[FinishedJob]:
-        """Launch until a job is done."""
+        """Launch until a job is finished."""
         while True:
             try:
                 return self._collect()
             except torch.cuda.OutOfMemoryError:
                 if self._fewer is None or self.capacity == 1:
                     raise
-            self._new = [*self._in_lane.values(), *self._new]  # they begin anew
+            self._new = [*self._in_lane.values(), *self._new]  # they start again
             wait_for_device()
             self._in_lane, self._stack = {}, None
             torch.cuda.empty_cache()
