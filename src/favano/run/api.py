@@ -86,7 +86,7 @@ def plan(
         labels = np.asarray(given.train[1])
     elif getattr(spec.method, "sample_weights", False):
         labels = load_data(spec, _path(given.data_dir)).train_labels
-    return Plan.of(plan_seed(spec, spec.run.seed, labels))
+    return Plan(plan_seed(spec, spec.run.seed, labels))
 
 
 def _run(
