@@ -35,7 +35,7 @@ def comparison(
     >>> both = [{"algorithm": "favano"}, {"algorithm": "fedbuff"}]
     >>> specs = comparison({"clients": 20}, both, ["fedbuff.buffer_mode=block"])
     >>> [(spec.name, spec.fleet.clients, spec.method.given) for spec in specs]
-    [('favano', 20, {'buffer': 5}), ('fedbuff', 20, {'buffer': 5, 'buffer_mode': 'block'})]
+    [('favano', 20, {}), ('fedbuff', 20, {'buffer': 5, 'buffer_mode': 'block'})]
     """
     asked = [dict(one) for one in methods]
     names = [str(one.get(LABEL) or one[ALGORITHM]) for one in asked]
@@ -64,6 +64,16 @@ def chosen(
     return [by_name.get(str(one[ALGORITHM]), one) for one in named] or list(listed)
 
 
+def keys_for(
+    shared: Mapping[str, object],
+    methods: Sequence[Mapping[str, object]],
+    listed: Sequence[Mapping[str, object]],
+) -> dict[str, object]:
+    """A file's shared keys for some of its methods, without those that only other methods take."""
+    wanted = [_with_options({**shared, **one}) for one in methods]
+    return _taken(shared, wanted, [_with_options({**shared, **one}) for one in listed])
+
+
 def folder_name(name: str) -> str:
     """A folder name for a run.
 
@@ -81,10 +91,17 @@ def shared_keys(
     Keys that only other compared methods take are dropped. A key that none of them takes is kept,
     so that it is refused later.
     """
+    return _taken(keys, [method], compared)
+
+
+def _taken(
+    keys: Mapping[str, object], wanted: Sequence[AnyMethod], others: Sequence[AnyMethod]
+) -> dict[str, object]:
+    """Keys that a wanted method takes, and keys that no other method takes."""
     return {
         key: value
         for key, value in keys.items()
-        if _takes(key, method) or not any(_takes(key, one) for one in compared)
+        if any(_takes(key, one) for one in wanted) or not any(_takes(key, one) for one in others)
     }
 
 
@@ -108,28 +125,33 @@ def clock_keys(method: AnyMethod) -> set[str]:
 
 
 def _setting(text: str, names: Sequence[str]) -> tuple[str, str, str]:
-    """Method, key and value of `LABEL.KEY=VALUE`; labels may hold dots."""
-    place, equals, value = text.partition("=")
-    name, dot, key = place.rpartition(".")
-    need(bool(equals and dot), "set", text, "need METHOD.KEY=VALUE")
+    """Method, key and value of `LABEL.KEY=VALUE`; labels may hold dots and equal signs."""
+    otherwise = text.partition("=")[0].rpartition(".")[0]
+    name = max((one for one in names if text.startswith(f"{one}.")), key=len, default=otherwise)
+    key, equals, value = text[len(name) + 1 :].partition("=")
+    need(bool(name and key and equals), "set", text, "need METHOD.KEY=VALUE")
     need(name in names, "set", name, f"not compared; need one of {', '.join(names)}")
     return name, key.replace("-", "_"), value
 
 
 def label_variants(specs: Sequence[Spec]) -> list[Spec]:
-    """The specifications, with variants without a label named by their options."""
-    count = Counter(spec.name for spec in specs)
+    """The specifications under different names: variants are named by how they differ."""
     found = [
-        spec
-        if count[spec.name] == 1 or not spec.method.given
-        else replace(spec, method=replace(spec.method, label=_described(spec)))
-        for spec in specs
+        replace(spec, method=replace(spec.method, label=_label(spec, specs))) for spec in specs
     ]
     for name, times in Counter(spec.name for spec in found).items():
         need(times == 1, "algorithms", name, "is named twice; give each variant a label")
     return found
 
 
-def _described(spec: Spec) -> str:
-    changes = ", ".join(f"{key}={value}" for key, value in spec.method.given.items())
-    return f"{spec.method.name} ({changes})"
+def _label(spec: Spec, specs: Sequence[Spec]) -> str:
+    """The label of a method, or the options in which it differs from others of its name."""
+    method = spec.method
+    alike = [one.method for one in specs if one.name == spec.name and not one.method.label]
+    apart = [
+        key
+        for key in options_of(type(method))
+        if any(getattr(one, key, None) != getattr(method, key) for one in alike)
+    ]
+    words = ", ".join(f"{key}={value}" for key, value in method.given.items() if key in apart)
+    return f"{method.title} ({words})" if words and not method.label else method.label

@@ -1,4 +1,4 @@
-"""What a codec is: models to small whole numbers and back, as pure functions on stacks."""
+"""The interface of codecs: models to small whole numbers and back, as pure functions on stacks."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def check_bits(bits: int, least: int = 1) -> None:
 
 
 def each_tensor(values: Tensor, sizes: Sequence[int]) -> Tensor:
-    """One number a tensor, (k, m), repeated for each of its coordinates, (k, d)."""
+    """One number per tensor, (k, m), repeated for each of its coordinates, (k, d)."""
     repeats = torch.tensor(tuple(sizes), device=values.device)
     return values.repeat_interleave(repeats, dim=1, output_size=sum(sizes))
 

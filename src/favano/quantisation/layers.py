@@ -22,23 +22,23 @@ _MOST_SAMPLES = 1 << 20  # of a layer's gradient; room between the places of two
 
 
 class Draws:
-    """The key of the step under way, which all layers of a network look at.
+    """The key of the current step, shared by all layers of a network.
 
-    Autograd has no way to hand a random number to a backward pass, so it waits here from the
-    forward pass on. The tensor stays where it is: a recorded gradient reads it again every time.
+    Autograd cannot hand a random number to a backward pass, so the key is kept here from the
+    forward pass on. The tensor keeps its memory: a recorded gradient reads it again at each step.
     """
 
     def __init__(self) -> None:
         self.key = torch.zeros((), dtype=torch.int64)
 
     def set(self, key: int, device: torch.device) -> None:
-        """Have the coming step draw by this key."""
+        """Draw by this key in the next step."""
         self.key = self.key.to(device)
         self.key.fill_(key)
 
     @contextmanager
     def by(self, key: Tensor) -> Iterator[None]:
-        """Draw by another tensor meanwhile: that of a lane, or of a recording."""
+        """Draw by another tensor within the block: that of a lane, or of a recording."""
         before, self.key = self.key, key
         try:
             yield
@@ -68,11 +68,11 @@ class Quantised(nn.Module):
 
     @property
     def like(self) -> nn.Linear | nn.Conv2d:
-        """The layer it stands for, to be asked for its form; only the parameters here are used."""
+        """The layer it replaces, for its shape; its parameters are those here."""
         return self._like[0]
 
     def forward(self, inputs: Tensor) -> Tensor:
-        """As the layer it stands for."""
+        """The output of the layer it replaces, in few bits."""
         recipe = self.recipe
         if not self.training and recipe.evaluate_with == "full":
             return self.product(inputs, self.weight, self.bias)
@@ -120,8 +120,8 @@ def quantised(module: nn.Module, recipe: Recipe | None) -> nn.Module:
     """A copy of a network whose linear layers and convolutions train with few bits.
 
     Which ones: all, or with `inner` all but the first `nn.Conv2d` and the last `nn.Linear`, in the
-    order in which the network lists them. Subclasses of the two stay as they are, since nobody
-    knows what they do. A network that is left as it is was, is returned itself.
+    order in which the network lists them. Subclasses of the two are left alone, since they may
+    compute something else. If nothing is to be quantised, the network itself is returned.
     """
     if recipe is None or recipe.changes_nothing:
         return module
@@ -144,7 +144,7 @@ def quantised(module: nn.Module, recipe: Recipe | None) -> nn.Module:
 
 
 def draws_of(module: nn.Module) -> Draws | None:
-    """Where a network's layers take their key from; None if nothing in it is quantised."""
+    """The draws of a network's quantised layers; None if it has none."""
     found = (layer for layer in module.modules() if isinstance(layer, Quantised))
     return next((layer.draws for layer in found), None)
 
@@ -166,7 +166,7 @@ def _replaced(module: nn.Module, new: dict[int, Quantised]) -> nn.Module:
 
 
 def _product(layer: nn.Linear | nn.Conv2d) -> Product:
-    """What the layer computes of (inputs, weight, bias)."""
+    """The layer as a function of (inputs, weight, bias)."""
     if isinstance(layer, nn.Linear):
         return functional.linear
     how: dict[str, tuple[int, ...] | int] = {

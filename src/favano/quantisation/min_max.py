@@ -40,7 +40,7 @@ class MinMax:
         return (1 << self.bits) - 1
 
     def draws(self, size: int) -> int:
-        """One a coordinate."""
+        """One per coordinate."""
         return size
 
     def scalars(self, tensors: int) -> int:

@@ -42,7 +42,7 @@ class Qsgd:
         return 2 * self.levels
 
     def draws(self, size: int) -> int:
-        """One a coordinate."""
+        """One per coordinate."""
         return size
 
     def scalars(self, tensors: int) -> int:

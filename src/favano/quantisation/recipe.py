@@ -1,4 +1,4 @@
-"""What is quantised in training, and how."""
+"""The settings of few-bit training."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FULL: Final = 32  # bits, from which on nothing is rounded
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """Training with LUQ; the defaults are the paper's FAVANO[QNN], as far as it says.
+    """Training with LUQ; the defaults are the paper's FAVANO[QNN], as far as it is specified.
 
     Args:
         weight_bits: of weights in both passes, 2, 3, 4, or 32 for full precision.

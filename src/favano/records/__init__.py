@@ -7,7 +7,7 @@ from favano.records.bound import BoundRow, bounds_from_csv, bounds_to_csv
 from favano.records.complexities import Complexity, complexities_from_csv, complexities_to_csv
 from favano.records.curves import CurvePoint, curves_from_csv, curves_to_csv
 from favano.records.document import finite, to_json
-from favano.records.folder import FILES, PARTICIPATION, read_file, write_together
+from favano.records.folder import FILES, PARTICIPATION, as_path, read_file, write_together
 from favano.records.history import History, Row, diverged, history_from_csv, history_to_csv, up_to
 from favano.records.ledger import (
     Ending,
@@ -54,6 +54,7 @@ __all__ = [
     "SpeedShare",
     "Status",
     "Summary",
+    "as_path",
     "bounds_from_csv",
     "bounds_to_csv",
     "complexities_from_csv",

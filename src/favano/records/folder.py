@@ -9,7 +9,7 @@ from typing import Final, TypeVar
 
 from pydantic import ValidationError
 
-from favano.errors import BadInput, WriteFailed
+from favano.errors import BadInput, WriteFailed, need
 
 SPEC: Final = "spec.toml"
 HISTORY: Final = "history.csv"
@@ -22,6 +22,13 @@ CURVES: Final = "curves.csv"
 COMPLEXITIES: Final = "table.csv"
 
 Parsed = TypeVar("Parsed")
+
+
+def as_path(name: str, given: Path | str) -> Path:
+    """The path of a file or folder; anything else is refused by name."""
+    shown = type(given).__name__
+    need(isinstance(given, Path | str), name, shown, "need a path, as text or pathlib.Path")
+    return Path(given)
 
 
 def read_file(path: Path, parser: Callable[[str], Parsed]) -> Parsed:

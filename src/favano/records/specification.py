@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 
 def specification_from_toml(text: str) -> dict[str, object]:
-    """The keys of a run; the name of its method is `algorithm`.
+    r"""The keys of a run; the name of its method is `algorithm`.
 
     >>> specification_from_toml("[fleet]\nclients = 9\n[[method]]\nname = 'fedbuff'")
     {'clients': 9, 'algorithm': 'fedbuff'}

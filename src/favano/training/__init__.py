@@ -1,4 +1,4 @@
-"""Local training: modules as flat vectors, the local rule, and the trainers."""
+"""Local training: modules as flat vectors, the local rule, trainers, lanes and kernels."""
 
 import lazy_loader
 

@@ -1,4 +1,4 @@
-"""Launches as CUDA graphs: recorded once for each shape, then replayed without the host."""
+"""CUDA graphs of launches: captured once per shape, then replayed with little work of the host."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ _WARM_UP = 2  # runs of a launch before it is captured
 class GraphCache:
     """The graphs captured so far. They run one after the other and share their memory.
 
-    The launches before a capture are real work: nothing is run twice. A graph reads and writes
-    tensors in place, so whatever it works on must stay where it is.
+    The launches before a capture are real work: nothing runs twice. A graph reads and writes
+    tensors in place, so they must keep their memory.
     """
 
     def __init__(self) -> None:
@@ -24,9 +24,9 @@ class GraphCache:
         self._side = torch.cuda.Stream()  # type: ignore[no-untyped-call]
 
     def run(self, shape: Hashable, launch: Callable[..., None], *given: Tensor) -> None:
-        """Run a launch; what it is given has the same form whenever `shape` is the same."""
+        """Run a launch; its arguments have the same shapes whenever `shape` is the same."""
         seen = self._seen.get(shape, 0)
-        if seen < _WARM_UP:  # on a side stream, as capturing asks for
+        if seen < _WARM_UP:  # on a side stream, as capturing requires
             self._seen[shape] = seen + 1
             self._side.wait_stream(torch.cuda.current_stream())
             with torch.cuda.stream(self._side):
@@ -43,7 +43,7 @@ class GraphCache:
     def _capture(
         self, launch: Callable[..., None], places: list[Tensor]
     ) -> tuple[torch.cuda.CUDAGraph, list[Tensor]]:
-        """Record the launch; recording runs nothing."""
+        """Capture the launch; this does not run it."""
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph, pool=self._pool):
             launch(*places)
@@ -51,6 +51,6 @@ class GraphCache:
 
 
 def wait_for_device() -> None:
-    """Until all that was asked for is done: graphs must not go while they run."""
+    """Wait until the device is idle: graphs must not be deleted while they run."""
     if torch.cuda.is_available():
         torch.cuda.synchronize()

@@ -1,7 +1,7 @@
-"""What of a network draws random numbers, found in one pass; all but dropout is refused.
+"""A check that a network draws no random numbers except by dropout.
 
-Batches and dropout masks are functions of (seed, client, step). Whatever else takes numbers from a
-generator would make a run depend on the order in which jobs are trained.
+Batches and dropout masks are functions of (seed, client, step). Other draws from a generator
+would make a run depend on the order in which jobs are trained.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ _INSTEAD = (
 def find_draws(
     model: FlatModel, loss: Callable[[Tensor, Tensor], Tensor], batch: Sequence[Tensor]
 ) -> None:
-    """Have the model draw dropout by keys if it has any; refuse it if anything else in it draws.
+    """Let dropout draw by keys, if the model has any; refuse the model if anything else draws.
 
-    Two samples of a batch go through it in evaluation mode, forth and back in training mode, and
-    forth once more, which must give the same. Model and generators are then as they were.
+    Two samples of a batch go through it in evaluation mode, forward and backward in training
+    mode, and forward once more, which must give the same. Model and generators are then restored.
     """
     features, labels = (torch.cat([part, part])[:2] for part in batch)
     device, module = model.vector.device, model.module
@@ -61,7 +61,7 @@ def find_draws(
 
 
 def _need_equal(module: nn.Module, output: object, again: object) -> None:
-    """A generator that nobody knows of shows in this: the same pass gives something else."""
+    """A hidden generator shows when the same pass gives another result."""
     if isinstance(output, Tensor) and isinstance(again, Tensor):
         equal = torch.allclose(output, again, rtol=1e-3, atol=1e-6, equal_nan=True)
         rule = f"gives different outputs for the same weights and inputs, {_INSTEAD}"

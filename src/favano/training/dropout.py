@@ -2,7 +2,7 @@
 
 A generator gives the next job its numbers in the order in which jobs are trained, so a run would
 depend on the number of lanes. Here every call of a dropout function of `torch.nn.functional`, by a
-layer or by hand, takes its mask from the key of the step under way, as few-bit training does.
+layer or by hand, takes its mask from the key of the current step, as few-bit training does.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _ALPHA = 1.7580993408473766  # minus the limit of SELU, as in PyTorch
 
 
 class KeyedDropout(TorchFunctionMode):
-    """While it is active, dropout draws by a key; the calls of a step draw differently."""
+    """While active, dropout draws by a key; each call within a step has its own draws."""
 
     def __init__(self, key: Tensor) -> None:
         super().__init__()
@@ -53,7 +53,7 @@ class KeyedDropout(TorchFunctionMode):
 
 
 def drawing(draws: Draws | None, key: Tensor | None, dropout: bool) -> AbstractContextManager[None]:
-    """A forward pass that draws by a key, or by that of the step under way."""
+    """For a forward pass: draw by a key, or by that of the current step."""
     return nullcontext() if draws is None else _drawing(draws, key, dropout)
 
 
@@ -85,12 +85,12 @@ def _replaced(
     inplace: bool = False,
     *,
     original: Callable[..., Tensor],
-    by_default: bool = True,  # what `training` is where it is not said
+    by_default: bool = True,  # value of `training` if not given
     dropped: Callable[[Tensor, Tensor, float, bool], Tensor] = _dropped,
     features: bool = False,
     unbatched: int = 0,  # dimensions of an input without a batch
 ) -> Tensor:
-    """The same by the mode's key; PyTorch's own where there is nothing to draw, or p is wrong."""
+    """Dropout by the mode's key; PyTorch's own if there is nothing to draw or p is invalid."""
     training = by_default if training is None else training
     if not training or not 0 < p <= 1 or not input.numel() or (features and input.ndim < 2):
         return original(input, p, training, inplace)

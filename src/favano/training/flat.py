@@ -58,7 +58,7 @@ class FlatModel:
             "has lazy layers; run it on one batch first",
         )
         self.module = deepcopy(module).to(device=device, dtype=dtype)
-        self.draws = draws_of(self.module)  # None unless it trains with few bits, or has dropout
+        self.draws = draws_of(self.module)  # None unless it trains with few bits or has dropout
         self.dropout = False  # whether it has dropout; `draw_check` finds out
         self.draws_checked = False
         self._parameters = dict(self.module.named_parameters())
@@ -105,7 +105,7 @@ class FlatModel:
         return self.vector.clone()
 
     def drawing(self, key: Tensor | None = None) -> AbstractContextManager[None]:
-        """For a forward pass in training mode: draws by this key, or that of the step under way."""
+        """For a forward pass in training mode: draw by this key, or by that of the current step."""
         return drawing(self.draws, key, self.dropout)
 
     def tied(self) -> tuple[dict[str, Tensor], dict[str, Tensor]]:

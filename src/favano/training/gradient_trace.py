@@ -1,6 +1,6 @@
-"""The gradient of a network as a straight line of kernel calls, recorded once.
+"""The gradient of a network as a list of kernel calls, recorded once.
 
-Of a small network's plain step, autograd, dispatch and Python take more than the arithmetic. A
+In a plain step of a small network, autograd, dispatch and Python take longer than the arithmetic. A
 trace is the list of calls that autograd made for one batch, and later batches of that shape only
 repeat it: the same kernels in the same order, therefore the same bits, which is checked before a
 trace is used. Whether a batch goes through a trace or through autograd changes no result.
@@ -30,23 +30,23 @@ Batch: TypeAlias = tuple[Tensor, Tensor]
 
 FEWEST = 20_000  # local steps for which a first trace, with its two seconds of imports, pays
 FEWEST_EACH = 1_000  # the same for each further length of a batch
-HEAVY = 0.02  # processor seconds of a plain step from which on its arithmetic outweighs all else
+HEAVY = 0.02  # processor seconds of a plain step from which on arithmetic dominates
 _TRIALS = 5
 _EXAMPLES = 3  # batches a trace is checked on
 
 
 class TraceReport(NamedTuple):
-    """How gradients are computed: by a trace for batches this long, by autograd for all others."""
+    """Lengths of batches whose gradients are computed by a trace; others go through autograd."""
 
     lengths: tuple[int, ...]
-    seconds: float  # what tracing took
+    seconds: float  # spent on tracing
 
 
 NO_TRACE = TraceReport((), 0.0)
 
 
 class GradientTrace:
-    """Gradients of the batches whose shape has a trace. Belongs to one model, loss and kernels."""
+    """Traces of the gradient, one per shape of a batch, for one model, loss and set of kernels."""
 
     def __init__(
         self,
@@ -70,11 +70,11 @@ class GradientTrace:
         return True
 
     def prepare(self, batches: Sequence[Batch]) -> bool:
-        """Trace the gradient for batches of one shape; kept where it is right and pays.
+        """Trace the gradient for batches of one shape; the trace is kept if it is exact and faster.
 
-        Right: on all of `batches` gradient and buffers are those of autograd to the bit. A network
-        that branches on values, or draws random numbers, fails here and stays with autograd. Pays:
-        a few steps with it take less time than as many without, turn about.
+        Exact: on all of `batches`, gradient and buffers equal those of autograd bit for bit. A
+        network that branches on values, or draws random numbers, fails here and stays with
+        autograd. Faster: a few steps with it take less time than without, measured in turns.
         """
         model, shape = self._model, batches[0][0].shape
         start, was_training = model.snapshot(), model.module.training
@@ -91,7 +91,7 @@ class GradientTrace:
             model.module.train(was_training)
 
     def _is_heavy(self, batch: Batch) -> bool:
-        """Whether even the fastest of a few plain steps takes so long that a trace gains little."""
+        """Whether even the fastest of a few plain steps is so long that a trace gains little."""
         for _ in range(_TRIALS):
             began = self._clock()
             self._plain(*batch)
@@ -103,7 +103,7 @@ class GradientTrace:
         try:
             self._traces[batch[0].shape] = _trace(self._model, self._loss, batch)
             self.fill(*batch)
-        except Exception:  # whatever a network does that cannot be traced, autograd can do
+        except Exception:  # a network that cannot be traced stays with autograd
             self._traces.pop(batch[0].shape, None)
             return False
         return True
@@ -127,7 +127,7 @@ class GradientTrace:
 
 
 def trace_gradients(gradient: GradientTrace, task: Task, steps: int) -> TraceReport:
-    """Trace what pays for so many local steps in all, the commonest length of a batch first."""
+    """Trace the batch lengths for which it pays, given the number of local steps of all runs."""
     if steps < FEWEST:
         return NO_TRACE
     began, found = perf_counter(), []
@@ -143,7 +143,7 @@ def trace_gradients(gradient: GradientTrace, task: Task, steps: int) -> TraceRep
 
 
 def _examples(task: Task, length: int, gradient: GradientTrace) -> list[Batch]:
-    """A few batches of this length, of different clients where there are some."""
+    """A few batches of this length, of different clients if possible."""
     stream = task.batches
     places = (
         (client, step)

@@ -1,7 +1,6 @@
-"""With which kernels a CPU trains.
+"""Sets of CPU kernels used for training: oneDNN, PyTorch's own, or channels last.
 
-The choices compute the same and round differently, so a run keeps to one of them from its first
-step to its last, in whatever process a step is made.
+They compute the same but round differently, so a run uses one set for all steps, in all processes.
 """
 
 from __future__ import annotations
@@ -18,9 +17,9 @@ from favano.types import Kernels
 
 
 def default_kernels() -> Kernels:
-    """What is used where nothing was measured.
+    """The kernels used if nothing was measured.
 
-    On aarch64 not oneDNN, which starts threads of its own there.
+    Not oneDNN on aarch64, where it starts threads of its own.
     """
     library = bool(torch.backends.mkldnn.enabled) and platform.machine() != "aarch64"
     return "onednn" if library else "native"
@@ -32,7 +31,7 @@ def library_there() -> bool:
 
 
 def check_kernels(kernels: Kernels) -> Kernels:
-    """Refuse those that this build of PyTorch does not have."""
+    """Refuse kernels that this build of PyTorch does not have."""
     need(
         kernels == "native" or library_there(),
         "kernels",
@@ -44,7 +43,7 @@ def check_kernels(kernels: Kernels) -> Kernels:
 
 @contextmanager
 def using(kernels: Kernels | None) -> Iterator[None]:
-    """These kernels while it lasts; with None, whatever the process uses."""
+    """Use these kernels within the block; with None, those of the process."""
     before = bool(torch.backends.mkldnn.enabled)
     _use_library(before if kernels is None else kernels != "native")
     try:
@@ -54,7 +53,7 @@ def using(kernels: Kernels | None) -> Iterator[None]:
 
 
 def arranged(features: Tensor, kernels: Kernels | None) -> Tensor:
-    """A batch as the kernels like it in memory; its values and its shape stay."""
+    """A batch in the memory layout of the kernels; values and shape stay the same."""
     if kernels == "channels-last" and features.ndim == 4:
         return features.contiguous(memory_format=torch.channels_last)
     return features

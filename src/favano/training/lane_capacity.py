@@ -1,4 +1,4 @@
-"""How many lanes there are: as many as fit into the memory of a GPU beside all else."""
+"""The number of lanes: as many as fit into the memory of a GPU."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ _PROBED = 8  # lanes of the launch that is measured
 
 
 class LaneMemory(NamedTuple):
-    """Bytes that a lane takes."""
+    """Bytes per lane."""
 
-    kept: int  # as long as it is there
-    launch: int  # in a launch: activations, gradients, copies of its model
+    kept: int  # permanently
+    launch: int  # during a launch: activations, gradients, copies of the model
 
 
 class StackSize(NamedTuple):
-    """Lanes of each stack, and how many of them one launch takes at most."""
+    """Number of lanes per stack, and the largest number per launch."""
 
     capacity: int
     widest: int
 
 
 def lanes_that_fit(room: int, needs: LaneMemory, *, stacks: int, widest: int | None) -> StackSize:
-    """The most lanes that fit into so many bytes, a power of two in each stack.
+    """The most lanes that fit into `room` bytes, a power of two per stack.
 
-    A launch takes a piece of a stack's lanes: `widest` of them, halved until there are four times
-    as many lanes to fill it from. With None it takes all lanes.
+    A launch takes `widest` lanes of a stack, halved until there are four times as many lanes to
+    choose from. With None it takes all lanes.
     """
     # A launch takes its memory once before it is captured, and once in the graphs of each stack.
     kept, launch = stacks * needs.kept, (1 + stacks) * needs.launch
@@ -51,7 +51,7 @@ def lanes_that_fit(room: int, needs: LaneMemory, *, stacks: int, widest: int | N
 
 
 def _power_of_two(lanes: int) -> int:
-    """The largest one that is not above, within reason.
+    """The largest power of two up to this number, within 1..MOST_LANES.
 
     >>> [_power_of_two(lanes) for lanes in (-5, 1, 37, 64, 5000)]
     [1, 1, 32, 64, 1024]
@@ -60,14 +60,14 @@ def _power_of_two(lanes: int) -> int:
 
 
 class LaneMaker:
-    """Makes stacks of lanes for the same work, of as many lanes as there is memory for.
+    """Makes equal stacks of lanes, as large as memory allows.
 
     Args:
-        model: whose copies the lanes train.
-        trainers: of each task.
+        model: the model that the lanes train copies of.
+        trainers: one per task.
         precision: of products.
-        stacks: how many.
-        ahead: end models that are kept elsewhere, for each lane.
+        stacks: number of stacks.
+        ahead: end models per lane that the engine keeps.
     """
 
     def __init__(
@@ -85,14 +85,14 @@ class LaneMaker:
         self._widest = LaneStack.widest
 
     def fitting(self, room: int) -> list[LaneStack]:
-        """As many lanes as fit into so many bytes of the device."""
+        """Stacks of as many lanes as fit into `room` bytes of the device."""
         needs, widest = self._measured()
         fit = lanes_that_fit(room, needs, stacks=self._stacks, widest=widest)
         self._widest = fit.widest
         return self.at_most(fit.capacity)
 
     def at_most(self, capacity: int) -> list[LaneStack]:
-        """So many lanes in each stack, halved until a launch goes through."""
+        """Stacks of this many lanes each, halved until a launch succeeds."""
         while True:
             try:
                 made = [self._stack(capacity) for _ in range(self._stacks)]
@@ -111,12 +111,12 @@ class LaneMaker:
         )
 
     def _measured(self) -> tuple[LaneMemory, int | None]:
-        """What a lane takes, seen in a small launch; and the largest piece, where there are any."""
+        """Memory per lane, measured in a small launch, and the largest piece if there is one."""
         lanes, device = _PROBED, self._model.vector.device
         while True:
             try:
                 stack = self._stack(lanes)
-                stack.try_launch()  # libraries take memory of their own, once
+                stack.try_launch()  # the first launch includes memory that libraries take once
                 torch.cuda.reset_peak_memory_stats(device)
                 before = torch.cuda.memory_allocated(device)
                 stack.try_launch()

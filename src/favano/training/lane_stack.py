@@ -1,7 +1,7 @@
-"""Lanes of a GPU: one stack of models, and every launch advances all of them by one SGD step.
+"""Lanes on a GPU: one stack of models, which each launch advances by one SGD step.
 
 A lane holds one job: its model is a row of the stack, its place in the batch stream a number on
-the device. A launch picks every lane's mini-batch, takes all gradients at once through
+the device. A launch selects the mini-batch of each lane, computes all gradients at once through
 `torch.func.vmap`, and steps. Data, batches and augmentation never leave the device, and on CUDA
 the launch is a captured graph. A finished lane is refilled between two launches.
 """
@@ -36,12 +36,12 @@ from favano.types import Ints, Precision, Stack
 
 Mask = npt.NDArray[np.bool_]
 
-_SMALLER = 4  # a launch of few lanes is captured for a quarter of them, a sixteenth, ...
+_SMALLER = 4  # launches are captured for all lanes, a quarter, a sixteenth, ...
 _FEWEST = 16
 _PIECES = (64, 32, 16, 8)  # lanes of equally long batches that are launched together
-_FILLED = 0.75  # share of such a piece that is at work, at least, but for the smallest
-_MANY = 128  # lanes at work from which on refilling waits
-_LAUNCHES = 6  # launches between two refillings, then
+_FILLED = 0.75  # least share of lanes at work in such a piece, except the smallest
+_MANY = 128  # lanes at work from which on refilling is delayed
+_LAUNCHES = 6  # launches between two refills then
 
 
 class LaunchResult:
@@ -63,7 +63,7 @@ class LaunchResult:
 
 
 class LaneStack:
-    """Trains up to `capacity` jobs side by side. Batches must go by epochs."""
+    """Trains up to `capacity` jobs in parallel. Batches must go by epochs."""
 
     widest = max(_PIECES)  # the largest piece
 
@@ -74,30 +74,31 @@ class LaneStack:
         capacity: int,
         precision: Precision = "tf32",
         roster: Roster | None = None,
-        widest: int = widest,  # of pieces, where memory allows no larger one
+        widest: int = widest,  # largest piece that memory allows
     ) -> None:
         self.capacity = capacity
         task, device = trainers[0].task, model.vector.device
         self._model, self._task = model, task
         rules = [trainer.rule for trainer in trainers]
         self._proximal = np.array([rule.proximal for rule in rules])  # of each task
-        self._steps = list(dict.fromkeys(rule.step for rule in rules if rule.step is not None))
+        # Rules of clients with a memory, and how many vectors each of them keeps.
+        self._steps = list(dict.fromkeys((one.step, one.memory) for one in rules if one.step))
         self._step_number = np.array(  # of each task: 0 for plain SGD
-            [0 if rule.step is None else 1 + self._steps.index(rule.step) for rule in rules]
+            [1 + self._steps.index((one.step, one.memory)) if one.step else 0 for one in rules]
         )
         self._precision: Precision = precision
         self._batch = task.batches.batch_size
         self._roster = roster = roster or make_roster([t.task.batches for t in trainers], device)
-        whole = model.draws is None and not model.layout.buffers  # nothing asks for whole batches
+        whole = model.draws is None and not model.layout.buffers  # batches may be padded
         self._padded = task.loss is functional.cross_entropy and whole
-        # Lanes that are launched together; none where all of them are.
+        # Sizes of launches; empty if all lanes are launched together.
         pieces = tuple(min(size, widest, capacity) for size in _PIECES)
         self.pieces = () if self._padded else pieces
         self._module = lane_network(model)
         self._draws = draws_of(self._module) or model.draws
         self._halves = HalfWeights(self._module) if precision == "bf16" else None
         self._captured = GraphCache() if device.type == "cuda" else None
-        # The lanes on the device, and one more to fill up launches with.
+        # The lanes on the device, and one more that pads launches.
         rows = capacity + 1
         memory = max((rule.memory for rule in rules), default=0) * model.layout.parameters
         self._stack: Stack = functional.pad(model.vector, (0, memory)).repeat(rows, 1)
@@ -112,14 +113,16 @@ class LaneStack:
         self._row, self._step, self._rule = self._places
         # Samples in the order of an even epoch, then of an odd one.
         self._order = self._row.new_zeros((rows, 2 * roster.longest))
-        # What the host knows of them.
+        # The state of the lanes as the host knows it.
         self._batches, self._size = roster.batches.cpu().numpy(), roster.size.cpu().numpy()
         self._host_row, self._host_step, self._host_left = np.zeros((3, capacity), dtype=np.int64)
-        self._drawn = np.full((capacity, 2), -1, dtype=np.int64)  # epochs whose orders are there
+        self._drawn = np.full(
+            (capacity, 2), -1, dtype=np.int64
+        )  # epochs whose orders are in `_order`
 
     @property
     def lane_bytes(self) -> int:
-        """Memory that one lane takes for as long as it is there."""
+        """Bytes that one lane takes permanently."""
         tensors = (self._stack, self._start, self._order, self._drift)
         return sum(one[0].numel() * one.element_size() for one in tensors if one is not None)
 
@@ -129,7 +132,7 @@ class LaneStack:
         return np.flatnonzero(self._host_left == 0)
 
     def load(self, lanes: Ints, models: Stack, task: Ints, work: Work) -> None:
-        """Put jobs of at least one step into free lanes."""
+        """Put jobs into free lanes; each must have at least one step."""
         rows = self._roster.first[task] + work.client
         self._host_row[lanes], self._host_step[lanes] = rows, work.first_step
         self._host_left[lanes] = work.steps
@@ -148,10 +151,10 @@ class LaneStack:
         self._stack[at, : models.shape[1]] = models
 
     def launch(self) -> LaunchResult:
-        """Advance all lanes by some steps; those that are done are free from now on.
+        """Advance all lanes by some steps; lanes whose jobs are done become free.
 
-        Nothing is waited for. What happens in a lane that is done is of no interest: its model is
-        taken out right after its last step.
+        Does not wait for the device. A finished lane may step on, since its model is copied right
+        after the last step of its job.
         """
         launches, live = self._launches(), np.flatnonzero(self._host_left)
         self._draw_orders(live, launches)
@@ -175,15 +178,15 @@ class LaneStack:
         return LaunchResult(done, ends)
 
     def try_launch(self) -> None:
-        """One step of every lane, to see that it fits into memory."""
+        """One step of each lane, to see whether it fits into memory."""
         count = self.pieces[0] if self.pieces else self.capacity
         self._step_of(torch.arange(count, device=self._stack.device), self._batch)
 
     def _launches(self) -> int:
-        """How many steps until lanes are refilled.
+        """Number of steps until lanes are refilled.
 
         Until the first job is done; with many lanes a few more, since refilling costs the host as
-        much as several launches. No lane may go through more than two epochs meanwhile.
+        much as several launches. No lane may pass through more than two epochs in that time.
         """
         live = np.flatnonzero(self._host_left)
         least = int(self._host_left[live].min())
@@ -194,7 +197,7 @@ class LaneStack:
         )
 
     def _draw_orders(self, lanes: Ints, launches: int) -> None:
-        """Have the orders of all epochs that these lanes go through in the coming launches."""
+        """Draw the orders of all epochs that these lanes pass through in the coming launches."""
         batches, steps = self._batches[self._host_row[lanes]], self._host_step[lanes]
         ahead = np.minimum(self._host_left[lanes], launches) - 1
         both = np.concatenate([lanes, lanes])
@@ -210,7 +213,7 @@ class LaneStack:
         self._order[at[:, None], places] = self._roster.shuffled(self._row[at], epoch)
 
     def _launch_padded(self, live: Ints) -> None:
-        """One step of all lanes up to the last live one; short batches are filled up."""
+        """One step of all lanes up to the last live one; short batches are padded."""
         size = self.capacity
         while size // _SMALLER >= max(int(live[-1]) + 1, _FEWEST):
             size //= _SMALLER
@@ -219,8 +222,8 @@ class LaneStack:
     def _launch_by_length(self, live: Ints) -> None:
         """One step of the live lanes, those with equally long batches together.
 
-        Padding would enter batch statistics and the clips of quantised activations, and a loss of
-        the user's knows nothing of it.
+        Padding would change batch statistics and the clips of quantised activations, and a user's
+        own loss does not know of it.
         """
         row, pieces = self._host_row[live], self.pieces
         place = self._host_step[live] % self._batches[row]
@@ -230,7 +233,7 @@ class LaneStack:
             while len(lanes):
                 filled = (size for size in pieces if len(lanes) >= _FILLED * size)
                 count = next(filled, pieces[-1])
-                piece = np.full(count, self.capacity)  # the lane of which nothing is asked
+                piece = np.full(count, self.capacity)  # the lane that only pads
                 piece[: len(lanes)] = lanes[:count]
                 self._launch(piece, common)
                 lanes = lanes[count:]
@@ -285,11 +288,11 @@ class LaneStack:
 
     def _remembered(self, moves: Stack, memory: Sequence[Stack], rule: Tensor) -> Stack:
         """The directions of clients with a memory, which is renewed in place."""
-        for number, step in enumerate(self._steps, start=1):
-            here = rule == number
-            found, renewed = step(moves, tuple(one.clone() for one in memory))
+        for number, (step, vectors) in enumerate(self._steps, start=1):
+            here, own = rule == number, memory[:vectors]
+            found, renewed = step(moves, tuple(one.clone() for one in own))
             moves = torch.where(here, found, moves)
-            for old, new in zip(memory, renewed, strict=False):
+            for old, new in zip(own, renewed, strict=True):
                 old.copy_(torch.where(here, new, old))
         return moves
 
@@ -298,7 +301,7 @@ class LaneStack:
         return None if stack is None else self._model.named_weights(stack[lanes])
 
     def _keys(self, rows: Tensor, steps: Tensor) -> Tensor:
-        """What each lane's quantised gradients and dropout are drawn by, (lanes,)."""
+        """The key of each lane's quantised gradients and dropout, (lanes,)."""
         return steps if self._draws is None else device_bits(self._roster.keys[rows], steps)
 
     def _inputs(self, chosen: Tensor, rows: Tensor, steps: Tensor) -> Tensor:
@@ -338,7 +341,7 @@ class LaneStack:
 
 
 def lane_network(model: FlatModel) -> nn.Module:
-    """The network in training mode, with our own kernels where they serve: float32 on CUDA."""
+    """The network that lanes train, in training mode; with our own kernels for float32 on CUDA."""
     if model.vector.is_cuda and model.vector.dtype == torch.float32 and find_spec("triton"):
         from favano.training.gpu_kernels import (
             for_lanes,  # triton comes with CUDA builds of torch only

@@ -1,4 +1,4 @@
-"""The local rule: in which direction a client steps, given its gradient."""
+"""The local rule: the direction of a local step, given the gradient."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ Memory: TypeAlias = tuple[Stack, ...]
 class LocalRule:
     """w <- w - rate (g + proximal (w - w_start) + drift): plain SGD, with two optional corrections.
 
-    The pull to the start is the same for all jobs; a drift correction, constant during a job, comes
-    with it. `corrected` says that jobs come with one, to those who must make room ahead of time.
-    Where clients have a memory, `step` makes the direction from that sum and from `memory` vectors,
-    which follow the start and end models of a job.
+    The pull to the start is the same for all jobs; a drift correction belongs to one job and is
+    constant during it. `corrected` says that jobs have one, so that memory can be reserved. If
+    clients have a memory, `step` makes the direction from that sum and from `memory` vectors, which
+    follow the start and end models of a job.
     """
 
     proximal: float = 0.0
@@ -33,7 +33,7 @@ class LocalRule:
     def direction(
         self, gradient: Vector, weights: Vector, start: Vector, drift: Vector | None = None
     ) -> Vector:
-        """What is subtracted from the weights, per unit of step size."""
+        """The direction that is subtracted from the weights, per unit of step size."""
         pull = self.proximal if self.proximal else None
         return direction(gradient, weights, start, pull=pull, drift=drift)
 
@@ -46,7 +46,7 @@ def direction(
     pull: float | Stack | None,
     drift: Stack | None,
 ) -> Stack:
-    """The same for one model, or for a stack of them with a pull, (k, 1), of each one's own."""
+    """The same for one model, or for a stack of models, each with its own pull, (k, 1)."""
     if pull is not None:
         gradient = gradient + pull * (weights - start)
     return gradient if drift is None else gradient + drift

@@ -18,7 +18,7 @@ from favano.types import Kernels, Stack, Vector
 
 @dataclass(frozen=True, eq=False)
 class LoopTrainer:
-    """Trains every job by itself, as one would write it by hand."""
+    """Trains each job by itself, as one would write it by hand."""
 
     model: FlatModel
     task: Task
@@ -78,7 +78,7 @@ class LoopTrainer:
 
 
 class SerialLanes:
-    """Lanes where there is only one: a job is trained when its end model is asked for."""
+    """A single lane: a job is trained when its end model is asked for."""
 
     capacity = 1
 
@@ -91,7 +91,7 @@ class SerialLanes:
         self._waiting.append((ticket, start, job, drift))
 
     def collect(self) -> list[FinishedJob]:
-        """Train what waits."""
+        """Train the submitted jobs."""
         jobs, self._waiting = self._waiting, []
         ends = [self._trainers[job.task].run(start, job, drift) for _, start, job, drift in jobs]
         return [

@@ -1,4 +1,4 @@
-"""With which numbers a GPU trains."""
+"""Precision of training on a GPU."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from favano.types import Precision
 
 @contextmanager
 def product_precision(precision: Precision) -> Iterator[None]:
-    """Products of float32 in this precision while it lasts; it is the process's own outside."""
+    """Use this precision for products of float32 within the block."""
     matrices, convolutions = torch.backends.cuda.matmul, torch.backends.cudnn
     before = matrices.allow_tf32, convolutions.allow_tf32
     matrices.allow_tf32 = convolutions.allow_tf32 = precision != "float32"
@@ -27,10 +27,10 @@ def product_precision(precision: Precision) -> Iterator[None]:
 
 
 class HalfWeights:
-    """A network's weights as bf16 in the forward pass; their gradients come back in float32.
+    """Weights of a network as bf16 in the forward pass; their gradients are float32.
 
-    Layers with buffers compute in float32 by themselves whatever the images are made of, and so do
-    those that say `casts_itself`.
+    Layers with buffers compute in float32 whatever their inputs, and so do those that declare
+    `casts_itself`.
     """
 
     def __init__(self, module: nn.Module) -> None:
@@ -42,7 +42,7 @@ class HalfWeights:
         }
 
     def weights(self, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """The weights to go forward with."""
+        """The weights for the forward pass."""
         return {
             name: value.bfloat16() if name in self._names else value
             for name, value in weights.items()

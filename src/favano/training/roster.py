@@ -17,19 +17,19 @@ from favano.types import Ints
 
 @dataclass(frozen=True, eq=False)
 class Roster:
-    """One row for each client of each task."""
+    """One row per client of each task."""
 
     first: Ints  # (tasks + 1,) on the host: where the clients of a task begin
     samples: Tensor  # (rows, longest) sample numbers, padded
     size: Tensor  # (rows,)
-    batches: Tensor  # (rows,) batches an epoch
+    batches: Tensor  # (rows,) batches per epoch
     orders: Tensor  # (rows,) origins of the epochs' orders
     crops: Tensor  # (rows,) origins of the augmentation
-    keys: Tensor  # (rows,) origins of what quantised gradients are drawn by
+    keys: Tensor  # (rows,) origins of the keys of quantised gradients and dropout
 
     @property
     def longest(self) -> int:
-        """Samples of the client that has most."""
+        """The largest number of samples of a client."""
         return self.samples.shape[1]
 
     def shuffled(self, rows: Tensor, epoch: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""A stack of lanes for those who hand in one job at a time."""
+"""Lanes on a GPU that take one job at a time: a `LaneStack` behind the interface of `Lanes`."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ class _Entry(NamedTuple):
 
 
 class StackLanes:
-    """Jobs are gathered until their results are asked for, then put into the lanes together.
+    """Collects jobs until results are asked for, then puts them into the lanes together.
 
-    Where memory turns out to be short, `fewer` makes a stack of at most so many lanes.
+    If memory runs short, `fewer` makes a stack of at most so many lanes.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class StackLanes:
             except torch.cuda.OutOfMemoryError:
                 if self._fewer is None or self.capacity == 1:
                     raise
-            self._new = [*self._in_lane.values(), *self._new]  # they begin anew
+            self._new = [*self._in_lane.values(), *self._new]  # they start again
             wait_for_device()
             self._in_lane, self._stack = {}, None
             torch.cuda.empty_cache()

@@ -1,4 +1,4 @@
-"""A traced graph as one Python function: a line for each kernel call, and nothing else."""
+"""Python code of a gradient trace: one function with one line per kernel call."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ _VIEW = torch.ops.aten.view.default
 
 
 def straight_line(graph: fx.Graph, fixed: Sequence[Tensor], into: Sequence[Tensor]) -> Calls:
-    """The function (features, labels) that writes a graph's outputs into the tensors given.
+    """A function of (features, labels) that writes the outputs of a graph into given tensors.
 
-    `fixed` are the graph's other, first inputs. They are views of the model's vector: their values
-    change from call to call, but not where they lie. So whatever is a view of them is made once,
-    here.
+    `fixed` are the other inputs of the graph, which come first. They are views of the model's
+    vector: their values change from call to call, but not their memory. So views of them are made
+    once, here.
     """
     known = _given_views(graph, fixed)
     into = _reshaped(graph, into)
@@ -32,7 +32,7 @@ def straight_line(graph: fx.Graph, fixed: Sequence[Tensor], into: Sequence[Tenso
     copied = [node for node in places if node not in direct]
     lines, dead = [], _last_users(graph)
     for node in calls:
-        if node.op != "call_function":  # a tensor from outside, which may change unseen
+        if node.op != "call_function":  # for example a tensor from outside the graph
             raise NotImplementedError(f"{node.op} in a trace")
         given = [_expression(value, scope) for value in node.args]
         given += [f"{name}={_expression(value, scope)}" for name, value in node.kwargs.items()]
@@ -45,7 +45,7 @@ def straight_line(graph: fx.Graph, fixed: Sequence[Tensor], into: Sequence[Tenso
         copy = _bound(torch._foreach_copy_, scope)
         targets = _bound([places[node] for node in copied], scope)
         lines.append(f"{copy}({targets}, [{', '.join(node.name for node in copied)}])")
-    # What never changes is bound as default values: locals are what Python finds fastest.
+    # Constants are bound as default values: Python finds local names fastest.
     defaults = ", ".join(f"{name}={name}" for name in scope)
     source = "\n ".join([f"def calls({features}, {labels}, {defaults}):", *lines])
     exec(compile(source, "<trace>", "exec"), scope)
@@ -57,7 +57,7 @@ def _is_input(node: fx.Node) -> bool:
 
 
 def _given_views(graph: fx.Graph, fixed: Sequence[Tensor]) -> dict[fx.Node, Tensor]:
-    """The nodes whose tensors are known beforehand; the graph goes on without their making."""
+    """Nodes whose tensors are known in advance; they become inputs of the graph."""
     inputs = [node for node in graph.nodes if _is_input(node)]
     known = dict(zip(inputs, fixed, strict=False))
     for node in list(graph.nodes):
@@ -79,7 +79,7 @@ def _given_views(graph: fx.Graph, fixed: Sequence[Tensor]) -> dict[fx.Node, Tens
 
 
 def _reshaped(graph: fx.Graph, into: Sequence[Tensor]) -> list[Tensor]:
-    """The places of the outputs; an output that only renames a shape gives way to its source."""
+    """Where to write the outputs; an output that only changes a shape is replaced by its source."""
     output = next(iter(reversed(graph.nodes)))
     outputs, places = list(output.args[0]), list(into)
     for number, node in enumerate(outputs):
@@ -91,13 +91,13 @@ def _reshaped(graph: fx.Graph, into: Sequence[Tensor]) -> list[Tensor]:
 
 
 def _writes_anywhere(node: fx.Node) -> bool:
-    """Whether the kernel can write an output, needed for nothing else, where it is told to."""
+    """Whether the kernel can write this output, which nothing else reads, into a given tensor."""
     name = getattr(_native(node), "__name__", "")
     return len(node.users) == 1 and name in ("mm", "addmm", "bmm", "sum") and not node.kwargs
 
 
 def _native(node: fx.Node) -> Callable[..., object]:
-    """The quickest way from Python to a kernel: PyTorch's own binding, where there is one."""
+    """The fastest way from Python to a kernel: PyTorch's own binding, if there is one."""
     target = node.target
     if not isinstance(target, torch._ops.OpOverload):
         return cast(Callable[..., object], target)
@@ -107,14 +107,14 @@ def _native(node: fx.Node) -> Callable[..., object]:
 
 
 def _bound(value: object, scope: dict[str, object]) -> str:
-    """A name for a value."""
+    """Put a value into the scope, and return its name."""
     name = f"fixed_{len(scope)}"
     scope[name] = value
     return name
 
 
 def _expression(value: object, scope: dict[str, object]) -> str:
-    """An argument as Python writes it."""
+    """An argument as Python code."""
     if isinstance(value, fx.Node):
         return value.name
     if isinstance(value, (list, tuple)) and any(isinstance(one, fx.Node) for one in value):
@@ -123,7 +123,7 @@ def _expression(value: object, scope: dict[str, object]) -> str:
 
 
 def _last_users(graph: fx.Graph) -> dict[fx.Node, list[str]]:
-    """What nobody asks for after a node: memory is given back as early as autograd does it."""
+    """Values that are not read after a node, so that memory is freed as early as by autograd."""
     last = {source: node for node in graph.nodes for source in (node, *node.all_input_nodes)}
     dead: dict[fx.Node, list[str]] = {}
     for source, node in last.items():

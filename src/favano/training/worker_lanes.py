@@ -1,8 +1,8 @@
-"""Lanes of a CPU: one process a core, each training one client at a time on one thread.
+"""Lanes on a CPU: one process per core, each training one client at a time on one thread.
 
-Threads inside one small step cost more than they bring, and collapse on a busy machine. Processes
-are forked, so they see the data without a copy; start and end models lie in shared memory. All take
-their jobs from one pipe: no job waits behind a long one while another process is idle.
+Several threads within one small step cost more than they gain, and are very slow on a busy machine.
+Processes are forked, so they see the data without a copy; start and end models lie in shared
+memory. All take their jobs from one pipe, so no job waits while a process is idle.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from favano.training.lanes import FinishedJob, Job, finite_rows
 from favano.training.loop import LoopTrainer
 from favano.types import Stack, Vector
 
-_QUEUE = 2  # jobs for each worker: the one it trains, and one that waits for whoever is free
+_QUEUE = 2  # jobs per worker: one in training, one that waits
 
 
 def usable_cores() -> int:
@@ -42,10 +42,10 @@ def usable_cores() -> int:
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """The default kernels, on one thread; trainers may choose other ones for their steps.
+    """Use the default kernels and one thread; trainers may choose other kernels for their steps.
 
-    The settings belong to the numerics: they are the same in a worker and in a plain loop, so that
-    results do not depend on the number of workers.
+    The settings are the same in a worker and in a plain loop, so that results do not depend on the
+    number of workers.
     """
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
@@ -68,7 +68,7 @@ class CannotFork(RuntimeError):
 
 
 class WorkerLanes:
-    """Processes that live as long as the `with` block. Trainers are given one a task."""
+    """Worker processes that live as long as the `with` block. There is one trainer per task."""
 
     def __init__(self, model: FlatModel, trainers: Sequence[LoopTrainer], workers: int) -> None:
         self.capacity = workers * _QUEUE
@@ -110,7 +110,7 @@ class WorkerLanes:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Let the workers go."""
+        """End the workers."""
         for connection in (self._jobs, *self._results):
             connection.close()
         for process in self._processes:
@@ -119,7 +119,7 @@ class WorkerLanes:
             process.join()
 
     def submit(self, ticket: int, start: Vector, job: Job, drift: Vector | None = None) -> None:
-        """Leave a job to whoever is free."""
+        """Hand a job to the next free worker."""
         slot = self._free.popleft()
         self._slots[slot, : len(start)] = start
         if drift is not None:
@@ -131,7 +131,7 @@ class WorkerLanes:
             raise RuntimeError("the worker processes were ended from outside") from None
 
     def collect(self) -> list[FinishedJob]:
-        """Jobs that are done; waits for one."""
+        """Finished jobs; waits for at least one."""
         found = []
         for connection in wait(self._results):
             assert isinstance(connection, Connection)
@@ -148,7 +148,7 @@ class WorkerLanes:
 
 
 def computes_gradients() -> bool:
-    """Whether autograd works in this process. With a GPU in sight it does not survive a fork."""
+    """Whether autograd works in this process. With a visible GPU it does not survive a fork."""
     try:
         torch.autograd.backward(torch.ones((), requires_grad=True))
     except RuntimeError:
@@ -165,7 +165,7 @@ def _shared(rows: int, like: Vector, more: int = 0) -> Stack:
 
 @dataclass(frozen=True)
 class _Worker:
-    """What a worker has: its ends of the pipes, and what it shares with the others."""
+    """A worker process: its ends of the pipes, and the memory it shares with the others."""
 
     jobs: Connection
     turn: Lock  # to take a job
@@ -175,12 +175,12 @@ class _Worker:
     trainers: Sequence[LoopTrainer]
 
     def serve(self, inherited: Sequence[Connection]) -> None:
-        """A worker's life: train what comes, until the other side closes."""
+        """Train jobs until the other side closes the pipe."""
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         for other in inherited:
             other.close()
-        gc.freeze()  # what was there before the fork stays: looking through it only costs time
+        gc.freeze()  # objects from before the fork stay: collecting them only costs time
         self.results.send(computes_gradients())
         with one_thread():
             while True:
@@ -192,7 +192,7 @@ class _Worker:
                     os._exit(0)
 
     def _trained(self, slot: int, length: int, job: Job, corrected: bool) -> tuple[int, bool, str]:
-        """The end model takes the place of the start model; is it finite, and what went wrong."""
+        """Train the job in a slot; returns the slot, whether its end is finite, and any error."""
         try:
             drift = self.drifts[slot] if corrected else None
             place = self.slots[slot, :length]

@@ -1,4 +1,4 @@
-"""How the work of a convolution is cut into programs. Measured on an H200."""
+"""Block sizes of the convolution kernels, measured on an H200."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _PIXELS_OF_WEIGHTS = 4096  # that one program of the weights' gradient adds up
 
 
 class Blocks(NamedTuple):
-    """What one program takes on, and with what."""
+    """The block that one program computes, and its launch settings."""
 
     pixels: int  # at once
     stretch: int  # numbers of a row of taps at once
@@ -21,14 +21,14 @@ class Blocks(NamedTuple):
     stages: int  # loads under way
 
     def settings(self) -> dict[str, int]:
-        """As the kernels are told."""
+        """The settings by the kernels' own names."""
         return {
             "PIXELS": self.pixels, "STRETCH": self.stretch, "FILTERS": self.filters,
             "num_warps": self.warps, "num_stages": self.stages,
         }  # fmt: skip
 
     def images(self, batch: int, pixels: int) -> int:
-        """How many images of so many pixels a program adds up."""
+        """Number of images, of this many pixels, that one program adds up."""
         return min(batch, max(1, _PIXELS_OF_WEIGHTS // pixels))
 
 
@@ -44,7 +44,7 @@ def gather_blocks(inputs: int, outputs: int, size: int, dtype: torch.dtype) -> B
 
 
 def weights_blocks(length: int, outputs: int, dtype: torch.dtype) -> Blocks:
-    """For the gradient of the weights, of which so many lie in one stretch."""
+    """For the gradient of the weights, `length` of which lie in one stretch."""
     filters = _power(outputs, 128)
     if dtype == torch.bfloat16:
         return Blocks(64, _power(length, 64), filters, min(4, filters // 16), stages=3)
@@ -59,5 +59,5 @@ def _power(numbers: int, most: int) -> int:
 
 
 def channels_last(images: Tensor) -> Tensor:
-    """(L, B, C, H, W) as (L, B, H, W, C) in one piece; copied only if it does not lie so."""
+    """(L, B, C, H, W) as (L, B, H, W, C) in one piece; copied only if needed."""
     return images.movedim(2, -1).contiguous()

@@ -1,7 +1,7 @@
 """Triton kernels of the convolution of many lanes: (L, B, C, H, W) images, (L, O, C, k, k) weights.
 
 cuDNN sees such a convolution as one with L groups, rearranges all images for it and is slow with
-few channels a group. Here a program takes some pixels of one lane and adds up the products of its
+few channels per group. Here a program takes some pixels of one lane and adds up the products of its
 taps on tensor cores. Images lie in memory with the channels last, so that the channels of all
 pixels under one row of taps are read as one stretch, k C numbers long; results lie so too, and no
 image is rearranged between two layers.

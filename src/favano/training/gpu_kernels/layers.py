@@ -1,4 +1,4 @@
-"""A network's layers replaced by those that are fast for many lanes."""
+"""Layers that are fast for many lanes, and their place in a network."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from favano.training.gpu_kernels.blocks import channels_last
 
-_PARTS = 32  # programs a lane
+_PARTS = 32  # programs per lane
 _NUMBERS = 4096  # at once
 
 
