@@ -89,7 +89,7 @@ def plan(
         labels = own_samples(given.train, given.test, "cpu").host_labels
     elif getattr(spec.method, "sample_weights", False):
         labels = load_data(spec, _path(given.data_dir)).train_labels
-    return Plan.of(plan_seed(spec, spec.run.seed, labels))
+    return Plan(plan_seed(spec, spec.run.seed, labels))
 
 
 def _run(
