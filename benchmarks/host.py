@@ -29,7 +29,7 @@ from favano.run.seed_run import SeedRun
 from favano.specification.presets import resolve
 from favano.specification.spec import changed
 from favano.studies.paper.table_2 import table_2
-from favano.training import FlatModel, LaneStack, Launched
+from favano.training import FlatModel, LaneStack, LaunchResult
 from favano.training.roster import Roster
 
 SAMPLES, INPUTS, CLASSES, BATCH, LANES, EVALUATIONS = 1000, 4, 10, 2, 1024, 20
@@ -43,7 +43,7 @@ class Idle(LaneStack):
         global launches
         launches += 1
 
-    def launch(self) -> Launched:
+    def launch(self) -> LaunchResult:
         global rounds
         rounds += 1
         return super().launch()

@@ -17,11 +17,6 @@ from time import process_time
 from typing import get_args
 
 import torch
-from favano.experiments import make_fleet, named_model, resolve
-from favano.experiments.bench import bench_samples
-from favano.experiments.samples import make_task
-from favano.training.measured import candidates
-from favano.training.plain import plain_gradient
 from torch import Tensor
 from torch.func import functional_call, grad, vmap
 

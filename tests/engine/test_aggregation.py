@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from favano.engine.aggregation import About, Blend, WeightCache, is_blend, new_own
+from favano.engine.aggregation import About, AggregationWeights, WeightCache, is_blend, new_own
 from favano.methods import Answers, AnyMethod, Method, ModelState, State, our_methods
 from favano.methods.arrays import with_rows, zeros
 from favano.schedule import Barrier
@@ -131,7 +131,7 @@ def test_a_method_is_asked_once_where_the_answers_do_not_matter(name: str, once:
 
 def test_updates_of_equal_weights_share_a_product() -> None:
     problems = [Problem("quafl", seed) for seed in (0, 1)]
-    blends: list[Blend] = []
+    blends: list[AggregationWeights] = []
     for problem in problems:
         weigh = WeightCache(problem.method, with_buffers=False)
         blends.append(weigh(problem.replay().state, next(abouts(problem)))[1])

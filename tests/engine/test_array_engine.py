@@ -14,6 +14,9 @@ from favano.engine import (
     Scoring,
     Spread,
     Step,
+    array_engine,
+    array_models,
+    lane_queue,
     replayed,
 )
 from favano.engine.aggregation import is_blend
@@ -21,7 +24,7 @@ from favano.errors import NonFiniteUpdate
 from favano.methods import State
 from favano.training import FlatModel, LaneStack, LocalRule, LoopTrainer, Task
 from favano.types import Stack
-from tests.engine.test_blend import BLENDS
+from tests.engine.test_aggregation import BLENDS
 from tests.engine.test_pool import Problem
 
 

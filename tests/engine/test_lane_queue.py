@@ -17,10 +17,9 @@ from favano.models.norm import BatchNorm2d
 from favano.training import LaneStack
 from favano.types import Stack
 from tests.engine import test_pool
+from tests.engine.test_aggregation import BLENDS
 from tests.engine.test_array_engine import check, copied, make, on_cuda
-from tests.engine.test_blend import BLENDS
 from tests.engine.test_pool import Problem
-from tests.engine.test_waves import check, copied, make, on_cuda
 
 
 class Short:

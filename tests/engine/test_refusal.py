@@ -16,9 +16,9 @@ from favano.methods.weights import Known
 from favano.quantisation import Codec
 from favano.training import Layout, SerialLanes, Work, one_thread
 from favano.types import Stack
+from tests.engine.test_array_engine import copied, moments, stacks
 from tests.engine.test_link import COARSE, SEED, SIZES, label
 from tests.engine.test_pool import Problem
-from tests.engine.test_waves import copied, moments, stacks
 from tests.methods.bound import any_method, bound, scheduled, weighed
 from tests.problems import quadratics, start_model
 

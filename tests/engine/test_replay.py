@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from favano.engine import ModelStore, Replay, replayed
+from favano.engine import Replay, RunModels, replayed
 from favano.errors import BadInput, NonFiniteUpdate
 from favano.methods import AnyMethod
 from favano.methods.asofed import AsoFed
@@ -77,7 +77,7 @@ def test_versions_nobody_needs_are_dropped() -> None:
     policy = Poll(selected=500, local_steps=2)
     schedule = plan(policy, fleet, horizon=7 * 100, seed=0)
     initial = torch.zeros(3, dtype=torch.float64)
-    store = ModelStore(Foreseen(schedule), initial)
+    store = RunModels(Foreseen(schedule), initial)
     most = 0
     for version in range(schedule.updates):
         jobs = schedule.visit == version

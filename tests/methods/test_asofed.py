@@ -26,8 +26,8 @@ from favano.training import (
     one_thread,
 )
 from favano.types import Floats, Stack
+from tests.engine.test_array_engine import make
 from tests.engine.test_pool import Problem
-from tests.engine.test_waves import make
 from tests.methods.bound import bound, scheduled
 from tests.problems import (
     Remembering,

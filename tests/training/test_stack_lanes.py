@@ -154,7 +154,7 @@ def check_equal(
     lanes = StackLanes(LaneStack(both[0].model, both, capacity, widest=widest))
     weights = start[: both[0].model.layout.parameters]
     drifts = [drift_of(weights, job, corrected) for job in JOBS]
-    found = trained(lanes, start, drifts)
+    found = trained(lanes, start, JOBS, drifts)
     for ticket, job in enumerate(JOBS):
         expected = both[job.task].run(shifted(start, ticket), job, drifts[ticket])
         assert torch.allclose(found[ticket], expected, rtol=1e-10, atol=1e-10)
@@ -216,7 +216,8 @@ def check_memories(make: object, rules: list[LocalRule], capacity: int, device: 
         for ticket, job in enumerate(JOBS)
     ]
     before = [one.clone() for one in starts]
-    found = trained_from(StackLanes(LaneStack(both[0].model, both, capacity)), starts, drifts)
+    lanes = StackLanes(LaneStack(both[0].model, both, capacity))
+    found = trained_from(lanes, starts, drifts, JOBS)
     for ticket, job in enumerate(JOBS):
         expected = both[job.task].run(starts[ticket], job, drifts[ticket])
         assert found[ticket].shape == expected.shape

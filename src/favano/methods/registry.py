@@ -39,17 +39,17 @@ def _place(method: type[AnyMethod]) -> tuple[float, str]:
 
 @cache
 def installed_methods() -> Mapping[str, type[AnyMethod]]:
-    """The methods of other installed packages, by name."""
+    """The methods of other installed packages, by name; one that cannot be used is left out."""
     found: dict[str, type[AnyMethod]] = {}
     for point in entry_points(group=GROUP):
         try:
             method = point.load()
-        except Exception as error:
-            raise BadInput("method", point.value, f"cannot be loaded: {error}") from error
-        _check_class(method, point.value)
-        taken = our_methods().keys() | found.keys()
-        need(method.name not in taken, "method", point.value, f"{method.name} is taken already")
-        found[method.name] = method
+            _check_class(method, point.value)
+            taken = our_methods().keys() | found.keys()
+            need(method.name not in taken, "method", point.value, f"{method.name} is taken already")
+            found[method.name] = method
+        except Exception as error:  # whatever a package of others does
+            sys.stderr.write(f"favano: entry point {point.name} is left out: {error}\n")
     return found
 
 
