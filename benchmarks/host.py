@@ -26,9 +26,10 @@ from favano.engine import Step
 from favano.run import engines, runner
 from favano.run.samples import Samples
 from favano.run.seed_run import SeedRun
+from favano.specification.presets import resolve
 from favano.specification.spec import changed
 from favano.studies.paper.table_2 import table_2
-from favano.training import FlatModel, LaneStack, Launched
+from favano.training import FlatModel, LaneStack, LaunchResult
 from favano.training.roster import Roster
 
 SAMPLES, INPUTS, CLASSES, BATCH, LANES, EVALUATIONS = 1000, 4, 10, 2, 1024, 20
@@ -42,7 +43,7 @@ class Idle(LaneStack):
         global launches
         launches += 1
 
-    def launch(self) -> Launched:
+    def launch(self) -> LaunchResult:
         global rounds
         rounds += 1
         return super().launch()
@@ -97,7 +98,7 @@ def measure(horizon: float, seeds: int) -> Watch:
     features, labels = torch.randn(SAMPLES, INPUTS), torch.arange(SAMPLES) % CLASSES
     samples = Samples(features, labels, features[:20], labels[:20], CLASSES)
     keys = {"horizon": horizon, "evaluate_every": horizon / EVALUATIONS, "batch_size": BATCH}
-    specs = [changed(run.spec, keys) for run in table_2(seeds)]
+    specs = [resolve(changed(run.spec, keys)) for run in table_2(seeds)]
     watch = Watch()
     model = lambda: nn.Linear(INPUTS, CLASSES)  # noqa: E731
     runner.run_together(specs, samples, model, progress=watch, audits=False)
@@ -113,7 +114,7 @@ def main() -> None:
     engines._side_by_side = idle_lanes
     Roster.shuffled = not_shuffled
     with cProfile.Profile() if chosen.profile else nullcontext() as profile:
-        watch = measure(chosen.run.horizon, chosen.run.seeds)
+        watch = measure(chosen.horizon, chosen.seeds)
     seconds = watch.last - watch.first
     print(f"{watch.updates:,} updates, {watch.steps:,} local steps, {rounds:,} rounds")
     print(
@@ -124,7 +125,7 @@ def main() -> None:
         pstats.Stats(profile).sort_stats("tottime").print_stats(40)
         return
     with Counted():
-        measure(chosen.run.horizon, chosen.run.seeds)
+        measure(chosen.horizon, chosen.seeds)
     print(f"{Counted.calls / rounds:.0f} calls of PyTorch a round")
 
 

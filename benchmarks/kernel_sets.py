@@ -17,22 +17,21 @@ from time import process_time
 from typing import get_args
 
 import torch
-from tests.specs import spec_of
 from torch import Tensor
 from torch.func import functional_call, grad, vmap
 
 from favano.planning.planned import make_fleet
 from favano.run.samples import make_task, named_model
 from favano.specification.presets import resolve
+from favano.specification.spec import make_spec
 from favano.studies.bench import bench_samples
-from favano.training import FlatModel, Task, TracedGradient, default_kernels, one_thread
-from favano.training.kernels import arranged, using
-from favano.training.measured import candidates, fastest
-from favano.training.plain import plain_gradient
-from favano.experiments import Spec, make_fleet, named_model, resolve
-from favano.experiments.bench import bench_samples
-from favano.experiments.samples import make_task
-from favano.training import FlatModel, GradientTrace, Task, default_kernels, one_thread
+from favano.training import (
+    FlatModel,
+    GradientTrace,
+    Task,
+    default_kernels,
+    one_thread,
+)
 from favano.training.kernel_choice import candidates, fastest_kernels
 from favano.training.kernel_sets import arranged, using
 from favano.training.task import plain_gradient
@@ -88,7 +87,7 @@ def batched(model: FlatModel, task: Task, kernels: Kernels) -> Callable[[], obje
 
 
 def measure(dataset: str, repeats: int) -> None:
-    spec = resolve(spec_of(dataset=dataset))
+    spec = resolve(make_spec({"dataset": dataset}))
     samples = bench_samples(spec)
     model = FlatModel(named_model(spec, samples)(), device="cpu")
     model.module.train()

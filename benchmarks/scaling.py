@@ -51,13 +51,14 @@ def measure(clients: int, updates: int, selected: int, train: bool) -> Sample:
     """So many server steps with n clients, in this process."""
     import numpy as np
     import torch
-    from favano.algorithms import Favano, Known
 
     from favano.data import BatchStream
     from favano.engine import Replay, replayed
+    from favano.methods import World
+    from favano.methods.clock import Clock
+    from favano.methods.favano import Favano
     from favano.models import perceptron
-    from favano.schedule import Poll, plan
-    from favano.theory import expected_counts
+    from favano.schedule import plan
     from favano.timing import two_speeds
     from favano.training import FlatModel, LocalRule, LoopTrainer, Task, Work, one_thread
     from favano.types import Stack
@@ -79,11 +80,11 @@ def measure(clients: int, updates: int, selected: int, train: bool) -> Sample:
 
     began = perf_counter()
     fleet = two_speeds(clients)
-    policy = Poll(selected=selected, local_steps=LOCAL_STEPS)
-    algorithm = Favano(policy=policy, weights=Known(*expected_counts(policy, fleet)))
+    method = Favano().bind(World(fleet, LOCAL_STEPS, Clock(selected=selected)))
+    policy = method.policy()
     schedule = plan(policy, fleet, horizon=updates * policy.period, seed=0)
-    rates = RATE * algorithm.rate(schedule.client)
-    replay = Replay(algorithm, schedule, model.layout, rates, model.snapshot())
+    rates = RATE * method.rates(schedule)
+    replay = Replay(method, schedule, model.layout, rates, model.snapshot())
     planned, planned_cpu = perf_counter(), process_time()
     trainer = LoopTrainer(model, task, LocalRule()) if train else Idle()
     with one_thread():

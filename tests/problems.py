@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import TypeAlias
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from favano.engine import Replay, replayed
-from favano.methods import State
+from favano.methods import Answers, Method
+from favano.methods.method import S
 from favano.schedule import Course, Schedule
 from favano.training import Layout, Work
+from favano.training.local_rule import Memory
 from favano.types import Stack, Vector
-from tests.MISSING import Algorithm, Visit
 
-AnyState = TypeVar("AnyState", bound=State)
+Step: TypeAlias = Callable[[Stack, Memory], tuple[Stack, Memory]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,10 +52,44 @@ class Linear:
 
     slope: Tensor  # (n, P)
 
+    def gradient(self, client: int, model: Vector) -> Vector:
+        return self.slope[client]
+
     def train(self, start: Stack, work: Work) -> Stack:
         distance = torch.from_numpy(work.steps * work.rate)[:, None]
         slope = self.slope[torch.from_numpy(work.client)]
         return start - distance * (slope if work.drift is None else slope + work.drift)
+
+
+@dataclass(frozen=True, eq=False)
+class Remembering:
+    """The same problem for clients with a memory, which follows their models; step by step."""
+
+    problem: Quadratics | Linear
+    step: Step
+    size: int  # P
+    proximal: float = 0.0
+
+    def train(self, start: Stack, work: Work) -> Stack:
+        rows = zip(start, work.client.tolist(), work.steps.tolist(), work.rate, strict=True)
+        ends = [self.job(row, client, steps, float(rate)) for row, client, steps, rate in rows]
+        return torch.stack(ends) if ends else start
+
+    def job(self, start: Vector, client: int, steps: int, rate: float) -> Vector:
+        origin = model = start[: self.size]
+        memory = start[self.size :].view(-1, self.size).unbind()
+        for _ in range(steps):
+            pull = self.proximal * (model - origin)
+            direction, memory = self.step(self.problem.gradient(client, model) + pull, memory)
+            model = model - rate * direction
+        return torch.cat([model, *memory])
+
+
+def trainer_of(
+    method: Method[S], problem: Quadratics | Linear, size: int
+) -> Quadratics | Linear | Remembering:
+    """Who trains the clients of a method on this problem."""
+    return Remembering(problem, method.step, size) if method.memory else problem
 
 
 def quadratics(clients: int, size: int = 4, seed: int = 0) -> Quadratics:
@@ -68,30 +104,41 @@ def start_model(size: int = 4, seed: int = 9) -> Vector:
 
 
 def make_replay(
-    algorithm: Algorithm[AnyState], schedule: Schedule | Course, initial: Vector, rate: float = 0.1
-) -> Replay[AnyState]:
+    method: Method[S], schedule: Schedule | Course, initial: Vector, rate: float = 0.1
+) -> Replay[S]:
     layout = Layout(parameters=len(initial), buffers=0, counters=0)
-    return Replay(algorithm, schedule, layout, lambda s: rate * algorithm.rate(s.client), initial)
+    return Replay(method, schedule, layout, lambda s: rate * method.rates(s), initial)
 
 
 def server_models(
-    algorithm: Algorithm[AnyState],
+    method: Method[S],
     schedule: Schedule | Course,
-    trainer: Quadratics | Linear,
+    problem: Quadratics | Linear,
     initial: Vector,
     rate: float = 0.1,
 ) -> list[Vector]:
     """The server model before the first update and after each one."""
-    replay = make_replay(algorithm, schedule, initial, rate)
+    replay = make_replay(method, schedule, initial, rate)
+    trainer = trainer_of(method, problem, len(initial))
     return [moment.server for moment in replayed(replay, trainer)]
 
 
-def visit_of(
-    client: list[int], steps: list[int], staleness: list[int], rate: float = 0.1, version: int = 0
-) -> Visit:
+NO_MODELS = torch.empty(0)
+
+
+def answers_of(
+    client: list[int],
+    steps: list[int],
+    staleness: list[int],
+    start: Stack = NO_MODELS,
+    end: Stack = NO_MODELS,
+    *,
+    rate: float = 0.1,
+    version: int = 0,
+) -> Answers:
     """The answers of these clients, written by hand."""
     who, made, age = (np.array(column, dtype=np.int64) for column in (client, steps, staleness))
-    return Visit(who, made, age, np.full(len(client), rate), version)
+    return Answers(who, made, age, np.full(len(client), rate), version, start, end)
 
 
 def close(a: Tensor, b: Tensor, tolerance: float = 1e-12) -> bool:

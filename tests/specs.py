@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from favano.methods import AnyMethod
 from favano.planning.planned import bind_method
+from favano.specification.config import read_config
 from favano.specification.presets import resolve
 from favano.specification.spec import Spec, make_spec
 
@@ -11,6 +14,12 @@ from favano.specification.spec import Spec, make_spec
 def spec_of(**keys: object) -> Spec:
     """A specification as it is asked for."""
     return make_spec(keys)
+
+
+def read_spec(path: Path) -> Spec:
+    """The specification in a file, of its first method."""
+    found = read_config(path)
+    return make_spec({**found.shared, **(found.methods[0] if found.methods else {})})
 
 
 def complete(**keys: object) -> Spec:

@@ -41,9 +41,11 @@ if TYPE_CHECKING:
     from favano.run.result import Comparison as Comparison
     from favano.run.result import Interrupted as Interrupted
     from favano.run.result import Result as Result
-    from favano.specification.parts import FleetPart as Fleet  # noqa: F401
+    from favano.specification.parts import FleetPart
     from favano.types import Stack as Stack
     from favano.types import Vector as Vector
+
+    Fleet = FleetPart
 
 __version__ = "0.1.0"
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, dataclass, field, fields
 from difflib import get_close_matches
 from fractions import Fraction
-from functools import cache
+from functools import cache, wraps
 from typing import (
     TYPE_CHECKING,
     Annotated,
@@ -76,6 +76,8 @@ class Option(Generic[T]):
     @property
     def values(self) -> str:
         """What it may be: `a|b|c` of a choice, `N` for whole numbers, `X` for others, `TEXT`."""
+        if self.kind is bool:
+            return "true|false"
         if choices := _choices(self.kind):
             return choices
         parts = {self.kind, *get_args(self.kind)}
@@ -121,7 +123,10 @@ class Options:
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()  # Generic's
+        text = cls.__doc__
         dataclass(frozen=True, kw_only=True)(cls)
+        cls.__doc__ = text  # no signature where there is none
+        _by_name(cls)
         cls.declare()
 
     @classmethod
@@ -142,6 +147,23 @@ class Options:
         every = options_of(type(self)).items()
         found = {name: (getattr(self, name), one.default) for name, one in every}
         return {name: value for name, (value, default) in found.items() if value != default}
+
+
+def _by_name(kind: type[Options]) -> None:
+    """Refuse what is given without a name, or by a name that the class does not know."""
+    make = kind.__init__
+    known = [one.name for one in fields(cast("type[DataclassInstance]", kind))]
+
+    @wraps(make)
+    def init(self: Options, *values: object, **named: object) -> None:
+        for value in values:
+            raise BadInput(kind.__name__, value, f"need its name; known: {', '.join(known)}")
+        for name, value in named.items():
+            if name not in known:
+                raise BadInput(name, value, f"unknown key; {did_you_mean(name, known)}")
+        make(self, **named)
+
+    setattr(kind, "__init__", init)  # noqa: B010
 
 
 def options_of(kind: type[Options]) -> Mapping[str, Option[object]]:

@@ -3,22 +3,36 @@
 A stream of a client is a SplitMix64 sequence (Steele, Lea, Flood 2014) whose start is a hash of
 (seed, stream, client); `index` jumps to any place in it. Nothing is stored between draws, so the
 order in which a run is executed, batched or resumed cannot change it.
+
+The mixer is defined once, for three kinds of 64-bit words: NumPy's uint64, Python's integers, and
+PyTorch's int64, which holds the same bits (`training/device_draws.py`, `quantisation/noise.py`).
+This module does not import PyTorch.
 """
 
 from __future__ import annotations
 
+import operator
+from collections.abc import Callable
 from enum import IntEnum
 from functools import lru_cache
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from favano.types import Floats, Ints
 
-Bits = npt.NDArray[np.uint64]
+if TYPE_CHECKING:
+    from torch import Tensor
 
-_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
-_EPOCH = np.uint64(1) << np.uint64(32)  # room for one permutation inside a client's stream
+Bits = npt.NDArray[np.uint64]
+Word = TypeVar("Word", Bits, int, "Tensor")
+
+GOLDEN = 0x9E3779B97F4A7C15  # step of the sequence: 2^64 divided by the golden ratio
+MULTIPLIERS = 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
+SHORT_MULTIPLIERS = 0x7FEB352D, 0x846CA68B  # of 32 bits, with little bias (Wellons 2018)
+_GOLDEN = np.uint64(GOLDEN)
+EPOCH = 2**32  # numbers reserved for one permutation inside a client's stream
 
 
 class Stream(IntEnum):
@@ -37,30 +51,75 @@ class Stream(IntEnum):
     LUQ = 11
 
 
-def _mix(z: Bits) -> Bits:
-    """Finaliser of SplitMix64: a bijection of 64 bits in which every output bit depends on all."""
-    z = z ^ (z >> np.uint64(30))
-    z *= np.uint64(0xBF58476D1CE4E5B9)
-    z ^= z >> np.uint64(27)
-    z *= np.uint64(0x94D049BB133111EB)
-    z ^= z >> np.uint64(31)
+def _mix(z: Word, shift: Callable[[Word, int], Word], times: Callable[[Word, int], Word]) -> Word:
+    """Finaliser of SplitMix64: a bijection of 64 bits in which every output bit depends on all.
+
+    `shift` moves bits to the right and fills with zeros; `times` multiplies modulo 2^64 and may
+    overwrite its first argument.
+    """
+    z = z ^ shift(z, 30)
+    z = times(z, MULTIPLIERS[0])
+    z ^= shift(z, 27)
+    z = times(z, MULTIPLIERS[1])
+    z ^= shift(z, 31)
     return z
+
+
+def mix_array(z: Bits) -> Bits:
+    """The finaliser for NumPy's words."""
+    return _mix(z, operator.rshift, operator.imul)
+
+
+def mix_integer(z: int) -> int:
+    """The finaliser for one word of 0..2^64 - 1."""
+    return _mix(z, operator.rshift, _times)
+
+
+def mix_tensor(z: Tensor) -> Tensor:
+    """The finaliser for PyTorch's int64, whose products wrap around as those of uint64 do."""
+    return _mix(z, shifted, _times_tensor)
+
+
+def _times(z: int, factor: int) -> int:
+    return z * factor % 2**64
+
+
+def _times_tensor(z: Tensor, factor: int) -> Tensor:
+    return z * _SIGNED[factor]
+
+
+def shifted(z: Tensor, places: int, width: int = 64) -> Tensor:
+    """A tensor of signed words of this width, shifted right and filled with zeros."""
+    return (z >> places).bitwise_and_(2 ** (width - places) - 1)
+
+
+def signed(word: int, width: int = 64) -> int:
+    """The signed number with the bits of this word.
+
+    >>> signed(2**64 - 1), signed(5), signed(0xFFFFFFFE, width=32)
+    (-1, 5, -2)
+    """
+    word %= 2**width
+    return word - 2**width if word >= 2 ** (width - 1) else word
+
+
+_SIGNED = {factor: signed(factor) for factor in MULTIPLIERS}
 
 
 def bits(seed: int, stream: Stream, client: npt.ArrayLike = 0, index: npt.ArrayLike = 0) -> Bits:
     """64 random bits for each (client, index), broadcast against each other."""
     with np.errstate(over="ignore"):
         counter = np.asarray(index).astype(np.uint64) + np.uint64(1)
-        drawn = _mix(np.atleast_1d(origin(seed, stream, client)) + counter * _GOLDEN)
+        drawn = mix_array(np.atleast_1d(origin(seed, stream, client)) + counter * _GOLDEN)
     return drawn.reshape(np.broadcast_shapes(np.shape(client), np.shape(index)))
 
 
 def origin(seed: int, stream: Stream, client: npt.ArrayLike = 0) -> Bits:
-    """Where a client's sequence begins; with it `training/device_draws.py` draws the same."""
+    """Where the sequence of each client begins; `training/device_draws.py` starts there too."""
     with np.errstate(over="ignore"):
         key = np.asarray([seed % 2**64], dtype=np.uint64)
         for word in (np.uint64(stream), np.asarray(client).astype(np.uint64)):
-            key = _mix(key + (word + np.uint64(1)) * _GOLDEN)
+            key = mix_array(key + (word + np.uint64(1)) * _GOLDEN)
     return key.reshape(np.shape(client))
 
 
@@ -70,16 +129,12 @@ def _origin(seed: int, stream: Stream, client: int) -> int:
 
 
 def word(seed: int, stream: Stream, client: int, index: int) -> int:
-    """The same 64 bits of one place as a signed number; drawn often, so without arrays.
+    """The 64 bits of one place as a signed number, as `bits` gives them; without arrays, so fast.
 
     >>> word(3, Stream.LUQ, 5, 7) % 2**64 == int(bits(3, Stream.LUQ, 5, 7))
     True
     """
-    z = (_origin(seed, stream, client) + (index + 1) * int(_GOLDEN)) % 2**64
-    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9 % 2**64
-    z = (z ^ (z >> 27)) * 0x94D049BB133111EB % 2**64
-    z ^= z >> 31
-    return z - 2**64 if z >= 2**63 else z
+    return signed(mix_integer((_origin(seed, stream, client) + (index + 1) * GOLDEN) % 2**64))
 
 
 def uniform(
@@ -101,11 +156,11 @@ def permutation(seed: int, stream: Stream, size: int, client: int = 0, index: in
     >>> sorted(permutation(7, Stream.BATCHES, 5, client=2, index=1).tolist())
     [0, 1, 2, 3, 4]
     """
-    begin = (_origin(seed, stream, client) + (index * int(_EPOCH) + 1) * int(_GOLDEN)) % 2**64
+    begin = (_origin(seed, stream, client) + (index * EPOCH + 1) * GOLDEN) % 2**64
     places = np.arange(size, dtype=np.uint64)
     places *= _GOLDEN
-    places += np.uint64(begin)  # as `bits` has it, with few small arrays: this is drawn often
-    return np.argsort(_mix(places), kind="stable")
+    places += np.uint64(begin)  # as in `bits`, but with few small arrays: this is drawn often
+    return np.argsort(mix_array(places), kind="stable")
 
 
 def torch_seed(seed: int) -> int:

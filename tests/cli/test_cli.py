@@ -128,7 +128,7 @@ def test_theory_steps(favano: Program) -> None:
     [
         (["run", "--selected", "99"], "favano: selected=99: need 1..clients (30)"),
         (["run", "--local-steps", "0"], "favano: local_steps=0: need greater than or equal to 1"),
-        (["run", "--algorithm", "fedsgd"], "favano: algorithm=fedsgd: need one of favano, "),
+        (["run", "--algorithm", "fedsgd"], "favano: algorithm=fedsgd: unknown; did you mean "),
         (["run", "missing.toml"], "favano: config=missing.toml: no such file"),
         (["run", "--split", "halves"], "favano: split=halves: "),
         (["run", "--device", "cuda:99"], "favano: device=cuda:99: "),
@@ -138,9 +138,9 @@ def test_theory_steps(favano: Program) -> None:
         (["run", "--model", "vgg"], "favano: model=vgg: "),
         (["run", "--clients", "3", "--selected", "2"], "favano: split=two-class: class "),
         (["run", "--clients", "2000", "--split", "iid"], "favano: split=iid: client 1437 has no"),
-        (["compare", "--algorithms", "favano,favano"], "names an algorithm twice"),
+        (["compare", "--algorithms", "favano,favano"], "algorithms=favano: is named twice; give"),
         (["compare", "--set", "fedprox.buffer=3"], "favano: set=fedprox: not compared; need one"),
-        (["compare", "--set", "buffer=3"], "favano: set=buffer=3: need ALGORITHM.KEY=VALUE"),
+        (["compare", "--set", "buffer=3"], "favano: set=buffer=3: need METHOD.KEY=VALUE"),
         (["report", "nowhere"], "favano: results=nowhere: no such folder"),
         (
             ["plan", "--buffer", "50", "--algorithm", "fedbuff", "--buffer-mode", "block"],
@@ -156,7 +156,10 @@ def test_theory_steps(favano: Program) -> None:
             ["run", "--algorithm", "asyncfeded", "--most-local-steps", "3"],
             "favano: most_local_steps=3: need at least local_steps (10)",
         ),
-        (["run", "--mixing", "0"], "favano: mixing=0.0: need greater than 0"),
+        (["run", "--mixing", "0"], "favano: mixing=0: is a key of fedasync, not of favano"),
+        (["run", "--algorithm", "fedasync", "--mixing", "0"], "favano: mixing=0.0: need greater t"),
+        (["run", "--deadline", "40"], "favano: deadline=40.0: is a key of methods with rounds, wh"),
+        (["run", "--algorithm", "mine.py:Mine"], "favano: algorithm=mine.py:Mine: no such file: m"),
         (["run", "--weight-bits", "3"], "favano: weight_bits=3: goes with quantise=luq"),
         (["run", "--quantise", "luq", "--weight-bits", "7"], "weight_bits=7: need one of 2, 3, 4"),
         (["run", "--quantise", "full"], "favano: quantise=full: need none or luq"),
@@ -209,7 +212,7 @@ def test_unknown_keys_are_refused_with_the_known_ones(favano: Program, tmp_path:
     (tmp_path / "run.toml").write_text("clinets = 10\n")
     code, _, err = favano("run", "run.toml")
     assert code == 2
-    assert "clinets=10: unknown key; did you mean clients? known: algorithm, dataset" in err
+    assert "clinets=10: unknown key; did you mean clients? known: dataset, split" in err
 
 
 def test_divergence_ends_with_an_error_and_partial_results(favano: Program, tmp_path: Path) -> None:

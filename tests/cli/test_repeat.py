@@ -9,7 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from favano.cli import demo
 from favano.cli.progress import TerminalProgress
+from favano.planning.comparison import comparison
+from favano.specification.spec import Spec
 from tests.cli.test_cli import SHORT, Program, favano
 
 __all__ = ["favano"]
@@ -61,7 +64,8 @@ def test_a_finished_run_is_shown_and_not_trained_again(
     document, summary = json.loads(out), json.loads((tmp_path / "r" / "summary.json").read_text())
     assert (code, document["runs"], err) == (0, summary["runs"], DONE.format("r"))
     assert document["status"] == "complete"
-    assert document["spec"]["concurrency"] == 3  # of other methods, as ever
+    assert (document["spec"]["algorithm"], document["spec"]["selected"]) == ("favano", 3)
+    assert "concurrency" not in document["spec"]  # of other methods
     assert trained.names == []
     assert contents(tmp_path / "r") == before
     code, out, err = favano("run", *SHORT, "--out", "r", "--force")
@@ -150,13 +154,9 @@ def test_a_partial_result_is_run_again(
 
 
 def test_demo_twice(favano: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def short(values: dict[str, object], names: str | None, settings: list[str]) -> object:
+    def short(values: dict[str, object], methods: list[dict[str, object]]) -> list[Spec]:
         keys = {**values, "clients": 10, "selected": 3, "horizon": 70.0, "seeds": 1}
-        return comparison(keys, "favano,fedavg", settings)
-
-    from favano.experiments.comparison import comparison
-
-    from favano.cli import demo
+        return comparison(keys, methods[:2])
 
     monkeypatch.setattr(demo, "comparison", short)
     first = favano("demo", "--out", "d")

@@ -35,4 +35,4 @@ def test_a_malformed_file_is_refused_in_one_sentence(
 
 def test_the_help_says_what_the_file_holds(favano: Program) -> None:
     _, out, _ = favano("run", "--help")
-    assert "CSV: client,duration" in " ".join(out.split())
+    assert "a CSV with the columns client and duration" in " ".join(out.split())

@@ -4,21 +4,70 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 import pytest
 import torch
 
-from favano.engine.blend import Blend, Weigher, new_own
-from favano.methods import State, our_methods
+from favano.engine.aggregation import About, AggregationWeights, WeightCache, is_blend, new_own
+from favano.methods import Answers, AnyMethod, Method, ModelState, State, our_methods
+from favano.methods.arrays import with_rows, zeros
+from favano.schedule import Barrier
 from favano.training import Layout
+from favano.types import Stack, Vector
 from tests.engine.test_pool import Problem
-from tests.MISSING import LINEAR, Algorithm, Visit
+from tests.methods.bound import any_method
+from tests.methods.bound import bound as bound_to
+from tests.specs import bound
 
-METHODS = [name for name, method in our_methods().items() if method in LINEAR]
+BLENDS = [name for name in our_methods() if is_blend(bound(algorithm=name))]
 
 
-def visits(problem: Problem) -> Iterator[Visit]:
+def test_all_methods_but_three_blend_models() -> None:
+    """The others correct gradients, keep a memory, or are not linear."""
+    assert set(our_methods()) - set(BLENDS) == {"scaffold", "asofed", "asyncfeded"}
+
+
+class Remembered(NamedTuple):
+    """The server model, and the last answer of every client."""
+
+    model: Vector
+    last: Stack
+
+
+class LastAnswers(Method[Remembered]):
+    """The mean of what all clients sent last: linear, but the server remembers more models."""
+
+    linear = True
+
+    def policy(self) -> Barrier:
+        return self.world.rounds()
+
+    def init(self, model: Vector) -> Remembered:
+        return Remembered(model, zeros(model, self.world.clients))
+
+    def update(self, state: Remembered, answers: Answers) -> Remembered:
+        last = with_rows(state.last, answers.client, answers.end)
+        return Remembered(last.mean(0), last)
+
+
+class Clipped(Method[ModelState]):
+    """The server model never has a number below zero: not linear."""
+
+    def policy(self) -> Barrier:
+        return self.world.rounds()
+
+    def update(self, state: ModelState, answers: Answers) -> ModelState:
+        return ModelState(answers.end.mean(0).clamp(min=0))
+
+
+def test_more_remembered_models_or_no_linearity_are_no_blend() -> None:
+    assert not is_blend(any_method(bound_to(LastAnswers())))
+    assert not is_blend(any_method(bound_to(Clipped())))
+
+
+def abouts(problem: Problem) -> Iterator[About]:
     """What the server knows at each update."""
     plan = problem.schedule
     for version in range(plan.updates):
@@ -26,25 +75,26 @@ def visits(problem: Problem) -> Iterator[Visit]:
         staleness = version - 1 - plan.base[jobs]
         rate = np.full(len(staleness), 0.1)
         if len(staleness):
-            yield Visit(plan.client[jobs], plan.steps[jobs], staleness, rate, version)
+            yield About(plan.client[jobs], plan.steps[jobs], staleness, rate, version)
 
 
-@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("name", BLENDS)
 def test_a_weighted_sum_is_the_update(name: str) -> None:
     """Along a whole run, on random models in float64."""
     problem = Problem(name, 0)
-    method, generator = problem.algorithm, torch.Generator().manual_seed(0)
-    weigh, state = Weigher(method, with_buffers=True), problem.replay().state
+    method, generator = problem.method, torch.Generator().manual_seed(0)
+    weigh, state = WeightCache(method, with_buffers=True), problem.replay().state
     reference = state
-    for visit in visits(problem):
-        k = len(visit.client)
+    for about in abouts(problem):
+        k = len(about.client)
         models = torch.randn(1 + 2 * k, 5, generator=generator, dtype=torch.float64)
         server, start, end = models[0], models[1 : 1 + k], models[1 + k :]
-        reference = method.update(reference._replace(model=server), visit, start, end)
-        state, found = weigh(state, visit)
+        answers = Answers(*about, start, end)
+        reference = method.update(reference._replace(model=server), answers)
+        state, found = weigh(state, about)
         assert torch.allclose(torch.from_numpy(found.server) @ models, reference.model, rtol=1e-12)
         assert found.buffers is not None
-        averaged = method.average(server, end, visit)
+        averaged = method.average(server, end, answers)
         assert torch.allclose(torch.from_numpy(found.buffers) @ models, averaged, rtol=1e-12)
         own = method.restart(server, end)
         assert (own is None) == (found.own is None)
@@ -56,35 +106,35 @@ def test_a_weighted_sum_is_the_update(name: str) -> None:
 class Counting:
     """A method that notes how often it is asked."""
 
-    method: Algorithm[State]
+    method: AnyMethod
     asked: list[int] = field(default_factory=list)
 
-    def update(self, state: State, visit: Visit, start: torch.Tensor, end: torch.Tensor) -> State:
-        self.asked.append(len(end))
-        return self.method.update(state, visit, start, end)
+    def update(self, state: State, answers: Answers) -> State:
+        self.asked.append(len(answers.end))
+        return self.method.update(state, answers)
 
     def __getattr__(self, name: str) -> object:
         return getattr(self.method, name)
 
 
 @pytest.mark.parametrize(("name", "once"), [("quafl", True), ("favano", False), ("fedbuff", False)])
-def test_a_method_is_asked_once_where_the_visit_does_not_matter(name: str, once: bool) -> None:
+def test_a_method_is_asked_once_where_the_answers_do_not_matter(name: str, once: bool) -> None:
     problem = Problem(name, 0)
-    counting = Counting(problem.algorithm)
-    weigh, state = Weigher(counting, with_buffers=False), problem.replay().state  # type: ignore[arg-type]
-    told = list(visits(problem))
-    for visit in told:
-        state, _ = weigh(state, visit)
-    assert len({len(visit.client) for visit in told}) == 1 < len(told)
+    counting = Counting(problem.method)
+    weigh, state = WeightCache(counting, with_buffers=False), problem.replay().state  # type: ignore[arg-type]
+    told = list(abouts(problem))
+    for about in told:
+        state, _ = weigh(state, about)
+    assert len({len(about.client) for about in told}) == 1 < len(told)
     assert len(counting.asked) == (1 if once else len(told))
 
 
 def test_updates_of_equal_weights_share_a_product() -> None:
     problems = [Problem("quafl", seed) for seed in (0, 1)]
-    blends: list[Blend] = []
+    blends: list[AggregationWeights] = []
     for problem in problems:
-        weigh = Weigher(problem.algorithm, with_buffers=False)
-        blends.append(weigh(problem.replay().state, next(visits(problem)))[1])
+        weigh = WeightCache(problem.method, with_buffers=False)
+        blends.append(weigh(problem.replay().state, next(abouts(problem)))[1])
     weights = blends[0].own
     assert weights is not None
     assert weights is blends[1].own
@@ -101,9 +151,9 @@ def test_updates_of_equal_weights_share_a_product() -> None:
 def test_clients_go_on_with_the_largest_counter() -> None:
     """Of the server's and their own: a counter is never a fraction."""
     problem = Problem("quafl", 0)
-    visit = next(visits(problem))
-    _, blend = Weigher(problem.algorithm, with_buffers=True)(problem.replay().state, visit)
-    k = len(visit.client)
+    about = next(abouts(problem))
+    _, blend = WeightCache(problem.method, with_buffers=True)(problem.replay().state, about)
+    k = len(about.client)
     models = torch.randn(1, 1 + 2 * k, 3, dtype=torch.float64)
     models[0, :, 2] = torch.arange(1 + 2 * k)
     models[0, 0, 2] = 5

@@ -16,18 +16,16 @@ from favano.engine import (
     Step,
     array_engine,
     array_models,
-    is_linear,
     lane_queue,
     replayed,
 )
+from favano.engine.aggregation import is_blend
 from favano.errors import NonFiniteUpdate
-from favano.methods import State, our_methods
+from favano.methods import State
 from favano.training import FlatModel, LaneStack, LocalRule, LoopTrainer, Task
 from favano.types import Stack
+from tests.engine.test_aggregation import BLENDS
 from tests.engine.test_pool import Problem
-from tests.MISSING import LINEAR
-
-METHODS = [name for name, method in our_methods().items() if method in LINEAR]
 
 
 def make(names: list[str], seeds: list[int]) -> list[Problem]:
@@ -36,7 +34,7 @@ def make(names: list[str], seeds: list[int]) -> list[Problem]:
     data = problems[0].trainer.task
     for problem in problems:
         task = Task(data.features, data.labels, problem.trainer.task.batches)
-        problem.trainer = LoopTrainer(problem.flat, task, LocalRule())
+        problem.trainer = LoopTrainer(problem.flat, task, problem.trainer.rule)
     return problems
 
 
@@ -70,11 +68,11 @@ def check(problems: list[Problem], steps: list[Step]) -> None:
 
 
 @pytest.mark.parametrize(("capacity", "at_once"), [(1, 1), (3, 2), (50, 3)])
-@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("name", BLENDS)
 def test_the_array_engine_equals_the_plain_loop(name: str, capacity: int, at_once: int) -> None:
-    """In float64, with BatchNorm, on every linear method."""
+    """In float64, with BatchNorm, on every method that blends models."""
     problems = make([name] * 3, [0, 1, 2])
-    assert all(is_linear(problem.algorithm) for problem in problems)
+    assert all(is_blend(problem.method) for problem in problems)
     check(problems, stepped(problems, capacity=capacity, at_once=at_once))
 
 
@@ -94,7 +92,7 @@ def test_counters_of_clients_stay_whole_in_both_engines() -> None:
 
 def test_all_methods_share_the_lanes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Updates with different numbers of answers are made together, or in parts."""
-    problems = make(METHODS, [1] * len(METHODS))
+    problems = make(BLENDS, [1] * len(BLENDS))
     check(problems, stepped(problems, capacity=40, at_once=len(problems)))
     monkeypatch.setattr(array_engine, "_NUMBERS_AT_ONCE", 2000)
     check(problems, stepped(problems, capacity=40, at_once=len(problems)))
@@ -189,7 +187,7 @@ def test_what_is_measured_together_is_that_of_the_plain_loop(
 
 def test_models_are_given_back() -> None:
     """When all runs are over nothing is kept."""
-    problems = make(METHODS, [1] * len(METHODS))
+    problems = make(BLENDS, [1] * len(BLENDS))
     runs = ArrayEngine([p.replay() for p in problems], stacks(problems, 20))
     most = max(runs.kept for _ in runs.steps(at_once=2))
     assert most > 10
@@ -204,12 +202,12 @@ def on_cuda(problems: list[Problem]) -> None:
     for problem in problems:
         problem.flat, problem.initial = flat, problem.initial.cuda()
         task = Task(features, labels, problem.trainer.task.batches)
-        problem.trainer = LoopTrainer(flat, task, LocalRule())
+        problem.trainer = LoopTrainer(flat, task, problem.trainer.rule)
 
 
 @pytest.mark.gpu
 def test_waves_on_cuda_equal_the_plain_loop() -> None:
-    problems = make(METHODS, list(range(len(METHODS))))
+    problems = make(BLENDS, list(range(len(BLENDS))))
     expected = [problem.alone()[-1] for problem in problems]
     on_cuda(problems)
     steps = stepped(problems, capacity=50, at_once=3)

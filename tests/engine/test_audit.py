@@ -7,36 +7,30 @@ import pytest
 import torch
 
 from favano.engine import Replay, audit, effective_weights, late_weights, replayed, stretch_weights
-from favano.methods import our_methods
+from favano.methods import AnyMethod, our_methods
 from favano.methods.asyncsgd import AsyncSGD
 from favano.methods.favano import Favano
 from favano.methods.fedavg import FedAvg
-from favano.methods.weights import Known
-from favano.planning.planned import make_fleet, make_schedule, plan_seed
-from favano.schedule import Arrival, Barrier, Poll, plan
-from favano.specification.presets import resolve
-from favano.specification.spec import make_spec
-from favano.theory import expected_counts
-from favano.timing import two_speeds
+from favano.planning.planned import plan_seed
+from favano.schedule import Poll, plan
+from favano.timing import Fleet, two_speeds
 from favano.training import Layout, Work
-from tests.MISSING import make_algorithm, step_sizes
-from tests.problems import Linear, server_models
-from tests.specs import spec_of
+from tests.methods.bound import any_method, bound, scheduled
+from tests.problems import Linear, Remembering, server_models
+from tests.specs import complete
 
 
 def test_equal_what_linear_losses_measure() -> None:
     """Independently: give one client a slope, the others none, and see how far the model moves."""
-    fleet = two_speeds(8, seed=1)
-    policy = Poll(selected=3, local_steps=4)
-    algorithm = Favano(policy=policy, weights=Known(*expected_counts(policy, fleet)))
-    schedule = plan(policy, fleet, horizon=300, seed=1)
-    weight = effective_weights(algorithm, schedule)
+    method = bound(Favano(), two_speeds(8, seed=1), 4, selected=3)
+    schedule = scheduled(method, 300, seed=1)
+    weight = effective_weights(any_method(method), schedule)
     moved = []
     for client in range(8):
         slope = torch.zeros(8, 1, dtype=torch.float64)
         slope[client] = -1.0
         final = server_models(
-            algorithm, schedule, Linear(slope), torch.zeros(1, dtype=torch.float64), rate=1.0
+            method, schedule, Linear(slope), torch.zeros(1, dtype=torch.float64), rate=1.0
         )[-1]
         moved.append(float(final))
     assert weight == pytest.approx(np.array(moved) / sum(moved), abs=1e-12)
@@ -47,43 +41,41 @@ def test_equal_what_linear_losses_measure() -> None:
 def test_many_clients_are_weighed_a_few_at_a_time(
     at_once: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    fleet = two_speeds(8, seed=1)
-    policy = Barrier(selected=3, local_steps=2)
-    schedule = plan(policy, fleet, horizon=400, seed=1)
-    algorithm = FedAvg(policy=policy, server_learning_rate=0.5)
-    whole = effective_weights(algorithm, schedule)
+    half = FedAvg(server_learning_rate=0.5)
+    method = any_method(bound(half, two_speeds(8, seed=1), 2, selected=3))
+    schedule = scheduled(method, 400, seed=1)
+    whole = effective_weights(method, schedule)
     monkeypatch.setattr(audit, "_COLUMNS_AT_ONCE", at_once)
-    assert effective_weights(algorithm, schedule).tolist() == whole.tolist()
+    assert effective_weights(method, schedule).tolist() == whole.tolist()
 
 
 def test_favano_is_fair_and_plain_averaging_of_arrivals_is_not() -> None:
     fleet = two_speeds(60, seed=2)
     slow = fleet.mean == 16
-    policy = Poll(selected=12, local_steps=20)
-    schedule = plan(policy, fleet, horizon=7 * 2000, seed=2)
-    fair = Favano(policy=policy, weights=Known(*expected_counts(policy, fleet)))
+    fair = any_method(bound(Favano(), fleet, 20, selected=12))
+    schedule = scheduled(fair, 7 * 2000, seed=2)
     share = effective_weights(fair, schedule)[slow].sum()
     assert share == pytest.approx(slow.mean(), abs=0.02)
-    raw = Favano(policy=policy, weights=Known(np.ones(60), np.ones(60)), reweight="none")
+    raw = any_method(bound(Favano(reweight="none"), fleet, 20, selected=12))
     assert effective_weights(raw, schedule)[slow].sum() < 0.12
-    arrival = Arrival(buffer=1, local_steps=1, hand_out="flush", latency="none")
-    asynchronous = AsyncSGD(policy=arrival, concurrency=60)
-    biased = effective_weights(asynchronous, plan(arrival, fleet, horizon=300, seed=2))
+    each = any_method(bound(AsyncSGD(assignment="same", latency="none"), fleet))
+    biased = effective_weights(each, scheduled(each, 300, seed=2))
     assert biased[slow].sum() < 0.1
 
 
+def rounds_of_two(fleet: Fleet) -> AnyMethod:
+    return any_method(bound(FedAvg(), fleet, 3, selected=2))
+
+
 def test_fedavg_counts_participation() -> None:
-    fleet = two_speeds(6, seed=0)
-    policy = Barrier(selected=2, local_steps=3)
-    schedule = plan(policy, fleet, horizon=3000, seed=0)
+    method = rounds_of_two(two_speeds(6, seed=0))
+    schedule = scheduled(method, 3000)
     contacts = np.bincount(schedule.client[: schedule.jobs], minlength=6)
-    weight = effective_weights(FedAvg(policy=policy), schedule)
+    weight = effective_weights(method, schedule)
     assert weight == pytest.approx(contacts / contacts.sum())
 
 
-SMALL = {
-    "clients": 8, "selected": 3, "local_steps": 4, "horizon": 300.0,
-}  # fmt: skip
+SMALL: dict[str, object] = {"clients": 8, "selected": 3, "local_steps": 4, "horizon": 300.0}
 GROWING = ["asyncfeded"]  # its steps depend on the models: nobody has a weight
 PLAIN: list[dict[str, object]] = [
     {"algorithm": name} for name in our_methods() if name not in GROWING
@@ -98,38 +90,35 @@ CASES: list[dict[str, object]] = [
     {"algorithm": "fedbuff", "buffer": 3, "buffer_mode": "code", "staleness": "constant"},
     {"algorithm": "fedbuff", "buffer": 3, "buffer_mode": "reset"},
     {"algorithm": "asyncsgd", "assignment": "same", "delays": "drop"},
+    {"algorithm": "asofed", "memory_decay": 0.5, "delay_logarithm": "none"},
 ]
 
 
 @pytest.mark.parametrize("keys", CASES, ids=lambda keys: "-".join(map(str, keys.values())))
-def test_weights_are_what_linear_losses_measure_for_every_algorithm(
+def test_weights_are_what_linear_losses_measure_for_every_method(
     keys: dict[str, object],
 ) -> None:
     """One client has a slope, the others none: how far the model moves is that client's weight."""
-    spec = resolve(make_spec({**SMALL, **keys}))
-    fleet = make_fleet(spec, 1)
-    algorithm = make_algorithm(spec, fleet)
-    schedule = make_schedule(spec, fleet, algorithm, 1)
+    planned = plan_seed(complete(**SMALL, **keys), 1)
+    method, schedule = planned.method, planned.schedule
     assert schedule.updates > 0
     moved = []
     for client in range(8):
         slope = torch.zeros(8, 1, dtype=torch.float64)
         slope[client] = -1.0
         start = torch.full((1,), 5.0, dtype=torch.float64)  # weights do not depend on where
-        moved.append(float(server_models(algorithm, schedule, Linear(slope), start, 1.0)[-1]) - 5.0)
+        moved.append(float(server_models(method, schedule, Linear(slope), start, 1.0)[-1]) - 5.0)
     measured = np.array(moved) / sum(moved)
-    assert effective_weights(algorithm, schedule) == pytest.approx(measured, abs=1e-10)
+    assert effective_weights(method, schedule) == pytest.approx(measured, abs=1e-10)
 
 
 @pytest.mark.parametrize("keys", CASES, ids=lambda keys: "-".join(map(str, keys.values())))
 def test_stretches_add_up_to_the_whole(keys: dict[str, object]) -> None:
     """For every method, whatever it makes of old answers; and they weigh about the same."""
-    spec = resolve(make_spec({**SMALL, "horizon": 3000.0, **keys}))
-    fleet = make_fleet(spec, 1)
-    algorithm = make_algorithm(spec, fleet)
-    schedule = make_schedule(spec, fleet, algorithm, 1)
-    found = stretch_weights(algorithm, schedule, np.arange(8))
-    assert found.sum(axis=0) == pytest.approx(effective_weights(algorithm, schedule), abs=1e-10)
+    planned = plan_seed(complete(**{**SMALL, "horizon": 3000.0, **keys}), 1)
+    method, schedule = planned.method, planned.schedule
+    found = stretch_weights(method, schedule, np.arange(8))
+    assert found.sum(axis=0) == pytest.approx(effective_weights(method, schedule), abs=1e-10)
     stretches = found.sum(axis=1)
     assert len(stretches) > 5
     assert stretches.max() < 0.3
@@ -137,9 +126,10 @@ def test_stretches_add_up_to_the_whole(keys: dict[str, object]) -> None:
 
 def test_stretches_of_a_method_that_adds_are_equally_long() -> None:
     """FedAvg, hand-counted: the share of a stretch is that of its updates."""
-    fleet, policy = two_speeds(6, seed=0), Barrier(selected=2, local_steps=3)
-    schedule = plan(policy, fleet, horizon=6000, seed=0)
-    found = stretch_weights(FedAvg(policy=policy), schedule, fleet.groups)
+    fleet = two_speeds(6, seed=0)
+    method = rounds_of_two(fleet)
+    schedule = scheduled(method, 6000)
+    found = stretch_weights(method, schedule, fleet.groups)
     assert len(found) == 20
     updates = found.sum(axis=1) * schedule.updates
     assert updates == pytest.approx(updates.round())
@@ -148,59 +138,57 @@ def test_stretches_of_a_method_that_adds_are_equally_long() -> None:
 
 def test_late_models_differ_where_each_is_mostly_one_clients() -> None:
     """FedAsync that puts nine tenths of the newest answer into its model, however stale."""
-    keys = {"staleness": "constant", "mixing": 0.9, "halve_mixing_at": 0, "fast_fraction": 0.5}
-    spec = resolve(make_spec({"algorithm": "fedasync", "clients": 40, "horizon": 900.0, **keys}))
-    fleet = make_fleet(spec, 0)
-    algorithm = make_algorithm(spec, fleet)
-    schedule = make_schedule(spec, fleet, algorithm, 0)
-    late = late_weights(algorithm, schedule, fleet.groups)
-    assert late[-1] == pytest.approx(effective_weights(algorithm, schedule, fleet.groups))
+    shared = {"clients": 40, "horizon": 900.0, "fast_fraction": 0.5}
+    keys = {"staleness": "constant", "mixing": 0.9, "halve_mixing_at": 0}
+    newest = plan_seed(complete(algorithm="fedasync", **shared, **keys), 0)
+    method, schedule, group = newest.method, newest.schedule, newest.fleet.groups
+    late = late_weights(method, schedule, group)
+    assert late[-1] == pytest.approx(effective_weights(method, schedule, group))
     assert late.std(axis=0).min() > 0.05  # now one client's model, now another's
-    fair = resolve(spec_of(clients=40, horizon=900.0))
-    favano = make_algorithm(fair, fleet)
-    steady = late_weights(favano, make_schedule(fair, fleet, favano, 0), fleet.groups)
+    fair = plan_seed(complete(**shared), 0)
+    steady = late_weights(fair.method, fair.schedule, group)
     assert steady.std(axis=0).max() < 0.03
 
 
 def test_groups_are_sums_of_their_clients() -> None:
-    fleet, policy = two_speeds(8, seed=1), Poll(selected=3, local_steps=4)
-    algorithm = Favano(policy=policy, weights=Known(*expected_counts(policy, fleet)))
-    schedule = plan(policy, fleet, horizon=300, seed=1)
+    fleet = two_speeds(8, seed=1)
+    method = any_method(bound(Favano(), fleet, 4, selected=3))
+    schedule = scheduled(method, 300, seed=1)
     for weights in (effective_weights, stretch_weights, late_weights):
-        each = weights(algorithm, schedule, np.arange(8))
-        both = weights(algorithm, schedule, fleet.groups)
+        each = weights(method, schedule, np.arange(8))
+        both = weights(method, schedule, fleet.groups)
         for group in (0, 1):
             members = each[..., fleet.groups == group]
             assert both[..., group] == pytest.approx(members.sum(axis=-1), abs=1e-12)
 
 
 def test_nothing_happened() -> None:
-    fleet, policy = two_speeds(6, seed=0), Barrier(selected=2, local_steps=3)
+    fleet = two_speeds(6, seed=0)
     schedule = plan(Poll(selected=2, local_steps=3), fleet, horizon=5, seed=0)
     assert schedule.updates == 0
     for weights in (effective_weights, stretch_weights, late_weights):
-        assert not weights(FedAvg(policy=policy), schedule, fleet.groups).any()
+        assert not weights(rounds_of_two(fleet), schedule, fleet.groups).any()
 
 
 @pytest.mark.parametrize("name", [name for name in our_methods() if name not in GROWING])
 def test_the_local_rule_is_part_of_it(name: str) -> None:
     """A pull to the start and decaying rates: again what linear losses measure."""
-    spec = resolve(make_spec({
-        **SMALL, "algorithm": name, "proximal": 3.0, "learning_rate": 0.1, "rate_decay": True,
-    }))  # fmt: skip
-    planned = plan_seed(spec, 1)
-    algorithm, schedule = planned.algorithm, planned.schedule
-    rates = step_sizes(spec, schedule, algorithm)
+    local = {"proximal": 3.0, "learning_rate": 0.1, "rate_decay": True}
+    planned = plan_seed(complete(**SMALL, algorithm=name, **local), 1)
+    method, schedule = planned.method, planned.schedule
+    rates = planned.rates(schedule)
     moved = []
     for client in range(8):
         slope = torch.zeros(8, 1, dtype=torch.float64)
         slope[client] = -1.0
         layout = Layout(parameters=1, buffers=0, counters=0)
         start = torch.zeros(1, dtype=torch.float64)
-        replay = Replay(algorithm, schedule, layout, rates, start)
-        *_, last = replayed(replay, Pulled(slope, 3.0))
+        replay = Replay(method, schedule, layout, rates, start)
+        pulled = Pulled(slope, 3.0)
+        remembering = Remembering(Linear(slope), method.step, 1, proximal=3.0)
+        *_, last = replayed(replay, remembering if method.memory else pulled)
         moved.append(float(last.server))
-    found = effective_weights(algorithm, schedule, local=planned.local_steps)
+    found = effective_weights(method, schedule, local=planned.local_steps)
     assert found == pytest.approx(np.array(moved) / sum(moved), abs=1e-10)
 
 
@@ -225,11 +213,12 @@ class Pulled:
 
 def test_a_strong_pull_takes_from_fast_clients_what_deterministic_weights_gave_them() -> None:
     """Their many steps lead no further than the slow clients' few, but are divided as before."""
+    keys: dict[str, object]
     keys = {"clients": 100, "fast_fraction": "1/9", "reweight": "deterministic"}
     keys |= {"learning_rate": 0.01, "dataset": "mnist"}
     shares = []
     for proximal in (None, 50.0):
-        planned = plan_seed(resolve(make_spec({**keys, "proximal": proximal})), 0)
+        planned = plan_seed(complete(**keys, proximal=proximal), 0)
         shares.append(planned.weights.by(planned.fleet.groups)[0])
     assert shares[0] == pytest.approx(0.108, abs=0.005)
     assert shares[1] == pytest.approx(0.036, abs=0.005)

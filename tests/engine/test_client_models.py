@@ -9,11 +9,13 @@ import torch
 from favano.engine import Recorder, live_models, replayed, spread_of
 from favano.errors import BadInput
 from favano.methods.asyncsgd import AsyncSGD
+from favano.methods.clock import Clock
 from favano.methods.favano import Favano
 from favano.methods.fedavg import FedAvg
 from favano.methods.weights import Known
 from favano.schedule import Adaptive, Arrival, Barrier, Poll, plan, under_way
 from favano.timing import Trace, traced_fleet, two_speeds
+from tests.methods.bound import bound, scheduled, weighed
 from tests.problems import close, make_replay, ones, quadratics, start_model
 
 FLEET = traced_fleet(Trace((np.array([1.0, 2.0]), np.array([3.0, 4.0]), np.array([4.0, 6.0]))))
@@ -58,10 +60,9 @@ def test_steps_never_exceed_those_handed_in(policy: Poll | Arrival) -> None:
 
 
 def test_live_variance_by_hand() -> None:
-    policy = Barrier(selected=3, local_steps=2)
-    schedule = plan(policy, FLEET, horizon=20, seed=0)
+    method = bound(FedAvg(), FLEET, 2, selected=3)
     trainer, initial = quadratics(3), start_model()
-    replay = make_replay(FedAvg(policy=policy), schedule, initial)
+    replay = make_replay(method, scheduled(method, 20), initial)
     at = live_models(replay, trainer, FLEET, seed=0)
     recorder = Recorder(
         replay, 0, np.array([0.0, 3.0]), lambda _: torch.zeros(2), spread_of(replay, at)
@@ -77,19 +78,19 @@ def test_live_variance_by_hand() -> None:
 
 def test_readings_without_known_progress_are_refused() -> None:
     fleet = two_speeds(4)
-    policy = Poll(selected=2, local_steps=3, interruption="keep")
-    algorithm = Favano(policy=policy, weights=Known(ones(4), ones(4)))
-    schedule = plan(policy, fleet, horizon=50, seed=0)
-    replay = make_replay(algorithm, schedule, torch.zeros(4, dtype=torch.float64))
+    method = weighed(
+        bound(Favano(), fleet, clock=Clock(interruption="keep")), Known(ones(4), ones(4))
+    )
+    replay = make_replay(method, scheduled(method, 50), torch.zeros(4, dtype=torch.float64))
     with pytest.raises(BadInput, match="interruption=keep: the steps of a job under way"):
         live_models(replay, quadratics(4), fleet, seed=0)
 
 
 def test_clients_that_queue_are_not_at_work() -> None:
     fleet = two_speeds(3)
-    policy = Arrival(buffer=1, local_steps=1, hand_out="uniform", concurrency=3, latency="client")
-    schedule = plan(policy, fleet, horizon=100, seed=0)
-    replay = make_replay(AsyncSGD(policy=policy, concurrency=3), schedule, start_model())
+    method = bound(AsyncSGD(concurrency=3, server_learning_rate=1.0), fleet)
+    schedule = scheduled(method, 100)
+    replay = make_replay(method, schedule, start_model())
     for moment in replayed(replay, quadratics(3)):
         if moment.version == schedule.updates - 1:
             found = live_models(replay, quadratics(3), fleet, seed=0)(float(schedule.time[-1]))
@@ -131,10 +132,11 @@ def test_while_a_client_talks_it_makes_no_step(
 def test_live_models_wait_for_the_exchange() -> None:
     """At time 4 of 7, one step after an exchange of 3; without the idle time it were two."""
     fleet = traced_fleet(Trace((np.array([1.0, 2.0]),)))
-    policy = Poll(selected=1, local_steps=2, idle_in_interaction=True)
-    algorithm = Favano(policy=policy, weights=Known(ones(1), ones(1)))
+    clock = Clock(idle_in_interaction=True)
+    idle = bound(Favano(), fleet, 2, selected=1, clock=clock)
+    method = weighed(idle, Known(ones(1), ones(1)))
     trainer, initial = quadratics(1), start_model()
-    replay = make_replay(algorithm, plan(policy, fleet, horizon=20, seed=0), initial)
+    replay = make_replay(method, scheduled(method, 20), initial)
     live = live_models(replay, trainer, fleet, seed=0)
     assert close(live(3.5)[0], initial)
     assert close(live(4.0)[0], trainer.local(0, initial, 1, 0.1))

@@ -17,7 +17,8 @@ from favano.models.norm import BatchNorm2d
 from favano.training import LaneStack
 from favano.types import Stack
 from tests.engine import test_pool
-from tests.engine.test_array_engine import METHODS, check, copied, make, on_cuda
+from tests.engine.test_aggregation import BLENDS
+from tests.engine.test_array_engine import check, copied, make, on_cuda
 from tests.engine.test_pool import Problem
 
 
@@ -86,7 +87,7 @@ def test_a_launch_that_fails_is_made_again_with_half_the_lanes(
 def test_all_methods_survive(monkeypatch: pytest.MonkeyPatch) -> None:
     short = Short(LaneStack.launch, {4})
     monkeypatch.setattr(LaneStack, "launch", lambda stack: short(stack))
-    problems = make(METHODS, list(range(len(METHODS))))
+    problems = make(BLENDS, list(range(len(BLENDS))))
     run(problems, Making(problems))
     assert short.failed == 1
 

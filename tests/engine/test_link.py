@@ -17,23 +17,23 @@ from favano.engine import (
     spread_of,
 )
 from favano.engine.link import first_versions
-from favano.methods import State, our_methods
+from favano.methods import Method, State, our_methods
 from favano.methods.favano import Favano
 from favano.methods.fedavg import FedAvg
+from favano.methods.method import S
 from favano.methods.quafl import Quafl
-from favano.methods.weights import Known
-from favano.planning.planned import make_fleet, make_schedule
+from favano.planning.planned import make_schedule
 from favano.quantisation import Codec, Lattice, MinMax, Qsgd, message_bits
 from favano.rng import Stream, uniform
-from favano.schedule import Barrier, Poll, Schedule, plan
-from favano.timing import Fleet, Trace, traced_fleet, two_speeds
+from favano.schedule import Schedule
+from favano.timing import Trace, traced_fleet, two_speeds
 from favano.training import Layout, WorkerLanes, one_thread
 from favano.types import Ints, Vector
-from tests.engine.test_conformance import CLIENTS, build, setting
+from tests.engine.test_conformance import CLIENTS, build, renumbered, setting
 from tests.engine.test_pool import Problem, Shuffled
 from tests.forks import FORKS
-from tests.MISSING import Algorithm, make_algorithm
-from tests.problems import AnyState, Quadratics, close, quadratics, start_model
+from tests.methods.bound import bound, scheduled
+from tests.problems import Quadratics, close, quadratics, start_model, trainer_of
 
 EVERY = pytest.mark.parametrize("name", list(our_methods()))
 FINE: list[Codec] = [Lattice(bits=32, scale=1e-8), MinMax(bits=32), Qsgd(bits=32)]
@@ -53,16 +53,13 @@ def label(codec: Codec) -> str:
 
 
 def linked(
-    algorithm: Algorithm[AnyState],
-    schedule: Schedule,
-    codec: Codec | None,
-    streams: Ints | None = None,
-) -> Replay[AnyState]:
+    method: Method[S], schedule: Schedule, codec: Codec | None, streams: Ints | None = None
+) -> Replay[S]:
     clients = np.arange(schedule.clients) if streams is None else streams
     link = None if codec is None else Link(codec, SIZES, schedule, seed=SEED, streams=clients)
     layout = Layout(parameters=4, buffers=0, counters=0)
-    rates = 0.1 * algorithm.rate(schedule.client)
-    return Replay(algorithm, schedule, layout, rates, start_model(), link=link)
+    rates = 0.1 * method.rates(schedule)
+    return Replay(method, schedule, layout, rates, start_model(), link=link)
 
 
 def carry(codec: Codec, sent: Vector, key: Vector, known: Vector, who: int, number: int) -> Vector:
@@ -78,11 +75,11 @@ def carry(codec: Codec, sent: Vector, key: Vector, known: Vector, who: int, numb
 @pytest.mark.parametrize("codec", FINE, ids=label)
 def test_a_fine_codec_is_exact_communication(name: str, codec: Codec) -> None:
     """As delta -> 0 and Q delta -> infinity, and with many levels, in a whole run of any method."""
-    algorithm, _, schedule = build(name)
-    trainer = quadratics(CLIENTS)
-    replay = linked(algorithm, schedule, codec)
+    method, schedule = build(name)
+    trainer = trainer_of(method, quadratics(CLIENTS), 4)
+    replay = linked(method, schedule, codec)
     found = [moment.server for moment in replayed(replay, trainer)]
-    exact = [m.server for m in replayed(linked(algorithm, schedule, None), trainer)]
+    exact = [m.server for m in replayed(linked(method, schedule, None), trainer)]
     assert all(close(a, b, 1e-6) for a, b in zip(found, exact, strict=True))
     assert not torch.equal(found[-1], exact[-1])
     assert replay.link is not None
@@ -92,13 +89,13 @@ def test_a_fine_codec_is_exact_communication(name: str, codec: Codec) -> None:
 @pytest.mark.parametrize("codec", COARSE, ids=label)
 def test_quafl_as_its_algorithm_is_printed(codec: Codec) -> None:
     """The server reads with w_{t-1}, a client reads w_{t-1} with its live model (4.3)."""
-    policy = Poll(selected=3, local_steps=5)
-    schedule = plan(policy, two_speeds(10, seed=2), horizon=7 * 40, seed=2)
+    method = bound(Quafl(), two_speeds(10, seed=2), 5, selected=3)
+    schedule = scheduled(method, 7 * 40, seed=2)
     trainer, server = quadratics(10), start_model()
     own, last = [server] * 10, [server] * 10
     contacts = [0] * 10
     wrapped = 0
-    replay = linked(Quafl(policy=policy), schedule, codec)
+    replay = linked(method, schedule, codec)
     for moment in replayed(replay, trainer):
         if moment.version < 0:
             continue
@@ -122,13 +119,12 @@ def test_quafl_as_its_algorithm_is_printed(codec: Codec) -> None:
 
 @pytest.mark.parametrize("codec", COARSE, ids=label)
 def test_clients_that_adopt_read_beside_what_they_were_last_handed(codec: Codec) -> None:
-    policy = Poll(selected=3, local_steps=5)
-    schedule = plan(policy, two_speeds(10, seed=3), horizon=7 * 40, seed=3)
-    algorithm = Favano(policy=policy, weights=Known(np.ones(10), np.ones(10)), reweight="none")
+    method = bound(Favano(reweight="none"), two_speeds(10, seed=3), 5, selected=3)
+    schedule = scheduled(method, 7 * 40, seed=3)
     trainer, server = quadratics(10), start_model()
     handed = [server] * 10
     contacts = [0] * 10
-    replay = linked(algorithm, schedule, codec)
+    replay = linked(method, schedule, codec)
     for moment in replayed(replay, trainer):
         if moment.version < 0:
             continue
@@ -156,7 +152,7 @@ def pool_link(problem: Problem, codec: Codec) -> Replay[State]:
         codec, problem.flat.parameter_sizes, problem.schedule, seed=SEED, streams=np.arange(8)
     )
     return Replay(
-        replay.algorithm, problem.schedule, problem.flat.layout, replay.rates, problem.initial,
+        problem.method, problem.schedule, problem.flat.layout, replay.rates, problem.initial,
         link=link,
     )  # fmt: skip
 
@@ -193,26 +189,26 @@ def test_worker_processes_change_nothing() -> None:
 @EVERY
 def test_p16_renumbering_leaves_the_history_unchanged(name: str) -> None:
     spec = setting(name)
-    fleet, trainer = make_fleet(spec, 0), quadratics(CLIENTS)
+    trainer = quadratics(CLIENTS)
     order = np.random.default_rng(0).permutation(CLIENTS)
     moved = Quadratics(trainer.curvature[order], trainer.centre[order])
-    renumbered = Fleet(fleet.mean[order], fleet.law, fleet.streams[order])
     histories = []
-    for one, problem in ((fleet, trainer), (renumbered, moved)):
-        algorithm = make_algorithm(spec, one)
-        schedule = make_schedule(spec, one, algorithm, 0)
-        replay = linked(algorithm, schedule, MinMax(bits=3), one.streams)
-        histories.append([moment.server for moment in replayed(replay, problem)])
+    for numbers, problem in ((np.arange(CLIENTS), trainer), (order, moved)):
+        method = renumbered(spec, numbers)
+        schedule = make_schedule(spec, method, 0)
+        replay = linked(method, schedule, MinMax(bits=3), method.world.fleet.streams)
+        trained = replayed(replay, trainer_of(method, problem, 4))
+        histories.append([moment.server for moment in trained])
     assert all(torch.equal(a, b) for a, b in zip(*histories, strict=True))
 
 
 def rows_of(codec: Codec | None) -> tuple[list[int], list[int]]:
     """Bits up and down of four synchronous rounds of two of three clients."""
     fleet = traced_fleet(Trace(tuple(np.array([2.0, 2.0]) for _ in range(3))))
-    policy = Barrier(selected=2, local_steps=1)
-    schedule = plan(policy, fleet, horizon=20, seed=0)
+    method = bound(FedAvg(), fleet, 1)
+    schedule = scheduled(method, 20)
     assert schedule.client.tolist()[:4] == [0, 1, 1, 2]
-    replay = linked(FedAvg(policy=policy), schedule, codec)
+    replay = linked(method, schedule, codec)
     times = evaluation_times(20, 5, float(schedule.time[-1]))
     recorder = Recorder(replay, 0, times, lambda model: torch.zeros(2), spread_of(replay))
     for moment in replayed(replay, quadratics(3)):
@@ -235,9 +231,9 @@ def test_bits_are_those_of_the_packed_messages() -> None:
 
 
 def test_a_clients_first_model_comes_in_full() -> None:
-    policy = Barrier(selected=2, local_steps=1)
-    schedule = plan(policy, two_speeds(12, seed=1), horizon=400, seed=1)
-    replay = linked(FedAvg(policy=policy), schedule, MinMax(bits=2))
+    method = bound(FedAvg(), two_speeds(12, seed=1), 1)
+    schedule = scheduled(method, 400, seed=1)
+    replay = linked(method, schedule, MinMax(bits=2))
     first, later = 0, 0
     for moment in replayed(replay, quadratics(12)):
         for client in schedule.client[schedule.base == moment.version].tolist():

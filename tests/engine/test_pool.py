@@ -17,10 +17,9 @@ from favano.engine import Moment, Replay, pooled, replayed
 from favano.errors import NonFiniteUpdate
 from favano.methods import State, our_methods
 from favano.models.norm import BatchNorm2d
-from favano.planning.planned import make_fleet, make_schedule
-from favano.schedule import Schedule
+from favano.planning.planned import plan_seed
 from favano.specification.presets import resolve
-from favano.specification.spec import changed, make_spec
+from favano.specification.spec import changed
 from favano.training import (
     FinishedJob,
     FlatModel,
@@ -34,7 +33,7 @@ from favano.training import (
 )
 from favano.types import Vector
 from tests.forks import FORKS
-from tests.MISSING import Algorithm, make_algorithm, step_sizes
+from tests.specs import complete
 
 CLIENTS = 8
 
@@ -49,12 +48,9 @@ class Problem:
     def __init__(self, name: str, seed: int, norm: type[nn.Module] = BatchNorm2d) -> None:
         keys = {"clients": CLIENTS, "selected": 3, "local_steps": 4, "seed": seed}
         keys |= {"buffer": 2} if name == "fedbuff" else {}
-        self.spec = resolve(
-            make_spec({"algorithm": name, "horizon": 120.0, "learning_rate": 0.1, **keys})
-        )
-        fleet = make_fleet(self.spec, seed)
-        self.algorithm: Algorithm[State] = make_algorithm(self.spec, fleet)
-        self.schedule: Schedule = make_schedule(self.spec, fleet, self.algorithm, seed)
+        self.spec = complete(algorithm=name, horizon=120.0, learning_rate=0.1, **keys)
+        self.planned = plan_seed(self.spec, seed)
+        self.method, self.schedule = self.planned.method, self.planned.schedule
         torch.manual_seed(seed)
         self.flat = FlatModel(network(norm), device="cpu", dtype=torch.float64)
         self.initial = self.flat.snapshot()
@@ -63,11 +59,13 @@ class Problem:
         labels = torch.randint(0, 4, (80,), generator=generator)
         parts = [np.arange(10 * client, 10 * client + 10) for client in range(CLIENTS)]
         task = Task(images, labels, BatchStream(parts, 4, seed))
-        self.trainer = LoopTrainer(self.flat, task, LocalRule())
+        step = self.method.step if self.method.memory else None
+        rule = LocalRule(memory=self.method.memory, step=step)
+        self.trainer = LoopTrainer(self.flat, task, rule)
 
     def replay(self) -> Replay[State]:
-        rates = step_sizes(self.spec, self.schedule, self.algorithm)
-        return Replay(self.algorithm, self.schedule, self.flat.layout, rates, self.initial)
+        rates = self.planned.rates(self.schedule)
+        return Replay(self.method, self.schedule, self.flat.layout, rates, self.initial)
 
     def alone(self) -> list[Vector]:
         with one_thread():
@@ -102,7 +100,7 @@ def server_models(steps: list[tuple[int, Moment]], run: int) -> list[Vector]:
 @pytest.mark.parametrize("capacity", [1, 3, 50])
 @pytest.mark.parametrize("name", list(our_methods()))
 def test_lanes_equal_the_plain_loop(name: str, capacity: int) -> None:
-    """In float64, with BatchNorm, on every algorithm: to the bit, since the steps are the same."""
+    """In float64, with BatchNorm, on every method: to the bit, since the steps are the same."""
     problems = [Problem(name, seed) for seed in range(3)]
     lanes = Shuffled([problem.trainer for problem in problems], capacity)
     with one_thread():
@@ -115,11 +113,11 @@ def test_lanes_equal_the_plain_loop(name: str, capacity: int) -> None:
         assert all(torch.equal(a.server, b) for a, b in zip(moments, alone, strict=True))
 
 
-def test_different_algorithms_share_a_pool() -> None:
-    problems = [Problem(name, 1) for name in ("favano", "quafl", "fedbuff")]
+def test_different_methods_share_a_pool() -> None:
+    problems = [Problem(name, 1) for name in ("favano", "quafl", "fedbuff", "asofed")]
     lanes = Shuffled([problem.trainer for problem in problems], 20)
     with one_thread():
-        steps = list(pooled([p.replay() for p in problems], lanes, at_once=3))
+        steps = list(pooled([p.replay() for p in problems], lanes, at_once=4))
     for run, problem in enumerate(problems):
         last = [s.moment for s in steps if s.run == run][-1]
         assert isinstance(last, Moment)
@@ -129,7 +127,7 @@ def test_different_algorithms_share_a_pool() -> None:
 
 @FORKS
 def test_worker_processes_equal_the_plain_loop() -> None:
-    problems = [Problem(name, 2) for name in ("favano", "fedavg", "scaffold")]
+    problems = [Problem(name, 2) for name in ("favano", "fedavg", "scaffold", "asofed")]
     with (
         one_thread(),
         WorkerLanes(problems[0].flat, [p.trainer for p in problems], workers=2) as lanes,
@@ -193,11 +191,10 @@ def polled(clients: int, selected: int) -> Replay[State]:
     """FAVANO with so many clients, of which so many are asked at a time."""
     problem = Problem("favano", 0)
     spec = resolve(changed(problem.spec, {"clients": clients, "selected": selected}))
-    fleet = make_fleet(spec, 0)
-    algorithm: Algorithm[State] = make_algorithm(spec, fleet)
-    schedule = make_schedule(spec, fleet, algorithm, 0)
+    planned = plan_seed(spec, 0)
+    method, schedule = planned.method, planned.schedule
     rates = np.ones(len(schedule.client))
-    return Replay(algorithm, schedule, problem.flat.layout, rates, problem.initial)
+    return Replay(method, schedule, problem.flat.layout, rates, problem.initial)
 
 
 class Counting:

@@ -10,15 +10,18 @@ from favano.engine import (
     Measurement,
     Moment,
     Recorder,
+    Replay,
     count_work,
     evaluation_times,
     replayed,
     spread_of,
 )
+from favano.methods import ModelState
 from favano.methods.fedavg import FedAvg
-from favano.schedule import Barrier, Poll, plan
+from favano.schedule import Barrier, Poll, Schedule, plan
 from favano.timing import Trace, traced_fleet, two_speeds
 from favano.types import Vector
+from tests.methods.bound import bound, scheduled
 from tests.problems import make_replay, quadratics, start_model
 
 FLEET = traced_fleet(Trace((np.array([1.0, 2.0]), np.array([3.0, 4.0]), np.array([4.0, 6.0]))))
@@ -30,12 +33,16 @@ def test_evaluation_times() -> None:
     assert evaluation_times(8, 4, 8.0).tolist() == [0, 4, 8]
 
 
+def three_of_three() -> tuple[Replay[ModelState], Schedule]:
+    """FedAvg with two steps each of all three clients."""
+    method = bound(FedAvg(), FLEET, 2, selected=3)
+    schedule = scheduled(method, 20)
+    return make_replay(method, schedule, start_model()), schedule
+
+
 def test_rows_of_a_synchronous_run_by_hand() -> None:
     """Rounds end at 13 and 26; the horizon is 20; three clients make two steps each a round."""
-    policy = Barrier(selected=3, local_steps=2)
-    schedule = plan(policy, FLEET, horizon=20, seed=0)
-    initial = start_model()
-    replay = make_replay(FedAvg(policy=policy), schedule, initial)
+    replay, schedule = three_of_three()
     scored: list[Vector] = []
 
     def score(model: Vector) -> Tensor:
@@ -62,9 +69,7 @@ def test_rows_of_a_synchronous_run_by_hand() -> None:
 
 def test_what_was_measured_with_others_is_not_measured_again() -> None:
     """One measurement of a version serves all times before the next update."""
-    policy = Barrier(selected=3, local_steps=2)
-    schedule = plan(policy, FLEET, horizon=20, seed=0)
-    replay = make_replay(FedAvg(policy=policy), schedule, start_model())
+    replay, schedule = three_of_three()
 
     def never(*given: object) -> Tensor:
         raise AssertionError
@@ -83,9 +88,7 @@ def test_what_was_measured_with_others_is_not_measured_again() -> None:
 
 
 def test_the_last_observation_is_a_copy_and_counts_every_refusal() -> None:
-    policy = Barrier(selected=3, local_steps=2)
-    schedule = plan(policy, FLEET, horizon=20, seed=0)
-    replay = make_replay(FedAvg(policy=policy), schedule, start_model())
+    replay, _ = three_of_three()
     recorder = Recorder(
         replay, 0, np.array([0.0, 5.0]), lambda _: torch.zeros(2), spread_of(replay)
     )

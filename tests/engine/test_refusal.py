@@ -8,22 +8,19 @@ import numpy as np
 import pytest
 import torch
 
-from favano.engine import Link, Moment, Replay, Waves, pooled, replayed
-from favano.methods import State
+from favano.engine import ArrayEngine, Link, Moment, Replay, pooled, replayed
+from favano.methods import AnyMethod, State
 from favano.methods.favano import Favano
 from favano.methods.quafl import Quafl
 from favano.methods.weights import Known
 from favano.quantisation import Codec
-from favano.schedule import plan
-from favano.timing import two_speeds
 from favano.training import Layout, SerialLanes, Work, one_thread
 from favano.types import Stack
+from tests.engine.test_array_engine import copied, moments, stacks
 from tests.engine.test_link import COARSE, SEED, SIZES, label
-from tests.engine.test_messages import POLICY
 from tests.engine.test_pool import Problem
-from tests.engine.test_waves import copied, moments, stacks
-from tests.MISSING import Algorithm
-from tests.problems import AnyState, quadratics, start_model
+from tests.methods.bound import any_method, bound, scheduled, weighed
+from tests.problems import quadratics, start_model
 
 METHODS = pytest.mark.parametrize("name", ["quafl", "favano", "fedbuff"])
 
@@ -74,7 +71,7 @@ def test_all_engines_leave_it_out_alike(name: str) -> None:
     with one_thread():
         expected = list(replayed(refusal.replay(), problem.trainer))
         pool = list(pooled([refusal.replay()], SerialLanes([problem.trainer]), at_once=1))
-    waves = Waves([refusal.replay()], stacks([problem], 7)).steps(at_once=1)
+    waves = ArrayEngine([refusal.replay()], stacks([problem], 7)).steps(at_once=1)
     for found in (moments(pool, 0), moments([copied(step) for step in waves], 0)):
         for one, other in zip(found, expected, strict=True):
             assert one.refused.tolist() == other.refused.tolist()
@@ -92,18 +89,19 @@ class Poisoned:
 
 @pytest.mark.parametrize("codec", COARSE, ids=label)
 @pytest.mark.parametrize(
-    "algorithm",
-    [Quafl(policy=POLICY), Favano(policy=POLICY, weights=Known(np.ones(10), np.ones(10)))],
+    "method",
+    [
+        any_method(bound(Quafl(), 10, 5, selected=3)),
+        any_method(weighed(bound(Favano(), 10, 5, selected=3), Known(np.ones(10), np.ones(10)))),
+    ],
     ids=["quafl", "favano"],
 )
-def test_behind_a_codec_the_server_stays_finite(
-    algorithm: Algorithm[AnyState], codec: Codec
-) -> None:
-    schedule = plan(POLICY, two_speeds(10), horizon=300, seed=0)
+def test_behind_a_codec_the_server_stays_finite(method: AnyMethod, codec: Codec) -> None:
+    schedule = scheduled(method, 300)
     layout = Layout(parameters=4, buffers=0, counters=0)
     link = Link(codec, SIZES, schedule, seed=SEED, streams=np.arange(10))
     rates = np.full(len(schedule.client), 0.1)
-    replay = Replay(algorithm, schedule, layout, rates, start_model(), non_finite="skip", link=link)
+    replay = Replay(method, schedule, layout, rates, start_model(), non_finite="skip", link=link)
     moments: Sequence[Moment] = list(replayed(replay, Poisoned()))
     assert sum(len(moment.refused) for moment in moments) > 1
     assert all(bool(moment.server.isfinite().all()) for moment in moments)

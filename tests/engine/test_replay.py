@@ -6,19 +6,21 @@ import numpy as np
 import pytest
 import torch
 
-from favano.engine import ModelStore, Replay, replayed
+from favano.engine import Replay, RunModels, replayed
 from favano.errors import BadInput, NonFiniteUpdate
-from favano.methods.favano import Favano, FavanoState
+from favano.methods import AnyMethod
+from favano.methods.asofed import AsoFed
+from favano.methods.favano import Favano
+from favano.methods.fedavg import FedAvg
+from favano.methods.fedbuff import FedBuff
 from favano.methods.quafl import Quafl
 from favano.methods.weights import Known
-from favano.schedule import Arrival, Barrier, Course, Foreseen, Poll, Schedule, plan
+from favano.schedule import Foreseen, Poll, Schedule, plan
 from favano.timing import two_speeds
 from favano.training import Layout, Work
-from favano.types import Ints, NonFinite, Stack
-from tests.MISSING import Algorithm
-from tests.problems import AnyState, make_replay, quadratics, start_model
-
-POLICY = Poll(selected=4, local_steps=5)
+from favano.types import NonFinite, Stack
+from tests.methods.bound import any_method, bound, scheduled, weighed
+from tests.problems import make_replay, quadratics, start_model
 
 
 class Poisoned:
@@ -34,35 +36,35 @@ class Poisoned:
 
 
 def replay_of(
-    algorithm: Algorithm[AnyState], schedule: Schedule, non_finite: NonFinite
+    method: AnyMethod, schedule: Schedule, non_finite: NonFinite
 ) -> tuple[list[torch.Tensor], list[list[int]]]:
     initial = start_model()
     rates = np.full(len(schedule.client), 0.1)
     layout = Layout(parameters=4, buffers=0, counters=0)
-    replay = Replay(algorithm, schedule, layout, rates, initial, non_finite=non_finite)
+    replay = Replay(method, schedule, layout, rates, initial, non_finite=non_finite)
     moments = list(replayed(replay, Poisoned()))
     return [m.server for m in moments], [m.refused.tolist() for m in moments]
 
 
-ALGORITHMS = [
-    Favano(policy=POLICY, weights=Known(np.ones(10), np.ones(10))),
-    Quafl(policy=POLICY),
+METHODS = [
+    any_method(weighed(bound(Favano(), 10, 5, selected=4), Known(np.ones(10), np.ones(10)))),
+    any_method(bound(Quafl(), 10, 5, selected=4)),
 ]
 
 
-@pytest.mark.parametrize("algorithm", ALGORITHMS, ids=["favano", "quafl"])
-def test_nan_stops_the_run_and_names_the_client(algorithm: Algorithm[AnyState]) -> None:
-    schedule = plan(POLICY, two_speeds(10), horizon=300, seed=0)
+@pytest.mark.parametrize("method", METHODS, ids=["favano", "quafl"])
+def test_nan_stops_the_run_and_names_the_client(method: AnyMethod) -> None:
+    schedule = scheduled(method, 300)
     late = (schedule.client == 3) & (schedule.first_step >= 4)
     update = int(schedule.visit[late].min()) + 1
     with pytest.raises(NonFiniteUpdate, match=f"client 3: the update for server step {update} "):
-        replay_of(algorithm, schedule, "stop")
+        replay_of(method, schedule, "stop")
 
 
-@pytest.mark.parametrize("algorithm", ALGORITHMS, ids=["favano", "quafl"])
-def test_nan_can_be_skipped(algorithm: Algorithm[AnyState]) -> None:
-    schedule = plan(POLICY, two_speeds(10), horizon=300, seed=0)
-    servers, refused = replay_of(algorithm, schedule, "skip")
+@pytest.mark.parametrize("method", METHODS, ids=["favano", "quafl"])
+def test_nan_can_be_skipped(method: AnyMethod) -> None:
+    schedule = scheduled(method, 300)
+    servers, refused = replay_of(method, schedule, "skip")
     assert all(bool(torch.isfinite(server).all()) for server in servers)
     late = (schedule.client == 3) & (schedule.first_step >= 4) & (schedule.visit < schedule.updates)
     assert [client for clients in refused for client in clients] == [3] * int(late.sum())
@@ -75,7 +77,7 @@ def test_versions_nobody_needs_are_dropped() -> None:
     policy = Poll(selected=500, local_steps=2)
     schedule = plan(policy, fleet, horizon=7 * 100, seed=0)
     initial = torch.zeros(3, dtype=torch.float64)
-    store = ModelStore(Foreseen(schedule), initial)
+    store = RunModels(Foreseen(schedule), initial)
     most = 0
     for version in range(schedule.updates):
         jobs = schedule.visit == version
@@ -91,65 +93,61 @@ def test_versions_nobody_needs_are_dropped() -> None:
     assert 5 < most < 60
 
 
-class Corrected(Favano):
-    """A method that adds something to the gradients of its clients."""
-
-    def drift(self, state: FavanoState, client: Ints) -> Stack:  # type: ignore[override]
-        return state.model.expand(len(client), -1)
+def used_late() -> Schedule:
+    """Clients go on before their answer is used."""
+    return scheduled(bound(FedBuff(buffer=3, buffer_mode="code"), 10), 300)
 
 
-class Keeping(Corrected):
-    """Its clients go on from their own models."""
-
-    def restart(self, server: Stack, own: Stack) -> Stack:  # type: ignore[override]
-        return own.clone()
-
-
-class Growing(Foreseen):
-    """Only the next update is known."""
-
-    complete = False
+def test_a_memory_needs_answers_that_are_used_before_their_client_goes_on() -> None:
+    """Otherwise a job would begin with a memory that its client does not have yet."""
+    method, schedule = bound(AsoFed(), 10), used_late()
+    with pytest.raises(BadInput, match=r"method=asofed: keeps something on its clients, who must"):
+        make_replay(method, schedule, start_model())
+    make_replay(bound(FedAvg(), 10), schedule, start_model())
+    make_replay(method, scheduled(method, 300), start_model())
 
 
-def corrected(policy: Poll | Arrival | Barrier, kind: type[Corrected] = Corrected) -> None:
-    """Put a run of such a method together."""
-    schedule: Schedule | Course = plan(policy, two_speeds(10), horizon=300, seed=0)
-    method = kind(policy=POLICY, weights=Known(np.ones(10), np.ones(10)))
-    make_replay(method, schedule, start_model())
+class Remembers:
+    """Adds one to the model of every client, and two to each number of its memory."""
+
+    def train(self, start: Stack, work: Work) -> Stack:
+        made = torch.tensor([1.0, 2.0, 2.0], dtype=torch.float64).repeat_interleave(4)
+        end = start + made
+        end[torch.from_numpy((work.client == 3) & (start[:, 4].numpy() == 4)), :4] = torch.nan
+        return end
 
 
-@pytest.mark.parametrize("policy", [POLICY, Arrival(buffer=2, local_steps=3, hand_out="flush")])
-def test_corrected_gradients_need_clients_that_start_from_the_newest_model(
-    policy: Poll | Arrival,
-) -> None:
-    """Otherwise the correction would be that of whatever version the server has by then."""
-    rule = "algorithm=Corrected: corrects gradients .*must all start from the newest model"
-    with pytest.raises(BadInput, match=rule):
-        corrected(policy)
-
-
-def test_rounds_and_polls_of_everybody_start_from_the_newest_model() -> None:
-    corrected(Barrier(selected=4, local_steps=3))
-    corrected(Poll(selected=10, local_steps=3))
-    with pytest.raises(BadInput, match="algorithm=Keeping: corrects gradients"):
-        corrected(Poll(selected=10, local_steps=3), Keeping)
-
-
-def test_corrected_gradients_need_a_schedule_that_is_known() -> None:
-    method = Corrected(policy=POLICY, weights=Known(np.ones(10), np.ones(10)))
-    schedule = plan(Poll(selected=10, local_steps=3), two_speeds(10), horizon=300, seed=0)
-    with pytest.raises(BadInput, match="algorithm=Corrected: corrects gradients"):
-        make_replay(method, Growing(schedule), start_model())
+def test_a_client_whose_answer_is_refused_forgets() -> None:
+    """Client 3 is refused whenever it remembers two jobs; then it begins with zeros again."""
+    method = bound(AsoFed(), 10)
+    schedule = scheduled(method, 900)
+    layout = Layout(parameters=4, buffers=0, counters=0)
+    rates = np.ones(len(schedule.client))
+    replay = Replay(method, schedule, layout, rates, start_model(), non_finite="skip")
+    done: dict[int, int] = {}
+    refused = 0
+    for moment in replayed(replay, Remembers()):
+        if moment.version < 0:
+            continue
+        (client,) = schedule.client[replay.jobs(moment.version)].tolist()
+        refused += len(moment.refused)
+        done[client] = 0 if len(moment.refused) else done.get(client, 0) + 1
+        expected = torch.full((8,), 2.0 * done[client], dtype=torch.float64)
+        (start,) = replay.started(np.array([client]), np.array([moment.version]))
+        assert torch.equal(start[4:], expected)
+        assert bool(moment.server.isfinite().all())
+        assert moment.server.shape == (4,)
+    assert refused > 1
+    assert max(done.values()) > 3
 
 
 def test_of_counters_the_largest_wins_the_servers_included() -> None:
     """The server has heard of 9 batches, the clients of 4 and 2; parameter, buffer, counter."""
-    policy = Poll(selected=2, local_steps=1)
-    schedule = plan(policy, two_speeds(2), horizon=7, seed=0)
-    algorithm = Favano(policy=policy, weights=Known(np.ones(2), np.ones(2)), reweight="none")
+    method = bound(Favano(reweight="none"), 2, 1)
+    schedule = scheduled(method, 7)
     layout = Layout(parameters=1, buffers=1, counters=1)
     initial = torch.tensor([0.0, 2.0, 9.0], dtype=torch.float64)
-    replay = Replay(algorithm, schedule, layout, np.ones(len(schedule.client)), initial)
+    replay = Replay(method, schedule, layout, np.ones(len(schedule.client)), initial)
     end = torch.tensor([[3.0, 3.0, 4.0], [6.0, 10.0, 2.0]], dtype=torch.float64)
     moment = replay.update(replay.starts(replay.jobs(0)), end, [True, True])
     assert moment.server.tolist() == [3.0, 5.0, 9.0]

@@ -10,7 +10,7 @@ import torch
 
 from favano.engine import Recorder, Replay, effective_weights, live_models, replayed, spread_of
 from favano.errors import BadInput
-from favano.methods.asyncfeded import AsyncFedED
+from favano.methods.asyncfeded import AsyncFedED, AsyncFedEDState
 from favano.schedule import (
     Adaptive,
     Schedule,
@@ -23,14 +23,15 @@ from favano.schedule import (
 from favano.timing import Fleet, two_speeds
 from favano.training import Layout, Work
 from favano.types import Stack, Vector
+from tests.methods.bound import any_method, bound
 from tests.problems import (
     Quadratics,
+    answers_of,
     close,
     make_replay,
     quadratics,
     server_models,
     start_model,
-    visit_of,
 )
 
 CLIENTS = 9
@@ -42,21 +43,34 @@ def number(value: float) -> Vector:
     return torch.tensor([[value]], dtype=torch.float64)
 
 
+def ready(options: AsyncFedED, fleet: Fleet | int = CLIENTS) -> AsyncFedED:
+    """The method where the first jobs have five steps."""
+    return bound(options, fleet, local_steps=5)
+
+
+def updated(
+    method: AsyncFedED, state: AsyncFedEDState, steps: int, start: float, end: float
+) -> AsyncFedEDState:
+    """The state after client 0 has made so many steps from one number to another."""
+    return method.update(state, answers_of([0], [steps], [1], number(start), number(end)))
+
+
 def grown(
-    algorithm: AsyncFedED, problem: Quadratics, fleet: Fleet, rate: float = 0.1
+    method: AsyncFedED, problem: Quadratics, rate: float = 0.1
 ) -> tuple[list[Vector], Schedule]:
     """Server models and the schedule that came out."""
-    course = Unrolling(algorithm.policy, fleet, HORIZON, 0)
-    replay = make_replay(algorithm, course, start_model(), rate)
+    course = Unrolling(method.policy(), method.world.fleet, HORIZON, 0)
+    replay = make_replay(method, course, start_model(), rate)
     return [moment.server for moment in replayed(replay, problem)], replay.schedule
 
 
 def test_p13_without_staleness_the_server_step_is_lambda_over_epsilon() -> None:
     """A single client is never stale."""
-    policy = Adaptive(local_steps=2, most_steps=2)
-    algorithm = AsyncFedED(policy=policy, scale=1.5, offset=2.0)
+    options = AsyncFedED(server_learning_rate=1.5 / 2.0, distance_offset=2.0, most_local_steps=2)
+    method = bound(options, two_speeds(1, seed=0), local_steps=2)
+    assert method.policy() == Adaptive(local_steps=2, most_steps=2)
     trainer, model = quadratics(1), start_model()
-    found, _ = grown(algorithm, trainer, two_speeds(1, seed=0))
+    found, _ = grown(method, trainer)
     assert len(found) > 10
     for after in found[1:]:
         model = model + 1.5 / 2.0 * (trainer.local(0, model, 2, 0.1) - model)
@@ -65,17 +79,19 @@ def test_p13_without_staleness_the_server_step_is_lambda_over_epsilon() -> None:
 
 def test_one_update_by_hand() -> None:
     """x_t = 7, started at 1, ended at 3: gamma = 6 / 2 = 3."""
-    algorithm = AsyncFedED(policy=POLICY, scale=2.0, offset=1.0, target=3.5, gain=4.0)
-    state = algorithm.init(number(7.0)[0])
-    after = algorithm.update(state, visit_of([4], [5], [6]), number(1.0), number(3.0))
+    options = AsyncFedED(server_learning_rate=2.0, distance_target=3.5, distance_gain=4.0)
+    method = ready(options)
+    assert method.policy() == POLICY
+    state = method.init(number(7.0)[0])
+    after = method.update(state, answers_of([4], [5], [6], number(1.0), number(3.0)))
     assert float(after.model) == pytest.approx(7 + 2 / (3 + 1) * 2)
     assert after.steps == {4: 5 + 2}  # floor(0.5 * 4)
-    assert algorithm.next_steps(after, np.array([4, 0])).tolist() == [7, 5]
+    assert method.next_steps(after, np.array([4, 0])).tolist() == [7, 5]
     assert state.steps == {}
 
 
 def test_jobs_grow_and_shrink_within_their_limits() -> None:
-    algorithm = AsyncFedED(policy=POLICY, target=3.0, gain=1.0)
+    method = ready(AsyncFedED(distance_target=3.0, distance_gain=1.0))
     for server, made, expected in (
         (0.0, 5, 8),  # gamma 0: + 3
         (2.0, 5, 6),  # gamma 2 = target - 1 / gain: + 1, the last that grows
@@ -84,37 +100,31 @@ def test_jobs_grow_and_shrink_within_their_limits() -> None:
         (90.0, 5, 1),  # never below 1
         (0.0, 49, 50),  # never above K_max
     ):
-        state = algorithm.init(number(server)[0])
-        after = algorithm.update(state, visit_of([0], [made], [1]), number(0.0), number(1.0))
+        after = updated(method, method.init(number(server)[0]), made, 0.0, 1.0)
         assert after.steps[0] == expected
 
 
 def test_the_step_falls_with_gamma_and_gamma_knows_no_scale() -> None:
-    algorithm = AsyncFedED(policy=POLICY)
-    moved = []
+    method, moved = ready(AsyncFedED()), []
     for server in (0.0, 1.0, 3.0, 10.0):
-        state = algorithm.init(number(server)[0])
-        after = algorithm.update(state, visit_of([0], [5], [1]), number(0.0), number(1.0))
+        after = updated(method, method.init(number(server)[0]), 5, 0.0, 1.0)
         moved.append(float(after.model) - server)
-        large = algorithm.init(number(1000 * server)[0])
-        same = algorithm.update(large, visit_of([0], [5], [1]), number(0.0), number(1000.0))
+        same = updated(method, method.init(number(1000 * server)[0]), 5, 0.0, 1000.0)
         assert float(same.model) == pytest.approx(1000 * float(after.model))
         assert same.steps == after.steps
     assert moved == pytest.approx([1.0, 1 / 2, 1 / 4, 1 / 11])
 
 
 def test_a_client_that_has_not_moved_changes_nothing() -> None:
-    algorithm = AsyncFedED(policy=POLICY)
-    state = algorithm.init(number(5.0)[0])._replace(steps={0: 9})
-    after = algorithm.update(state, visit_of([0], [9], [1]), number(1.0), number(1.0))
-    assert after == state
+    method = ready(AsyncFedED())
+    state = method.init(number(5.0)[0])._replace(steps={0: 9})
+    assert updated(method, state, 9, 1.0, 1.0) == state
 
 
 def test_a_run_grows_a_valid_schedule_that_gives_the_same_run_again(tmp_path: Path) -> None:
     """Lengths differ, the numbers follow the formulas, and the arrays are an ordinary schedule."""
-    algorithm = AsyncFedED(policy=POLICY, target=3.0)
-    trainer, fleet = quadratics(CLIENTS), two_speeds(CLIENTS, seed=0)
-    found, schedule = grown(algorithm, trainer, fleet)
+    method, trainer = ready(AsyncFedED(distance_target=3.0)), quadratics(CLIENTS)
+    found, schedule = grown(method, trainer)
     check_schedule(schedule)
     used = slice(0, schedule.jobs)
     assert len(set(schedule.steps[used].tolist())) > 5
@@ -129,37 +139,37 @@ def test_a_run_grows_a_valid_schedule_that_gives_the_same_run_again(tmp_path: Pa
         length[client] = min(50, max(1, length[client] + int(np.floor(3.0 - gamma))))
     save_schedule(schedule, tmp_path / "grown.npz")
     loaded = load_schedule(tmp_path / "grown.npz")
-    again = server_models(algorithm, loaded, trainer, start_model())
+    again = server_models(method, loaded, trainer, start_model())
     assert all(torch.equal(a, b) for a, b in zip(again, found, strict=True))
-    foreseen = plan(POLICY, fleet, horizon=HORIZON, seed=0)
+    foreseen = plan(POLICY, method.world.fleet, horizon=HORIZON, seed=0)
     assert foreseen.steps.tolist() != schedule.steps.tolist()
 
 
 def test_p14_p15_p16_along_the_schedule_that_grows() -> None:
-    algorithm, trainer = AsyncFedED(policy=POLICY), quadratics(CLIENTS)
-    fleet = two_speeds(CLIENTS, seed=0)
-    first, _ = grown(algorithm, trainer, fleet)
-    second, _ = grown(algorithm, trainer, fleet)
+    method, trainer = ready(AsyncFedED()), quadratics(CLIENTS)
+    fleet = method.world.fleet
+    first, _ = grown(method, trainer)
+    second, _ = grown(method, trainer)
     assert all(torch.equal(a, b) for a, b in zip(first, second, strict=True))
-    still, schedule = grown(algorithm, trainer, fleet, rate=0.0)
+    still, schedule = grown(method, trainer, rate=0.0)
     assert all(torch.equal(model, still[0]) for model in still)
     assert schedule.time[-1] > 0
     order = np.random.default_rng(1).permutation(CLIENTS)
     renumbered = Fleet(fleet.mean[order], fleet.law, fleet.streams[order])
     moved = Quadratics(trainer.curvature[order], trainer.centre[order])
-    third, _ = grown(algorithm, moved, renumbered)
+    third, _ = grown(ready(AsyncFedED(), renumbered), moved)
     assert all(torch.equal(a, b) for a, b in zip(first, third, strict=True))
 
 
 @pytest.mark.parametrize("live", [False, True])
 def test_a_recorder_sees_the_same_along_both(live: bool) -> None:
     """Rows, counters and variances of the growing run equal those of its finished schedule."""
-    algorithm, fleet = AsyncFedED(policy=POLICY), two_speeds(CLIENTS, seed=0)
+    method, fleet = ready(AsyncFedED()), two_speeds(CLIENTS, seed=0)
     times = np.arange(0.0, HORIZON + 1, 25.0)
     trainer, rows, kept = quadratics(CLIENTS), [], []
     course: Unrolling | Schedule = Unrolling(POLICY, fleet, HORIZON, 0)
     for _ in range(2):
-        replay = make_replay(algorithm, course, start_model())
+        replay = make_replay(method, course, start_model())
         at = live_models(replay, trainer, fleet, 0) if live else None
         recorder = Recorder(replay, 0, times, lambda model: model[:2], spread_of(replay, at))
         for moment in replayed(replay, trainer):
@@ -177,7 +187,7 @@ def test_a_recorder_sees_the_same_along_both(live: bool) -> None:
 
 def test_refused_updates_leave_the_length() -> None:
     """A client that sends NaN goes on with as many steps as before."""
-    algorithm, fleet = AsyncFedED(policy=POLICY), two_speeds(CLIENTS, seed=0)
+    method, fleet = ready(AsyncFedED()), two_speeds(CLIENTS, seed=0)
 
     class Poisoned:
         def train(self, start: Stack, work: Work) -> Stack:
@@ -188,7 +198,7 @@ def test_refused_updates_leave_the_length() -> None:
     course = Unrolling(POLICY, fleet, HORIZON, 0)
     layout = Layout(parameters=4, buffers=0, counters=0)
     replay = Replay(
-        algorithm, course, layout, lambda s: np.full(len(s.client), 0.1), start_model(),
+        method, course, layout, lambda s: np.full(len(s.client), 0.1), start_model(),
         non_finite="skip",
     )  # fmt: skip
     moments = list(replayed(replay, Poisoned()))
@@ -199,9 +209,8 @@ def test_refused_updates_leave_the_length() -> None:
 
 
 def test_has_no_weights_of_its_own() -> None:
-    algorithm = AsyncFedED(policy=POLICY)
     schedule = plan(POLICY, two_speeds(CLIENTS), horizon=50, seed=0)
-    with pytest.raises(BadInput, match="algorithm=AsyncFedED: its steps depend on the models"):
-        effective_weights(algorithm, schedule)
-    with pytest.raises(BadInput, match="distance_offset=0: need a positive number"):
-        AsyncFedED(policy=POLICY, offset=0)
+    with pytest.raises(BadInput, match="method=asyncfeded: is not linear in the models"):
+        effective_weights(any_method(ready(AsyncFedED())), schedule)
+    with pytest.raises(BadInput, match="distance_offset=0: need greater than 0"):
+        AsyncFedED(distance_offset=0)

@@ -12,42 +12,60 @@ from favano.methods.favano import Favano
 from favano.methods.favano_delta import FavanoDelta
 from favano.methods.fedavg import FedAvg
 from favano.methods.weights import Empirical, Known, Reweight, alpha, count, nothing_seen
-from favano.schedule import Barrier, Poll, Schedule, plan
+from favano.schedule import Poll, Schedule
 from favano.theory import expected_counts
 from favano.timing import Deterministic, Fleet, make_fleet, two_speeds
 from favano.types import Stack
+from tests.methods.bound import bound, scheduled, weighed
 from tests.problems import (
     Linear,
+    answers_of,
     close,
     make_replay,
     ones,
     quadratics,
     server_models,
     start_model,
-    visit_of,
 )
 
 CLIENTS = 12
-POLICY = Poll(selected=4, local_steps=6)
 
 
-def exact(policy: Poll, fleet: Fleet, rule: Reweight = "stochastic") -> Favano:
-    return Favano(policy=policy, weights=Known(*expected_counts(policy, fleet)), reweight=rule)
+def favano(
+    fleet: Fleet | int = CLIENTS,
+    rule: Reweight = "stochastic",
+    *,
+    selected: int = 4,
+    local_steps: int = 6,
+) -> Favano:
+    return bound(Favano(reweight=rule), fleet, local_steps, selected=selected)
 
 
-def unreweighted(policy: Poll, clients: int) -> Favano:
-    return Favano(policy=policy, weights=Known(ones(clients), ones(clients)), reweight="none")
+def given(weights: Known | Empirical, rule: Reweight = "stochastic") -> Favano:
+    """Two clients that expect so many steps."""
+    return weighed(favano(2, rule, selected=2), weights)
 
 
-def messages(algorithm: Favano, schedule: Schedule, jobs: slice, start: Stack, end: Stack) -> Stack:
+def test_exact_weights_are_those_of_theory() -> None:
+    fleet = two_speeds(CLIENTS, seed=1)
+    policy = Poll(selected=4, local_steps=6)
+    assert favano(fleet).policy() == policy
+    positive, mean = expected_counts(policy, fleet)
+    found = favano(fleet).expected
+    assert isinstance(found, Known)
+    assert found.positive.tolist() == positive.tolist()
+    assert found.mean.tolist() == mean.tolist()
+
+
+def messages(method: Favano, schedule: Schedule, jobs: slice, start: Stack, end: Stack) -> Stack:
     """u_i written out by hand from the definition."""
-    weights = algorithm.weights
+    weights = method.expected
     assert isinstance(weights, Known)
     rows = []
     for row, job in enumerate(range(jobs.start, jobs.stop)):
         client, steps = schedule.client[job], schedule.steps[job]
         divisor = weights.positive[client] * steps
-        if algorithm.reweight == "deterministic":
+        if method.reweight == "deterministic":
             divisor = weights.mean[client]
         moved = (end[row] - start[row]) / divisor if steps > 0 else torch.zeros_like(end[row])
         rows.append(start[row] + moved)
@@ -59,12 +77,12 @@ def test_f1_f2_p3_server_step_and_mean_model(rule: Reweight) -> None:
     """(s+1) w_t = w_{t-1} + sum u_i; the visited hold w_t, nobody else moves; mu moves by
     -(eta/(n+1)) sum h_i, so that the sum of all n+1 models moves by the messages alone."""
     fleet = two_speeds(CLIENTS, seed=1)
-    algorithm = exact(POLICY, fleet, rule)
-    schedule = plan(POLICY, fleet, horizon=7 * 60, seed=1)
+    method = favano(fleet, rule)
+    schedule = scheduled(method, 7 * 60, seed=1)
     trainer, initial = quadratics(CLIENTS), start_model()
     server = initial
     held = initial.repeat(CLIENTS, 1)
-    replay = make_replay(algorithm, schedule, initial)
+    replay = make_replay(method, schedule, initial)
     offsets = schedule.offsets
     saw_no_step = False
     for moment in replayed(replay, trainer):
@@ -79,7 +97,7 @@ def test_f1_f2_p3_server_step_and_mean_model(rule: Reweight) -> None:
                 for i, k in zip(clients, schedule.steps[jobs], strict=True)
             ]
         )
-        unbiased = messages(algorithm, schedule, jobs, start, end)
+        unbiased = messages(method, schedule, jobs, start, end)
         assert close(5 * moment.server, server + unbiased.sum(dim=0))
         before = (server + held.sum(dim=0)) / (CLIENTS + 1)
         held = held.clone()
@@ -102,11 +120,11 @@ def test_f3_unbiased_on_linear_losses(rule: str) -> None:
     """The mean message is g_i for both rules and both speeds; E[X] g_i without reweighting;
     P g_i when only the number of steps is divided out."""
     fleet = two_speeds(100, seed=5)
-    policy = Poll(selected=20, local_steps=20)
-    schedule = plan(policy, fleet, horizon=7 * 20_000, seed=5)
+    method = favano(fleet, selected=20, local_steps=20)
+    schedule = scheduled(method, 7 * 20_000, seed=5)
     used = slice(0, schedule.jobs)
     client, steps = schedule.client[used], schedule.steps[used]
-    positive, mean = expected_counts(policy, fleet)
+    positive, mean = expected_counts(method.policy(), fleet)
     weights = Known(ones(100), ones(100)) if rule == "inverse-steps" else Known(positive, mean)
     kind: Reweight = "stochastic" if rule == "inverse-steps" else rule  # type: ignore[assignment]
     message = steps / alpha(kind, weights, nothing_seen(weights), client, steps)  # times g_i
@@ -122,8 +140,7 @@ def test_f3_unbiased_on_linear_losses(rule: str) -> None:
 def test_f3_variance_formulas() -> None:
     """Var M1 = mu^2 (1/P - 1) + v r / P^2, Var M2 = mu^2 (m2/m1^2 - 1) + v/m1, here with v = 0."""
     fleet = make_fleet(np.full(50, 16.0))
-    policy = Poll(selected=10, local_steps=20)
-    schedule = plan(policy, fleet, horizon=7 * 40_000, seed=2)
+    schedule = scheduled(favano(fleet, selected=10, local_steps=20), 7 * 40_000, seed=2)
     steps = schedule.steps[: schedule.jobs]
     positive, mean = 0.740627, 2.186981
     assert (np.minimum(steps, 1) / positive).var() == pytest.approx(1 / positive - 1, rel=0.02)
@@ -133,10 +150,9 @@ def test_f3_variance_formulas() -> None:
 def test_f4_p1_is_synchronous_sgd() -> None:
     """s = n, K = 1, E = 1, P = 1: w_t = w_{t-1} - eta n/(n+1) mean g_i(w_{t-1})."""
     fleet = make_fleet(np.full(CLIENTS, 7.0), Deterministic())
-    policy = Poll(selected=CLIENTS, local_steps=1)
-    schedule = plan(policy, fleet, horizon=70, seed=0)
+    method = favano(fleet, selected=CLIENTS, local_steps=1)
     trainer, model = quadratics(CLIENTS), start_model()
-    found = server_models(exact(policy, fleet), schedule, trainer, model)
+    found = server_models(method, scheduled(method, 70), trainer, model)
     for after in found[1:]:
         gradients = torch.stack([trainer.gradient(i, model) for i in range(CLIENTS)])
         model = model - 0.1 * CLIENTS / (CLIENTS + 1) * gradients.mean(dim=0)
@@ -147,56 +163,52 @@ def test_f5_p2_is_fedavg_with_a_smaller_server_step() -> None:
     """s = n, E = K: FedAvg with full participation and server step n / ((n+1) K)."""
     steps = 5
     fleet = make_fleet(np.full(CLIENTS, 1.0), Deterministic())
-    policy = Poll(selected=CLIENTS, local_steps=steps)
+    method = favano(fleet, selected=CLIENTS, local_steps=steps)
     trainer, initial = quadratics(CLIENTS), start_model()
-    schedule = plan(policy, fleet, horizon=70, seed=0)
+    schedule = scheduled(method, 70)
     assert (schedule.steps == steps).sum() >= schedule.jobs
-    found = server_models(exact(policy, fleet), schedule, trainer, initial)
-    barrier = Barrier(selected=CLIENTS, local_steps=steps)
-    rounds = plan(barrier, fleet, horizon=80, seed=0)
-    fedavg = FedAvg(policy=barrier, server_learning_rate=CLIENTS / ((CLIENTS + 1) * steps))
-    expected = server_models(fedavg, rounds, trainer, initial)
+    found = server_models(method, schedule, trainer, initial)
+    smaller = FedAvg(server_learning_rate=CLIENTS / ((CLIENTS + 1) * steps))
+    fedavg = bound(smaller, fleet, steps, selected=CLIENTS)
+    expected = server_models(fedavg, scheduled(fedavg, 80), trainer, initial)
     assert len(expected) == len(found) == 11
     assert all(close(a, b) for a, b in zip(found, expected, strict=True))
 
 
 def test_f6_rules_coincide_when_the_step_count_is_constant() -> None:
     fleet = make_fleet(np.full(CLIENTS, 1.0), Deterministic())
-    schedule = plan(POLICY, fleet, horizon=200, seed=4)
+    schedule = scheduled(favano(fleet), 200, seed=4)
     trainer, initial = quadratics(CLIENTS), start_model()
-    stochastic = server_models(exact(POLICY, fleet), schedule, trainer, initial)
-    deterministic = server_models(exact(POLICY, fleet, "deterministic"), schedule, trainer, initial)
+    stochastic = server_models(favano(fleet), schedule, trainer, initial)
+    deterministic = server_models(favano(fleet, "deterministic"), schedule, trainer, initial)
     assert all(close(a, b) for a, b in zip(stochastic, deterministic, strict=True))
     assert not close(stochastic[-1], stochastic[0], 1e-3)
 
 
 def test_f7_zero_gradients_leave_everything() -> None:
-    fleet = two_speeds(CLIENTS, seed=0)
-    schedule = plan(POLICY, fleet, horizon=300, seed=0)
-    initial = start_model()
+    method, initial = favano(), start_model()
     flat = Linear(torch.zeros(CLIENTS, 4, dtype=torch.float64))
-    found = server_models(exact(POLICY, fleet), schedule, flat, initial)
+    found = server_models(method, scheduled(method, 300), flat, initial)
     assert all(close(model, initial) for model in found)
 
 
 def test_f8_without_reweighting_the_message_is_the_live_model() -> None:
     start = torch.randn(4, 7, dtype=torch.float64)
     end = start + torch.randn(4, 7, dtype=torch.float64)
-    algorithm = unreweighted(POLICY, CLIENTS)
-    state = algorithm.init(torch.zeros(7, dtype=torch.float64))
-    visit = visit_of([0, 1, 2, 3], [1, 2, 3, 6], [0] * 4)
-    assert close(algorithm.update(state, visit, start, end).model, end.sum(dim=0) / 5)
+    method = favano(rule="none")
+    state = method.init(torch.zeros(7, dtype=torch.float64))
+    answers = answers_of([0, 1, 2, 3], [1, 2, 3, 6], [0] * 4, start, end)
+    assert close(method.update(state, answers).model, end.sum(dim=0) / 5)
 
 
 def test_no_step_is_never_divided() -> None:
     """A client that made no step sends its start model, whatever the rule."""
     start = torch.randn(2, 3, dtype=torch.float64)
-    visit = visit_of([0, 1], [0, 0], [0, 0])
-    for rule in ("stochastic", "deterministic", "none"):
-        weights = Known(np.array([0.5, 0.9]), np.array([2.0, 0.1]))
-        algorithm = Favano(policy=POLICY, weights=weights, reweight=rule)
-        state = algorithm.init(torch.ones(3, dtype=torch.float64))
-        found = algorithm.update(state, visit, start, start.clone())
+    answers = answers_of([0, 1], [0, 0], [0, 0], start, start.clone())
+    rules: list[Reweight] = ["stochastic", "deterministic", "none"]
+    for rule in rules:
+        method = given(Known(np.array([0.5, 0.9]), np.array([2.0, 0.1])), rule)
+        found = method.update(method.init(torch.ones(3, dtype=torch.float64)), answers)
         assert close(found.model, (1 + start.sum(dim=0)) / 3)
 
 
@@ -214,25 +226,27 @@ def test_empirical_weights_are_running_frequencies_by_group() -> None:
 
 def test_an_update_counts_its_contacts_after_it_has_weighed_them() -> None:
     """The first answer of 4 steps is divided by 4 * 1, the second by 4 * (1 + 1) / (1 + 2)."""
-    algorithm = Favano(policy=POLICY, weights=Empirical(np.zeros(2, dtype=np.int64)))
+    method = given(Empirical(np.zeros(2, dtype=np.int64)))
     start, end = torch.zeros(2, 1, dtype=torch.float64), torch.tensor([[0.0], [4.0]]).double()
-    visit = visit_of([0, 1], [0, 4], [0, 0])  # one of them has made no step
-    state = algorithm.update(algorithm.init(torch.zeros(1).double()), visit, start, end)
+    answers = answers_of([0, 1], [0, 4], [0, 0], start, end)  # one of them has made no step
+    state = method.update(method.init(torch.zeros(1).double()), answers)
     assert [count.tolist() for count in state.seen] == [[2], [1], [4]]
     assert float(state.model) == pytest.approx(1 / 3)
-    again = algorithm.update(state._replace(model=torch.zeros(1).double()), visit, start, end)
+    again = method.update(state._replace(model=torch.zeros(1).double()), answers)
     assert float(again.model) == pytest.approx(1.5 / 3)
     assert [count.tolist() for count in again.seen] == [[4], [2], [8]]
 
 
 def test_empirical_weights_tend_to_the_exact_ones() -> None:
     fleet = two_speeds(100, seed=8)
-    policy = Poll(selected=20, local_steps=20)
-    schedule = plan(policy, fleet, horizon=7 * 3000, seed=8)
-    weights = Empirical(fleet.groups)
+    method = bound(Favano(weights="empirical"), fleet, 20, selected=20)
+    schedule = scheduled(method, 7 * 3000, seed=8)
+    weights = method.expected
+    assert isinstance(weights, Empirical)
+    assert weights.group.tolist() == fleet.groups.tolist()
     used = slice(0, schedule.jobs)
     seen = count(weights, nothing_seen(weights), schedule.client[used], schedule.steps[used])
-    positive, mean = expected_counts(policy, fleet)
+    positive, mean = expected_counts(method.policy(), fleet)
     everyone, five = np.arange(100), np.full(100, 5)
     assert alpha("stochastic", weights, seen, everyone, five) == pytest.approx(
         positive * 5, rel=0.02
@@ -242,11 +256,11 @@ def test_empirical_weights_tend_to_the_exact_ones() -> None:
 
 def test_delta_adds_only_progress() -> None:
     weights = Known(np.array([0.5, 1.0]), np.array([2.0, 4.0]))
-    algorithm = FavanoDelta(policy=POLICY, weights=weights, server_learning_rate=0.5)
+    method = weighed(bound(FavanoDelta(server_learning_rate=0.5), 2), weights)
     start = torch.tensor([[10.0], [20.0]], dtype=torch.float64)
     end = torch.tensor([[14.0], [16.0]], dtype=torch.float64)
-    visit = visit_of([0, 1], [2, 4], [0, 0])
-    found = algorithm.update(algorithm.init(torch.ones(1, dtype=torch.float64)), visit, start, end)
+    answers = answers_of([0, 1], [2, 4], [0, 0], start, end)
+    found = method.update(method.init(torch.ones(1, dtype=torch.float64)), answers)
     assert float(found.model) == pytest.approx(1 + 0.5 * (4 / 1.0 - 4 / 4.0) / 2)
 
 
@@ -261,16 +275,37 @@ def test_buffers_are_averaged_with_the_servers_and_never_reweighted() -> None:
     """Server 2, clients 3 and 10: (2 + 3 + 10) / 3, however small alpha is."""
     weights = Known(np.array([0.01, 0.5]), np.array([0.1, 0.1]))
     clients, server = torch.tensor([[3.0], [10.0]]), torch.tensor([2.0])
-    visit = visit_of([0, 1], [1, 6], [0, 0])
-    for algorithm in (
-        Favano(policy=POLICY, weights=weights),
-        FavanoDelta(policy=POLICY, weights=weights),
-    ):
-        assert algorithm.average(server, clients, visit).tolist() == [5.0]
+    answers = answers_of([0, 1], [1, 6], [0, 0])
+    for method in (given(weights), weighed(bound(FavanoDelta(), 2), weights)):
+        assert method.average(server, clients, answers).tolist() == [5.0]
 
 
 def test_the_scaled_rate_makes_up_for_the_servers_share() -> None:
-    weights = Known(ones(CLIENTS), ones(CLIENTS))
-    scaled = Favano(policy=POLICY, weights=weights, scaled_rate=True)
-    assert scaled.rate(np.arange(2)).tolist() == [1.25, 1.25]  # (s + 1) / s with s = 4
-    assert Favano(policy=POLICY, weights=weights).rate(np.arange(2)).tolist() == [1.0, 1.0]
+    schedule = scheduled(favano(), 70)
+    jobs = len(schedule.client)
+    scaled = bound(Favano(rate_scale="selected"), CLIENTS, selected=4)
+    assert scaled.rates(schedule).tolist() == [1.25] * jobs  # (s + 1) / s with s = 4
+    assert favano().rates(schedule).tolist() == [1.0] * jobs
+
+
+def test_given_weights_are_for_all_for_each_class_or_for_each_client() -> None:
+    fleet = make_fleet(np.array([2.0, 16.0, 16.0]))
+    for weights, each in (
+        ((0.5,), [0.5, 0.5, 0.5]),
+        ((0.9, 0.5), [0.9, 0.5, 0.5]),
+        ((0.9, 0.5, 0.7), [0.9, 0.5, 0.7]),
+    ):
+        found = bound(Favano(weights="given", given_weights=weights), fleet).expected
+        assert isinstance(found, Known)
+        assert found.positive.tolist() == each
+        options = Favano(weights="given", given_weights=weights, reweight="deterministic")
+        mean = bound(options, fleet).expected
+        assert isinstance(mean, Known)
+        assert mean.mean.tolist() == each
+    four = bound(Favano(weights="given", given_weights=(0.5, 0.5, 0.5, 0.5)), fleet)
+    with pytest.raises(BadInput, match=r"given_weights=.*: need 1, 2, 3 numbers, found 4"):
+        four.init(torch.zeros(1))
+    with pytest.raises(BadInput, match="weights=given: goes with given_weights"):
+        Favano(weights="given")
+    with pytest.raises(BadInput, match="weights=empirical: has no effect with reweight=none"):
+        Favano(weights="empirical", reweight="none")

@@ -7,22 +7,23 @@ import pytest
 import torch
 
 from favano.errors import BadInput
+from favano.methods import make_method
 from favano.methods.fedasync import FedAsync
-from favano.methods.staleness import Hinge, Polynomial
-from favano.schedule import Arrival, plan
+from favano.schedule import Arrival
 from favano.timing import Trace, traced_fleet, two_speeds
-from tests.problems import close, quadratics, server_models, start_model, visit_of
-
-EACH = Arrival(buffer=1, local_steps=3, hand_out="flush", latency="client")
-CONSTANT = Polynomial(0.0)
+from tests.methods.bound import bound, scheduled
+from tests.problems import answers_of, close, quadratics, server_models, start_model
 
 
 def test_p10_with_full_mixing_the_last_model_wins() -> None:
     fleet = two_speeds(7, seed=2)
-    schedule = plan(EACH, fleet, horizon=200, seed=2)
-    algorithm = FedAsync(policy=EACH, mixing=1.0, halved_at=None, staleness=CONSTANT)
+    method = bound(FedAsync(mixing=1.0, halve_mixing_at=0, staleness="constant"), fleet)
+    assert method.policy() == Arrival(
+        buffer=1, local_steps=3, hand_out="flush", concurrency=7, latency="client"
+    )
+    schedule = scheduled(method, 200, seed=2)
     trainer = quadratics(7)
-    found = server_models(algorithm, schedule, trainer, start_model())
+    found = server_models(method, schedule, trainer, start_model())
     assert schedule.updates > 50
     assert schedule.staleness.max() > 3
     for update in range(schedule.updates):
@@ -34,13 +35,13 @@ def test_p10_with_full_mixing_the_last_model_wins() -> None:
 def test_three_arrivals_by_hand() -> None:
     """One step a job, no latency: client 0 at 2 and 4, client 1 at 5, from the initial model."""
     fleet = traced_fleet(Trace((np.array([2.0]), np.array([5.0]))))
-    policy = Arrival(buffer=1, local_steps=1, hand_out="flush", latency="none")
-    schedule = plan(policy, fleet, horizon=5.5, seed=0)
+    options = FedAsync(mixing=0.6, halve_mixing_at=2, staleness="polynomial:0.5", latency="none")
+    method = bound(options, fleet, local_steps=1)
+    schedule = scheduled(method, 5.5)
     assert schedule.client[:3].tolist() == [0, 0, 1]
     assert schedule.staleness.tolist() == [0, 0, 2]
     trainer, w0 = quadratics(2), start_model()
-    algorithm = FedAsync(policy=policy, mixing=0.6, halved_at=2, staleness=Polynomial(0.5))
-    found = server_models(algorithm, schedule, trainer, w0)
+    found = server_models(method, schedule, trainer, w0)
     w1 = 0.4 * w0 + 0.6 * trainer.local(0, w0, 1, 0.1)
     w2 = 0.7 * w1 + 0.3 * trainer.local(0, w1, 1, 0.1)
     late = 0.3 * 3**-0.5
@@ -49,9 +50,9 @@ def test_three_arrivals_by_hand() -> None:
 
 
 def test_the_weight_is_made_from_the_base_value_each_time() -> None:
-    algorithm = FedAsync(policy=EACH, mixing=0.8, halved_at=800, staleness=Hinge(10, 4))
+    method = bound(FedAsync(mixing=0.8, halve_mixing_at=800, staleness="hinge:10:4"))
     weights = [
-        algorithm.weight(visit_of([0], [3], [tau], version=version))
+        method.weight(answers_of([0], [3], [tau], version=version))
         for version, tau in ((5, 0), (6, 6), (7, 0), (798, 4), (799, 4), (5000, 0))
     ]
     assert weights == pytest.approx([0.8, 0.8 / 21, 0.8, 0.8, 0.4, 0.4])
@@ -60,28 +61,30 @@ def test_the_weight_is_made_from_the_base_value_each_time() -> None:
 def test_the_update_that_makes_the_given_server_step_is_the_first_with_half_the_weight() -> None:
     """Server steps are numbered as in the history: the first update makes step 1."""
     for halved_at, expected in ((1, [0.3, 0.3, 0.3]), (2, [0.6, 0.3, 0.3]), (3, [0.6, 0.6, 0.3])):
-        algorithm = FedAsync(policy=EACH, mixing=0.6, halved_at=halved_at, staleness=CONSTANT)
-        visits = [visit_of([0], [3], [0], version=version) for version in range(3)]
-        assert [algorithm.weight(visit) for visit in visits] == expected
+        method = bound(FedAsync(mixing=0.6, halve_mixing_at=halved_at, staleness="constant"))
+        answers = [answers_of([0], [3], [0], version=version) for version in range(3)]
+        assert [method.weight(one) for one in answers] == expected
 
 
 def test_buffers_are_mixed_with_the_same_weight() -> None:
-    algorithm = FedAsync(policy=EACH, mixing=0.5, staleness=Polynomial(1.0))
-    visit = visit_of([0], [3], [1])
-    found = algorithm.average(torch.tensor([4.0]), torch.tensor([[8.0]]), visit)
+    method = bound(FedAsync(mixing=0.5, staleness="polynomial:1"))
+    answers = answers_of([0], [3], [1])
+    found = method.average(torch.tensor([4.0]), torch.tensor([[8.0]]), answers)
     assert found.tolist() == [5.0]
 
 
 def test_answers_that_are_too_old_are_dropped() -> None:
     fleet = traced_fleet(Trace((np.array([1.0]), np.array([30.0]))))
-    policy = Arrival(buffer=1, local_steps=1, hand_out="flush", latency="none", max_staleness=4)
-    schedule = plan(policy, fleet, horizon=100, seed=0)
+    method = bound(FedAsync(latency="none", max_staleness=4), fleet, local_steps=1)
+    schedule = scheduled(method, 100)
     assert set(schedule.client[: schedule.jobs].tolist()) == {0}
     assert schedule.lost.sum() == 3
 
 
 def test_wrong_numbers_are_refused() -> None:
-    with pytest.raises(BadInput, match=r"mixing=1.5: need a number in \(0, 1\]"):
-        FedAsync(policy=EACH, mixing=1.5)
-    with pytest.raises(BadInput, match="buffer=2: FedAsync needs 1"):
-        FedAsync(policy=Arrival(buffer=2, local_steps=1, hand_out="flush"))
+    with pytest.raises(BadInput, match=r"mixing=1\.5: need less than or equal to 1"):
+        FedAsync(mixing=1.5)
+    with pytest.raises(BadInput, match="staleness=linear: need constant, polynomial:A"):
+        FedAsync(staleness="linear")
+    with pytest.raises(BadInput, match="buffer=2: is a key of fedbuff, not of fedasync"):
+        make_method("fedasync", {"buffer": 2})

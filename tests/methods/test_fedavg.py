@@ -6,17 +6,19 @@ import numpy as np
 import torch
 
 from favano.methods.fedavg import FedAvg
-from favano.schedule import Barrier, plan
+from favano.methods.fedprox import FedProx
+from favano.schedule import Barrier
 from favano.timing import make_fleet, two_speeds
-from tests.problems import close, quadratics, server_models, start_model, visit_of
+from tests.methods.bound import bound, scheduled
+from tests.problems import answers_of, close, quadratics, server_models, start_model
 
 
 def test_is_plain_model_averaging() -> None:
-    fleet = two_speeds(8, seed=0)
-    policy = Barrier(selected=3, local_steps=4)
-    schedule = plan(policy, fleet, horizon=2000, seed=0)
+    method = bound(FedAvg(), two_speeds(8, seed=0), 4, selected=3)
+    assert method.policy() == Barrier(selected=3, local_steps=4)
+    schedule = scheduled(method, 2000)
     trainer, model = quadratics(8), start_model()
-    found = server_models(FedAvg(policy=policy), schedule, trainer, model)
+    found = server_models(method, schedule, trainer, model)
     offsets = schedule.offsets
     assert schedule.updates > 5
     for version, after in enumerate(found[1:]):
@@ -27,20 +29,32 @@ def test_is_plain_model_averaging() -> None:
 
 
 def test_one_client_is_local_sgd() -> None:
-    fleet = make_fleet(np.array([2.0]))
-    policy = Barrier(selected=1, local_steps=3)
-    schedule = plan(policy, fleet, horizon=100, seed=0)
+    method = bound(FedAvg(), make_fleet(np.array([2.0])), 3, selected=1)
+    schedule = scheduled(method, 100)
     trainer, initial = quadratics(1), start_model()
-    found = server_models(FedAvg(policy=policy), schedule, trainer, initial)
+    found = server_models(method, schedule, trainer, initial)
     assert close(found[-1], trainer.local(0, initial, 3 * schedule.updates, 0.1))
 
 
 def test_weights_by_samples() -> None:
-    algorithm = FedAvg(policy=Barrier(selected=2, local_steps=1), samples=np.array([1.0, 9.0, 3.0]))
+    method = bound(FedAvg(sample_weights=True), 3, 1, samples=np.array([1.0, 9.0, 3.0]))
     start = torch.zeros(2, 1, dtype=torch.float64)
     end = torch.tensor([[4.0], [8.0]], dtype=torch.float64)
-    visit = visit_of([0, 2], [1, 1], [0, 0])
-    found = algorithm.update(algorithm.init(start[0]), visit, start, end)
+    answers = answers_of([0, 2], [1, 1], [0, 0], start, end)
+    found = method.update(method.init(start[0]), answers)
     assert float(found.model) == 4 / 4 + 8 * 3 / 4
-    averaged = algorithm.average(torch.tensor([100.0]), torch.tensor([[1.0], [3.0]]), visit)
+    averaged = method.average(torch.tensor([100.0]), torch.tensor([[1.0], [3.0]]), answers)
     assert averaged.tolist() == [2.0]
+
+
+def test_fedprox_is_fedavg_that_suggests_a_pull() -> None:
+    """The server does the same, to the bit; the pull is local training's."""
+    fleet, trainer = two_speeds(8, seed=0), quadratics(8)
+    plain, pulled = (bound(method, fleet, 4, selected=3) for method in (FedAvg(), FedProx()))
+    assert plain.policy() == pulled.policy()
+    schedule = scheduled(plain, 900)
+    found = server_models(pulled, schedule, trainer, start_model())
+    expected = server_models(plain, schedule, trainer, start_model())
+    assert all(torch.equal(a, b) for a, b in zip(found, expected, strict=True))
+    assert FedProx.suggests == {"proximal": 0.01}
+    assert FedAvg.suggests == {}

@@ -6,50 +6,56 @@ import numpy as np
 import pytest
 import torch
 
+from favano.methods.clock import Clock
 from favano.methods.fedavg import FedAvg
 from favano.methods.fednova import FedNova
-from favano.schedule import Barrier, plan
+from favano.schedule import Barrier
 from favano.timing import Deterministic, make_fleet, two_speeds
-from tests.problems import Linear, close, quadratics, server_models, start_model, visit_of
+from tests.methods.bound import bound, scheduled
+from tests.problems import Linear, answers_of, close, quadratics, server_models, start_model
 
-CUT = Barrier(selected=4, local_steps=8, deadline=20.0, at_deadline="take")
+CUT = Clock(deadline=20.0, at_deadline="take")
 
 
 def test_with_equal_steps_it_is_fedavg() -> None:
-    policy = Barrier(selected=3, local_steps=4)
-    schedule = plan(policy, two_speeds(8, seed=0), horizon=900, seed=0)
+    fleet = two_speeds(8, seed=0)
+    nova, fedavg = (bound(method, fleet, 4, selected=3) for method in (FedNova(), FedAvg()))
+    schedule = scheduled(nova, 900)
     trainer, initial = quadratics(8), start_model()
-    found = server_models(FedNova(policy=policy), schedule, trainer, initial)
-    plain = server_models(FedAvg(policy=policy), schedule, trainer, initial)
+    found = server_models(nova, schedule, trainer, initial)
+    plain = server_models(fedavg, schedule, trainer, initial)
     assert all(close(a, b) for a, b in zip(found, plain, strict=True))
 
 
 def test_one_update_by_hand() -> None:
     """tau = 2 and 6, p = 1/4 and 3/4: tau_eff = 5, progress 5 (1/4 * 4/2 + 3/4 * 12/6) = 10."""
-    samples = np.array([1.0, 9.0, 3.0])
-    algorithm = FedNova(policy=CUT, samples=samples, server_learning_rate=0.5)
+    options = FedNova(sample_weights=True, server_learning_rate=0.5)
+    method = bound(options, 3, samples=np.array([1.0, 9.0, 3.0]))
     start = torch.zeros(2, 1, dtype=torch.float64)
     end = torch.tensor([[4.0], [12.0]], dtype=torch.float64)
-    visit = visit_of([0, 2], [2, 6], [0, 0])
-    found = algorithm.update(algorithm.init(start[0]), visit, start, end)
+    answers = answers_of([0, 2], [2, 6], [0, 0], start, end)
+    found = method.update(method.init(start[0]), answers)
     assert float(found.model) == pytest.approx(0.5 * 10)
 
 
 def test_a_deadline_cuts_jobs_short_and_their_slopes_count_alike() -> None:
     """Steps of 1, 2, 5 and 30 by time 20: 8, 8, 4 and none; the last client has nothing to say."""
     fleet = make_fleet(np.array([1.0, 2.0, 5.0, 30.0]), Deterministic())
-    schedule = plan(CUT, fleet, horizon=100, seed=0)
+    nova = bound(FedNova(), fleet, 8, selected=4, clock=CUT)
+    fedavg = bound(FedAvg(), fleet, 8, selected=4, clock=CUT)
+    assert nova.policy() == Barrier(selected=4, local_steps=8, deadline=20.0, at_deadline="take")
+    schedule = scheduled(nova, 100)
     assert schedule.time.tolist() == [23.0 * k for k in range(1, 6)]
     assert schedule.client[: schedule.jobs].tolist() == [0, 1, 2] * 5
     assert schedule.steps[: schedule.jobs].tolist() == [8, 8, 4] * 5
     slope = torch.eye(4, dtype=torch.float64)
     initial = torch.zeros(4, dtype=torch.float64)
-    even = server_models(FedNova(policy=CUT), schedule, Linear(slope), initial)[-1]
+    even = server_models(nova, schedule, Linear(slope), initial)[-1]
     assert even[:3].tolist() == pytest.approx([-0.1 * 5 * (20 / 3) / 3] * 3)
-    odd = server_models(FedAvg(policy=CUT), schedule, Linear(slope), initial)[-1]
+    odd = server_models(fedavg, schedule, Linear(slope), initial)[-1]
     assert odd[:3].tolist() == pytest.approx([-0.1 * 5 * tau / 3 for tau in (8, 8, 4)])
-    dropping = Barrier(selected=4, local_steps=8, deadline=20.0)
-    dropped = plan(dropping, fleet, horizon=100, seed=0)
+    dropping = bound(FedNova(), fleet, 8, selected=4, clock=Clock(deadline=20.0))
+    dropped = scheduled(dropping, 100)
     assert dropped.client[: dropped.jobs].tolist() == [0, 1] * 5
     assert dropped.lost.tolist() == [4] * 5
     assert schedule.lost.tolist() == [0] * 5

@@ -8,24 +8,24 @@ import torch
 
 from favano.engine import replayed
 from favano.methods.quafl import Quafl
-from favano.schedule import Poll, plan
+from favano.schedule import Poll
 from favano.timing import Deterministic, make_fleet, two_speeds
-from tests.problems import close, make_replay, quadratics, server_models, start_model, visit_of
+from tests.methods.bound import bound, scheduled
+from tests.problems import answers_of, close, make_replay, quadratics, server_models, start_model
 
 CLIENTS = 10
 
 
 def test_p4_only_gradients_move_the_sum_of_all_models() -> None:
-    fleet = two_speeds(CLIENTS, seed=2)
-    policy = Poll(selected=3, local_steps=5)
-    algorithm = Quafl(policy=policy)
-    schedule = plan(policy, fleet, horizon=7 * 80, seed=2)
+    method = bound(Quafl(), two_speeds(CLIENTS, seed=2), 5, selected=3)
+    assert method.policy() == Poll(selected=3, local_steps=5)
+    schedule = scheduled(method, 7 * 80, seed=2)
     trainer, initial = quadratics(CLIENTS), start_model()
     rate = 0.1 * 4 / 3
     own = initial.repeat(CLIENTS, 1)
     server = initial
     offsets = schedule.offsets
-    replay = make_replay(algorithm, schedule, initial)
+    replay = make_replay(method, schedule, initial)
     for moment in replayed(replay, trainer):
         if moment.version < 0:
             continue
@@ -53,23 +53,30 @@ def test_p4_only_gradients_move_the_sum_of_all_models() -> None:
 
 def test_p5_equal_models_and_one_step_are_synchronous_sgd() -> None:
     fleet = make_fleet(np.full(CLIENTS, 7.0), Deterministic())
-    policy = Poll(selected=CLIENTS, local_steps=1)
-    schedule = plan(policy, fleet, horizon=7, seed=0)
+    method = bound(Quafl(), fleet, 1, selected=CLIENTS)
     trainer, initial = quadratics(CLIENTS), start_model()
-    found = server_models(Quafl(policy=policy), schedule, trainer, initial)
+    found = server_models(method, scheduled(method, 7), trainer, initial)
     gradients = torch.stack([trainer.gradient(i, initial) for i in range(CLIENTS)])
     assert close(found[1], initial - 0.1 * gradients.mean(dim=0))
 
 
 def test_options_of_the_simulator() -> None:
-    policy = Poll(selected=4, local_steps=5)
     server, own = torch.tensor([1.0]), torch.tensor([[3.0], [5.0], [5.0], [7.0]])
-    adopting = Quafl(policy=policy, client_averaging=False)
+    adopting = bound(Quafl(client_averaging=False), selected=4)
     assert adopting.restart(server, own).flatten().tolist() == [1.0] * 4
-    plain = Quafl(policy=policy, server_averaging=False)
-    visit = visit_of([0, 1, 2, 3], [1] * 4, [0] * 4)
-    assert plain.average(server, own, visit).tolist() == [5.0]
-    assert plain.rate(np.array([0])).tolist() == [1.0]
-    assert Quafl(policy=policy).rate(np.array([0])).tolist() == [1.25]
-    dampened = Quafl(policy=policy, scaled_rate=False, dampening=np.array([2.0, 8.0]))
-    assert dampened.rate(np.array([0, 1])).tolist() == [1.0, 0.25]
+    plain = bound(Quafl(server_averaging=False), selected=4)
+    answers = answers_of([0, 1, 2, 3], [1] * 4, [0] * 4)
+    assert plain.average(server, own, answers).tolist() == [5.0]
+    schedule = scheduled(plain, 30)
+    assert set(plain.rates(schedule).tolist()) == {1.0}
+    assert set(bound(Quafl(), selected=4).rates(schedule).tolist()) == {1.25}
+
+
+def test_dampening_slows_down_the_steps_of_fast_clients() -> None:
+    """All are asked every 7: steps of 3.5 make 2 of them, steps of 0.875 make 8."""
+    fleet = make_fleet(np.array([3.5, 0.875]), Deterministic())
+    dampened = bound(Quafl(rate_scale="none", dampening=True), fleet, 10, selected=2)
+    schedule = scheduled(dampened, 7)
+    assert sorted(schedule.steps[: schedule.jobs].tolist()) == [2, 8]
+    found = dict(zip(schedule.client.tolist(), dampened.rates(schedule).tolist(), strict=True))
+    assert found == {0: 1.0, 1: 0.25}

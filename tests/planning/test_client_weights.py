@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from favano.engine import effective_weights
+from favano.methods import World
 from favano.planning.client_weights import speed_classes, weigh_clients
 from favano.run.result_folder import write_result
 from favano.run.runner import run
@@ -16,7 +17,6 @@ from favano.run.samples import load_samples, named_model
 from favano.schedule import plan
 from favano.specification.presets import resolve
 from favano.timing import make_fleet as any_fleet
-from tests.MISSING import make_algorithm
 from tests.specs import spec_of
 
 
@@ -31,10 +31,10 @@ def test_every_way_of_summing_is_right(most: int) -> None:
     """Ten speeds, some shared by clients of two thirds; all weighed alone, or five of them."""
     fleet = any_fleet(np.array([1.0, 2, 3, 4, 4, 4, 5, 6, 7, 8, 9, 10]))
     spec = resolve(spec_of(clients=12, selected=4, local_steps=3, horizon=300))
-    algorithm = make_algorithm(spec, fleet)
-    schedule = plan(algorithm.policy, fleet, horizon=300, seed=0)
-    exact = effective_weights(algorithm, schedule)
-    found = weigh_clients(algorithm, schedule, fleet, most=most)
+    method = spec.method.bind(World(fleet, 3, spec.clock))
+    schedule = plan(method.policy(), fleet, horizon=300, seed=0)
+    exact = effective_weights(method, schedule)
+    found = weigh_clients(method, schedule, fleet, most=most)
     assert found.complete == (most == 12)
     assert found.each == pytest.approx(exact[found.listed], abs=1e-12)
     _, third = speed_classes(fleet)

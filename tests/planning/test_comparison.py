@@ -1,37 +1,169 @@
-"""Comparisons: shared keys, keys of one method, and what is refused."""
+"""Comparisons: shared keys, keys of one method, variants of one method, and what is refused."""
 
 from __future__ import annotations
 
 import pytest
 
 from favano.errors import BadInput
-from favano.planning.comparison import comparison
+from favano.planning.comparison import DEFAULT, chosen, comparison, folder_name, keys_for
+from favano.specification.config import config_of
+from favano.specification.spec import Spec
+
+
+def named(*names: str) -> list[dict[str, object]]:
+    return [{"algorithm": name} for name in names]
+
+
+def names_of(specs: list[Spec]) -> list[str]:
+    return [spec.name for spec in specs]
 
 
 def test_files_and_flags() -> None:
-    values = {
-        "clients": 20,
-        "algorithms": ["favano", "quafl"],
-        "set": {"quafl": {"rate_scale": "none"}},
-    }
-    specs = comparison(values, None, ["quafl.dampening=true"])
-    assert [spec.algorithm for spec in specs] == ["favano", "quafl"]
-    assert [spec.rate_scale for spec in specs] == ["none", "none"]
-    assert [spec.dampening for spec in specs] == [False, True]
-    assert [spec.algorithm for spec in comparison(values, "quafl", [])] == ["quafl"]
-    assert len(comparison({}, None, [])) == 4
+    file = config_of(
+        {
+            "clients": 20,
+            "algorithms": ["favano", "quafl"],
+            "set": {"quafl": {"rate_scale": "none"}},
+        }
+    )
+    specs = comparison(file.shared, chosen(file.methods, []), ["quafl.dampening=true"])
+    assert names_of(specs) == ["favano", "quafl"]
+    assert [spec.fleet.clients for spec in specs] == [20, 20]
+    assert [spec.keys["rate_scale"] for spec in specs] == ["none", "none"]
+    assert [spec.keys.get("dampening") for spec in specs] == [None, True]
+    (alone,) = comparison(file.shared, chosen(file.methods, named("quafl")))
+    assert (alone.name, alone.keys["rate_scale"]) == ("quafl", "none")
+    other = chosen(file.methods, named("fedavg", "quafl"))
+    assert names_of(comparison(file.shared, other)) == ["fedavg", "quafl"]
+
+
+def test_the_default_are_the_papers_four() -> None:
+    assert names_of(comparison({}, named(*DEFAULT))) == ["favano", "fedavg", "quafl", "fedbuff"]
 
 
 @pytest.mark.parametrize(
-    ("values", "settings", "message"),
+    ("names", "settings", "message"),
     [
-        ({"set": 3}, [], r"set=3: need a table a method, as \[set.fedbuff\]"),
-        ({}, ["fedbuff.nonsense=3"], "nonsense=3: unknown key"),
-        ({}, ["fedbuff.model=resnet20"], "set=model: must be the same for all methods"),
-        ({"algorithm": "favano"}, ["x=1"], "set=x=1: need ALGORITHM.KEY=VALUE"),
-        ({"algorithms": ["favano", "sgd"]}, [], "algorithm=sgd: need one of favano"),
+        (DEFAULT, ["fedbuff.nonsense=3"], "nonsense=3: unknown key"),
+        (DEFAULT, ["fedbuff.bufer=3"], r"bufer=3: unknown key; did you mean buffer\? known: "),
+        (DEFAULT, ["fedbuff.model=resnet20"], "set=model: must be the same for all methods"),
+        (DEFAULT, ["fedbuff.quantise=luq"], "set=quantise: must be the same for all methods"),
+        (["favano"], ["x=1"], "set=x=1: need METHOD.KEY=VALUE"),
+        (["favano"], ["favano.clients"], "set=favano.clients: need METHOD.KEY=VALUE"),
+        (["favano"], ["quafl.dampening=true"], "set=quafl: not compared; need one of favano$"),
+        (["favano", "sgd"], [], "algorithm=sgd: unknown; "),
+        (["fedavg", "fedavg"], [], "algorithms=fedavg: is named twice; give each variant a label$"),
+        (["favano"], ["favano.dataset=own"], "dataset=own: own data can only be run from Python"),
     ],
 )
-def test_refused(values: dict[str, object], settings: list[str], message: str) -> None:
-    with pytest.raises(BadInput, match=message):
-        comparison(values, None, settings)
+def test_refused(names: list[str], settings: list[str], message: str) -> None:
+    with pytest.raises(BadInput, match=f"^{message}"):
+        comparison({}, named(*names), settings)
+
+
+def test_variants_of_one_method_are_named_by_what_sets_them_apart() -> None:
+    specs = comparison({}, [
+        {"algorithm": "fedbuff"},
+        {"algorithm": "fedbuff", "buffer": 3},
+        {"algorithm": "fedbuff", "buffer": 3, "buffer_mode": "block"},
+    ])  # fmt: skip
+    assert names_of(specs) == [
+        "fedbuff",
+        "FedBuff (buffer=3)",
+        "FedBuff (buffer=3, buffer_mode=block)",
+    ]
+    assert [spec.method.name for spec in specs] == ["fedbuff"] * 3
+    assert [spec.keys["buffer"] for spec in specs] == [5, 3, 3]
+    assert len({folder_name(spec.name) for spec in specs}) == 3
+
+
+def test_what_all_variants_share_is_not_in_their_names() -> None:
+    shared = {"algorithm": "fedbuff", "buffer": 3}
+    specs = comparison({}, [shared, {**shared, "buffer_mode": "block"}])
+    assert names_of(specs) == ["fedbuff", "FedBuff (buffer_mode=block)"]
+
+
+def test_two_variants_that_change_the_same_need_labels() -> None:
+    twice: list[dict[str, object]] = [{"algorithm": "fedbuff", "buffer": 3}] * 2
+    with pytest.raises(BadInput, match=r"^algorithms=fedbuff: is named twice; give each "):
+        comparison({}, twice)
+
+
+def test_variants_with_labels() -> None:
+    specs = comparison({"clients": 20}, [
+        {"algorithm": "favano", "label": "FAVANO"},
+        {"algorithm": "favano", "label": "small steps", "learning_rate": 0.1},
+    ])  # fmt: skip
+    assert names_of(specs) == ["FAVANO", "small steps"]
+    assert [spec.training.learning_rate for spec in specs] == [0.5, 0.1]
+    assert [spec.given["label"] for spec in specs] == ["FAVANO", "small steps"]
+    assert [spec.keys["algorithm"] for spec in specs] == ["favano", "favano"]
+
+
+def test_a_setting_names_a_label_which_may_hold_dots_and_equal_signs_may_follow() -> None:
+    both = [
+        {"algorithm": "fedbuff", "label": "Z = 0.5 n"},
+        {"algorithm": "fedbuff", "label": "v1.2.3"},
+    ]
+    specs = comparison({}, both, ["v1.2.3.buffer=7", "v1.2.3.staleness=polynomial:0.25"])
+    assert [spec.keys["buffer"] for spec in specs] == [5, 7]
+    assert specs[1].keys["staleness"] == "polynomial:0.25"
+    (spec,) = comparison({}, both[1:], ["v1.2.3.server-learning-rate=0.5"])
+    assert spec.keys["server_learning_rate"] == 0.5
+
+
+def test_a_label_may_hold_an_equal_sign() -> None:
+    both = [{"algorithm": "fedbuff", "label": "Z=5"}, {"algorithm": "fedbuff", "label": "Z=3"}]
+    specs = comparison({}, both, ["Z=3.buffer=3"])
+    assert [spec.keys["buffer"] for spec in specs] == [5, 3]
+
+
+def test_with_labels_the_name_of_the_method_is_nobodys() -> None:
+    both = [{"algorithm": "fedbuff", "label": "A"}, {"algorithm": "fedbuff", "label": "B"}]
+    with pytest.raises(BadInput, match=r"^set=fedbuff: not compared; need one of A, B$"):
+        comparison({}, both, ["fedbuff.buffer=3"])
+
+
+def test_times_go_to_the_methods_that_read_them() -> None:
+    shared = {"waiting_time": 2.0, "deadline": 40.0, "interaction_time": 1.0}
+    specs = comparison(shared, named("favano", "fedavg", "fedbuff"))
+    found = [
+        (spec.clock.waiting_time, spec.clock.deadline, spec.clock.interaction_time)
+        for spec in specs
+    ]
+    assert found == [(2.0, None, 1.0), (4.0, 40.0, 1.0), (4.0, None, 1.0)]
+
+
+def test_a_mode_of_fedbuff_reads_the_times_of_rounds() -> None:
+    variants = [
+        {"algorithm": "fedbuff", "buffer_mode": "reset"},
+        {"algorithm": "fedbuff", "buffer_mode": "block"},
+    ]
+    reset, block = comparison({"deadline": 40.0}, variants)
+    assert (reset.clock.deadline, block.clock.deadline) == (40.0, None)
+
+
+def test_some_methods_of_a_file_leave_the_keys_of_its_others() -> None:
+    listed = [
+        {"algorithm": "favano"},
+        {"algorithm": "fedbuff", "buffer_mode": "reset"},
+        {"algorithm": "fedavg"},
+    ]
+    shared = {"clients": 20, "waiting_time": 2.0, "deadline": 40.0, "dampening": True}
+    left = keys_for(shared, listed[1:2], listed)
+    assert left == {"clients": 20, "deadline": 40.0, "dampening": True}  # which nobody knows
+    assert keys_for(shared, listed[:1], listed).keys() == {"clients", "waiting_time", "dampening"}
+    assert keys_for(shared, named("quafl"), listed).keys() == {
+        "clients",
+        "waiting_time",
+        "dampening",
+    }
+    assert keys_for(shared, listed, listed) == shared
+
+
+def test_a_time_that_nobody_reads_is_kept_and_refused_where_the_run_is_planned() -> None:
+    from favano.planning.planned import check_plan
+
+    specs = comparison({"deadline": 40.0, "horizon": 50.0}, named("favano", "quafl"))
+    with pytest.raises(BadInput, match=r"^deadline=40.0: is a key of methods with rounds, which f"):
+        check_plan(specs[0])

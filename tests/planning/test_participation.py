@@ -10,34 +10,31 @@ import pytest
 
 import favano.planning.participation as contribution
 from favano.engine import effective_weights
-from favano.methods import State
+from favano.methods import AnyMethod, World
+from favano.methods.clock import Clock
 from favano.methods.fedavg import FedAvg
 from favano.planning.client_weights import weigh_clients
 from favano.planning.participation import participation
-from favano.planning.planned import Planned, make_fleet, plan_seeds
+from favano.planning.planned import Planned, plan_seed, plan_seeds
 from favano.records import finite
 from favano.run.result import Result
 from favano.run.result_folder import write_result
-from favano.schedule import Barrier, Schedule, plan
-from favano.specification.presets import resolve
+from favano.schedule import Schedule, plan
 from favano.timing import Fleet, Trace, traced_fleet
-from tests.MISSING import Algorithm, make_algorithm
-from tests.specs import spec_of
+from tests.specs import complete, spec_of
 
 
-def small(clients: int = 40) -> tuple[Algorithm[State], Schedule, Fleet]:
-    spec = resolve(spec_of(algorithm="favano", clients=clients, selected=8, horizon=400))
-    fleet = make_fleet(spec, 0)
-    algorithm = make_algorithm(spec, fleet)
-    return algorithm, plan(algorithm.policy, fleet, horizon=400, seed=0), fleet
+def small(clients: int = 40) -> tuple[AnyMethod, Schedule, Fleet]:
+    planned = plan_seed(complete(clients=clients, selected=8, horizon=400), 0)
+    return planned.method, planned.schedule, planned.fleet
 
 
 def test_by_hand() -> None:
     """Two clients of step time 1, 2 and 3, 4 meet at every barrier, two steps each."""
     fleet = traced_fleet(Trace((np.array([1.0, 2.0]), np.array([3.0, 4.0]))))
-    policy = Barrier(selected=2, local_steps=2)
-    schedule = plan(policy, fleet, horizon=15, seed=0)
-    weights = weigh_clients(FedAvg(policy=policy), schedule, fleet)  # type: ignore[arg-type]
+    method = FedAvg().bind(World(fleet, 2, Clock(selected=2)))
+    schedule = plan(method.policy(), fleet, horizon=15, seed=0)
+    weights = weigh_clients(method, schedule, fleet)  # type: ignore[arg-type]
     found = participation(weights, schedule, fleet, 7)
     assert schedule.updates == 2
     assert finite(found) == {
@@ -60,13 +57,13 @@ def test_by_hand() -> None:
 
 
 def test_a_sample_is_listed_and_everybody_is_summed() -> None:
-    algorithm, schedule, fleet = small()
-    whole = participation(weigh_clients(algorithm, schedule, fleet), schedule, fleet, 0)
-    part = participation(weigh_clients(algorithm, schedule, fleet, most=10), schedule, fleet, 0)
+    method, schedule, fleet = small()
+    whole = participation(weigh_clients(method, schedule, fleet), schedule, fleet, 0)
+    part = participation(weigh_clients(method, schedule, fleet, most=10), schedule, fleet, 0)
     listed = part.listed.client
     assert (len(listed), listed[0], listed[-1]) == (10, 0, 39)
     assert part.clients == 40
-    exact = effective_weights(algorithm, schedule)
+    exact = effective_weights(method, schedule)
     assert part.listed.weight == pytest.approx(exact[list(listed)], rel=1e-5)
     for mine, theirs in zip(part.speeds, whole.speeds, strict=True):
         assert mine.weight == pytest.approx(theirs.weight, abs=1e-12)
@@ -75,11 +72,9 @@ def test_a_sample_is_listed_and_everybody_is_summed() -> None:
 
 
 def test_staleness_is_counted_whole_in_few_bins(monkeypatch: pytest.MonkeyPatch) -> None:
-    algorithm, schedule, fleet = small()
+    method, schedule, fleet = small()
     monkeypatch.setattr(contribution, "_BINS", 4)
-    histogram = participation(
-        weigh_clients(algorithm, schedule, fleet), schedule, fleet, 0
-    ).staleness
+    histogram = participation(weigh_clients(method, schedule, fleet), schedule, fleet, 0).staleness
     most = int(schedule.staleness.max())
     assert histogram.most == most
     assert len(histogram.counts[0]) <= 4
@@ -90,26 +85,25 @@ def test_staleness_is_counted_whole_in_few_bins(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_nothing_happened() -> None:
-    algorithm, _, fleet = small()
-    schedule = plan(algorithm.policy, fleet, horizon=1, seed=0)
-    found = participation(weigh_clients(algorithm, schedule, fleet), schedule, fleet, 0)
+    method, _, fleet = small()
+    schedule = plan(method.policy(), fleet, horizon=1, seed=0)
+    found = participation(weigh_clients(method, schedule, fleet), schedule, fleet, 0)
     assert schedule.updates == 0
     assert set(found.listed.weight) == {0.0}
     assert found.staleness.counts == ((0,), (0,))
 
 
 def test_it_is_written_beside_the_rest(tmp_path: Path) -> None:
-    algorithm, schedule, fleet = small()
-    spec = resolve(spec_of())
-    first = Planned(spec=spec, seed=0, fleet=fleet, algorithm=algorithm, schedule=schedule)
+    method, schedule, fleet = small()
+    first = Planned(complete(), 0, method, schedule)
     write_result(tmp_path, Result(spec_of(), first=first), "favano run")
-    found = participation(weigh_clients(algorithm, schedule, fleet), schedule, fleet, 0)
+    found = participation(weigh_clients(method, schedule, fleet), schedule, fleet, 0)
     assert json.loads((tmp_path / "participation.json").read_text()) == finite(found)
 
 
 def test_a_method_that_cannot_be_audited_is_written_all_the_same(tmp_path: Path) -> None:
     """AsyncFedED: its steps depend on the models."""
-    spec = resolve(spec_of(algorithm="asyncfeded", clients=10, selected=3, horizon=100))
+    spec = complete(algorithm="asyncfeded", clients=10, selected=3, horizon=100)
     first = plan_seeds(spec)[0]
     write_result(tmp_path, Result(spec_of(), first=first), "favano run")
     assert (tmp_path / "summary.json").exists()

@@ -8,28 +8,27 @@ import numpy as np
 import pytest
 
 from favano.errors import BadInput
-from favano.methods.asyncsgd import AsyncSGD
 from favano.methods.favano import Favano
-from favano.methods.fedavg import FedAvg
-from favano.methods.fedbuff import FedBuff
-from favano.methods.quafl import Quafl
-from favano.methods.weights import Empirical, Known
-from favano.planning.planned import make_fleet, make_schedule
-from favano.schedule import Arrival, Barrier
-from favano.specification.presets import resolve
-from favano.specification.spec import Spec, make_spec
+from favano.methods.weights import Empirical, Known, Weights
+from favano.planning.planned import bind_method, check_plan, make_fleet, plan_seed
+from favano.schedule import Arrival, Barrier, Poll
+from favano.specification.spec import Spec
 from favano.timing import Exponential
-from tests.MISSING import make_algorithm, make_weights, step_sizes
-from tests.specs import spec_of
+from tests.specs import complete
 
 
 def mnist(**keys: object) -> Spec:
-    return resolve(make_spec({"dataset": "mnist", **keys}))
+    return complete(dataset="mnist", **keys)
+
+
+def expected_of(**keys: object) -> Weights:
+    method: object = bind_method(mnist(**keys), 0)
+    assert isinstance(method, Favano)
+    return method.expected
 
 
 def weights_of(**keys: object) -> Known:
-    spec = mnist(**keys)
-    found = make_weights(spec, make_fleet(spec, 0))
+    found = expected_of(**keys)
     assert isinstance(found, Known)
     return found
 
@@ -62,64 +61,71 @@ def test_given_weights() -> None:
 
 
 def test_empirical_weights_pool_by_speed() -> None:
-    spec = mnist(weights="empirical")
-    found = make_weights(spec, make_fleet(spec, 0))
+    found = expected_of(weights="empirical")
     assert isinstance(found, Empirical)
     assert set(found.group) == {0, 1}
 
 
 def test_a_client_that_never_finishes_is_refused() -> None:
-    spec = mnist(step_law="deterministic", slow_mean=1e9)
+    keys: dict[str, object] = {"step_law": "deterministic", "slow_mean": 1e9}
     with pytest.raises(BadInput, match=r"weights=exact: client \d+ can never finish a step"):
-        make_algorithm(spec, make_fleet(spec, 0))
-    make_algorithm(
-        mnist(step_law="deterministic", slow_mean=1e9, reweight="none"), make_fleet(spec, 0)
-    )
+        bind_method(mnist(**keys), 0)
+    bind_method(mnist(**keys, reweight="none"), 0)
 
 
 def test_policies_of_each_method() -> None:
-    fleet = make_fleet(mnist(), 0)
-    favano: object = make_algorithm(mnist(strict_ties=True), fleet)
-    assert isinstance(favano, Favano)
-    assert favano.policy.strict_ties
-    fedavg: object = make_algorithm(
-        mnist(algorithm="fedavg", sample_weights=True), fleet, np.arange(100.0)
-    )
-    assert isinstance(fedavg, FedAvg)
-    assert fedavg.samples is not None
+    favano = bind_method(mnist(strict_ties=True), 0)
+    policy = favano.policy()
+    assert isinstance(policy, Poll)
+    assert policy.strict_ties
     for mode, kind in (("reset", Barrier), ("block", Arrival)):
-        buffered: object = make_algorithm(mnist(algorithm="fedbuff", buffer_mode=mode), fleet)
-        assert isinstance(buffered, FedBuff)
-        assert isinstance(buffered.policy, kind)
-    scaled = make_algorithm(mnist(algorithm="fedbuff", rate_scale="buffer"), fleet)
-    assert scaled.rate(np.array([0])).tolist() == [0.1]
-    quafl: object = make_algorithm(mnist(algorithm="quafl", dampening=True), fleet)
-    assert isinstance(quafl, Quafl)
-    fast, slow = int(np.argmin(fleet.mean)), int(np.argmax(fleet.mean))
-    ratio = quafl.rate(np.array([fast])) / quafl.rate(np.array([slow]))
-    assert ratio[0] == pytest.approx(2.186981 / 12.492906, rel=1e-5)
-    asynchronous: object = make_algorithm(mnist(algorithm="asyncsgd", gradients_per_job=3), fleet)
-    assert isinstance(asynchronous, AsyncSGD)
-    assert asynchronous.policy.local_steps == 3
+        buffered = bind_method(mnist(algorithm="fedbuff", buffer_mode=mode), 0)
+        assert isinstance(buffered.policy(), kind)
+    asynchronous = bind_method(mnist(algorithm="asyncsgd", gradients_per_job=3), 0).policy()
+    assert isinstance(asynchronous, Arrival)
+    assert asynchronous.local_steps == 3
+
+
+def test_clients_are_weighed_by_the_samples_that_the_split_gives_them() -> None:
+    labels = np.arange(1000) % 10
+    keys: dict[str, object] = {"algorithm": "fedavg", "sample_weights": True, "clients": 3}
+    spec = complete(**keys, selected=1, split="iid")
+    assert bind_method(spec, 0, labels).world.samples.tolist() == [334, 333, 333]
+    with pytest.raises(BadInput, match=r"^sample_weights=True: needs the data"):
+        _ = bind_method(spec, 0).world.samples
+
+
+def test_factors_on_the_learning_rate() -> None:
+    scaled = plan_seed(mnist(algorithm="fedbuff", rate_scale="buffer", horizon=100), 0)
+    assert set(scaled.method.rates(scaled.schedule)) == {0.1}
+    quafl = plan_seed(mnist(algorithm="quafl", dampening=True, horizon=100), 0)
+    mean = quafl.fleet.mean[quafl.schedule.client]
+    rates = quafl.method.rates(quafl.schedule)
+    (fast,), (slow,) = set(rates[mean == 2]), set(rates[mean == 16])
+    assert fast / slow == pytest.approx(2.186981 / 12.492906, rel=1e-5)
 
 
 def test_step_sizes_and_their_decay() -> None:
-    spec = mnist(algorithm="quafl", rate_decay=True, horizon=1000)
-    fleet = make_fleet(spec, 0)
-    algorithm = make_algorithm(spec, fleet)
-    schedule = make_schedule(spec, fleet, algorithm, 0)
-    rates = step_sizes(spec, schedule, algorithm)
+    planned = plan_seed(mnist(algorithm="quafl", rate_decay=True, horizon=1000), 0)
+    schedule = planned.schedule
+    rates = planned.rates(schedule)
     full = 0.5 * 21 / 20
     assert sorted(set(rates.round(9))) == pytest.approx([0.1 * full, 0.5 * full, full])
     assert rates[schedule.begin < 600] == pytest.approx(full)
     assert rates[schedule.begin >= 800] == pytest.approx(0.1 * full)
 
 
+def test_what_can_be_refused_without_data_is_refused_at_once() -> None:
+    check_plan(mnist(local_steps=2, local_steps_unit="epochs", horizon=100))
+    with pytest.raises(BadInput, match=r"^deadline=40.0: is a key of methods with rounds, which "):
+        check_plan(mnist(deadline=40.0, horizon=100))
+
+
 def test_laws_and_traces(tmp_path: Path) -> None:
     assert make_fleet(mnist(step_law="exponential"), 0).law == Exponential()
     path = tmp_path / "trace.csv"
     path.write_text("client,duration\n0,1\n1,2\n")
-    spec = resolve(spec_of(step_law=f"trace:{path}", clients=2, selected=1))
+    spec = complete(step_law=f"trace:{path}", clients=2, selected=1)
     assert make_fleet(spec, 0).mean.tolist() == [1.0, 2.0]
     with pytest.raises(BadInput, match=r"holds 2 clients, need clients \(30\)"):
-        make_fleet(resolve(spec_of(step_law=f"trace:{path}")), 0)
+        make_fleet(complete(step_law=f"trace:{path}"), 0)

@@ -46,6 +46,8 @@ ONE = Summary(
     runs=(RUN,),
     audit=AUDIT,
     trace="ab12",
+    title="FAVANO",
+    source="cd34",
 )
 
 
@@ -58,7 +60,8 @@ def test_there_and_back() -> None:
 def test_keys_in_their_order() -> None:
     document = json.loads(summary_to_json(ONE))
     assert list(document) == [
-        "status", "favano", "command", "torch", "kernels", "runs", "audit", "trace",
+        "status", "favano", "command", "torch", "kernels", "runs", "audit", "trace", "title",
+        "source",
     ]  # fmt: skip
     assert list(document["runs"][0]) == [
         "algorithm", "seed", "status", "accuracy", "loss", "variance", "time", "server_steps",
@@ -81,6 +84,8 @@ def test_null_on_disk_is_nan_in_memory() -> None:
 @pytest.mark.parametrize("status", ["complete", "diverged", "partial"])
 def test_runs_of_earlier_versions_have_the_status_of_the_result(status: str) -> None:
     document = json.loads(summary_to_json(ONE)) | {"status": status}
+    for key in ("title", "source"):
+        del document[key]
     for key in ("status", "wall_seconds", "wrapped_messages"):
         del document["runs"][0][key]
     del document["audit"]["left_out"]
@@ -88,6 +93,7 @@ def test_runs_of_earlier_versions_have_the_status_of_the_result(status: str) -> 
     assert found.runs[0].status == status
     assert found.runs[0].wrapped_messages == 0
     assert found.audit == replace(AUDIT, left_out=())
+    assert (found.title, found.source) == (None, None)
 
 
 @pytest.mark.parametrize(

@@ -5,12 +5,13 @@ import math
 from pathlib import Path
 
 import pytest
+import tomli_w
 
 from favano.errors import BadInput
 from favano.methods import our_methods
 from favano.report import read_result
 from favano.report.curves import curve
-from favano.report.result import TITLES
+from favano.report.result import title_of_method
 
 from .conftest import Writer
 
@@ -102,4 +103,41 @@ def test_no_folder(tmp_path: Path) -> None:
 
 
 def test_titles_are_those_of_the_methods_there_are() -> None:
-    assert set(TITLES) == set(our_methods())
+    for name, kind in our_methods().items():
+        assert title_of_method(name) == kind.title
+    assert title_of_method("favano") == "FAVANO"
+    assert title_of_method("of nobody") == "of nobody"
+
+
+TABLES: dict[str, object] = {
+    "problem": {"dataset": "digits"},
+    "fleet": {"clients": 9},
+    "run": {"horizon": 20.0, "seeds": 1},
+}
+
+
+@pytest.mark.parametrize(
+    ("method", "name", "title"),
+    [
+        ({"name": "fedbuff", "buffer": 3}, "fedbuff", "FedBuff"),
+        ({"name": "fedbuff", "label": "small"}, "small", "small"),
+        ({"name": "some/file.py:Mine"}, "mine", "mine"),
+        ({"name": "some/file.py:Mine", "label": "Ours"}, "Ours", "Ours"),
+    ],
+)
+def test_a_specification_in_tables(
+    method: dict[str, object], name: str, title: str, folder: Path
+) -> None:
+    (folder / "spec.toml").write_text(tomli_w.dumps({**TABLES, "method": [method]}))
+    result = read_result(folder)
+    assert (result.name, result.title, result.horizon) == (name, title, 20.0)
+    assert result.spec["clients"] == 9
+    assert result.spec.get("buffer") == method.get("buffer")
+
+
+def test_the_summary_knows_the_title_of_a_method_that_is_not_ours(folder: Path) -> None:
+    method = {"name": "some/file.py:Mine"}
+    (folder / "spec.toml").write_text(tomli_w.dumps({**TABLES, "method": [method]}))
+    summary = json.loads((folder / "summary.json").read_text()) | {"title": "MineFL"}
+    (folder / "summary.json").write_text(json.dumps(summary))
+    assert read_result(folder).title == "MineFL"

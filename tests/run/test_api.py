@@ -1,18 +1,23 @@
-"""The package from Python: the README's example, and what it refuses."""
+"""The package from Python: the README's example, what it takes, and what it refuses."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
 
 import favano
 from favano.errors import BadInput, NonFiniteUpdate
+from favano.records import Row
 from favano.run import seed_run
 from favano.run.progress import Silence
+from favano.run.result_folder import check_folder
+from favano.specification.keys import Keys
 from favano.specification.spec import changed
 
 README = Path(__file__).parents[2] / "README.md"
@@ -22,11 +27,16 @@ def test_the_example_of_the_readme_runs(capsys: pytest.CaptureFixture[str]) -> N
     blocks = re.findall(r"```python\n(.*?)```", README.read_text(), flags=re.DOTALL)
     assert len(blocks) == 1
     code = [line for line in blocks[0].splitlines() if line.strip()]
-    assert len(code) < 10
+    assert len(code) < 12
     torch.manual_seed(0)
     exec(compile(blocks[0], "README.md", "exec"), {})
-    accuracy = float(capsys.readouterr().out.split()[0])
-    assert accuracy > 0.8
+    first, *compared = capsys.readouterr().out.splitlines()
+    assert float(first.split()[0]) > 0.8
+    assert [line.partition(":")[0] for line in compared] == [
+        "favano",
+        "fedbuff",
+        "FedBuff (server_learning_rate=0.1)",
+    ]
 
 
 def pair(rows: int) -> tuple[torch.Tensor, torch.Tensor]:
@@ -34,27 +44,209 @@ def pair(rows: int) -> tuple[torch.Tensor, torch.Tensor]:
     return torch.randn(rows, 5), torch.arange(rows) % 3
 
 
-SPEC = favano.Spec(clients=4, selected=2, local_steps=2, horizon=70, split="iid", batch_size=8)
+def own(model: nn.Module | Callable[[], nn.Module]) -> favano.Problem:
+    return favano.Problem(model, train=pair(60), test=pair(30), split="iid", batch_size=8)
+
+
+FLEET = favano.Fleet(clients=4)
+KEYS: Keys = {"selected": 2, "local_steps": 2, "horizon": 70}
+TWO_SEEDS: Keys = {**KEYS, "seeds": 2}
 
 
 def test_a_module_gives_its_weights_to_every_seed_and_a_factory_draws_new_ones() -> None:
-    train, test = pair(60), pair(30)
-    spec = changed(SPEC, {"seeds": 2})
     torch.manual_seed(0)
-    same = favano.simulate(spec, model=nn.Linear(5, 3), train=train, test=test)
-    fresh = favano.simulate(spec, model=lambda: nn.Linear(5, 3), train=train, test=test)
+    same = favano.simulate("favano", own(nn.Linear(5, 3)), FLEET, **TWO_SEEDS)
+    fresh = favano.simulate("favano", own(lambda: nn.Linear(5, 3)), FLEET, **TWO_SEEDS)
     starts = [[row.loss for row in result.rows if row.time == 0] for result in (same, fresh)]
     assert starts[0][0] == starts[0][1]
     assert starts[1][0] != starts[1][1]
 
 
 def test_the_global_generator_is_left_alone() -> None:
-    train, test = pair(60), pair(30)
+    problem = own(lambda: nn.Linear(5, 3))
     torch.manual_seed(3)
     expected = torch.rand(3)
     torch.manual_seed(3)
-    favano.simulate(SPEC, model=lambda: nn.Linear(5, 3), train=train, test=test)
+    favano.simulate("favano", problem, FLEET, **KEYS)
     assert torch.equal(torch.rand(3), expected)
+
+
+def network() -> nn.Module:
+    torch.manual_seed(0)
+    return nn.Linear(5, 3)
+
+
+def test_a_method_is_a_name_an_object_or_a_class() -> None:
+    problem = own(network())
+    by_name, by_object, by_class = (
+        favano.simulate(method, problem, FLEET, **KEYS)
+        for method in ("fedbuff", favano.FedBuff(), favano.FedBuff)
+    )
+    assert by_name.rows == by_object.rows == by_class.rows
+    assert by_name.spec == by_object.spec == by_class.spec
+    other = favano.simulate(favano.FedBuff(buffer=1), problem, FLEET, **KEYS)
+    assert other.rows != by_name.rows
+    assert other.spec.keys["buffer"] == 1
+
+
+def test_a_method_in_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "own_average.py"
+    file.write_text(METHOD, encoding="utf-8")
+    problem = own(network())
+    mine = favano.simulate(f"{file}:OwnAverage", problem, FLEET, **KEYS)
+    assert (mine.spec.name, mine.spec.method.title) == ("ownaverage", "Own average")
+    fedavg = favano.simulate("fedavg", problem, FLEET, **KEYS)
+    assert mine.rows == fedavg.rows
+    assert fedavg.audit is not None
+    assert mine.audit is None  # it does not say that it is linear
+    mine.save(tmp_path / "mine")
+    (read,) = favano.load(tmp_path / "mine").results
+    assert (read.title, read.algorithm) == ("Own average", "ownaverage")
+    assert read.participation is None
+    check_folder(tmp_path / "mine", mine.spec)
+    file.write_text(METHOD + "# changed\n", encoding="utf-8")
+    with pytest.raises(BadInput, match=r"already holds a run of another version of ownaverage"):
+        check_folder(tmp_path / "mine", changed(mine.spec, {}))
+
+
+METHOD = '''"""Own average: FedAvg again."""
+
+import favano
+
+
+class OwnAverage(favano.Method):
+    """The mean of the answers."""
+
+    title = "Own average"
+
+    def policy(self):
+        return self.world.rounds()
+
+    def update(self, state, answers):
+        size = self.world.sizes(False)[answers.client]
+        return favano.ModelState(state.model + 1.0 * answers.progress(size / size.sum()))
+
+    def average(self, server, clients, answers):
+        return clients.mean(0)
+'''
+
+
+def test_arrays_are_as_good_as_tensors() -> None:
+    train, test = pair(60), pair(30)
+    arrays = favano.Problem(
+        network(),
+        train=(train[0].numpy(), train[1].numpy()),
+        test=(np.asarray(test[0]), np.asarray(test[1])),
+        split="iid",
+        batch_size=8,
+    )
+    found = favano.simulate("favano", arrays, FLEET, **KEYS)
+    assert found.rows == favano.simulate("favano", own(network()), FLEET, **KEYS).rows
+    plan = favano.plan(favano.FedAvg(sample_weights=True), arrays, FLEET, **KEYS)
+    assert plan.audit is not None
+
+
+def test_a_data_set_by_name() -> None:
+    result = favano.simulate("favano", "digits", favano.Fleet(clients=10), **KEYS)
+    assert (result.spec.problem.dataset, result.spec.problem.split) == ("digits", "two-class")
+    assert result.status == "complete"
+    assert len(result.accuracy) == 1
+
+
+def test_fleets(tmp_path: Path) -> None:
+    fleet = favano.Fleet.two_speeds(6, fast=0.5, fast_mean=1.0, slow_mean=4.0, law="deterministic")
+    assert fleet == favano.Fleet(
+        clients=6, fast_fraction=0.5, fast_mean=1.0, slow_mean=4.0, step_law="deterministic"
+    )
+    path = tmp_path / "times.csv"
+    path.write_text("client,duration\n0,1\n1,2\n2,3\n")
+    assert favano.Fleet.trace(path).step_law == f"trace:{path}"
+
+
+def test_the_history_has_columns() -> None:
+    result = favano.simulate("favano", own(network()), FLEET, **TWO_SEEDS)
+    assert list(result.history) == list(Row._fields)
+    assert result.history["accuracy"] == [row.accuracy for row in result.rows]
+    assert result.history["seed"] == [0, 0, 0, 1, 1, 1]
+    assert result.accuracy == [result.rows[2].accuracy, result.rows[5].accuracy]
+    frame = result.history.frame()
+    assert list(frame.columns) == list(Row._fields)
+    assert frame["loss"].tolist() == [row.loss for row in result.rows]
+
+
+def test_a_comparison_has_a_column_for_the_method() -> None:
+    both = favano.FedBuff(buffer=1), favano.FedBuff(buffer=2, label="two")
+    found = favano.compare(["favano", *both], own(network()), FLEET, **KEYS)
+    names = ["favano", "fedbuff", "two"]
+    assert [result.spec.name for result in found.results] == names
+    assert list(found.history) == ["method", *Row._fields]
+    rows = {result.spec.name: len(result.rows) for result in found.results}
+    assert found.history["method"] == [name for name in names for _ in range(rows[name])]
+    assert found.history.frame().groupby("method", sort=False).size().to_dict() == rows
+    lines = str(found).splitlines()
+    assert [line.partition(":")[0] for line in lines] == names
+    assert all(re.search(r": \d+\.\d\d %$", line) for line in lines)
+    alone = favano.simulate("favano", own(network()), FLEET, **KEYS)
+    assert found.results[0].rows == alone.rows
+
+
+def test_times_go_to_the_methods_that_read_them() -> None:
+    keys: Keys = {**KEYS, "waiting_time": 2.0, "deadline": 30.0}
+    found = favano.compare(["favano", "fedavg"], own(network()), FLEET, **keys)
+    clocks = [(one.spec.clock.waiting_time, one.spec.clock.deadline) for one in found.results]
+    assert clocks == [(2.0, None), (4.0, 30.0)]
+
+
+def test_save_and_load(tmp_path: Path) -> None:
+    method = favano.Favano(reweight="deterministic")
+    result = favano.simulate(method, own(network()), FLEET, **TWO_SEEDS)
+    assert result.save(tmp_path / "one") == tmp_path / "one"
+    (read,) = favano.load(str(tmp_path / "one")).results
+    assert (read.algorithm, read.title, read.status) == ("favano", "FAVANO", "complete")
+    assert list(read.rows) == result.rows
+    assert read.spec["reweight"] == "deterministic"
+    loaded = favano.load(tmp_path / "one")
+    assert loaded.history == result.history
+    assert loaded.accuracy == {"favano": result.accuracy}
+    assert result.save(str(tmp_path / "one")) == tmp_path / "one"  # the same may be repeated
+
+
+def test_a_comparison_is_saved_in_a_folder_per_method(tmp_path: Path) -> None:
+    both = favano.FedBuff(buffer=1, label="one, each"), favano.FedBuff(buffer=2)
+    found = favano.compare(["favano", *both], own(network()), FLEET, **KEYS)
+    found.save(tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == {"favano", "one-each", "fedbuff"}
+    loaded = favano.load(tmp_path)
+    assert {one.title for one in loaded.results} == {"FAVANO", "one, each", "FedBuff"}
+    assert sorted(loaded.accuracy) == ["favano", "fedbuff", "one, each"]
+
+
+def test_a_report_is_one_page(tmp_path: Path) -> None:
+    found = favano.compare(["favano", "fedavg"], own(network()), FLEET, **KEYS)
+    page = found.report(tmp_path / "both.html")
+    assert "<h1>FAVANO and FedAvg on own</h1>" in page.read_text()
+    one = found.results[0].report(str(tmp_path / "one.html"), title="Mine")
+    assert "<h1>Mine</h1>" in one.read_text()
+    assert {path.name for path in tmp_path.iterdir()} == {"both.html", "one.html"}
+    found.save(tmp_path / "kept")
+    again = favano.load(tmp_path / "kept").report(tmp_path / "again.html")
+    assert "<h1>FAVANO and FedAvg on own</h1>" in again.read_text()
+
+
+def test_a_plan_is_that_of_the_run(tmp_path: Path) -> None:
+    plan = favano.plan("favano", own(network()), FLEET, **KEYS)
+    result = favano.simulate("favano", own(network()), FLEET, **KEYS)
+    assert result.first is not None
+    assert plan.schedule.time.tolist() == result.first.schedule.time.tolist()
+    assert plan.time == 70.0
+    assert plan.audit == result.audit
+    assert len(plan.clients) == 4
+    assert set(plan.document) == {"clients", "server_steps", "time", "audit"}
+    assert plan.save(tmp_path / "plan").is_file()
+    assert favano.plan("fedbuff").planned.spec.problem.dataset == "digits"
+    weighed = favano.plan(favano.FedAvg(sample_weights=True), horizon=300)  # asks for the data
+    assert weighed.weights is not None
+    assert favano.plan("scaffold", horizon=300).schedule.updates > 0
 
 
 class CtrlC(Silence):
@@ -74,17 +266,23 @@ def test_ctrl_c_ends_a_loop_over_runs_and_hands_over_what_was_measured() -> None
     def one_after_another() -> None:
         for seed in range(3):
             begun.append(seed)
-            spec = changed(SPEC, {"seed": seed, "evaluate_every": 7.0})
-            favano.simulate(
-                spec, model=nn.Linear(5, 3), train=pair(60), test=pair(30), progress=CtrlC()
-            )
+            keys: Keys = {**KEYS, "seed": seed, "evaluate_every": 7.0}
+            favano.simulate("favano", own(network()), FLEET, progress=CtrlC(), **keys)
 
     with pytest.raises(KeyboardInterrupt) as ending:
         one_after_another()
     assert begun == [0]
     assert isinstance(ending.value, favano.Interrupted)
+    assert isinstance(ending.value.result, favano.Result)
     assert ending.value.result.status == "partial"
     assert [row.time for row in ending.value.result.rows] == [0.0, 7.0, 14.0]
+
+
+def test_ctrl_c_ends_a_comparison_with_all_that_was_measured() -> None:
+    with pytest.raises(favano.Interrupted) as ending:
+        favano.compare(["favano", "fedavg"], own(network()), FLEET, progress=CtrlC(), **KEYS)
+    assert isinstance(ending.value.result, favano.Comparison)
+    assert [one.status for one in ending.value.result.results] == ["partial", "partial"]
 
 
 def test_ctrl_c_after_the_last_update_is_not_swallowed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -93,28 +291,162 @@ def test_ctrl_c_after_the_last_update_is_not_swallowed(monkeypatch: pytest.Monke
 
     monkeypatch.setattr(seed_run, "audit", ctrl_c)
     with pytest.raises(favano.Interrupted) as ending:
-        favano.simulate(SPEC, model=nn.Linear(5, 3), train=pair(60), test=pair(30))
+        favano.simulate("favano", own(network()), FLEET, **KEYS)
+    assert isinstance(ending.value.result, favano.Result)
     assert ending.value.result.status == "complete"
 
 
-def test_refusals() -> None:
-    model = nn.Linear(5, 3)
-    with pytest.raises(BadInput, match="goes with train: give both or neither"):
-        favano.simulate(SPEC, model=model, train=pair(60))
-    with pytest.raises(BadInput, match="need a network for your own data"):
-        favano.simulate(SPEC, train=pair(60), test=pair(30))
-    features, labels = pair(60)
-    with pytest.raises(BadInput, match="need whole numbers as labels"):
-        favano.simulate(SPEC, model=model, train=(features, labels.float()), test=pair(30))
-    with pytest.raises(BadInput, match="need equally many rows and labels"):
-        favano.simulate(SPEC, model=model, train=(features[1:], labels), test=pair(30))
+def test_a_partial_result_does_not_replace_a_complete_one(tmp_path: Path) -> None:
+    favano.simulate("favano", own(network()), FLEET, **KEYS).save(tmp_path)
+    with pytest.raises(favano.Interrupted) as ending:
+        favano.simulate("favano", own(network()), FLEET, progress=CtrlC(), **KEYS)
+    with pytest.raises(RuntimeError, match="which a partial one does not replace"):
+        ending.value.result.save(tmp_path)
+
+
+def test_nan_is_raised() -> None:
+    problem = favano.Problem(
+        network(),
+        train=pair(60),
+        test=pair(30),
+        split="iid",
+        loss=lambda x, _: x.mean() * torch.nan,
+    )
     with pytest.raises(NonFiniteUpdate, match="refused; lower the learning rate"):
-        favano.simulate(
-            SPEC, model=model, train=pair(60), test=pair(30), loss=lambda x, _: x.mean() * torch.nan
-        )
-    with pytest.raises(BadInput, match="device=tpu: need cpu, cuda or cuda:N"):
-        favano.simulate(
-            changed(SPEC, {"device": "tpu"}), model=model, train=pair(60), test=pair(30)
-        )
+        favano.simulate("favano", problem, FLEET, **KEYS)
+
+
+def simulate(
+    method: object = "favano", problem: object = None, fleet: object = FLEET, **keys: object
+) -> object:
+    """As somebody calls it who does not look at types."""
+    given = own(network()) if problem is None else problem
+    return favano.simulate(method, given, fleet, **{**KEYS, **keys})  # type: ignore
+
+
+def compare(methods: object, **keys: object) -> object:
+    return favano.compare(methods, own(network()), FLEET, **{**KEYS, **keys})  # type: ignore
+
+
+def problem(**parts: object) -> favano.Problem:
+    given: dict[str, object] = {"model": network(), "train": pair(60), "test": pair(30)}
+    return favano.Problem(**{**given, "split": "iid", "batch_size": 8, **parts})  # type: ignore
+
+
+X, Y = pair(60)
+NAME = r"need a name, file.py:Name, or an object of favano.Method$"
+DATA = r"need a data set's name or favano.Problem\(model, train=..., test=...\)$"
+PAIR = r"need a pair \(samples, labels\) of tensors or arrays$"
+LIST = "need a list of methods$"
+SPEEDS = r"need favano.Fleet\(...\), as favano.Fleet.two_speeds\(100\)$"
+REFUSED: list[tuple[Callable[[], object], str]] = [
+    # methods
+    (lambda: simulate(3), f"method=int: {NAME}"),
+    (lambda: simulate(None), f"method=NoneType: {NAME}"),
+    (lambda: simulate(["favano"]), f"method=list: {NAME}"),
+    (lambda: simulate(int), f"method=type: {NAME}"),
+    (lambda: simulate(favano.Method), "method=Method: need a class with policy and update$"),
+    (lambda: simulate("fedbuf"), r"algorithm=fedbuf: unknown; did you mean fedbuff\? known: "),
+    (lambda: simulate("absent.py:Mine"), "algorithm=absent.py:Mine: no such file: absent.py$"),
+    (lambda: simulate(favano.FedBuff(label=3)), "label=3: need a text$"),  # type: ignore
+    (lambda: favano.FedBuff(buffer=0), "buffer=0: need greater than or equal to 1$"),
+    (lambda: favano.FedBuff(buffer="x"), "buffer=x: need a valid integer"),  # type: ignore
+    (lambda: favano.FedBuff(buffer_mode="x"), "buffer_mode=x: need concurrency, "),  # type: ignore
+    (lambda: compare("favano"), f"methods=favano: {LIST}"),
+    (lambda: compare(3), f"methods=int: {LIST}"),
+    (lambda: compare(None), f"methods=NoneType: {LIST}"),
+    (lambda: compare(favano.FedBuff()), f"methods=FedBuff: {LIST}"),
+    (lambda: compare([]), r"methods=\[\]: need at least one method$"),
+    (lambda: compare(["favano", 3]), f"method=int: {NAME}"),
+    (lambda: compare(["fedavg", "fedavg"]), "algorithms=fedavg: is named twice; give each varia"),
+    # problems
+    (lambda: simulate(problem=3), f"problem=int: {DATA}"),
+    (lambda: simulate(problem=network()), f"problem=Linear: {DATA}"),
+    (lambda: simulate(problem=favano.Problem), f"problem=type: {DATA}"),
+    (lambda: simulate(problem="nowhere"), "dataset=nowhere: need one of digits, mnist, "),
+    (lambda: problem(test=None), "test=None: goes with train: give both or neither$"),
+    (lambda: problem(train=None), "test=None: goes with train: give both or neither$"),
+    (lambda: problem(model=None), "model=None: need a network for your own data$"),
+    (lambda: problem(model=3), "model=3: need a network or a function that makes one; data sets "),
+    (lambda: problem(model="perceptron"), "model=perceptron: need a network or a function "),
+    (lambda: problem(loss=3), "loss=3: need a function of outputs and labels$"),
+    (lambda: problem(data_dir=3), "data_dir=3: need the path of a folder$"),
+    (lambda: problem(split="odd"), "split=odd: need one of iid, two-class, "),
+    (lambda: problem(split=3), "split=3: need a valid string$"),
+    (lambda: problem(batch_size=0), "batch_size=0: need greater than or equal to 1$"),
+    (lambda: problem(batch_order="odd"), "batch_order=odd: need epoch, continuous or "),
+    (lambda: favano.Problem(dataset=3), "dataset=3: need a valid string$"),  # type: ignore
+    (lambda: simulate(problem=problem(model=lambda: 3)),
+     "model=<lambda>: need a function that makes a torch.nn.Module$"),
+    (lambda: simulate(problem=problem(model=nn.Linear)), "model=Linear: cannot be made: "),
+    (lambda: simulate(problem=problem(train=X)), f"train=Tensor: {PAIR}"),
+    (lambda: simulate(problem=problem(train=(X, Y, Y))), f"train=tuple: {PAIR}"),
+    (lambda: simulate(problem=problem(train=("a", "b"))), f"train=str and str: {PAIR}"),
+    (lambda: simulate(problem=problem(test=(3, 4))), f"test=numbers: {PAIR}"),
+    (lambda: simulate(problem=problem(train=(X[1:], Y))),
+     "train=59, 60: need equally many rows and labels$"),
+    (lambda: simulate(problem=problem(train=(X, Y.float()))),
+     "train=torch.float32: need whole numbers as labels$"),
+    (lambda: simulate(problem=problem(train=(X, Y - 1))), "train=-1: need labels from 0 on$"),
+    (lambda: simulate(problem=problem(train=(X, Y[:, None]))),
+     r"train=\(60, 1\): need one label per sample$"),
+    (lambda: simulate(problem=problem(train=(X[:, :3], Y))),
+     r"model=Linear: cannot take a batch of inputs of shape \(3,\): "),
+    (lambda: simulate(problem=problem(test=(X[:, :3], Y))),
+     r"model=Linear: cannot take test inputs of shape \(3,\): "),
+    # fleets
+    (lambda: simulate(fleet=3), f"fleet=int: {SPEEDS}"),
+    (lambda: simulate(fleet=favano.Fleet), f"fleet=type: {SPEEDS}"),
+    (lambda: favano.Fleet(clients=-1), "clients=-1: need greater than or equal to 1$"),
+    (lambda: favano.Fleet(clients="many"), "clients=many: need a valid integer"),  # type: ignore
+    (lambda: favano.Fleet.two_speeds(4, fast=2), "fast_fraction=2: need less than or equal to 1$"),
+    (lambda: simulate(fleet=favano.Fleet.two_speeds(4, law="odd")), "step_law=odd: need geometric"),
+    (lambda: simulate(fleet=favano.Fleet.trace("absent.csv")),
+     "step_law=trace:absent.csv: no such file$"),
+    (lambda: simulate(fleet=favano.Fleet(clients=100)), "split=iid: client 60 has no samples: "),
+    # keys
+    (lambda: simulate(lerning_rate=0.1),
+     r"lerning_rate=0.1: unknown key; did you mean learning_rate\? known: selected, "),
+    (lambda: simulate(clients=3), "clients=3: belongs to the fleet: give it to favano.Fleet"),
+    (lambda: simulate(split="iid"),
+     r"split=iid: belongs to the problem: give it to favano.Problem\(...\)$"),
+    (lambda: simulate("fedbuff", buffer=3),
+     r"buffer=3: is an option of the method: give it to FedBuff\(...\)$"),
+    (lambda: simulate(buffer=3), "buffer=3: is a key of fedbuff, not of favano$"),
+    (lambda: compare(["favano", "fedbuff"], buffer=3),
+     r"buffer=3: is an option of the method: give it to FedBuff\(...\)$"),
+    (lambda: simulate(horizon="long"), "horizon=long: need a valid number"),
+    (lambda: simulate(horizon=[1]), r"horizon=\[1\]: need a valid number$"),
+    (lambda: simulate(seeds=None), "seeds=None: need a valid integer$"),
+    (lambda: simulate(rate_decay="maybe"), "rate_decay=maybe: need a valid boolean"),
+    (lambda: simulate(device="tpu"), "device=tpu: need cpu, cuda or cuda:N$"),
+    (lambda: simulate(device=3), "device=3: need a valid string$"),
+    (lambda: simulate(selected=9), r"selected=9: need 1..clients \(4\)$"),
+    (lambda: simulate(deadline=3.0), "deadline=3.0: is a key of methods with rounds, which favano"),
+    (lambda: compare(["favano", "quafl"], deadline=3.0), "deadline=3.0: is a key of methods with "),
+    (lambda: simulate(progress=3), "progress=int: need an object with the methods begin, adva"),
+    # plans and results
+    (lambda: favano.plan("asyncfeded"), "algorithm=asyncfeded: jobs depend on the models; "),
+    (lambda: favano.plan(3), f"method=int: {NAME}"),  # type: ignore
+    (lambda: favano.plan("favano", horizon=-1), "horizon=-1: need greater than 0$"),
+    (lambda: favano.plan("favano", problem(train=3), FLEET, **KEYS), f"train=int: {PAIR}"),
+    (lambda: favano.load(3), "folder=int: need a path, as text or pathlib.Path$"),  # type: ignore
+    (lambda: favano.load("absent"), "results=absent: no such folder$"),
+    (lambda: favano.Comparison([]).save(3), "folder=int: need a path"),  # type: ignore
+    (lambda: favano.Comparison([]).report(3), "page=int: need a path"),  # type: ignore
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("call", "message"), REFUSED, ids=[text for _, text in REFUSED])
+def test_refused_in_one_sentence(call: Callable[[], object], message: str) -> None:
+    with pytest.raises(BadInput, match=f"^{message}") as refused:
+        call()
+    assert len(str(refused.value).splitlines()) == 1
+
+
+def test_names_that_are_not_there() -> None:
     with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
         favano.nonsense  # noqa: B018
+    with pytest.raises(AttributeError, match="no attribute 'FedNonsense'"):
+        favano.FedNonsense  # noqa: B018
+    assert {"simulate", "compare", "plan", "load", "FedBuff", "Problem"} <= set(dir(favano))

@@ -70,7 +70,7 @@ def test_a_seed_is_the_same_whoever_shares_the_lanes(
 ) -> None:
     monkeypatch.setattr(engines, "_side_by_side", arrays)
     together = results(SPECS, digits)[1]
-    alone = results([SPECS[1].model_copy(update={"seed": 1, "seeds": 1})], digits)[0]
+    alone = results([changed(SPECS[1], {"seed": 1, "seeds": 1})], digits)[0]
     close(alone.rows, [row for row in together.rows if row.seed == 1])
 
 

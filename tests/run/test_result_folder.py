@@ -17,13 +17,14 @@ from safetensors.torch import load_file
 
 from favano.errors import BadInput, WriteFailed
 from favano.methods import our_methods
+from favano.options import options_of
 from favano.records import FILES, Row, Status, history_from_csv
 from favano.run.result import Result
 from favano.run.result_folder import check_folder, is_finished, write_result
 from favano.specification.presets import resolve
+from favano.specification.spec import PARTS, changed
 from tests.forks import FORKS
-from tests.MISSING import applies, read_spec
-from tests.specs import spec_of
+from tests.specs import complete, read_spec, spec_of
 
 ROW = Row(0, 7.0, 1, 3, 64, 128, 2.5, 0.25, 0.0, 0.0, 3)
 
@@ -62,25 +63,58 @@ def test_another_run_is_not_overwritten(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("algorithm", our_methods())
 def test_a_specification_is_the_same_run_read_back(algorithm: str, tmp_path: Path) -> None:
-    spec = resolve(spec_of(algorithm=algorithm, clients=20, selected=4))
+    spec = complete(algorithm=algorithm, clients=20, selected=4)
     write_result(tmp_path, Result(spec, rows=[ROW]), "favano run")
     check_folder(tmp_path, spec)
     assert resolve(read_spec(tmp_path / "spec.toml")) == spec
     written = tomllib.loads((tmp_path / "spec.toml").read_text())
-    assert all(applies(key, value, algorithm) for key, value in written.items())
+    assert set(written) == {*PARTS, "method"}
+    (method,) = written["method"]
+    assert method.pop("name") == algorithm
+    assert set(method) <= set(options_of(type(spec.method)))
+
+
+def test_another_label_or_option_is_another_run(tmp_path: Path) -> None:
+    spec = complete(algorithm="fedbuff", label="small", buffer=3)
+    write_result(tmp_path, Result(spec, rows=[ROW]), "favano run")
+    check_folder(tmp_path, spec)
+    written = tomllib.loads((tmp_path / "spec.toml").read_text())
+    assert written["method"][0] | {"staleness": ""} == {
+        "name": "fedbuff", "label": "small", "buffer": 3, "buffer_mode": "concurrency",
+        "server_learning_rate": 1.0, "staleness": "", "distinct": False, "flush_at_end": False,
+        "rate_scale": "none",
+    }  # fmt: skip
+    for update, key in (
+        ({"label": "large"}, "label"),
+        ({"label": ""}, "label"),
+        ({"buffer": 4}, "buffer"),
+        ({"concurrency": 2}, "concurrency"),
+        ({"algorithm": "fedavg"}, "algorithm, buffer"),
+    ):
+        with pytest.raises(BadInput, match=rf"holds another run \(differs in {key}"):
+            check_folder(tmp_path, changed(spec, update))
 
 
 def test_missing_keys_are_defaults(tmp_path: Path) -> None:
     """A folder of a version that did not have them."""
     (tmp_path / "spec.toml").write_text('algorithm = "favano"\nclients = 30\n')
-    check_folder(tmp_path, resolve(spec_of()))
+    check_folder(tmp_path, complete())
     with pytest.raises(BadInput, match=r"another run \(differs in horizon\)"):
-        check_folder(tmp_path, resolve(spec_of(horizon=70)))
+        check_folder(tmp_path, complete(horizon=70))
 
 
 def test_a_specification_that_cannot_be_used_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "spec.toml").write_text("clinets = 30\n")
-    with pytest.raises(BadInput, match=r"out=\S+: holds a spec.toml that cannot be used \(clinets"):
+    file, unusable = tmp_path / "spec.toml", r"out=\S+: holds a spec.toml that cannot be used \("
+    for text, reason in (
+        ("clients = = 30\n", r"config=\S+: is not valid TOML"),
+        ("[fleets]\nclients = 30\n", "config=fleets: unknown table; did you mean fleet"),
+        ("[fleet]\nclinets = 30\n", r"clinets=30: unknown key of \[fleet\]; did you mean clients"),
+    ):
+        file.write_text(text)
+        with pytest.raises(BadInput, match=unusable + reason):
+            check_folder(tmp_path, spec_of())
+    file.write_text("clinets = 30\n")
+    with pytest.raises(BadInput, match=r"already holds another run \(differs in clinets\)"):
         check_folder(tmp_path, spec_of())
 
 
@@ -186,7 +220,7 @@ def test_files_that_are_not_toml_are_refused(tmp_path: Path) -> None:
 def test_other_step_times_in_the_same_file_are_another_run(tmp_path: Path) -> None:
     trace = tmp_path / "times.csv"
     trace.write_text("client,duration\n0,1\n1,2\n")
-    spec = resolve(spec_of(clients=2, selected=1, step_law=f"trace:{trace}"))
+    spec = complete(clients=2, selected=1, step_law=f"trace:{trace}")
     folder = tmp_path / "r"
     write_result(folder, replace(result(), spec=spec), "favano run")
     check_folder(folder, spec)

@@ -13,10 +13,10 @@ from favano.errors import BadInput
 from favano.models import BatchNorm2d, build
 from favano.planning.planned import plan_seeds
 from favano.records import history_to_csv
-from favano.run import kernels as decided
-from favano.run.kernels import possible_steps
+from favano.run import run_kernels as decided
 from favano.run.result import Result
 from favano.run.result_folder import write_result
+from favano.run.run_kernels import possible_steps
 from favano.run.runner import run, run_together
 from favano.run.samples import Samples, load_samples
 from favano.specification.presets import resolve

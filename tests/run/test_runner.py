@@ -75,7 +75,7 @@ def test_methods_that_plan_as_they_go_run_beside_the_others(digits: Samples) -> 
     specs = [changed(SHORT, {"algorithm": name}) for name in ("asyncfeded", "favano", "scaffold")]
     model = named_model(changed(SHORT, {"model": "perceptron"}), digits)
     for spec, together in zip(specs, run_together(specs, digits, model), strict=True):
-        assert together.spec.algorithm == spec.algorithm
+        assert together.spec.name == spec.name
         assert history_to_csv(together.rows) == history_to_csv(result_of(spec, digits).rows)
     jobs, parameters = 2 * 3, 64 * 32 + 32 + 32 * 10 + 10
     assert together.rows[-1].bits_down == 2 * jobs * parameters * 32  # a model and a variate
@@ -92,8 +92,8 @@ def test_neither_traces_nor_workers_change_a_byte(
         fast = run(SHORT, digits, model, workers=workers)
         assert fast.traced.lengths
         assert history_to_csv(fast.rows) == history_to_csv(plain.rows)
-        for name, value in plain.models[SHORT.seed].items():
-            assert torch.equal(value, fast.models[SHORT.seed][name])
+        for name, value in plain.models[SHORT.run.seed].items():
+            assert torch.equal(value, fast.models[SHORT.run.seed][name])
 
 
 def test_algorithms_under_one_seed_start_alike(digits: Samples) -> None:
@@ -331,10 +331,10 @@ def test_batchnorm_networks_run_with_every_method(algorithm: str) -> None:
         torch.arange(40) % 4, classes=4,
     )  # fmt: skip
     method, _, named = algorithm.partition(", ")
+    own: dict[str, object] = {"buffer": 2} if method == "fedbuff" else {}
     spec = spec_of(
         algorithm=method, clients=4, selected=2, local_steps=2, horizon=90,
-        learning_rate=0.05, batch_size=16, model=named or None, split="iid",
-        buffer=2 if method == "fedbuff" else None,
+        learning_rate=0.05, batch_size=16, model=named or None, split="iid", **own,
     )  # fmt: skip
     result = run(spec, samples, named_model(spec, samples) if named else small_network())
     assert result.status == "complete"

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import pytest
 import torch
 from torch import Tensor, nn
 
 import favano
 from favano.errors import BadInput
-from favano.specification.spec import changed
+from favano.specification.keys import Keys
 
-SPEC = favano.Spec(clients=4, selected=2, local_steps=2, horizon=70, split="iid", batch_size=8)
+FLEET = favano.Fleet(clients=4)
+KEYS: Keys = {"selected": 2, "local_steps": 2, "horizon": 70}
 TYPES = pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16, torch.float16])
 
 
@@ -25,9 +28,21 @@ def network() -> nn.Module:
     return nn.Sequential(nn.Linear(5, 8), nn.ReLU(), nn.Linear(8, 3))
 
 
-def simulated(model: nn.Module, dtype: torch.dtype, **keys: object) -> favano.Result:
-    spec = changed(SPEC, keys)
-    return favano.simulate(spec, model=model, train=pair(60, dtype), test=pair(30, dtype))
+def problem(
+    model: nn.Module, train: tuple[Tensor, Tensor], test: tuple[Tensor, Tensor]
+) -> favano.Problem:
+    return favano.Problem(model, train=train, test=test, split="iid", batch_size=8)
+
+
+def simulated(
+    model: nn.Module,
+    dtype: torch.dtype,
+    algorithm: str = "favano",
+    quantise: Literal["none", "luq"] = "none",
+) -> favano.Result:
+    given = problem(model, pair(60, dtype), pair(30, dtype))
+    keys: Keys = {**KEYS, "quantise": quantise}
+    return favano.simulate(algorithm, given, FLEET, **keys)
 
 
 @TYPES
@@ -51,7 +66,7 @@ def test_a_network_on_whole_numbers_keeps_its_type() -> None:
         return labels[:, None].expand(-1, 4).contiguous(), labels
 
     model = nn.Sequential(nn.Embedding(3, 2), nn.Flatten(), nn.Linear(8, 3)).double()
-    found = favano.simulate(SPEC, model=model, train=tokens(60), test=tokens(30))
+    found = favano.simulate("favano", problem(model, tokens(60), tokens(30)), FLEET, **KEYS)
     assert {value.dtype for value in found.models[0].values()} == {torch.float64}
 
 

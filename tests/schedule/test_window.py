@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from favano.methods.fedavg import FedAvg
-from favano.schedule import Arrival, Barrier, Window, plan
+from favano.schedule import Arrival, Window, plan
 from favano.timing import Deterministic, Trace, make_fleet, traced_fleet
+from tests.methods.bound import bound, scheduled
 from tests.problems import close, quadratics, server_models, start_model
 
 FLEET = traced_fleet(Trace((np.array([2.0]), np.array([5.0]), np.array([9.0]))))
@@ -30,9 +31,8 @@ def test_a_tick_nobody_meets_leaves_the_model() -> None:
 def test_p11_wide_windows_and_full_arrivals_are_fedavg() -> None:
     fleet = make_fleet(np.array([1.0, 2.0, 1.5, 2.5]), Deterministic())
     trainer, initial = quadratics(4), start_model()
-    barrier = Barrier(selected=4, local_steps=2)
-    fedavg = FedAvg(policy=barrier)
-    expected = server_models(fedavg, plan(barrier, fleet, horizon=40, seed=0), trainer, initial)
+    fedavg = bound(FedAvg(), fleet, 2, selected=4)
+    expected = server_models(fedavg, scheduled(fedavg, 40), trainer, initial)
     window = plan(Window(period=8, local_steps=2), fleet, horizon=40, seed=0)
     arrival = plan(Arrival(buffer=4, local_steps=2, hand_out="flush"), fleet, horizon=40, seed=0)
     for schedule in (window, arrival):

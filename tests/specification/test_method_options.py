@@ -6,23 +6,22 @@ from pathlib import Path
 
 import pytest
 
+from favano.cli.flags import spec_from
 from favano.errors import BadInput
 from favano.methods import our_methods
+from favano.options import options_of
 from favano.planning.comparison import comparison
-from favano.run.result_folder import read_spec
+from favano.planning.planned import plan_seed
 from favano.specification.presets import resolve
-from favano.specification.spec import Spec, make_spec
-from tests.MISSING import OWNERS
+from favano.specification.spec import make_spec, part_options
+from tests.specs import complete
 
 FOREIGN: list[tuple[str, str, object, str]] = [
     ("favano", "server_learning_rate", 0.01, "fedavg"),
-    ("fedbuff", "latency", "none", "asyncsgd, asyncsgd-adaptive, fedasync, asyncfeded"),
-    ("fedbuff", "rate_scale", "selected", "favano, quafl"),
-    ("favano", "rate_scale", "buffer", "fedbuff"),
-    ("scaffold", "sample_weights", True, "fedavg, fedprox, fednova, aafl, fedfix"),
+    ("fedbuff", "latency", "none", "asyncsgd, fedasync, asyncsgd-adaptive, asyncfeded"),
+    ("scaffold", "sample_weights", True, "fedavg, aafl, fedfix, fedprox, fednova"),
     ("aafl", "max_staleness", 0, "fedbuff, fedasync"),
     ("fedavg", "mixing", 0.3, "fedasync"),
-    ("favano", "deadline", 40.0, "fedavg, fedprox, fednova, scaffold"),
     ("quafl", "buffer", 3, "fedbuff"),
     ("favano", "concurrency", 3, "fedbuff"),
 ]
@@ -32,53 +31,98 @@ FOREIGN: list[tuple[str, str, object, str]] = [
 def test_a_key_of_another_method_is_refused(
     algorithm: str, key: str, value: object, owners: str
 ) -> None:
-    spec = make_spec({"algorithm": algorithm, key: value})
     with pytest.raises(BadInput, match=f"^{key}={value}: is a key of ") as refused:
-        resolve(spec)
+        make_spec({"algorithm": algorithm, key: value})
     assert owners in str(refused.value)
     assert str(refused.value).endswith(f"not of {algorithm}")
 
 
-def test_every_key_names_methods_that_there_are() -> None:
-    assert {key for key in OWNERS if key not in Spec.model_fields} == set()
-    assert {name for owners in OWNERS.values() for name in owners} <= set(our_methods())
+@pytest.mark.parametrize(
+    ("algorithm", "value", "choices"),
+    [("fedbuff", "selected", "none or buffer"), ("favano", "buffer", "none or selected")],
+)
+def test_a_value_of_another_method_is_refused(algorithm: str, value: str, choices: str) -> None:
+    with pytest.raises(BadInput, match=f"^rate_scale={value}: need {choices}$"):
+        make_spec({"algorithm": algorithm, "rate_scale": value})
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "key", "value", "owners"),
+    [
+        ("favano", "deadline", 40.0, "rounds"),
+        ("fedbuff", "round_time", "mean", "rounds"),
+        ("fedavg", "waiting_time", 2.0, "polls"),
+        ("fedbuff", "strict_ties", True, "polls"),
+        ("asyncfeded", "step_count", "literal", "polls"),
+    ],
+)
+def test_a_time_that_no_contact_reads_is_refused(
+    algorithm: str, key: str, value: object, owners: str
+) -> None:
+    spec = complete(algorithm=algorithm, **{key: value})
+    with pytest.raises(BadInput) as refused:
+        plan_seed(spec, 0)
+    rule = f"is a key of methods with {owners}, which {algorithm} has not"
+    assert str(refused.value) == f"{key}={value}: {rule}"
+
+
+def test_fedbuff_reads_the_times_of_rounds_where_it_makes_them() -> None:
+    keys: dict[str, object] = {"algorithm": "fedbuff", "buffer_mode": "reset", "horizon": 100}
+    assert plan_seed(complete(**keys, deadline=40.0), 0).schedule.updates > 0
+
+
+def test_no_option_has_the_name_of_a_key_of_any_run() -> None:
+    for kind in our_methods().values():
+        assert options_of(kind).keys() & part_options().keys() == set()
 
 
 @pytest.mark.parametrize("algorithm", list(our_methods()))
 def test_a_complete_specification_can_be_given_again(algorithm: str) -> None:
-    """It holds keys of other methods, at the values that would be filled in anyway."""
-    full = resolve(make_spec({"algorithm": algorithm, "selected": 4}))
-    assert resolve(make_spec(full.model_dump())) == full
+    full = complete(algorithm=algorithm, selected=4)
+    assert resolve(make_spec(full.keys)) == full
+    assert resolve(make_spec(full.given)) == full
 
 
 @pytest.mark.parametrize(
     "keys",
     [
-        {"algorithm": "fedavg", "mixing": 0.6},  # the default
-        {"algorithm": "favano", "server_learning_rate": 1.0},
-        {"algorithm": "fedbuff", "selected": 3, "waiting_time": 2.0, "strict_ties": True},
+        {"algorithm": "fedavg", "deadline": None},  # the default
+        {"algorithm": "fedbuff", "waiting_time": 4.0},
+        {"algorithm": "fedbuff", "selected": 3, "interaction_time": 2.0},
     ],
 )
 def test_defaults_and_keys_of_the_setting_pass(keys: dict[str, object]) -> None:
-    assert resolve(make_spec(keys)).algorithm == keys["algorithm"]
+    spec = complete(**keys, horizon=50)
+    assert plan_seed(spec, 0).spec.method.name == keys["algorithm"]
+
+
+def methods(*names: str) -> list[dict[str, object]]:
+    return [{"algorithm": name} for name in names]
 
 
 def test_in_a_comparison_one_method_must_look_at_a_key() -> None:
-    favano, fedasync = comparison({"mixing": 0.3}, "favano,fedasync", [])
-    assert (favano.mixing, fedasync.mixing) == (0.6, 0.3)
-    quafl, fedbuff = comparison({"rate_scale": "buffer"}, "quafl,fedbuff", [])
-    assert (quafl.rate_scale, fedbuff.rate_scale) == ("selected", "buffer")
-    with pytest.raises(BadInput, match=r"^mixing=0.3: is a key of fedasync, not of favano$"):
-        comparison({"mixing": 0.3}, "favano,fedavg", [])
-    with pytest.raises(BadInput, match=r"^mixing=0.3: is a key of fedasync, not of favano$"):
-        comparison({}, "favano,fedasync", ["favano.mixing=0.3"])
+    favano, fedasync = comparison({"mixing": 0.3}, methods("favano", "fedasync"))
+    assert "mixing" not in favano.keys
+    assert fedasync.keys["mixing"] == 0.3
+    quafl, fedbuff = comparison({"buffer": 3}, methods("quafl", "fedbuff"))
+    assert "buffer" not in quafl.keys
+    assert fedbuff.keys["buffer"] == 3
+    with pytest.raises(BadInput, match=r"^rate_scale=buffer: need none or selected$"):
+        comparison({"rate_scale": "buffer"}, methods("quafl", "fedbuff"))
+    both = comparison({}, methods("quafl", "fedbuff"), ["fedbuff.rate_scale=buffer"])
+    assert [spec.keys["rate_scale"] for spec in both] == ["selected", "buffer"]
+    refusal = r"^mixing=0.3: is a key of fedasync, not of favano$"
+    with pytest.raises(BadInput, match=refusal):
+        comparison({"mixing": 0.3}, methods("favano", "fedavg"))
+    with pytest.raises(BadInput, match=refusal):
+        comparison({}, methods("favano", "fedasync"), ["favano.mixing=0.3"])
 
 
 def test_a_file_is_refused_as_flags_are(tmp_path: Path) -> None:
     file = tmp_path / "run.toml"
     file.write_text('algorithm = "fedavg"\nmixing = 0.3\n', encoding="utf-8")
     with pytest.raises(BadInput, match=r"^mixing=0.3: is a key of fedasync, not of fedavg$"):
-        resolve(read_spec(file))
+        spec_from(file, {})
 
 
 @pytest.mark.parametrize(
@@ -103,5 +147,5 @@ def test_a_file_is_refused_as_flags_are(tmp_path: Path) -> None:
 )  # fmt: skip
 def test_a_key_that_another_one_makes_meaningless(keys: dict[str, object], message: str) -> None:
     with pytest.raises(BadInput) as refused:
-        resolve(make_spec(keys))
+        make_spec(keys)
     assert str(refused.value) == message

@@ -7,9 +7,8 @@ import math
 from pathlib import Path
 
 from favano.report import collect
-from favano.specification.spec import changed
 from favano.studies.archive import Archive
-from favano.studies.experiment import Experiment, Run
+from favano.studies.experiment import Experiment, Run, make
 from favano.studies.request import Request
 from tests.run.small import SMALL, reproduce_small, small_runs
 
@@ -17,7 +16,7 @@ from tests.run.small import SMALL, reproduce_small, small_runs
 def wild_runs(seeds: int) -> list[Run]:
     run = small_runs(seeds)[1]
     keys = {"learning_rate": 1e25, "non_finite": "skip"}
-    return [Run(run.reading, run.column, changed(run.spec, keys))]
+    return [Run(run.reading, run.column, make(run.spec, keys))]
 
 
 def refuse(constant: str) -> None:

@@ -5,34 +5,32 @@ from __future__ import annotations
 import pytest
 
 from favano.errors import BadInput
-from favano.specification.presets import resolve
-from favano.specification.spec import changed
-from favano.studies.experiment import PAPER, Run, prepared, read_otherwise
+from favano.studies.experiment import PAPER, Run, make, prepared, read_otherwise
 from favano.studies.paper.table_2 import table_2
 from tests.run.small import SMALL, small_runs
-from tests.specs import spec_of
+from tests.specs import complete
 
 
 def test_a_digest_is_that_of_the_specification_alone() -> None:
-    spec = resolve(spec_of(dataset="mnist", seed=3))
+    spec = complete(dataset="mnist", algorithm="fedbuff", seed=3)
     assert Run("a", "b", spec).digest == Run("c", "d", spec).digest
-    changed = {
-        Run("a", "b", changed(spec, update)).digest
+    digests = {
+        Run("a", "b", make(spec, update)).digest
         for update in ({}, {"seed": 4}, {"device": "cuda"}, {"horizon": 4999.0}, {"buffer": 9})
     }
-    assert len(changed) == 5
+    assert len(digests) == 5
 
 
 def test_digests_last() -> None:
     """They name files: a change here orphans every result that was kept."""
-    runs = {(run.spec.algorithm, run.column): run.digest for run in table_2(1)}
+    runs = {(run.spec.name, run.column): run.digest for run in table_2(1)}
     assert runs["favano", "iid"] == "f84d4fed0bf7f50f"
     assert runs["fedbuff", "non-iid-1/9-fast"] == "f9639a8d90ec5389"
 
 
 def test_digests_leave_out_what_has_its_default() -> None:
-    spec = resolve(spec_of(dataset="mnist"))
-    same = resolve(spec_of(dataset="mnist", fast_mean=2.0, variance="start"))
+    spec = complete(dataset="mnist")
+    same = complete(dataset="mnist", fast_mean=2.0, variance="start")
     assert Run(PAPER, "", spec).digest == Run(PAPER, "", same).digest
 
 
@@ -47,11 +45,11 @@ def test_a_scale_shortens_the_run_and_thins_the_data() -> None:
 def test_other_readings_are_of_the_methods_they_are_about() -> None:
     runs = small_runs(2)
     none = read_otherwise(runs, SMALL.readings, ["none"])
-    assert {(run.spec.algorithm, run.spec.reweight) for run in none} == {("favano", "none")}
+    assert {(run.spec.name, run.spec.keys["reweight"]) for run in none} == {("favano", "none")}
     assert [run.column for run in none] == ["iid", "iid", "two", "two"]
     free = read_otherwise(runs, SMALL.readings, ["free"])
     assert {run.column for run in free} == {"two"}
-    assert {run.spec.algorithm for run in free} == {"fedavg", "favano"}
+    assert {run.spec.name for run in free} == {"fedavg", "favano"}
     assert {run.reading for run in free} == {"free"}
 
 

@@ -216,7 +216,7 @@ def test_tables_and_curves_are_of_one_time(tmp_path: Path) -> None:
     assert {entry.time for entry in entries} == {SHARED["horizon"]}
     archive = Archive(tmp_path)
     late = [run for run in small_runs(2) if archive.read(run).entry.time != SHARED["horizon"]]
-    assert {run.spec.algorithm for run in late} == {"fedavg"}
+    assert {run.spec.name for run in late} == {"fedavg"}
     lines = (tmp_path / "small" / "curves.csv").read_text().splitlines()
     header, rows = lines[0].split(","), [line.split(",") for line in lines[1:]]
     for column in ("iid", "two"):

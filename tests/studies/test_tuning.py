@@ -7,6 +7,7 @@ from pathlib import Path
 from statistics import fmean
 
 from favano.records import Entry, entries_from_csv, rates_tried
+from favano.specification.digest import server_rate
 from favano.studies.paper import EXPERIMENTS
 from favano.studies.tuning import GRIDS, SEEDS, TUNED, tuned_runs, tuning_runs
 from tests.run.small import small_runs
@@ -16,8 +17,8 @@ TABLE = EXPERIMENTS["table-2"].runs(3)
 
 def test_every_method_tries_equally_many_rates() -> None:
     tried = tuning_runs(TABLE)
-    counts = Counter((run.spec.algorithm, run.column) for run in tried)
-    assert set(counts) == {(run.spec.algorithm, run.column) for run in TABLE}
+    counts = Counter((run.spec.name, run.column) for run in tried)
+    assert set(counts) == {(run.spec.name, run.column) for run in TABLE}
     assert set(counts.values()) == {35 * len(SEEDS)}
     assert {len(grid.client) * len(grid.server) for grid in GRIDS.values()} == {35}
     assert len({run.digest for run in tried}) == len(tried)
@@ -25,12 +26,12 @@ def test_every_method_tries_equally_many_rates() -> None:
 
 def test_the_rates_of_the_paper_are_among_those_tried() -> None:
     tried = {
-        (run.spec.algorithm, run.spec.training.learning_rate, run.spec.server_learning_rate)
+        (run.spec.name, run.spec.training.learning_rate, server_rate(run.spec))
         for run in tuning_runs(TABLE)
     }
     for run in TABLE:
         spec = run.spec
-        assert (spec.algorithm, spec.training.learning_rate, spec.server_learning_rate) in tried
+        assert (spec.name, spec.training.learning_rate, server_rate(spec)) in tried
 
 
 def test_neither_seeds_nor_test_images_of_the_report_have_a_part() -> None:
@@ -41,7 +42,7 @@ def test_neither_seeds_nor_test_images_of_the_report_have_a_part() -> None:
 
 
 def test_the_best_mean_wins_and_divergence_counts_as_nothing() -> None:
-    runs = [run for run in small_runs(2) if run.spec.algorithm == "favano"]
+    runs = [run for run in small_runs(2) if run.spec.name == "favano"]
 
     def entry(column: str, rate: float, seed: int, accuracy: float, ok: bool = True) -> Entry:
         found = Entry("", "favano", column, seed, "complete", rate, 1.0, accuracy)

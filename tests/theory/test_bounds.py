@@ -13,7 +13,6 @@ from hypothesis import given, settings
 from favano.engine import replayed
 from favano.errors import BadInput
 from favano.methods.favano import Favano
-from favano.methods.weights import Known
 from favano.schedule import Poll, plan
 from favano.theory import (
     Problem,
@@ -23,7 +22,6 @@ from favano.theory import (
     bound_full,
     bound_short,
     descent,
-    expected_counts,
     full_expansion,
     largest_rate,
     next_potential,
@@ -33,6 +31,7 @@ from favano.theory import (
 from favano.timing import two_speeds
 from favano.training import Work
 from favano.types import Stack
+from tests.methods.bound import bound as bound_to
 from tests.problems import make_replay
 from tests.theory.units import PROBLEMS, SETTINGS, has_unit
 
@@ -81,10 +80,9 @@ def test_every_bound_holds_along_a_run_and_the_assembled_one_is_smallest(
     )
     where = setting(policy, fleet, rule, "rigorous")
     rate = largest_rate(where, problem)
-    weights = Known(*expected_counts(policy, fleet))
-    replay = make_replay(
-        Favano(policy=policy, weights=weights, reweight=rule), schedule, initial, rate
-    )
+    method = bound_to(Favano(reweight=rule), fleet, 6, selected=6)
+    assert method.policy() == policy
+    replay = make_replay(method, schedule, initial, rate)
     total, phi_bound, rounds = 0.0, 0.0, 0
     for moment in replayed(replay, NoisyQuadratics(centre, generator)):
         spread = replay.store.spread(moment.server, 4)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from favano.methods.fedbuff import BufferMode
+from favano.methods.fedbuff import BufferMode, FedBuff
 from favano.schedule import Arrival, Barrier, Policy, Poll, Window, plan
 from favano.theory import server_time
 from favano.timing import (
@@ -19,7 +19,7 @@ from favano.timing import (
     traced_fleet,
     two_speeds,
 )
-from tests.MISSING import buffer_policy
+from tests.methods.bound import bound
 
 
 def check(policy: Policy, fleet: Fleet, horizon: float) -> None:
@@ -62,9 +62,7 @@ def test_values_at_the_papers_constants(share: float, fedavg: float, reset: floa
     fleet = two_speeds(100, fast_fraction=share)
     found = server_time(Barrier(selected=20, local_steps=20), fleet)
     assert found.mean == pytest.approx(fedavg, abs=0.051)
-    policy = buffer_policy(
-        "reset", clients=100, buffer=10, local_steps=20, concurrency=20, interaction_time=3.0
-    )
+    policy = bound(FedBuff(buffer=10, buffer_mode="reset"), fleet, 20).policy()
     assert server_time(policy, fleet).mean == pytest.approx(reset, abs=0.051)
 
 
@@ -86,9 +84,7 @@ def test_polling_takes_its_period() -> None:
 
 @pytest.mark.parametrize(("mode", "length"), [("code", 5.73), ("block", 6.43)])
 def test_what_has_no_closed_form_is_planned(mode: BufferMode, length: float) -> None:
-    policy = buffer_policy(
-        mode, clients=100, buffer=10, local_steps=20, concurrency=20, interaction_time=3.0
-    )
+    policy = bound(FedBuff(buffer=10, buffer_mode=mode), 100, 20).policy()
     found = server_time(policy, two_speeds(100))
     assert 0 < found.standard_error < 0.02
     assert found.mean == pytest.approx(length, abs=0.05)

@@ -9,9 +9,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from favano.data import BatchStream, Preprocessing
+from favano.methods.asofed import AsoFed
 from favano.models.norm import BatchNorm2d
 from favano.quantisation import Recipe, quantised
-from favano.rng import Stream, bits, origin, permutation, uniform
 from favano.training import (
     FlatModel,
     Job,
@@ -22,32 +22,8 @@ from favano.training import (
     check_fit,
     lane_stack,
 )
-from favano.training.device_draws import (
-    device_bits,
-    device_permutations,
-    device_uniform,
-    on_device,
-)
 from favano.training.lane_stack import LaneStack
 from favano.training.stack_lanes import StackLanes
-
-CPU = torch.device("cpu")
-
-
-def test_draws_on_the_device_are_those_of_the_host() -> None:
-    clients, index = np.array([0, 5, 2**20]), np.array([0, 7, 2**40])
-    origins = on_device(origin(3, Stream.BATCHES, clients), CPU)
-    places = torch.from_numpy(index)
-    found = device_bits(origins, places).numpy().astype(np.uint64)
-    assert found.tolist() == bits(3, Stream.BATCHES, clients, index).tolist()
-    drawn = device_uniform(origins, places).numpy()
-    assert drawn.tolist() == uniform(3, Stream.BATCHES, clients, index).tolist()
-    sizes = torch.tensor([4, 9, 1])
-    orders = device_permutations(origins, torch.tensor([0, 3, 2]), sizes, longest=9)
-    for row, (client, epoch) in enumerate([(0, 0), (5, 3), (2**20, 2)]):
-        size = int(sizes[row])
-        expected = permutation(3, Stream.BATCHES, size, client, epoch)
-        assert orders[row, :size].tolist() == expected.tolist()
 
 
 def perceptron() -> nn.Module:
@@ -123,13 +99,20 @@ def drift_of(start: Tensor, job: Job, corrected: int | None) -> Tensor | None:
 def trained(
     lanes: StackLanes, start: Tensor, jobs: list[Job], drifts: list[Tensor | None]
 ) -> dict[int, Tensor]:
+    """End models of all jobs, each from a start model of its own."""
+    return trained_from(lanes, [shifted(start, n) for n in range(len(jobs))], drifts, jobs)
+
+
+def trained_from(
+    lanes: StackLanes, starts: list[Tensor], drifts: list[Tensor | None], jobs: list[Job]
+) -> dict[int, Tensor]:
     """Submit as lanes become free; stop when all is done."""
     waiting, found = list(enumerate(jobs)), {}
     under_way = 0
     while waiting or under_way:
         while waiting and under_way < lanes.capacity:
             ticket, job = waiting.pop(0)
-            lanes.submit(ticket, shifted(start, ticket), job, drifts[ticket])
+            lanes.submit(ticket, starts[ticket], job, drifts[ticket])
             under_way += 1
         for done in lanes.collect():
             assert done.finite
@@ -190,6 +173,66 @@ def test_lanes_equal_the_loop(
 @pytest.mark.parametrize("capacity", [1, 3, 16])
 def test_corrected_and_plain_jobs_share_lanes(make: object, corrected: int, capacity: int) -> None:
     check_equal(make, False, functional.cross_entropy, 0.5, capacity, "cpu", corrected)
+
+
+def momentum(gradient: Tensor, memory: tuple[Tensor, ...]) -> tuple[Tensor, tuple[Tensor, ...]]:
+    """A rule with one vector; it would fail with two."""
+    (last,) = memory
+    moved = 0.9 * last + gradient
+    return moved, (moved,)
+
+
+def remembered(start: Tensor, ticket: int, vectors: int, parameters: int) -> Tensor:
+    """A start model of a job with what its client remembers."""
+    generator = torch.Generator().manual_seed(ticket)
+    memory = torch.randn(vectors * parameters, generator=generator, dtype=start.dtype)
+    return torch.cat([shifted(start, ticket), 0.1 * memory.to(start.device)])
+
+
+MEMORIES = {
+    "beside plain": [LocalRule(0.5, memory=2, step=AsoFed(memory_decay=0.3).step), LocalRule()],
+    "of two lengths": [
+        LocalRule(memory=2, step=AsoFed(memory_decay=0.3).step),
+        LocalRule(0.5, memory=1, step=momentum),
+    ],
+    "corrected": [
+        LocalRule(0.5, corrected=True, memory=1, step=momentum),
+        LocalRule(0.2, memory=2, step=AsoFed().step),
+    ],
+}
+
+
+def check_memories(make: object, rules: list[LocalRule], capacity: int, device: str) -> None:
+    """Two tasks, one or both with clients that remember."""
+    torch.manual_seed(5)
+    assert callable(make)
+    loss = functional.cross_entropy
+    both = trainers(make(), raw=False, loss=loss, rules=rules, device=device)
+    start, parameters = both[0].model.snapshot(), both[0].model.layout.parameters
+    corrected = next((task for task, rule in enumerate(rules) if rule.corrected), None)
+    drifts = [drift_of(start[:parameters], job, corrected) for job in JOBS]
+    starts = [
+        remembered(start, ticket, rules[job.task].memory, parameters)
+        for ticket, job in enumerate(JOBS)
+    ]
+    before = [one.clone() for one in starts]
+    lanes = StackLanes(LaneStack(both[0].model, both, capacity))
+    found = trained_from(lanes, starts, drifts, JOBS)
+    for ticket, job in enumerate(JOBS):
+        expected = both[job.task].run(starts[ticket], job, drifts[ticket])
+        assert found[ticket].shape == expected.shape
+        torch.testing.assert_close(found[ticket], expected, rtol=1e-10, atol=1e-10)
+        assert torch.equal(starts[ticket], before[ticket])
+
+
+@pytest.mark.parametrize("make", [perceptron, with_batch_norm])
+@pytest.mark.parametrize("rules", MEMORIES.values(), ids=MEMORIES)
+@pytest.mark.parametrize("capacity", [1, 3, 16])
+def test_clients_with_a_memory_share_lanes(
+    make: object, rules: list[LocalRule], capacity: int
+) -> None:
+    """The memory of a job is its own, whoever had the lane before or has the one beside."""
+    check_memories(make, rules, capacity, "cpu")
 
 
 RECIPES = {
@@ -286,3 +329,10 @@ def test_quantised_lanes_equal_the_loop_on_cuda(make: object, recipe: Recipe) ->
 @pytest.mark.parametrize("corrected", [0, 1])
 def test_corrected_and_plain_jobs_share_lanes_on_cuda(make: object, corrected: int) -> None:
     check_equal(make, False, functional.cross_entropy, 0.5, 5, "cuda", corrected)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("make", [perceptron, with_batch_norm])
+@pytest.mark.parametrize("rules", MEMORIES.values(), ids=MEMORIES)
+def test_clients_with_a_memory_share_lanes_on_cuda(make: object, rules: list[LocalRule]) -> None:
+    check_memories(make, rules, 5, "cuda")

@@ -56,27 +56,20 @@ class Watch:
 def simulate(seconds: float) -> None:
     """A run that is longer than the time to measure, and ended by it."""
     images, labels = (torch.from_numpy(part).flatten(0, 1) for part in samples())
-    spec = favano.Spec(
-        algorithm="fedavg",
-        split="iid",
-        clients=CLIENTS,
-        selected=SELECTED,
-        local_steps=LOCAL_STEPS,
-        batch_size=BATCH,
-        learning_rate=RATE,
-        fast_fraction=1.0,
-        horizon=ROUND_TIME * MOST_ROUNDS_PER_SECOND * (seconds + 5),
-        evaluate_every=10**9,
-    )
     net = nn.Sequential(nn.Linear(INPUTS, HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, CLASSES))
     meter, few = Meter("favano", seconds), slice(1000)
+    train, test = (images, labels), (images[few], labels[few])
     try:
         favano.simulate(
-            spec,
-            model=net,
-            train=(images, labels),
-            test=(images[few], labels[few]),
+            "fedavg",
+            favano.Problem(net, train, test, split="iid", batch_size=BATCH),
+            favano.Fleet.two_speeds(CLIENTS, fast=1.0),
             progress=Watch(meter),
+            selected=SELECTED,
+            local_steps=LOCAL_STEPS,
+            learning_rate=RATE,
+            horizon=ROUND_TIME * MOST_ROUNDS_PER_SECOND * (seconds + 5),
+            evaluate_every=10**9,
         )
         raise SystemExit("the run ended before the time was over")
     except TimeIsOver:

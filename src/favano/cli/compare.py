@@ -11,7 +11,7 @@ import typer
 from favano.cli.flags import Config, DataDir, Json, Out, Values
 from favano.cli.shell import default_folder, notes, print_json, screen
 from favano.cli.training import Force, end, json_document, train
-from favano.planning.comparison import DEFAULT, chosen, comparison, folder_name
+from favano.planning.comparison import DEFAULT, chosen, comparison, folder_name, keys_for
 from favano.report import Result, collect, final_table, sentence, title_of, write_page
 from favano.specification.config import read_config
 from favano.specification.spec import ALGORITHM, Spec
@@ -39,7 +39,8 @@ def compare_command(
     found = read_config(config)
     named = tuple({ALGORITHM: name} for name in algorithms.split(",")) if algorithms else ()
     methods = chosen(found.methods, named) or [{ALGORITHM: name} for name in DEFAULT]
-    specs = comparison({**found.shared, **flags}, methods, set_ or [])
+    shared = keys_for(found.shared, methods, found.methods)
+    specs = comparison({**shared, **flags}, methods, set_ or [])
     folder = out or default_folder("compare", specs)
     compare(specs, folder, data_dir, json=json, force=force)
 

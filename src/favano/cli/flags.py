@@ -12,10 +12,10 @@ from typing import Annotated
 import typer
 from typer.core import TyperCommand
 
-from favano.methods import AnyMethod, all_methods, make_method, method_class
+from favano.methods import AnyMethod, all_methods, method_class
 from favano.methods.clock import Clock
 from favano.options import Option, options_of
-from favano.planning.comparison import clock_keys, shared_keys
+from favano.planning.comparison import clock_keys, keys_for
 from favano.quantisation.recipe import Recipe
 from favano.specification.config import Config as ConfigFile
 from favano.specification.config import read_config
@@ -163,29 +163,30 @@ def keys_of_one(found: ConfigFile, flags: Values) -> Values:
     wanted = flags.get(ALGORITHM)
     named = [one for one in found.methods if wanted in (None, one.get(LABEL), one[ALGORITHM])]
     first = named[0] if named else {ALGORITHM: wanted} if wanted else {}
-    shared = found.shared
-    if first in found.methods:
-        every = [make_method(str(one[ALGORITHM]), {}) for one in found.methods]
-        shared = shared_keys(shared, make_method(str(first[ALGORITHM]), {}), every)
+    shared = keys_for(found.shared, [first], found.methods) if first else found.shared
     rest = {key: value for key, value in flags.items() if key != ALGORITHM}
     return {**shared, **first, **rest}
 
 
 def _named(args: Sequence[str]) -> list[str]:
-    """The methods that a command line names, in flags or in the files it gives."""
+    """The methods that a command line names, in flags or in the files it gives.
+
+    Flags may also name methods of the files by their labels.
+    """
     found: list[str] = []
     for place, word in enumerate(args):
         flag, equals, value = word.partition("=")
         if flag in (f"--{ALGORITHM}", f"--{ALGORITHMS}"):
             value = value if equals else "".join(args[place + 1 : place + 2])
-            found += value.split(",")
-    files = [Path(word) for word in args if word.endswith(".toml") and Path(word).is_file()]
+            found += value.split(",") if flag == f"--{ALGORITHMS}" else [value]
+    paths = (Path(word) for word in args if word.endswith(".toml"))
+    files = [read_config(path) for path in paths if path.is_file()]
+    listed = [one for file in files for one in file.methods]
+    labels = {str(one[LABEL]): str(one[ALGORITHM]) for one in listed if LABEL in one}
     if not found:
-        for file in files:
-            config = read_config(file)
-            found += [str(one[ALGORITHM]) for one in config.methods]
-            found += [str(config.shared[ALGORITHM])] if ALGORITHM in config.shared else []
-    return [name for name in dict.fromkeys(found) if name]
+        found += [str(one[ALGORITHM]) for one in listed]
+        found += [str(one.shared[ALGORITHM]) for one in files if ALGORITHM in one.shared]
+    return list(dict.fromkeys(labels.get(name, name) for name in found if name))
 
 
 def _with_own(args: Sequence[str], own: Mapping[str, Option[object]]) -> list[str]:

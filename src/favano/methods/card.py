@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import sys
 from inspect import cleandoc, getdoc
+from textwrap import fill, indent
 
+from favano.methods.method import Method
 from favano.methods.registry import AnyMethod, is_ours
 from favano.options import Option, options_of
 
 _WRONG = "Known to go wrong:"
+_WIDTH = 96
 
 
 def summary(kind: type[AnyMethod]) -> str:
@@ -28,7 +31,7 @@ def card(kind: type[AnyMethod]) -> str:
         parts.append("\n".join(["Options", *lines]))
     parts.append("\n".join(["Needs", *(f"  {one}" for one in needs(kind))]))
     if wrong:
-        parts.append(f"{_WRONG}\n  " + " ".join(wrong.split()))
+        parts.append(f"{_WRONG}\n" + indent(fill(" ".join(wrong.split()), _WIDTH), "  "))
     return "\n\n".join(parts)
 
 
@@ -59,15 +62,14 @@ def card_document(kind: type[AnyMethod]) -> dict[str, object]:
 
 def needs(kind: type[AnyMethod]) -> list[str]:
     """What the method asks of a run, and what is possible with it."""
-    own = vars(kind)
     found = [f"{key}={value} unless given" for key, value in kind.suggests.items()]
-    if "drift" in own:
+    if kind.has("drift"):
         found.append("messages of twice the length: a correction travels beside each model")
     if kind.memory:
         found.append(f"{kind.memory} vectors as long as the model, kept on each client")
-    if "next_steps" in own:
+    if kind.has("next_steps"):
         found.append("a schedule that grows with the run: nothing is planned or trained ahead")
-    if "restart" in own:
+    if kind.has("restart"):
         found.append("a model of its own for each client")
     if kind.linear:
         found.append("linear in the models: plans and results say who trains the model")
@@ -86,7 +88,8 @@ def _module_line(kind: type[AnyMethod]) -> str:
 
 def _own_methods(kind: type[AnyMethod]) -> list[object]:
     found = vars(sys.modules[kind.__module__]).values() if kind.__module__ in sys.modules else ()
-    return [one for one in found if getattr(one, "__mro__", ())[1:2] == kind.__mro__[1:2]]
+    ours = [one for one in found if getattr(one, "__module__", "") == kind.__module__]
+    return [one for one in ours if isinstance(one, type) and issubclass(one, Method)]
 
 
 def _doc(kind: type[AnyMethod]) -> str:
@@ -99,6 +102,7 @@ def _flag(one: Option[object]) -> str:
 
 def _line(one: Option[object]) -> str:
     symbol = f", {one.symbol}" if one.symbol else ""
-    values = "" if one.values in ("N", "X", "TEXT") else f" ({one.values.replace('|', ', ')})"
+    listed = "|" in one.values and one.kind is not bool
+    values = f" ({one.values.replace('|', ', ')})" if listed else ""
     source = f", from {one.source}" if one.source else ""
     return f"{one.text}{symbol}{values} [default: {one.shown_default or 'none'}{source}]"

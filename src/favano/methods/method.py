@@ -86,10 +86,10 @@ class Method(Options, ABC, Generic[S]):
             return
         cls.name = cls.__dict__.get("name") or cls.__name__.lower()
         cls.title = cls.__dict__.get("title") or cls.__name__
-        both = cls._has("drift") and cls._has("restart")
+        both = cls.has("drift") and cls.has("restart")
         rule = "corrects gradients (drift), so its clients must all start from the newest model"
         need(not both, "method", cls.name, f"{rule}; leave out restart")
-        steps = cls._has("step") == (cls.memory > 0)
+        steps = cls.has("step") == (cls.memory > 0)
         need(steps, "method", cls.name, "memory and step go together: give both or neither")
 
     @abstractmethod
@@ -151,28 +151,28 @@ class Method(Options, ABC, Generic[S]):
         bound = replace(self)
         object.__setattr__(bound, "_world", world)
         policy = bound.policy()
-        if self._has("drift"):
+        if self.has("drift"):
             rule = "corrects gradients (drift), so its clients must all start from the newest model"
             need(isinstance(policy, Barrier), "method", self.name, f"{rule}: need rounds")
         grows = isinstance(policy, Adaptive)
         rule = "says how long jobs are (next_steps), which goes with the policy Adaptive"
-        need(self._has("next_steps") == grows, "method", self.name, rule)
+        need(self.has("next_steps") == grows, "method", self.name, rule)
         return bound
 
     @property
     def corrects(self) -> bool:
         """Whether the gradients of its clients are corrected."""
-        return self._has("drift")
+        return self.has("drift")
 
     @property
     def grows(self) -> bool:
         """Whether its schedule grows with the run, since jobs depend on the models."""
-        return self._has("next_steps")
+        return self.has("next_steps")
 
     @classmethod
-    def _has(cls, hook: str) -> bool:
-        """Whether a class, which nobody inherits from, has a hook of its own."""
-        return hook in vars(cls)
+    def has(cls, hook: str) -> bool:
+        """Whether a method differs from the standard behaviour of a hook."""
+        return getattr(cls, hook) is not getattr(Method, hook)
 
 
 def average_with_server(server: Vector, clients: Stack) -> Vector:

@@ -39,17 +39,17 @@ def _place(method: type[AnyMethod]) -> tuple[float, str]:
 
 @cache
 def installed_methods() -> Mapping[str, type[AnyMethod]]:
-    """The methods of other installed packages, by name."""
+    """The methods of other installed packages, by name; one that cannot be used is left out."""
     found: dict[str, type[AnyMethod]] = {}
     for point in entry_points(group=GROUP):
         try:
             method = point.load()
-        except Exception as error:
-            raise BadInput("method", point.value, f"cannot be loaded: {error}") from error
-        _check_class(method, point.value)
-        taken = our_methods().keys() | found.keys()
-        need(method.name not in taken, "method", point.value, f"{method.name} is taken already")
-        found[method.name] = method
+            _check_class(method, point.value)
+            taken = our_methods().keys() | found.keys()
+            need(method.name not in taken, "method", point.value, f"{method.name} is taken already")
+            found[method.name] = method
+        except Exception as error:  # whatever a package of others does
+            sys.stderr.write(f"favano: entry point {point.name} is left out: {error}\n")
     return found
 
 
@@ -79,7 +79,7 @@ def _in_file(place: str) -> type[AnyMethod]:
     if not name and len(found) == 1:
         name = next(iter(found))
     need(name in found, "algorithm", place, f"{path} holds {known}; need {path}:NAME")
-    found[name].place = place
+    found[name].place = f"{path}:{name}"
     return found[name]
 
 
@@ -92,6 +92,8 @@ def _load(path: Path, digest: str) -> ModuleType:
     module = module_from_spec(spec)
     module.__dict__["__digest__"] = digest
     sys.modules[spec.name] = module
+    if (folder := str(path.parent)) not in sys.path:
+        sys.path.append(folder)
     try:
         spec.loader.exec_module(module)
     except Exception as error:

@@ -12,6 +12,7 @@ from favano.methods.method import Answers
 from favano.methods.registry import AnyMethod
 from favano.methods.world import World
 from favano.timing import two_speeds
+from favano.types import Stack
 
 _CLIENTS, _SIZE, _ANSWERS = 4, 5, 2
 
@@ -19,7 +20,8 @@ _CLIENTS, _SIZE, _ANSWERS = 4, 5, 2
 def check_method(method: AnyMethod) -> None:
     """Refuse a method that is not what it says: pure, and linear where it declares that.
 
-    Two updates in a row of a model of five numbers, with four clients.
+    Two updates in a row of a model of five numbers, with four clients, and what the clients make
+    of them.
     """
     world = World(
         two_speeds(_CLIENTS), 3, Clock(selected=_ANSWERS), lambda: np.arange(1.0, _CLIENTS + 1)
@@ -34,12 +36,15 @@ def check_method(method: AnyMethod) -> None:
         raise BadInput("method", method.name, f"cannot make an update: {where}") from error
     if method.linear:
         first, second, both = ends
-        rule = "declares itself linear, but its update of a sum is not the sum of its updates"
+        rule = "declares itself linear, but what it makes of a sum is not the sum"
         need(np.allclose(first + second, both, rtol=1e-9, atol=1e-9), "method", method.name, rule)
 
 
 def _twice(method: AnyMethod, model: int) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-    """The server model after two updates; of model 2, which is the sum of models 0 and 1."""
+    """The server model after two updates, and what clients make of it.
+
+    All models of number 2 are the sums of those of number 0 and 1.
+    """
     import torch
 
     def drawn(place: int, *shape: int) -> torch.Tensor:
@@ -66,7 +71,25 @@ def _twice(method: AnyMethod, model: int) -> np.ndarray[tuple[int], np.dtype[np.
         state = after
     shape = tuple(state.model.shape)
     need(shape == (_SIZE,), "method", method.name, f"gives a model of shape {shape}")
-    return np.asarray(state.model, dtype=np.float64)
+    whole = deepcopy((state, end))
+    found = [method.restart(state.model, end), method.drift(state, client)]
+    found += _stepped(method, drawn(5, _ANSWERS, _SIZE), drawn(6, method.memory, _ANSWERS, _SIZE))
+    rule = "changes its arguments in restart or drift; return new models instead"
+    need(_same(whole, (state, end)), "method", method.name, rule)
+    rows = [one.reshape(-1) for one in found if one is not None]
+    return np.asarray(torch.cat([state.model, *rows]), dtype=np.float64)
+
+
+def _stepped(method: AnyMethod, gradient: Stack, memory: Stack) -> list[Stack | None]:
+    """What a local step makes of a gradient and of a client's memory."""
+    given = tuple(memory)
+    before = deepcopy((gradient, given))
+    direction, renewed = method.step(gradient, given)
+    rule = "changes its arguments in step; return new vectors instead"
+    need(_same(before, (gradient, given)), "method", method.name, rule)
+    rule = f"keeps {len(renewed)} vectors after a step, but declares memory={method.memory}"
+    need(len(renewed) == method.memory, "method", method.name, rule)
+    return [direction, *renewed]
 
 
 def _same(one: object, other: object) -> bool:

@@ -1,16 +1,15 @@
-"""Results read back: `favano.load`."""
+"""`favano.load`: read results back."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
 
-from favano.errors import need
-from favano.records import History
-from favano.report.collect import collect
+from favano.records import History, as_path
+from favano.report.collection import collect
+from favano.report.findings import title_of
 from favano.report.page import write_page
 from favano.report.result import Result
-from favano.report.verdict import title_of
 
 
 @dataclass(frozen=True)
@@ -21,7 +20,7 @@ class Loaded:
 
     @property
     def history(self) -> History:
-        """The evaluations up to the horizon, as columns; of several results with the method."""
+        """The evaluations up to the horizon, as columns; with a method column if several."""
         return History.of({result.name: result.rows for result in self.results})
 
     @property
@@ -31,11 +30,11 @@ class Loaded:
 
     def report(self, page: Path | str, title: str | None = None) -> Path:
         """Write one self-contained HTML page."""
-        write_page(self.results, Path(page), title=title or title_of(self.results))
-        return Path(page)
+        path = as_path("page", page)
+        write_page(self.results, path, title=title or title_of(self.results))
+        return path
 
 
 def load(folder: Path | str) -> Loaded:
-    """Read the result folder that `save` or the command line wrote, or a folder of several."""
-    need(isinstance(folder, Path | str), "folder", folder, "need the path of a folder")
-    return Loaded(collect([Path(folder)]))
+    """Read a result folder written by `save` or the command line, or a folder of several."""
+    return Loaded(collect([as_path("folder", folder)]))

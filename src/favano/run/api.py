@@ -5,11 +5,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from inspect import isabstract
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias, Unpack, cast
 
-from favano.errors import need
-from favano.methods import AnyMethod, Method, make_method
+from favano.errors import BadInput, need
+from favano.methods import AnyMethod, Method, foreign_option, make_method
 from favano.options import did_you_mean, options_of
 from favano.planning.comparison import label_variants, shared_keys
 from favano.planning.planned import plan_seed
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from favano.run.progress import Progress
     from favano.run.result import Comparison, Result
 
-AMethod: TypeAlias = "str | Method"  # type: ignore[type-arg]
+AMethod: TypeAlias = "str | Method | type[Method]"  # type: ignore[type-arg]
 
 
 def simulate(
@@ -63,7 +64,9 @@ def compare(
 
     Times of the clock go to the methods that look at them.
     """
-    need(not isinstance(methods, str), "methods", methods, "need a list of methods")
+    several = isinstance(methods, Sequence) and not isinstance(methods, str)
+    shown = methods if isinstance(methods, str) else type(methods).__name__
+    need(several, "methods", shown, "need a list of methods")
     return _run(list(methods), problem, fleet, keys, progress)
 
 
@@ -80,13 +83,13 @@ def plan(
     given = as_problem(problem)
     (spec,) = _specs([method], given, fleet, keys)
     labels = None
-    if given.is_own and given.train is not None:
-        import numpy as np
+    if given.is_own:
+        from favano.run.samples import own_samples
 
-        labels = np.asarray(given.train[1])
+        labels = own_samples(given.train, given.test, "cpu").host_labels
     elif getattr(spec.method, "sample_weights", False):
         labels = load_data(spec, _path(given.data_dir)).train_labels
-    return Plan.of(plan_seed(spec, spec.run.seed, labels))
+    return Plan(plan_seed(spec, spec.run.seed, labels))
 
 
 def _run(
@@ -97,6 +100,9 @@ def _run(
     progress: Progress | None,
 ) -> Comparison:
     given = as_problem(problem)
+    watches = all(hasattr(progress, name) for name in ("begin", "advance", "end"))
+    rule = "need an object with the methods begin, advance and end"
+    need(progress is None or watches, "progress", type(progress).__name__, rule)
     specs = _specs(methods, given, fleet, keys)
     from favano.run.result import Comparison, Interrupted
     from favano.run.runner import run_together
@@ -147,11 +153,13 @@ def _as_method(given: AMethod) -> AnyMethod:
     if isinstance(given, str):
         made = make_method(given, {})
     elif isinstance(given, type) and issubclass(given, Method):
+        need(not isabstract(given), "method", given.__name__, "need a class with policy and update")
         made = cast(AnyMethod, given())
     else:
         rule = "need a name, file.py:Name, or an object of favano.Method"
         need(isinstance(given, Method), "method", type(given).__name__, rule)
         made = cast(AnyMethod, given)
+    need(isinstance(made.label, str), "label", made.label, "need a text")
     return made
 
 
@@ -165,21 +173,26 @@ def _check_keys(keys: Mapping[str, object], methods: Sequence[AnyMethod]) -> Non
         for method in methods:
             rule = f"is an option of the method: give it to {type(method).__name__}(...)"
             need(key not in options_of(type(method)), key, value, rule)
-        need(key in known, key, value, f"unknown key; {did_you_mean(key, known)}")
+        if key not in known:
+            refused = foreign_option(key, value, [type(method) for method in methods])
+            rule = f"unknown key; {did_you_mean(key, known)}"
+            raise refused if "is a key of" in str(refused) else BadInput(key, value, rule)
 
 
 def _print_taken(specs: Sequence[Spec]) -> None:
     """Say what was filled in, since nobody chose it for these data."""
-    first = specs[0]
-    asked = (first.asked or first).keys
-    every = {key: value for spec in specs for key, value in spec.keys.items()}
-    taken = [
-        f"{key}={every[key]}"
-        for key in Preset._fields
-        if asked.get(key) is None and every.get(key) not in (None, OWN)
-    ]
+    taken: dict[str, object] = {}
+    for spec in specs:
+        asked = (spec.asked or spec).keys
+        filled = {key: spec.keys.get(key) for key in Preset._fields if asked.get(key) is None}
+        taken |= {key: value for key, value in filled.items() if value not in (None, OWN)}
     if taken:
-        print(f"favano: own data; not given, so taken: {', '.join(taken)}", file=sys.stderr)
+        words = ", ".join(f"{key}={_shown(taken[key])}" for key in Preset._fields if key in taken)
+        print(f"favano: own data; not given, so taken: {words}", file=sys.stderr)
+
+
+def _shown(value: object) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def _path(given: Path | str | None) -> Path | None:

@@ -12,7 +12,7 @@ from favano.planning.planned import Planned
 from favano.quantisation import Codec, Lattice, MinMax, Qsgd
 from favano.run.samples import ModelFactory, Samples, initial_module, make_task
 from favano.specification.spec import Spec, given
-from favano.training import FlatModel, LocalRule, Task, check_fit
+from favano.training import FlatModel, LocalRule, Task, check_fit, check_inputs
 from favano.types import Vector
 
 
@@ -38,6 +38,7 @@ def assemble(
     spec, method, schedule = planned.spec, planned.method, planned.schedule
     task = make_task(spec, planned.seed, planned.fleet, samples)
     check_fit(flat, task, samples.classes)
+    check_inputs(flat, samples.test_features, "test inputs")
     course = planned.course
     replay: Replay[State] = Replay(
         method,

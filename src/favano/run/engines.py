@@ -127,14 +127,14 @@ def on_arrays(
         lambda run, moment: runs[run].recorder.due(moment), runs[0].evaluate.measure_all
     )
     lanes = sum(stack.capacity for stack in stacks)
-    waves = ArrayEngine(
+    arrays = ArrayEngine(
         [one.replay for one in runs],
         stacks,
         scoring=scoring,
         rows=share.rows + AHEAD * lanes,
         fewer=fewer,
     )
-    return waves.steps(at_once=share.runs)
+    return arrays.steps(at_once=share.runs)
 
 
 @contextmanager

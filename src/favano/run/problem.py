@@ -70,8 +70,18 @@ class Problem:
         else:
             rule = "need train and test, your own data"
             need(self.dataset != OWN, "dataset", OWN, rule)
-        made = self.part
-        need(made.model in (None, OWN), "model", made.model, "need a network, or None")
+        for key, value, rule in (
+            (
+                "model",
+                self.model,
+                "need a network or a function that makes one; data sets by name go to dataset=",
+            ),
+            ("loss", self.loss, "need a function of outputs and labels"),
+        ):
+            need(value is None or callable(value), key, value, rule)
+        place = self.data_dir is None or isinstance(self.data_dir, Path | str)
+        need(place, "data_dir", self.data_dir, "need the path of a folder")
+        assert self.part  # its values are checked
 
     @property
     def is_own(self) -> bool:

@@ -12,7 +12,7 @@ from torch import Tensor
 from favano.errors import NonFiniteUpdate
 from favano.planning.comparison import folder_name
 from favano.planning.planned import Planned
-from favano.records import AuditRecord, BoundRow, History, Row, RunRecord, Status
+from favano.records import AuditRecord, BoundRow, History, Row, RunRecord, Status, as_path
 from favano.specification.spec import Spec
 from favano.training import NO_TRACE, TraceReport
 from favano.types import Kernels
@@ -49,9 +49,10 @@ class Result:
         """Write a result folder; a partial result does not replace a complete one."""
         from favano.run.result_folder import check_writable, write_result
 
-        check_writable(Path(folder))
-        write_result(Path(folder), self, "favano.simulate")
-        return Path(folder)
+        path = as_path("folder", folder)
+        check_writable(path)
+        write_result(path, self, "favano.simulate")
+        return path
 
     def report(self, page: Path | str, title: str | None = None) -> Path:
         """Write one self-contained HTML page."""
@@ -71,18 +72,20 @@ class Comparison:
 
     def save(self, folder: Path | str) -> Path:
         """Write one result folder per method."""
+        path = as_path("folder", folder)
         for result in self.results:
-            result.save(Path(folder) / folder_name(result.spec.name))
-        return Path(folder)
+            result.save(path / folder_name(result.spec.name))
+        return path
 
     def report(self, page: Path | str, title: str | None = None) -> Path:
         """Write one self-contained HTML page."""
         from favano.report import collect, title_of, write_page
 
+        path = as_path("page", page)
         with TemporaryDirectory() as folder:
             found = collect([self.save(folder)])
-            write_page(found, Path(page), title=title or title_of(found))
-        return Path(page)
+            write_page(found, path, title=title or title_of(found))
+        return path
 
     def __str__(self) -> str:
         """Methods with their mean accuracy."""

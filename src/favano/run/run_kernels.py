@@ -1,4 +1,4 @@
-"""Which kernels a run is trained with: named in its specification, or measured where it pays."""
+"""The CPU kernels of a run: named in its specification, or measured if the run is long."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ FEWEST = 10_000  # steps that all clients could make, from which on a measuremen
 def kernels_for(planned: Planned, flat: FlatModel, task: Task) -> Kernels | None:
     """The kernels of a run; None on a GPU, which has its own.
 
-    With `auto` the default for short runs. What is short follows from the specification alone, and
-    not from the seed, the method or what runs beside it: then so does the choice.
+    With `auto`, the default for short runs. Whether a run is short, and so the choice, depends on
+    the specification alone: not on the seed, the method or other runs.
     """
     wanted = planned.spec.run.kernels
     if flat.vector.device.type != "cpu":
@@ -37,7 +37,7 @@ def kernels_for(planned: Planned, flat: FlatModel, task: Task) -> Kernels | None
 
 
 def long_run_kernels(spec: Spec, samples: Samples, model: ModelFactory) -> KernelChoice:
-    """What `kernels` would be for the same with a long horizon."""
+    """The kernels that the same run would have with a long horizon."""
     if spec.run.kernels != "auto" or samples.labels.device.type != "cpu":
         return spec.run.kernels
     flat = FlatModel(initial_module(model, spec.run.seed), device="cpu")

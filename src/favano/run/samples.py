@@ -120,6 +120,7 @@ def own_samples(train: object, test: object, device: str, loss: Loss | None = No
     for name, (features, labels) in (("train", mine), ("test", theirs)):
         equal = len(features) == len(labels) > 0
         need(equal, name, f"{len(features)}, {len(labels)}", "need equally many rows and labels")
+        need(labels.ndim == 1, name, tuple(labels.shape), "need one label per sample")
         need(not labels.is_floating_point(), name, labels.dtype, "need whole numbers as labels")
         need(int(labels.min()) >= 0, name, int(labels.min()), "need labels from 0 on")
     rule = f"need inputs of one type, those of train are {mine[0].dtype}"
@@ -163,7 +164,13 @@ def initial_module(model: nn.Module | ModelFactory, seed: int) -> nn.Module:
         return model
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(torch_seed(seed))
-        return model()
+        name = getattr(model, "__name__", type(model).__name__)
+        try:
+            made = model()
+        except TypeError as error:
+            raise BadInput("model", name, f"cannot be made: {error}") from error
+    need(isinstance(made, nn.Module), "model", name, "need a function that makes a torch.nn.Module")
+    return made
 
 
 def number_type(module: nn.Module, samples: Samples) -> torch.dtype:

@@ -151,11 +151,13 @@ class SeedRun:
     def audit_first(self) -> None:
         """Say of the first seed who trained its model; the others differ by chance alone.
 
-        Nothing can be said of methods whose steps depend on the models.
+        Nothing can be said of methods that are not linear in the models, nor of those whose steps
+        depend on them.
         """
         planned, result, first = self.planned, self.result, self.result.first
         mine = planned.seed == result.spec.run.seed and result.status != "partial"
-        if mine and first is not None and self.replay.course.complete:
+        known = self.replay.course.complete and planned.method.linear
+        if mine and first is not None and known:
             result.audit = audit(first, first.weights)
 
 

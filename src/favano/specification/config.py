@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from favano.errors import BadInput, need
+from favano.methods import all_methods
 from favano.options import did_you_mean, options_of
 from favano.specification.spec import ALGORITHM, LABEL, PARTS, Spec
 
@@ -54,7 +55,14 @@ def config_of(table: Mapping[str, object]) -> Config:
                 known = did_you_mean(key, [*PARTS, METHOD])
                 raise BadInput("config", key, f"unknown table; {known}")
             shared[key] = value
-    return Config(shared, tuple(_methods(table)))
+    return Config(_without_idle_key(shared), tuple(_methods(table)))
+
+
+def _without_idle_key(shared: Keys) -> Keys:
+    """The same without a key that 0.1 filled in for modes of FedBuff that do not look at it."""
+    mode, filled = shared.get("buffer_mode", "concurrency"), shared.get("concurrency")
+    idle = mode != "concurrency" and filled is not None and filled == shared.get("selected")
+    return {key: value for key, value in shared.items() if key != "concurrency" or not idle}
 
 
 def _check_part(part: str, value: object) -> None:
@@ -63,10 +71,11 @@ def _check_part(part: str, value: object) -> None:
     assert isinstance(value, dict)
     for key in value:
         owner = next((name for name, kind in PARTS.items() if key in options_of(kind)), None)
-        rule = f"belongs into [{owner}]" if owner else f"belongs into [[{METHOD}]]"
-        known = any(key in options_of(kind) for kind in PARTS.values())
-        if not known:
-            rule = f"unknown key of [{part}]; {did_you_mean(key, options_of(PARTS[part]))}"
+        rule = f"unknown key of [{part}]; {did_you_mean(key, options_of(PARTS[part]))}"
+        if owner is not None:
+            rule = f"belongs into [{owner}]"
+        elif any(key in options_of(kind) for kind in all_methods().values()):
+            rule = f"belongs into [[{METHOD}]]"
         need(owner == part, key, value[key], rule)
 
 

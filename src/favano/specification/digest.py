@@ -9,16 +9,17 @@ from __future__ import annotations
 
 import hashlib
 import json
+from dataclasses import replace
 from typing import cast
 
-from favano.methods import source_digest
+from favano.methods import is_ours, source_digest
 from favano.methods.favano import Favano
 from favano.options import options_of
 from favano.specification.config import Config, spec_keys
 from favano.specification.presets import preset_of
 from favano.specification.spec import ALGORITHM, LABEL, Spec, part_options
 
-_ALL_AT_WORK = ("asyncsgd-adaptive", "fedasync")
+_ALL_AT_WORK = ("asyncsgd-adaptive", "fedasync", "asofed")
 
 
 def run_digest(spec: Spec) -> str:
@@ -35,7 +36,9 @@ def flat_keys(spec: Spec) -> dict[str, object]:
     found = {key: value for key, value in spec.given.items() if key != LABEL}
     if found[ALGORITHM] == Favano.name:
         del found[ALGORITHM]
-    return {**found, **_filled_in(spec)}
+    theirs = () if is_ours(spec.method) else options_of(type(spec.method))
+    filled = {key: value for key, value in _filled_in(spec).items() if key not in theirs}
+    return {**found, **filled}
 
 
 def server_rate(spec: Spec) -> float:
@@ -81,11 +84,11 @@ def differing_keys(held: Config, spec: Spec) -> list[str]:
     """Keys in which a complete specification differs from what the file of a result says.
 
     What the file leaves out is at its default. A file of release 0.1 also says what was filled in
-    for methods that do not look at it.
+    where an option of the method was left open.
     """
     first = held.methods[0] if held.methods else {}
     said = {**held.shared, **first}
-    mine, defaults = spec_keys(spec), {**_filled_in(spec), **_defaults(spec)}
+    mine, defaults = spec_keys(spec), _defaults(spec)
     if spec.method.label:
         mine[LABEL] = spec.method.label
     every = dict.fromkeys([*said, *mine])
@@ -94,7 +97,18 @@ def differing_keys(held: Config, spec: Spec) -> list[str]:
 
 
 def _defaults(spec: Spec) -> dict[str, object]:
+    """What the keys of a run are where a file leaves them out."""
     parts = {key: one.default for key, (_, one) in part_options().items()}
     own = {key: one.default for key, one in options_of(type(spec.method)).items()}
     found = {ALGORITHM: Favano.name, LABEL: "", **parts, **own}
+    preset = preset_of(spec.problem.dataset)._asdict() | dict(spec.method.suggests)
+    for key in (key for key, value in found.items() if value is None):
+        filled = key in _OWNED and is_ours(spec.method)
+        found[key] = _filled_in(_opened(spec, key))[key] if filled else preset.get(key)
     return {key: list(value) if isinstance(value, tuple) else value for key, value in found.items()}
+
+
+def _opened(spec: Spec, key: str) -> Spec:
+    """The same without what was given for one option of the method."""
+    without: dict[str, object] = {key: None}
+    return replace(spec, method=replace(spec.method, **without))  # type: ignore[arg-type]

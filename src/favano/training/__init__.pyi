@@ -27,6 +27,7 @@ from .stack_lanes import StackLanes as StackLanes
 from .task import Loss as Loss
 from .task import Task as Task
 from .task import check_fit as check_fit
+from .task import check_inputs as check_inputs
 from .worker_lanes import CannotFork as CannotFork
 from .worker_lanes import WorkerLanes as WorkerLanes
 from .worker_lanes import one_thread as one_thread

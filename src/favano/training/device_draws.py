@@ -1,4 +1,4 @@
-"""The draws of `favano.rng` made on the device: the same bits, without a trip to the host."""
+"""The draws of `favano.rng` on the device of a tensor: the same bits, without the host."""
 
 from __future__ import annotations
 
@@ -6,21 +6,19 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from favano.rng import Bits
+from favano.rng import EPOCH, GOLDEN, Bits, mix_tensor, shifted, signed
 from favano.types import Floats, Ints
 
-_GOLDEN = np.array(0x9E3779B97F4A7C15, dtype=np.uint64).astype(np.int64).item()
-_FIRST = np.array(0xBF58476D1CE4E5B9, dtype=np.uint64).astype(np.int64).item()
-_SECOND = np.array(0x94D049BB133111EB, dtype=np.uint64).astype(np.int64).item()
+_GOLDEN = signed(GOLDEN)
 _SIGN = -(2**63)
-_AT_ONCE = 32 << 10  # bytes
+_AT_ONCE = 32 << 10  # bytes that the driver copies without waiting
 
 
 def to_device(values: Ints | Floats, like: Tensor) -> Tensor:
-    """Numbers of the host on the device of a tensor, without waiting for what it is doing.
+    """Copy numbers to the device of a tensor, without waiting for the work it has queued.
 
-    The driver takes small copies at once. For a large one it waits until all that was asked of the
-    device before is done, unless the numbers lie in pinned memory.
+    The driver makes small copies at once. Before a large one it waits for all earlier work of the
+    device, unless the numbers lie in pinned memory.
     """
     given = torch.from_numpy(values)
     if like.is_cuda and values.nbytes > _AT_ONCE:
@@ -34,26 +32,18 @@ def on_device(origins: Bits, device: torch.device) -> Tensor:
 
 
 def device_bits(origins: Tensor, index: Tensor) -> Tensor:
-    """64 random bits for each (origin, index), as int64; arithmetic wraps as it does in NumPy."""
-    mixed = origins + (index + 1) * _GOLDEN
-    mixed = (mixed ^ _shift(mixed, 30)) * _FIRST
-    mixed = (mixed ^ _shift(mixed, 27)) * _SECOND
-    return mixed ^ _shift(mixed, 31)
+    """64 random bits for each (origin, index), as int64."""
+    return mix_tensor(origins + (index + 1) * _GOLDEN)
 
 
 def device_uniform(origins: Tensor, index: Tensor) -> Tensor:
     """Uniform draws in (0, 1), float64."""
-    return (_shift(device_bits(origins, index), 12).double() + 0.5) * 2.0**-52
+    return (shifted(device_bits(origins, index), 12).double() + 0.5) * 2.0**-52
 
 
 def device_permutations(origins: Tensor, index: Tensor, size: Tensor, longest: int) -> Tensor:
-    """Random orders of 0..size-1, one a row, (k, longest); what stands behind `size` is padding."""
+    """Random orders of 0..size-1, one per row, (k, longest); entries after `size` are padding."""
     place = torch.arange(longest, device=origins.device)
-    keys = device_bits(origins[:, None], index[:, None] * 2**32 + place) ^ _SIGN
+    keys = device_bits(origins[:, None], index[:, None] * EPOCH + place) ^ _SIGN
     keys = keys.masked_fill(place >= size[:, None], 2**63 - 1)
     return torch.sort(keys, dim=1, stable=True).indices
-
-
-def _shift(bits: Tensor, places: int) -> Tensor:
-    """Shift right, filling with zeros."""
-    return (bits >> places) & ((1 << (64 - places)) - 1)

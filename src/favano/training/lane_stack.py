@@ -81,9 +81,10 @@ class LaneStack:
         self._model, self._task = model, task
         rules = [trainer.rule for trainer in trainers]
         self._proximal = np.array([rule.proximal for rule in rules])  # of each task
-        self._steps = list(dict.fromkeys(rule.step for rule in rules if rule.step is not None))
+        # Rules of clients with a memory, and how many vectors each of them keeps.
+        self._steps = list(dict.fromkeys((one.step, one.memory) for one in rules if one.step))
         self._step_number = np.array(  # of each task: 0 for plain SGD
-            [0 if rule.step is None else 1 + self._steps.index(rule.step) for rule in rules]
+            [1 + self._steps.index((one.step, one.memory)) if one.step else 0 for one in rules]
         )
         self._precision: Precision = precision
         self._batch = task.batches.batch_size
@@ -129,7 +130,7 @@ class LaneStack:
         return np.flatnonzero(self._host_left == 0)
 
     def load(self, lanes: Ints, models: Stack, task: Ints, work: Work) -> None:
-        """Put jobs of at least one step into free lanes."""
+        """Put jobs into free lanes; each must have at least one step."""
         rows = self._roster.first[task] + work.client
         self._host_row[lanes], self._host_step[lanes] = rows, work.first_step
         self._host_left[lanes] = work.steps
@@ -285,11 +286,11 @@ class LaneStack:
 
     def _remembered(self, moves: Stack, memory: Sequence[Stack], rule: Tensor) -> Stack:
         """The directions of clients with a memory, which is renewed in place."""
-        for number, step in enumerate(self._steps, start=1):
-            here = rule == number
-            found, renewed = step(moves, tuple(one.clone() for one in memory))
+        for number, (step, vectors) in enumerate(self._steps, start=1):
+            here, own = rule == number, memory[:vectors]
+            found, renewed = step(moves, tuple(one.clone() for one in own))
             moves = torch.where(here, found, moves)
-            for old, new in zip(memory, renewed, strict=False):
+            for old, new in zip(own, renewed, strict=True):
                 old.copy_(torch.where(here, new, old))
         return moves
 

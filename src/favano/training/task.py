@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 import torch
 from torch import Tensor
@@ -12,7 +12,7 @@ from torch.nn import functional
 
 from favano.data import BatchStream, Preprocessing
 from favano.data.transforms import augment, augmentation_draws, to_float
-from favano.errors import need
+from favano.errors import BadInput, need
 from favano.rng import Stream, word
 from favano.training.draw_check import find_draws
 from favano.training.flat import FlatModel
@@ -66,6 +66,20 @@ class Task:
         return self.features.new_empty((self.batches.batch_size, *self.features.shape[1:]))
 
 
+def check_inputs(model: FlatModel, features: Tensor, what: str) -> Tensor:
+    """The outputs for two of these inputs; refused where the model cannot take them."""
+    was_training = model.module.training
+    try:
+        with torch.no_grad():
+            return cast(Tensor, model.module.eval()(features[:2]))
+    except (RuntimeError, ValueError, TypeError) as error:
+        shape, problem = tuple(features.shape[1:]), str(error).splitlines()[0]
+        rule = f"cannot take {what} of shape {shape}: {problem}"
+        raise BadInput("model", type(model.module).__name__, rule) from error
+    finally:
+        model.module.train(was_training)
+
+
 def plain_gradient(model: FlatModel, loss: Loss, features: Tensor, labels: Tensor) -> None:
     """Fill the model's `gradient` by autograd; in training mode this updates its buffers."""
     model.gradient.zero_()
@@ -78,19 +92,11 @@ def plain_gradient(model: FlatModel, loss: Loss, features: Tensor, labels: Tenso
 def check_fit(model: FlatModel, task: Task, classes: int) -> None:
     """Refuse a model that does not fit the labels, before any training.
 
-    Also one that draws otherwise than by dropout, which draws by keys from then on.
+    Also refuses a model that draws random numbers other than by dropout (`draw_check`).
     """
     name = type(model.module).__name__
     features, labels = task.batch(0, 0, model.vector.dtype)
-    was_training = model.module.training
-    try:
-        with torch.no_grad():
-            output = model.module.eval()(features[:2])
-    except (RuntimeError, ValueError, TypeError) as error:
-        shape, problem = tuple(features.shape[1:]), str(error).splitlines()[0]
-        need(False, "model", name, f"cannot take a batch of inputs of shape {shape}: {problem}")
-    finally:
-        model.module.train(was_training)
+    output = check_inputs(model, features, "a batch of inputs")
     fits = output.ndim == 2 and output.shape[1] >= classes
     need(fits, "model", name, f"gives {tuple(output.shape[1:])} outputs, labels need {classes}")
     if not model.draws_checked:

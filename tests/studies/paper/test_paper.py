@@ -19,8 +19,8 @@ def test_table_2_is_twelve_cells_of_the_papers_constants() -> None:
             spec.fleet.clients,
             spec.clock.selected,
             spec.training.local_steps,
-            spec.buffer,
-        ) == (100, 20, 20, 10)
+        ) == (100, 20, 20)
+        assert spec.keys.get("buffer") == (10 if spec.name == "fedbuff" else None)
         assert (spec.training.learning_rate, spec.problem.batch_size, spec.run.horizon) == (
             0.5,
             128,
@@ -32,7 +32,7 @@ def test_table_2_is_twelve_cells_of_the_papers_constants() -> None:
         "non-iid-2/3-fast": pytest.approx(2 / 3),
         "non-iid-1/9-fast": pytest.approx(1 / 9),
     }
-    cells = {(run.spec.algorithm, run.column) for run in runs}
+    cells = {(run.spec.name, run.column) for run in runs}
     assert cells == set(EXPERIMENTS["table-2"].paper)
 
 
@@ -78,7 +78,7 @@ def test_quantisation_pairs_every_s_in_full_precision_and_in_few_bits() -> None:
 def test_every_run_has_its_line_and_column(experiment: Experiment) -> None:
     runs = experiment.runs(2)
     assert {run.column for run in runs} == set(experiment.columns)
-    assert all({run.spec.algorithm, run.reading} & set(experiment.lines) for run in runs)
+    assert all({run.spec.name, run.reading} & set(experiment.lines) for run in runs)
     assert {run.spec.run.seed for run in runs} == {0, 1}
 
 

@@ -1,4 +1,4 @@
-"""Layers for many models at once on a GPU: every lane has its own weights and its own batch.
+"""Triton kernels and layers for many models at once: each lane has its own weights and batch.
 
 Importing this package needs Triton, which comes with the CUDA builds of PyTorch.
 """

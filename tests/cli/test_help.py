@@ -1,0 +1,157 @@
+"""Help texts: grouped by part, short, and about the methods that are named."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from favano.methods import our_methods
+from favano.options import options_of
+from favano.quantisation.recipe import Recipe
+from favano.specification.spec import PARTS
+from tests.cli.test_cli import Program, favano
+
+__all__ = ["favano"]
+
+LINES, COLUMNS = 100, 100
+COMMANDS = [("run",), ("compare",), ("plan",), ("bench",), ("theory", "bound")]
+EXAMPLE = Path(__file__).parents[2] / "examples" / "own_method.py"
+
+
+@pytest.fixture(autouse=True)
+def _a_screen_of_100_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", str(COLUMNS))
+
+
+def help_of(program: Program, *words: str) -> str:
+    code, out, err = program(*words, "--help")
+    assert (code, err) == (0, "")
+    return out
+
+
+def groups(text: str) -> dict[str, list[str]]:
+    """The flags of each group."""
+    found: dict[str, list[str]] = {}
+    flags: list[str] = []
+    for line in text.splitlines():
+        if title := re.fullmatch(r"(\S.*):", line):
+            flags = found.setdefault(title.group(1), [])
+        elif flag := re.match(r"  --([a-z][a-z-]*)", line):
+            flags.append(flag.group(1).replace("-", "_"))
+    return found
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+def test_help_is_short(words: tuple[str, ...], favano: Program) -> None:
+    lines = help_of(favano, *words).splitlines()
+    assert len(lines) <= LINES
+    assert max(map(len, lines)) <= COLUMNS
+
+
+@pytest.mark.parametrize("method", list(our_methods()))
+def test_help_of_every_method_is_short(method: str, favano: Program) -> None:
+    assert len(help_of(favano, "run", "--algorithm", method).splitlines()) <= LINES
+
+
+def test_flags_are_grouped_by_part(favano: Program) -> None:
+    found = groups(help_of(favano, "run"))
+    assert list(found) == [
+        "Command", "Method favano", "Problem", "Fleet", "Server's clock", "Local training", "Run",
+    ]  # fmt: skip
+    assert {"out", "json", "force", "algorithm", "label"} <= set(found["Command"])
+    assert found["Method favano"] == list(options_of(our_methods()["favano"]))
+    assert found["Problem"] == list(options_of(PARTS["problem"]))
+    assert found["Fleet"] == list(options_of(PARTS["fleet"]))
+    assert found["Run"] == list(options_of(PARTS["run"]))
+
+
+def test_only_flags_that_matter_to_the_method_are_shown(favano: Program) -> None:
+    """Others are taken all the same, and refused by name."""
+    usual, buffered = (groups(help_of(favano, "run", *more)) for more in
+                       ((), ("--algorithm", "fedbuff")))  # fmt: skip
+    assert "buffer" not in {flag for flags in usual.values() for flag in flags}
+    assert buffered["Method fedbuff"] == list(options_of(our_methods()["fedbuff"]))
+    assert "Method favano" not in buffered
+    assert "strict_ties" in usual["Server's clock"]
+    assert "deadline" not in usual["Server's clock"]
+    assert buffered["Server's clock"] == ["selected", "interaction_time"]
+    rounds = groups(help_of(favano, "run", "--algorithm=fedavg"))["Server's clock"]
+    assert "deadline" in rounds
+    assert "strict_ties" not in rounds
+
+
+def test_a_comparison_shows_the_flags_of_all_its_methods(favano: Program) -> None:
+    found = groups(help_of(favano, "compare", "--algorithms", "quafl,fedavg"))
+    assert "dampening" in found["Method quafl"]
+    assert "sample_weights" in found["Method fedavg"]
+    assert {"strict_ties", "deadline"} <= set(found["Server's clock"])
+
+
+def test_flags_of_few_bits_are_shown_beside_them(favano: Program) -> None:
+    recipe = set(Recipe.__dataclass_fields__)
+    assert not recipe & set(groups(help_of(favano, "run"))["Local training"])
+    few = groups(help_of(favano, "run", "--quantise", "luq"))["Local training"]
+    assert recipe <= set(few)
+
+
+def test_a_file_names_the_methods_too(favano: Program, tmp_path: Path) -> None:
+    (tmp_path / "runs.toml").write_text('[[method]]\nname = "fedbuff"\n')
+    assert "Method fedbuff" in groups(help_of(favano, "run", "runs.toml"))
+    (tmp_path / "flat.toml").write_text('algorithm = "quafl"\n')
+    assert "Method quafl" in groups(help_of(favano, "run", "flat.toml"))
+
+
+def test_the_flags_of_a_method_in_a_file(favano: Program) -> None:
+    found = groups(help_of(favano, "run", "--algorithm", f"{EXAMPLE}:Ca2fl"))
+    assert found["Method ca2fl"] == ["buffer", "server_learning_rate"]
+
+
+def test_flags_of_a_method_in_a_file_are_taken(favano: Program, tmp_path: Path) -> None:
+    """Also those that no method of ours has."""
+    (tmp_path / "gentle.py").write_text(METHOD, encoding="utf-8")
+    named = ("--algorithm", "gentle.py:Gentle")
+    text = help_of(favano, "run", *named)
+    assert groups(text)["Method gentle"] == ["gentleness", "loud"]
+    assert "how gentle, g [0.5]" in text
+    code, out, err = favano("plan", *named, "--gentleness", "0.25", "--loud", "--json")
+    assert (code, err) == (0, "")
+    code, out, err = favano("plan", *named, "--gentleness=2")
+    assert (code, out) == (2, "")
+    assert err == "favano: gentleness=2: need less than or equal to 1\n"
+    code, out, err = favano("plan", "--gentleness", "0.25")
+    assert code == 2
+    assert "No such option: --gentleness" in err
+
+
+METHOD = '''"""Gentle: half a step."""
+
+from typing import Annotated
+
+from pydantic import Field
+
+import favano
+
+
+class Gentle(favano.Method):
+    """FedAvg with a gentle server."""
+
+    linear = True
+    gentleness: Annotated[float, Field(le=1)] = favano.option(0.5, "how gentle", symbol="g")
+    loud: bool = favano.option(False, "say so")
+
+    def policy(self):
+        return self.world.rounds()
+
+    def update(self, state, answers):
+        size = self.world.sizes(False)[answers.client]
+        step = self.gentleness * answers.progress(size / size.sum())
+        return favano.ModelState(state.model + step)
+'''
+
+
+def test_the_commands(favano: Program) -> None:
+    text = help_of(favano)
+    for command in ("demo", "run", "compare", "methods", "plan", "reproduce", "report", "theory"):
+        assert re.search(rf"^  {command} ", text, re.MULTILINE)

@@ -1,0 +1,68 @@
+"""Arithmetic on models: the same on PyTorch's tensors as on NumPy's arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import cast
+
+import numpy as np
+import pytest
+import torch
+
+from favano.methods.arrays import column, copies, stacked, with_rows, zeros
+from favano.types import Stack, Vector
+
+Make = Callable[[object], Stack]
+
+
+def array(values: object) -> Stack:
+    return cast(Stack, np.array(values, dtype=np.float64))
+
+
+def tensor(values: object) -> Stack:
+    return torch.tensor(values, dtype=torch.float64)
+
+
+BOTH = pytest.mark.parametrize("make", [array, tensor])
+ROWS = [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]
+
+
+@BOTH
+def test_a_column_multiplies_rows(make: Make) -> None:
+    models = make(ROWS)
+    found = column(np.array([1.0, 10.0, 100.0]), models) * models
+    assert found.tolist() == [[1.0, 2.0], [30.0, 40.0], [500.0, 600.0]]
+    assert type(found) is type(models)
+
+
+@BOTH
+def test_copies_are_nobody_elses(make: Make) -> None:
+    models, one = make(ROWS), make([7.0, 8.0])
+    for found in (copies(one, models), copies(models, models)):
+        found[0] += 1
+    assert copies(one, models).tolist() == [[7.0, 8.0]] * 3
+    assert models.tolist() == ROWS
+    assert one.tolist() == [7.0, 8.0]
+
+
+@BOTH
+def test_models_are_stacked_as_rows(make: Make) -> None:
+    like = make([0.0, 0.0])
+    models: list[Vector] = [make(row) for row in ROWS]
+    assert stacked(models, like).tolist() == ROWS
+    assert tuple(stacked([], like).shape) == (0, 2)
+
+
+@BOTH
+def test_zeros(make: Make) -> None:
+    assert zeros(make([1.0, 2.0])).tolist() == [0.0, 0.0]
+    assert zeros(make([1.0, 2.0]), 3).tolist() == [[0.0, 0.0]] * 3
+    assert zeros(make([1.0])).dtype == make([1.0]).dtype
+
+
+@BOTH
+def test_rows_are_replaced_in_a_copy_and_the_last_wins(make: Make) -> None:
+    models = make(ROWS)
+    found = with_rows(models, np.array([2, 0, 2]), make([[7.0, 7.0], [8.0, 8.0], [9.0, 9.0]]))
+    assert found.tolist() == [[8.0, 8.0], [3.0, 4.0], [9.0, 9.0]]
+    assert models.tolist() == ROWS

@@ -1,0 +1,163 @@
+"""Cards: what methods say of themselves, for a screen and as JSON."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from favano.methods import Answers, AnyMethod, Method, ModelState, method_class, our_methods
+from favano.methods.card import card, card_document, needs, summary
+from favano.options import options_of
+from favano.schedule import Barrier
+
+EVERY = pytest.mark.parametrize("method", our_methods().values(), ids=our_methods())
+
+
+def test_the_card_of_fedbuff() -> None:
+    lines = card(our_methods()["fedbuff"]).splitlines()
+    assert lines[0] == "FedBuff (fedbuff)"
+    assert lines[2] == (
+        "FedBuff: buffered asynchronous aggregation (Nguyen, Malik, Zhan, Yousefpour, ... 2022)."
+    )
+    assert "    w <- w - eta_g (1/Z) sum_{j <= Z} sigma(tau_j) (w_start_j - w_end_j)" in lines
+    buffer = next(line for line in lines if line.startswith("  --buffer "))
+    assert buffer.split("  ")[-1] == "updates per flush, Z [default: by data set, else 10]"
+    mode = next(line for line in lines if line.startswith("  --buffer-mode"))
+    assert mode.endswith(
+        "how clients are run (concurrency, block, code, reset) "
+        "[default: concurrency, from its paper]"
+    )
+    older = next(line for line in lines if line.startswith("  --max-staleness"))
+    assert older.endswith("drop older updates [default: none]")
+    wrong = lines.index("Known to go wrong:")
+    assert lines[wrong + 1].startswith("  fast clients fill the buffer, so they train the model;")
+    assert all(line.startswith("  ") for line in lines[wrong + 1 :])
+
+
+@EVERY
+def test_every_card_is_complete(method: type[AnyMethod]) -> None:
+    """Idea, reference with its year, update, options, needs, and what goes wrong."""
+    text = card(method)
+    for part in ("Options", "Needs", "Known to go wrong:", *options_of(method)):
+        assert part.replace("_", "-") in text.replace("_", "-")
+    assert text.count("Known to go wrong:") == 1
+    assert "<-" in text or "w_t =" in text
+    assert all(len(line) <= 160 for line in text.splitlines())
+    assert summary(method)[0].isupper()
+    assert not summary(method).endswith(".")
+
+
+def test_summaries_are_one_line() -> None:
+    found = summary(our_methods()["fedavg"])
+    assert found.startswith("Synchronous rounds (McMahan, Moore")
+    assert summary(our_methods()["favano-delta"]) == ("Only the progress is averaged")
+    assert all("\n" not in summary(method) for method in our_methods().values())
+
+
+@EVERY
+def test_cards_as_json_say_the_same(method: type[AnyMethod]) -> None:
+    found = json.loads(json.dumps(card_document(method)))
+    assert list(found) == [
+        "name", "title", "reference", "text", "known_to_go_wrong", "needs", "options",
+    ]  # fmt: skip
+    assert (found["name"], found["title"]) == (method.name, method.title)
+    assert [one["name"] for one in found["options"]] == list(options_of(method))
+    assert found["needs"] == needs(method)
+    for words in (found["reference"], found["known_to_go_wrong"]):
+        assert " ".join(words.split()) in " ".join(card(method).split())
+    assert found["text"] in card(method)
+
+
+def test_an_option_as_json() -> None:
+    options = card_document(our_methods()["fedbuff"])["options"]
+    assert isinstance(options, list)
+    assert options[0] == {
+        "name": "buffer",
+        "values": "N",
+        "default": None,
+        "default_text": "by data set, else 10",
+        "text": "updates per flush",
+        "symbol": "Z",
+        "source": "",
+    }
+
+
+LINEAR = "linear in the models: plans and results say who trains the model"
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("fedavg", [LINEAR]),
+        (
+            "scaffold",
+            ["messages of twice the length: a correction travels beside each model", LINEAR],
+        ),
+        ("quafl", ["a model of its own for each client", LINEAR]),
+        (
+            "asofed",
+            [
+                "proximal=1.0 unless given",
+                "2 vectors as long as the model, kept on each client",
+                LINEAR,
+            ],
+        ),
+        (
+            "asyncfeded",
+            [
+                "local_steps=10 unless given",
+                "a schedule that grows with the run: nothing is planned or trained ahead",
+                "not linear in the models: nobody can say whose steps count how much",
+            ],
+        ),
+    ],
+)
+def test_needs(name: str, expected: list[str]) -> None:
+    assert needs(our_methods()[name]) == expected
+
+
+class Undocumented(Method[ModelState]):
+    def policy(self) -> Barrier:
+        return self.world.rounds()
+
+    def update(self, state: ModelState, answers: Answers) -> ModelState:
+        return state
+
+
+def test_a_method_without_a_word() -> None:
+    """Its title stands for it; no signature is made up."""
+    assert Undocumented.__doc__ is None
+    text = card(Undocumented)  # type: ignore[arg-type]
+    assert text.splitlines()[0] == "Undocumented (undocumented)"
+    assert "label" not in text
+    assert "Options" not in text
+    assert "Known to go wrong" not in text
+
+
+METHODS = '''"""Two methods in one file."""
+
+from favano import FedAvg, Method, ModelState
+
+
+class First(Method[ModelState]):
+    """First: takes the first answer."""
+
+    def policy(self):
+        return self.world.rounds()
+
+    def update(self, state, answers):
+        return ModelState(answers.end[0])
+'''
+
+
+def test_methods_of_one_file(tmp_path: Path) -> None:
+    """The file speaks for a method that is alone in it, else each speaks for itself."""
+    alone, both = tmp_path / "alone.py", tmp_path / "both.py"
+    alone.write_text(METHODS.replace("Two methods in one file", "Alone: one method in a file"))
+    second = METHODS.split("ModelState\n\n", 1)[1]
+    both.write_text(METHODS + second.replace("First", "Last").replace("first", "last"))
+    assert summary(method_class(str(alone))) == "One method in a file"
+    assert summary(method_class(f"{both}:First")) == "Takes the first answer"
+    assert summary(method_class(f"{both}:Last")) == "Takes the last answer"

@@ -1,0 +1,247 @@
+"""What a method is: names, contradictions, binding, and the standard behaviour of its hooks."""
+
+from __future__ import annotations
+
+from dataclasses import FrozenInstanceError
+
+import numpy as np
+import pytest
+import torch
+
+from favano.errors import BadInput
+from favano.methods import Answers, AnyMethod, Method, ModelState, make_method, our_methods
+from favano.methods.asyncfeded import AsyncFedED, AsyncFedEDState
+from favano.methods.clock import Clock
+from favano.methods.fedbuff import FedBuff
+from favano.methods.scaffold import Scaffold
+from favano.options import Count, option
+from favano.schedule import Adaptive, Barrier, Policy, Poll, Window
+from favano.types import Ints, Stack, Vector
+from tests.methods.bound import any_method, bound, scheduled
+from tests.problems import answers_of
+
+
+class Plain(Method[ModelState]):
+    """A method that leaves all hooks as they are."""
+
+    rounds: Count = option(3, "a number of its own")
+
+    def policy(self) -> Policy:
+        return self.world.rounds()
+
+    def update(self, state: ModelState, answers: Answers) -> ModelState:
+        return ModelState(answers.end.mean(0))
+
+
+def test_names_and_titles_follow_from_the_class() -> None:
+    class LocalSgd(Plain):
+        """A short name of its own."""
+
+        name = "local"
+
+    class Slow(Plain):
+        """A title of its own."""
+
+        title = "SLOW"
+
+    assert (Plain.name, Plain.title) == ("plain", "Plain")
+    assert (LocalSgd.name, LocalSgd.title) == ("local", "LocalSgd")
+    assert (Slow.name, Slow.title) == ("slow", "SLOW")
+
+
+def test_a_method_is_frozen_and_equal_to_one_with_the_same_options() -> None:
+    method = FedBuff(buffer=3)
+    assert method == FedBuff(buffer=3) != FedBuff(buffer=4)
+    assert hash(method) == hash(FedBuff(buffer=3))
+    with pytest.raises(FrozenInstanceError):
+        method.buffer = 4  # type: ignore[misc]
+    with pytest.raises(TypeError, match="abstract"):
+        Method()  # type: ignore[abstract]
+
+
+def test_options_are_checked_when_a_method_is_made() -> None:
+    assert FedBuff(buffer=3, label="mine").given == {"buffer": 3}
+    with pytest.raises(BadInput, match="buffer=0: need greater than or equal to 1"):
+        FedBuff(buffer=0)
+    with pytest.raises(BadInput, match="buffer_mode=blok: need concurrency, block, code or reset"):
+        FedBuff(buffer_mode="blok")  # type: ignore[arg-type]
+    with pytest.raises(BadInput, match="staleness=hinge:1: need constant, polynomial:A"):
+        FedBuff(staleness="hinge:1")
+
+
+def test_unknown_options_are_refused_with_what_was_probably_meant() -> None:
+    with pytest.raises(BadInput, match=r"bufer=3: unknown key; did you mean buffer\? known:"):
+        make_method("fedbuff", {"bufer": 3})
+    with pytest.raises(BadInput, match="mixing=1: is a key of fedasync, not of fedbuff"):
+        make_method("fedbuff", {"mixing": 1})
+    made = make_method("fedbuff", {"buffer": "4"}, "other")
+    assert made == FedBuff(buffer=4, label="other")
+
+
+def test_corrected_gradients_and_own_models_exclude_each_other() -> None:
+    """Otherwise the correction would be that of whatever version the server has by then."""
+    rule = "method=both: corrects gradients .*must all start from the newest model; leave out rest"
+    with pytest.raises(BadInput, match=rule):
+
+        class Both(Plain):
+            def drift(self, state: ModelState, client: Ints) -> Stack:
+                return state.model.expand(len(client), -1)
+
+            def restart(self, server: Vector, own: Stack) -> Stack:
+                return own.clone()
+
+
+def test_memory_and_step_go_together() -> None:
+    rule = "memory and step go together: give both or neither"
+    with pytest.raises(BadInput, match=f"method=remembers: {rule}"):
+
+        class Remembers(Plain):
+            memory = 2
+
+    with pytest.raises(BadInput, match=f"method=steps: {rule}"):
+
+        class Steps(Plain):
+            def step(
+                self, gradient: Stack, memory: tuple[Stack, ...]
+            ) -> tuple[Stack, tuple[Stack, ...]]:
+                return 2 * gradient, memory
+
+
+class Corrected(Method[ModelState]):
+    """A method that adds something to the gradients of its clients, with any policy."""
+
+    way: str = option("rounds", "whom it asks")
+
+    def policy(self) -> Policy:
+        every: dict[str, Policy] = {
+            "rounds": self.world.rounds(),
+            "first": self.world.rounds(selected=4, wait_for=2),
+            "poll": self.world.poll(),
+            "arrivals": self.world.arrivals(buffer=2),
+            "window": Window(period=7.0, local_steps=3),
+        }
+        return every[self.way]
+
+    def update(self, state: ModelState, answers: Answers) -> ModelState:
+        return ModelState(answers.end.mean(0))
+
+    def drift(self, state: ModelState, client: Ints) -> Stack:
+        return state.model.expand(len(client), -1)
+
+
+@pytest.mark.parametrize("way", ["poll", "arrivals", "window"])
+def test_corrected_gradients_need_clients_that_start_from_the_newest_model(way: str) -> None:
+    rule = "method=corrected: corrects gradients .*must all start from the newest model: need round"
+    with pytest.raises(BadInput, match=rule):
+        bound(Corrected(way=way))
+
+
+def test_the_clients_of_rounds_start_from_the_newest_model() -> None:
+    assert bound(Corrected()).corrects
+    assert bound(Corrected(way="first")).policy() == Barrier(selected=4, local_steps=3, wait_for=2)
+
+
+class Grows(Method[ModelState]):
+    """Says how long jobs are, with a policy that knows it already."""
+
+    def policy(self) -> Policy:
+        return self.world.poll()
+
+    def update(self, state: ModelState, answers: Answers) -> ModelState:
+        return state
+
+    def next_steps(self, state: ModelState, client: Ints) -> Ints:
+        return np.ones_like(client)
+
+
+class Stuck(Method[ModelState]):
+    """Has a policy that asks how long jobs are, and does not say it."""
+
+    def policy(self) -> Policy:
+        return Adaptive(local_steps=3, most_steps=30)
+
+    def update(self, state: ModelState, answers: Answers) -> ModelState:
+        return state
+
+
+@pytest.mark.parametrize("method", [any_method(Grows()), any_method(Stuck())], ids=["say", "ask"])
+def test_lengths_of_jobs_and_the_policy_adaptive_go_together(method: AnyMethod) -> None:
+    rule = "says how long jobs are .next_steps., which goes with the policy Adaptive"
+    with pytest.raises(BadInput, match=f"method={method.name}: {rule}"):
+        bound(method)
+
+
+def test_binding_leaves_the_original_as_it_was() -> None:
+    method = FedBuff(buffer=2, label="mine")
+    fleet_of_8, fleet_of_9 = bound(method, 8), bound(method, 9)
+    assert fleet_of_8 is not method
+    assert fleet_of_8 == method == FedBuff(buffer=2, label="mine")
+    assert (fleet_of_8.world.clients, fleet_of_9.world.clients) == (8, 9)
+    assert bound(fleet_of_8, 5).world.clients == 5
+    with pytest.raises(BadInput, match=r"method=fedbuff: has no run yet; use method.bind\(world\)"):
+        method.policy()
+
+
+def test_a_world_gives_policies_what_its_clock_says() -> None:
+    clock = Clock(waiting_time=1.0, interaction_time=2.0, interruption="keep", deadline=9.0)
+    world = bound(Plain(), 6, 5, selected=4, clock=clock).world
+    assert world.poll() == Poll(
+        selected=4, local_steps=5, waiting_time=1.0, interaction_time=2.0, interruption="keep"
+    )
+    assert world.rounds() == Barrier(selected=4, local_steps=5, interaction_time=2.0, deadline=9.0)
+    assert world.arrivals(buffer=3, local_steps=1).interaction_time == 2.0
+    assert (world.clients, world.selected, world.local_steps) == (6, 4, 5)
+    with pytest.raises(BadInput, match="at_deadline=take: goes with a deadline"):
+        Clock(at_deadline="take")
+
+
+def test_hooks_have_a_standard_behaviour() -> None:
+    method, model = bound(Plain()), torch.ones(3, dtype=torch.float64)
+    own = torch.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]], dtype=torch.float64)
+    state, client = method.init(model), np.array([0, 1])
+    assert state == ModelState(model)
+    assert state.model is model
+    assert method.restart(model, own) is None
+    assert method.drift(state, client) is None
+    assert method.next_steps(state, client) is None
+    direction, memory = method.step(own, ())
+    assert direction is own
+    assert memory == ()
+    averaged = method.average(model, own, answers_of([0, 1], [1, 1], [0, 0]))
+    assert averaged.tolist() == [6 / 3, 8 / 3, 10 / 3]
+    schedule = scheduled(method, 300)
+    assert method.rates(schedule).tolist() == [1.0] * len(schedule.client)
+    assert not method.corrects
+    assert not method.grows
+
+
+def test_what_a_method_inherits_counts_as_its_own() -> None:
+    """Whether it corrects gradients or has schedules that grow, one level further down."""
+
+    class Mine(Scaffold):
+        """SCAFFOLD with another name."""
+
+    class Longer(AsyncFedED):
+        """AsyncFedED that never shortens a job."""
+
+        def next_steps(self, state: AsyncFedEDState, client: Ints) -> Ints:
+            return np.full(len(client), self.world.local_steps)
+
+    assert bound(Mine()).corrects
+    assert (Mine.name, Mine.title) == ("mine", "Mine")
+    assert bound(Longer()).grows
+
+
+def test_only_two_of_ours_are_not_linear_or_correct_gradients() -> None:
+    every = our_methods().items()
+    assert [name for name, kind in every if not kind.linear] == ["asyncfeded"]
+    assert [name for name, kind in every if kind.has("drift")] == ["scaffold"]
+    assert [name for name, kind in every if kind.memory] == ["asofed"]
+    assert [name for name, kind in every if kind.has("restart")] == ["quafl"]
+
+
+def test_answers_add_up_progress() -> None:
+    start = torch.tensor([[1.0, 0.0], [2.0, 2.0]], dtype=torch.float64)
+    end = torch.tensor([[2.0, 4.0], [0.0, 3.0]], dtype=torch.float64)
+    answers = answers_of([0, 1], [1, 1], [0, 0], start, end)
+    assert answers.progress(np.array([0.5, 2.0])).tolist() == [0.5 - 4.0, 2.0 + 2.0]

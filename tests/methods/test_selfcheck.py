@@ -1,0 +1,182 @@
+"""What a method declares is tried out on a tiny model."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import pytest
+import torch
+
+from favano.errors import BadInput
+from favano.methods import Answers, Method, ModelState, State, our_methods
+from favano.methods.selfcheck import check_method
+from favano.options import option
+from favano.schedule import Barrier
+from favano.types import Ints, Stack, Vector
+from tests.methods.bound import any_method
+
+
+@pytest.mark.parametrize("name", our_methods())
+def test_all_of_ours_are_what_they_say(name: str) -> None:
+    check_method(our_methods()[name]())
+
+
+class Mean(Method[ModelState]):
+    """The mean of the clients, with one mistake at a time."""
+
+    linear = True
+
+    mistake: str = option("none", "what goes wrong")
+
+    def policy(self) -> Barrier:
+        return self.world.rounds()
+
+    def update(self, state: ModelState, answers: Answers) -> ModelState:
+        if self.mistake == "square":
+            return ModelState(answers.end.square().mean(0))
+        if self.mistake == "constant":
+            return ModelState(answers.end.mean(0) + 1.0)
+        if self.mistake == "end":
+            answers.end.mul_(2)
+        if self.mistake == "start":
+            answers.start.zero_()
+        if self.mistake == "state":
+            state.model.add_(1)
+        if self.mistake == "shape":
+            return ModelState(answers.end)
+        if self.mistake == "raise":
+            raise KeyError("client 7")
+        return ModelState(answers.end.mean(0))
+
+
+def test_a_method_without_a_mistake_passes() -> None:
+    check_method(any_method(Mean()))
+
+
+@pytest.mark.parametrize(
+    ("mistake", "rule"),
+    [
+        ("square", "declares itself linear, but what it makes of a sum is not the sum"),
+        ("constant", "declares itself linear, but what it makes of a sum is not the sum"),
+        ("end", "changes its arguments in update; return a new state instead"),
+        ("start", "changes its arguments in update; return a new state instead"),
+        ("state", "changes its arguments in update; return a new state instead"),
+        ("shape", r"gives a model of shape \(2, 5\)"),
+        ("raise", "cannot make an update: KeyError: 'client 7'"),
+    ],
+)
+def test_mistakes_are_found(mistake: str, rule: str) -> None:
+    with pytest.raises(BadInput, match=f"method=mean: {rule}"):
+        check_method(any_method(Mean(mistake=mistake)))
+
+
+class Squares(Method[ModelState]):
+    """Not linear, and it says so."""
+
+    def policy(self) -> Barrier:
+        return self.world.rounds()
+
+    def update(self, state: ModelState, answers: Answers) -> ModelState:
+        return ModelState(answers.end.square().mean(0))
+
+
+def test_nothing_linear_is_asked_of_those_that_are_not() -> None:
+    check_method(any_method(Squares()))
+
+
+def test_a_refusal_of_the_method_itself_is_passed_on() -> None:
+    class Strict(Method[ModelState]):
+        def policy(self) -> Barrier:
+            return self.world.rounds()
+
+        def update(self, state: ModelState, answers: Answers) -> ModelState:
+            raise BadInput("temperature", 3, "need at most 2")
+
+    with pytest.raises(BadInput, match="temperature=3: need at most 2"):
+        check_method(any_method(Strict()))
+
+
+class Bare(NamedTuple):
+    """A state without a model."""
+
+    weights: Vector
+
+
+def test_a_state_needs_a_model() -> None:
+    class Modelless(Method[State]):
+        def policy(self) -> Barrier:
+            return self.world.rounds()
+
+        def init(self, model: Vector) -> State:
+            return Bare(model)  # type: ignore[return-value]
+
+        def update(self, state: State, answers: Answers) -> State:
+            return state
+
+    rule = "method=modelless: need a state with the field model, as favano.ModelState"
+    with pytest.raises(BadInput, match=rule):
+        check_method(Modelless())
+
+
+class Keeping(Method[ModelState]):
+    """Its clients have a memory, go on from their own models, and make one mistake."""
+
+    linear = True
+    memory = 1
+
+    mistake: str = option("none", "what goes wrong")
+
+    def policy(self) -> Barrier:
+        return self.world.rounds()
+
+    def update(self, state: ModelState, answers: Answers) -> ModelState:
+        return ModelState(answers.end.mean(0))
+
+    def restart(self, server: Vector, own: Stack) -> Stack:
+        if self.mistake == "own":
+            own.add_(server)
+        return own.abs() if self.mistake == "restart" else own / 2
+
+    def step(self, gradient: Stack, memory: tuple[Stack, ...]) -> tuple[Stack, tuple[Stack, ...]]:
+        if self.mistake == "memory":
+            memory[0].add_(gradient)
+        if self.mistake == "forgets":
+            return gradient, ()
+        sign = torch.sign(gradient) if self.mistake == "sign" else gradient
+        return sign, (memory[0] + gradient,)
+
+
+@pytest.mark.parametrize(
+    ("mistake", "rule"),
+    [
+        ("restart", "declares itself linear, but what it makes of a sum is not the sum"),
+        ("sign", "declares itself linear, but what it makes of a sum is not the sum"),
+        ("own", "changes its arguments in restart or drift; return new models instead"),
+        ("memory", "changes its arguments in step; return new vectors instead"),
+        ("forgets", "keeps 0 vectors after a step, but declares memory=1"),
+    ],
+)
+def test_hooks_of_the_clients_are_tried_too(mistake: str, rule: str) -> None:
+    check_method(any_method(Keeping()))
+    with pytest.raises(BadInput, match=f"method=keeping: {rule}"):
+        check_method(any_method(Keeping(mistake=mistake)))
+
+
+class Drifting(Method[ModelState]):
+    """Corrects gradients by a square, which is not linear."""
+
+    linear = True
+
+    def policy(self) -> Barrier:
+        return self.world.rounds()
+
+    def update(self, state: ModelState, answers: Answers) -> ModelState:
+        return ModelState(answers.end.mean(0))
+
+    def drift(self, state: ModelState, client: Ints) -> Stack:
+        return state.model.square().expand(len(client), -1)
+
+
+def test_so_are_corrections() -> None:
+    with pytest.raises(BadInput, match="method=drifting: declares itself linear"):
+        check_method(any_method(Drifting()))

@@ -1,0 +1,333 @@
+"""Names of runs last: results of release 0.1 are still recognised."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from favano.errors import BadInput
+from favano.methods import our_methods
+from favano.options import options_of
+from favano.run.result_folder import check_folder
+from favano.specification.digest import flat_keys, run_digest, server_rate
+from favano.specification.presets import resolve
+from favano.specification.spec import changed, make_spec
+from favano.studies.paper import EXPERIMENTS
+from favano.studies.request import Request
+from tests.specs import complete, read_spec
+
+SEARCH = Request(device="cuda", seeds=3, readings=("all",), tune=True)
+SCALED = Request(scale=0.1, seeds=2)
+BF16 = Request(device="cuda", seeds=2, changes={"precision": "bf16"})
+SHORT = Request(seeds=1, changes={"horizon": "2500"})
+MOSTLY_FAST, MOSTLY_SLOW = "non-iid-2/3-fast", "non-iid-1/9-fast"
+
+
+@pytest.mark.parametrize(
+    ("experiment", "request_", "part", "reading", "column", "method", "seed", "digest"),
+    [
+        ("table-2", Request(), "runs", "paper", "iid", "favano", 0, "f84d4fed0bf7f50f"),
+        ("table-2", Request(), "runs", "paper", MOSTLY_SLOW, "fedbuff", 0, "f9639a8d90ec5389"),
+        ("table-2", Request(), "runs", "paper", MOSTLY_FAST, "quafl", 9, "5b048494e963faa3"),
+        ("table-2", SEARCH, "readings", "favano-literal", "iid", "favano", 0, "1665fbcafd47d720"),
+        ("table-2", SEARCH, "readings", "favano-delta", MOSTLY_FAST, "favano-delta", 2,
+         "024606544ac7e666"),
+        ("table-2", SEARCH, "readings", "fedbuff-concurrency", "iid", "fedbuff", 1,
+         "4f6d6fe462f08a52"),
+        ("table-2", SEARCH, "readings", "fedbuff-reset-0.2", MOSTLY_SLOW, "fedbuff", 0,
+         "8068f2ec3f7dd074"),
+        ("table-2", SEARCH, "readings", "split-shards", MOSTLY_SLOW, "fedavg", 0,
+         "ae214078d3f8cca0"),
+        ("table-2", SEARCH, "readings", "holdout", "iid", "quafl", 0, "3708752a7f9b9a9a"),
+        ("table-2", SEARCH, "tuning", "client 0.125, server 0.1", "iid", "fedbuff", 1000,
+         "41ef4f20e288608e"),
+        ("table-2", SEARCH, "tuning", "client 0.125, server 1.5", "iid", "fedavg", 1001,
+         "49b74a8fe7e3851b"),
+        ("table-2", SCALED, "runs", "paper", "iid", "fedavg", 1, "43d35af87f359e33"),
+        ("figure-cifar10", BF16, "runs", "paper", MOSTLY_FAST, "favano", 1, "b097a878309e2ccb"),
+        ("figure-cifar10", SHORT, "runs", "paper", MOSTLY_FAST, "quafl", 0, "167fd7b8208c7c69"),
+        ("figure-tinyimagenet", Request(), "runs", "paper", "iid", "fedbuff", 0,
+         "bf79225533ed0f97"),
+        ("figure-quantisation", Request(), "runs", "s = 5, QNN", MOSTLY_FAST, "favano", 0,
+         "3fa1123dafb0588c"),
+    ],
+)  # fmt: skip
+def test_the_papers_runs_have_the_digests_of_release_0_1(
+    experiment: str, request_: Request, part: str, reading: str, column: str, method: str,
+    seed: int, digest: str,
+) -> None:  # fmt: skip
+    """They name files: a change here orphans every result that was kept."""
+    (found,) = (
+        run.digest
+        for run in request_.parts(EXPERIMENTS[experiment])[part]
+        if (run.reading, run.column, run.spec.name, run.spec.run.seed)
+        == (reading, column, method, seed)
+    )
+    assert found == digest
+
+
+# What release 0.1 wrote into `spec.toml` for any method on the digits.
+SETTING = """
+dataset = "digits"
+split = "two-class"
+model = "perceptron"
+clients = 30
+selected = 6
+local_steps_unit = "steps"
+fast_fraction = 0.6666666666666666
+fast_mean = 2.0
+slow_mean = 16.0
+step_law = "geometric"
+speed_rounding = "nearest"
+speed_order = "random"
+waiting_time = 4.0
+interaction_time = 3.0
+interruption = "redraw"
+starts_at_zero = false
+idle_in_interaction = false
+strict_ties = false
+overrun = false
+step_count = "durations"
+learning_rate = 0.5
+rate_decay = false
+batch_size = 32
+batch_order = "epoch"
+horizon = 3000.0
+codec_dither = false
+normalise = false
+holdout = 0
+data_fraction = 1.0
+seeds = 1
+seed = 0
+evaluate_every = 50.0
+variance = "start"
+track_bound = false
+buffers = "average"
+non_finite = "stop"
+device = "cpu"
+precision = "tf32"
+kernels = "auto"
+"""
+PLAIN = 'codec = "none"\nquantise = "none"\n'
+STEPS = "local_steps = 20\n"
+FAVANO = """
+algorithm = "favano"
+rate_scale = "none"
+reweight = "stochastic"
+weights = "exact"
+given_weights = []
+"""
+BUFFER = """
+algorithm = "fedbuff"
+server_learning_rate = 1.0
+rate_scale = "none"
+distinct = false
+flush_at_end = false
+"""
+BLOCK = 'buffer = 5\nstaleness = "polynomial:0.5"\nconcurrency = 6\n'
+ASYNCSGD = 'gradients_per_job = 1\nlatency = "client"\n'
+LUQ = """
+codec = "none"
+quantise = "luq"
+weight_bits = 3
+activation_bits = 3
+quantised_gradients = "neural"
+gradient_levels = 7
+gradient_samples = 1
+quantised_layers = "inner"
+quantiser_grid = "sawb"
+clipped_gradients = "pass"
+evaluate_with = "quantised"
+"""
+LATTICE = 'codec = "lattice"\ncodec_bits = 14\ncodec_scale = 0.0001\nquantise = "none"\n'
+OLD: list[tuple[dict[str, object], str, str]] = [
+    ({}, FAVANO + STEPS + PLAIN, "029408490e3e2da0"),
+    ({"quantise": "luq"}, FAVANO + STEPS + LUQ, "2c89de51f9ecc15a"),
+    ({"codec": "lattice"}, FAVANO + STEPS + LATTICE, "22cf25bae490edef"),
+    ({"algorithm": "quafl"}, STEPS + PLAIN + """
+algorithm = "quafl"
+rate_scale = "selected"
+client_averaging = true
+server_averaging = true
+dampening = false
+""", "7bc52c61905c03fa"),
+    ({"algorithm": "fedavg", "deadline": 30, "at_deadline": "take"}, STEPS + PLAIN + """
+algorithm = "fedavg"
+round_time = "sum"
+deadline = 30.0
+at_deadline = "take"
+drop_last = false
+server_learning_rate = 1.0
+sample_weights = false
+""", "926358b8ad670297"),
+    ({"algorithm": "fedprox"}, STEPS + PLAIN + """
+algorithm = "fedprox"
+round_time = "sum"
+at_deadline = "drop"
+drop_last = false
+server_learning_rate = 1.0
+proximal = 0.01
+sample_weights = false
+""", "746a78c028e6d368"),
+    ({"algorithm": "fedbuff"}, BUFFER + BLOCK + STEPS + PLAIN + 'buffer_mode = "concurrency"\n',
+     "c898a600078e500f"),
+    ({"algorithm": "fedbuff", "buffer_mode": "block"},
+     BUFFER + BLOCK + STEPS + PLAIN + 'buffer_mode = "block"\n', "a85301dd11b1b435"),
+    ({"algorithm": "fedbuff", "buffer_mode": "reset"},
+     BUFFER + BLOCK + STEPS + PLAIN + 'buffer_mode = "reset"\n', "3fec8418e020694f"),
+    ({"algorithm": "fedbuff", "buffer": 3, "concurrency": 4, "staleness": "constant"},
+     BUFFER + STEPS + PLAIN + """
+buffer = 3
+staleness = "constant"
+concurrency = 4
+buffer_mode = "concurrency"
+""", "f92a9fd5f1a9bcbd"),
+    ({"algorithm": "asyncsgd"}, ASYNCSGD + STEPS + PLAIN + """
+algorithm = "asyncsgd"
+server_learning_rate = 0.16666666666666666
+concurrency = 6
+assignment = "uniform"
+delays = "none"
+""", "92d0d4439e05a5a4"),
+    ({"algorithm": "asyncsgd", "assignment": "same"}, ASYNCSGD + STEPS + PLAIN + """
+algorithm = "asyncsgd"
+server_learning_rate = 0.03333333333333333
+concurrency = 30
+assignment = "same"
+delays = "none"
+""", "830e97465b1080c6"),
+    ({"algorithm": "asyncsgd-adaptive"}, ASYNCSGD + STEPS + PLAIN + """
+algorithm = "asyncsgd-adaptive"
+server_learning_rate = 0.03333333333333333
+concurrency = 30
+assignment = "same"
+delays = "scale"
+""", "b5ac402c38bdf23a"),
+    ({"algorithm": "fedasync"}, STEPS + PLAIN + """
+algorithm = "fedasync"
+proximal = 0.005
+staleness = "polynomial:0.5"
+concurrency = 30
+latency = "client"
+mixing = 0.6
+halve_mixing_at = 800
+""", "c0f75f060da4c30a"),
+    ({"algorithm": "asyncfeded"}, PLAIN + """
+algorithm = "asyncfeded"
+local_steps = 10
+server_learning_rate = 1.0
+latency = "client"
+distance_offset = 1.0
+distance_target = 3.0
+distance_gain = 1.0
+most_local_steps = 100
+""", "91c4595553ed75cf"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("keys", "own", "digest"), OLD)
+def test_a_folder_of_release_0_1_is_the_same_run(
+    keys: dict[str, object], own: str, digest: str, tmp_path: Path
+) -> None:
+    """It filled in options that are now left to the method, and wrote them down."""
+    file = tmp_path / "spec.toml"
+    file.write_text(SETTING + own, encoding="utf-8")
+    spec = complete(**keys)
+    assert run_digest(spec) == digest
+    check_folder(tmp_path, spec)
+    again = resolve(read_spec(file))
+    assert run_digest(again) == digest
+    check_folder(tmp_path, again)
+    with pytest.raises(BadInput, match=r"already holds another run \(differs in seed\)"):
+        check_folder(tmp_path, complete(**keys, seed=1))
+
+
+@pytest.mark.parametrize(
+    ("keys", "update", "differing"),
+    [
+        ({"algorithm": "fedbuff"}, {"concurrency": 5}, "concurrency"),
+        ({"algorithm": "fedbuff", "buffer_mode": "block"}, {"buffer": 4}, "buffer"),
+        ({"algorithm": "asyncsgd"}, {"server_learning_rate": 0.2}, "server_learning_rate"),
+        ({"algorithm": "asyncsgd"}, {"concurrency": 3}, "concurrency, server_learning_rate"),
+        ({"algorithm": "asyncfeded"}, {"most_local_steps": 50}, "most_local_steps"),
+    ],
+)
+def test_another_run_of_release_0_1_is_told_apart(
+    keys: dict[str, object], update: dict[str, object], differing: str, tmp_path: Path
+) -> None:
+    (own,) = (text for asked, text, _ in OLD if asked == keys)
+    (tmp_path / "spec.toml").write_text(SETTING + own, encoding="utf-8")
+    with pytest.raises(BadInput, match=rf"already holds another run \(differs in {differing}\)"):
+        check_folder(tmp_path, complete(**keys, **update))
+
+
+def test_every_key_of_a_run_makes_another_digest() -> None:
+    spec = complete(dataset="mnist", algorithm="fedbuff")
+    other: list[dict[str, object]] = [
+        {"clients": 90}, {"selected": 19}, {"fast_mean": 3.0}, {"learning_rate": 0.4},
+        {"horizon": 4999.0}, {"seed": 1}, {"device": "cuda"}, {"codec": "qsgd"},
+        {"split": "iid"}, {"interaction_time": 2.0}, {"buffer": 9}, {"buffer_mode": "block"},
+        {"staleness": "constant"}, {"max_staleness": 3}, {"concurrency": 19},
+        {"algorithm": "fedavg"}, {"algorithm": "favano"},
+    ]  # fmt: skip
+    digests = {run_digest(resolve(changed(spec, keys))) for keys in ({}, *other)}
+    assert len(digests) == 1 + len(other)
+
+
+def test_a_label_is_no_part_of_the_digest() -> None:
+    plain, named = complete(), complete(label="mine")
+    assert run_digest(plain) == run_digest(named)
+
+
+@pytest.mark.parametrize("name", list(our_methods()))
+def test_what_an_open_option_stands_for_is_the_same_run(name: str) -> None:
+    """And another value is another run."""
+    spec = complete(algorithm=name, clients=20, selected=4)
+    filled = flat_keys(spec)
+    for key in ("concurrency", "server_learning_rate", "most_local_steps"):
+        if spec.keys.get(key, 0) is None:
+            assert run_digest(resolve(changed(spec, {key: filled[key]}))) == run_digest(spec)
+            assert run_digest(resolve(changed(spec, {key: 13}))) != run_digest(spec)
+    if "concurrency" in options_of(our_methods()[name]):
+        everyone = name in ("asyncsgd-adaptive", "fedasync", "asofed")
+        assert filled["concurrency"] == (20 if everyone else 4)
+
+
+def test_a_method_of_somebody_else_is_named_by_its_file(tmp_path: Path) -> None:
+    """Its options are its own, whatever a method of ours means by the same name."""
+    file = tmp_path / "digested.py"
+    file.write_text(METHOD, encoding="utf-8")
+    keys: dict[str, object] = {"algorithm": f"{file}:Digested", "clients": 20, "selected": 4}
+    spec = resolve(make_spec(keys))
+    assert flat_keys(spec)["algorithm"] == f"{file}:Digested"
+    assert "concurrency" not in flat_keys(spec)
+    assert run_digest(resolve(changed(spec, {"concurrency": 4}))) != run_digest(spec)
+    before = run_digest(spec)
+    file.write_text(METHOD + "# changed\n", encoding="utf-8")
+    assert run_digest(spec) == before  # which was loaded before
+    assert run_digest(resolve(make_spec(keys))) != before
+
+
+METHOD = '''"""A method for a test."""
+
+import favano
+
+
+class Digested(favano.Method):
+    """Rounds, with an option that other methods have, too."""
+
+    concurrency: int | None = favano.option(None, "of no matter")
+
+    def policy(self):
+        return self.world.rounds()
+
+    def update(self, state, answers):
+        return favano.ModelState(answers.end.mean(0))
+'''
+
+
+def test_the_step_of_the_server() -> None:
+    assert server_rate(complete()) == 1.0
+    assert server_rate(complete(algorithm="fedbuff", server_learning_rate=0.3)) == 0.3
+    assert server_rate(complete(algorithm="asyncsgd", clients=20, selected=4)) == 0.25
