@@ -1,4 +1,4 @@
-"""The engines: they run a schedule with a trainer, and record its history."""
+"""The engines: a schedule and a trainer in, a history out."""
 
 import lazy_loader
 
