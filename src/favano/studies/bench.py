@@ -32,14 +32,7 @@ from favano.specification.presets import resolve
 from favano.specification.spec import Spec, changed
 from favano.studies.synthetic import SYNTHETIC, synthetic_samples
 from favano.studies.workload import workload
-from favano.training import (
-    NO_TRACE,
-    FlatModel,
-    LoopTrainer,
-    TraceReport,
-    Work,
-    default_kernels,
-)
+from favano.training import NO_TRACE, FlatModel, LoopTrainer, TraceReport, Work, default_kernels
 from favano.training.worker_lanes import one_thread, usable_cores
 from favano.types import Kernels, Stack
 

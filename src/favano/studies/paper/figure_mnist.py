@@ -3,13 +3,7 @@
 from __future__ import annotations
 
 from favano.studies.experiment import Experiment, Run
-from favano.studies.paper.methods import (
-    HEADINGS,
-    MOSTLY_FAST,
-    NAMES,
-    OVER_TIME,
-    four_methods,
-)
+from favano.studies.paper.methods import HEADINGS, MOSTLY_FAST, NAMES, OVER_TIME, four_methods
 
 
 def figure_mnist(seeds: int) -> list[Run]:

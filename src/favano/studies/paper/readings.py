@@ -23,11 +23,7 @@ MNIST_READINGS: Final[Mapping[str, Reading]] = {
     "favano-literal": Reading(
         "FAVANO, E[min(Geom(λ), K)] read literally: 2 fast, 11.6 slow",
         _FAVANO,
-        {
-            "reweight": "deterministic",
-            "weights": "given",
-            "given_weights": (1.999998, 11.599059),
-        },
+        {"reweight": "deterministic", "weights": "given", "given_weights": (1.999998, 11.599059)},
     ),
     "favano-none": _NONE,
     "favano-delta": _DELTA,
@@ -37,11 +33,7 @@ MNIST_READINGS: Final[Mapping[str, Reading]] = {
     "fedbuff-concurrency": Reading(
         "FedBuff `concurrency`, server step 1, weights (1+τ)^(−1/2)",
         _FEDBUFF,
-        {
-            "buffer_mode": "concurrency",
-            "server_learning_rate": 1.0,
-            "staleness": "polynomial:0.5",
-        },
+        {"buffer_mode": "concurrency", "server_learning_rate": 1.0, "staleness": "polynomial:0.5"},
     ),
     "fedbuff-reset": Reading(
         "FedBuff `reset`, server step 1",

@@ -57,12 +57,7 @@ def table_1() -> dict[str, list[ComplexityRow]]:
     keys = {"dataset": "mnist", **buffered}
     del keys["server_learning_rate"]  # of FedBuff alone
     return {
-        fleet: complexity_rows(
-            {**keys, **SETTINGS[fleet]},
-            PROBLEM,
-            TARGET,
-        )
-        for fleet in FLEETS
+        fleet: complexity_rows({**keys, **SETTINGS[fleet]}, PROBLEM, TARGET) for fleet in FLEETS
     }
 
 
