@@ -1,4 +1,4 @@
-"""Where the paper is silent: the readings that could matter."""
+"""Other readings of what the paper leaves open, where they could matter."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ MNIST_READINGS: Final[Mapping[str, Reading]] = {
         splits=True,
     ),
     "split-shards": Reading(
-        "two shards of sorted labels a client", _ALL, {"split": "shards:2"}, splits=True
+        "two shards of sorted labels per client", _ALL, {"split": "shards:2"}, splits=True
     ),
     "normalised": Reading("pixels minus 0.1307 over 0.3081", _ALL, {"normalise": True}),
     "holdout": Reading("tested on 10,000 training images instead", _ALL, {"holdout": 10000}),
