@@ -288,7 +288,7 @@ def test_a_codec_that_cannot_be_is_refused_and_one_that_fails_is_named(
     narrow = ("--algorithm", "quafl", "--codec", "lattice", "--codec-bits", "2")
     code, _, err = favano("run", *SHORT, *narrow, "--out", "r")
     assert code == 0
-    assert "messages lay beyond the radius of the lattice and were read wrongly" in err
+    assert "messages lay beyond the radius of the lattice and were decoded wrongly" in err
     assert favano("run", "r/spec.toml", "--out", "again")[0] == 0
     first, second = (tmp_path / name / "history.csv" for name in ("r", "again"))
     assert first.read_bytes() == second.read_bytes()

@@ -14,7 +14,7 @@ from favano.cli.shell import INTERRUPTED, called_as, keep_to, notes, print_json,
 from favano.errors import need
 from favano.report.figure_style import check_matplotlib
 from favano.report.reproduction import document, draw, facts, sheets, write_readme
-from favano.studies.footprint import GRAMS_A_KWH, PUE, machine
+from favano.studies.footprint import GRAMS_PER_KWH, PUE, machine
 from favano.studies.paper import ALL, KNOWN, TABLE_1, named
 
 Name = Annotated[str, typer.Argument(help=", ".join(KNOWN), metavar="NAME")]
@@ -45,7 +45,7 @@ def reproduce_command(
     at_once: AtOnce = None,
     watts: Watts = None,
     pue: Pue = PUE,
-    carbon_intensity: Carbon = GRAMS_A_KWH,
+    carbon_intensity: Carbon = GRAMS_PER_KWH,
     json: Json = False,
 ) -> None:
     """Reproduce a table or figure; goes on where an earlier call stopped."""
@@ -59,7 +59,7 @@ def reproduce_command(
                       changes=dict(map(_change, changes or ())))  # fmt: skip
     if experiments:
         check_matplotlib()
-    here = machine(device, watts=watts, pue=pue, grams_a_kwh=carbon_intensity)
+    here = machine(device, watts=watts, pue=pue, grams_per_kwh=carbon_intensity)
     try:
         reproduce(experiments, request, out, data_dir=data_dir, footprint=here, command=command,
                   watcher=TerminalWatcher(notes), at_once=at_once)  # fmt: skip

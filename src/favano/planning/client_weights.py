@@ -49,11 +49,7 @@ class ClientWeights:
 
 
 def weigh_clients(
-    method: AnyMethod,
-    schedule: Schedule,
-    fleet: Fleet,
-    local: LocalSteps = PLAIN,
-    most: int = MOST,
+    method: AnyMethod, schedule: Schedule, fleet: Fleet, local: LocalSteps = PLAIN, most: int = MOST
 ) -> ClientWeights:
     """Weigh the clients; the cost grows with the number of cells."""
     clients = fleet.clients

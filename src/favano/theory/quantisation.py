@@ -28,12 +28,7 @@ def quantisation_floor(
 
 
 def rounding_error(
-    bits: int,
-    *,
-    box: float,
-    dimension: int,
-    rounding: Rounding = "nearest",
-    average: bool = False,
+    bits: int, *, box: float, dimension: int, rounding: Rounding = "nearest", average: bool = False
 ) -> float:
     """r_d of a uniform quantiser with 2^bits levels on [-box, box]^d, Delta = 2 box / (2^bits - 1).
 
