@@ -146,7 +146,10 @@ def test_theory_steps(favano: Program) -> None:
             ["plan", "--buffer", "50", "--algorithm", "fedbuff", "--buffer-mode", "block"],
             "buffer=50",
         ),
-        (["plan", "--algorithm", "asyncfeded"], "algorithm=asyncfeded: jobs depend on the models"),
+        (
+            ["plan", "--algorithm", "asyncfeded"],
+            "algorithm=asyncfeded: its jobs depend on the models",
+        ),
         (["plan", "--local-steps-unit", "epochs"], "local_steps_unit=epochs: needs the data"),
         (
             ["run", "--local-steps-unit", "epochs", "--split", "dirichlet:1"],
@@ -288,7 +291,7 @@ def test_a_codec_that_cannot_be_is_refused_and_one_that_fails_is_named(
     narrow = ("--algorithm", "quafl", "--codec", "lattice", "--codec-bits", "2")
     code, _, err = favano("run", *SHORT, *narrow, "--out", "r")
     assert code == 0
-    assert "messages lay beyond the radius of the lattice and were read wrongly" in err
+    assert "messages lay beyond the radius of the lattice and were decoded wrongly" in err
     assert favano("run", "r/spec.toml", "--out", "again")[0] == 0
     first, second = (tmp_path / name / "history.csv" for name in ("r", "again"))
     assert first.read_bytes() == second.read_bytes()

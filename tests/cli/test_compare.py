@@ -103,7 +103,7 @@ def test_some_of_the_methods_of_a_file_by_their_labels(favano: Program, tmp_path
     # The file's waiting time is for FAVANO; one that is asked for must be of use.
     code, _, err = favano("compare", "runs.toml", *named, "--waiting-time", "3", "--out", "d")
     assert code == 2
-    assert "waiting_time=3.0: is a key of methods with polls, which fedbuff has not" in err
+    assert "waiting_time=3.0: is a key of methods with polls, which fedbuff does not have" in err
 
 
 def test_a_label_names_a_run(favano: Program, tmp_path: Path) -> None:

@@ -62,7 +62,7 @@ def test_a_time_that_no_contact_reads_is_refused(
     spec = complete(algorithm=algorithm, **{key: value})
     with pytest.raises(BadInput) as refused:
         plan_seed(spec, 0)
-    rule = f"is a key of methods with {owners}, which {algorithm} has not"
+    rule = f"is a key of methods with {owners}, which {algorithm} does not have"
     assert str(refused.value) == f"{key}={value}: {rule}"
 
 

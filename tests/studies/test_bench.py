@@ -47,7 +47,7 @@ def test_both_systems_do_the_work_of_all_seeds(cores: int, monkeypatch: pytest.M
 
 def test_refusals() -> None:
     spec = resolve(spec_of(buffers="local"))
-    with pytest.raises(BadInput, match="buffers=local: such runs do not use the lanes"):
+    with pytest.raises(BadInput, match="buffers=local: such runs do not use lanes"):
         bench(spec, bench_samples(spec), Effort())
     for name in ("seconds", "repeats", "workers"):
         with pytest.raises(BadInput, match=f"{name}=0: need"):

@@ -91,5 +91,5 @@ def test_what_the_theorem_says_nothing_about() -> None:
 
 
 def test_the_theorem_is_not_applied_to_another_method() -> None:
-    with pytest.raises(BadInput, match=r"^algorithm=fedavg: the theorem speaks of favano alone$"):
+    with pytest.raises(BadInput, match=r"^algorithm=fedavg: the theorem is about favano only$"):
         make_case(spec_of(algorithm="fedavg"))

@@ -70,5 +70,5 @@ def test_a_single_update_says_nothing() -> None:
 def test_bad_input_is_refused_by_name() -> None:
     with pytest.raises(BadInput, match="confidence=1: need a number between 0 and 1"):
         shares(np.ones(2), np.ones((2, 2)), TWO, ["fast", "slow"], confidence=1)
-    with pytest.raises(BadInput, match="need one a group"):
+    with pytest.raises(BadInput, match="need one per group"):
         shares(np.ones(2), np.ones((2, 2)), TWO, ["fast"])

@@ -49,5 +49,5 @@ def test_bad_fleets_are_refused() -> None:
         two_speeds(0)
     with pytest.raises(BadInput, match=r"fast_fraction=1.5: need 0..1"):
         two_speeds(10, fast_fraction=1.5)
-    with pytest.raises(BadInput, match="streams=1: need one a client"):
+    with pytest.raises(BadInput, match="streams=1: need one per client"):
         Fleet(np.ones(2), Deterministic(), np.arange(1))

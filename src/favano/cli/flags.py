@@ -150,12 +150,12 @@ def with_spec_flags(
 
 def spec_from(config: Path | None, flags: Values) -> Spec:
     """The specification of one run: the keys of a file, overridden by flags."""
-    spec = make_spec(_keys(read_config(config), flags))
+    spec = make_spec(keys_of_one(read_config(config), flags))
     check_named(spec)
     return spec
 
 
-def _keys(found: ConfigFile, flags: Values) -> Values:
+def keys_of_one(found: ConfigFile, flags: Values) -> Values:
     """The keys of one run, with the first method of the file or the one named by a flag."""
     wanted = flags.get(ALGORITHM)
     named = [one for one in found.methods if wanted in (None, one.get(LABEL), one[ALGORITHM])]

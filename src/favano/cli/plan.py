@@ -30,7 +30,7 @@ def plan_command(
     by_samples = getattr(spec.method, "sample_weights", False)
     labels = load_data(spec, data_dir).train_labels if by_samples else None
     with notes.status("planning"):
-        plan = Plan.of(plan_seed(spec, spec.run.seed, labels))
+        plan = Plan(plan_seed(spec, spec.run.seed, labels))
         document = plan.document
     if out:
         plan.save(out)

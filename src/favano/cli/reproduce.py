@@ -15,7 +15,7 @@ from favano.report.complexity import TITLE, formula_sheet, number_sheets, write_
 from favano.report.figure_style import check_matplotlib
 from favano.report.reproduction import document, draw, facts, sheets, write_readme
 from favano.report.sheet import tables
-from favano.studies.footprint import GRAMS_A_KWH, PUE, machine
+from favano.studies.footprint import GRAMS_PER_KWH, PUE, machine
 from favano.studies.paper import ALL, KNOWN, TABLE_1, named
 from favano.studies.paper.table_1 import FLEETS, FORMULAS, NAMES, NOTE, write_table_1
 
@@ -47,7 +47,7 @@ def reproduce_command(
     at_once: AtOnce = None,
     watts: Watts = None,
     pue: Pue = PUE,
-    carbon_intensity: Carbon = GRAMS_A_KWH,
+    carbon_intensity: Carbon = GRAMS_PER_KWH,
     json: Json = False,
 ) -> None:
     """Reproduce a table or figure; continues where an earlier call stopped."""
@@ -61,7 +61,7 @@ def reproduce_command(
                       changes=dict(map(_change, changes or ())))  # fmt: skip
     if experiments:
         check_matplotlib()
-    here = machine(device, watts=watts, pue=pue, grams_a_kwh=carbon_intensity)
+    here = machine(device, watts=watts, pue=pue, grams_per_kwh=carbon_intensity)
     try:
         reproduce(experiments, request, out, data_dir=data_dir, footprint=here, command=command,
                   watcher=TerminalWatcher(), at_once=at_once)  # fmt: skip

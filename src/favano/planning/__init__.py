@@ -1,1 +1,1 @@
-"""Runs before anything is trained: fleets, schedules, and who trains the model. NumPy only."""
+"""What is known before training: fleets, schedules, and who trains the model. NumPy only."""

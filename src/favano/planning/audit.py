@@ -17,40 +17,40 @@ from favano.theory import CONFIDENCE, shares, verdict
 
 
 def audit(planned: Planned, weights: ClientWeights) -> AuditRecord:
-    """Effective weights, the shares of each speed, and a verdict.
+    """Effective weights, the share of each speed, and a verdict.
 
-    Weights are exact for this schedule and local rule, with gradients of equal length. Intervals
-    are those of the mean share over all schedules; the share of one other seed lies further out.
-    Where not every client was weighed by itself, the list of weights is empty.
+    Weights are exact for this schedule and local rule if all gradients have equal length. Intervals
+    are for the mean share over all schedules; the share of another seed may lie further out. The
+    list of weights is empty unless every client has a weight of its own.
     """
     method, schedule, fleet = planned.method, planned.schedule, planned.fleet
-    group, names, local = fleet.groups, speed_names(fleet), planned.local_steps
+    group, local, omitted = fleet.groups, planned.local_steps, left_out(planned.spec)
     moved = stretch_weights(method, schedule, group, local)
     late = late_weights(method, schedule, group, local)
-    found = shares(weights.by(group), moved, np.bincount(group), names, late)
+    found = shares(weights.by(group), moved, np.bincount(group), speed_names(fleet), late)
     return AuditRecord(
         seed=planned.seed,
-        verdict=_sentence(verdict(found), schedule, fleet.clients, left_out(planned.spec)),
+        verdict=_sentence(verdict(found), schedule, fleet.clients, omitted),
         confidence=CONFIDENCE,
         fair=1 / fleet.clients,
         speeds=tuple(SpeedShare(**asdict(share)) for share in found),
         mean_step_time=tuple(fleet.mean.tolist()) if weights.complete else (),
         weight=tuple(weights.each.tolist()) if weights.complete else (),
-        left_out=left_out(planned.spec),
+        left_out=omitted,
     )
 
 
 def left_out(spec: Spec) -> tuple[str, ...]:
-    """What of a run the audit does not know."""
-    known = {
+    """The parts of a run that the audit ignores."""
+    ignored = {
         "compression of messages": spec.run.codec != "none",
         "rounding to few bits": spec.training.quantise != "none",
     }
-    return tuple(what for what, there in known.items() if there)
+    return tuple(name for name, used in ignored.items() if used)
 
 
 def _sentence(judged: str, schedule: Schedule, clients: int, omitted: Sequence[str]) -> str:
-    """The verdict, who had no part in it (no interval speaks of that), and what was left out."""
+    """The verdict, the number of clients that never answered, and what the audit ignores."""
     if not schedule.jobs:
         return "nobody: no update was made"
     silent = clients - len(np.unique(schedule.client[: schedule.jobs]))

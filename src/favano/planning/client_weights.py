@@ -1,7 +1,7 @@
-"""What each client has in the final server model: worked out once, read by all who ask.
+"""Each client's share in the final server model.
 
-Clients are weighed one by one, up to a number; of more a sample is, and the others together with
-those of their speed, so that sums over each speed are over everybody.
+In a small fleet every client has a weight of its own. In a large fleet only a sample of the clients
+does; the others are weighed together by speed, so that sums over a speed include all clients.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from favano.schedule import Schedule
 from favano.timing import Fleet
 from favano.types import Floats, Ints
 
-MOST = 2000  # clients that are weighed one by one
+MOST = 2000  # clients of a small fleet
 SAMPLE = 500
 _CLASSES = 6
 
 
 @dataclass(frozen=True)
 class ClientWeights:
-    """Shares in the final server model, all together one (or zero, if nobody moved it)."""
+    """Shares in the final server model; they sum to one (or zero, if nobody moved it)."""
 
-    listed: Ints  # clients that are weighed by themselves, in order
-    cell: Ints  # (n,) where a client is weighed: the listed ones alone, others with their like
+    listed: Ints  # clients with a weight of their own, in order
+    cell: Ints  # (n,) the cell of each client: listed clients have one each, others one per speed
     weight: Floats  # of the cells
 
     @property
@@ -49,36 +49,30 @@ class ClientWeights:
 
 
 def weigh_clients(
-    method: AnyMethod,
-    schedule: Schedule,
-    fleet: Fleet,
-    local: LocalSteps = PLAIN,
-    most: int = MOST,
+    method: AnyMethod, schedule: Schedule, fleet: Fleet, local: LocalSteps = PLAIN, most: int = MOST
 ) -> ClientWeights:
-    """Weigh the clients. The cost grows with the number of cells."""
+    """Weigh the clients; the cost grows with the number of cells."""
     clients = fleet.clients
     listed = np.arange(clients)
     if clients > most:
         listed = np.linspace(0, clients - 1, min(SAMPLE, most)).round().astype(np.int64)
     _, speed = speed_classes(fleet)
-    kinds = speed.max() + 1
-    alike = clients + fleet.groups * kinds + speed
+    alike = clients + fleet.groups * (speed.max() + 1) + speed
     alike[listed] = listed
     _, cell = np.unique(alike, return_inverse=True)
     return ClientWeights(listed, cell, effective_weights(method, schedule, cell, local))
 
 
 def speed_classes(fleet: Fleet) -> tuple[list[str], Ints]:
-    """Names of the speeds and the speed of each client; thirds where there are many speeds."""
+    """Names of the speeds and the speed of each client; thirds if there are many speeds."""
     group = fleet.groups
     if group.max() < _CLASSES:
         return speed_names(fleet), group
     rank = np.argsort(np.argsort(fleet.mean, kind="stable"), kind="stable")
-    third = 3 * rank // fleet.clients
-    return ["fastest third", "middle third", "slowest third"], third
+    return ["fastest third", "middle third", "slowest third"], 3 * rank // fleet.clients
 
 
 def speed_names(fleet: Fleet) -> list[str]:
-    """`fast` and `slow` where there are two speeds; numbered classes where there are more."""
+    """`fast` and `slow` for up to two speeds, numbered classes for more."""
     classes = int(fleet.groups.max()) + 1
     return ["fast", "slow"][:classes] if classes <= 2 else [f"class {k}" for k in range(classes)]

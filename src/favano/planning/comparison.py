@@ -1,16 +1,17 @@
-"""Several methods, or variants of one, on the same problem: shared keys and own keys."""
+"""Specifications of several methods, or variants of one, on the same problem."""
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 
-from favano.errors import BadInput, need
+from favano.errors import need
 from favano.methods import AnyMethod, make_method, method_class
 from favano.methods.clock import Clock
 from favano.options import options_of
-from favano.planning.planned import bind_method
+from favano.planning.planned import bind_method, policy_keys
 from favano.quantisation.recipe import Recipe
 from favano.specification.presets import check_named, resolve
 from favano.specification.spec import ALGORITHM, LABEL, Spec, make_spec, part_options
@@ -27,10 +28,9 @@ def comparison(
     """One complete specification per method.
 
     Args:
-        shared: keys that all take, as far as they have them.
-        methods: of each method its `algorithm`, a `label` where two are variants of one, and keys
-            of its own.
-        settings: keys for one of them, each as `LABEL.KEY=VALUE`.
+        shared: keys for every method that has them.
+        methods: the `algorithm` of each method, a `label` to tell variants apart, and its own keys.
+        settings: keys of single methods, each as `LABEL.KEY=VALUE`.
 
     >>> both = [{"algorithm": "favano"}, {"algorithm": "fedbuff"}]
     >>> specs = comparison({"clients": 20}, both, ["fedbuff.buffer_mode=block"])
@@ -59,7 +59,7 @@ def comparison(
 def chosen(
     listed: Sequence[Mapping[str, object]], named: Sequence[Mapping[str, object]]
 ) -> list[Mapping[str, object]]:
-    """The methods that are named, with the keys that a file has for them; else all of the file."""
+    """The named methods with their keys from a file; all methods of the file if none is named."""
     by_name = {str(one.get(LABEL) or one[ALGORITHM]): one for one in listed}
     return [by_name.get(str(one[ALGORITHM]), one) for one in named] or list(listed)
 
@@ -69,18 +69,13 @@ def keys_for(
     methods: Sequence[Mapping[str, object]],
     listed: Sequence[Mapping[str, object]],
 ) -> dict[str, object]:
-    """Shared keys of a file for some methods: without those that only its other methods take."""
+    """A file's shared keys for some of its methods, without those that only other methods take."""
     wanted = [_with_options({**shared, **one}) for one in methods]
-    others = [_with_options({**shared, **one}) for one in listed if one not in methods]
-    return {
-        key: value
-        for key, value in shared.items()
-        if any(_takes(key, one) for one in wanted) or not any(_takes(key, one) for one in others)
-    }
+    return _taken(shared, wanted, [_with_options({**shared, **one}) for one in listed])
 
 
 def folder_name(name: str) -> str:
-    """The name of a run as that of a folder.
+    """A folder name for a run.
 
     >>> folder_name("FedBuff, small steps"), folder_name("favano-delta")
     ('FedBuff-small-steps', 'favano-delta')
@@ -91,36 +86,42 @@ def folder_name(name: str) -> str:
 def shared_keys(
     keys: Mapping[str, object], method: AnyMethod, compared: Sequence[AnyMethod]
 ) -> dict[str, object]:
-    """What one of several methods takes of the keys given for all of them.
+    """Those of the keys given for all compared methods that one method takes.
 
-    A key that belongs to others that are compared is theirs. One that belongs to none of them is
-    kept, so that it is refused.
+    Keys that only other compared methods take are dropped. A key that none of them takes is kept,
+    so that it is refused later.
     """
+    return _taken(keys, [method], compared)
+
+
+def _taken(
+    keys: Mapping[str, object], wanted: Sequence[AnyMethod], others: Sequence[AnyMethod]
+) -> dict[str, object]:
+    """Keys that a wanted method takes, and keys that no other method takes."""
     return {
         key: value
         for key, value in keys.items()
-        if _takes(key, method) or not any(_takes(key, one) for one in compared)
+        if any(_takes(key, one) for one in wanted) or not any(_takes(key, one) for one in others)
     }
 
 
 def _with_options(keys: Mapping[str, object]) -> AnyMethod:
-    """The method that keys name, with those of them that are its options."""
+    """The method that the keys name, with its options among them."""
     name = str(keys[ALGORITHM])
     own = options_of(method_class(name))
     return make_method(name, {key: value for key, value in keys.items() if key in own})
 
 
 def _takes(key: str, method: AnyMethod) -> bool:
-    """Whether a method looks at a key."""
+    """Whether a method has a key."""
     if key in options_of(Clock):
         return key in clock_keys(method)
     return key in part_options() or key in options_of(type(method))
 
 
 def clock_keys(method: AnyMethod) -> set[str]:
-    """Times that a method's contact policy reads."""
-    spec = resolve(Spec(method=method))
-    return {"selected", *(one.name for one in fields(bind_method(spec, 0).policy()))}
+    """Keys of the clock that a method's contact policy has."""
+    return policy_keys(bind_method(resolve(Spec(method=method)), 0).policy())
 
 
 def _setting(text: str, names: Sequence[str]) -> tuple[str, str, str]:
@@ -134,14 +135,12 @@ def _setting(text: str, names: Sequence[str]) -> tuple[str, str, str]:
 
 
 def label_variants(specs: Sequence[Spec]) -> list[Spec]:
-    """The same with different names: variants are called by what sets them apart."""
+    """The specifications under different names: variants are named by how they differ."""
     found = [
         replace(spec, method=replace(spec.method, label=_label(spec, specs))) for spec in specs
     ]
-    names = [spec.name for spec in found]
-    for name in names:
-        if names.count(name) > 1:
-            raise BadInput("algorithms", name, "is named twice; give each variant a label")
+    for name, times in Counter(spec.name for spec in found).items():
+        need(times == 1, "algorithms", name, "is named twice; give each variant a label")
     return found
 
 

@@ -1,4 +1,4 @@
-"""Who trained the model, from the first seed's schedule."""
+"""Each client's part in the model, from the first seed's schedule."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _BINS = 60
 def participation(
     weights: ClientWeights, schedule: Schedule, fleet: Fleet, seed: int
 ) -> Participation:
-    """Contacts, steps, staleness and effective weight of the clients, and of each speed."""
+    """Contacts, steps, staleness and effective weight of each client and of each speed."""
     names, speed = speed_classes(fleet)
     clients, shown = fleet.clients, weights.listed
     used = slice(0, schedule.jobs)
@@ -66,12 +66,12 @@ def _histogram(staleness: Ints, speed: Ints, speeds: int) -> Staleness:
 
 
 def _rounded(values: Floats) -> tuple[float, ...]:
-    """Six significant digits are enough to look at."""
+    """Six significant digits, enough for a figure."""
     return tuple(float(f"{value:.6g}") for value in values)
 
 
 def describe(schedule: Schedule, fleet: Fleet, weight: Floats | None) -> list[dict[str, object]]:
-    """One entry per client; without weights nobody can say how much one counts."""
+    """One entry per client; its effective weight is None without weights."""
     names, group = speed_names(fleet), fleet.groups
     used = slice(0, schedule.jobs)
     client, steps = schedule.client[used], schedule.steps[used]

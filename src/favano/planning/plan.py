@@ -1,4 +1,4 @@
-"""A schedule and what it says of the clients, without any training."""
+"""The schedule of one seed and each client's part in it, without any training."""
 
 from __future__ import annotations
 
@@ -23,13 +23,9 @@ class Plan:
 
     planned: Planned
 
-    @classmethod
-    def of(cls, planned: Planned) -> Plan:
-        """Refused where jobs depend on the models."""
-        method = planned.method
-        rule = "jobs depend on the models; nothing can be planned"
-        need(not method.grows, "algorithm", planned.spec.name, rule)
-        return cls(planned)
+    def __post_init__(self) -> None:
+        rule = "its jobs depend on the models, so they cannot be planned"
+        need(not self.planned.method.grows, "algorithm", self.planned.spec.name, rule)
 
     @property
     def schedule(self) -> Schedule:
@@ -38,19 +34,19 @@ class Plan:
 
     @property
     def time(self) -> float:
-        """When the last update is made."""
+        """Time of the last update."""
         return float(self.schedule.time[-1]) if self.schedule.updates else 0.0
 
     @cached_property
     def weights(self) -> ClientWeights | None:
-        """What each client has in the final model; None for methods that are not linear."""
+        """Each client's share in the final model; None for methods that are not linear."""
         if not self.planned.method.linear:
             return None
         return self.planned.weigh(most=self.planned.fleet.clients)
 
     @cached_property
     def audit(self) -> AuditRecord | None:
-        """Who trains the model; None where nobody can say."""
+        """Who trains the model; None for methods that are not linear."""
         return None if self.weights is None else audit(self.planned, self.weights)
 
     @property

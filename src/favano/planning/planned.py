@@ -1,9 +1,9 @@
-"""The seeds of a specification, planned before anything is trained. NumPy only."""
+"""Plans the seeds of a specification before anything is trained. NumPy only."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -15,7 +15,7 @@ from favano.methods import AnyMethod, World, is_ours
 from favano.methods.favano import Favano
 from favano.methods.selfcheck import check_method
 from favano.planning.client_weights import MOST, ClientWeights, weigh_clients
-from favano.schedule import Barrier, Course, Policy, Poll, Schedule, course, plan
+from favano.schedule import Course, Policy, Poll, Schedule, course, plan
 from favano.specification.spec import Spec, given, steps_of
 from favano.theory import Form, Setting, setting
 from favano.timing import Fleet, Trace, parse_law, traced_fleet, two_speeds
@@ -30,22 +30,21 @@ class Planned:
     seed: int
     method: AnyMethod  # bound to this seed's fleet
     schedule: Schedule
-    setting: Setting | None = None  # with track_bound, where the theorem speaks of the method
+    setting: Setting | None = None  # with track_bound, if the theorem covers the method
 
     @property
     def fleet(self) -> Fleet:
-        """The clients' speeds."""
+        """The clients and their speeds."""
         return self.method.world.fleet
 
     @property
     def course(self) -> Course:
-        """What the run goes along: the schedule, or one that grows with it."""
-        horizon = given(self.spec.run.horizon)
-        policy = self.method.policy()
+        """The course of the run: the schedule, or one that grows with the run."""
+        horizon, policy = given(self.spec.run.horizon), self.method.policy()
         return course(self.schedule, policy, self.fleet, horizon=horizon, seed=self.seed)
 
     def rates(self, schedule: Schedule) -> Floats:
-        """Step size of every job: the learning rate, the method's factor, the decay if asked."""
+        """Step size of each job: learning rate, times the method's factor, times the decay."""
         training = self.spec.training
         rates = given(training.learning_rate) * self.method.rates(schedule)
         if training.rate_decay:
@@ -55,30 +54,30 @@ class Planned:
 
     @property
     def local_steps(self) -> LocalSteps:
-        """How clients step, for the audit."""
+        """The clients' local rule, for the audit."""
         return LocalSteps(self.rates(self.schedule), self.spec.training.proximal or 0.0)
 
     @cached_property
     def weights(self) -> ClientWeights:
-        """The shares of clients in the final model; refused where they depend on the models."""
+        """The clients' shares in the final model; refused if they depend on the models."""
         return self.weigh()
 
     def weigh(self, most: int = MOST) -> ClientWeights:
-        """The same with up to `most` clients weighed one by one."""
+        """The shares, with a weight per client for up to `most` clients."""
         return weigh_clients(self.method, self.schedule, self.fleet, self.local_steps, most)
 
 
 def plan_seeds(spec: Spec, labels: Ints | None = None) -> list[Planned]:
-    """The schedules of all seeds. Everything that can be refused without data is refused here.
+    """Plan all seeds. Whatever can be refused without data is refused here.
 
-    `labels` are those of the training data, for methods that weigh clients by their samples.
+    `labels` are those of the training data, for methods that weight clients by their samples.
     """
     first, seeds = spec.run.seed, spec.run.seeds
     return [plan_seed(spec, seed, labels) for seed in range(first, first + seeds)]
 
 
 def plan_seed(spec: Spec, seed: int, labels: Ints | None = None) -> Planned:
-    """One seed of a specification."""
+    """Plan one seed of a specification."""
     method = bind_method(spec, seed, labels)
     _check_clock(spec, method.policy())
     schedule = make_schedule(spec, method, seed)
@@ -87,13 +86,13 @@ def plan_seed(spec: Spec, seed: int, labels: Ints | None = None) -> Planned:
 
 
 def check_plan(spec: Spec) -> None:
-    """Refuse now what can be refused without data, by planning one seed."""
+    """Refuse what can be refused without data, by planning one seed."""
     in_steps = replace(spec, training=replace(spec.training, local_steps_unit="steps"))
     plan_seed(in_steps, spec.run.seed)
 
 
 def make_fleet(spec: Spec, seed: int) -> Fleet:
-    """The clients' speeds for one seed."""
+    """The clients of one seed and their speeds."""
     part = spec.fleet
     law = parse_law(part.step_law)
     if isinstance(law, Trace):
@@ -113,7 +112,7 @@ def make_fleet(spec: Spec, seed: int) -> Fleet:
 
 
 def make_world(spec: Spec, seed: int, labels: Ints | None = None) -> World:
-    """What the method of a run may know of it."""
+    """What a method may know of its run."""
     count: Callable[[], Floats] | None = None
     if labels is not None:
 
@@ -125,39 +124,38 @@ def make_world(spec: Spec, seed: int, labels: Ints | None = None) -> World:
 
 
 def bind_method(spec: Spec, seed: int, labels: Ints | None = None) -> AnyMethod:
-    """The method of a specification as a part of one seed's run; tried on an empty model.
+    """The method of a specification, bound to one seed's run.
 
-    A method that is not ours is tried out first: what it declares is not believed.
+    A method from outside the package is checked first, since its declarations may be wrong.
     """
     if not is_ours(spec.method):
         check_method(spec.method)
     method = spec.method.bind(make_world(spec, seed, labels))
-    method.init(np.zeros(1))  # type: ignore[arg-type]
+    method.init(np.zeros(1))  # type: ignore[arg-type]  # so that errors come before any training
     return method
 
 
 def make_schedule(spec: Spec, method: AnyMethod, seed: int) -> Schedule:
-    """Who does what when, up to the horizon."""
+    """The schedule of one seed up to the horizon."""
     fleet, horizon = method.world.fleet, given(spec.run.horizon)
     return plan(method.policy(), fleet, horizon=horizon, seed=seed)
 
 
 def bound_setting(spec: Spec, method: AnyMethod, form: Form = "rigorous") -> Setting | None:
-    """What Theorem 1 needs to know of a run of FAVANO; None for what it says nothing about."""
+    """The setting of Theorem 1 for a run of FAVANO; None for runs that it does not cover."""
     if not isinstance(method, Favano) or method.reweight == "none":
         return None
     return setting(method.policy(), method.world.fleet, method.reweight, form)
 
 
 def _check_clock(spec: Spec, policy: Policy) -> None:
-    """Refuse times that the contact policy of the method does not look at."""
-    asked = (spec.asked or spec).clock
-    read = {"selected", *(one.name for one in fields(policy))}
-    for key, value in asked.given.items():
-        owner = "polls" if key in _names(Poll) else "rounds"
-        rule = f"is a key of methods with {owner}, which {spec.method.name} has not"
-        need(key in read, key, value, rule)
+    """Refuse keys of the clock that the method's contact policy does not have."""
+    for key, value in (spec.asked or spec).clock.given.items():
+        owner = "polls" if key in Poll.__dataclass_fields__ else "rounds"
+        rule = f"is a key of methods with {owner}, which {spec.method.name} does not have"
+        need(key in policy_keys(policy), key, value, rule)
 
 
-def _names(policy: type[Poll | Barrier]) -> set[str]:
-    return {one.name for one in fields(policy)}
+def policy_keys(policy: Policy) -> set[str]:
+    """Keys of the clock that a contact policy has."""
+    return {"selected", *policy.__dataclass_fields__}

@@ -1,4 +1,4 @@
-"""The package from Python: simulate, compare, plan, load."""
+"""The Python interface: simulate, compare and plan."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ def simulate(
         method: a name, `file.py:Name`, or a method object such as `favano.FedBuff(buffer=10)`.
         problem: a data set's name, or `favano.Problem(...)`.
         fleet: clients and their speeds; by default those of the paper for the data set.
-        progress: hears how far the run is.
-        **keys: keys of clock, local training and run. What is not given takes the paper's
-            constants for the data set. With your own data it takes neutral values, which are
-            printed.
+        progress: is told how far the run is.
+        **keys: keys of clock, training and run. Keys that are not given take the paper's constants
+            for the data set; with your own data they take neutral values, which are printed.
 
-    Ctrl-C raises `favano.Interrupted`, a `KeyboardInterrupt` whose `result` is what was measured.
+    Ctrl-C raises `favano.Interrupted`, a `KeyboardInterrupt` whose `result` holds the evaluations
+    made so far.
     """
     return _run([method], problem, fleet, keys, progress).results[0]
 
@@ -60,9 +60,9 @@ def compare(
     progress: Progress | None = None,
     **keys: Unpack[Keys],
 ) -> Comparison:
-    """Run several methods, or variants of one, on the same seeds; arguments as of `simulate`.
+    """Run several methods, or variants of one, on the same seeds; arguments as in `simulate`.
 
-    Times of the clock go to the methods that look at them.
+    Keys of the clock go to the methods that have them.
     """
     several = isinstance(methods, Sequence) and not isinstance(methods, str)
     shown = methods if isinstance(methods, str) else type(methods).__name__
@@ -76,7 +76,7 @@ def plan(
     fleet: FleetPart | None = None,
     **keys: Unpack[Keys],
 ) -> Plan:
-    """The schedule of the first seed without training; arguments as of `simulate`."""
+    """The schedule of the first seed without training; arguments as in `simulate`."""
     from favano.planning.plan import Plan
     from favano.run.data import load_data
 
@@ -89,7 +89,7 @@ def plan(
         labels = own_samples(given.train, given.test, "cpu").host_labels
     elif getattr(spec.method, "sample_weights", False):
         labels = load_data(spec, _path(given.data_dir)).train_labels
-    return Plan.of(plan_seed(spec, spec.run.seed, labels))
+    return Plan(plan_seed(spec, spec.run.seed, labels))
 
 
 def _run(
@@ -108,7 +108,7 @@ def _run(
     from favano.run.runner import run_together
     from favano.run.samples import load_samples, named_model, own_samples
 
-    if given.train is not None and given.test is not None:
+    if given.is_own:
         samples = own_samples(given.train, given.test, specs[0].run.device, given.loss)
     else:
         samples = load_samples(specs[0], _path(given.data_dir))
@@ -131,7 +131,7 @@ def _specs(
     fleet: FleetPart | None,
     keys: Mapping[str, object],
 ) -> list[Spec]:
-    """Complete specifications; what was not given for own data is printed, once."""
+    """Complete specifications; values taken for own data are printed once."""
     made = [_as_method(one) for one in methods]
     need(bool(made), "methods", "[]", "need at least one method")
     _check_keys(keys, made)
@@ -149,7 +149,7 @@ def _specs(
 
 
 def _as_method(given: AMethod) -> AnyMethod:
-    """A method by name, or an object."""
+    """The method of a name, a class or an object."""
     if isinstance(given, str):
         made = make_method(given, {})
     elif isinstance(given, type) and issubclass(given, Method):
@@ -164,7 +164,7 @@ def _as_method(given: AMethod) -> AnyMethod:
 
 
 def _check_keys(keys: Mapping[str, object], methods: Sequence[AnyMethod]) -> None:
-    """Refuse names that are no keys of clock, training or run."""
+    """Refuse names that are not keys of clock, training or run."""
     known = [key for part in ("clock", "training", "run") for key in options_of(PARTS[part])]
     for key, value in keys.items():
         for part, where in (("problem", "favano.Problem"), ("fleet", "favano.Fleet")):
@@ -180,7 +180,7 @@ def _check_keys(keys: Mapping[str, object], methods: Sequence[AnyMethod]) -> Non
 
 
 def _print_taken(specs: Sequence[Spec]) -> None:
-    """Say what was filled in, since nobody chose it for these data."""
+    """Print the values that were filled in, since they were not chosen for these data."""
     taken: dict[str, object] = {}
     for spec in specs:
         asked = (spec.asked or spec).keys

@@ -1,4 +1,4 @@
-"""A planned run put together: the updates and the local training. All who train use this."""
+"""Assembles a planned run: its updates and its local training. Everything that trains uses this."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ class Assembled(NamedTuple):
 def assemble(
     planned: Planned, samples: Samples, flat: FlatModel, model: nn.Module | ModelFactory
 ) -> Assembled:
-    """Split the data, and put together what the specification asks for.
+    """Split the data and assemble one seed of a specification.
 
     Args:
         planned: the run.
         samples: the data.
-        flat: the network that trains; its weights are of no matter.
-        model: where the initial weights come from.
+        flat: the network to train; its present weights are not used.
+        model: gives the initial weights.
     """
     spec, method, schedule = planned.spec, planned.method, planned.schedule
     task = make_task(spec, planned.seed, planned.fleet, samples)
@@ -60,7 +60,7 @@ def assemble(
 
 
 def _link(planned: Planned, model: FlatModel) -> Link | None:
-    """What compression does to the messages of a run; None without any."""
+    """The compression of a run's messages; None without compression."""
     spec = planned.spec
     if spec.run.codec == "none":
         return None

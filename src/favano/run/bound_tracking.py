@@ -1,4 +1,4 @@
-"""The bound in the loop: ||grad f(mu_t)||^2, Phi_t and what Theorem 1 says of them, along a run."""
+"""||grad f(mu_t)||^2 and Phi_t along a run, beside the bounds of Theorem 1."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from favano.theory import (
 )
 from favano.types import Vector
 
-_FLAT = 1e-12  # a problem without curvature has no L > 0
+_FLAT = 1e-12  # L of a problem without curvature, since L must be positive
 
 
 @dataclass
 class Tracker:
-    """Watches a run of FAVANO, or without `setting` of any method, whose bounds are then infinite.
+    """Tracks the bounds along a run; without `setting`, for any method, they are infinite.
 
-    Constants are the largest seen so far. Between evaluations the gradient is taken to be what it
-    was at the last one. Losses are taken to be >= 0.
+    Constants are the largest measured so far. Between evaluations the gradient is assumed to stay
+    as it was at the last one. Losses are assumed to be >= 0.
     """
 
     probe: Probe
@@ -38,13 +38,13 @@ class Tracker:
     _points: list[Point] = field(default_factory=list)
 
     def observe(self, seen: Sequence[Row], mean: Vector) -> None:
-        """Measure at the mean model, for the evaluations that are new; it is that of the last."""
+        """Measure at the mean model of the last evaluation, for evaluations not yet seen."""
         for row in seen[len(self.rows) :]:
             self.rows.append(self._beside(row, mean))
 
     def _beside(self, row: Row, mean: Vector) -> BoundRow:
         point = self.probe.at(mean)
-        if all(isfinite(value) for value in point):  # a run that diverged goes on without bounds
+        if all(isfinite(value) for value in point):  # a diverged run goes on without bounds
             self._points.append(point)
         last, problem = self.rows[-1] if self.rows else None, self._problem()
         steps = row.server_step - last.server_step if last else 0
@@ -71,7 +71,7 @@ class Tracker:
         )
 
     def _problem(self) -> Problem:
-        """The largest constants seen so far."""
+        """The largest constants measured so far."""
         return Problem(
             smoothness=max([_FLAT, *(each.smoothness for each in self._points)]),
             noise=max([0.0, *(each.noise for each in self._points)]),
@@ -80,7 +80,7 @@ class Tracker:
         )
 
     def _bounds(self, problem: Problem, rounds: int) -> tuple[float, float, float]:
-        """The three forms, each where its own condition on the learning rate holds."""
+        """The three forms, infinite if the learning rate does not meet the form's condition."""
         where, rate = self.setting, self.learning_rate
         if where is None or rounds == 0 or rate == 0:
             return inf, inf, inf
@@ -92,7 +92,7 @@ class Tracker:
         )
 
     def _potential_bound(self, problem: Problem, steps: int) -> float:
-        """Lemma "potential", `steps` times over, from the bound at the last evaluation."""
+        """Lemma "potential" applied `steps` times to the bound at the last evaluation."""
         where, rate = self.setting, self.learning_rate
         if not self.rows:
             return 0.0  # all models are equal at the start

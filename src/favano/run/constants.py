@@ -4,8 +4,8 @@
     sigma^2 = max_i E ||g_i(x) - grad f_i(x)||^2 over mini-batches,
     L = max_i ||Hessian of f_i(x)||, by power iteration on Hessian-vector products.
 
-The assumptions speak of all x and all clients. What is measured at some points of some clients can
-only be too small: it estimates the constants along a run, it does not prove them.
+The assumptions are about all x and all clients. Measurements at some points and some clients can
+only be too small: they estimate the constants along a run, and prove nothing.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from torch import Tensor
 
 from favano.data.transforms import to_float
 from favano.training import FlatModel, Task
-from favano.types import Vector
+from favano.types import Floats, Vector
 
-_MOST_SAMPLES = 4096  # of a client, for its full gradient
+_MOST_SAMPLES = 4096  # per client, for its full gradient
 _ITERATIONS = 30
 _SETTLED = 0.01  # relative change at which the power iteration ends
 
 
 class Point(NamedTuple):
-    """What was measured at one model."""
+    """The constants measured at one model."""
 
     loss: float  # f(x), the mean over clients of their mean training loss
     gradient: float  # ||grad f(x)||^2
@@ -44,14 +44,14 @@ class Point(NamedTuple):
 class Probe:
     """Measures constants for one network on one split of the data.
 
-    Gradients of all clients are exact (up to 4096 samples each); noise and curvature are those of
-    `sample` clients, evenly spread over all.
+    Gradients of all clients are exact (up to 4096 samples each); noise and curvature are measured
+    at `sample` clients, evenly spread.
     """
 
     model: FlatModel
     task: Task
     sample: int = 8
-    batches: int = 8  # mini-batches a client, for the noise
+    batches: int = 8  # mini-batches per client, for the noise
 
     def at(self, vector: Vector) -> Point:
         """Measure at a flat model; costs about one pass over the data."""
@@ -96,7 +96,7 @@ class Probe:
         self.model.load(vector)
         self.model.module.train()
         if self.model.draws is not None:
-            self.model.draws.set(0, vector.device)  # one draw of dropout for all that is measured
+            self.model.draws.set(0, vector.device)  # one draw of dropout for all measurements
         with self.model.drawing():
             return self.task.loss(self.model.module(features), labels)
 
@@ -106,9 +106,7 @@ class Probe:
         torch.autograd.backward(loss)
         return float(loss.detach()), self.model.gradient.clone()
 
-    def _noise(
-        self, vector: Vector, client: int, gradient: Vector
-    ) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
+    def _noise(self, vector: Vector, client: int, gradient: Vector) -> Floats:
         """||g - grad f_i||^2 of the client's first mini-batches."""
         found = []
         for step in range(self.batches):
@@ -128,8 +126,7 @@ class Probe:
             parts = torch.autograd.grad(flat @ direction, trained, retain_graph=True)
             return torch.cat([part.flatten() for part in parts])
 
-        beginning = flat.detach() if bool(start.any()) else torch.ones_like(flat)
-        return spectral_norm(product, beginning)
+        return spectral_norm(product, flat.detach() if bool(start.any()) else torch.ones_like(flat))
 
 
 def spectral_norm(product: Callable[[Vector], Vector], start: Vector) -> float:

@@ -1,4 +1,4 @@
-"""The data set that a specification names, as NumPy's arrays."""
+"""The data set that a specification names, as NumPy arrays."""
 
 from __future__ import annotations
 
@@ -10,11 +10,9 @@ from favano.specification.spec import Spec
 
 
 def load_data(
-    spec: Spec,
-    data_dir: Path | None = None,
-    on_image: Callable[[int], None] = lambda total: None,
+    spec: Spec, data_dir: Path | None = None, on_image: Callable[[int], None] = lambda total: None
 ) -> Dataset:
-    """The same for all seeds; `on_image` hears of each image that is decoded."""
+    """The data set, the same for all seeds; `on_image` is called for each decoded image."""
     return load(
         spec.problem.dataset,
         data_dir=data_dir,

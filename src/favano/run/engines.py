@@ -1,4 +1,4 @@
-"""How runs are driven: as much side by side as the device and the methods allow."""
+"""Engines for runs: as many jobs in parallel as the device and the methods allow."""
 
 from __future__ import annotations
 
@@ -10,15 +10,7 @@ from typing import NamedTuple
 
 import torch
 
-from favano.engine import (
-    AHEAD,
-    ArrayEngine,
-    Scoring,
-    StackFactory,
-    Step,
-    pooled,
-    replayed,
-)
+from favano.engine import AHEAD, ArrayEngine, Scoring, StackFactory, Step, pooled, replayed
 from favano.errors import NonFiniteUpdate
 from favano.run.seed_run import SeedRun
 from favano.specification.spec import Spec
@@ -36,7 +28,7 @@ from favano.training import (
 )
 
 _SHARE_FOR_MODELS = 0.4  # of the GPU memory, for the models that clients hold
-_VERSIONS = 2  # server models that no client holds
+_VERSIONS = 2  # server models per run that no client holds
 _MARGIN = 0.1  # of the GPU memory, for updates and evaluations
 
 
@@ -44,7 +36,7 @@ _MARGIN = 0.1  # of the GPU memory, for updates and evaluations
 def engine(
     flat: FlatModel, runs: Sequence[SeedRun], workers: int | None
 ) -> Iterator[Iterator[Step]]:
-    """All moments of all runs: those that can, side by side, the others one update at a time."""
+    """The moments of all runs: in parallel where possible, the others one update at a time."""
     together = [number for number, one in enumerate(runs) if one.ahead]
     with _side_by_side(flat, [runs[number] for number in together], workers) as steps:
         numbered = (step._replace(run=together[step.run]) for step in steps)
@@ -52,7 +44,7 @@ def engine(
 
 
 def can_stack(specs: Sequence[Spec]) -> bool:
-    """Whether all runs draw their batches in the one way that stacked lanes know, equally large."""
+    """Whether all runs draw batches of one size by epochs, as stacked lanes need."""
     by_epochs = all(spec.problem.batch_order == "epoch" for spec in specs)
     return by_epochs and len({(spec.problem.batch_size, spec.run.precision) for spec in specs}) == 1
 
@@ -61,17 +53,16 @@ def can_stack(specs: Sequence[Spec]) -> bool:
 def _side_by_side(
     flat: FlatModel, runs: Sequence[SeedRun], workers: int | None
 ) -> Iterator[Iterator[Step]]:
-    """On a GPU all runs are rows of a stack of models; on a CPU there is one process a core."""
+    """On a GPU all runs are rows of a stack of models; on a CPU there is one process per core."""
     replays, trainers = [one.replay for one in runs], [one.trainer for one in runs]
     specs = [one.result.spec for one in runs]
     if not runs:
         yield iter(())
     elif flat.vector.device.type == "cuda" and can_stack(specs):
         linear, share = all(_as_arrays(one) for one in runs), _share(flat, runs)
-        maker = LaneMaker(
-            flat, trainers, specs[0].run.precision, stacks=2 if linear else 1, ahead=AHEAD
-        )
-        # No name is given to the stacks: where memory is short they must make way for smaller ones.
+        stacks, precision = 2 if linear else 1, specs[0].run.precision
+        maker = LaneMaker(flat, trainers, precision, stacks=stacks, ahead=AHEAD)
+        # No variable keeps the stacks, so that smaller ones can replace them if memory is short.
         if linear:
             yield on_arrays(runs, maker.fitting(share.lanes), share, maker.at_most)
         else:
@@ -83,27 +74,27 @@ def _side_by_side(
 
 
 def _as_arrays(one: SeedRun) -> bool:
-    """Whether the jobs, models and updates of a run can be handled as arrays."""
+    """Whether the array engine can handle a run."""
     plain = one.replay.link is None and one.result.spec.run.variance == "start"
     return plain and one.replay.blends
 
 
 class Share(NamedTuple):
-    """What the memory of a GPU is used for."""
+    """How the memory of a GPU is divided."""
 
-    runs: int  # that are open at a time
-    rows: int  # models of theirs
+    runs: int  # open at a time
+    rows: int  # models that these runs hold
     lanes: int  # bytes for everything else
 
 
 def shared(free: int, model: int, clients: int, runs: int) -> Share:
-    """How many runs may be open if each client of each holds a model of its own.
+    """Divide the memory, with a model for each client of each open run.
 
     Args:
-        free: bytes of the device.
+        free: free bytes of the device.
         model: bytes of one model.
-        clients: of a run.
-        runs: how many there are.
+        clients: clients per run.
+        runs: number of runs.
     """
     most = int(_SHARE_FOR_MODELS * free) // model
     held = clients + _VERSIONS
@@ -122,18 +113,13 @@ def _share(flat: FlatModel, runs: Sequence[SeedRun]) -> Share:
 def on_arrays(
     runs: Sequence[SeedRun], stacks: Sequence[LaneStack], share: Share, fewer: StackFactory | None
 ) -> Iterator[Step]:
-    """The moments of runs as arrays, measured together."""
+    """The moments of runs in the array engine, whose models are evaluated together."""
     scoring = Scoring(
         lambda run, moment: runs[run].recorder.due(moment), runs[0].evaluate.measure_all
     )
-    lanes = sum(stack.capacity for stack in stacks)
-    arrays = ArrayEngine(
-        [one.replay for one in runs],
-        stacks,
-        scoring=scoring,
-        rows=share.rows + AHEAD * lanes,
-        fewer=fewer,
-    )
+    rows = share.rows + AHEAD * sum(stack.capacity for stack in stacks)
+    replays = [one.replay for one in runs]
+    arrays = ArrayEngine(replays, stacks, scoring=scoring, rows=rows, fewer=fewer)
     return arrays.steps(at_once=share.runs)
 
 
@@ -141,7 +127,7 @@ def on_arrays(
 def _host_lanes(
     flat: FlatModel, trainers: Sequence[LoopTrainer], workers: int | None
 ) -> Iterator[Lanes]:
-    """One process per core; this process alone where there is one core, or nothing to fork."""
+    """One process per core, or this process alone if it has one core or cannot fork."""
     count = usable_cores() if workers is None else workers
     if count <= 1 or flat.vector.device.type != "cpu":
         yield SerialLanes(trainers)
@@ -156,7 +142,7 @@ def _host_lanes(
 
 
 def _one_by_one(runs: Sequence[SeedRun]) -> Iterator[Step]:
-    """The plain loop, for those runs that cannot do without."""
+    """The plain loop, for runs whose jobs cannot be trained ahead."""
     for number, one in enumerate(runs):
         if not one.ahead:
             try:

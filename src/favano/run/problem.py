@@ -1,4 +1,4 @@
-"""What is learnt, from Python: your own network and data, or those of a name."""
+"""The problem of a run, from Python: your own network and data, or a data set by name."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ class Problem:
     """Network, data, their split over the clients, and batches.
 
     Args:
-        model: your network: a module, whose weights are then the initial ones of every seed, or a
-            function that makes one, called once per seed; by default the one that the named data
-            set is trained with in the paper.
+        model: your network: a module, whose weights are the initial ones of every seed, or a
+            function that makes one, called once per seed; by default the paper's network for the
+            named data set.
         train: your samples and labels 0..classes-1, tensors or arrays; by default `dataset`.
         test: the same for evaluation.
         dataset: a data set by name, or a folder of Parquet files.
         split: how samples are dealt out to the clients.
         batch_size: samples per local step.
-        loss: of a batch of outputs and labels; cross entropy by default.
-        data_dir: where the Parquet files of a named data set lie.
+        loss: a function of a batch of outputs and labels; cross entropy by default.
+        data_dir: folder with the Parquet files of a named data set.
         batch_order: `epoch` or `replacement`.
         normalise: MNIST: subtract 0.1307, divide by 0.3081.
         holdout: test on this many training images instead of the test set.
@@ -70,27 +70,22 @@ class Problem:
         else:
             rule = "need train and test, your own data"
             need(self.dataset != OWN, "dataset", OWN, rule)
-        for key, value, rule in (
-            (
-                "model",
-                self.model,
-                "need a network or a function that makes one; data sets by name go to dataset=",
-            ),
-            ("loss", self.loss, "need a function of outputs and labels"),
-        ):
-            need(value is None or callable(value), key, value, rule)
+        rule = "need a network or a function that makes one; data sets by name go to dataset="
+        need(self.model is None or callable(self.model), "model", self.model, rule)
+        rule = "need a function of outputs and labels"
+        need(self.loss is None or callable(self.loss), "loss", self.loss, rule)
         place = self.data_dir is None or isinstance(self.data_dir, Path | str)
         need(place, "data_dir", self.data_dir, "need the path of a folder")
-        assert self.part  # its values are checked
+        assert self.part  # checks its values
 
     @property
     def is_own(self) -> bool:
-        """Whether the data are the caller's."""
+        """Whether the data are the caller's own."""
         return self.train is not None
 
     @property
     def part(self) -> ProblemPart:
-        """The keys of it."""
+        """The keys of the problem."""
         return ProblemPart(
             dataset=OWN if self.is_own else self.dataset or "digits",
             model=None if self.model is None else OWN,
@@ -104,7 +99,7 @@ class Problem:
 
 
 def as_problem(given: Problem | str) -> Problem:
-    """A problem, or the data set of a name."""
+    """The problem itself, or that of a named data set."""
     if isinstance(given, Problem):
         return given
     rule = "need a data set's name or favano.Problem(model, train=..., test=...)"

@@ -1,4 +1,4 @@
-"""Who watches a run."""
+"""Progress of runs, for a display."""
 
 from __future__ import annotations
 
@@ -6,26 +6,23 @@ from typing import Protocol
 
 
 class Progress(Protocol):
-    """Hears how far the runs are."""
+    """Is told how far the runs are."""
 
     def begin(self, steps: int) -> None:
-        """Runs of so many local steps in all begin."""
+        """Runs of `steps` local steps in total begin."""
 
     def advance(self, label: str, steps: int, time: float) -> None:
-        """So many more local steps are done, in a run that has reached simulated time `time`."""
+        """`steps` more local steps are done, in a run that has reached simulated time `time`."""
 
     def end(self) -> None:
         """The runs are over."""
 
 
 class Silence:
-    """Progress that nobody watches."""
+    """Progress that is not shown."""
 
-    def begin(self, steps: int) -> None:
-        """Nothing."""
+    def begin(self, steps: int) -> None: ...
 
-    def advance(self, label: str, steps: int, time: float) -> None:
-        """Nothing."""
+    def advance(self, label: str, steps: int, time: float) -> None: ...
 
-    def end(self) -> None:
-        """Nothing."""
+    def end(self) -> None: ...

@@ -1,4 +1,4 @@
-"""What a specification gave."""
+"""Results of specifications."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from favano.types import Kernels
 
 @dataclass
 class Result:
-    """The history of all seeds, the last rows, the final models."""
+    """The evaluations of all seeds, how their runs ended, and the final models."""
 
     spec: Spec
     status: Status = "complete"
@@ -28,12 +28,12 @@ class Result:
     runs: list[RunRecord] = field(default_factory=list)
     models: dict[int, dict[str, Tensor]] = field(default_factory=dict)
     bounds: list[BoundRow] = field(default_factory=list)  # with track_bound
-    audit: AuditRecord | None = None  # of the first seed, if it came to its end
-    error: NonFiniteUpdate | None = None  # what stopped a run, if something did
-    first: Planned | None = None  # the plan of the first seed: who trains the model
+    audit: AuditRecord | None = None  # of the first seed, if it ended
+    error: NonFiniteUpdate | None = None  # what stopped a run
+    first: Planned | None = None  # the plan of the first seed
     interrupted: bool = False  # by Ctrl-C
     kernels: Kernels | None = None  # of the local steps; None on a GPU
-    traced: TraceReport = NO_TRACE  # how gradients were computed; no number depends on it
+    traced: TraceReport = NO_TRACE  # how gradients were computed; it changes no result
 
     @property
     def accuracy(self) -> list[float]:
@@ -94,8 +94,8 @@ class Comparison:
 
 
 class Interrupted(KeyboardInterrupt):
-    """Ctrl-C ended a run; `result` holds what was measured until then."""
+    """Ctrl-C ended a run; `result` holds the evaluations made until then."""
 
     def __init__(self, result: Result | Comparison) -> None:
-        super().__init__("the run was interrupted; what was measured is in .result")
+        super().__init__("the run was interrupted; the evaluations made so far are in .result")
         self.result = result

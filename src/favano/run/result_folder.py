@@ -1,4 +1,4 @@
-"""Result folders: written whole or not at all, read back by anyone."""
+"""Result folders, written completely or not at all."""
 
 from __future__ import annotations
 
@@ -34,50 +34,47 @@ if TYPE_CHECKING:
 
 
 def check_writable(folder: Path) -> None:
-    """Refuse a folder that cannot be written, before any work."""
+    """Refuse a folder that cannot be written, before any training."""
     above = next(path for path in (folder, *folder.absolute().parents) if path.exists())
     need(above.is_dir(), "out", folder, f"{above} is a file, need a folder")
     try:
-        with TemporaryDirectory(dir=above):  # permissions do not tell: some file systems refuse
+        with TemporaryDirectory(dir=above):  # some file systems refuse whatever the permissions say
             pass
     except OSError as error:
         raise BadInput("out", folder, f"{above} cannot be written: {error.strerror}") from None
 
 
 def check_folder(folder: Path, spec: Spec) -> None:
-    """Refuse a folder that holds another run, or that cannot be written, before any work."""
+    """Refuse a folder that holds another run, or that cannot be written, before any training."""
     check_writable(folder)
-    if (folder / "spec.toml").exists():
+    if (folder / SPEC).exists():
         differing = differing_keys(_held(folder), resolve(spec))
         rule = f"already holds another run (differs in {', '.join(differing)}); choose a new folder"
         need(not differing, "out", folder, rule)
         if is_finished(folder):
-            law = spec.fleet.step_law
+            held, law, name = read_summary(folder), spec.fleet.step_law, spec.method.name
             rule = f"already holds a run of other step times ({law}); choose a new folder"
-            held = read_summary(folder)
             need(trace_digest(spec) == held.trace, "out", folder, rule)
-            rule = (
-                f"already holds a run of another version of {spec.method.name}; choose a new folder"
-            )
+            rule = f"already holds a run of another version of {name}; choose a new folder"
             need(source_digest(spec.method) == held.source, "out", folder, rule)
 
 
 def _held(folder: Path) -> Config:
-    """What the specification in a folder says."""
+    """The specification in a folder."""
     try:
-        return read_config(folder / "spec.toml")
+        return read_config(folder / SPEC)
     except BadInput as error:
         rule = f"holds a spec.toml that cannot be used ({error}); choose a new folder"
         raise BadInput("out", folder, rule) from error
 
 
 def read_summary(folder: Path) -> Summary:
-    """How the runs of a folder ended, from `summary.json`."""
+    """The summary of a folder: how its runs ended."""
     return summary_from_json((folder / SUMMARY).read_text(encoding="utf-8"))
 
 
 def trace_digest(spec: Spec) -> str | None:
-    """A digest of the recorded step times that a run goes by; None without any."""
+    """A digest of a run's recorded step times; None without any."""
     name, _, text = spec.fleet.step_law.partition(":")
     path = Path(text)
     recorded = name == "trace" and path.is_file()
@@ -85,13 +82,13 @@ def trace_digest(spec: Spec) -> str | None:
 
 
 def is_finished(folder: Path) -> bool:
-    """Whether a folder holds a result whose runs all came to their end."""
+    """Whether a folder holds a result whose runs all ended."""
     paths = [folder / name for name in FILES]
     if not all(path.is_file() and path.stat().st_size for path in paths):
         return False
     try:
         return read_summary(folder).status in ("complete", "diverged")
-    except ValueError:  # damaged, so worth running again
+    except ValueError:  # damaged: the runs are made again
         return False
 
 
@@ -101,9 +98,8 @@ def write_result(folder: Path, result: Result, command: str) -> None:
     A partial result does not replace a complete one.
     """
     if result.status == "partial" and is_finished(folder):
-        raise WriteFailed(
-            f"out={folder}: holds a complete result, which a partial one does not replace"
-        )
+        rule = "holds a complete result, which a partial one does not replace"
+        raise WriteFailed(f"out={folder}: {rule}")
     import torch
     from safetensors.torch import save
 
@@ -139,10 +135,9 @@ def write_result(folder: Path, result: Result, command: str) -> None:
 
 
 def _participation(result: Result) -> Participation | None:
-    """Who trains the model; None where it is not planned ahead, or cannot be said of the method."""
-    if result.first is None:
+    """Who trains the model; None if nothing was planned or if the method has no weights."""
+    if (one := result.first) is None:
         return None
-    one = result.first
     try:
         return participation(one.weights, one.schedule, one.fleet, one.seed)
     except BadInput:

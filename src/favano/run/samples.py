@@ -1,4 +1,4 @@
-"""The data of an experiment on its device: of a named data set, or the user's own tensors."""
+"""The data of a run on its device: a named data set, or the user's own tensors."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _CALIBRATION = 512  # samples
 
 @dataclass(frozen=True, eq=False)
 class Samples:
-    """Training and test data. Images that are augmented stay raw until they are in a batch."""
+    """Training and test data; images to be augmented stay raw until they are in a batch."""
 
     features: Tensor
     labels: Tensor
@@ -46,7 +46,7 @@ class Samples:
 
     @property
     def host_labels(self) -> Ints:
-        """Training labels for the split."""
+        """Training labels as a NumPy array."""
         return self.labels.cpu().numpy()
 
     def calibration(self) -> Tensor:
@@ -62,11 +62,9 @@ class Samples:
 
 
 def load_samples(
-    spec: Spec,
-    data_dir: Path | None = None,
-    on_image: Callable[[int], None] = lambda total: None,
+    spec: Spec, data_dir: Path | None = None, on_image: Callable[[int], None] = lambda total: None
 ) -> Samples:
-    """The data set that a specification names, on its device; the same for all seeds."""
+    """The data set of a specification on its device; it is the same for all seeds."""
     device = check_device(spec.run.device)
     data = load_data(spec, data_dir, on_image)
     steps = data.preprocessing
@@ -84,7 +82,7 @@ def load_samples(
 
 
 def make_task(spec: Spec, seed: int, fleet: Fleet, samples: Samples) -> Task:
-    """The data split over the clients for one seed; a split that leaves somebody out is refused."""
+    """The data split over the clients for one seed; a split with an empty client is refused."""
     parts = split(samples.host_labels, given(spec.fleet.clients), given(spec.problem.split), seed)
     check_parts(parts, samples.host_labels, samples.classes, how=given(spec.problem.split))
     size, streams = given(spec.problem.batch_size), fleet.streams
@@ -93,10 +91,10 @@ def make_task(spec: Spec, seed: int, fleet: Fleet, samples: Samples) -> Task:
 
 
 def in_steps(spec: Spec, samples: Samples) -> Spec:
-    """The same complete specification with K in steps.
+    """A complete specification with K in steps.
 
-    An epoch is ceil(N / (n batch)) steps, that of a client with N/n samples, since K is one number
-    for all clients. Splits that deal out very different numbers of samples are refused.
+    An epoch is ceil(N / (n batch)) steps, as for a client with N/n samples, since K is one number
+    for all clients. Splits that give clients very different numbers of samples are refused.
     """
     if spec.training.local_steps_unit == "steps":
         return spec
@@ -114,7 +112,7 @@ def in_steps(spec: Spec, samples: Samples) -> Spec:
 
 
 def own_samples(train: object, test: object, device: str, loss: Loss | None = None) -> Samples:
-    """The user's tensors or arrays: (features, labels), labels 0..classes-1."""
+    """Samples from the user's tensors or arrays: (features, labels), labels 0..classes-1."""
     on = check_device(device)
     mine, theirs = _tensors("train", train), _tensors("test", test)
     for name, (features, labels) in (("train", mine), ("test", theirs)):
@@ -127,22 +125,15 @@ def own_samples(train: object, test: object, device: str, loss: Loss | None = No
     need(theirs[0].dtype == mine[0].dtype, "test", theirs[0].dtype, rule)
     features, labels, test_features, test_labels = (t.to(on) for t in (*mine, *theirs))
     classes = int(max(labels.max(), test_labels.max())) + 1
-    return Samples(
-        features,
-        labels.long(),
-        test_features,
-        test_labels.long(),
-        classes,
-        loss=loss or functional.cross_entropy,
-    )
+    own_loss, targets = loss or functional.cross_entropy, test_labels.long()
+    return Samples(features, labels.long(), test_features, targets, classes, loss=own_loss)
 
 
 def _tensors(name: str, given: object) -> Pair:
     """Samples and labels as tensors; anything else is refused."""
     rule = "need a pair (samples, labels) of tensors or arrays"
-    pair = isinstance(given, tuple | list) and len(given) == 2
-    need(pair, name, type(given).__name__, rule)
-    assert isinstance(given, tuple | list)
+    if not (isinstance(given, tuple | list) and len(given) == 2):
+        raise BadInput(name, type(given).__name__, rule)
     try:
         features, labels = (torch.as_tensor(part) for part in given)
     except (TypeError, ValueError, RuntimeError):
@@ -152,14 +143,14 @@ def _tensors(name: str, given: object) -> Pair:
 
 
 def named_model(spec: Spec, samples: Samples) -> ModelFactory:
-    """Builds the network that a specification names, for this data."""
+    """A function that builds the network of a specification for these data."""
     return lambda: build(
         given(spec.problem.model), input_shape=samples.input_shape, classes=samples.classes
     )
 
 
 def initial_module(model: nn.Module | ModelFactory, seed: int) -> nn.Module:
-    """A module as it is, or a fresh one whose initial weights are a function of the seed."""
+    """The given module, or a new one whose initial weights are a function of the seed."""
     if isinstance(model, nn.Module):
         return model
     with torch.random.fork_rng(devices=[]):
@@ -174,7 +165,7 @@ def initial_module(model: nn.Module | ModelFactory, seed: int) -> nn.Module:
 
 
 def number_type(module: nn.Module, samples: Samples) -> torch.dtype:
-    """The type of float that a run computes with: that of the network and of its inputs."""
+    """The float type that a run computes with: that of the network and of its inputs."""
     kinds = {one.dtype for one in module.parameters()}
     name, words = type(module).__name__, " and ".join(sorted(map(str, kinds)))
     alike = len(kinds) == 1 and all(kind.is_floating_point for kind in kinds)
@@ -188,7 +179,7 @@ def number_type(module: nn.Module, samples: Samples) -> torch.dtype:
 
 
 def check_device(name: str) -> torch.device:
-    """Refuse a device that is not there."""
+    """The device of this name; refused if there is none."""
     try:
         device = torch.device(name)
     except RuntimeError:

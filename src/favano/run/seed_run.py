@@ -1,28 +1,22 @@
-"""One seed of one specification on its way: what is trained, and what is heard of it."""
+"""The run of one seed: its training, and the record of its evaluations."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from time import perf_counter
 
 import numpy as np
 from torch import nn
 
-from favano.engine import (
-    Moment,
-    Recorder,
-    evaluation_times,
-    live_models,
-    spread_of,
-)
+from favano.engine import Moment, Recorder, evaluation_times, live_models, spread_of
 from favano.errors import NonFiniteUpdate
 from favano.metrics import Evaluator
 from favano.planning.audit import audit
 from favano.planning.planned import Planned
-from favano.records import worst
+from favano.records import Status, diverged, run_record, worst
 from favano.run.assembly import assemble
 from favano.run.bound_tracking import Tracker
 from favano.run.constants import Probe
-from favano.run.outcome import make_record
 from favano.run.progress import Progress
 from favano.run.result import Result
 from favano.run.run_kernels import kernels_for
@@ -34,9 +28,9 @@ from favano.types import Kernels
 
 
 class SeedRun:
-    """Hears of the moments of a run and puts what was measured into the result.
+    """One run; it records moments of the run and puts the evaluations into the result.
 
-    `gradients` are shared by all runs with the same kernels; what is missing is put there.
+    `gradients` are shared by all runs with the same kernels; missing ones are added.
     """
 
     def __init__(
@@ -78,29 +72,27 @@ class SeedRun:
             rate = float(self.replay.rates.max(initial=0.0))
             self.tracker = Tracker(Probe(flat, task), planned.setting, rate)
         self.label = f"{spec.name}, seed {seed}"
-        self._known: list[int] | None = (
-            _steps_by_update(schedule) if self.replay.course.complete else None
-        )
+        self._known = _steps_by_update(schedule) if self.replay.course.complete else None
         self.reached = -1  # the last server version
-        self.stopped = False  # by an update that holds NaN
+        self.stopped = False  # by an update with NaN
         self.began = self.ended = 0.0
 
     @property
     def ahead(self) -> bool:
-        """Whether jobs may be trained before the update that is due.
+        """Whether jobs may be trained before they are due.
 
-        Not where the next update is all that is known, nor where buffers that stay with the
-        clients tie a job to its client's last one.
+        Not if only the next update is known, nor if buffers stay with the clients, since a job then
+        depends on its client's last one.
         """
         return self.replay.course.complete and self.result.spec.run.buffers == "average"
 
     @property
     def over(self) -> bool:
-        """Whether nothing more will come of it."""
+        """Whether the run has ended."""
         return self.stopped or self.reached == self.replay.schedule.updates - 1
 
-    def hear(self, moment: Moment | NonFiniteUpdate, watch: Progress) -> None:
-        """Write down what is to be written down of a moment."""
+    def record(self, moment: Moment | NonFiniteUpdate, display: Progress) -> None:
+        """Record a moment of the run."""
         if isinstance(moment, NonFiniteUpdate):
             self.result.status, self.result.error = "partial", moment
             self.stopped = True
@@ -110,49 +102,50 @@ class SeedRun:
             self.began = perf_counter()
         else:
             time = float(self.replay.schedule.time[moment.version])
-            watch.advance(self.label, self._steps_of(moment.version), time)
+            display.advance(self.label, self._steps_of(moment.version), time)
         self.recorder.observe(moment)
         if self.tracker is not None and self.recorder.last is not None:
             self.tracker.observe(self.recorder.rows(), self.recorder.last.mean)
         self.ended = perf_counter()
 
     def _steps_of(self, version: int) -> int:
-        """Local steps that an update uses; looked up where they were known from the start."""
+        """Local steps that an update uses."""
         if self._known is not None:
             return self._known[version]
         return int(self.replay.schedule.steps[self.replay.jobs(version)].sum())
 
-    def stop(self) -> None:
-        """Somebody pressed Ctrl-C."""
+    def interrupt(self) -> None:
+        """Note Ctrl-C: the result is partial unless the run has ended."""
+        self.result.interrupted = True
         if not self.over:
             self.result.status = "partial"
 
     def hand_in(self) -> None:
-        """Put what was measured into the result."""
+        """Put the evaluations into the result."""
         rows, last = self.recorder.rows(), self.recorder.last
         self.result.rows += rows
         self.result.bounds += self.tracker.rows if self.tracker else []
         if self.planned.seed == self.result.spec.run.seed:
             self.result.first = self.planned
         if last is not None:
-            record = make_record(
-                self.result.spec.name,
-                rows[-1],
-                self.evaluate(last.mean),
-                ended=self.over and not self.stopped,
-                refused=last.refused,
-                wrapped=last.wrapped,
+            mean, whole = self.evaluate(last.mean), self.over and not self.stopped
+            end: Status = "diverged" if diverged(rows[-1]) else "complete"
+            record = replace(
+                run_record(self.result.spec.name, rows[-1], end if whole else "partial"),
                 wall_seconds=self.ended - self.began,
+                mean_model_accuracy=mean.accuracy,
+                mean_model_loss=mean.loss,
+                refused_updates=last.refused,
+                wrapped_messages=last.wrapped,
             )
             self.result.runs.append(record)
             self.result.status = worst([self.result.status, record.status])
             self.result.models[self.planned.seed] = self.flat.state_dict(last.server)
 
     def audit_first(self) -> None:
-        """Say of the first seed who trained its model; the others differ by chance alone.
+        """Audit the first seed; the others differ only by chance.
 
-        Nothing can be said of methods that are not linear in the models, nor of those whose steps
-        depend on them.
+        Methods that are not linear in the models, or whose steps depend on them, have no audit.
         """
         planned, result, first = self.planned, self.result, self.result.first
         mine = planned.seed == result.spec.run.seed and result.status != "partial"

@@ -1,9 +1,8 @@
-"""Unrolls `Adaptive` update by update, since the length of a job is said when it begins.
+"""Unrolls `Adaptive` update by update, since the length of a job is set when it begins.
 
-Step times are functions of (client, place in its stream), so nothing but the number of steps is
-open: a client's next job is known as soon as somebody says how long it is, and with it the next
-arrival. The rows of the schedule are kept as it wants them, used jobs first, so that what is known
-so far is a schedule at any moment.
+Step times are functions of (client, place in its stream), so only the number of steps is open: once
+it is set, a client's next job is known, and with it the next arrival. Used jobs come first, so that
+the jobs known so far form a schedule at any time.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ _JOB = np.dtype(
 
 
 class Unrolling:
-    """A course that grows: it knows the next update, and nothing behind it."""
+    """A course that grows: it is known up to the next update."""
 
     complete = False
 
@@ -49,7 +48,7 @@ class Unrolling:
 
     @property
     def schedule(self) -> Schedule:
-        """What is known; checked once it is whole. Valid until the course goes on."""
+        """The known part, checked once it is whole; valid until the next `go_on`."""
         jobs, used = self._table[: self._jobs], self._table[: self._updates]
         return Schedule(
             clients=self._fleet.clients,
@@ -67,11 +66,9 @@ class Unrolling:
         )
 
     def jobs(self, version: int) -> Ints:
-        """The one arrival."""
         return np.array([version])
 
     def go_on(self, steps: Ints | None) -> None:
-        """The client of the newest update goes on from it; then the next arrival is known."""
         assert steps is not None
         made = self._table[self._updates - 1]
         client, held = int(made["client"]), int(made["base"])
@@ -82,15 +79,13 @@ class Unrolling:
         self._find_next()
 
     def takers(self, version: int) -> Ints:
-        """The client that the update came from."""
         return self._table["client"][version : version + 1].copy()
 
     def unneeded(self, version: int) -> Sequence[int]:
-        """The version that this client held before, unless somebody else does."""
         return self._unneeded
 
     def _begin(self, client: int, steps: int) -> None:
-        """A job of so many steps from the newest version."""
+        """Start a job of `steps` local steps from the newest version."""
         fleet, policy, place = self._fleet, self._policy, self._place[client]
         if self._jobs == len(self._table):
             self._table = np.concatenate([self._table, np.zeros_like(self._table)])
@@ -101,7 +96,7 @@ class Unrolling:
         index = place + np.arange(steps)
         length = np.cumsum(fleet.durations(self._seed, np.array([client]), index))[-1]
         latency = policy.interaction_time if policy.latency == "client" else 0.0
-        # Integer durations tie often: a random key decides, not the number of the client.
+        # Integer durations tie often: a random key decides, not the client's number.
         stream, number = fleet.streams[client], self._number[client]
         tie = int(bits(self._seed, Stream.ASSIGNMENT, stream, number))
         heapq.heappush(self._arrivals, (now + latency + float(length), tie, client))
@@ -109,7 +104,7 @@ class Unrolling:
         self._place[client] += steps
 
     def _find_next(self) -> None:
-        """Make the first arrival the next update, if it comes before the horizon."""
+        """Make the first arrival the next update, if it is before the horizon."""
         finish, _, client = self._arrivals[0]
         clock = max(self._clock, finish)
         if clock >= self._horizon:

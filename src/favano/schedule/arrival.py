@@ -1,4 +1,4 @@
-"""Unrolls `Arrival`: the server acts on what comes in, in the order in which it comes."""
+"""Unrolls `Arrival`: the server uses answers in the order in which they arrive."""
 
 from __future__ import annotations
 
@@ -21,27 +21,19 @@ _SERVER = 2**40  # the server's own stream among those of the clients
 
 
 class _Job(NamedTuple):
-    """One piece of work, ordered by the time at which it arrives."""
+    """One job; jobs are ordered by the time at which their answers arrive."""
 
     finish: float
     tie: int
     client: int
-    number: int  # of this client's jobs
+    number: int  # among this client's jobs
     begin: float
     base: int
 
 
-class _Handed(NamedTuple):
-    """A model that waits at a busy client. A client that has finished but that a busy server has
-    not heard yet may be handed one after its finish, and cannot begin before."""
-
-    base: int
-    time: float
-
-
 @dataclass
 class _JobTimes:
-    """How long each client's jobs last, drawn in growing blocks; `tie` orders equal arrivals."""
+    """Durations of each client's jobs, drawn in growing blocks; `tie` orders equal arrivals."""
 
     fleet: Fleet
     local_steps: int
@@ -71,14 +63,16 @@ class _JobTimes:
 
 
 class _Workers:
-    """The clients: what they are doing, and who gets the next piece of work."""
+    """The clients: what they are doing, and who gets the next job."""
 
     def __init__(self, policy: Arrival, fleet: Fleet, seed: int) -> None:
         self.times = _JobTimes(fleet, policy.local_steps, seed)
         self.latency = policy.interaction_time if policy.latency == "client" else 0.0
         self.under_way: list[_Job] = []
         self.jobs_done = [0] * fleet.clients
-        self.waiting: list[deque[_Handed]] = [deque() for _ in range(fleet.clients)]
+        # Models queued at busy clients, with the time at which they were handed out: a client that
+        # finished while the server was busy may get one after its finish, and cannot begin before.
+        self.waiting: list[deque[tuple[int, float]]] = [deque() for _ in range(fleet.clients)]
         self.busy = [False] * fleet.clients
         self.by_stream: list[int] = np.argsort(fleet.streams).tolist()
         self.idle: list[int] = []
@@ -88,20 +82,20 @@ class _Workers:
     def give(self, client: int, base: int, now: float) -> None:
         """Hand the client a model; it queues if the client is at work."""
         if self.busy[client]:
-            self.waiting[client].append(_Handed(base, now))
+            self.waiting[client].append((base, now))
         else:
             self._start(client, base, now)
 
     def answered(self, client: int, now: float) -> None:
-        """The client has handed its work in and goes on with what waits for it."""
+        """The client has answered and starts the job that waits for it, if any."""
         self.busy[client] = False
         self.jobs_done[client] += 1
         if self.waiting[client]:
-            handed = self.waiting[client].popleft()
-            self._start(client, handed.base, max(now, handed.time))
+            base, time = self.waiting[client].popleft()
+            self._start(client, base, max(now, time))
 
     def unfinished(self) -> list[_Job]:
-        """Work under way, then work that still waits."""
+        """Jobs under way, then jobs that wait."""
         queued = [
             _Job(np.inf, 0, client, self.jobs_done[client] + 1 + place, np.inf, base)
             for client in self.by_stream
@@ -114,7 +108,7 @@ class _Workers:
         return self.by_stream[self._draw(len(self.by_stream))]
 
     def someone_idle(self) -> int:
-        """A client drawn uniformly among the idle ones, which stops being idle."""
+        """An idle client drawn uniformly; it is not idle any more."""
         place = self._draw(len(self.idle))
         self.idle[place], self.idle[-1] = self.idle[-1], self.idle[place]
         return self.idle.pop()
@@ -133,11 +127,11 @@ class _Workers:
 
 @dataclass
 class _Updates:
-    """What the server has done so far."""
+    """The updates made so far."""
 
     time: list[float] = field(default_factory=list)
     lost: list[int] = field(default_factory=list)
-    used: list[tuple[_Job, int]] = field(default_factory=list)  # job and the update it went into
+    used: list[tuple[_Job, int]] = field(default_factory=list)  # job and the update that used it
     wasted: int = 0
 
     @property
@@ -152,7 +146,7 @@ class _Updates:
 
 
 def unroll_arrival(policy: Arrival, fleet: Fleet, horizon: float, seed: int) -> Schedule:
-    """Everything that arrives before the horizon, and the updates it causes."""
+    """All arrivals before the horizon, and the updates they cause."""
     concurrency = fleet.clients if policy.concurrency is None else policy.concurrency
     rule = f"need 1..clients ({fleet.clients})"
     need(concurrency <= fleet.clients, "concurrency", concurrency, rule)
@@ -176,7 +170,8 @@ def unroll_arrival(policy: Arrival, fleet: Fleet, horizon: float, seed: int) -> 
             heapq.heappush(workers.under_way, job)
             break
         workers.answered(job.client, job.finish)
-        too_old = _too_old(policy, updates.version - job.base)
+        limit = policy.max_staleness
+        too_old = limit is not None and updates.version - job.base > limit
         if too_old:
             updates.wasted += policy.local_steps
             thrown_away.append(job)
@@ -206,10 +201,6 @@ def unroll_arrival(policy: Arrival, fleet: Fleet, horizon: float, seed: int) -> 
         updates.flush(buffer, max([horizon, *updates.time[-1:]]))
         buffer = []
     return _assemble(policy, fleet, updates, [*thrown_away, *buffer, *workers.unfinished()])
-
-
-def _too_old(policy: Arrival, staleness: int) -> bool:
-    return policy.max_staleness is not None and staleness > policy.max_staleness
 
 
 def _assemble(policy: Arrival, fleet: Fleet, updates: _Updates, unused: list[_Job]) -> Schedule:

@@ -1,10 +1,11 @@
-"""Unrolls `Barrier`: rounds that begin together and end with the slowest client waited for."""
+"""Unrolls `Barrier`: rounds that end when the last client waited for has answered."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from favano.errors import need
 from favano.rng import Stream, bits
@@ -17,41 +18,33 @@ from favano.types import Floats, Ints
 _ROUNDS = 64  # rounds planned at once
 
 
-@dataclass(frozen=True)
-class _Rounds:
+class _Rounds(NamedTuple):
     """A block of rounds: (rounds, s) arrays, times counted from the start of each round."""
 
     client: Ints
-    counted: np.ndarray[tuple[int, ...], np.dtype[np.bool_]]  # the server waits for this one
+    counted: npt.NDArray[np.bool_]  # the answer is used
     steps: Ints  # made by the end of the round
     answer: Floats  # when the client has made its K steps
     length: Floats  # (rounds,)
 
 
 def unroll_barrier(policy: Barrier, fleet: Fleet, horizon: float, seed: int) -> Schedule:
-    """Rounds that start before the horizon, the last one ending where it ends."""
-    need(
-        policy.selected <= fleet.clients,
-        "selected",
-        policy.selected,
-        f"need 1..clients ({fleet.clients})",
-    )
+    """All rounds that start before the horizon; the last may end after it."""
+    rule = f"need 1..clients ({fleet.clients})"
+    need(policy.selected <= fleet.clients, "selected", policy.selected, rule)
     planned: list[_Rounds] = []
     jobs_before = np.zeros(fleet.clients, dtype=np.int64)
     while sum(float(rounds.length.sum()) for rounds in planned) < horizon:
         first = _ROUNDS * len(planned)
         planned.append(_plan(policy, fleet, np.arange(first, first + _ROUNDS), jobs_before, seed))
         jobs_before += np.bincount(planned[-1].client.ravel(), minlength=fleet.clients)
-    time = np.cumsum(np.concatenate([rounds.length for rounds in planned]))
-    start = np.concatenate([[0.0], time[:-1]])
+    *columns, length = map(np.concatenate, zip(*planned, strict=True))
+    time = np.cumsum(length)
+    start = np.append(0.0, time[:-1])
     kept = int(np.sum(time <= horizon if policy.drop_last else start < horizon))
     time, start = time[:kept], start[:kept]
-
-    client = np.concatenate([rounds.client for rounds in planned])[:kept].ravel()
-    counted = np.concatenate([rounds.counted for rounds in planned])[:kept].ravel()
-    steps = np.concatenate([rounds.steps for rounds in planned])[:kept].ravel()
-    answer = np.concatenate([rounds.answer for rounds in planned])[:kept].ravel()
-    played = np.repeat(np.arange(kept), policy.selected)  # the round that each job was part of
+    client, counted, steps, answer = (column[:kept].ravel() for column in columns)
+    played = np.repeat(np.arange(kept), policy.selected)  # the round that each job is part of
     visit = np.where(counted, played, kept)
     order = np.argsort(visit, kind="stable")
     wasted = np.bincount(played, np.where(counted, 0, steps), minlength=kept)
@@ -76,7 +69,7 @@ def _plan(policy: Barrier, fleet: Fleet, rounds: Ints, jobs_before: Ints, seed: 
     number = jobs_before[client] + total_before(client, np.ones_like(client))
     ends = _step_ends(policy, fleet, client, number, seed)
     answer = ends[:, -1].reshape(shape)
-    # Integer durations tie often: a random key decides, not the number of the client.
+    # Integer durations tie often: a random key decides, not the client's number.
     tie = bits(seed, Stream.ASSIGNMENT, fleet.streams[client], number).reshape(shape)
     rank = np.argsort(np.lexsort((tie, answer)), axis=1)
     counted = rank < (policy.wait_for or policy.selected)
@@ -91,7 +84,7 @@ def _plan(policy: Barrier, fleet: Fleet, rounds: Ints, jobs_before: Ints, seed: 
 
 
 def _step_ends(policy: Barrier, fleet: Fleet, client: Ints, number: Ints, seed: int) -> Floats:
-    """When each of a job's K steps ends, (m, K), under the reading chosen for `round_time`."""
+    """When each of a job's K steps ends, (m, K), by the reading of `round_time`."""
     if policy.round_time == "sum":
         return step_ends(fleet, client, number, policy.local_steps, seed)
     one = fleet.mean[client]

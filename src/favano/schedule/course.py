@@ -1,4 +1,4 @@
-"""What a run goes along: a schedule known from the start, or one that grows with the run."""
+"""The course of a run: a schedule known from the start, or one that grows with the run."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from favano.types import Ints
 class Course(Protocol):
     """The schedule as far as it is known, and who holds which version.
 
-    It is known at least up to the next update. The engine asks nothing else of a schedule, so it
-    cannot tell whether there is more behind it.
+    It is known at least up to the next update. The engine uses nothing else of a schedule, so it
+    cannot tell whether more is known.
     """
 
     @property
     def schedule(self) -> Schedule:
-        """All updates and jobs that are known."""
+        """All known updates and jobs."""
 
     @property
     def complete(self) -> bool:
-        """Whether everything was known from the start, so that work may be done ahead of time."""
+        """Whether everything is known from the start, so that jobs may be trained ahead of time."""
 
     def jobs(self, version: int) -> Ints:
         """The jobs that update `version` uses, as rows of the schedule."""
 
     def go_on(self, steps: Ints | None) -> None:
-        """The newest known update is made; its clients' next jobs have so many steps, if open."""
+        """The newest known update is made; `steps` are those of its clients' next jobs, if open."""
 
     def takers(self, version: int) -> Ints:
         """Clients that hold this version, the newest, from now on."""
@@ -51,17 +51,14 @@ class Foreseen:
         self.lives = lifetimes(schedule)
 
     def jobs(self, version: int) -> Ints:
-        """The rows between two offsets."""
         return np.arange(self._jobs[version], self._jobs[version + 1])
 
-    def go_on(self, steps: Ints | None) -> None:
-        """Everything is planned already."""
+    def go_on(self, steps: Ints | None) -> None: ...
 
     def takers(self, version: int) -> Ints:
-        """Clients with a job that starts from this version."""
-        return self.lives.takers_of(version)
+        return self.lives.takers[self.lives.taken[version] : self.lives.taken[version + 1]]
 
     def unneeded(self, version: int) -> Sequence[int]:
-        """Versions whose last use was the update before."""
-        gone: list[int] = self.lives.gone_after(version - 1).tolist() if version else []
+        first, last = self.lives.gone[version - 1 : version + 1] if version else (0, 0)
+        gone: list[int] = self.lives.versions[first:last].tolist()
         return gone

@@ -1,4 +1,4 @@
-"""Vectorised pieces that every planner needs: random subsets, and running totals per client."""
+"""Vectorised draws and sums for all policies: random subsets, step times, totals per client."""
 
 from __future__ import annotations
 
@@ -12,33 +12,31 @@ _BLOCK = 2_000_000  # numbers drawn at once: enough to amortise NumPy, small eno
 
 
 def random_subsets(fleet: Fleet, size: int, rounds: Ints, seed: int) -> Ints:
-    """Uniform subsets without repetition, one a round: (len(rounds), size), ordered by stream.
+    """Uniform subsets without repetition, one per round: (len(rounds), size), ordered by stream.
 
     Each client draws a key for the round and the `size` smallest are taken, so that renumbering
-    the clients together with their streams renumbers the subsets and nothing else.
+    the clients together with their streams only renumbers the subsets.
     """
     by_stream = np.argsort(fleet.streams)
     if size == fleet.clients:
         return np.tile(by_stream, (len(rounds), 1))
     streams = fleet.streams[by_stream]
     chosen = np.empty((len(rounds), size), dtype=np.int64)
-    block = max(1, _BLOCK // fleet.clients)
-    for first in range(0, len(rounds), block):
-        part = rounds[first : first + block]
-        keys = bits(seed, Stream.SELECTION, streams, part[:, None])
-        chosen[first : first + block] = np.argpartition(keys, size - 1, axis=1)[:, :size]
+    for part in blocks(len(rounds), fleet.clients):
+        keys = bits(seed, Stream.SELECTION, streams, rounds[part, None])
+        chosen[part] = np.argpartition(keys, size - 1, axis=1)[:, :size]
     chosen.sort(axis=1)
     return by_stream[chosen]
 
 
 def step_ends(fleet: Fleet, client: Ints, number: Ints, local_steps: int, seed: int) -> Floats:
-    """When each of the K steps of job `number` of a client ends, counted from its start: (m, K)."""
+    """When each of the K steps of a client's job `number` ends, from the job's start: (m, K)."""
     index = number[:, None] * local_steps + np.arange(local_steps)
     return np.cumsum(fleet.durations(seed, client[:, None], index), axis=1)
 
 
 def blocks(rows: int, columns: int) -> list[slice]:
-    """Cut `rows` so that a block of them times `columns` stays small."""
+    """Slices of `rows` such that each block of `columns` columns is small."""
     size = max(1, _BLOCK // columns)
     return [slice(first, first + size) for first in range(0, rows, size)]
 

@@ -1,4 +1,4 @@
-"""Who takes which server version, and after which update nobody needs it any more."""
+"""Which clients take each server version, and after which update nobody needs it any more."""
 
 from __future__ import annotations
 
@@ -12,24 +12,16 @@ from favano.types import Ints
 
 @dataclass(frozen=True)
 class Lifetimes:
-    """Two lists of lists, known from the schedule alone; each as one array and its bounds."""
+    """Two lists of lists, each as one array and its bounds; -1 is not among the versions."""
 
-    takers: Ints  # clients that take a server version, version after version, -1 not among them
+    takers: Ints  # clients whose next job starts from a version, version by version
     taken: Ints  # (V+1,) those of version v are takers[taken[v]:taken[v+1]]
-    versions: Ints  # (V,) versions in the order in which they go
-    gone: Ints  # (V+2,) those needed for the last time by update u: versions[gone[u]:gone[u+1]]
-
-    def takers_of(self, version: int) -> Ints:
-        """The clients whose next job starts from this version."""
-        return self.takers[self.taken[version] : self.taken[version + 1]]
-
-    def gone_after(self, update: int) -> Ints:
-        """The versions that this update needs and nobody does later."""
-        return self.versions[self.gone[update] : self.gone[update + 1]]
+    versions: Ints  # (V,) versions in the order of their last use
+    gone: Ints  # (V+2,) those that update u is the last to need are versions[gone[u]:gone[u+1]]
 
 
 def lifetimes(schedule: Schedule) -> Lifetimes:
-    """A version is needed as the start of a job, because a client holds it, or as the newest."""
+    """A version is needed while it is the newest, a client holds it, or a job started from it."""
     order = np.lexsort((schedule.first_step, schedule.begin, schedule.base))
     taken = np.searchsorted(schedule.base[order], np.arange(schedule.updates + 1))
     last = _last_use(schedule)

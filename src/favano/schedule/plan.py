@@ -1,4 +1,4 @@
-"""The one way from a contact policy to a schedule."""
+"""Makes a schedule from a contact policy."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from favano.timing import Fleet
 def plan(policy: Policy, fleet: Fleet, *, horizon: float, seed: int) -> Schedule:
     """Unroll a policy in virtual time, for this fleet and seed, up to the horizon.
 
-    Of an adaptive policy this is what is foreseen: as if no job's length ever changed.
+    For an adaptive policy this is a forecast in which all jobs keep their first length.
 
     >>> from favano.timing import two_speeds
     >>> plan(Poll(selected=20, local_steps=20), two_speeds(100), horizon=5000, seed=0).updates
@@ -34,24 +34,20 @@ def plan(policy: Policy, fleet: Fleet, *, horizon: float, seed: int) -> Schedule
         case Window():
             return unroll_window(policy, fleet, horizon, seed)
         case Adaptive():
-            return unroll_arrival(_unchanged(policy), fleet, horizon, seed)
-
-
-def _unchanged(policy: Adaptive) -> Arrival:
-    """The same policy where jobs keep their first length."""
-    return Arrival(
-        buffer=1,
-        local_steps=policy.local_steps,
-        hand_out="flush",
-        interaction_time=policy.interaction_time,
-        latency=policy.latency,
-    )
+            unchanged = Arrival(
+                buffer=1,
+                local_steps=policy.local_steps,
+                hand_out="flush",
+                interaction_time=policy.interaction_time,
+                latency=policy.latency,
+            )
+            return unroll_arrival(unchanged, fleet, horizon, seed)
 
 
 def course(
     schedule: Schedule, policy: Policy, fleet: Fleet, *, horizon: float, seed: int
 ) -> Course:
-    """What a run goes along: what was planned, or, where that is open, what turns out."""
+    """The course of a run: the planned schedule or, for an adaptive policy, one that grows."""
     if isinstance(policy, Adaptive):
         return Unrolling(policy, fleet, horizon, seed)
     return Foreseen(schedule)

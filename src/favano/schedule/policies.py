@@ -1,5 +1,4 @@
-"""Contact policies: who is asked, and when. Plain data with two readers, the planner in virtual
-time and a deployment in real time."""
+"""Contact policies: whom the server asks and when, as plain data."""
 
 from __future__ import annotations
 
@@ -18,21 +17,21 @@ Latency = Literal["client", "server", "none"]
 
 @dataclass(frozen=True, kw_only=True)
 class Poll:
-    """Every `period` the server asks s random clients for what they have (FAVANO, QuAFL).
+    """Every `period` the server asks s random clients for their progress (FAVANO, QuAFL).
 
-    A client works from contact to contact, K steps at most. The options are other
-    readings of the paper's clock (docs/readings.md).
+    A client works from contact to contact, for K steps at most. The options are other readings of
+    the paper's clock (docs/readings.md).
     """
 
     selected: int  # s
     local_steps: int  # K
     waiting_time: float = 4.0  # V
     interaction_time: float = 3.0  # I
-    interruption: Interruption = "redraw"  # what becomes of the step under way at a contact
-    starts_at_zero: bool = False  # first contact at time 0, where nobody has done anything
-    idle_in_interaction: bool = False  # clients do not compute while the server talks
-    strict_ties: bool = False  # a step that ends at the very moment of the contact is lost
-    overrun: bool = False  # contacts go on until one is at or past the horizon
+    interruption: Interruption = "redraw"  # what happens to the step under way at a contact
+    starts_at_zero: bool = False  # first contact at time 0, before any step
+    idle_in_interaction: bool = False  # clients do not compute during the interaction time
+    strict_ties: bool = False  # a step that ends exactly at the contact is lost
+    overrun: bool = False  # the last contact is at or past the horizon
     step_count: StepCount = "durations"  # literal: E itself is geometric
 
     def __post_init__(self) -> None:
@@ -51,15 +50,15 @@ class Poll:
 class Barrier:
     """Rounds: s random clients start from the new model, the server waits for `wait_for` of them.
 
-    FedAvg waits for all. With `selected = n` and `wait_for = Z` it is FedBuff read as `reset`.
+    FedAvg waits for all. `selected = n` and `wait_for = Z` is FedBuff in mode `reset`.
     """
 
     selected: int  # s
     local_steps: int  # K
     interaction_time: float = 3.0  # I
     wait_for: int | None = None  # None: all
-    deadline: float | None = None  # for clients that need longer
-    at_deadline: AtDeadline = "drop"  # take: what they have by then counts, if it is a step
+    deadline: float | None = None  # the longest that the server waits
+    at_deadline: AtDeadline = "drop"  # take: use the steps made by then, if there are any
     round_time: RoundTime = "sum"
     drop_last: bool = False  # leave out a round that ends past the horizon
 
@@ -75,11 +74,11 @@ class Barrier:
 
 @dataclass(frozen=True, kw_only=True)
 class Arrival:
-    """The server acts when `buffer` clients have answered (FedBuff, AsyncSGD, FedAsync).
+    """The server updates when `buffer` clients have answered (FedBuff, AsyncSGD, FedAsync).
 
-    `hand_out` says who gets work next: the contributors once the buffer is flushed (`flush`), each
-    contributor at its own arrival (`arrival`), a random idle client (`idle`), or any client at
-    random, queueing on it if it is busy (`uniform`).
+    `hand_out` says who gets the next job: the contributors once the buffer is flushed (`flush`),
+    each contributor at its own arrival (`arrival`), a random idle client (`idle`), or any random
+    client, which queues the job if it is busy (`uniform`).
     """
 
     buffer: int  # Z
@@ -87,10 +86,10 @@ class Arrival:
     hand_out: HandOut
     concurrency: int | None = None  # clients at work at the same time; None: all
     interaction_time: float = 3.0  # I
-    latency: Latency = "server"  # who pays I: the server at a flush, the client at each job
-    distinct: bool = False  # a client with an update in the buffer is not idle
-    max_staleness: int | None = None  # older updates are thrown away
-    flush_at_end: bool = False  # apply what is in the buffer when the time is up
+    latency: Latency = "server"  # who spends I: the server at a flush, or the client at each job
+    distinct: bool = False  # a client with an answer in the buffer is not idle
+    max_staleness: int | None = None  # answers of more staleness are dropped
+    flush_at_end: bool = False  # use the answers left in the buffer at the horizon
 
     def __post_init__(self) -> None:
         need(self.buffer >= 1, "buffer", self.buffer, "need at least 1")
@@ -104,7 +103,7 @@ class Arrival:
 
 @dataclass(frozen=True, kw_only=True)
 class Window:
-    """Every `period` the server takes what has come back; those clients restart at the tick."""
+    """Every `period` the server uses the answers that arrived; their clients restart then."""
 
     period: float
     local_steps: int  # K
@@ -116,9 +115,9 @@ class Window:
 
 @dataclass(frozen=True, kw_only=True)
 class Adaptive:
-    """Every arrival is a server step, after which the server says how long the next job is.
+    """Every arrival is an update, after which the server sets the length of the next job.
 
-    All clients are at work; each goes on at once with the new model (AsyncFedED).
+    All clients are at work; each goes on at once from the new model (AsyncFedED).
     """
 
     local_steps: int  # K of the first jobs

@@ -1,4 +1,4 @@
-"""Unrolls `Poll`: a contact every period, each client working from contact to contact."""
+"""Unrolls `Poll`: contacts every period; clients work from contact to contact."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from favano.types import Floats, Ints
 
 
 def unroll_poll(policy: Poll, fleet: Fleet, horizon: float, seed: int) -> Schedule:
-    """All contacts up to the horizon, with the number of steps each client has made by then."""
+    """All contacts up to the horizon, with the steps that each client has made by then."""
     selected, local_steps = policy.selected, policy.local_steps
     need(selected <= fleet.clients, "selected", selected, f"need 1..clients ({fleet.clients})")
     time = contact_times(policy, horizon)
     asked = random_subsets(fleet, selected, np.arange(len(time)), seed).ravel()
-    everyone = np.argsort(fleet.streams)  # what each client has in hand when the time is up
+    everyone = np.argsort(fleet.streams)  # one job per client is under way at the horizon
     client = np.concatenate([asked, everyone])
     visit = np.concatenate(
         [np.repeat(np.arange(len(time)), selected), np.full_like(everyone, len(time))]
     )
     number = total_before(client, np.ones_like(client))
     base = _previous(client, visit)
-    begin = np.append(time, 0.0)[base]  # version -1 is there from time 0 on
+    begin = np.append(time, 0.0)[base]  # version -1 exists from time 0 on
     end = np.append(time, max([horizon, *time[-1:]]))[visit]
     window = end - begin - (policy.interaction_time if policy.idle_in_interaction else 0.0)
     steps = _count_steps(policy, fleet, client, number, window, seed)
@@ -45,7 +45,7 @@ def unroll_poll(policy: Poll, fleet: Fleet, horizon: float, seed: int) -> Schedu
 
 
 def contact_times(policy: Poll, horizon: float) -> Floats:
-    """When the server calls: R, 2R, ... up to the horizon, or from 0 on."""
+    """Times of the contacts: R, 2R, ... up to the horizon, or from 0 on."""
     first = 0 if policy.starts_at_zero else 1
     last = int(np.floor(horizon / policy.period + 1e-9))
     if policy.overrun:
@@ -54,7 +54,7 @@ def contact_times(policy: Poll, horizon: float) -> Floats:
 
 
 def _previous(client: Ints, visit: Ints) -> Ints:
-    """The update at which the same client was contacted before, -1 at its first contact."""
+    """The update of the same client's contact before, -1 at its first contact."""
     order = np.argsort(client, kind="stable")
     before = np.concatenate([[-1], visit[order][:-1]])
     before[np.diff(client[order], prepend=-1) != 0] = -1
@@ -66,7 +66,7 @@ def _previous(client: Ints, visit: Ints) -> Ints:
 def _count_steps(
     policy: Poll, fleet: Fleet, client: Ints, number: Ints, window: Floats, seed: int
 ) -> Ints:
-    """Steps that end within the window, K at most: job by job, all clients at once."""
+    """Steps that end within the window, K at most; all clients' jobs of one number at once."""
     local_steps = policy.local_steps
     if policy.step_count != "durations":
         literal = Geometric().draw(seed, fleet.streams[client], number, fleet.mean[client])
@@ -91,7 +91,7 @@ def _count_steps(
 
 
 def _interrupted(policy: Poll, ends: Floats, done: Ints, room: Floats) -> Floats:
-    """What the step under way at the contact asks of the next job; NaN where none is under way."""
+    """Duration of the next job's first step, given the step under way; NaN if there is none."""
     starts = np.concatenate([np.zeros((len(ends), 1)), ends], axis=1)
     start = np.take_along_axis(starts, done[:, None], axis=1)[:, 0]
     under_way = np.minimum(done, ends.shape[1] - 1)

@@ -1,4 +1,4 @@
-"""What clients are doing at a given moment: the jobs under way, and the steps made so far."""
+"""The jobs under way at a given time, and the steps made so far."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from favano.types import Ints
 
 
 class UnderWay(NamedTuple):
-    """One row a client that is at work."""
+    """One row per client that is at work."""
 
-    job: Ints  # its place in the schedule
+    job: Ints  # row of the schedule
     client: Ints
     base: Ints
     first_step: Ints
-    steps: Ints  # made by now
+    steps: Ints  # made so far
 
 
 def under_way(
     schedule: Schedule, policy: Policy, fleet: Fleet, *, time: float, seed: int
 ) -> UnderWay:
-    """Jobs begun and not handed in at `time`, with their progress.
+    """Jobs begun and not finished at `time`, with their progress.
 
-    The step times are drawn anew from (seed, client, number of the job), as the planner did.
+    The step times are drawn again from (seed, client, number of the job), as in the plan.
     """
     check_progress_is_known(policy)
     order = np.lexsort((schedule.first_step, schedule.begin, schedule.client))
@@ -37,10 +37,9 @@ def under_way(
     number[order] = total_before(schedule.client[order], np.ones_like(order))
     jobs = np.flatnonzero((schedule.begin <= time) & (schedule.finish > time))
     client = schedule.client[jobs]
-    idle = _pause(policy)
-    worked = time - schedule.begin[jobs] - idle
+    worked = time - schedule.begin[jobs] - _pause(policy)
     first_draw = number[jobs] * schedule.local_steps
-    if isinstance(policy, Adaptive):  # jobs differ in length: the draws go with the batches
+    if isinstance(policy, Adaptive):  # jobs differ in length: one draw per batch
         first_draw = schedule.first_step[jobs]
     index = first_draw[:, None] + np.arange(schedule.local_steps)
     ends = np.cumsum(fleet.durations(seed, client[:, None], index), axis=1)
@@ -49,7 +48,7 @@ def under_way(
 
 
 def check_progress_is_known(policy: Policy) -> None:
-    """Refuse readings of the clock under which a job's steps are not its own draws."""
+    """Refuse readings of the clock under which a job's step times are not its own draws."""
     rule = "the steps of a job under way are not known under this reading"
     if isinstance(policy, Poll):
         need(policy.interruption == "redraw", "interruption", policy.interruption, rule)
@@ -59,7 +58,7 @@ def check_progress_is_known(policy: Policy) -> None:
 
 
 def _pause(policy: Policy) -> float:
-    """Time a client spends talking before it computes."""
+    """Time between a client's contact and its first step."""
     if isinstance(policy, Poll) and policy.idle_in_interaction:
         return policy.interaction_time
     if isinstance(policy, Arrival | Adaptive) and policy.latency == "client":

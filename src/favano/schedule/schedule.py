@@ -1,4 +1,4 @@
-"""A schedule: who worked from which server version, for how many steps, and when it was used."""
+"""A schedule: all jobs of a run, with their start versions, steps and the updates that use them."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from dataclasses import InitVar, dataclass, fields
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 
 from favano.errors import need
 from favano.types import Floats, Ints
@@ -13,27 +14,27 @@ from favano.types import Floats, Ints
 
 @dataclass(frozen=True)
 class Schedule:
-    """V server updates and J jobs, in the order of the updates that consume them.
+    """V server updates and J jobs, in the order of the updates that use them.
 
     Version v is the server model after update v, version -1 the initial one. A job of client
     `client[j]` starts from version `base[j]` (from the client's own model, for methods that let it
-    keep one), makes `steps[j]` local steps and is consumed by update `visit[j]`. Work that no
-    update ever used, thrown away or still under way at the end, stands last with `visit[j]` = V.
+    keep one), makes `steps[j]` local steps and is used by update `visit[j]`. Jobs that no update
+    uses, dropped or still under way at the end, are last and have `visit[j]` = V.
     """
 
     clients: int  # n
-    local_steps: int  # K, the most steps a job may make
-    time: Floats  # (V,) when the model of the update is valid
-    lost: Ints  # (V,) local steps made and thrown away by then
+    local_steps: int  # K, the most steps of a job
+    time: Floats  # (V,) when the update is made
+    lost: Ints  # (V,) local steps made and dropped by then
     client: Ints  # (J,)
     steps: Ints  # (J,)
     base: Ints  # (J,)
     visit: Ints  # (J,)
     first_step: Ints  # (J,) position in the client's batch stream
-    begin: Floats  # (J,) the client starts to compute, infinity if it never did
-    finish: Floats  # (J,) the client hands in what it has or is stopped, infinity if neither
+    begin: Floats  # (J,) when the client starts, infinity if it never does
+    finish: Floats  # (J,) when the client answers or is stopped, infinity if neither
 
-    check: InitVar[bool] = True  # False: a part of a schedule that is checked once it is whole
+    check: InitVar[bool] = True  # False: part of a schedule, which is checked once it is whole
 
     def __post_init__(self, check: bool) -> None:
         if check:
@@ -46,17 +47,17 @@ class Schedule:
 
     @property
     def jobs(self) -> int:
-        """Number of jobs whose work an update used."""
+        """Number of jobs that an update uses."""
         return int(np.searchsorted(self.visit, self.updates))
 
     @property
     def used_steps(self) -> int:
-        """Local steps that went into an update, in all."""
+        """Number of local steps that the updates use."""
         return int(self.steps[: self.jobs].sum())
 
     @property
     def staleness(self) -> Ints:
-        """Server updates made between a used job's start model and its use."""
+        """Updates made between each used job's start version and its use."""
         return (self.visit - 1 - self.base)[: self.jobs]
 
     @property
@@ -72,22 +73,23 @@ class Schedule:
 def check_schedule(schedule: Schedule) -> None:
     """Raise unless the schedule could have happened."""
     s = schedule
-    need(bool((np.diff(s.time) >= 0).all()), "schedule", "time", "updates must be in order of time")
-    need(bool((np.diff(s.visit) >= 0).all()), "schedule", "visit", "jobs must be in update order")
-    in_range = (s.client >= 0) & (s.client < s.clients)
-    need(bool(in_range.all()), "schedule", "client", f"must be 0..{s.clients - 1}")
-    in_range = (s.steps >= 0) & (s.steps <= s.local_steps)
-    need(bool(in_range.all()), "schedule", "steps", f"must be 0..{s.local_steps}")
+
+    def check(name: str, holds: npt.NDArray[np.bool_], rule: str) -> None:
+        need(bool(holds.all()), "schedule", name, rule)
+
+    check("time", np.diff(s.time) >= 0, "updates must be in order of time")
+    check("visit", np.diff(s.visit) >= 0, "jobs must be in update order")
+    check("client", (s.client >= 0) & (s.client < s.clients), f"must be 0..{s.clients - 1}")
+    check("steps", (s.steps >= 0) & (s.steps <= s.local_steps), f"must be 0..{s.local_steps}")
     causal = (s.base >= -1) & (s.base < s.visit) & (s.visit <= s.updates)
-    need(bool(causal.all()), "schedule", "base", "a job must start before the update that uses it")
-    existed = np.concatenate([[0.0], s.time])[s.base + 1]
-    need(bool((s.begin >= existed).all()), "schedule", "begin", "a job's base must exist")
+    check("base", causal, "a job must start before the update that uses it")
+    check("begin", s.begin >= np.append(0.0, s.time)[s.base + 1], "a job's base must exist")
     ordered = (s.finish >= s.begin) & (s.finish <= np.append(s.time, np.inf)[s.visit])
-    need(bool(ordered.all()), "schedule", "finish", "a job must end between its start and its use")
+    check("finish", ordered, "a job must end between its start and its use")
     order = np.lexsort((s.first_step, s.begin, s.client))
     same = s.client[order[1:]] == s.client[order[:-1]]
     apart = s.begin[order[1:]] >= s.finish[order[:-1]]
-    need(bool(apart[same].all()), "schedule", "begin", "a client has two jobs at once")
+    check("begin", apart[same], "a client has two jobs at once")
 
 
 def save_schedule(schedule: Schedule, path: Path) -> None:
@@ -98,20 +100,11 @@ def save_schedule(schedule: Schedule, path: Path) -> None:
 
 
 def load_schedule(path: Path) -> Schedule:
-    """Read a schedule back; its invariants are checked again."""
+    """Read a schedule that `save_schedule` wrote, and check it again."""
     with np.load(path, allow_pickle=False) as archive:
         missing = [field.name for field in fields(Schedule) if field.name not in archive]
         need(not missing, "schedule", path, f"lacks the arrays {missing}")
-        return Schedule(
-            clients=int(archive["clients"]),
-            local_steps=int(archive["local_steps"]),
-            time=archive["time"],
-            lost=archive["lost"],
-            client=archive["client"],
-            steps=archive["steps"],
-            base=archive["base"],
-            visit=archive["visit"],
-            first_step=archive["first_step"],
-            begin=archive["begin"],
-            finish=archive["finish"],
-        )
+        found = {field.name: archive[field.name] for field in fields(Schedule)}
+    for number in ("clients", "local_steps"):
+        found[number] = int(found[number])
+    return Schedule(**found)

@@ -1,4 +1,4 @@
-"""Unrolls `Window`: a tick every period, at which everything that has come back is used."""
+"""Unrolls `Window`: a tick every period, at which all answers that have arrived are used."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from favano.timing import Fleet
 
 
 def unroll_window(policy: Window, fleet: Fleet, horizon: float, seed: int) -> Schedule:
-    """All ticks up to the horizon; a tick at which nobody is back leaves the model as it is."""
+    """All ticks up to the horizon; a tick without answers leaves the model as it is."""
     ticks = int(np.floor(horizon / policy.period + 1e-9))
     client = np.argsort(fleet.streams)
-    started = np.zeros(fleet.clients, dtype=np.int64)  # tick at which the present job began
+    started = np.zeros(fleet.clients, dtype=np.int64)  # tick at which the current job began
     number = 0
     found = []
     while len(client):
@@ -26,9 +26,8 @@ def unroll_window(policy: Window, fleet: Fleet, horizon: float, seed: int) -> Sc
         back = used <= ticks
         client, started = client[back], used[back]
         number += 1
-    who, start, end = (np.concatenate([jobs[row] for jobs in found]) for row in range(3))
-    handed_in = np.concatenate([jobs[3] for jobs in found])
-    end = np.minimum(end, ticks + 1)  # what comes back later is never used
+    who, start, end, answered = map(np.concatenate, zip(*found, strict=True))
+    end = np.minimum(end, ticks + 1)  # later answers are never used
     order = np.lexsort((fleet.streams[who], end))
     steps = np.full(len(who), policy.local_steps, dtype=np.int64)
     return Schedule(
@@ -42,5 +41,5 @@ def unroll_window(policy: Window, fleet: Fleet, horizon: float, seed: int) -> Sc
         visit=end[order] - 1,
         first_step=total_before(who[order], steps),
         begin=start[order] * policy.period,
-        finish=np.where(end > ticks, np.inf, handed_in)[order],
+        finish=np.where(end > ticks, np.inf, answered)[order],
     )

@@ -1,6 +1,6 @@
-"""Results of single runs on disk: one file each, named by the digest of its specification.
+"""Results of single runs on disk: one file per run, named by the digest of its specification.
 
-A file appears whole or not at all, so one that exists is a run that need not be made again.
+A file is written completely or not at all, so a run whose file exists need not be made again.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Archive:
     out: Path
 
     def path(self, run: Run) -> Path:
-        """Where the result of a run lies."""
+        """The file of a run."""
         return self.out / FOLDER / f"{run.digest}.json"
 
     def has(self, run: Run) -> bool:
@@ -37,7 +37,7 @@ class Archive:
     def write(
         self, run: Run, result: Result, machine_seconds: float, footprint: Footprint, command: str
     ) -> None:
-        """Keep a run that came to its end, be it by NaN."""
+        """Write the file of a run that ended, even by NaN."""
         record = result.runs[0]
         entry = _expected(run)._replace(
             status="complete" if result.status == "complete" else "diverged",
@@ -68,10 +68,10 @@ class Archive:
         write_together(path.parent, {path.name: run_to_json(found)})
 
     def entry(self, run: Run) -> Entry:
-        """The run's line in a ledger; one that was not made is there as missing.
+        """The run's line in a ledger; its status is `missing` if the run was not made.
 
-        Its numbers are those of the last model made at or before the horizon. Where an update came
-        later, as the last round of FedAvg does, its model is not compared with those of others.
+        The numbers are those of the last model at or before the horizon. Updates after it, such as
+        the last round of FedAvg, are not compared with other methods.
         """
         if not self.has(run):
             return _expected(run)
@@ -91,7 +91,7 @@ class Archive:
         )
 
     def read(self, run: Run) -> RunFile:
-        """The file of a run that was made."""
+        """Read the file of a run that was made."""
         path = self.path(run)
         try:
             return run_from_json(path.read_text(encoding="utf-8"))
@@ -101,7 +101,7 @@ class Archive:
 
 
 def _expected(run: Run) -> Entry:
-    """What is known of a run before it is made."""
+    """The line of a run before it is made."""
     spec = run.spec
     return Entry(
         reading=run.reading,

@@ -1,8 +1,8 @@
-"""How fast this machine trains: the lanes beside the plain loop, and what the schedule allows.
+"""How fast this machine trains: the lanes against the plain loop, and the schedule's parallelism.
 
-All systems do the same local steps of the same schedule, turn about. Nothing is planned, split or
-scored while the clock runs, nor are kernels chosen or gradients traced; starting the worker
-processes counts. Kernels are those of a long run.
+All systems do the same local steps of the same schedule, in turn. Planning, splitting, evaluation,
+the choice of kernels and tracing are not timed; starting the worker processes is. Kernels are those
+of a long run.
 """
 
 from __future__ import annotations
@@ -32,14 +32,7 @@ from favano.specification.presets import resolve
 from favano.specification.spec import Spec, changed
 from favano.studies.synthetic import SYNTHETIC, synthetic_samples
 from favano.studies.workload import workload
-from favano.training import (
-    NO_TRACE,
-    FlatModel,
-    LoopTrainer,
-    TraceReport,
-    Work,
-    default_kernels,
-)
+from favano.training import NO_TRACE, FlatModel, LoopTrainer, TraceReport, Work, default_kernels
 from favano.training.worker_lanes import one_thread, usable_cores
 from favano.types import Kernels, Stack
 
@@ -48,7 +41,7 @@ _SHORTEST, _LONGEST = 20.0, 1e6  # horizons of a pilot
 
 
 class Range(TypedDict):
-    """A number measured once a repeat."""
+    """A number measured once per repeat."""
 
     median: float
     min: float
@@ -56,31 +49,31 @@ class Range(TypedDict):
 
 
 class System(TypedDict):
-    """One way to do it. What `shares` says of the time:
+    """One way to train. `shares` are shares of the time:
 
-    outside_training   plain loop: not spent in local training
+    outside_training   plain loop: time not spent in local training
     lane_occupancy     lanes: CPU time of the workers / number of workers
-    main_process       lanes: CPU time of the process that hands out work and makes the updates
+    main_process       lanes: CPU time of the process that hands out jobs and makes the updates
     """
 
     name: str
     workers: int
     kernels: Kernels | None  # None on a GPU
-    traced: list[int]  # lengths of the batches whose gradients were traced, not autograd's
-    tracing: float  # seconds it took beforehand, the longest of all repeats
+    traced: list[int]  # lengths of the batches whose gradients were traced
+    tracing: float  # seconds that tracing took, the longest of all repeats
     steps_per_second: Range
     images_per_second: Range
     shares: dict[str, Range]
 
 
 class Bench(TypedDict):
-    """What was measured."""
+    """The measurements."""
 
     spec: dict[str, object]
     repeats: int
-    schedule: dict[str, float]  # work of one sample, all seeds together
+    schedule: dict[str, float]  # workload of one sample, all seeds together
     systems: list[System]
-    ratio: Range  # lanes / the faster plain loop, within a repeat
+    ratio: Range  # speed of the lanes / that of the faster plain loop, per repeat
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,7 +82,7 @@ class Effort:
 
     seconds: float = 5.0
     repeats: int = 3
-    workers: int | None = None  # None: one a core
+    workers: int | None = None  # None: one per core
 
     def __post_init__(self) -> None:
         need(0 < self.seconds < math.inf, "seconds", self.seconds, "need a positive number")
@@ -103,7 +96,7 @@ def bench_samples(
     data_dir: Path | None = None,
     on_image: Callable[[int], None] = lambda total: None,
 ) -> Samples:
-    """Synthetic images where the data set is known by name, else the data set; one test image."""
+    """Synthetic images for data sets known by name, else the data set; one test image."""
     known = spec.problem.dataset in SYNTHETIC
     rule = f"has no synthetic stand-in; need one of {', '.join(SYNTHETIC)}"
     need(known or not synthetic, "dataset", spec.problem.dataset, rule)
@@ -115,7 +108,7 @@ def bench_samples(
 
 def bench(spec: Spec, samples: Samples, effort: Effort) -> Bench:
     """Measure a complete specification; its horizon is chosen to fit the effort."""
-    rule = "such runs do not use the lanes"
+    rule = "such runs do not use lanes, so there is nothing to compare"
     need(spec.run.buffers != "local", "buffers", spec.run.buffers, rule)
     need(not spec.method.grows, "algorithm", spec.method.name, rule)
     workers = (effort.workers or usable_cores()) if samples.labels.device.type == "cpu" else 1
@@ -129,14 +122,12 @@ def bench(spec: Spec, samples: Samples, effort: Effort) -> Bench:
     if samples.labels.device.type == "cpu" and (cores := usable_cores()) > 1:
         loops[f"plain loop, {cores} threads"] = cores
     taken: dict[str, list[_Sample]] = {name: [] for name in (*loops, "lanes")}
+    ratios = []
     for _ in range(effort.repeats):
         for name, threads in loops.items():
             taken[name].append(_plain(chosen, planned, samples, model, threads))
-        taken["lanes"].append(_lanes(chosen, samples, model, workers))
-    ratios = [
-        min(taken[name][repeat].seconds for name in loops) / lanes.seconds
-        for repeat, lanes in enumerate(taken["lanes"])
-    ]
+        taken["lanes"].append(lanes := _lanes(chosen, samples, model, workers))
+        ratios.append(min(taken[name][-1].seconds for name in loops) / lanes.seconds)
     return Bench(
         spec=spec_keys(chosen),
         repeats=effort.repeats,
@@ -158,22 +149,19 @@ class _Sample(NamedTuple):
 
 @dataclass
 class _Stopwatch:
-    """Hears of a run's progress: the time up to the last update, before it is scored."""
+    """Measures the time from the start of the lanes to the last update, before its evaluation."""
 
     seconds: float = 0.0
     cpu: float = 0.0
     began: tuple[float, float] = (0.0, 0.0)
 
     def begin(self, steps: int) -> None:
-        """All is planned and split; the lanes are about to start."""
         self.began = perf_counter(), process_time()
 
     def advance(self, label: str, steps: int, time: float) -> None:
-        """An update has been made."""
         self.seconds, self.cpu = perf_counter() - self.began[0], process_time() - self.began[1]
 
-    def end(self) -> None:
-        """Nothing."""
+    def end(self) -> None: ...
 
 
 @dataclass
@@ -184,7 +172,6 @@ class _TimedTrainer:
     seconds: float = 0.0
 
     def train(self, start: Stack, work: Work) -> Stack:
-        """End models of the jobs."""
         began = perf_counter()
         end = self.trainer.train(start, work)
         if end.is_cuda:
@@ -194,7 +181,7 @@ class _TimedTrainer:
 
 
 def _with_horizon(spec: Spec, samples: Samples, model: ModelFactory, seconds: float) -> Spec:
-    """The same with a horizon for samples of about so many seconds of the plain loop."""
+    """The specification with a horizon that takes the plain loop about `seconds`."""
     horizon, enough = _SHORTEST, min(_PILOT, _PILOT * seconds)
     while True:
         planned = plan_seeds(_until(spec, horizon), samples.host_labels)
@@ -209,17 +196,17 @@ def _with_horizon(spec: Spec, samples: Samples, model: ModelFactory, seconds: fl
 
 
 def _until(spec: Spec, horizon: float) -> Spec:
-    """Up to this horizon, scored only there; updates that diverge are left out, not fatal."""
+    """The specification up to this horizon, evaluated only there; answers with NaN are skipped."""
     keys = {"horizon": horizon, "evaluate_every": horizon, "non_finite": "skip"}
     return resolve(changed(spec, {**keys, "variance": "start"}))
 
 
 def _lanes(spec: Spec, samples: Samples, model: ModelFactory, workers: int) -> _Sample:
-    """As `favano run` does it."""
+    """Train as `favano run` does."""
     before, watch = os.times(), _Stopwatch()
     result = run(spec, samples, model, progress=watch, workers=workers)
     if result.interrupted:
-        raise KeyboardInterrupt  # `run` keeps what it has; here it is of no use
+        raise KeyboardInterrupt  # `run` returns a partial result, which is of no use here
     after = os.times()  # the workers have ended
     if workers == 1:  # trained in this process
         return _Sample(watch.seconds, {}, result.kernels, result.traced)
@@ -233,7 +220,7 @@ def _lanes(spec: Spec, samples: Samples, model: ModelFactory, workers: int) -> _
 def _plain(
     spec: Spec, plans: Sequence[Planned], samples: Samples, model: ModelFactory, threads: int = 1
 ) -> _Sample:
-    """One update after the other, one client after the other, in this process."""
+    """Train one update after the other, one client after the other, in this process."""
     seconds = training = 0.0
     for one in plans:
         network = quantised(sources.initial_module(model, one.seed), spec.training.recipe)

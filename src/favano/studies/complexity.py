@@ -1,4 +1,4 @@
-"""Table 1 in numbers: server steps to a target up to constants, and the time they take."""
+"""Table 1 in numbers: server steps to a target up to constants, and their time."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class ComplexityRow(NamedTuple):
 
 
 def complexity_rows(keys: Keys, problem: Problem, target: float) -> list[ComplexityRow]:
-    """Table 1 for a fleet. Delays are those of the schedule planned for the first seed."""
+    """Table 1 for a fleet, with the delays of the first seed's schedule."""
     case = make_case(_one_of_them(keys, "favano"))
     printed, corrected = case.setting("printed"), case.setting()
     fleet = make_fleet(case.spec, case.spec.run.seed)
@@ -104,7 +104,7 @@ def complexity_document(keys: Keys, problem: Problem, target: float) -> Document
 
 
 def _one_of_them(keys: Keys, method: Method) -> Spec:
-    """The specification of one row; each method takes its own keys."""
+    """The specification of one row, with the keys that its method takes."""
     every = {name: make_method(name, {}) for name in _METHODS}
     shared = shared_keys(keys, every[method], list(every.values()))
     return make_spec({**shared, ALGORITHM: method})

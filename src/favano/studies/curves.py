@@ -1,4 +1,4 @@
-"""Mean curves over the seeds behind a figure."""
+"""Mean curves over the seeds of a figure."""
 
 from __future__ import annotations
 
@@ -13,17 +13,16 @@ from favano.studies.experiment import Run
 
 
 def mean_curves(runs: Sequence[Run], archive: Archive) -> list[CurvePoint]:
-    """Mean and mean plus and minus one standard deviation of the runs that were made.
+    """Mean, and mean plus and minus one standard deviation, of the runs that were made.
 
-    Seeds are averaged at equal evaluations up to the horizon, as in the tables. Runs that
-    diverged are left out.
+    Seeds are averaged at equal evaluations up to the horizon, as in the tables. Diverged runs are
+    left out.
     """
     lines: dict[tuple[str, str, str], list[list[Row]]] = {}
     for run in runs:
         if archive.entry(run).status == "complete":
             line = lines.setdefault((run.reading, run.spec.name, run.column), [])
-            end = given(run.spec.run.horizon)
-            line.append(up_to(archive.read(run).history, end))
+            line.append(up_to(archive.read(run).history, given(run.spec.run.horizon)))
     return [
         CurvePoint(
             *key,

@@ -1,4 +1,4 @@
-"""A table or figure of the paper: the runs behind it, and what the paper says of them."""
+"""A table or figure of the paper: its runs, and the paper's numbers for them."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from favano.specification.digest import run_digest
 from favano.specification.presets import resolve
 from favano.specification.spec import Spec, changed, given, make_spec
 
-PAPER = "paper"  # the reading whose numbers stand beside the paper's
+PAPER = "paper"  # the reading that is compared with the paper's numbers
 _POINTS = 20  # evaluations of a scaled run, at least
 
 
 @dataclass(frozen=True)
 class Run:
-    """One seed in one cell: reading and column name the cell, the specification is complete."""
+    """One seed in one cell, with its complete specification."""
 
     reading: str
     column: str
@@ -26,19 +26,19 @@ class Run:
 
     @property
     def digest(self) -> str:
-        """A name for the result: two runs of equal specification are one run."""
+        """A name for the result: runs of equal specification are one run."""
         return run_digest(self.spec)
 
 
-Panel: TypeAlias = tuple[str, str]  # measure and axis: accuracy against time
+Panels: TypeAlias = tuple[tuple[tuple[str, str], ...], ...]  # rows of (measure, axis)
 Cell: TypeAlias = tuple[str, str]  # algorithm and column
 
 
 @dataclass(frozen=True)
 class Reading:
-    """Another way to read the paper: keys that some methods take instead of ours.
+    """Another way to read the paper: keys that replace ours for some methods.
 
-    With `splits` it is about how data are dealt out, and says nothing of IID columns.
+    With `splits` it is about how data are dealt out, and IID columns are left out.
     """
 
     text: str
@@ -52,17 +52,16 @@ class Experiment:
     """A table or figure by its name on the command line.
 
     Args:
-        name: as `favano reproduce` takes it.
+        name: argument of `favano reproduce`.
         title: one line on what it shows.
-        runs: the runs behind it, of so many seeds.
-        seeds: how many, unless said otherwise.
-        lines: what is compared, by algorithm or else by reading, with the names to print; one
-            that has no runs yet is shown as missing.
+        runs: makes the runs for a number of seeds.
+        seeds: default number of seeds.
+        lines: the names to print by algorithm, or by reading; one without runs is shown as missing.
         columns: settings and their headings.
-        paper: mean and standard deviation that the paper gives for a cell, in per cent.
+        paper: the paper's mean and standard deviation of a cell, in per cent.
         figures: a grid of panels for each picture, by file name.
-        readings: other readings that can be run beside it.
-        note: what a reader must know beside the numbers.
+        readings: other readings that can be run.
+        note: what a reader must know to understand the numbers.
     """
 
     name: str
@@ -72,20 +71,20 @@ class Experiment:
     lines: Mapping[str, str]
     columns: Mapping[str, str]
     paper: Mapping[Cell, tuple[float, float]] = field(default_factory=dict)
-    figures: Mapping[str, tuple[tuple[Panel, ...], ...]] = field(default_factory=dict)
+    figures: Mapping[str, Panels] = field(default_factory=dict)
     readings: Mapping[str, Reading] = field(default_factory=dict)
     note: str = ""
 
     @property
     def compares_methods(self) -> bool:
-        """Whether its lines are methods, FAVANO among them."""
+        """Whether its lines are methods, including FAVANO."""
         return "favano" in self.lines
 
 
 def seeded(
     reading: str, column: str, keys: Mapping[str, object], seeds: Sequence[int]
 ) -> list[Run]:
-    """The runs of one cell, one a seed."""
+    """The runs of one cell, one per seed."""
     return [Run(reading, column, resolve(make_spec({**keys, "seed": seed}))) for seed in seeds]
 
 
@@ -96,14 +95,12 @@ def prepared(
     device: str,
     changes: Mapping[str, object] = MappingProxyType({}),
 ) -> list[Run]:
-    """The same runs on a device and with some keys replaced in all of them.
+    """The runs on a device, with some keys replaced in all of them.
 
-    A `scale` below one leaves a share of the horizon and of the data, for a quick look.
+    A `scale` below one keeps that share of the horizon and of the data, for a quick look.
     """
     found = [replace(run, spec=_scaled(run.spec, scale, device)) for run in runs]
-    if not changes:
-        return found
-    return [replace(run, spec=make(run.spec, changes)) for run in found]
+    return [replace(run, spec=make(run.spec, changes)) for run in found] if changes else found
 
 
 def _scaled(spec: Spec, scale: float, device: str) -> Spec:
@@ -112,13 +109,13 @@ def _scaled(spec: Spec, scale: float, device: str) -> Spec:
         horizon = given(spec.run.horizon) * scale
         every = min(given(spec.run.evaluate_every), horizon / _POINTS)
         update |= {"horizon": horizon, "evaluate_every": every, "data_fraction": scale}
-    return resolve(changed(spec, update))
+    return make(spec, update)
 
 
 def read_otherwise(
     runs: Sequence[Run], readings: Mapping[str, Reading], names: Sequence[str]
 ) -> list[Run]:
-    """The runs of other readings, beside those of `runs` that they are about."""
+    """The runs of other readings, for those of `runs` that they apply to."""
     found = []
     for name in names:
         known = ", ".join(readings) or "none here"

@@ -4,8 +4,8 @@
     carbon = energy x carbon intensity of the electricity
 
 Lannelongue, Grealey, Inouye, "Green Algorithms: Quantifying the Carbon Footprint of Computation",
-Advanced Science 8 (2021), which the paper's appendix uses. An estimate from constants: nothing is
-measured but the time.
+Advanced Science 8 (2021), which the paper's appendix uses. An estimate from constants: only the
+time is measured.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from typing import Final
 
 from favano.errors import need
 
-WATTS_A_CORE: Final = 12.0  # of a processor whose model is not known
-WATTS_A_GIGABYTE: Final = 0.3725
-PUE: Final = 1.67  # what a data centre draws for one watt of computing, world average
-GRAMS_A_KWH: Final = 475.0  # CO2 equivalent, world average
+WATTS_PER_CORE: Final = 12.0  # of a processor whose model is not known
+WATTS_PER_GIGABYTE: Final = 0.3725
+PUE: Final = 1.67  # watts that a data centre draws per watt of computing, world average
+GRAMS_PER_KWH: Final = 475.0  # CO2 equivalent, world average
 
 _BOARDS: Mapping[str, float] = {  # watts at full load, by a part of the name PyTorch reports
     "B200": 1000.0,
@@ -38,7 +38,7 @@ _OTHER_BOARD: Final = 300.0
 
 @dataclass(frozen=True)
 class Footprint:
-    """What a second of this machine costs.
+    """The power of a machine and the carbon intensity of its electricity.
 
     >>> one = Footprint("a board", watts=250.0, gigabytes=64.0)
     >>> round(one.energy_wh(3600.0), 2), round(one.co2_grams(3600.0), 2)
@@ -47,51 +47,49 @@ class Footprint:
 
     hardware: str
     watts: float  # of the processor or board that does the work
-    gigabytes: float  # of memory in the machine: it draws power whether it is used or not
+    gigabytes: float  # memory of the machine, which draws power even if it is not used
     pue: float = PUE
-    grams_a_kwh: float = GRAMS_A_KWH
+    grams_per_kwh: float = GRAMS_PER_KWH
 
     def __post_init__(self) -> None:
         need(self.watts > 0, "watts", self.watts, "need a number > 0")
         need(self.pue >= 1, "pue", self.pue, "need 1 or more")
-        need(self.grams_a_kwh >= 0, "carbon_intensity", self.grams_a_kwh, "need 0 or more")
+        need(self.grams_per_kwh >= 0, "carbon_intensity", self.grams_per_kwh, "need 0 or more")
 
     def energy_wh(self, seconds: float) -> float:
-        """Watt hours of so many seconds."""
-        return seconds / 3600 * (self.watts + WATTS_A_GIGABYTE * self.gigabytes) * self.pue
+        """Energy of so many seconds in watt hours."""
+        return seconds / 3600 * (self.watts + WATTS_PER_GIGABYTE * self.gigabytes) * self.pue
 
     def co2_grams(self, seconds: float) -> float:
         """Grams of CO2 equivalent of so many seconds."""
-        return self.energy_wh(seconds) / 1000 * self.grams_a_kwh
+        return self.energy_wh(seconds) / 1000 * self.grams_per_kwh
 
     @property
     def words(self) -> str:
-        """The constants behind the numbers."""
+        """The constants of the estimate in words."""
         return (
             f"{self.hardware}: {self.watts:g} W and {self.gigabytes:.0f} GB of memory at "
-            f"{WATTS_A_GIGABYTE} W/GB, PUE {self.pue:g}, {self.grams_a_kwh:g} g CO2e/kWh"
+            f"{WATTS_PER_GIGABYTE} W/GB, PUE {self.pue:g}, {self.grams_per_kwh:g} g CO2e/kWh"
         )
 
 
-def machine(device: str, *, watts: float | None, pue: float, grams_a_kwh: float) -> Footprint:
-    """This machine, with its power at full load unless `watts` says otherwise."""
+def machine(device: str, *, watts: float | None, pue: float, grams_per_kwh: float) -> Footprint:
+    """This machine; by default with its power at full load."""
     import torch
 
     from favano.run.samples import check_device
     from favano.training import processor, usable_cores
 
-    cores = usable_cores()
-    on = check_device(device)
-    board = torch.cuda.get_device_name(on) if on.type == "cuda" else None
-    if board is not None:
-        known = next((load for name, load in _BOARDS.items() if name in board), _OTHER_BOARD)
-    else:
-        known = WATTS_A_CORE * cores
+    cores, on = usable_cores(), check_device(device)
+    name, known = f"{processor()}, {cores} cores", WATTS_PER_CORE * cores
+    if on.type == "cuda":
+        name = torch.cuda.get_device_name(on)
+        known = next((load for part, load in _BOARDS.items() if part in name), _OTHER_BOARD)
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9
     return Footprint(
-        hardware=board or f"{processor()}, {cores} cores",
+        hardware=name,
         watts=known if watts is None else watts,
         gigabytes=memory,
         pue=pue,
-        grams_a_kwh=grams_a_kwh,
+        grams_per_kwh=grams_per_kwh,
     )

@@ -1,4 +1,4 @@
-"""What theory says of a specification, and the documents of `favano theory`."""
+"""The theory applied to a specification, and the documents of `favano theory`."""
 
 from __future__ import annotations
 
@@ -46,23 +46,23 @@ _FORMS: tuple[Form, ...] = ("printed", "corrected", "rigorous")
 
 @dataclass(frozen=True)
 class Case:
-    """A complete specification of FAVANO, with the rule it reweights by."""
+    """A complete specification of FAVANO, with its rule of reweighting."""
 
     spec: Spec
     rule: Rule
 
     def setting(self, form: Form = "corrected") -> Setting:
-        """The clients' speeds as Theorem 1 sees them."""
+        """The setting of Theorem 1."""
         fleet = make_fleet(self.spec, self.spec.run.seed)
         return setting(self.policy, fleet, self.rule, form)
 
     @property
     def policy(self) -> Poll:
-        """The polling clock."""
+        """The contact policy."""
         return make_world(self.spec, self.spec.run.seed).poll()
 
     def rounds(self, asked: int | None) -> int:
-        """Server steps T: those asked for, else those in the horizon."""
+        """Server steps T: the number asked for, else that of the horizon."""
         period = self.policy.period
         return max(1, floor(given(self.spec.run.horizon) / period)) if asked is None else asked
 
@@ -73,11 +73,11 @@ class BoundsAt(NamedTuple):
     learning_rate: float
     short: float
     full: float
-    assembled: float | None  # None: nothing is known
+    assembled: float | None  # None: the proof does not apply
 
 
 class Bounds(NamedTuple):
-    """The same at the run's learning rate and at the largest that the theorem allows."""
+    """The bounds at the run's learning rate and at the largest that the theorem allows."""
 
     rounds: int
     run: BoundsAt
@@ -99,7 +99,7 @@ class Rates:
 
     @property
     def document(self) -> Document:
-        """As JSON has it."""
+        """The rates as `favano theory learning-rate --json` prints them."""
         conditions = {
             "printed": [each._asdict() for each in self.printed],
             "sufficient": [each._asdict() for each in self.sufficient],
@@ -108,9 +108,9 @@ class Rates:
 
 
 def make_case(spec: Spec) -> Case:
-    """Refuse what the theorem says nothing about."""
+    """The case of a specification; refused if the theorem does not cover it."""
     if not isinstance(spec.method, Favano):
-        raise BadInput("algorithm", spec.method.name, "the theorem speaks of favano alone")
+        raise BadInput("algorithm", spec.method.name, "the theorem is about favano only")
     if spec.method.reweight == "none":
         raise BadInput("reweight", "none", "the theorem needs stochastic or deterministic")
     return Case(resolve(spec), spec.method.reweight)
@@ -120,22 +120,20 @@ def speed_laws(spec: Spec) -> dict[str, StepCount]:
     """The law of the step count for each speed, the fastest first."""
     full = resolve(spec)
     world = make_world(full, full.run.seed)
-    fleet = world.fleet
-    names, found = speed_names(fleet), {}
-    for members, law in class_laws(world.poll(), fleet):
-        found[int(fleet.groups[members[0]])] = law
-    return {names[group]: found[group] for group in sorted(found)}
+    names, group = speed_names(world.fleet), world.fleet.groups
+    found = {int(group[members[0]]): law for members, law in class_laws(world.poll(), world.fleet)}
+    return {names[number]: found[number] for number in sorted(found)}
 
 
 def steps_document(spec: Spec) -> Document:
-    """What is asked most often of the law of X."""
+    """The main numbers of the law of X for each speed."""
     keys = ("p_positive", "mean", "second_moment", "mean_inverse")
     laws = speed_laws(spec).items()
     return {name: {key: getattr(law, key) for key in keys} for name, law in laws}
 
 
 def alpha_document(case: Case) -> Document:
-    """Both weights, a_i and b_i in three forms, and the parts of the estimators' variances."""
+    """Both weights, a_i and b_i in three forms, and the two parts of the estimators' variances."""
     document: Document = {}
     for name, law in speed_laws(case.spec).items():
         entry: Document = {}
@@ -169,7 +167,7 @@ def bounds_of(case: Case, problem: Problem, rounds: int | None = None) -> Bounds
 
 
 def bound_document(case: Case, problem: Problem, rounds: int | None = None) -> Document:
-    """The bounds with everything that went into them."""
+    """The bounds with all their inputs."""
     found, right = bounds_of(case, problem, rounds), case.setting()
     return {
         "rounds": found.rounds,
@@ -185,7 +183,7 @@ def bound_document(case: Case, problem: Problem, rounds: int | None = None) -> D
 
 
 def rates_of(case: Case, problem: Problem, rounds: int | None = None) -> Rates:
-    """Every condition on the learning rate, and the rate that makes the bound smallest."""
+    """Every condition on the learning rate, and the rate with the smallest bound."""
     found, steps = case.setting("rigorous"), case.rounds(rounds)
     expansion, cap = full_expansion(found, problem), largest_rate(found, problem)
     return Rates(

@@ -1,4 +1,4 @@
-"""A short pilot run that measures the theorem's constants where the run will be."""
+"""A short pilot run that measures the theorem's constants along the run."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ from favano.theory import Estimate, Estimates, known
 from favano.training import FlatModel, LoopTrainer, one_thread
 
 _UPDATES = 20  # of the pilot, at most
-_POINTS = 4  # the initial model and so many less one along the way
+_POINTS = 4  # models at which constants are measured, including the initial one
 
 
 def pilot(spec: Spec, samples: Samples, model: nn.Module | ModelFactory) -> Estimates:
     """Run the first seed for a few server steps and measure at some of its models.
 
-    Losses are taken to be >= 0, so that the gap F is at most the initial loss. B is 1: whatever the
-    clients' gradients differ by is in G.
+    Losses are assumed to be >= 0, so that the gap F is at most the initial loss. B is 1: all
+    differences between the clients' gradients are in G.
     """
     spec = resolve(spec)
-    rule = "need none: constants are those of gradients in full precision"
+    rule = "need none: the theorem's constants are about gradients in full precision"
     need(spec.training.recipe is None, "quantise", spec.training.quantise, rule)
     planned = plan_seed(in_steps(spec, samples), spec.run.seed, samples.host_labels)
     module = initial_module(model, spec.run.seed)
@@ -59,17 +59,17 @@ def pilot(spec: Spec, samples: Samples, model: nn.Module | ModelFactory) -> Esti
 
 
 def estimate(spec: Spec, data_dir: Path | None = None) -> Estimates:
-    """The pilot on the data set that the specification names."""
+    """Run the pilot on the data set of a specification."""
     full = resolve(spec)
     samples = load_samples(full, data_dir)
     return pilot(full, samples, named_model(full, samples))
 
 
 def estimates(points: Sequence[Point]) -> Estimates:
-    """Constants with intervals from what was measured at several models.
+    """Constants with intervals, from measurements at several models.
 
-    The value is the largest seen. The lower end is what a typical client or model has; the upper
-    end is as far above the value, in proportion, or two standard errors.
+    The value is the largest measured. The lower end is that of a typical client or model; the upper
+    end is as far above the value, in proportion, or two standard errors above it.
     """
     smooth = max(point.smoothness for point in points)
     usual = float(np.median([point.smoothness_typical for point in points]))
@@ -86,5 +86,5 @@ def estimates(points: Sequence[Point]) -> Estimates:
 
 
 def _around(value: float, low: float) -> Estimate:
-    """From `low` to as far above the value as it is below, in proportion."""
+    """An interval from `low` to as far above the value, in proportion, as `low` is below it."""
     return Estimate(value, low, value**2 / low if low > 0 else value)

@@ -1,8 +1,8 @@
-"""Makes the runs behind tables and figures that were not made before, side by side."""
+"""Makes the missing runs of tables and figures, in parallel."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -18,7 +18,6 @@ from favano.run.result import Result
 from favano.run.result_folder import check_writable
 from favano.run.runner import run_together
 from favano.run.samples import check_device, load_samples, named_model
-from favano.specification.spec import Spec
 from favano.studies.archive import Archive
 from favano.studies.experiment import Experiment, Run
 from favano.studies.footprint import Footprint
@@ -26,20 +25,20 @@ from favano.studies.request import Request, tuned_part, write_parts
 
 
 class Stopped(RuntimeError):
-    """Somebody pressed Ctrl-C; runs that were through are kept, the others begin anew next time."""
+    """Ctrl-C was pressed; runs that have ended are kept, the others start again next time."""
 
 
 class Watcher(Protocol):
-    """Shows how far things are."""
+    """Shows the progress of a reproduction."""
 
     def beginning(self, missing: int, there: int) -> None:
-        """So many runs are to be made, and so many were made before."""
+        """`missing` runs are to be made; `there` runs were made before."""
 
     def decoding(self, dataset: str) -> AbstractContextManager[Callable[[int], None]]:
-        """A data set may have to be decoded; what is yielded hears of each image."""
+        """While a data set is loaded; yields a function that is called for each decoded image."""
 
     def training(self) -> AbstractContextManager[Progress]:
-        """Runs are made; what is yielded hears of each update."""
+        """While runs are made; yields their progress."""
 
 
 def reproduce(
@@ -53,9 +52,9 @@ def reproduce(
     watcher: Watcher,
     at_once: int | None = None,
 ) -> None:
-    """Make the runs that are missing, then write each experiment's ledgers and curves.
+    """Make the missing runs, then write each experiment's ledgers and curves.
 
-    After Ctrl-C they are written too, of what there is, before `Stopped` is raised.
+    After Ctrl-C they are written from the runs that have ended, before `Stopped` is raised.
     """
     need(at_once is None or at_once >= 1, "at_once", at_once, "need 1 or more")
     archive = Archive(out)
@@ -88,7 +87,7 @@ def reproduce(
 
 
 def check_all(runs: Sequence[Run], out: Path, data_dir: Path | None) -> None:
-    """Refuse a folder that cannot be written, a device or data that are not there."""
+    """Refuse a folder that cannot be written, and devices or data that do not exist."""
     check_writable(out)
     for device in {run.spec.run.device for run in runs}:
         check_device(device)
@@ -112,14 +111,14 @@ def make_runs(
     watcher: Watcher,
     at_once: int | None,
 ) -> None:
-    """Make what is missing. Each run is kept as soon as it is through.
+    """Make the missing runs, and keep each as soon as it has ended.
 
-    Runs that share a network and data go through one pool of lanes, `at_once` of them at a time:
-    fewer fill the lanes less well, and are sooner through and safe.
+    Runs with the same network and data share lanes, `at_once` runs at a time: with fewer, lanes
+    are less busy but results are kept sooner.
     """
     open_runs = still_to_make(runs, archive)
     watcher.beginning(len(open_runs), len({run.digest for run in runs}) - len(open_runs))
-    for pool in _pools(open_runs):
+    for pool in _pools(open_runs).values():
         first = pool[0].spec
         with watcher.decoding(first.problem.dataset) as on_image:
             samples = load_samples(first, data_dir, on_image)
@@ -128,9 +127,8 @@ def make_runs(
         for start in range(0, len(pool), size):
             group = pool[start : start + size]
             with watcher.training() as progress:
-                meter = _Meter(progress)
-                keep = _Keeper(group, archive, meter, footprint, command)
-                specs = [run.spec for run in group]
+                meter, specs = _Meter(progress), [run.spec for run in group]
+                keep = partial(_keep, group, archive, meter, footprint, command)
                 results = run_together(
                     specs, samples, model, progress=meter, finished=keep, audits=False
                 )
@@ -138,27 +136,37 @@ def make_runs(
                 raise KeyboardInterrupt
 
 
-def _pools(runs: Sequence[Run]) -> Iterator[list[Run]]:
-    """Runs that can share lanes, together."""
+def _keep(
+    group: Sequence[Run],
+    archive: Archive,
+    meter: _Meter,
+    footprint: Footprint,
+    command: str,
+    result: Result,
+) -> None:
+    """Write the result of a run that has ended."""
+    run = next(run for run in group if run.spec == result.spec)
+    seconds = meter.charge(result.rows[-1].contributed_steps)
+    archive.write(run, result, seconds, footprint, command)
 
-    def alike(spec: Spec) -> tuple[object, ...]:
-        run = spec.run
-        device = (run.device, run.precision, run.buffers)
-        return replace(spec.problem, split=None), *device, spec.training.recipe
 
+def _pools(runs: Sequence[Run]) -> dict[tuple[object, ...], list[Run]]:
+    """Groups of runs that can share lanes."""
     groups: dict[tuple[object, ...], list[Run]] = {}
     for run in runs:
-        groups.setdefault(alike(run.spec), []).append(run)
-    yield from groups.values()
+        problem, one = replace(run.spec.problem, split=None), run.spec.run
+        key = (problem, one.device, one.precision, one.buffers, run.spec.training.recipe)
+        groups.setdefault(key, []).append(run)
+    return groups
 
 
 @dataclass
 class _Meter:
-    """Passes progress on, and measures what a local step costs in time of the whole machine."""
+    """Passes progress on, and measures the time of the whole machine per local step."""
 
     inner: Progress = field(default_factory=Silence)
-    steps: int = 0  # that nobody has been charged for
-    since: float = 0.0  # the beginning, and the time already charged
+    steps: int = 0  # not charged yet
+    since: float = 0.0  # the beginning, plus the time already charged
 
     def begin(self, steps: int) -> None:
         self.since = perf_counter()
@@ -172,24 +180,8 @@ class _Meter:
         self.inner.end()
 
     def charge(self, steps: int) -> float:
-        """What so many steps have cost: their share of all that nobody has been charged for yet."""
+        """The time of so many steps: their share of the time not charged yet."""
         seconds = (perf_counter() - self.since) * steps / max(1, steps, self.steps)
         self.since += seconds
         self.steps -= steps
         return seconds
-
-
-@dataclass(frozen=True)
-class _Keeper:
-    """Writes a result as soon as its run is through."""
-
-    pool: Sequence[Run]
-    archive: Archive
-    meter: _Meter
-    footprint: Footprint
-    command: str
-
-    def __call__(self, result: Result) -> None:
-        run = next(run for run in self.pool if run.spec == result.spec)
-        seconds = self.meter.charge(result.rows[-1].contributed_steps)
-        self.archive.write(run, result, seconds, self.footprint, self.command)

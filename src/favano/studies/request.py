@@ -1,4 +1,4 @@
-"""What is asked of a table or figure, and the parts that are run for it."""
+"""A request to reproduce a table or figure, and the runs it needs."""
 
 from __future__ import annotations
 
@@ -25,13 +25,12 @@ class Request:
     """How a table or figure is to be reproduced.
 
     Args:
-        seeds: how many, counted from 0; None for as many as the experiment has.
+        seeds: number of seeds, counted from 0; None for the experiment's own number.
         scale: share of the horizon and of the data.
         device: where to train.
-        readings: names of other readings to run beside, or `all`.
-        tune: also search every method's rates and run the table with them, where methods are
-            compared.
-        changes: keys that are not the paper's, the same for all runs.
+        readings: names of other readings to run as well, or `all`.
+        tune: also tune the rates of every compared method, and run the table with them.
+        changes: keys that differ from the paper's in all runs.
     """
 
     seeds: int | None = None
@@ -47,7 +46,7 @@ class Request:
         need(self.seeds is None or 1 <= self.seeds <= SEEDS[0], "seeds", self.seeds, rule)
 
     def parts(self, experiment: Experiment) -> dict[str, list[Run]]:
-        """The runs of an experiment, by the file they are listed in."""
+        """The runs of an experiment, by the file that lists them."""
         seeds = self.seeds or experiment.seeds
         runs = prepared(
             experiment.runs(seeds), scale=self.scale, device=self.device, changes=self.changes
@@ -64,16 +63,16 @@ class Request:
     def shown(self, experiment: Experiment) -> Experiment:
         """The experiment as its tables and pictures show it.
 
-        Runs of another length or on a share of the data are not held against the paper's numbers,
+        Runs of another length or on a share of the data are not compared with the paper's numbers,
         and a note says why.
         """
         if not experiment.paper:
             return experiment
         (ours, *_), (papers, *_) = self.parts(experiment)[RUNS], experiment.runs(1)
         time, asked = given(ours.spec.run.horizon), given(papers.spec.run.horizon)
-        reasons = [f"these runs end at time {time:,g} and the paper's at {asked:,g}"] * (
-            time != asked
-        )
+        reasons = []
+        if time != asked:
+            reasons.append(f"these runs end at time {time:,g} and the paper's at {asked:,g}")
         if ours.spec.problem.data_fraction != papers.spec.problem.data_fraction:
             reasons.append(f"they train on {100 * ours.spec.problem.data_fraction:g} % of the data")
         if not reasons:
@@ -82,21 +81,21 @@ class Request:
         return replace(experiment, paper={}, note=f"{note} {experiment.note}".rstrip())
 
     def folder(self, out: Path, name: str) -> Path:
-        """Where an experiment's files go; another look does not replace the full one."""
+        """The folder of an experiment; scaled or changed runs have folders of their own."""
         scaled = {} if self.scale == 1 else {"scale": f"{self.scale:g}"}
         other = (f"-{key}-{value}" for key, value in sorted({**scaled, **self.changes}.items()))
         return out / re.sub(r"[^\w.-]", "-", name + "".join(other))
 
 
 def tuned_part(parts: Mapping[str, Sequence[Run]], archive: Archive) -> list[Run]:
-    """The runs with tuned rates, once all that was tried is there."""
+    """The runs with tuned rates, once all tuning runs are made."""
     return tuned_runs(parts[RUNS], [archive.entry(run) for run in parts[TUNING]])
 
 
 def write_parts(
     folder: Path, parts: Mapping[str, Sequence[Run]], archive: Archive, *, curves: bool
 ) -> None:
-    """The ledgers of an experiment and, for figures, its mean curves; all from the archive."""
+    """Write the ledgers of an experiment and, for figures, its mean curves."""
     texts = {
         f"{name}.csv": entries_to_csv(archive.entry(run) for run in runs)
         for name, runs in parts.items()

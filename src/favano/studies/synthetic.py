@@ -1,4 +1,4 @@
-"""Made-up images of a known data set's shape: speed can be measured without the data."""
+"""Synthetic images of a data set's shape, to measure speed without the data."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _GOLDEN = (math.sqrt(5) - 1) / 2
 
 
 def synthetic_samples(spec: Spec) -> Samples:
-    """Images as the data set has them, raw where it is augmented, and labels in turn."""
+    """Images of the data set's shape, raw if it is augmented, and labels in turn."""
     known, (rows, *shape) = KNOWN[spec.problem.dataset], SYNTHETIC[spec.problem.dataset]
     steps = known.normalised if spec.problem.normalise else known.preprocessing
     numbers = torch.arange(_BLOCK * math.prod(shape), dtype=torch.float64)

@@ -1,9 +1,9 @@
-"""Learning rates for every method by the same search, away from the reported numbers.
+"""Tunes the learning rates of every method by the same search.
 
-Each method tries 35 pairs of client and server rate on held-out seeds, scored on images held out
-of the training data; the pair with the best mean accuracy is then run on the reporting seeds. No
-seed and no test image of the report has a part in the choice. Grids are wide enough that the best
-pair lies inside; the table of chosen rates says where one does not.
+Each method tries 35 pairs of client and server rate on held-out seeds, evaluated on images held out
+of the training data; the pair with the best mean accuracy is then run on the reported seeds. No
+reported seed and no test image is used for the choice. Grids are meant to be wide enough that the
+best pair lies inside; the table of chosen rates marks pairs at the edge.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from favano.specification.spec import Spec, given
 from favano.studies.experiment import Run, make
 
 TUNED: Final = "tuned"
-SEEDS: Final = (1000, 1001)  # reporting seeds count from 0 and stay below
+SEEDS: Final = (1000, 1001)  # reported seeds are 0, 1, ... and stay below
 HOLDOUT: Final[Mapping[str, int]] = {"digits": 287}  # images; 10,000 of the other sets
 _HOLDOUT = 10000
 
@@ -40,7 +40,7 @@ GRIDS: Final[Mapping[str, Grid]] = {
 
 
 def tuning_runs(runs: Sequence[Run]) -> list[Run]:
-    """What is tried for every method and column of `runs`."""
+    """The runs that tune every method and column of `runs`."""
     cells = {_cell(run): run for run in runs}
     return [
         one
@@ -51,7 +51,7 @@ def tuning_runs(runs: Sequence[Run]) -> list[Run]:
 
 
 def tuned_runs(runs: Sequence[Run], tried: Sequence[Entry]) -> list[Run]:
-    """The runs with the rates that did best for their method and column."""
+    """The runs with the best rates for their method and column."""
     found = rates_tried(tried)
     return [Run(TUNED, run.column, _with(run.spec, *found[_cell(run)][0][:2])) for run in runs]
 

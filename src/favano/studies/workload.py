@@ -1,4 +1,4 @@
-"""What there is to do in a schedule, and how much of it can be done side by side."""
+"""The work in a schedule, and how much of it can be done in parallel."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from favano.schedule import Schedule
 
 
 def critical_path(schedule: Schedule) -> int:
-    """The most local steps on a chain of jobs each of which needs the one before.
+    """The most local steps in a chain of jobs that each need the one before.
 
     path(-1) = 0; path(v) = max(path(v - 1), path(base_j) + steps_j over the jobs j of update v).
     """
@@ -23,7 +23,7 @@ def critical_path(schedule: Schedule) -> int:
 
 
 def workload(planned: Sequence[Planned], batches: Sequence[BatchStream]) -> dict[str, float]:
-    """What is to be done in one sample; known before any training."""
+    """The work of some planned runs, known before any training."""
     plans = [one.schedule for one in planned]
     steps = sum(plan.used_steps for plan in plans)
     path = max(critical_path(plan) for plan in plans)

@@ -1,15 +1,15 @@
-"""Advice: the s, K, tick and learning rate that reach a target soonest, as the theorem sees it.
+"""Advice: the s, K, tick and learning rate that reach a target soonest according to the theorem.
 
 The time to a target eps is T (I + V), with the fewest server steps T for which the corrected bound
 of Theorem 1 is at most eps, over all learning rates it allows. It is computed for a grid of s, K
-and V, and again with each constant of the problem at either end of its interval: how much the
-answer moves says how sure it is. The bound is a worst case, so the times are upper bounds.
+and V, and again with each constant of the problem at either end of its interval, which shows how
+certain the answer is. The bound is a worst case, so the times are upper bounds.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from itertools import product
 from math import isfinite
 
@@ -28,14 +28,14 @@ from favano.timing import Deterministic, Exponential, Fleet, Geometric
 
 _STEPS = (1, 2, 3, 5, 8, 12, 20, 32, 50)
 _PLACES = 9  # grid points for s and for the tick
-_FEWER = 5  # the same where every law is a convolution
-_COARSE = 32  # grid cells a mean step of these
+_FEWER = 5  # the same if every law is a convolution
+_COARSE = 32  # grid cells per mean step of such laws
 _AS_GOOD = 1.1  # within a tenth of the best
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """A constant that is not quite known."""
+    """A constant with an interval."""
 
     value: float
     low: float
@@ -47,7 +47,7 @@ class Estimate:
 
 
 def known(value: float) -> Estimate:
-    """A constant that is known.
+    """A constant that is known exactly.
 
     >>> known(2.0)
     Estimate(value=2.0, low=2.0, high=2.0)
@@ -71,26 +71,20 @@ class Estimates:
         return next(self.corners(("value",)))
 
     def corners(self, ends: Sequence[str] = ("value", "low", "high")) -> Iterator[Problem]:
-        """All combinations of the constants' ends, each once; the first is the values."""
-        names = ("smoothness", "noise", "dissimilarity", "growth", "gap")
-        sides = [list(dict.fromkeys(getattr(getattr(self, n), end) for end in ends)) for n in names]
+        """All combinations of the constants' ends, each once; the first has the values."""
+        names = vars(self)
+        sides = [list(dict.fromkeys(getattr(one, end) for end in ends)) for one in names.values()]
         for chosen in product(*sides):
             yield Problem(**dict(zip(names, chosen, strict=True)))
 
 
 def estimates_of(problem: Problem) -> Estimates:
-    """Constants that are known.
+    """Constants that are known exactly.
 
     >>> estimates_of(Problem(smoothness=3.0)).smoothness.high
     3.0
     """
-    return Estimates(
-        smoothness=known(problem.smoothness),
-        noise=known(problem.noise),
-        dissimilarity=known(problem.dissimilarity),
-        growth=known(problem.growth),
-        gap=known(problem.gap),
-    )
+    return Estimates(**{name: known(value) for name, value in asdict(problem).items()})
 
 
 @dataclass(frozen=True)
@@ -112,7 +106,7 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Advice:
-    """What to do, what it costs, and how sure that is."""
+    """The advised choice, the time it takes, and how certain that is."""
 
     selected: int
     local_steps: int
@@ -123,18 +117,18 @@ class Advice:
     time_low: float  # over the intervals of the constants
     time_high: float
     agreement: float  # share of the constants' corners where nothing is 10 % better
-    present_time: float  # with the s, K and tick of the policy as it is
+    present_time: float  # with the s, K and tick of the given policy
     limit: str  # what keeps the learning rate from being larger
 
     @property
     def how_sure(self) -> tuple[str, ...]:
-        """Sentences about what the answer rests on."""
+        """Sentences on how far the answer can be trusted."""
         spread = f"{self.time_low:.3g} to {self.time_high:.3g}"
         return (
             f"The learning rate is limited by {self.limit}.",
-            f"With every constant anywhere in its interval the time is {spread}; in "
+            f"Over the intervals of the constants the time ranges from {spread}; in "
             f"{self.agreement:.0%} of the corners no other choice is more than 10 % faster.",
-            "Times are guarantees for the worst case: runs at larger rates are often much faster.",
+            "Times are worst-case guarantees: runs at larger rates are often much faster.",
         )
 
 
@@ -147,7 +141,7 @@ def advise(
     rule: Rule = "stochastic",
     form: Form = "rigorous",
 ) -> Advice:
-    """The candidate with the shortest time to the target, among a grid around the policy.
+    """The candidate with the shortest time to the target, from a grid around the policy.
 
     >>> from favano.timing import two_speeds
     >>> policy = Poll(selected=6, local_steps=20)
@@ -180,10 +174,10 @@ def advise(
 
 
 def candidates(policy: Poll, fleet: Fleet, rule: Rule, form: Form) -> Iterator[Candidate]:
-    """The policy as it is, then a grid of s, K and tick around it.
+    """The given policy, then a grid of s, K and tick around it.
 
-    Ticks in which some client can never finish a step are left out; a policy that has such a tick
-    is refused.
+    Ticks in which some client can never finish a step are left out; a policy with such a tick is
+    refused.
     """
     steps = sorted({policy.local_steps, *(k for k in _STEPS if k <= 2 * policy.local_steps)})
     quickest, talk = float(fleet.mean.min()), policy.interaction_time
@@ -200,8 +194,7 @@ def candidates(policy: Poll, fleet: Fleet, rule: Rule, form: Form) -> Iterator[C
         laws = class_laws(most, fleet, resolution=_COARSE)
         if (selected, tick) != pairs[0] and min(law.p_positive for _, law in laws) <= 0:
             continue
-        own = [policy.local_steps, *(k for k in steps if k != policy.local_steps)]
-        for count in own:
+        for count in [policy.local_steps, *(k for k in steps if k != policy.local_steps)]:
             capped = [each._replace(law=each.law.capped(count)) for each in laws]
             yield Candidate(setting_of(capped, selected, rule, form), most.period)
 

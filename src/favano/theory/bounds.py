@@ -1,8 +1,8 @@
 """Theorem 1 in three forms: bounds on (1/T) sum_{t<T} E ||grad f(mu_t)||^2.
 
-`bound_short` is the printed statement, `bound_full` the same with what the statement leaves out and
-its arithmetic corrected, `bound_assembled` the proof's own constants before anything is rounded:
-the tightest, and valid wherever it is finite.
+`bound_short` is the printed statement. `bound_full` adds what the statement leaves out and corrects
+its arithmetic. `bound_assembled` takes the proof's own constants before they are rounded; it is the
+tightest, and valid wherever it is finite.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Descent(NamedTuple):
 
     @property
     def margin(self) -> float:
-        """D = -c2 - c1 d1, which must be positive for the theorem to say anything."""
+        """D = -c2 - c1 d1, which must be positive for the theorem to apply."""
         return -self.c2 - self.c1 * self.d1
 
 
@@ -64,7 +64,7 @@ def printed_expansion(setting: Setting, problem: Problem) -> Expansion:
 
 
 def full_expansion(setting: Setting, problem: Problem) -> Expansion:
-    """The same corrected (docs/errata.md, 10 and 11).
+    """The terms of Theorem 1 corrected (docs/errata.md, 10 and 11).
 
         2(n+1)F / (T s eta) + (L s / (n+1)) (sigma^2 a + 8 b G^2) eta
         + [8 L^2 K^2 (sigma^2 + 4 G^2) + L^2 s^2 (720 sigma^2 a + 5760 b G^2)] eta^2
@@ -125,10 +125,9 @@ def descent(setting: Setting, problem: Problem, rate: float) -> Descent:
 
 
 def bound_assembled(setting: Setting, problem: Problem, rate: float, rounds: float) -> float:
-    """(F/T + c1 d2 + c3) / (-c2 - c1 d1): the proof's constants put together, no step rounded.
+    """(F/T + c1 d2 + c3) / (-c2 - c1 d1): the proof's constants without rounding.
 
-    Infinite, that is, nothing is known, where the proof does not apply: eta > 1/(4 L K^2), or no
-    contraction, or no descent.
+    Infinite where the proof does not apply: eta > 1/(4 L K^2), no contraction, or no descent.
 
     >>> unit = Setting(clients=1, selected=1, local_steps=1, mean_a=1.0, b=1.0)
     >>> round(bound_assembled(unit, Problem(), rate=0.001, rounds=1000), 3)

@@ -1,11 +1,11 @@
-"""The coefficients a_i and b of Theorem 1: what the clients' speeds do to the bound.
+"""The coefficients a_i and b of Theorem 1, through which the clients' speeds enter the bound.
 
 For alpha = P(E > 0) X:    a = 1 / (K^2 P) + r / P^2,         b = 1 / P         with r = E[1{X>0}/X]
 for alpha = E[X]:          a = 1 / m1 + m2 / (K^2 m1^2),      b = m2 / m1^2     with m_k = E[X^k]
 
-`printed` is the theorem as it stands: its second line has m1 where the proof arrives at m1^2, which
-is too small, hence no bound at all, once E[X] < 1. `corrected` is above. `rigorous` closes a gap of
-the proof as well: local steps are neither independent nor of equal mean, which costs 13/12 on the
+`printed` is the theorem as it stands: its second line has m1 where the proof gives m1^2, which is
+too small to be a bound if E[X] < 1. `corrected` is given above. `rigorous` also closes a gap in the
+proof: local steps are neither independent nor of equal mean, which costs a factor of 13/12 on the
 part of a that comes from the noise of the steps (docs/errata.md, 4 and 5).
 """
 
@@ -64,7 +64,7 @@ def setting(policy: Poll, fleet: Fleet, rule: Rule, form: Form = "corrected") ->
 def setting_of(
     laws: Sequence[ClassLaw], selected: int, rule: Rule, form: Form = "corrected"
 ) -> Setting:
-    """The same from the laws of the clients' step counts.
+    """The setting from the laws of the clients' step counts.
 
     >>> import numpy as np
     >>> laws = [ClassLaw(np.arange(3), StepCount(np.array([0.0, 1.0])))]

@@ -1,4 +1,4 @@
-"""How many server steps reach a target: the best learning rate, and what it gives.
+"""The number of server steps that reach a target, and the learning rate that needs the fewest.
 
 A bound psi(eta) = r0 / (eta T) + linear eta + quadratic eta^2 for eta <= 1/d is minimised exactly
 (`best_rate`, `fewest_rounds`) and by the closed form of Koloskova, Stich and Jaggi (2022) that the
@@ -15,8 +15,8 @@ import numpy as np
 from favano.errors import need
 from favano.theory.bounds import Expansion, bound_assembled, full_expansion
 from favano.theory.conditions import largest_rate
-from favano.theory.potential import LemmaForm, noise_level
-from favano.theory.problem import Problem, Setting, check_rounds, check_target
+from favano.theory.potential import noise_level
+from favano.theory.problem import PaperForm, Problem, Setting, check_rounds, check_target
 
 
 class Terms(NamedTuple):
@@ -69,7 +69,7 @@ def fewest_rounds(expansion: Expansion, cap: float, target: float) -> Choice:
     check_target(target)
     need(cap > 0, "cap", cap, "need a positive learning rate")
     r0, linear, quadratic = expansion
-    # The root in a form without cancellation, so that it is right for quadratic = 0 too.
+    # The root in a form without cancellation, so that it also holds for quadratic = 0.
     slope = linear + sqrt(linear**2 + 3 * quadratic * target)
     rate = min(cap, target / slope) if slope else cap
     gain = rate * (target - linear * rate - quadratic * rate**2)
@@ -90,11 +90,11 @@ def lemma_rate(expansion: Expansion, cap: float, rounds: float) -> float:
 
 
 def lemma_bound(
-    expansion: Expansion, cap: float, rounds: float, form: LemmaForm = "corrected"
+    expansion: Expansion, cap: float, rounds: float, form: PaperForm = "corrected"
 ) -> float:
     """2 (linear r0/T)^(1/2) + 2 quadratic^(1/3) (r0/T)^(2/3) + r0 / (cap T), met by `lemma_rate`.
 
-    Printed with 1 for the second 2, which is violated (docs/errata.md, 13).
+    The paper prints 1 for the second 2, which does not hold (docs/errata.md, 13).
 
     >>> example = Expansion(r0=1.0, linear=0.0, quadratic=1.0)
     >>> [round(lemma_bound(example, 1.0, 1000, form), 6) for form in ("corrected", "printed")]
@@ -110,7 +110,7 @@ def lemma_bound(
 def lemma_rounds(expansion: Expansion, cap: float, target: float) -> Terms:
     """36 linear r0/eps^2 + 15 r0 quadratic^(1/2)/eps^(3/2) + 3 r0/(cap eps) server steps suffice.
 
-    15 > 6^(3/2) is right with the corrected lemma only (docs/errata.md, 13).
+    15 > 6^(3/2) is right only with the corrected lemma (docs/errata.md, 13).
 
     >>> lemma_rounds(Expansion(r0=1.0, linear=1.0, quadratic=1.0), cap=1.0, target=1.0).total
     54.0
@@ -125,7 +125,7 @@ def lemma_rounds(expansion: Expansion, cap: float, target: float) -> Terms:
 
 
 def rounds_to_target(setting: Setting, problem: Problem, target: float) -> Terms:
-    """Corollary 1 with its constants, corrected: so many server steps suffice.
+    """Corollary 1 corrected, with its constants: this many server steps suffice.
 
         72 F L (sigma^2 a + 8 b G^2) / eps^2
         + 30 ((n+1)/s) F L [8 K^2 (sigma^2 + 4 G^2) + s^2 (720 sigma^2 a + 5760 b G^2)]^(1/2)
@@ -140,7 +140,7 @@ def rounds_to_target(setting: Setting, problem: Problem, target: float) -> Terms
 
 
 def corollary(
-    setting: Setting, problem: Problem, target: float, form: LemmaForm = "corrected"
+    setting: Setting, problem: Problem, target: float, form: PaperForm = "corrected"
 ) -> Terms:
     """Corollary 1 up to numerical constants, as the paper states it.
 
@@ -148,7 +148,7 @@ def corollary(
         + (n/s) F L (K^2 sigma^2 + K^2 G^2 + s^2 sigma^2 a + s^2 G^2 b)^(1/2) / eps^(3/2)
         + n F B^2 K L b / eps
 
-    Printed with F L^2 and L^2 K^2 G^2 in the middle, which has no consistent unit (errata, 14).
+    The paper prints F L^2 and L^2 K^2 G^2 in the middle, whose units disagree (errata, 14).
 
     >>> unit = Setting(clients=1, selected=1, local_steps=1, mean_a=1.0, b=1.0)
     >>> corollary(unit, Problem(smoothness=2.0), 1.0)
@@ -170,9 +170,9 @@ def corollary(
 
 
 def tightest_rounds(setting: Setting, problem: Problem, target: float) -> Choice:
-    """The fewest server steps that `bound_assembled` grants, over learning rates on a fine grid.
+    """The fewest server steps by `bound_assembled`, over a fine grid of learning rates.
 
-    The search begins at the answer of `fewest_rounds` for `bound_full`, so it is never worse.
+    The search starts from the answer of `fewest_rounds` for `bound_full`, so it is never worse.
 
     >>> unit = Setting(clients=4, selected=2, local_steps=2, mean_a=0.5, b=1.0)
     >>> tightest_rounds(unit, Problem(), 1.0).rounds < rounds_to_target(unit, Problem(), 1.0).total
@@ -180,12 +180,10 @@ def tightest_rounds(setting: Setting, problem: Problem, target: float) -> Choice
     """
     check_target(target)
     safe = fewest_rounds(full_expansion(setting, problem), largest_rate(setting, problem), target)
-    best = safe
-    for rate in safe.rate * np.geomspace(1.0, 30.0, 400):
-        floor = bound_assembled(setting, problem, float(rate), inf)
-        if floor >= target:
-            continue
-        start = bound_assembled(setting, problem, float(rate), 1) - floor
-        rounds = max(1, ceil(start / (target - floor)))
-        best = min(best, Choice(float(rate), rounds), key=lambda choice: choice.rounds)
-    return best
+    found = [safe]
+    for rate in (safe.rate * np.geomspace(1.0, 30.0, 400)).tolist():
+        floor = bound_assembled(setting, problem, rate, inf)
+        if floor < target:
+            start = bound_assembled(setting, problem, rate, 1) - floor
+            found.append(Choice(rate, max(1, ceil(start / (target - floor)))))
+    return min(found, key=lambda choice: choice.rounds)

@@ -1,13 +1,11 @@
-"""How small the learning rate must be: every condition the proof uses, and ones that suffice."""
+"""Upper limits on the learning rate: those that the proof uses, and limits that suffice."""
 
 from __future__ import annotations
 
 from math import sqrt
-from typing import Literal, NamedTuple, TypeAlias
+from typing import NamedTuple
 
-from favano.theory.problem import Problem, Setting, check_rate
-
-RateForm: TypeAlias = Literal["printed", "corrected"]
+from favano.theory.problem import PaperForm, Problem, Setting, check_rate
 
 
 class Condition(NamedTuple):
@@ -15,15 +13,15 @@ class Condition(NamedTuple):
 
     formula: str
     limit: float
-    where: str  # in the paper's proof, or what it is there for
-    stated: bool  # in the statement of Theorem 1
+    where: str  # in the proof, or what it is for
+    stated: bool = False  # in the statement of Theorem 1
 
 
 def proof_conditions(setting: Setting, problem: Problem) -> tuple[Condition, ...]:
-    """The conditions that the paper's proof uses, one by one.
+    """The conditions that the paper's proof uses.
 
-    Theorem 1 states the last alone; the first is not implied by it unless 5 B^2 b s >= K, and the
-    last does not do what it is there for if K < 6 (docs/errata.md, 12).
+    Theorem 1 states only the last. It implies the first only if 5 B^2 b s >= K, and it does not
+    give the descent it is used for if K < 6 (docs/errata.md, 12).
 
     >>> example = Setting(clients=100, selected=20, local_steps=20, mean_a=0.34, b=1.0)
     >>> [f"{each.limit:.3g}" for each in proof_conditions(example, Problem())]
@@ -32,10 +30,10 @@ def proof_conditions(setting: Setting, problem: Problem) -> tuple[Condition, ...
     n, s, steps, b = setting.clients, setting.selected, setting.local_steps, setting.b
     smooth, growth2 = problem.smoothness, problem.growth**2
     return (
-        Condition("1/(4 L K^2)", 1 / (4 * smooth * steps**2), "bound on local gradients", False),
-        Condition("1/(2 L K)", 1 / (2 * smooth * steps), "drift of the clients", False),
-        Condition("1/(20 s L b)", 1 / (20 * s * smooth * b), "potential", False),
-        Condition("(n+1)/(2 s L b)", (n + 1) / (2 * s * smooth * b), "c1", False),
+        Condition("1/(4 L K^2)", 1 / (4 * smooth * steps**2), "bound on local gradients"),
+        Condition("1/(2 L K)", 1 / (2 * smooth * steps), "drift of the clients"),
+        Condition("1/(20 s L b)", 1 / (20 * s * smooth * b), "potential"),
+        Condition("(n+1)/(2 s L b)", (n + 1) / (2 * s * smooth * b), "c1"),
         Condition(
             "1/(20 B^2 b K L s)", 1 / (20 * growth2 * b * steps * smooth * s), "last step", True
         ),
@@ -43,10 +41,10 @@ def proof_conditions(setting: Setting, problem: Problem) -> tuple[Condition, ...
 
 
 def sufficient_conditions(setting: Setting, problem: Problem) -> tuple[Condition, ...]:
-    """Conditions that do suffice for `bound_full`, for every K and s.
+    """Conditions that suffice for `bound_full`, for every K and s.
 
-    The first three give D >= s eta / (2(n+1)) with 1/8, 1/16 and 1/16 of the quarter there is; the
-    first also gives rho >= 1/(5n), since 48 s^2 L^2 b eta^2 <= 48/152^2 < 1/20.
+    The first three use 1/8, 1/16 and 1/16 of the available quarter to give D >= s eta / (2(n+1)).
+    The first also gives rho >= 1/(5n), since 48 s^2 L^2 b eta^2 <= 48/152^2 < 1/20.
 
     >>> example = Setting(clients=100, selected=20, local_steps=20, mean_a=0.34, b=1.0)
     >>> [f"{each.limit:.3g}" for each in sufficient_conditions(example, Problem())]
@@ -54,26 +52,18 @@ def sufficient_conditions(setting: Setting, problem: Problem) -> tuple[Condition
     """
     n, s, steps, b = setting.clients, setting.selected, setting.local_steps, setting.b
     smooth, growth = problem.smoothness, problem.growth
+    potential = 1 / (152 * growth * sqrt(b) * smooth * s)
+    moment = (n + 1) / (64 * b * growth**2 * smooth * s)
     return (
-        Condition(
-            "1/(152 B b^(1/2) L s)",
-            1 / (152 * growth * sqrt(b) * smooth * s),
-            "potential against descent",
-            False,
-        ),
-        Condition("1/(16 B L K)", 1 / (16 * growth * smooth * steps), "drift", False),
-        Condition(
-            "(n+1)/(64 b B^2 L s)",
-            (n + 1) / (64 * b * growth**2 * smooth * s),
-            "second moment",
-            False,
-        ),
+        Condition("1/(152 B b^(1/2) L s)", potential, "potential against descent"),
+        Condition("1/(16 B L K)", 1 / (16 * growth * smooth * steps), "drift"),
+        Condition("(n+1)/(64 b B^2 L s)", moment, "second moment"),
         *proof_conditions(setting, problem)[0:3:2],
     )
 
 
-def largest_rate(setting: Setting, problem: Problem, form: RateForm = "corrected") -> float:
-    """The largest learning rate for which the theorem holds; `printed`: for which it claims to.
+def largest_rate(setting: Setting, problem: Problem, form: PaperForm = "corrected") -> float:
+    """The largest learning rate for which the theorem holds (`printed`: is claimed to hold).
 
     >>> example = Setting(clients=100, selected=20, local_steps=20, mean_a=0.34, b=1.3502)
     >>> f"{largest_rate(example, Problem(), 'printed'):.2e}"
@@ -85,7 +75,7 @@ def largest_rate(setting: Setting, problem: Problem, form: RateForm = "corrected
 
 
 def descent_ratio(setting: Setting, problem: Problem, rate: float) -> float:
-    """D / (s eta / (2(n+1))) with the paper's rounded c1 and d1: the theorem needs at least 1.
+    """D / (s eta / (2(n+1))) with the paper's rounded c1 and d1; the theorem needs at least 1.
 
     >>> example = Setting(clients=100, selected=20, local_steps=5, mean_a=0.34, b=1.0)
     >>> rate = largest_rate(example, Problem(), "printed")

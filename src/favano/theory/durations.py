@@ -1,4 +1,4 @@
-"""How long j local steps take: P(D_1 + ... + D_j <= t) for any law of the step time D.
+"""The time that j local steps take: P(D_1 + ... + D_j <= t) for any law of the step time D.
 
 Exact for geometric steps (a binomial tail), exponential ones (a Poisson tail) and constant ones;
 a j-fold convolution on a grid for every other law whose distribution function is known.
@@ -11,21 +11,32 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from scipy import fft, special
 
-from favano.errors import need
-from favano.timing import Deterministic, Exponential, Geometric, LogNormal, StepLaw, Trace
+from favano.errors import BadInput, need
+from favano.timing import Deterministic, Exponential, Fleet, Geometric, LogNormal, StepLaw, Trace
 from favano.types import Floats, Ints
 
 _MOST_CELLS = 1 << 18  # of a grid
 _ALL_DONE = 1e-9  # the grid ends where sums are longer with this probability
-_EQUAL = 1e-9  # times closer than this are one moment
+_EQUAL = 1e-9  # times closer than this are equal
 
 
 @runtime_checkable
 class Cumulative(Protocol):
-    """What a law of yours needs so that theory knows it: its distribution function."""
+    """A law of your own whose distribution function is known."""
 
     def cumulative(self, duration: Floats, mean: float) -> Floats:
         """P(D <= duration) for a client whose steps last `mean` on average."""
+
+
+def step_laws(fleet: Fleet, law: StepLaw) -> list[tuple[Ints, StepLaw, float]]:
+    """Clients whose steps have the same law, that law, and its mean; recorded clients alone."""
+    if isinstance(law, Trace):
+        return [
+            (np.array([client]), Trace((law.rows[stream],)), float(fleet.mean[client]))
+            for client, stream in enumerate(fleet.streams)
+        ]
+    means = np.unique(fleet.mean)
+    return [(np.flatnonzero(fleet.mean == mean), law, float(mean)) for mean in means]
 
 
 def finished(
@@ -34,11 +45,11 @@ def finished(
     """P(D_1 + ... + D_j <= t) for each time t >= 0 in ascending order and j = 1..steps, (t, j).
 
     Args:
-        law: of one step.
-        mean: of one step, m.
-        time: ascending.
+        law: law of one step.
+        mean: mean duration m of one step.
+        time: times in ascending order.
         steps: the largest j.
-        strict: ask for < instead of <=.
+        strict: < instead of <=.
         cell: width of the grid, for laws without a closed form.
 
     >>> finished(Exponential(), 2.0, np.array([2.0]), 2, cell=0.01).round(6).tolist()
@@ -61,7 +72,7 @@ def finished(
 
 
 def check_law(law: StepLaw, mean: float) -> None:
-    """Refuse a mean that the law cannot have, and laws without a finite one.
+    """Refuse a mean that the law cannot have, and laws without a finite mean.
 
     >>> check_law(Exponential(), float("inf"))
     Traceback (most recent call last):
@@ -74,12 +85,17 @@ def check_law(law: StepLaw, mean: float) -> None:
         place = np.concatenate([[0.0], mean * np.geomspace(1e-6, 1e9, 6000)])
         beyond = 1.0 - law.cumulative(place, mean)
         found = float((beyond[:-1] + beyond[1:]) @ np.diff(place)) / 2  # E[D] = integral P(D > x)
-        rule = f"steps that are said to last {mean:g} on average have no such finite mean"
+        rule = f"its cumulative(duration, mean) does not have the finite mean {mean:g}"
         need(abs(found / mean - 1) < 0.01, "step_law", law, rule)
 
 
+def lognormal_cumulative(duration: Floats, mean: float, spread: float) -> Floats:
+    """P(D <= duration) for log-normal steps of this mean."""
+    return np.asarray(special.ndtr((np.log(duration) - np.log(mean) + spread**2 / 2) / spread))
+
+
 def _binomial_tail(successes: Ints, trials: Floats, chance: float) -> Floats:
-    """P(Bin(trials, chance) >= successes), 0 where there are too few trials."""
+    """P(Bin(trials, chance) >= successes), 0 if there are too few trials."""
     enough = successes <= trials
     tail = special.betainc(successes, np.where(enough, trials - successes + 1, 1.0), chance)
     return np.where(enough, tail, 0.0)
@@ -88,11 +104,11 @@ def _binomial_tail(successes: Ints, trials: Floats, chance: float) -> Floats:
 def _convolved(
     law: StepLaw, mean: float, time: Floats, steps: int, strict: bool, cell: float
 ) -> Floats:
-    """The same for any other law, from the convolution of its mass on a grid.
+    """`finished` for any other law, from the convolution of its mass on a grid.
 
-    Each place of the grid stands for the cell around it, so what lies below a time is read off
-    between the cells' edges; recorded durations are read as they are, ties included. Later times
-    are read from longer and coarser grids, until all sums are over.
+    Each place of the grid stands for the cell around it, so the mass below a time is interpolated
+    between the cells' edges; recorded durations are exact, ties included. Later times are read
+    from longer and coarser grids, until all sums are reached.
     """
     whole = np.concatenate([law.rows[0], time]) if isinstance(law, Trace) else np.array([0.5])
     on_grid = bool((whole == np.round(whole)).all())
@@ -136,10 +152,8 @@ def _mass(law: StepLaw, mean: float, cells: int, cell: float) -> Floats:
         return mass
     edge: Floats = (np.arange(cells, dtype=np.float64) + 0.5) * cell
     if isinstance(law, LogNormal):
-        spread = law.spread
-        below = special.ndtr((np.log(edge) - np.log(mean) + spread**2 / 2) / spread)
-        return np.diff(below, prepend=0.0)
-    rule = "has no cumulative(duration, mean), so its step counts have no known law"
-    need(isinstance(law, Cumulative), "step_law", law, rule)
-    assert isinstance(law, Cumulative)
+        return np.diff(lognormal_cumulative(edge, mean, law.spread), prepend=0.0)
+    if not isinstance(law, Cumulative):
+        rule = "has no cumulative(duration, mean), so its step counts have no known law"
+        raise BadInput("step_law", law, rule)
     return np.diff(law.cumulative(edge, mean), prepend=0.0)

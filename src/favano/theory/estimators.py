@@ -1,4 +1,4 @@
-"""The two unbiased estimators of a client's mean gradient, their weights and their variances.
+"""The two unbiased estimators of a client's mean gradient, with their weights and variances.
 
 With Y_1, Y_2, ... independent of mean mu and variance v, and X the number of local steps,
 
@@ -22,7 +22,7 @@ Rule: TypeAlias = Literal["stochastic", "deterministic"]
 def weight(law: StepCount, rule: Rule) -> Floats:
     """The divisor alpha for each number of steps 0..K: P(X > 0) X, or E[X] (equation (3)).
 
-    A client that made no step has nothing to divide; its entry is 1 under both rules.
+    A client that made no step has no progress to divide; its entry is 1 under both rules.
 
     >>> import numpy as np
     >>> weight(StepCount(np.array([0.5, 0.25, 0.25])), "stochastic").tolist()
@@ -35,7 +35,7 @@ def weight(law: StepCount, rule: Rule) -> Floats:
 
 
 def estimator_mean(law: StepCount, alpha: Floats) -> float:
-    """E[X / alpha(X)], what a gradient of 1 becomes on average: 1 for both rules.
+    """E[X / alpha(X)], the mean message for a gradient of 1: it is 1 for both rules.
 
     >>> import numpy as np
     >>> law = StepCount(np.array([0.5, 0.25, 0.25]))
@@ -51,7 +51,7 @@ def estimator_variance(law: StepCount, rule: Rule, *, mean: float, variance: flo
         Var(M1) = mu^2 (1 - P) / P + v E[1{X>0}/X] / P^2
         Var(M2) = mu^2 Var(X) / E[X]^2 + v / E[X]
 
-    Lemma "variance" of the appendix; its last lines are right (docs/errata.md, 2).
+    Lemma "variance" of the appendix, whose last lines are right (docs/errata.md, 2).
 
     >>> import numpy as np
     >>> always = StepCount(np.array([0.0, 0.0, 1.0]))
@@ -67,6 +67,6 @@ def estimator_variance(law: StepCount, rule: Rule, *, mean: float, variance: flo
 
 
 def check_reachable(law: StepCount) -> None:
-    """Refuse a client that never finishes a step: nothing makes its progress unbiased."""
+    """Refuse a client that never finishes a step: no weight makes its progress unbiased."""
     rule = "the client can never finish a step, so its progress cannot be made unbiased"
     need(law.p_positive > 0, "P(E > 0)", law.p_positive, rule)

@@ -1,7 +1,7 @@
-"""Who trains the model: shares of groups of clients, with their uncertainty, and a verdict.
+"""Shares of groups of clients in the model, with their uncertainty, and a verdict.
 
-A client's fair share is 1/n. What a method gives it depends on the draws of the schedule; the share
-of a group over consecutive stretches of the schedule says by how much.
+A client's fair share is 1/n. The share that a method gives it depends on the draws of the schedule;
+how much the share of a group varies between stretches of the schedule gives its uncertainty.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ _BLOCKS = 20
 
 @dataclass(frozen=True)
 class Share:
-    """What a group of clients has moved of all that moved the model."""
+    """The share of a group of clients in all that moved the model."""
 
     name: str
     clients: int
     weight: float  # its share
-    low: float  # of a confidence interval
+    low: float  # end of a confidence interval
     high: float
     fair: float  # its share of the clients
 
     @property
     def favoured(self) -> bool:
-        """More than fair, beyond doubt."""
+        """Whether its share is significantly larger than fair."""
         return self.low > self.fair
 
     @property
     def neglected(self) -> bool:
-        """Less than fair, beyond doubt."""
+        """Whether its share is significantly smaller than fair."""
         return self.high < self.fair
 
 
@@ -50,21 +50,21 @@ def shares(
     *,
     confidence: float = CONFIDENCE,
 ) -> list[Share]:
-    """The groups' shares, with intervals from how much they differ along the schedule.
+    """The groups' shares, with intervals from their spread along the schedule.
 
-    Updates beyond 20 are joined to 20 equal stretches. With y_b and x_b what the group and all
-    clients moved in stretch b, r = sum y / sum x has the standard error
+    More than 20 updates are joined to 20 equal stretches. If the group and all clients moved the
+    model by y_b and x_b in stretch b, r = sum y / sum x has the standard error
     sqrt(B/(B-1) sum_b (y_b - r x_b)^2) / sum x, and a t interval with B - 1 degrees of freedom.
-    That takes stretches to be independent. With `late`, the shares in other server models of the
-    same schedule, the error is at least their standard deviation.
+    This assumes that stretches are independent. With `late`, the shares in other server models of
+    the same schedule, the error is at least their standard deviation.
 
     Args:
         weight: share of each group, (g,).
-        moved: by each group at each update, or in each stretch of updates, (V, g).
-        clients: in each group, (g,).
-        names: of the groups.
+        moved: how far each group moved the model at each update, or in each stretch, (V, g).
+        clients: number of clients in each group, (g,).
+        names: names of the groups.
         late: shares of the groups in some server models, (m, g).
-        confidence: of the intervals.
+        confidence: level of the intervals.
 
     >>> moved = np.array([[1.0, 1.0], [1.2, 0.8]])
     >>> fast, slow = shares(np.array([0.55, 0.45]), moved, np.array([2, 2]), ["fast", "slow"])
@@ -72,7 +72,7 @@ def shares(
     (0.55, 0.5, False)
     """
     need(0 < confidence < 1, "confidence", confidence, "need a number between 0 and 1")
-    need(len(names) == len(clients) == len(weight), "names", list(names), "need one a group")
+    need(len(names) == len(clients) == len(weight), "names", list(names), "need one per group")
     count = min(_BLOCKS, len(moved))
     edges = np.linspace(0, len(moved), count + 1).astype(np.int64)[:-1]
     blocks = np.add.reduceat(moved, edges) if count else moved
@@ -93,7 +93,7 @@ def shares(
 
 
 def verdict(found: Sequence[Share]) -> str:
-    """One sentence: whom the method favours, if it favours anybody.
+    """One sentence that says which clients the method favours, if any.
 
     >>> fast, slow = (11, 0.671, 0.65, 0.69, 0.11), (89, 0.329, 0.31, 0.35, 0.89)
     >>> verdict([Share("fast", *fast), Share("slow", *slow)])

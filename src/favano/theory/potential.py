@@ -1,4 +1,4 @@
-"""The potential Phi_t, how far the models are from their mean, and how it contracts.
+"""The potential Phi_t, the squared distance of the models from their mean, and its contraction.
 
 mu_t = (w_t + sum_i w_t^i) / (n + 1),     Phi_t = ||w_t - mu_t||^2 + sum_i ||w_t^i - mu_t||^2
 E Phi_{t+1} <= (1 - kappa) E Phi_t + 3 (s^2/n) eta^2 sum_i E ||h_i||^2              (Lemma 1)
@@ -11,11 +11,10 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from favano.errors import need
-from favano.theory.problem import Problem, Setting, check_rate
+from favano.theory.problem import PaperForm, Problem, Setting, check_rate
 from favano.types import Floats
 
 KappaForm: TypeAlias = Literal["printed", "sharp"]
-LemmaForm: TypeAlias = Literal["printed", "corrected"]
 
 
 def mean_model(server: Floats, clients: Floats) -> Floats:
@@ -40,7 +39,7 @@ def potential(server: Floats, clients: Floats) -> float:
 def kappa(clients: int, selected: int, form: KappaForm = "sharp") -> float:
     """The contraction of Lemma 1: s / (2n(s+1)), or printed s(n-s) / (2n(n+1)(s+1)).
 
-    The printed one holds too, but is 0 at s = n (docs/errata.md, 6).
+    The printed one also holds, but is 0 at s = n (docs/errata.md, 6).
 
     >>> kappa(100, 100, "printed"), round(1 / kappa(100, 100), 6)
     (0.0, 202.0)
@@ -54,9 +53,9 @@ def kappa(clients: int, selected: int, form: KappaForm = "sharp") -> float:
 def contraction(
     setting: Setting, problem: Problem, rate: float, form: KappaForm = "sharp"
 ) -> float:
-    """rho = kappa - 48 (s^2/n) L^2 b eta^2: what is left once the gradients' part is taken out.
+    """rho = kappa - 48 (s^2/n) L^2 b eta^2: the contraction less the part due to the gradients.
 
-    The paper replaces rho by 1/(5n) (Lemma "potential"), which asks for `contraction_limit`.
+    The paper replaces rho by 1/(5n) (Lemma "potential"), which needs eta <= `contraction_limit`.
 
     >>> example = Setting(clients=100, selected=20, local_steps=20, mean_a=0.34, b=1.35)
     >>> round(100 * contraction(example, Problem(), rate=1e-4), 4)
@@ -69,7 +68,7 @@ def contraction(
 
 
 def contraction_limit(setting: Setting, problem: Problem, form: KappaForm = "sharp") -> float:
-    """The largest eta with rho >= 1/(5n); 0 where there is none, as for s = n and printed kappa.
+    """The largest eta with rho >= 1/(5n); 0 if there is none, as for s = n and printed kappa.
 
     >>> example = Setting(clients=100, selected=100, local_steps=20, mean_a=0.34, b=1.35)
     >>> contraction_limit(example, Problem(), "printed")
@@ -87,7 +86,7 @@ def next_potential(
     *,
     potential: float,
     gradient: float,
-    form: LemmaForm = "corrected",
+    form: PaperForm = "corrected",
 ) -> float:
     """Bound on E Phi_{t+1} from E Phi_t and E ||grad f(mu_t)||^2 (Lemma "potential").
 
@@ -110,7 +109,7 @@ def next_potential(
 
 
 def noise_level(setting: Setting, problem: Problem) -> float:
-    """sigma^2 (1/n) sum_i a_i + 8 b G^2, which every term of the bound but the first carries.
+    """sigma^2 (1/n) sum_i a_i + 8 b G^2, a factor of every term of the bound but the first.
 
     >>> noise_level(Setting(clients=2, selected=1, local_steps=1, mean_a=0.5, b=1.0), Problem())
     8.5

@@ -1,11 +1,14 @@
-"""What the theorem is about: the constants of its assumptions, and the setting it speaks of."""
+"""The constants of the theorem's assumptions, and the setting it is applied to."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from math import isfinite
+from typing import Literal, TypeAlias
 
 from favano.errors import need
+
+PaperForm: TypeAlias = Literal["printed", "corrected"]  # of a formula in the paper
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,19 +34,16 @@ class Problem:
     gap: float = 1.0  # F
 
     def __post_init__(self) -> None:
-        positive, natural = "need a positive number", "need a number >= 0"
-        need(self.smoothness > 0, "smoothness", self.smoothness, positive)
-        need(self.noise >= 0, "noise", self.noise, natural)
-        need(self.dissimilarity >= 0, "dissimilarity", self.dissimilarity, natural)
+        need(self.smoothness > 0, "smoothness", self.smoothness, "need a positive number")
         need(self.growth >= 1, "growth", self.growth, "need a number >= 1")
-        need(self.gap >= 0, "gap", self.gap, natural)
-        for name in ("smoothness", "noise", "dissimilarity", "growth", "gap"):
-            need(isfinite(getattr(self, name)), name, getattr(self, name), "need a finite number")
+        for name, value in vars(self).items():
+            need(value >= 0, name, value, "need a number >= 0")
+            need(isfinite(value), name, value, "need a finite number")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Setting:
-    """FAVANO on a fleet: n, s, K, and what the clients' speeds come to (Theorem 1).
+    """FAVANO on a fleet: n, s, K, and the coefficients that the clients' speeds give (Theorem 1).
 
     `mean_a` is (1/n) sum_i a_i and `b` the largest b_i; `theory.setting` computes them.
 
@@ -69,15 +69,15 @@ class Setting:
 
 
 def check_rate(rate: float) -> None:
-    """A learning rate eta."""
+    """Refuse a learning rate eta that is not positive."""
     need(isfinite(rate) and rate > 0, "learning_rate", rate, "need a finite positive number")
 
 
 def check_rounds(rounds: float) -> None:
-    """A number of server steps T."""
+    """Refuse a number of server steps T below 1."""
     need(rounds >= 1, "rounds", rounds, "need at least 1")
 
 
 def check_target(target: float) -> None:
-    """A target epsilon for the mean of ||grad f(mu_t)||^2."""
+    """Refuse a target epsilon for the mean of ||grad f(mu_t)||^2 that is not positive."""
     need(isfinite(target) and target > 0, "target", target, "need a finite positive number")

@@ -1,6 +1,6 @@
-"""What quantised weights cost: the error floor of the paper's remark on quantised networks.
+"""The error floor of quantised weights, from the paper's remark on quantised networks.
 
-With ||Q(x) - x||^2 <= r_d for all x the bound of Theorem 1 gains a floor of 12 L^2 r_d, as printed.
+If ||Q(x) - x||^2 <= r_d for all x, the bound of Theorem 1 gains a floor of 12 L^2 r_d, as printed.
 4 L^2 r_d and terms that vanish with the learning rate suffice (docs/errata.md, 18).
 """
 
@@ -9,13 +9,13 @@ from __future__ import annotations
 from typing import Literal, TypeAlias
 
 from favano.errors import need
+from favano.theory.problem import PaperForm
 
 Rounding: TypeAlias = Literal["nearest", "stochastic"]
-FloorForm: TypeAlias = Literal["printed", "corrected"]
 
 
 def quantisation_floor(
-    smoothness: float, squared_error: float, form: FloorForm = "corrected"
+    smoothness: float, squared_error: float, form: PaperForm = "corrected"
 ) -> float:
     """The floor of ||grad f||^2: 4 L^2 r_d (printed: 12 L^2 r_d).
 
@@ -28,18 +28,13 @@ def quantisation_floor(
 
 
 def rounding_error(
-    bits: int,
-    *,
-    box: float,
-    dimension: int,
-    rounding: Rounding = "nearest",
-    average: bool = False,
+    bits: int, *, box: float, dimension: int, rounding: Rounding = "nearest", average: bool = False
 ) -> float:
     """r_d of a uniform quantiser with 2^bits levels on [-box, box]^d, Delta = 2 box / (2^bits - 1).
 
     Nearest: at most d Delta^2 / 4, on average over a cell d Delta^2 / 12. Stochastic: at most
     d Delta^2; with `average`, the largest expectation over its draws, d Delta^2 / 4. All are
-    Theta(d 4^-bits) as the paper says, but on a box only: no number of bits does for all of R^d.
+    Theta(d 4^-bits) as the paper says, but only on a box: no number of bits suffices on all of R^d.
 
     >>> [rounding_error(1, box=1.0, dimension=3, average=flag) for flag in (False, True)]
     [3.0, 1.0]
@@ -48,10 +43,5 @@ def rounding_error(
     need(box > 0, "box", box, "need a positive number")
     need(dimension >= 1, "dimension", dimension, "need at least 1")
     cell2 = (2 * box / float(2**bits - 1)) ** 2
-    share = {
-        ("nearest", False): 1 / 4,
-        ("nearest", True): 1 / 12,
-        ("stochastic", False): 1.0,
-        ("stochastic", True): 1 / 4,
-    }
-    return dimension * cell2 * share[rounding, average]
+    share = {"nearest": (1 / 4, 1 / 12), "stochastic": (1.0, 1 / 4)}
+    return dimension * cell2 * share[rounding][average]

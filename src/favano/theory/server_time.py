@@ -1,12 +1,12 @@
-"""The constants C of Table 1: how long a server step lasts on average, in simulated time.
+"""The constants C of Table 1: the mean length of a server step in simulated time.
 
     FAVANO, QuAFL      I + V
     FedAvg             I + E[max_{i in S} (D_i1 + ... + D_iK)]
     FedBuff, `reset`   I + E[Z-th smallest of n such sums]
     free-running       Z / sum_i 1 / (K m_i + I)       (renewal theory; AsyncSGD has Z = K = 1)
 
-are exact. Where clients wait for each other or queue no closed form is known: there the schedule is
-planned and its mean step comes with a standard error.
+are exact. No closed form is known if clients wait for each other or queue: then a schedule is
+planned, and the mean length of its steps has a standard error.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 from scipy import special
 
 from favano.schedule import Arrival, Barrier, Policy, Poll, Window, plan
-from favano.theory.durations import finished
+from favano.theory.durations import finished, step_laws
 from favano.timing import Deterministic, Fleet, Geometric, StepLaw, Trace
 from favano.types import Floats, Ints
 
@@ -27,7 +27,7 @@ _BLOCKS = 20
 
 
 class ServerTime(NamedTuple):
-    """Mean length of a server step; the standard error is 0 where it is exact."""
+    """Mean length of a server step; the standard error is 0 if it is exact."""
 
     mean: float
     standard_error: float = 0.0
@@ -37,10 +37,10 @@ def server_time(policy: Policy, fleet: Fleet, *, updates: int = 1000, seed: int 
     """Mean simulated time between two updates of the server, in the long run.
 
     Args:
-        policy: of the method.
-        fleet: of clients.
-        updates: how many to plan where there is no closed form.
-        seed: of that plan.
+        policy: contact policy of the method.
+        fleet: the clients.
+        updates: number of updates to plan if there is no closed form.
+        seed: seed of that plan.
 
     >>> from favano.timing import two_speeds
     >>> round(server_time(Barrier(selected=20, local_steps=20), two_speeds(100)).mean, 1)
@@ -60,7 +60,7 @@ def server_time(policy: Policy, fleet: Fleet, *, updates: int = 1000, seed: int 
 
 
 def _never_waits(policy: Arrival, fleet: Fleet) -> bool:
-    """Whether every client works all the time, whatever the others do."""
+    """Whether every client works all the time, independently of the others."""
     at_once = policy.hand_out == "arrival" or (policy.hand_out == "flush" and policy.buffer == 1)
     everybody = policy.concurrency in (None, fleet.clients)
     unpaused = policy.latency != "server" or policy.interaction_time == 0
@@ -68,7 +68,7 @@ def _never_waits(policy: Arrival, fleet: Fleet) -> bool:
 
 
 def _round_length(policy: Barrier, fleet: Fleet) -> float:
-    """E[min(deadline, time of the last answer waited for)] = integral of P(it is longer than x)."""
+    """E[min(deadline, time of the last answer waited for)], the integral of P(longer than x)."""
     steps = 1 if policy.round_time == "one-draw" else policy.local_steps
     law: StepLaw = Deterministic() if policy.round_time == "mean" else fleet.law
     scale = policy.local_steps / steps
@@ -87,7 +87,7 @@ def _round_length(policy: Barrier, fleet: Fleet) -> float:
 
 
 def _jumps(law: StepLaw) -> bool:
-    """Whether sums of steps take the values of the grid alone."""
+    """Whether sums of steps take only values of the grid."""
     whole = isinstance(law, Trace) and all((row == np.round(row)).all() for row in law.rows)
     return whole or isinstance(law, Geometric | Deterministic)
 
@@ -104,30 +104,20 @@ def _all_in(policy: Barrier, fleet: Fleet, law: StepLaw, time: Floats, steps: in
     """P(enough of the selected clients have made their steps by each time)."""
     cell = float(time[-1]) / _POINTS
     done = [
-        (size, finished(own, mean, time, steps, cell=cell)[:, -1])
-        for size, own, mean in _speeds(fleet, law)
+        (len(members), finished(own, mean, time, steps, cell=cell)[:, -1])
+        for members, own, mean in step_laws(fleet, law)
     ]
     if policy.wait_for is None or policy.wait_for == policy.selected:
         return _mean_product(done, policy.selected)
     return _at_least(done, policy.wait_for)
 
 
-def _speeds(fleet: Fleet, law: StepLaw) -> list[tuple[int, StepLaw, float]]:
-    """How many clients have which law of the step time, and its mean."""
-    if isinstance(law, Trace):
-        rows = [Trace((law.rows[stream],)) for stream in fleet.streams]
-        return [(1, row, float(row.means()[0])) for row in rows]
-    means, sizes = np.unique(fleet.mean, return_counts=True)
-    return [(int(size), law, float(mean)) for size, mean in zip(sizes, means, strict=True)]
-
-
 def _mean_product(groups: list[tuple[int, Floats]], selected: int) -> Floats:
     """The product of F_i over a uniform subset of `selected` clients, averaged over subsets.
 
-    Groups are taken in one after the other: mean[j] is the average over subsets of j clients.
+    Groups are added one by one; mean[j] is the average over subsets of j clients.
     """
-    shape = len(groups[0][1])
-    mean = np.zeros((selected + 1, shape))
+    mean = np.zeros((selected + 1, len(groups[0][1])))
     mean[0] = 1.0
     pool = 0
     for size, chance in groups:
@@ -143,7 +133,7 @@ def _mean_product(groups: list[tuple[int, Floats]], selected: int) -> Floats:
 
 
 def _hypergeometric(taken: Ints, pool: int, size: int, drawn: int) -> Floats:
-    """P(`taken` of `drawn` clients of the pool are among `size` marked ones)."""
+    """P(`taken` of `drawn` clients from the pool are among `size` marked ones)."""
     possible = (taken <= size) & (drawn - taken <= pool - size)
     inside = np.where(possible, taken, 0)
     rest = np.where(possible, drawn - taken, 0)
@@ -158,7 +148,7 @@ def _log_choose(of: int, chosen: Ints) -> Floats:
 
 
 def _at_least(groups: list[tuple[int, Floats]], wanted: int) -> Floats:
-    """P(at least `wanted` of all clients are done)."""
+    """P(at least `wanted` clients are done)."""
     below = np.zeros((wanted, len(groups[0][1])))  # P(k done), k < wanted
     below[0] = 1.0
     for size, chance in groups:
@@ -171,7 +161,7 @@ def _at_least(groups: list[tuple[int, Floats]], wanted: int) -> Floats:
 
 
 def _planned(policy: Policy, fleet: Fleet, updates: int, seed: int) -> ServerTime:
-    """From a schedule: means of blocks after a tenth of it has passed."""
+    """From a planned schedule: means of blocks, without its first tenth."""
     horizon = 10.0 * policy.local_steps * float(fleet.mean.mean())
     schedule = plan(policy, fleet, horizon=horizon, seed=seed)
     while schedule.updates < updates:

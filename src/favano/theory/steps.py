@@ -1,11 +1,11 @@
-"""The law of X = min(E, K), the local steps in a client's answer when the server uses it.
+"""The law of X = min(E, K), the number of local steps in a client's answer.
 
 A polled client is contacted after G rounds, P(G = g) = p (1 - p)^(g-1) with p = s/n, so it had the
-window W = R G (R G - I where clients idle while the server talks). With step times D_1, D_2, ...
+window W = R G (R G - I if clients idle during the interaction). With step times D_1, D_2, ...
 
     E = #{j : D_1 + ... + D_j <= W},     P(X >= j) = sum_g P(G = g) P(D_1 + ... + D_j <= W_g).
 
-Under the other policies a client answers with all its K steps or, past a deadline, with none.
+Under the other policies a client answers with all its K steps, or with none after a deadline.
 Paper: Section 4, equation (3), and the appendix on simulated runtime.
 """
 
@@ -18,12 +18,12 @@ import numpy as np
 
 from favano.errors import BadInput, need
 from favano.schedule import Barrier, Policy, Poll
-from favano.theory.durations import check_law, finished
-from favano.timing import Exponential, Fleet, Geometric, StepLaw, Trace
+from favano.theory.durations import check_law, finished, step_laws
+from favano.timing import Exponential, Fleet, Geometric, StepLaw
 from favano.types import Floats, Ints
 
 _TAIL = 1e-15  # probability of the gaps left out
-RESOLUTION = 256  # grid cells a mean step, for laws without a closed form
+RESOLUTION = 256  # grid cells per mean step, for laws without a closed form
 
 
 @dataclass(frozen=True)
@@ -39,13 +39,13 @@ class StepCount:
 
     @property
     def local_steps(self) -> int:
-        """The most steps K."""
+        """The largest number of steps K."""
         return len(self.pmf) - 1
 
     @property
     def p_positive(self) -> float:
         """P(X > 0) = P(E > 0), the weight of the stochastic rule."""
-        return min(1.0, float(self.pmf[1:].sum()))  # a sum may be rounded up
+        return min(1.0, float(self.pmf[1:].sum()))  # the sum may be rounded up
 
     @property
     def mean(self) -> float:
@@ -68,7 +68,7 @@ class StepCount:
         return float(self.pmf[1:] @ (1.0 / self.counts[1:]))
 
     def capped(self, local_steps: int) -> StepCount:
-        """The law of min(X, local_steps): the same client, allowed fewer steps."""
+        """The law of min(X, local_steps): the same client with fewer steps allowed."""
         rule = f"need 1..K ({self.local_steps})"
         need(1 <= local_steps <= self.local_steps, "local_steps", local_steps, rule)
         return StepCount(np.append(self.pmf[:local_steps], self.pmf[local_steps:].sum()))
@@ -91,7 +91,7 @@ def step_count(
 ) -> StepCount:
     """Law of X for a client of the given mean step time, under the policy's reading of the clock.
 
-    Laws without a closed form are convolved on a grid of `resolution` cells a mean step.
+    Laws without a closed form are convolved on a grid of `resolution` cells per mean step.
 
     >>> law = step_count(Poll(selected=20, local_steps=20), clients=100, law=Geometric(), mean=16)
     >>> round(law.p_positive, 6), round(law.mean, 6)
@@ -120,7 +120,7 @@ def step_count(
         strict=policy.strict_ties,
         cell=mean / resolution,
     )
-    # A sum of weights and the product with ones are rounded differently: no chance is above 1.
+    # A sum of weights and the product with ones are rounded differently; no chance exceeds 1.
     return _from_tail(np.minimum(weight @ reached / weight.sum(), 1.0))
 
 
@@ -133,23 +133,10 @@ def class_laws(policy: Policy, fleet: Fleet, *, resolution: int = RESOLUTION) ->
     67 12.4929
     33 2.187
     """
-    speeds: list[tuple[Ints, StepLaw, float]]
-    if isinstance(fleet.law, Trace):
-        rows = [Trace((fleet.law.rows[stream],)) for stream in fleet.streams]
-        speeds = [
-            (np.array([client]), row, float(fleet.mean[client])) for client, row in enumerate(rows)
-        ]
-    else:
-        speeds = [
-            (np.flatnonzero(fleet.mean == mean), fleet.law, float(mean))
-            for mean in np.unique(fleet.mean)
-        ]
+    size = fleet.clients
     return [
-        ClassLaw(
-            members,
-            step_count(policy, clients=fleet.clients, law=law, mean=mean, resolution=resolution),
-        )
-        for members, law, mean in speeds
+        ClassLaw(who, step_count(policy, clients=size, law=law, mean=mean, resolution=resolution))
+        for who, law, mean in step_laws(fleet, fleet.law)
     ]
 
 
@@ -174,16 +161,14 @@ def _from_tail(at_least: Floats) -> StepCount:
 
 
 def _all_or_nothing(policy: Policy, law: StepLaw, mean: float, resolution: int) -> StepCount:
-    """X = K, unless a deadline passes first: then the answer is dropped."""
+    """X = K, or 0 if a deadline passes first and the answer is dropped."""
     steps, chance, cell = policy.local_steps, 1.0, mean / resolution
     if isinstance(policy, Barrier) and policy.deadline is not None:
         time = np.array([policy.deadline])
         if policy.round_time == "sum":
-            reached = finished(law, mean, time, steps, cell=cell)
-            chance = float(reached[0, -1])
+            chance = float(finished(law, mean, time, steps, cell=cell)[0, -1])
         elif policy.round_time == "one-draw":
-            reached = finished(law, mean, time / steps, 1, cell=cell)
-            chance = float(reached[0, 0])
+            chance = float(finished(law, mean, time / steps, 1, cell=cell)[0, 0])
         else:
             chance = float(steps * mean <= policy.deadline)
     return _from_tail(np.full(steps, chance))

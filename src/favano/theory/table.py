@@ -1,7 +1,7 @@
 """Table 1 of the paper: server steps to reach a target, for five methods, printed and corrected.
 
-All rows ignore numerical constants. Times are these numbers of steps times the mean length of a
-server step of the method, `favano.theory.server_time`.
+All rows ignore numerical constants. A time is the number of steps times the mean length of the
+method's server step, `favano.theory.server_time`.
 """
 
 from __future__ import annotations
@@ -13,15 +13,14 @@ from typing import Literal, TypeAlias
 
 from favano.errors import need
 from favano.theory.complexity import Terms, corollary
-from favano.theory.potential import LemmaForm
-from favano.theory.problem import Problem, Setting, check_target
+from favano.theory.problem import PaperForm, Problem, Setting, check_target
 
 Method: TypeAlias = Literal["fedavg", "fedbuff", "asyncsgd", "quafl", "favano"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Delays:
-    """What the other methods' rows speak of: staleness in server steps, and QuAFL's E."""
+    """What the rows of other methods depend on: staleness in server steps, and QuAFL's E."""
 
     largest: float = 0.0  # tau_max
     average: float = 0.0  # tau_avg
@@ -40,11 +39,11 @@ def table_complexity(
     target: float,
     *,
     delays: Delays | None = None,
-    form: LemmaForm = "corrected",
+    form: PaperForm = "corrected",
 ) -> Terms:
     """One row of Table 1.
 
-    `printed` differs from `corrected` for FedAvg, AsyncSGD and FAVANO, whose printed rows add terms
+    `printed` and `corrected` differ for FedAvg, AsyncSGD and FAVANO, whose printed rows add terms
     of different units (docs/errata.md, 14 to 16).
 
     >>> unit = Setting(clients=4, selected=2, local_steps=1, mean_a=1.0, b=1.0)
@@ -57,7 +56,7 @@ def table_complexity(
     return Terms(row.second / target**2, row.middle / target**1.5, row.first / target)
 
 
-def _fedavg(setting: Setting, problem: Problem, delays: Delays, form: LemmaForm) -> Terms:
+def _fedavg(setting: Setting, problem: Problem, delays: Delays, form: PaperForm) -> Terms:
     """F L (sigma^2 + (1-s/n) K G^2) / (s K), F L G, F L B^2."""
     s, steps, scale = setting.selected, setting.local_steps, problem.gap * problem.smoothness
     sampling = (1 - s / setting.clients) * steps * problem.dissimilarity**2
@@ -70,37 +69,29 @@ def _fedavg(setting: Setting, problem: Problem, delays: Delays, form: LemmaForm)
     return Terms(second, middle, scale * problem.growth**2)
 
 
-def _fedbuff(setting: Setting, problem: Problem, delays: Delays, form: LemmaForm) -> Terms:
+def _fedbuff(setting: Setting, problem: Problem, delays: Delays, form: PaperForm) -> Terms:
     """F L (sigma^2 + G^2), F L ((tau_max^2/s^2 + 1)(sigma^2 + n G^2))^(1/2), F L."""
     scale, sigma2, g2 = problem.gap * problem.smoothness, problem.noise**2, problem.dissimilarity**2
     delay = (delays.largest / setting.selected) ** 2 + 1
-    return Terms(
-        scale * (sigma2 + g2), scale * sqrt(delay * (sigma2 + setting.clients * g2)), scale
-    )
+    middle = scale * sqrt(delay * (sigma2 + setting.clients * g2))
+    return Terms(scale * (sigma2 + g2), middle, scale)
 
 
-def _asyncsgd(setting: Setting, problem: Problem, delays: Delays, form: LemmaForm) -> Terms:
+def _asyncsgd(setting: Setting, problem: Problem, delays: Delays, form: PaperForm) -> Terms:
     """F L (3 sigma^2 + 4 G^2), F L G (s tau_avg)^(1/2), F L (s tau_max)^(1/2)."""
     scale, s = problem.gap * problem.smoothness, setting.selected
-    last = scale * sqrt(s * delays.largest)
+    second = scale * (3 * problem.noise**2 + 4 * problem.dissimilarity**2)
+    middle = scale * problem.dissimilarity * sqrt(s * delays.average)
     if form == "printed":
-        last = sqrt(s * delays.largest * problem.gap)
-    return Terms(
-        scale * (3 * problem.noise**2 + 4 * problem.dissimilarity**2),
-        scale * problem.dissimilarity * sqrt(s * delays.average),
-        last,
-    )
+        return Terms(second, middle, sqrt(s * delays.largest * problem.gap))
+    return Terms(second, middle, scale * sqrt(s * delays.largest))
 
 
-def _quafl(setting: Setting, problem: Problem, delays: Delays, form: LemmaForm) -> Terms:
+def _quafl(setting: Setting, problem: Problem, delays: Delays, form: PaperForm) -> Terms:
     """F L K (sigma^2 + 2 K G^2) / E^2, n^(3/2) F K L (sigma^2 + 2 K G^2)^(1/2) / (E (E s)^(1/2)),
     n^(3/2) F B K^2 L / (E s^(1/2))."""
-    scale, steps, common = (
-        problem.gap * problem.smoothness,
-        setting.local_steps,
-        delays.common_steps,
-    )
-    level = problem.noise**2 + 2 * steps * problem.dissimilarity**2
+    scale, steps = problem.gap * problem.smoothness, setting.local_steps
+    common, level = delays.common_steps, problem.noise**2 + 2 * steps * problem.dissimilarity**2
     size = setting.clients**1.5
     return Terms(
         scale * steps * level / common**2,
@@ -109,15 +100,10 @@ def _quafl(setting: Setting, problem: Problem, delays: Delays, form: LemmaForm) 
     )
 
 
-def _favano(setting: Setting, problem: Problem, delays: Delays, form: LemmaForm) -> Terms:
-    """The corollary at a target of 1."""
-    return corollary(setting, problem, 1.0, form)
-
-
-_ROWS: Mapping[str, Callable[[Setting, Problem, Delays, LemmaForm], Terms]] = {
+_ROWS: Mapping[str, Callable[[Setting, Problem, Delays, PaperForm], Terms]] = {
     "fedavg": _fedavg,
     "fedbuff": _fedbuff,
     "asyncsgd": _asyncsgd,
     "quafl": _quafl,
-    "favano": _favano,
+    "favano": lambda setting, problem, _, form: corollary(setting, problem, 1.0, form),
 }

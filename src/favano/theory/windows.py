@@ -1,11 +1,11 @@
-"""How many windows a job of K steps lasts: E[ceil(T / dt)], T = D_1 + ... + D_K.
+"""The mean number of windows that a job of K steps lasts: E[ceil(T / dt)], T = D_1 + ... + D_K.
 
     E[ceil(T / dt)] = sum_{k >= 0} P(T > k dt) = E[T] / dt + E[psi(T)],
     psi(t) = ceil(t / dt) - t / dt.
 
 The first form is exact for geometric (binomial) and exponential (gamma) steps. psi has period dt,
 so for any other law of mean m the second form needs only the law of T modulo dt, a K-fold circular
-convolution. By the renewal theorem a client whose jobs start and are taken at ticks takes part in
+convolution. By the renewal theorem a client whose jobs start and are used at ticks takes part in
 one of E[ceil(T / dt)] ticks (Fraboni, Vidal, Kameni, Lorenzi 2023, FedFix).
 """
 
@@ -18,12 +18,13 @@ from scipy import fft, special
 
 from favano.errors import BadInput
 from favano.schedule import Window
+from favano.theory.durations import lognormal_cumulative, step_laws
 from favano.timing import Deterministic, Exponential, Fleet, Geometric, LogNormal, StepLaw, Trace
 from favano.types import Floats
 
 _TAIL = 1e-15  # probability below which the sum ends
 _CELLS = 2048  # of a window, for laws without a closed form
-_TURNS = 512  # windows over which a step's law is resolved; beyond, it is flat within a window
+_TURNS = 512  # windows over which a step's law is resolved; beyond, it is uniform within a window
 
 
 def expected_windows(policy: Window, fleet: Fleet) -> Floats:
@@ -34,16 +35,14 @@ def expected_windows(policy: Window, fleet: Fleet) -> Floats:
     >>> sorted(expected_windows(Window(period=7.0, local_steps=2), fleet).tolist())
     [1.0, 5.0]
     """
-    steps, period = policy.local_steps, policy.period
-    if isinstance(fleet.law, Trace):
-        rows = [fleet.law.rows[stream] for stream in fleet.streams]
-        return np.array([_recorded(row, steps, period) for row in rows])
-    speeds, group = np.unique(fleet.mean, return_inverse=True)
-    return np.array([job_windows(fleet.law, float(mean), steps, period) for mean in speeds])[group]
+    windows = np.empty(fleet.clients)
+    for members, law, mean in step_laws(fleet, fleet.law):
+        windows[members] = job_windows(law, mean, policy.local_steps, policy.period)
+    return windows
 
 
 def job_windows(law: StepLaw, mean: float, local_steps: int, period: float) -> float:
-    """E[ceil(T / dt)] of a job of K steps of the given mean.
+    """E[ceil(T / dt)] of a job of K steps of the given mean; a trace must have one client.
 
     >>> round(job_windows(Geometric(), 2.0, 1, 1.0), 9), job_windows(Deterministic(), 2.0, 4, 7.0)
     (2.0, 2.0)
@@ -55,18 +54,20 @@ def job_windows(law: StepLaw, mean: float, local_steps: int, period: float) -> f
             return _summed(law, mean, local_steps, period)
         case LogNormal():
             return _circular(law, mean, local_steps, period)
+        case Trace():
+            return _recorded(law.rows[0], local_steps, period)
         case _:
             raise BadInput("step_law", law, "has no known law of a job's duration")
 
 
 def _summed(law: Geometric | Exponential, mean: float, local_steps: int, period: float) -> float:
-    """sum_k P(T > k dt): fewer than K steps end within k windows."""
+    """sum_k P(T > k dt), where T > k dt if fewer than K steps end within k windows."""
     total, first = 0.0, 0
     size = int(np.ceil(2 * local_steps * mean / period)) + 16
     while True:
         window = np.arange(first, first + size) * period
         if isinstance(law, Geometric):
-            spare = np.floor(window + 1e-9) - local_steps  # units beyond the least a job lasts
+            spare = np.floor(window + 1e-9) - local_steps  # units beyond the shortest job
             few = special.betainc(np.maximum(spare, 0.0) + 1, local_steps, 1.0 - 1.0 / mean)
             longer = np.where(spare >= 0, few, 1.0)
         else:
@@ -80,18 +81,18 @@ def _summed(law: Geometric | Exponential, mean: float, local_steps: int, period:
 def _circular(law: LogNormal, mean: float, local_steps: int, period: float) -> float:
     """K m / dt + E[psi(T)], with the law of T modulo dt on a grid of cells."""
     width = period / _CELLS
-    edge = np.arange(_TURNS * _CELLS + 1) * width
+    edge: Floats = np.arange(_TURNS * _CELLS + 1, dtype=np.float64) * width
     with np.errstate(divide="ignore"):
-        below = special.ndtr((np.log(edge) - np.log(mean) + law.spread**2 / 2) / law.spread)
+        below = lognormal_cumulative(edge, mean, law.spread)
     one = np.diff(below).reshape(_TURNS, _CELLS).sum(axis=0) + (1.0 - below[-1]) / _CELLS
     job = fft.irfft(fft.rfft(one) ** local_steps, _CELLS)
-    middle = (np.arange(_CELLS) + local_steps / 2) % _CELLS  # a step's mass sits in mid-cell
+    middle = (np.arange(_CELLS) + local_steps / 2) % _CELLS  # a step's mass is at mid-cell
     psi = np.where(middle == 0, 0.5, 1.0 - middle / _CELLS)
     return local_steps * mean / period + float(job @ psi)
 
 
 def _recorded(durations: Floats, local_steps: int, period: float) -> float:
-    """The mean over the jobs that a repeated recording gives before it comes round again."""
+    """The mean over all different jobs of a recording that is repeated without end."""
     jobs = len(durations) // gcd(len(durations), local_steps)
     length = np.resize(durations, (jobs, local_steps)).sum(axis=1)
     return float(np.maximum(1.0, np.ceil(length / period - 1e-9)).mean())

@@ -1,30 +1,16 @@
-"""Clocks: step-time laws and fleets. NumPy only."""
+"""Laws of step times, and fleets. NumPy only."""
 
-from favano.timing.fleet import Fleet, Order, Rounding, make_fleet, traced_fleet, two_speeds
-from favano.timing.laws import (
-    Deterministic,
-    Exponential,
-    Geometric,
-    LogNormal,
-    StepLaw,
-    Trace,
-    parse_law,
-    read_trace,
-)
-
-__all__ = [
-    "Deterministic",
-    "Exponential",
-    "Fleet",
-    "Geometric",
-    "LogNormal",
-    "Order",
-    "Rounding",
-    "StepLaw",
-    "Trace",
-    "make_fleet",
-    "parse_law",
-    "read_trace",
-    "traced_fleet",
-    "two_speeds",
-]
+from favano.timing.fleet import Fleet as Fleet
+from favano.timing.fleet import Order as Order
+from favano.timing.fleet import Rounding as Rounding
+from favano.timing.fleet import make_fleet as make_fleet
+from favano.timing.fleet import traced_fleet as traced_fleet
+from favano.timing.fleet import two_speeds as two_speeds
+from favano.timing.laws import Deterministic as Deterministic
+from favano.timing.laws import Exponential as Exponential
+from favano.timing.laws import Geometric as Geometric
+from favano.timing.laws import LogNormal as LogNormal
+from favano.timing.laws import StepLaw as StepLaw
+from favano.timing.laws import Trace as Trace
+from favano.timing.laws import parse_law as parse_law
+from favano.timing.laws import read_trace as read_trace

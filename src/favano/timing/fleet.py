@@ -1,4 +1,4 @@
-"""A fleet: how fast each client is, and which random stream is its own."""
+"""A fleet: the speed and the random stream of each client."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Order = Literal["random", "slow-first"]
 
 @dataclass(frozen=True)
 class Fleet:
-    """n clients. `streams` names a client's random streams, so that it may be renumbered."""
+    """n clients. A client's draws depend on its stream, not on its number."""
 
     mean: Floats  # (n,) mean duration of a local step
     law: StepLaw
@@ -27,7 +27,8 @@ class Fleet:
 
     def __post_init__(self) -> None:
         need(len(self.mean) > 0, "clients", len(self.mean), "need at least 1")
-        need(len(self.streams) == len(self.mean), "streams", len(self.streams), "need one a client")
+        same = len(self.streams) == len(self.mean)
+        need(same, "streams", len(self.streams), "need one per client")
         self.law.check(self.mean)
 
     @property
@@ -37,16 +38,16 @@ class Fleet:
 
     @property
     def groups(self) -> Ints:
-        """Speed class of each client, 0 the fastest: clients of equal mean share a class."""
+        """Speed class of each client, 0 the fastest; clients of equal mean share a class."""
         return np.unique(self.mean, return_inverse=True)[1].astype(np.int64)
 
     def durations(self, seed: int, client: Ints, index: Ints) -> Floats:
-        """Duration of the client's draw number `index`, broadcast over both."""
+        """Durations of the clients' draws number `index`, broadcast over both."""
         return self.law.draw(seed, self.streams[client], index, self.mean[client])
 
 
 def make_fleet(mean: Floats, law: StepLaw | None = None) -> Fleet:
-    """A fleet with any mean step time for each client."""
+    """A fleet with the given mean step time of each client."""
     means = np.asarray(mean, dtype=np.float64)
     return Fleet(means, law or Geometric(), np.arange(len(means)))
 
@@ -69,7 +70,7 @@ def two_speeds(
 ) -> Fleet:
     """The paper's fleet: a fraction of fast clients, the others slow, drawn at random.
 
-    `rounding="ceil-slow"` and `order="slow-first"` are the habits of the public QuAFL simulator.
+    `rounding="ceil-slow"` and `order="slow-first"` are those of the public QuAFL simulator.
 
     >>> (two_speeds(100).mean == 16).sum(), (two_speeds(100, fast_fraction=1 / 9).mean == 2).sum()
     (np.int64(33), np.int64(11))

@@ -1,4 +1,4 @@
-"""How long one local step of a client lasts: the laws of D, given its mean m."""
+"""Laws of the duration D of a local step, given its mean m."""
 
 from __future__ import annotations
 
@@ -25,15 +25,16 @@ class StepLaw(Protocol):
 
 @dataclass(frozen=True)
 class Geometric:
-    """P(D = d) = lambda (1 - lambda)^(d-1) on {1, 2, ...}, lambda = 1/m; the paper's law."""
+    """P(D = d) = lambda (1 - lambda)^(d-1) on {1, 2, ...}, lambda = 1/m; the paper's law.
+
+    Drawn by inverse transform: ceil(log U / log(1 - 1/m)).
+    """
 
     def check(self, mean: Floats) -> None:
-        """A geometric step lasts at least one unit of time."""
         good = bool(np.isfinite(mean).all() and (mean >= 1).all())
         need(good, "step mean", mean.min(), "geometric steps need a finite mean >= 1")
 
     def draw(self, seed: int, client: Ints, index: Ints, mean: Floats) -> Floats:
-        """Inverse transform: ceil(log U / log(1 - 1/m))."""
         with np.errstate(divide="ignore"):
             scale = -1.0 / np.log1p(-1.0 / mean)  # 0 where m = 1: every step lasts one unit
         drawn = -np.log(uniform(seed, Stream.DURATIONS, client, index))
@@ -42,14 +43,12 @@ class Geometric:
 
 @dataclass(frozen=True)
 class Exponential:
-    """Exponential steps of mean m."""
+    """Exponential steps of mean m, drawn by inverse transform: -m log U."""
 
     def check(self, mean: Floats) -> None:
-        """Any positive mean will do."""
         _positive(mean)
 
     def draw(self, seed: int, client: Ints, index: Ints, mean: Floats) -> Floats:
-        """Inverse transform: -m log U."""
         return np.asarray(-mean * np.log(uniform(seed, Stream.DURATIONS, client, index)))
 
 
@@ -58,11 +57,9 @@ class Deterministic:
     """Every step lasts exactly m."""
 
     def check(self, mean: Floats) -> None:
-        """Any positive mean will do."""
         _positive(mean)
 
     def draw(self, seed: int, client: Ints, index: Ints, mean: Floats) -> Floats:
-        """The mean, once for each (client, index)."""
         shape = np.broadcast_shapes(np.shape(client), np.shape(index), np.shape(mean))
         return np.broadcast_to(mean, shape)
 
@@ -77,11 +74,9 @@ class LogNormal:
         need(self.spread > 0, "step_law spread", self.spread, "need a positive number")
 
     def check(self, mean: Floats) -> None:
-        """Any positive mean will do."""
         _positive(mean)
 
     def draw(self, seed: int, client: Ints, index: Ints, mean: Floats) -> Floats:
-        """Exponential of a normal draw."""
         location = np.log(mean) - self.spread**2 / 2
         drawn = normal(seed, Stream.DURATIONS, client, index)
         return np.asarray(np.exp(location + self.spread * drawn))
@@ -89,7 +84,7 @@ class LogNormal:
 
 @dataclass(frozen=True)
 class Trace:
-    """Recorded durations, one row for each client stream, repeated from the start when used up."""
+    """Recorded durations, one row per client stream, each repeated without end."""
 
     rows: tuple[Floats, ...]
 
@@ -105,11 +100,9 @@ class Trace:
         return np.array([row.mean() for row in self.rows])
 
     def check(self, mean: Floats) -> None:
-        """One row for each client."""
         need(len(mean) == len(self.rows), "trace", len(self.rows), f"need {len(mean)} clients")
 
     def draw(self, seed: int, client: Ints, index: Ints, mean: Floats) -> Floats:
-        """Entry `index` of the client's row."""
         length = np.array([len(row) for row in self.rows])
         start = np.concatenate([[0], np.cumsum(length)[:-1]])
         place = start[client] + np.asarray(index) % length[client]
@@ -117,10 +110,9 @@ class Trace:
 
 
 def read_trace(path: Path) -> Trace:
-    """A trace from a CSV file: the line `client,duration`, then a line for each recorded step.
+    """A trace from a CSV file: the line `client,duration`, then one line per recorded step.
 
-    Clients are numbered 0, 1, ... without a gap; a client's steps follow one another in the order
-    of its lines.
+    Clients are numbered 0, 1, ... without a gap; a client's steps are in the order of its lines.
     """
     name = f"trace:{path}"
     need(path.is_file(), "step_law", name, "no such file")
@@ -162,23 +154,25 @@ def parse_law(text: str) -> StepLaw:
     LogNormal(spread=0.5)
     """
     name, _, argument = text.partition(":")
-    simple: dict[str, StepLaw] = {
-        "geometric": Geometric(),
-        "exponential": Exponential(),
-        "deterministic": Deterministic(),
-    }
-    if name in simple and not argument:
-        return simple[name]
-    if name == "lognormal":
-        try:
-            return LogNormal(float(argument)) if argument else LogNormal()
-        except ValueError:
-            need(False, "step_law", text, "need lognormal or lognormal:SPREAD, a positive number")
-    need(name == "trace" and argument != "", "step_law", text, _LAW_RULE)
-    return read_trace(Path(argument))
-
-
-_LAW_RULE = "need geometric, exponential, deterministic, lognormal[:SPREAD] or trace:FILE"
+    match name, argument:
+        case "geometric", "":
+            return Geometric()
+        case "exponential", "":
+            return Exponential()
+        case "deterministic", "":
+            return Deterministic()
+        case "lognormal", "":
+            return LogNormal()
+        case "lognormal", spread:
+            try:
+                return LogNormal(float(spread))
+            except ValueError:
+                rule = "need lognormal or lognormal:SPREAD, a positive number"
+                raise BadInput("step_law", text, rule) from None
+        case "trace", path if path:
+            return read_trace(Path(path))
+    rule = "need geometric, exponential, deterministic, lognormal[:SPREAD] or trace:FILE"
+    raise BadInput("step_law", text, rule)
 
 
 def _positive(mean: Floats) -> None:

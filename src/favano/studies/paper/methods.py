@@ -11,7 +11,7 @@ METHODS: Final[Mapping[str, Mapping[str, object]]] = {
     "fedavg": {},
     "quafl": {},
     # Mode, server step and staleness weights are not in the paper; of the readings tried, these
-    # are nearest to its numbers in all three columns at once.
+    # come closest to its numbers in all three columns.
     "fedbuff": {"buffer_mode": "block", "server_learning_rate": 0.1, "staleness": "constant"},
     "favano": {},
 }
@@ -26,7 +26,8 @@ READ_AS: Final = (
     "Read as: FedAvg's round lasts until the slowest of s clients has made K steps; QuAFL "
     "communicates exactly, client step η (s+1)/s; FedBuff in mode block, server step 0.1, constant "
     "staleness weights; FAVANO with stochastic weights by the exact law of the step count; two "
-    "classes a client dealt out in blocks of five clients; pixels over 255; the official test set."
+    "classes per client dealt out in blocks of five clients; pixels over 255; the official test "
+    "set."
 )
 
 IID: Final = "iid"
@@ -52,14 +53,9 @@ DETAILS: Final = tuple(
 
 def four_methods(dataset: str, columns: Sequence[str], seeds: int) -> list[Run]:
     """FedAvg, QuAFL, FedBuff and FAVANO on a data set, in some of the settings."""
-    return [
-        run
-        for column in columns
-        for method, keys in METHODS.items()
-        for run in seeded(
-            PAPER,
-            column,
-            {"dataset": dataset, "algorithm": method, **SETTINGS[column], **keys},
-            range(seeds),
-        )
-    ]
+    found = []
+    for column in columns:
+        for method, keys in METHODS.items():
+            own = {"dataset": dataset, "algorithm": method, **SETTINGS[column], **keys}
+            found += seeded(PAPER, column, own, range(seeds))
+    return found

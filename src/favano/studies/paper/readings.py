@@ -1,4 +1,4 @@
-"""Where the paper is silent: the readings that could matter."""
+"""Other readings of what the paper leaves open, where they could matter."""
 
 from __future__ import annotations
 
@@ -23,11 +23,7 @@ MNIST_READINGS: Final[Mapping[str, Reading]] = {
     "favano-literal": Reading(
         "FAVANO, E[min(Geom(λ), K)] read literally: 2 fast, 11.6 slow",
         _FAVANO,
-        {
-            "reweight": "deterministic",
-            "weights": "given",
-            "given_weights": (1.999998, 11.599059),
-        },
+        {"reweight": "deterministic", "weights": "given", "given_weights": (1.999998, 11.599059)},
     ),
     "favano-none": _NONE,
     "favano-delta": _DELTA,
@@ -37,11 +33,7 @@ MNIST_READINGS: Final[Mapping[str, Reading]] = {
     "fedbuff-concurrency": Reading(
         "FedBuff `concurrency`, server step 1, weights (1+τ)^(−1/2)",
         _FEDBUFF,
-        {
-            "buffer_mode": "concurrency",
-            "server_learning_rate": 1.0,
-            "staleness": "polynomial:0.5",
-        },
+        {"buffer_mode": "concurrency", "server_learning_rate": 1.0, "staleness": "polynomial:0.5"},
     ),
     "fedbuff-reset": Reading(
         "FedBuff `reset`, server step 1",
@@ -60,7 +52,7 @@ MNIST_READINGS: Final[Mapping[str, Reading]] = {
         splits=True,
     ),
     "split-shards": Reading(
-        "two shards of sorted labels a client", _ALL, {"split": "shards:2"}, splits=True
+        "two shards of sorted labels per client", _ALL, {"split": "shards:2"}, splits=True
     ),
     "normalised": Reading("pixels minus 0.1307 over 0.3081", _ALL, {"normalise": True}),
     "holdout": Reading("tested on 10,000 training images instead", _ALL, {"holdout": 10000}),

@@ -1,4 +1,4 @@
-"""Table 1: how long each method takes to a target, in units of time, as printed and corrected."""
+"""Table 1: the time that each method takes to reach a target, as printed and corrected."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from favano.studies.paper.methods import METHODS, MOSTLY_FAST, MOSTLY_SLOW, SETT
 from favano.theory import Problem
 
 NAME: Final = "table-1"
-PROBLEM: Final = Problem(smoothness=2.0)  # at L = 1 terms of a wrong unit could not be told
+PROBLEM: Final = Problem(smoothness=2.0)  # at L = 1 wrong units would not show
 TARGET: Final = 0.1
 FLEETS: Final[Mapping[str, str]] = {MOSTLY_FAST: "2/3 fast", MOSTLY_SLOW: "1/9 fast"}
 NAMES: Final[Mapping[str, str]] = {
@@ -53,21 +53,15 @@ NOTE: Final = (
 
 def table_1() -> dict[str, list[ComplexityRow]]:
     """The rows of the table for both fleets of the paper; FedBuff is run as in Table 2."""
-    buffered = METHODS["fedbuff"]
-    keys = {"dataset": "mnist", **buffered}
-    del keys["server_learning_rate"]  # of FedBuff alone
+    keys = {"dataset": "mnist", **METHODS["fedbuff"]}
+    del keys["server_learning_rate"]  # FedAvg would take it, too
     return {
-        fleet: complexity_rows(
-            {**keys, **SETTINGS[fleet]},
-            PROBLEM,
-            TARGET,
-        )
-        for fleet in FLEETS
+        fleet: complexity_rows({**keys, **SETTINGS[fleet]}, PROBLEM, TARGET) for fleet in FLEETS
     }
 
 
 def write_table_1(folder: Path) -> None:
-    """The table as `table.csv`: server steps and times up to numerical constants."""
+    """Write the table as `table.csv`: server steps and times up to numerical constants."""
     lines = [
         Complexity(
             fleet=fleet,

@@ -8,7 +8,7 @@ from favano.studies.paper.readings import MNIST_READINGS
 
 
 def table_2(seeds: int) -> list[Run]:
-    """Every cell of the table."""
+    """The runs of every cell."""
     return four_methods("mnist", tuple(SETTINGS), seeds)
 
 
