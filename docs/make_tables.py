@@ -13,14 +13,14 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from favano.records import Entry
-from favano.report.beside import (
+from favano.report.complexity import formula_sheet, number_sheets
+from favano.report.paper_comparison import (
     beside_paper,
     chosen_rates,
     cost_sentence,
     leads,
     other_readings,
 )
-from favano.report.complexity import formula_sheet, number_sheets
 from favano.report.reproduction import draw, read_facts, read_ledger, readme
 from favano.report.sheet import Sheet, markdown
 from favano.report.wording import percent

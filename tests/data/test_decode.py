@@ -3,6 +3,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pyarrow
+import pyarrow.parquet
 import pytest
 
 from favano.data import cache
@@ -75,6 +77,29 @@ def test_colours_and_places_are_kept(tmp_path: Path, write_parquet: ParquetWrite
     path = write_parquet(tmp_path / "train-0.parquet", [buffer.getvalue()], [0])
     arrays = decoded(Folder("own", (path,), (path,)), tmp_path / "out")
     assert np.array_equal(arrays.train_images[0], pixels.transpose(2, 0, 1))
+
+
+def test_class_names_of_the_hubs_files_count(grey: Folder, tmp_path: Path) -> None:
+    table = pyarrow.parquet.read_table(grey.train[0])
+    note = b'{"info": {"features": {"label": {"names": ["a", "b", "c", "d", "e"]}}}}'
+    named = table.replace_schema_metadata({b"huggingface": note})
+    pyarrow.parquet.write_table(named, grey.train[0])
+    assert decoded(grey, tmp_path / "out").classes == 5
+
+
+def test_images_may_be_plain_bytes_in_a_column_img(tmp_path: Path, encode: ImageEncoder) -> None:
+    path = tmp_path / "train-0.parquet"
+    columns = {"more": ["x"], "img": [encode(9, (3, 2), "L")], "label": [0]}
+    pyarrow.parquet.write_table(pyarrow.table(columns), path)
+    arrays = decoded(Folder("own", (path,), (path,)), tmp_path / "out")
+    assert arrays.train_images.tolist() == np.full((1, 1, 2, 3), 9).tolist()
+
+
+def test_other_columns_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "train-0.parquet"
+    pyarrow.parquet.write_table(pyarrow.table({"text": ["a"], "label": [0]}), path)
+    message = refusal(Folder("own", (path,), (path,)), tmp_path / "out")
+    assert message == "dataset=own: columns text, label: need image (or img) and label"
 
 
 def test_two_sizes_are_refused(

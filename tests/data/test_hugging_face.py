@@ -8,11 +8,11 @@ from typing import NoReturn
 import datasets
 import pytest
 
-from favano.data.hugging_face import read_splits
-from favano.data.origins import Folder, Hub
+from favano.data.hugging_face import download
+from favano.data.origins import Hub
 from favano.errors import BadInput
 
-from .conftest import ImageEncoder, ParquetWriter
+from .conftest import ImageEncoder
 
 HUB = Hub("cifar10", "uoft-cs/cifar10", "valid")
 UNREACHABLE = (
@@ -21,36 +21,22 @@ UNREACHABLE = (
 )
 
 
-def test_local_files_give_two_tables(
-    tmp_path: Path, write_parquet: ParquetWriter, encode: ImageEncoder
-) -> None:
-    picture = encode(7, (3, 2), "L")
-    first = write_parquet(tmp_path / "train-0.parquet", [picture], [1])
-    second = write_parquet(tmp_path / "train-1.parquet", [picture, picture], [0, 2])
-    test = write_parquet(tmp_path / "test-0.parquet", [picture], [5])
-    origin = Folder("own", (first, second), (test,))
-    tables = read_splits(origin, tmp_path / "arrow", "own")
-    assert list(tables["train"]["label"]) == [1, 0, 2]
-    assert list(tables["test"]["label"]) == [5]
-    assert tables["train"][0]["image"]["bytes"] == picture
-
-
-def test_the_hubs_column_and_split_names_are_understood(
+def test_the_hubs_split_becomes_the_test_set(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, encode: ImageEncoder
 ) -> None:
     picture = {"bytes": encode(7, (3, 2), "RGB"), "path": None}
     table = datasets.Dataset.from_dict({"img": [picture], "label": [3], "more": ["x"]})
 
-    def download(repository: str, cache_dir: str) -> datasets.DatasetDict:
+    def given(repository: str, cache_dir: str) -> datasets.DatasetDict:
         assert (repository, cache_dir) == ("uoft-cs/cifar10", str(tmp_path))
         return datasets.DatasetDict({"train": table, "valid": table})
 
-    monkeypatch.setattr(datasets, "load_dataset", download)
+    monkeypatch.setattr(datasets, "load_dataset", given)
     monkeypatch.setattr(socket, "getaddrinfo", lambda *_: [])
-    tables = read_splits(HUB, tmp_path, "cifar10")
+    tables = download(HUB, tmp_path, "cifar10")
     assert sorted(tables) == ["test", "train"]
-    assert tables["test"].column_names == ["image", "label"]
-    assert tables["test"][0]["image"]["bytes"] == picture["bytes"]
+    assert tables["test"]["img"][0]["bytes"].as_py() == picture["bytes"]
+    assert tables["test"]["label"].to_pylist() == [3]
 
 
 def test_no_network_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -62,7 +48,7 @@ def test_no_network_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         monkeypatch.delenv(variable.upper(), raising=False)
     monkeypatch.setattr(socket, "getaddrinfo", no_address)
     with pytest.raises(BadInput) as caught:
-        read_splits(HUB, tmp_path, "cifar10")
+        download(HUB, tmp_path, "cifar10")
     assert str(caught.value) == UNREACHABLE
 
 
@@ -70,38 +56,20 @@ def test_a_failed_download_is_the_same_sentence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(*_: object, cache_dir: str) -> NoReturn:
+        assert datasets.are_progress_bars_disabled()
         raise ConnectionError(cache_dir)
 
     monkeypatch.setattr(datasets, "load_dataset", broken)
     monkeypatch.setattr(socket, "getaddrinfo", lambda *_: [])
+    assert not datasets.are_progress_bars_disabled()
     with pytest.raises(BadInput) as caught:
-        read_splits(HUB, tmp_path, "cifar10")
+        download(HUB, tmp_path, "cifar10")
     assert str(caught.value) == UNREACHABLE
-
-
-def test_progress_bars_are_as_before(tmp_path: Path) -> None:
-    path = tmp_path / "train-0.parquet"
-    path.write_bytes(b"not Parquet")
     assert not datasets.are_progress_bars_disabled()
-    with pytest.raises(BadInput) as caught:
-        read_splits(Folder("own", (path,), (path,)), tmp_path / "arrow", "own")
-    assert str(caught.value) == (
-        f"dataset=own: files in {tmp_path} cannot be read; need Parquet with image and label"
-    )
-    assert not datasets.are_progress_bars_disabled()
-
-
-def test_missing_columns_are_refused(tmp_path: Path) -> None:
-    path = tmp_path / "train-0.parquet"
-    datasets.Dataset.from_dict({"text": ["a"], "label": [0]}).to_parquet(path)
-    with pytest.raises(BadInput) as caught:
-        read_splits(Folder("own", (path,), (path,)), tmp_path / "arrow", "own")
-    expected = "dataset=own: columns text, label: need image (or img) and label"
-    assert str(caught.value) == expected
 
 
 def test_a_missing_library_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "datasets", None)
     with pytest.raises(BadInput) as caught:
-        read_splits(HUB, tmp_path, "cifar10")
+        download(HUB, tmp_path, "cifar10")
     assert str(caught.value) == "dataset=cifar10: needs pip install 'favano[data]'"

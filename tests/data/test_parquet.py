@@ -1,4 +1,4 @@
-"""The same arrays with and without Hugging Face `datasets`."""
+"""Local Parquet files, with and without Hugging Face `datasets` installed."""
 
 from __future__ import annotations
 
@@ -37,16 +37,11 @@ def test_arrays_do_not_depend_on_the_library(
     assert second.train_labels.tolist() == [0, 1, 2, 3]
 
 
-def test_class_names_of_the_hubs_files_count(own: Path) -> None:
-    import pyarrow.parquet
-
-    path = own / "train-0.parquet"
-    table = pyarrow.parquet.read_table(path)
-    note = b'{"info": {"features": {"label": {"names": ["a", "b", "c", "d", "e"]}}}}'
-    pyarrow.parquet.write_table(table.replace_schema_metadata({b"huggingface": note}), path)
-    tables = read_parquet(Folder("own", (path,), (own / "test-0.parquet",)), "own")
-    assert tables["train"].features["label"].num_classes == 5
-    assert tables["test"].features["label"].num_classes is None
+def test_files_are_joined_in_order(own: Path) -> None:
+    files = tuple(own / f"{part}-0.parquet" for part in ("train", "test"))
+    tables = read_parquet(Folder("own", files, files[:1]), "own")
+    assert tables["train"]["label"].to_pylist() == [0, 1, 2, 1, 0]
+    assert tables["test"]["label"].to_pylist() == [0, 1, 2]
 
 
 def test_other_files_are_refused(own: Path) -> None:
@@ -54,13 +49,3 @@ def test_other_files_are_refused(own: Path) -> None:
     broken.write_bytes(b"no parquet")
     with pytest.raises(BadInput, match="cannot be read; need Parquet with image and label"):
         read_parquet(Folder("own", (broken,), (broken,)), "own")
-
-
-def test_other_columns_are_refused(own: Path) -> None:
-    import pyarrow
-    import pyarrow.parquet
-
-    path = own / "odd.parquet"
-    pyarrow.parquet.write_table(pyarrow.table({"picture": [b""], "label": [0]}), path)
-    with pytest.raises(BadInput, match=r"columns picture, label: need image \(or img\) and label"):
-        read_parquet(Folder("own", (path,), (path,)), "own")

@@ -146,7 +146,9 @@ def test_good_splits_pass(how: str) -> None:
 def test_bad_numbers_are_refused() -> None:
     with pytest.raises(BadInput, match=r"^clients=0: need 1 or more$"):
         split(np.array([0, 1]), 0, "iid", 0)
-    with pytest.raises(BadInput, match=r"^split=two-class: labels hold 1 class: need 2 or more$"):
+    with pytest.raises(
+        BadInput, match=r"^split=two-class: the labels have 1 class: need 2 or more$"
+    ):
         split(np.array([1, 1]), 1, "two-class", 0)
     message = r"^split=shards:2: 4 shards of 3 samples: need at most one shard per sample$"
     with pytest.raises(BadInput, match=message):

@@ -122,7 +122,7 @@ _OPTIONS: Final[Mapping[str, str]] = {
     "law-trace-fedbuff": f"--algorithm fedbuff --buffer 2 --step-law trace:{TRACE_FILE}",
     "law-trace-asyncfeded": f"--algorithm asyncfeded --step-law trace:{TRACE_FILE}",
     "speeds": "--fast-fraction 0.5 --fast-mean 3 --slow-mean 9",
-    "speeds-ceil-slow": "--fast-fraction 0.75 --speed-rounding ceil-slow",
+    "speeds-ceil-slow": "--fast-fraction 0.4 --speed-rounding ceil-slow",
     "speeds-slow-first": "--algorithm quafl --speed-order slow-first",
     # The clock of the methods that poll
     "clock-resume": "--interruption resume",

@@ -100,6 +100,7 @@ LINEAR = "linear in the models: plans and results say who trains the model"
             "asofed",
             [
                 "proximal=1.0 unless given",
+                "learning_rate=0.02 unless given",
                 "2 vectors as long as the model, kept on each client",
                 LINEAR,
             ],

@@ -61,7 +61,7 @@ def test_refused(names: list[str], settings: list[str], message: str) -> None:
         comparison({}, named(*names), settings)
 
 
-def test_variants_of_one_method_are_named_by_what_they_change() -> None:
+def test_variants_of_one_method_are_named_by_what_sets_them_apart() -> None:
     specs = comparison({}, [
         {"algorithm": "fedbuff"},
         {"algorithm": "fedbuff", "buffer": 3},
@@ -69,17 +69,23 @@ def test_variants_of_one_method_are_named_by_what_they_change() -> None:
     ])  # fmt: skip
     assert names_of(specs) == [
         "fedbuff",
-        "fedbuff (buffer=3)",
-        "fedbuff (buffer=3, buffer_mode=block)",
+        "FedBuff (buffer=3)",
+        "FedBuff (buffer=3, buffer_mode=block)",
     ]
     assert [spec.method.name for spec in specs] == ["fedbuff"] * 3
     assert [spec.keys["buffer"] for spec in specs] == [5, 3, 3]
     assert len({folder_name(spec.name) for spec in specs}) == 3
 
 
+def test_what_all_variants_share_is_not_in_their_names() -> None:
+    shared = {"algorithm": "fedbuff", "buffer": 3}
+    specs = comparison({}, [shared, {**shared, "buffer_mode": "block"}])
+    assert names_of(specs) == ["fedbuff", "FedBuff (buffer_mode=block)"]
+
+
 def test_two_variants_that_change_the_same_need_labels() -> None:
     twice: list[dict[str, object]] = [{"algorithm": "fedbuff", "buffer": 3}] * 2
-    with pytest.raises(BadInput, match=r"^algorithms=fedbuff \(buffer=3\): is named twice; give "):
+    with pytest.raises(BadInput, match=r"^algorithms=fedbuff: is named twice; give each "):
         comparison({}, twice)
 
 

@@ -29,7 +29,7 @@ def test_whatever_unpacks_packs_to_the_same_bytes(
     raw = number.to_bytes(size, "big")
     assert pack(unpack(raw, bits, count), bits) == raw
     if fill:
-        with pytest.raises(BadInput, match=f"the last {fill} bits are filling, need zeros"):
+        with pytest.raises(BadInput, match=f"the last {fill} bits are padding, need zeros"):
             unpack((number + 1).to_bytes(size, "big"), bits, count)
 
 
@@ -54,5 +54,5 @@ def test_refused_by_name() -> None:
         pack(np.array([0]), 0)
     with pytest.raises(BadInput, match=r"packed bytes=2: need 1 for 2 codes of 3 bits"):
         unpack(b"\0\0", 3, 2)
-    with pytest.raises(BadInput, match="the last 2 bits are filling"):
+    with pytest.raises(BadInput, match="the last 2 bits are padding"):
         unpack(b"\x01", 3, 2)

@@ -41,8 +41,8 @@ def test_weights_may_be_unknown() -> None:
 @pytest.mark.parametrize(
     ("place", "key", "value", "complaint"),
     [
-        ("listed", "speed", [1, 0, 7], "a speed that is not"),
-        ("listed", "steps", [1], "not equally long"),
+        ("listed", "speed", [1, 0, 7], "an unknown speed"),
+        ("listed", "steps", [1], "differ in length"),
         ("staleness", "width", None, "staleness.width"),
     ],
 )

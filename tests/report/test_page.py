@@ -70,7 +70,7 @@ def test_every_part_is_there(page: Path) -> None:
     assert [a["id"] for tag, a in tags if tag == "section"] == [
         "curves",  # first, so that a plot is seen at once
         "final",
-        "lacking",
+        "caveats",
         "clients",
         "staleness",
         "again",
@@ -101,7 +101,7 @@ def test_nothing_missing_takes_no_room(compared: Path, tmp_path: Path) -> None:
     results = collect([compared / "favano", compared / "fedavg"])
     write_page(results, tmp_path / "page.html", "Two")
     text = (tmp_path / "page.html").read_text(encoding="utf-8")
-    assert 'id="lacking"' not in text
+    assert 'id="caveats"' not in text
     assert "What is missing" not in text
     assert "Partial" not in text
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from favano.errors import BadInput
-from favano.report.ink import check_matplotlib, spread_out
-from favano.report.printed import read_lines
+from favano.report.figure_style import check_matplotlib, spread_out
+from favano.report.figures import read_lines
 from favano.report.reproduction import (
     document,
     draw,

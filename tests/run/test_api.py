@@ -18,6 +18,7 @@ from favano.run import seed_run
 from favano.run.progress import Silence
 from favano.run.result_folder import check_folder
 from favano.specification.keys import Keys
+from favano.specification.spec import changed
 
 README = Path(__file__).parents[2] / "README.md"
 
@@ -33,8 +34,8 @@ def test_the_example_of_the_readme_runs(capsys: pytest.CaptureFixture[str]) -> N
     assert float(first.split()[0]) > 0.8
     assert [line.partition(":")[0] for line in compared] == [
         "favano",
-        "fedbuff (buffer=5)",
-        "fedbuff (buffer=5, server_learning_rate=0.1)",
+        "fedbuff",
+        "FedBuff (server_learning_rate=0.1)",
     ]
 
 
@@ -105,7 +106,7 @@ def test_a_method_in_a_file(tmp_path: Path) -> None:
     check_folder(tmp_path / "mine", mine.spec)
     file.write_text(METHOD + "# changed\n", encoding="utf-8")
     with pytest.raises(BadInput, match=r"already holds a run of another version of ownaverage"):
-        check_folder(tmp_path / "mine", mine.spec)
+        check_folder(tmp_path / "mine", changed(mine.spec, {}))
 
 
 METHOD = '''"""Own average: FedAvg again."""

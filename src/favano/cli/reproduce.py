@@ -12,7 +12,7 @@ from favano.cli.flags import DataDir, Json
 from favano.cli.progress import TerminalWatcher
 from favano.cli.shell import INTERRUPTED, called_as, keep_to, notes, print_json, print_sheet, screen
 from favano.errors import need
-from favano.report.ink import check_matplotlib
+from favano.report.figure_style import check_matplotlib
 from favano.report.reproduction import document, draw, facts, sheets, write_readme
 from favano.studies.footprint import GRAMS_PER_KWH, PUE, machine
 from favano.studies.paper import ALL, KNOWN, TABLE_1, named

@@ -1,29 +1,13 @@
 """Data sets, their split over clients, and each client's stream of mini-batches.
 
-Nothing here needs PyTorch; what turns pixels into tensors is in `favano.data.transforms`.
+Nothing here needs PyTorch, except `favano.data.transforms`, which turns pixels into tensors.
 """
 
-from favano.data.batches import BatchStream, Order
-from favano.data.catalogue import NAMES
-from favano.data.dataset import Dataset, Pixels, hold_out, take_fraction
-from favano.data.origins import find
-from favano.data.partition import SPLITS, check_parts, check_split, split
-from favano.data.preprocessing import Preprocessing
-from favano.data.sources import load
-
-__all__ = [
-    "NAMES",
-    "SPLITS",
-    "BatchStream",
-    "Dataset",
-    "Order",
-    "Pixels",
-    "Preprocessing",
-    "check_parts",
-    "check_split",
-    "find",
-    "hold_out",
-    "load",
-    "split",
-    "take_fraction",
-]
+from favano.data.batches import BatchStream as BatchStream
+from favano.data.catalogue import NAMES as NAMES
+from favano.data.dataset import Dataset as Dataset
+from favano.data.origins import find as find
+from favano.data.partition import check_parts as check_parts
+from favano.data.partition import split as split
+from favano.data.preprocessing import Preprocessing as Preprocessing
+from favano.data.sources import load as load

@@ -1,7 +1,7 @@
-"""Each client's endless stream of mini-batches, readable at any place.
+"""Each client's endless stream of mini-batches, readable at any position.
 
-A batch is a function of (seed, client's stream, step). Nothing moves forward when a batch is
-read, so batching over clients, replaying and resuming give the same batches.
+A batch is a function of (seed, client's stream, step). Reading it changes no state, so training
+clients together, replaying and resuming use the same batches.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ class BatchStream:
         parts: the samples of each client, none of them empty.
         batch_size: samples in a full batch.
         seed: of all orders.
-        streams: the random stream of each client, by default its number. Clients relabelled
-            together with their streams keep their batches.
-        order: `epoch` goes through a fresh random order of the part each epoch and keeps the last
-            short batch; `continuous` joins the epochs, so that every batch is full;
-            `replacement` draws every sample of a batch independently.
+        streams: the random stream of each client, by default its number. Clients that are
+            renumbered together with their streams keep their batches.
+        order: `epoch` shuffles the client's samples in each epoch and keeps the last, short batch;
+            `continuous` joins the epochs, so that every batch is full; `replacement` draws every
+            sample of a batch independently.
 
     >>> stream = BatchStream([np.arange(5), np.arange(5, 9)], batch_size=3, seed=0)
     >>> sorted(np.concatenate([stream.indices(0, 0), stream.indices(0, 1)]).tolist())
@@ -57,12 +57,11 @@ class BatchStream:
             need(given == clients, "streams", given, f"need one per client ({clients})")
 
     def indices(self, client: int, step: int) -> Ints:
-        """Samples of the mini-batch at place `step` of the client's stream, (batch,)."""
+        """Samples of mini-batch number `step` of the client's stream, (batch,)."""
         part, size = self.parts[client], self.batch_size
         if self.order == "replacement":
-            drawn = uniform(
-                self.seed, Stream.BATCHES, self.stream(client), step * size + np.arange(size)
-            )
+            places = step * size + np.arange(size)
+            drawn = uniform(self.seed, Stream.BATCHES, self.stream(client), places)
             return part[(drawn * len(part)).astype(np.int64)]
         if self.order == "epoch":
             epoch, place = divmod(step, -(-len(part) // size))
@@ -76,7 +75,7 @@ class BatchStream:
         return np.concatenate(pieces)
 
     def length(self, client: int, step: int) -> int:
-        """How many samples `indices` has there, without drawing them."""
+        """Number of samples in that mini-batch."""
         if self.order != "epoch":
             return self.batch_size
         part_size = len(self.parts[client])
@@ -84,7 +83,7 @@ class BatchStream:
         return min(self.batch_size, part_size - place * self.batch_size)
 
     def lengths(self) -> dict[int, float]:
-        """Every length a batch may have, with its share among all batches, clients alike."""
+        """All lengths of batches, each with its share of the batches; clients count equally."""
         if self.order != "epoch":
             return {self.batch_size: 1.0}
         sizes, clients = np.unique([len(part) for part in self.parts], return_counts=True)
@@ -99,10 +98,9 @@ class BatchStream:
         """The client's samples in the order of one epoch."""
         order = self._last.get((client, epoch))
         if order is None:
-            part = self.parts[client]
-            drawn = permutation(self.seed, Stream.BATCHES, len(part), self.stream(client), epoch)
-            order = part[drawn]
-            self._last.clear()  # one order, however many clients there are
+            part, stream = self.parts[client], self.stream(client)
+            order = part[permutation(self.seed, Stream.BATCHES, len(part), stream, epoch)]
+            self._last.clear()  # keep one order in all, not one per client
             self._last[client, epoch] = order
         return order
 

@@ -1,8 +1,7 @@
-"""Decoded images on disk: written once as a whole, mapped into memory ever after.
+"""Decoded images on disk: written once, then mapped into memory.
 
-A cache folder appears under its name by one rename of a finished temporary folder beside it.
-A folder that exists is therefore complete, and of two processes that decode at once the second
-finds the first one's folder in place and throws its own away.
+A cache folder is written under a temporary name and renamed when it is finished, so a folder that
+exists is complete. Of two processes that decode at once, the second discards its own folder.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from favano.types import Ints
 
 
 class Arrays(NamedTuple):
-    """What a cache folder holds, one `.npy` file each."""
+    """Contents of a cache folder, one `.npy` file each."""
 
     train_images: Pixels  # (N, C, H, W)
     train_labels: Ints  # (N,)
@@ -43,36 +42,32 @@ def complete(folder: Path) -> bool:
 
 
 def ensure(folder: Path, write: Callable[[Path], None]) -> None:
-    """Have `write` fill `folder`, unless somebody already did."""
+    """Let `write` fill `folder`, unless it exists."""
     if folder.is_dir():
         return
     temporary = folder.with_name(f".{folder.name}-{uuid4().hex}")
     try:
         temporary.mkdir(parents=True)
     except OSError as error:
-        rule = f"cannot be written ({error.strerror}); give a folder that can"
+        rule = f"cannot be written ({error.strerror}); give a folder that can be"
         raise BadInput("cache_dir", folder.parent, rule) from error
     try:
         write(temporary)
-        _publish(temporary, folder)
+        try:
+            temporary.rename(folder)
+        except OSError:
+            if not folder.is_dir():  # another process was not faster
+                raise
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
 
 
-def _publish(temporary: Path, folder: Path) -> None:
-    """Give the finished folder its name; lose gracefully against another process."""
-    try:
-        temporary.rename(folder)
-    except OSError:
-        if not folder.is_dir():
-            raise
-
-
 def read(folder: Path) -> Arrays:
     """Map the images and load the labels of a complete cache folder."""
-    train_images: Pixels = np.load(folder / "train_images.npy", mmap_mode="r")
-    test_images: Pixels = np.load(folder / "test_images.npy", mmap_mode="r")
-    train_labels: Ints = np.load(folder / "train_labels.npy")
-    test_labels: Ints = np.load(folder / "test_labels.npy")
-    classes = int(np.load(folder / "classes.npy"))
-    return Arrays(train_images, train_labels, test_images, test_labels, classes)
+    return Arrays(
+        np.load(folder / "train_images.npy", mmap_mode="r"),
+        np.load(folder / "train_labels.npy"),
+        np.load(folder / "test_images.npy", mmap_mode="r"),
+        np.load(folder / "test_labels.npy"),
+        int(np.load(folder / "classes.npy")),
+    )

@@ -1,4 +1,4 @@
-"""The data sets known by name: where they come from and how the paper preprocesses them."""
+"""Data sets known by name: where they come from and how the paper preprocesses them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final, Literal, TypeAlias
 
 from favano.data.preprocessing import Preprocessing
 
-Mode: TypeAlias = Literal["L", "RGB"]  # Pillow's words for grey and colour
+Mode: TypeAlias = Literal["L", "RGB"]  # Pillow's names for grey and colour
 
 
 @dataclass(frozen=True)
@@ -15,12 +15,12 @@ class Known:
     """A data set of the Hugging Face hub.
 
     Args:
-        hub: its repository there.
-        test_split: the split whose labels are public and which is not trained on.
-        classes: number of labels.
-        mode: what every image is converted to; TinyImageNet has grey files among the colour ones.
-        preprocessing: the paper's.
-        normalised: the variant with mean and standard deviation taken out.
+        hub: its repository.
+        test_split: the split to test on; its labels are public.
+        classes: number of classes.
+        mode: every image is converted to it; TinyImageNet mixes grey and colour files.
+        preprocessing: as in the paper.
+        normalised: with mean 0 and standard deviation 1 per channel.
     """
 
     hub: str
@@ -35,44 +35,17 @@ DIGITS: Final = "digits"
 DIGITS_PREPROCESSING: Final = Preprocessing(scale=16.0)
 FOLDER_PREPROCESSING: Final = Preprocessing(scale=255.0)
 
+_MNIST = Preprocessing(255.0, (0.1307,), (0.3081,))
 _CIFAR10 = Preprocessing(
-    scale=255.0,
-    mean=(0.4914, 0.4822, 0.4465),
-    std=(0.2023, 0.1994, 0.2010),
-    crop_padding=4,
-    flip=True,
+    255.0, (0.4914, 0.4822, 0.4465), (0.2023, 0.1994, 0.2010), crop_padding=4, flip=True
 )
-_TINY_IMAGENET = Preprocessing(
-    scale=255.0,
-    mean=(0.4802, 0.4481, 0.3975),
-    std=(0.2302, 0.2265, 0.2262),
-    flip=True,
-)
+_TINY_IMAGENET = Preprocessing(255.0, (0.4802, 0.4481, 0.3975), (0.2302, 0.2265, 0.2262), flip=True)
 
 KNOWN: Final[dict[str, Known]] = {
-    "mnist": Known(
-        hub="ylecun/mnist",
-        test_split="test",
-        classes=10,
-        mode="L",
-        preprocessing=Preprocessing(scale=255.0),
-        normalised=Preprocessing(scale=255.0, mean=(0.1307,), std=(0.3081,)),
-    ),
-    "cifar10": Known(
-        hub="uoft-cs/cifar10",
-        test_split="test",
-        classes=10,
-        mode="RGB",
-        preprocessing=_CIFAR10,
-        normalised=_CIFAR10,
-    ),
+    "mnist": Known("ylecun/mnist", "test", 10, "L", Preprocessing(255.0), _MNIST),
+    "cifar10": Known("uoft-cs/cifar10", "test", 10, "RGB", _CIFAR10, _CIFAR10),
     "tiny-imagenet": Known(
-        hub="zh-plus/tiny-imagenet",
-        test_split="valid",
-        classes=200,
-        mode="RGB",
-        preprocessing=_TINY_IMAGENET,
-        normalised=_TINY_IMAGENET,
+        "zh-plus/tiny-imagenet", "valid", 200, "RGB", _TINY_IMAGENET, _TINY_IMAGENET
     ),
 }
 

@@ -1,4 +1,4 @@
-"""A data set in memory (or mapped into it): raw pixels, labels, and how to preprocess them."""
+"""A data set in memory or mapped into it: raw pixels, labels, and their preprocessing."""
 
 from __future__ import annotations
 
@@ -65,9 +65,9 @@ class Dataset:
 
 
 def hold_out(dataset: Dataset, count: int, seed: int) -> Dataset:
-    """Test on a random `count` of the training images instead of the official test set.
+    """Test on `count` random training images instead of the official test set.
 
-    Reading A19 of the paper's "unseen validation dataset"; the official test set is then not used.
+    Reading A19 of the paper's "unseen validation dataset".
     """
     size = len(dataset.train_labels)
     need(0 < count < size, "holdout", count, f"need 1..{size - 1}, or 0 for the official test set")
@@ -83,7 +83,7 @@ def hold_out(dataset: Dataset, count: int, seed: int) -> Dataset:
 
 
 def take_fraction(dataset: Dataset, fraction: float, seed: int) -> Dataset:
-    """A random share of the images of every class, at least one, of both parts."""
+    """A random share of the images of every class, at least one, for training and for testing."""
     need(0 < fraction <= 1, "data_fraction", fraction, "need a number > 0, 1 at most")
     train, test = (
         _share(labels, fraction, permutation(seed, Stream.HOLDOUT, len(labels), client=1 + part))
@@ -99,7 +99,7 @@ def take_fraction(dataset: Dataset, fraction: float, seed: int) -> Dataset:
 
 
 def _share(labels: Ints, fraction: float, order: Ints) -> Ints:
-    """Positions, ascending, of the first `fraction` of each class in this order."""
+    """Sorted positions of the first `fraction` of each class in this order."""
     by_class = (order[labels[order] == label] for label in np.unique(labels))
     kept = [members[: max(1, round(fraction * len(members)))] for members in by_class]
     return np.sort(np.concatenate(kept))

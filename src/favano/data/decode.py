@@ -1,8 +1,9 @@
-"""Encoded images of an origin as `.npy` files of raw pixels."""
+"""Encoded images of an origin, decoded into `.npy` files of raw pixels."""
 
 from __future__ import annotations
 
 import io
+import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -11,14 +12,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from favano.data.catalogue import Mode
-from favano.data.hugging_face import read_splits
+from favano.data.hugging_face import download
 from favano.data.origins import Folder, Origin
 from favano.data.parquet import read_parquet
 from favano.errors import BadInput, need
 from favano.types import Ints
 
 if TYPE_CHECKING:
-    from datasets import Dataset as Table
+    import pyarrow
     from PIL.Image import Image
 
 _ROWS = 1000  # read at once
@@ -36,55 +37,66 @@ def decode(
     """Fill `folder` with the arrays of `favano.data.cache.Arrays`.
 
     Args:
-        origin: where the images lie.
+        origin: where the images are.
         folder: an existing, empty folder.
         name: the data set, for messages.
-        mode: grey or colour; None takes grey where every image is grey.
-        classes: number of classes; None takes the files' own word or the largest label plus one.
-        on_image: hears, image by image, how many there are in all.
+        mode: grey or colour; None means grey if every image is grey.
+        classes: number of classes; None means that of the files, or the largest label plus one.
+        on_image: called after each image with the total number of images.
     """
     with TemporaryDirectory(dir=folder, ignore_cleanup_errors=True) as arrow:
-        tables = _tables(origin, Path(arrow), name)
+        if isinstance(origin, Folder):
+            tables = read_parquet(origin, name)
+        else:
+            tables = download(origin, Path(arrow), name)
+        tables = {part: _two_columns(name, table) for part, table in tables.items()}
         chosen = mode or _common_mode(name, tables)
-        labels = {part: _labels(name, tables[part]) for part in ("train", "test")}
-        count = classes or _classes(tables["train"], labels["train"])
+        labels = {part: _labels(name, table) for part, table in tables.items()}
+        count = classes or _named_classes(tables["train"]) or int(labels["train"].max()) + 1
         for part, values in labels.items():
             low, high = int(values.min()), int(values.max())
             rule = f"{part} labels run from {low} to {high}: need 0..{count - 1}"
             need(low >= 0 and high < count, "dataset", name, rule)
             np.save(folder / f"{part}_labels.npy", values)
-        height, width = _first_size(name, tables["train"])
-        shape = (1 if chosen == "L" else 3, height, width)
+        first = next(_images(name, tables["train"]))
+        shape = (1 if chosen == "L" else 3, first.height, first.width)
         total = sum(len(values) for values in labels.values())
-        for part in labels:
-            path = folder / f"{part}_images.npy"
-            for _ in _write_images(name, tables[part], path, chosen, shape):
+        for part, table in tables.items():
+            for _ in _write_images(name, table, folder / f"{part}_images.npy", chosen, shape):
                 on_image(total)
         np.save(folder / "classes.npy", np.int64(count))
-        del tables  # closes its memory maps before their files go
+        del tables, table  # closes the memory maps before their files are deleted
 
 
-def _tables(origin: Origin, arrow: Path, name: str) -> dict[str, Table]:
-    """Read by `datasets`; local files, where it is not installed, by `pyarrow` alone."""
+def _two_columns(name: str, table: pyarrow.Table) -> pyarrow.Table:
+    """The columns `image` and `label` alone."""
+    present = table.column_names
+    image = next((column for column in ("image", "img") if column in present), None)
+    rule = f"columns {', '.join(present)}: need image (or img) and label"
+    need(image is not None and "label" in present, "dataset", name, rule)
+    columns = table.select([image, "label"]).rename_columns(["image", "label"])
+    return columns.replace_schema_metadata(table.schema.metadata)
+
+
+def _named_classes(table: pyarrow.Table) -> int | None:
+    """The number of class names in the metadata that Hugging Face adds to its files."""
     try:
-        import datasets  # noqa: F401
-    except ImportError:
-        if isinstance(origin, Folder):
-            return read_parquet(origin, name)
-    return read_splits(origin, arrow, name)
+        features = json.loads(table.schema.metadata[b"huggingface"])["info"]["features"]
+        return len(features["label"]["names"])
+    except (KeyError, TypeError, ValueError):
+        return None
 
 
 def _write_images(
-    name: str, table: Table, path: Path, mode: Mode, shape: tuple[int, int, int]
+    name: str, table: pyarrow.Table, path: Path, mode: Mode, shape: tuple[int, int, int]
 ) -> Iterator[int]:
-    """Write all images, yielding the number of each once it is written."""
+    """Write all images; yields the number of each once it is written."""
     pixels = np.lib.format.open_memmap(
         path, mode="w+", dtype=np.uint8, shape=(len(table), *shape)
     )  # (N, C, H, W)
     _, height, width = shape
     for row, image in enumerate(_images(name, table)):
-        size = f"{image.width}x{image.height}"
-        rule = f"images of {width}x{height} and of {size}: need one size"
+        rule = f"images of {width}x{height} and of {image.width}x{image.height}: need one size"
         need((image.width, image.height) == (width, height), "dataset", name, rule)
         try:
             decoded = np.asarray(image.convert(mode))
@@ -95,47 +107,33 @@ def _write_images(
     pixels.flush()
 
 
-def _images(name: str, table: Table) -> Iterator[Image]:
+def _images(name: str, table: pyarrow.Table) -> Iterator[Image]:
     """The images one after another, their pixels not yet decoded."""
     try:
         import PIL.Image
     except ImportError as error:
         raise BadInput("dataset", name, "needs pip install 'favano[data]'") from error
-    row = 0
-    for batch in table.select_columns("image").iter(batch_size=_ROWS):
-        for entry in batch["image"]:
-            try:
-                yield PIL.Image.open(io.BytesIO(entry["bytes"]))
-            except (OSError, TypeError) as error:
-                raise _undecodable(name, row) from error
-            row += 1
+    batches = table.select(["image"]).to_batches(max_chunksize=_ROWS)
+    entries = (entry for batch in batches for entry in batch["image"].to_pylist())
+    for row, entry in enumerate(entries):
+        try:
+            yield PIL.Image.open(io.BytesIO(entry["bytes"] if isinstance(entry, dict) else entry))
+        except (OSError, TypeError) as error:
+            raise _undecodable(name, row) from error
 
 
 def _undecodable(name: str, row: int) -> BadInput:
     return BadInput("dataset", name, f"image {row} cannot be decoded; need whole PNG or JPEG bytes")
 
 
-def _common_mode(name: str, tables: dict[str, Table]) -> Mode:
-    grey = all(
-        image.mode in ("1", "L") for table in tables.values() for image in _images(name, table)
-    )
-    return "L" if grey else "RGB"
+def _common_mode(name: str, tables: dict[str, pyarrow.Table]) -> Mode:
+    images = (image for table in tables.values() for image in _images(name, table))
+    return "L" if all(image.mode in ("1", "L") for image in images) else "RGB"
 
 
-def _first_size(name: str, table: Table) -> tuple[int, int]:
-    first = next(_images(name, table))
-    return first.height, first.width
-
-
-def _labels(name: str, table: Table) -> Ints:
-    need(len(table) > 0, "dataset", name, "a split without images: need at least one")
-    batches = table.select_columns("label").iter(batch_size=_ROWS)
-    values = np.concatenate([np.asarray(batch["label"]) for batch in batches])
+def _labels(name: str, table: pyarrow.Table) -> Ints:
+    need(len(table) > 0, "dataset", name, "a split has no images: need at least one")
+    values = np.asarray(table["label"].to_pylist())
     rule = f"labels of type {values.dtype}: need integers from 0"
     need(values.dtype.kind in "iu", "dataset", name, rule)
     return values.astype(np.int64)
-
-
-def _classes(table: Table, labels: Ints) -> int:
-    named = getattr(table.features["label"], "num_classes", None)
-    return int(named) if named is not None else int(labels.max()) + 1

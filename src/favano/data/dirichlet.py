@@ -1,6 +1,6 @@
-"""Dirichlet split: each class is divided over the clients by one Dirichlet draw.
+"""Dirichlet split: one Dirichlet draw per class divides it over the clients.
 
-Yurochkin et al. 2019 (arXiv 1905.12022) and Hsu, Qi, Brown 2019, as `flwr-datasets` has it.
+Yurochkin et al. 2019 (arXiv 1905.12022) and Hsu, Qi, Brown 2019, computed by `flwr-datasets`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from favano.types import Ints
 
 
 def dirichlet(labels: Ints, clients: int, concentration: float, seed: int) -> list[Ints]:
-    """Parts in which class proportions follow Dirichlet(concentration); nobody is left empty."""
+    """Parts with class proportions drawn from Dirichlet(concentration); no part is empty."""
     how = f"dirichlet:{concentration:g}"
     try:
         import datasets
@@ -32,11 +32,11 @@ def dirichlet(labels: Ints, clients: int, concentration: float, seed: int) -> li
         shuffle=False,
         seed=int(bits(seed, Stream.SPLIT)),
     )
-    table = datasets.Dataset.from_dict({"label": labels, "place": np.arange(len(labels))})
-    partitioner.dataset = table
+    columns = {"label": labels, "place": np.arange(len(labels))}
+    partitioner.dataset = datasets.Dataset.from_dict(columns)
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # one for every draw that left somebody empty
+            warnings.simplefilter("ignore")  # one for every draw with an empty part
             parts = [partitioner.load_partition(client) for client in range(clients)]
     except ValueError as error:
         rule = f"every draw left one of {clients} clients empty: need a larger A or fewer clients"

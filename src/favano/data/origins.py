@@ -1,4 +1,4 @@
-"""Where images lie: a folder of Parquet files or of decoded arrays, or a repository of the hub."""
+"""Where images are: a folder of Parquet files or of decoded arrays, or a repository of the hub."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from typing import TypeAlias
 
 from favano.data import cache
 from favano.data.catalogue import KNOWN, NAMES
-from favano.errors import BadInput
+from favano.errors import need
 
-_DECODING = "1"  # changes when decoding does, so that old caches are not read
+_DECODING = "1"  # version of the decoding; older caches are not read
 _TEST_PREFIXES = ("test", "validation", "valid")
 
 
 @dataclass(frozen=True)
 class Folder:
-    """Parquet files of one local folder, in the hub's layout."""
+    """Parquet files of a local folder, in the layout of the hub."""
 
     label: str
     train: tuple[Path, ...]
@@ -26,12 +26,10 @@ class Folder:
 
     @property
     def cache_name(self) -> str:
-        """Name of the cache: changes with the files' names, sizes or times of change."""
-        lines = [_DECODING]
-        for path in (*self.train, *self.test):
-            status = path.stat()
-            lines.append(f"{path.name} {status.st_size} {status.st_mtime_ns}")
-        return f"{self.label}-{_short_hash(lines)}"
+        """Name of the cache: depends on the files' names, sizes and modification times."""
+        files = [(path.name, path.stat()) for path in (*self.train, *self.test)]
+        lines = [f"{name} {status.st_size} {status.st_mtime_ns}" for name, status in files]
+        return f"{self.label}-{_short_hash([_DECODING, *lines])}"
 
 
 @dataclass(frozen=True)
@@ -44,55 +42,49 @@ class Hub:
 
     @property
     def cache_name(self) -> str:
-        """Name of the cache: the hub's version found first is kept."""
+        """Name of the cache; newer versions on the hub are ignored."""
         return f"{self.label}-{_short_hash([_DECODING, self.repository, self.test_split])}"
 
 
 @dataclass(frozen=True)
 class Decoded:
-    """A folder of the decoded arrays themselves, copied from a cache; needs no library to read."""
+    """A folder of decoded arrays, copied from a cache; no library is needed to read it."""
 
     folder: Path
 
 
-Origin: TypeAlias = Folder | Hub  # what has to be decoded
+Origin: TypeAlias = Folder | Hub  # images that have to be decoded
 
 
 def find(name: str, data_dir: Path | None) -> Origin | Decoded:
-    """Where the data set `name` (of the catalogue, or a path) is to be read from.
+    """Where to read the data set `name` from: a name of the catalogue, or a path.
 
-    A named set is looked for in `data_dir`, by default `$FAVANO_DATA`, under its own name; with
-    neither given it comes from the hub. A folder that holds decoded arrays is read as it is.
+    A named data set is read from the folder of its name in `data_dir`, by default `$FAVANO_DATA`;
+    without either it comes from the hub. A folder of decoded arrays is read as it is.
     """
     if name not in KNOWN:
-        listed = ", ".join(NAMES)
         path = Path(name)
-        if not path.is_dir():
-            rule = f"need one of {listed}, or a folder of Parquet files"
-            raise BadInput("dataset", name, rule)
-        if cache.complete(path):
-            return Decoded(path)
+        rule = f"need one of {', '.join(NAMES)}, or a folder of Parquet files"
+        need(path.is_dir(), "dataset", name, rule)
         advice = "need train-*.parquet and test-*.parquet (or validation-*.parquet)"
-        return _folder(name, path, label=path.resolve().name, advice=advice)
+        return _local(name, path, path.resolve().name, advice)
     given = os.environ.get("FAVANO_DATA")
     root = data_dir if data_dir is not None else Path(given) if given else None
     if root is None:
-        known = KNOWN[name]
-        return Hub(name, known.hub, known.test_split)
-    if cache.complete(root / name):
-        return Decoded(root / name)
+        return Hub(name, KNOWN[name].hub, KNOWN[name].test_split)
     advice = "give another --data-dir or FAVANO_DATA, or neither to download from the hub"
-    return _folder(name, root / name, label=name, advice=advice)
+    return _local(name, root / name, name, advice)
 
 
-def _folder(name: str, path: Path, *, label: str, advice: str) -> Folder:
+def _local(name: str, path: Path, label: str, advice: str) -> Folder | Decoded:
+    if cache.complete(path):
+        return Decoded(path)
     train = tuple(sorted(path.glob("train-*.parquet")))
     candidates = (tuple(sorted(path.glob(f"{prefix}-*.parquet"))) for prefix in _TEST_PREFIXES)
     test = next((files for files in candidates if files), ())
     for part, files in (("train", train), ("test", test)):
-        if not files:
-            missing = "Parquet files" if not (train or test) else f"{part}-*.parquet"
-            raise BadInput("dataset", name, f"no {missing} in {path}; {advice}")
+        missing = f"{part}-*.parquet" if train or test else "Parquet files"
+        need(bool(files), "dataset", name, f"no {missing} in {path}; {advice}")
     return Folder(label, train, test)
 
 

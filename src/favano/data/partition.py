@@ -1,9 +1,9 @@
-"""Who holds which training samples: the split of one data set over the clients.
+"""The split of a data set over the clients.
 
 iid              random order, equal parts
 two-class        two classes per client, dealt in blocks: the paper's non-iid split
-two-class-free   two classes per client, each client drawing for itself
-two-class-trim   two-class, and all clients hold exactly equally many samples
+two-class-free   two classes per client, drawn independently for each client
+two-class-trim   two-class, and all clients have the same number of samples
 shards:N         sorted by label, cut, N shards per client (McMahan et al. 2017)
 dirichlet:A      class proportions by Dirichlet(A)
 """
@@ -26,7 +26,7 @@ SPLITS = (*_PLAIN, "shards:N", "dirichlet:A")
 
 
 def split(labels: Ints, clients: int, how: str, seed: int) -> list[Ints]:
-    """Sorted places of each client's samples in the training set; no sample has two owners.
+    """Sorted positions of each client's samples in the training set; the parts are disjoint.
 
     Args:
         labels: class of every training sample.
@@ -48,14 +48,14 @@ def split(labels: Ints, clients: int, how: str, seed: int) -> list[Ints]:
     if kind == "dirichlet":
         return dirichlet(labels, clients, argument, seed)
     classes = len(np.unique(labels))
-    need(classes >= 2, "split", how, f"labels hold {classes} class: need 2 or more")
+    need(classes >= 2, "split", how, f"the labels have {classes} class: need 2 or more")
     deal = deal_free if kind == "two-class-free" else deal_blocks
     pairs = deal(classes, clients, seed)
     return share_out(labels, pairs, seed, how, trim=kind == "two-class-trim")
 
 
 def check_split(how: str) -> None:
-    """Refuse a split that cannot be understood, before any work.
+    """Refuse an unknown split.
 
     >>> check_split("shards:0")
     Traceback (most recent call last):
@@ -72,14 +72,13 @@ def check_parts(
     how: str = "given",
     allow_missing_classes: bool = False,
 ) -> None:
-    """Refuse parts that overlap, leave a client empty or leave a class without holder."""
+    """Refuse parts that overlap, that are empty, or that leave out a class."""
     need(len(parts) >= 1, "clients", len(parts), "need 1 or more")
     for client, part in enumerate(parts):
         rule = f"client {client} has no samples: need fewer clients or another split"
         need(len(part) > 0, "split", how, rule)
-        inside = int(part.min()) >= 0 and int(part.max()) < len(labels)
         rule = f"client {client} has samples outside 0..{len(labels) - 1}"
-        need(inside, "split", how, rule)
+        need(part.min() >= 0 and part.max() < len(labels), "split", how, rule)
     owners = np.bincount(np.concatenate(parts), minlength=len(labels))
     shared = int(np.argmax(owners > 1))
     rule = f"sample {shared} has {owners[shared]} owners: need disjoint parts"
@@ -99,7 +98,7 @@ def _remedy(how: str, classes: int) -> str:
 
 
 def _parse(how: str) -> tuple[str, float]:
-    """Kind of split and its number, 0 where it takes none."""
+    """The kind of split and its number, 0 if it has none."""
     kind, colon, argument = how.partition(":")
     if how in _PLAIN:
         return kind, 0.0
@@ -119,7 +118,7 @@ def _parse(how: str) -> tuple[str, float]:
 
 
 def _shards(labels: Ints, clients: int, each: int, seed: int) -> list[Ints]:
-    """Sort by label, cut into equal shards, deal `each` to every client."""
+    """Sort by label, cut into equal shards, and deal `each` of them to every client."""
     count = clients * each
     rule = f"{count} shards of {len(labels)} samples: need at most one shard per sample"
     need(count <= len(labels), "split", f"shards:{each}", rule)

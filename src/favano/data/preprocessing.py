@@ -1,4 +1,4 @@
-"""What happens to raw pixels on their way into a model, as plain data."""
+"""How raw pixels become inputs of a model, as plain data."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ class Preprocessing:
 
     Args:
         scale: the largest raw value, 255 for images of 8 bits.
-        mean: one number per channel, empty for none.
-        std: one number per channel, as many as `mean`.
-        crop_padding: zeros put around the raw image before a random crop of its old size.
+        mean: one number per channel, or empty.
+        std: as many numbers as `mean`.
+        crop_padding: width of the border of zeros before a random crop to the original size.
         flip: mirror left and right with probability one half.
 
     >>> Preprocessing(scale=255.0).augments
@@ -36,5 +36,5 @@ class Preprocessing:
 
     @property
     def augments(self) -> bool:
-        """Whether training images change from one visit to the next."""
+        """Whether training images are changed at random."""
         return self.flip or self.crop_padding > 0

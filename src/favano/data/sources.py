@@ -19,7 +19,7 @@ from favano.data.preprocessing import Preprocessing
 from favano.errors import need
 from favano.types import Floats
 
-_ROWS = 4096  # counted at once
+_ROWS = 4096  # images counted at once
 
 
 def load(
@@ -33,31 +33,29 @@ def load(
     seed: int = 0,
     on_image: Callable[[int], None] = lambda total: None,
 ) -> Dataset:
-    """A data set ready to be indexed; images other than the digits' are memory maps.
+    """A data set by name or path; its images are memory maps, except those of `digits`.
 
     Args:
         name: `digits`, `mnist`, `cifar10`, `tiny-imagenet`, or the path of a folder with
             `train-*.parquet` and `test-*.parquet` (or `validation-*.parquet`) files, or with
             the decoded arrays of a cache.
-        data_dir: the folder in which a named set has its folder; by default `$FAVANO_DATA`, and
-            without either the Hugging Face hub is asked.
+        data_dir: the folder that holds a folder per named data set; by default `$FAVANO_DATA`,
+            and without either the data set is downloaded from the Hugging Face hub.
         cache_dir: where decoded images are kept; by default `~/.cache/favano`.
-        normalise: take mean and standard deviation out also where the default is plain scaling
-            (MNIST by the usual constants, digits and folders by their own).
-        holdout: test on so many random training images instead of the official test set.
-        fraction: keep this share of the training and of the test images, chosen at random.
-        seed: of the choice of these and of those held out.
-        on_image: while decoding, hears image by image how many there are in all.
+        normalise: subtract the mean and divide by the standard deviation even where the paper only
+            scales: MNIST with the usual constants, digits and folders with their own.
+        holdout: number of random training images to test on instead of the official test set.
+        fraction: share of the training and of the test images to keep, chosen at random.
+        seed: of both choices.
+        on_image: called after each decoded image with the total number of images.
 
     >>> dataset = load("digits")
     >>> len(dataset.train_labels), len(dataset.test_labels), dataset.input_shape
     (1437, 360, (1, 8, 8))
     """
     need(holdout >= 0, "holdout", holdout, "need 0 or more")
-    if name == DIGITS:
-        dataset = digits()
-    else:
-        dataset = _decoded(name, data_dir, cache_dir or cache.default_root(), on_image)
+    root = cache_dir or cache.default_root()
+    dataset = digits() if name == DIGITS else _decoded(name, data_dir, root, on_image)
     if normalise:
         dataset = replace(dataset, preprocessing=_normalised(dataset))
     if holdout:
@@ -68,13 +66,12 @@ def load(
 def _decoded(
     name: str, data_dir: Path | None, root: Path, on_image: Callable[[int], None]
 ) -> Dataset:
-    origin = find(name, data_dir)
-    known = KNOWN.get(name)
-    mode, classes = (known.mode, known.classes) if known else (None, None)
+    origin, known = find(name, data_dir), KNOWN.get(name)
     if isinstance(origin, Decoded):
         folder = origin.folder
     else:
         folder = root / origin.cache_name
+        mode, classes = (known.mode, known.classes) if known else (None, None)
         write = partial(decode, origin, name=name, mode=mode, classes=classes, on_image=on_image)
         cache.ensure(folder, write)
     preprocessing = known.preprocessing if known else FOLDER_PREPROCESSING
@@ -82,20 +79,15 @@ def _decoded(
 
 
 def _normalised(dataset: Dataset) -> Preprocessing:
-    known = KNOWN.get(dataset.name)
-    if known:
-        return known.normalised
+    if dataset.name in KNOWN:
+        return KNOWN[dataset.name].normalised
     scale = dataset.preprocessing.scale
-    mean, std = _moments(dataset.train_images)
-    return replace(
-        dataset.preprocessing,
-        mean=tuple((mean / scale).tolist()),
-        std=tuple((std / scale).tolist()),
-    )
+    mean, std = (tuple((moment / scale).tolist()) for moment in _moments(dataset.train_images))
+    return replace(dataset.preprocessing, mean=mean, std=std)
 
 
 def _moments(images: Pixels) -> tuple[Floats, Floats]:
-    """Mean and standard deviation of each channel, from exact counts of the 256 values."""
+    """Mean and standard deviation of each channel, (C,), from exact counts of the 256 values."""
     counts = np.zeros((images.shape[1], 256))  # (C, 256)
     for start in range(0, len(images), _ROWS):
         for channel, count in enumerate(counts):

@@ -1,7 +1,7 @@
-"""Raw pixels to model inputs: random crop and flip on raw values, then scaling to floats.
+"""Raw pixels to model inputs: random crop and flip of raw values, then scaling to floats.
 
-All functions take any number of leading dimensions, so that one call serves many lanes, and copy
-nothing from host to device, which the capture of a CUDA graph would forbid.
+Tensors may have any number of leading dimensions, so one call serves many lanes. Nothing is copied
+from host to device, so calls can be captured in a CUDA graph.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from favano.errors import need
 from favano.rng import Stream, uniform
 from favano.types import Floats
 
-_DRAWS = 3  # per image: vertical place, horizontal place, flip
-ROOM = 1 << 24  # numbers of a client's stream set aside for one step
+_DRAWS = 3  # per image: vertical position, horizontal position, flip
+ROOM = 1 << 24  # draws reserved for one step in a client's stream
 
 
 def to_float(
@@ -35,12 +35,12 @@ def to_float(
 def augment(images: Tensor, preprocessing: Preprocessing, draws: Tensor) -> Tensor:
     """Random crop of the zero-padded raw image, then random flip; same shape and type.
 
-    Zeros are put around raw pixels, before normalisation, as torchvision does.
+    Raw pixels are padded, before normalisation, as in torchvision.
 
     Args:
         images: raw, (..., B, C, H, W).
-        preprocessing: how much padding, and whether to flip.
-        draws: uniform numbers, (..., B, 3): for the vertical place, the horizontal one, the flip.
+        preprocessing: says how much padding, and whether to flip.
+        draws: uniform numbers, (..., B, 3), for vertical position, horizontal position and flip.
     """
     if not preprocessing.augments:
         return images
@@ -61,9 +61,9 @@ def augment(images: Tensor, preprocessing: Preprocessing, draws: Tensor) -> Tens
 def augmentation_draws(
     seed: int, client_stream: npt.ArrayLike, step: npt.ArrayLike, batch: int
 ) -> Floats:
-    """Uniform numbers for `augment`, (..., batch, 3): a function of (seed, client, step).
+    """Uniform numbers for `augment`, (..., batch, 3), as a function of (seed, client, step).
 
-    `client_stream` and `step` may be arrays of one shape, one entry per lane.
+    `client_stream` and `step` may be arrays of the same shape, with one entry per lane.
     """
     need(1 <= batch <= ROOM // _DRAWS, "batch", batch, f"need 1..{ROOM // _DRAWS}")
     client = np.asarray(client_stream)[..., None]
@@ -73,5 +73,5 @@ def augmentation_draws(
 
 
 def _per_channel(values: tuple[float, ...], like: Tensor) -> Tensor:
-    """One number per channel as a (C, 1, 1) tensor, filled on the device itself."""
+    """One number per channel as a (C, 1, 1) tensor, filled on the device."""
     return torch.cat([like.new_full((1, 1, 1), value) for value in values])

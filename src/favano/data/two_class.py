@@ -1,8 +1,8 @@
 """Two classes per client: the paper's non-iid split and its two variants.
 
-"Each client takes two classes (out of the ten possible) without replacement" leaves the dealing
-open. Here classes are taken without replacement within a block of C/2 clients, so that over
-whole blocks every class has equally many holders.
+The paper says "each client takes two classes (out of the ten possible) without replacement", but
+not how. Here classes are taken without replacement within a block of C/2 clients, so that in whole
+blocks every class has the same number of holders.
 """
 
 from __future__ import annotations
@@ -19,16 +19,15 @@ _DEAL = 0  # sub-streams of Stream.SPLIT: 0 deals classes, 1 + c shuffles the sa
 def deal_blocks(classes: int, clients: int, seed: int) -> Ints:
     """Pairs of distinct classes, (clients, 2): random orders of all classes cut into pairs.
 
-    An odd number of classes makes one pair in every two orders straddle them; where it would hold
-    one class twice, the second order's first two classes change places.
+    With an odd number of classes, every second order begins with the second class of a pair. If
+    both classes of this pair would be the same, the first two classes of the order are swapped.
 
     >>> pairs = deal_blocks(10, 5, seed=0)
     >>> sorted(pairs.ravel().tolist())
     [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]
     """
-    blocks = -(-2 * clients // classes)
     dealt: list[int] = []
-    for block in range(blocks):
+    for block in range(-(-2 * clients // classes)):
         order = permutation(seed, Stream.SPLIT, classes, client=_DEAL, index=block).tolist()
         if len(dealt) % 2 == 1 and dealt[-1] == order[0]:
             order[0], order[1] = order[1], order[0]
@@ -37,12 +36,12 @@ def deal_blocks(classes: int, clients: int, seed: int) -> Ints:
 
 
 def deal_free(classes: int, clients: int, seed: int) -> Ints:
-    """Pairs of distinct classes, (clients, 2), every client drawing for itself."""
-    draws = [
-        permutation(seed, Stream.SPLIT, classes, client=_DEAL, index=client)[:2]
+    """Pairs of distinct classes, (clients, 2), drawn independently for each client."""
+    orders = (
+        permutation(seed, Stream.SPLIT, classes, client=_DEAL, index=client)
         for client in range(clients)
-    ]
-    return np.stack(draws)
+    )
+    return np.stack([order[:2] for order in orders])
 
 
 def share_out(labels: Ints, pairs: Ints, seed: int, how: str, *, trim: bool = False) -> list[Ints]:
@@ -50,10 +49,10 @@ def share_out(labels: Ints, pairs: Ints, seed: int, how: str, *, trim: bool = Fa
 
     Args:
         labels: class of every sample.
-        pairs: the two classes of each client, (clients, 2), as places in the sorted classes.
+        pairs: the two classes of each client, (clients, 2), as positions in the sorted classes.
         seed: of the shuffling.
         how: the split, for messages.
-        trim: leave samples out so that all clients hold exactly equally many of both classes.
+        trim: leave out samples, so that all clients have the same number of each of their classes.
     """
     names = np.unique(labels)
     holders = [np.flatnonzero((pairs == place).any(axis=1)) for place in range(len(names))]

@@ -1,4 +1,4 @@
-"""FAVANO-delta, an extension that is not in the paper: only the progress is averaged."""
+"""FAVANO-delta: only the progress is averaged (an extension that is not in the paper)."""
 
 from __future__ import annotations
 

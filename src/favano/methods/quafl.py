@@ -1,4 +1,4 @@
-"""QuAFL; its lattice codec is the link's business (Zakerinia, Talaei, Nadiradze, Alistarh 2022)."""
+"""QuAFL: server and clients mix their models (Zakerinia, Talaei, Nadiradze, Alistarh 2022)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The networks known by name, and `build`."""
+"""Networks known by name, and `build`."""
 
 from __future__ import annotations
 
@@ -9,15 +9,14 @@ from torch import nn
 
 from favano.errors import need
 from favano.models.perceptron import perceptron
-from favano.models.resnet18 import resnet18
-from favano.models.resnet20 import resnet20
+from favano.models.resnet import resnet18, resnet20
 
 
 class Builder(Protocol):
-    """Makes a freshly initialised network for inputs of one shape."""
+    """Makes an initialised network, with draws from PyTorch's global generator."""
 
     def __call__(self, *, input_shape: tuple[int, ...], classes: int) -> nn.Module:
-        """Draws from PyTorch's global generator."""
+        """A network for inputs of this shape."""
 
 
 MODELS: Final[dict[str, Builder]] = {
@@ -31,7 +30,7 @@ MODELS: Final[dict[str, Builder]] = {
 
 
 def build(name: str, *, input_shape: tuple[int, ...], classes: int) -> nn.Module:
-    """A freshly initialised network; PyTorch's global generator, seeded by the caller, decides.
+    """A network of this name, initialised from PyTorch's global generator.
 
     >>> network = build("perceptron", input_shape=(1, 28, 28), classes=10)
     >>> sum(parameter.numel() for parameter in network.parameters())

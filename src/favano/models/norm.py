@@ -1,7 +1,7 @@
 """Normalisation layers: batch normalisation without a counter, and group normalisation.
 
-How a caller of `torch.func` gets the new running statistics: the layer updates its buffers in
-place, as PyTorch's own does, so pass clones made inside the transformed function and return them:
+A layer updates its running statistics in place, as PyTorch's own does. With `torch.func`, clone
+the buffers inside the transformed function and return them:
 
     def loss(parameters, buffers, images, labels):
         buffers = {name: value.clone() for name, value in buffers.items()}
@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from favano.errors import BadInput
+from favano.errors import need
 
 Norm: TypeAlias = Literal["batch", "group"]
 
@@ -28,18 +28,26 @@ _EPSILON = 1e-5
 _MOST_GROUPS = 32
 
 
+def _rectified(self: nn.Module, inputs: Tensor, residual: Tensor | None = None) -> Tensor:
+    """relu(norm(inputs) + residual)."""
+    normalised: Tensor = self(inputs)
+    return functional.relu(normalised if residual is None else normalised + residual)
+
+
 class BatchNorm2d(nn.Module):
     """Batch normalisation (Ioffe and Szegedy 2015) over (B, H, W) for each channel.
 
         y = weight (x - mean) / sqrt(var + 1e-5) + bias
 
-    Training takes mean and (biased) variance from the batch and moves the running ones a tenth of
-    the way, the variance in its unbiased form; evaluation takes the running ones.
+    Training uses the mean and the biased variance of the batch, and moves the running mean and the
+    running unbiased variance a tenth of the way; evaluation uses the running ones.
 
-    Differs from `nn.BatchNorm2d` in having no integer counter, so that all its buffers can be
-    averaged, and in a training batch with one value per channel: such a batch has no variance, so
-    it is normalised by the running statistics and leaves them alone; PyTorch raises.
+    Differs from `nn.BatchNorm2d` in two ways. There is no integer counter, so all buffers can be
+    averaged. A training batch with one value per channel has no variance: it is normalised by the
+    running statistics, which stay as they are; PyTorch raises an error.
     """
+
+    rectified = _rectified
 
     running_mean: Tensor
     running_var: Tensor
@@ -54,55 +62,33 @@ class BatchNorm2d(nn.Module):
 
     def forward(self, inputs: Tensor) -> Tensor:
         """Normalise (B, C, H, W)."""
-        has_variance = inputs.numel() > inputs.shape[1]
+        training = self.training and inputs.numel() > inputs.shape[1]
+        statistics = self.running_mean, self.running_var
         return functional.batch_norm(
-            inputs,
-            self.running_mean,
-            self.running_var,
-            self.weight,
-            self.bias,
-            training=self.training and has_variance,
-            momentum=self.momentum,
-            eps=self.epsilon,
+            inputs, *statistics, self.weight, self.bias, training, self.momentum, self.epsilon
         )
-
-    def rectified(self, inputs: Tensor, residual: Tensor | None = None) -> Tensor:
-        """relu(norm(inputs) + residual)."""
-        return _rectified(self(inputs), residual)
 
 
 class GroupNorm(nn.GroupNorm):
-    """Group normalisation (Wu and He 2018): no buffers.
+    """Group normalisation (Wu and He 2018), without buffers.
 
-    Groups hold two channels, or more where that would make more than 32 groups.
+    A group has two channels, or more if there would be more than 32 groups.
     """
+
+    rectified = _rectified
 
     def __init__(self, channels: int) -> None:
         super().__init__(min(_MOST_GROUPS, channels // 2), channels, eps=_EPSILON)
 
-    def rectified(self, inputs: Tensor, residual: Tensor | None = None) -> Tensor:
-        """relu(norm(inputs) + residual)."""
-        return _rectified(self(inputs), residual)
-
 
 class Normalisation(Protocol):
-    """A layer that normalises, and rectifies on demand: the two together can be made faster."""
-
-    def __call__(self, inputs: Tensor) -> Tensor:
-        """Normalise."""
+    """A layer that normalises and rectifies; a GPU kernel does both at once."""
 
     def rectified(self, inputs: Tensor, residual: Tensor | None = None) -> Tensor:
         """relu(norm(inputs) + residual)."""
-
-
-def _rectified(normalised: Tensor, residual: Tensor | None) -> Tensor:
-    return functional.relu(normalised if residual is None else normalised + residual)
 
 
 def normalisation(norm: Norm, channels: int) -> BatchNorm2d | GroupNorm:
     """A layer for `channels` channels."""
-    if norm == "batch":
-        return BatchNorm2d(channels)
-    if norm == "group":
-        return GroupNorm(channels)
-    raise BadInput("norm", norm, "need batch or group")
+    need(norm in ("batch", "group"), "norm", norm, "need batch or group")
+    return BatchNorm2d(channels) if norm == "batch" else GroupNorm(channels)

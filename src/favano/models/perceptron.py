@@ -23,5 +23,5 @@ class Perceptron(nn.Module):
 
 
 def perceptron(*, input_shape: tuple[int, ...], classes: int) -> nn.Module:
-    """The perceptron, initialised by PyTorch's defaults."""
+    """The perceptron with PyTorch's default initialisation."""
     return Perceptron(input_shape, classes)

@@ -1,4 +1,4 @@
-"""Few bits: codecs for messages with their packed wire format, and training with LUQ."""
+"""Quantisation: codecs for messages with their packed format, and training with LUQ."""
 
 import lazy_loader
 

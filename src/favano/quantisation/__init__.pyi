@@ -11,11 +11,6 @@ from .packing import pack as pack
 from .packing import packed_size as packed_size
 from .packing import unpack as unpack
 from .qsgd import Qsgd as Qsgd
-from .recipe import ClippedGradients as ClippedGradients
-from .recipe import EvaluateWith as EvaluateWith
-from .recipe import Gradients as Gradients
-from .recipe import GridName as GridName
-from .recipe import QuantisedLayers as QuantisedLayers
 from .recipe import Recipe as Recipe
 from .wire import from_bytes as from_bytes
 from .wire import message_bits as message_bits

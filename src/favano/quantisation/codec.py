@@ -15,26 +15,26 @@ MOST_BITS = 32
 
 
 class CodedMessages(NamedTuple):
-    """k messages: a code for each coordinate, and the few numbers that go with them."""
+    """k messages: a code per coordinate, and a few scalars per message."""
 
     codes: Tensor  # (k, d) int64, 0..largest
     scalars: Tensor  # (k, m) float64
 
 
 class Codec(Protocol):
-    """A way to write a vector in few bits. What it gives back is float64.
+    """Writes a vector in few bits, and reads it as float64.
 
-    `sizes` are the lengths of the tensors that the vector is made of, for codecs that look at each
-    tensor by itself; `noise` holds `draws(d)` uniform numbers of (0, 1) for each row.
+    `sizes` are the lengths of the tensors in the vector, for codecs that treat each tensor
+    separately; `noise` has `draws(d)` uniform numbers in (0, 1) per row.
     """
 
     @property
     def name(self) -> str:
-        """As the wire format and the command line call it."""
+        """Name on the command line and in messages."""
 
     @property
     def bits(self) -> int:
-        """Bits of a code b."""
+        """Bits per code, b."""
 
     @property
     def largest(self) -> int:
@@ -42,26 +42,26 @@ class Codec(Protocol):
 
     @property
     def differences(self) -> bool:
-        """Whether to encode what changed since a model that both sides know, not the model."""
+        """Whether it encodes the change since a model that both sides know, not the model."""
 
     def draws(self, size: int) -> int:
-        """Uniform draws needed to encode a vector of this length."""
+        """Number of uniform draws needed to encode a vector of this length."""
 
     def scalars(self, tensors: int) -> int:
-        """Numbers that travel beside the codes."""
+        """Number of scalars per message."""
 
     def encode(self, values: Stack, noise: Stack, sizes: Sequence[int]) -> CodedMessages:
-        """What the sender sends."""
+        """The messages of the sender."""
 
     def decode(self, coded: CodedMessages, key: Stack, sizes: Sequence[int]) -> Stack:
-        """What the receiver makes of it, knowing a model `key` near the sender's."""
+        """The vectors that the receiver reads, given a model `key` near the sender's."""
 
     def wrapped(self, values: Stack, key: Stack) -> Tensor:
-        """Which messages cannot be decoded with this key, (k,); only who knows both can tell."""
+        """Which messages are decoded wrongly with this key, (k,)."""
 
 
 def check_bits(bits: int, least: int = 1) -> None:
-    """Refuse a width that no message can have."""
+    """Refuse a number of bits that no message can have."""
     need(least <= bits <= MOST_BITS, "bits", bits, f"need {least}..{MOST_BITS}")
 
 
@@ -72,5 +72,5 @@ def each_tensor(values: Tensor, sizes: Sequence[int]) -> Tensor:
 
 
 def never(values: Stack) -> Tensor:
-    """No message is beyond decoding."""
+    """Every message is decoded correctly."""
     return torch.zeros(len(values), dtype=torch.bool, device=values.device)

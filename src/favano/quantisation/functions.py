@@ -1,4 +1,4 @@
-"""The quantisers where autograd can see them, alone or under `torch.func.vmap` over lanes."""
+"""Quantisers as functions of autograd, also under `torch.func.vmap` over lanes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _GRIDS = {"weights": weight_grid, "activations": activation_grid}
 
 
 class Rounding(Function):
-    """Values rounded by SAWB; straight through, the gradient is taken to be that of the values."""
+    """Values rounded by SAWB; the gradient passes straight through."""
 
     generate_vmap_rule = True
 
@@ -40,7 +40,7 @@ class Rounding(Function):
 
 
 class QuantisedGradient(Function):
-    """The values themselves; their gradient, on its way back, as the mean of some draws of LUQ."""
+    """The identity, whose gradient is the mean of some draws of LUQ."""
 
     generate_vmap_rule = True
 
@@ -57,11 +57,7 @@ class QuantisedGradient(Function):
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         (key,) = ctx.saved_tensors
         place, levels, samples = ctx.how
-        draws = (
-            luq(gradient, uniform_noise(key, place + sample, gradient), levels)
-            for sample in range(samples)
-        )
-        found = next(draws)
-        for drawn in draws:
-            found = found + drawn
+        found = luq(gradient, uniform_noise(key, place, gradient), levels)
+        for number in range(1, samples):
+            found = found + luq(gradient, uniform_noise(key, place + number, gradient), levels)
         return found / samples if samples > 1 else found, None, None, None, None

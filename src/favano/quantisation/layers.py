@@ -1,11 +1,10 @@
-"""Layers of a network replaced by those that train with few bits."""
+"""Layers that train with few bits, in place of a network's own layers."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from copy import deepcopy
-from functools import partial
 from typing import TypeAlias
 
 import torch
@@ -18,27 +17,27 @@ from favano.quantisation.recipe import FULL, Recipe
 
 Product: TypeAlias = Callable[[Tensor, Tensor, Tensor | None], Tensor]
 
-_MOST_SAMPLES = 1 << 20  # of a layer's gradient; room between the places of two layers
+_MOST_SAMPLES = 1 << 20  # draws reserved for the gradient of each layer
 
 
 class Draws:
     """The key of the current step, shared by all layers of a network.
 
-    Autograd cannot hand a random number to a backward pass, so the key is kept here from the
-    forward pass on. The tensor keeps its memory: a recorded gradient reads it again at each step.
+    Autograd cannot pass a random number to a backward pass, so the layers read it here. The tensor
+    is changed in place, because a recorded gradient reads it again in every step.
     """
 
     def __init__(self) -> None:
         self.key = torch.zeros((), dtype=torch.int64)
 
     def set(self, key: int, device: torch.device) -> None:
-        """Draw by this key in the next step."""
+        """Use this key in the next step."""
         self.key = self.key.to(device)
         self.key.fill_(key)
 
     @contextmanager
     def by(self, key: Tensor) -> Iterator[None]:
-        """Draw by another tensor within the block: that of a lane, or of a recording."""
+        """Use another tensor as the key for a while: that of a lane, or of a recording."""
         before, self.key = self.key, key
         try:
             yield
@@ -50,10 +49,10 @@ class Quantised(nn.Module):
     """A linear layer or a convolution with the parameters of `like`.
 
         forward   z = Q_w(W) * Q_a(a) + bias
-        backward  d <- LUQ(d);   dC/da = Q_w(W)' d,   dC/dW = d Q_a(a)',   dC/dbias from d as it was
+        backward  d <- LUQ(d);   dC/da = Q_w(W)' d,   dC/dW = d Q_a(a)',   dC/dbias from the first d
 
-    W itself, its gradient and the bias are in full precision. In evaluation mode the forward pass
-    may be too.
+    W, its gradient and the bias have full precision. So has the forward pass in evaluation mode, if
+    the recipe says so.
     """
 
     def __init__(
@@ -61,18 +60,21 @@ class Quantised(nn.Module):
     ) -> None:
         super().__init__()
         self.weight, self.bias = like.weight, like.bias
-        self.product = _product(like)
+        # What the layer computes of (inputs, weight, bias).
+        self.product: Product = (
+            functional.linear if isinstance(like, nn.Linear) else like._conv_forward
+        )
         self.recipe, self.draws = recipe, draws
         self._place = number * _MOST_SAMPLES
-        self._like = (like,)  # in a tuple, so that its parameters are not listed once more
+        self._like = (like,)  # in a tuple, so that its parameters are not registered twice
 
     @property
     def like(self) -> nn.Linear | nn.Conv2d:
-        """The layer it replaces, for its shape; its parameters are those here."""
+        """The layer that it replaces, for its shape; its parameters are not used."""
         return self._like[0]
 
     def forward(self, inputs: Tensor) -> Tensor:
-        """The output of the layer it replaces, in few bits."""
+        """As the layer that it replaces."""
         recipe = self.recipe
         if not self.training and recipe.evaluate_with == "full":
             return self.product(inputs, self.weight, self.bias)
@@ -93,7 +95,7 @@ class Quantised(nn.Module):
         if recipe.gradient_samples == 1:
             return self._drawn(self.product(inputs, weight, None), 1)
         # One draw for the gradient of the inputs, several for that of the weights: the product is
-        # made for each of the two, and the second adds nothing but its gradient.
+        # computed for each of the two, and the second adds only its gradient.
         to_inputs = self._drawn(self.product(inputs, weight.detach(), None), 1)
         to_weight = self.product(inputs.detach(), weight, None)
         to_weight = self._drawn(to_weight, recipe.gradient_samples)
@@ -119,9 +121,9 @@ class Quantised(nn.Module):
 def quantised(module: nn.Module, recipe: Recipe | None) -> nn.Module:
     """A copy of a network whose linear layers and convolutions train with few bits.
 
-    Which ones: all, or with `inner` all but the first `nn.Conv2d` and the last `nn.Linear`, in the
-    order in which the network lists them. Subclasses of the two are left alone, since they may
-    compute something else. If nothing is to be quantised, the network itself is returned.
+    These are all of them, or with `inner` all but the first `nn.Conv2d` and the last `nn.Linear` in
+    the order of `modules()`. Subclasses of the two are not replaced, since they may compute
+    anything. If nothing changes, the network itself is returned.
     """
     if recipe is None or recipe.changes_nothing:
         return module
@@ -144,7 +146,7 @@ def quantised(module: nn.Module, recipe: Recipe | None) -> nn.Module:
 
 
 def draws_of(module: nn.Module) -> Draws | None:
-    """The draws of a network's quantised layers; None if it has none."""
+    """The key that a network's layers share; None if no layer is quantised."""
     found = (layer for layer in module.modules() if isinstance(layer, Quantised))
     return next((layer.draws for layer in found), None)
 
@@ -155,7 +157,7 @@ def _is_known(layer: nn.Module) -> bool:
 
 
 def _replaced(module: nn.Module, new: dict[int, Quantised]) -> nn.Module:
-    """The module with its layers exchanged, at any depth and wherever they are listed."""
+    """The module with its layers replaced, at any depth and wherever they are registered."""
     if id(module) in new:
         return new[id(module)]
     for parent in list(module.modules()):
@@ -163,31 +165,3 @@ def _replaced(module: nn.Module, new: dict[int, Quantised]) -> nn.Module:
             if id(child) in new:
                 parent._modules[name] = new[id(child)]
     return module
-
-
-def _product(layer: nn.Linear | nn.Conv2d) -> Product:
-    """The layer as a function of (inputs, weight, bias)."""
-    if isinstance(layer, nn.Linear):
-        return functional.linear
-    how: dict[str, tuple[int, ...] | int] = {
-        "stride": layer.stride,
-        "dilation": layer.dilation,
-        "groups": layer.groups,
-    }
-    if layer.padding_mode == "zeros":
-        return partial(functional.conv2d, padding=layer.padding, **how)
-    border = list(layer._reversed_padding_repeated_twice)
-    return partial(_padded, border=border, mode=layer.padding_mode, how=how)
-
-
-def _padded(
-    inputs: Tensor,
-    weight: Tensor,
-    bias: Tensor | None,
-    *,
-    border: list[int],
-    mode: str,
-    how: dict[str, tuple[int, ...] | int],
-) -> Tensor:
-    padded = functional.pad(inputs, border, mode)
-    return functional.conv2d(padded, weight, bias, **how)  # type: ignore[arg-type]

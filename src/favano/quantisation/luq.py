@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.autograd import Function
 
-# The bits of a number's exponent, and whole numbers of its width.
+# By type: an integer type of the same width, and the bits of the exponent.
 _EXPONENT: Final[Mapping[torch.dtype, tuple[torch.dtype, int]]] = {
     torch.float32: (torch.int32, 0x7F800000),
     torch.float64: (torch.int64, 0x7FF0000000000000),
@@ -17,21 +17,21 @@ _EXPONENT: Final[Mapping[torch.dtype, tuple[torch.dtype, int]]] = {
 
 
 def luq(values: Tensor, noise: Tensor, levels: int = 7) -> Tensor:
-    """Every value as 0 or +-alpha 2^k, k = 0..levels - 1, with the value as its expectation.
+    """Every value as 0 or +-alpha 2^k, k = 0..levels - 1; the expectation is the value.
 
         alpha = max |x| / 2^(levels - 1)
         |x| < alpha                       alpha with probability |x| / alpha, else 0
         alpha 2^k <= |x| <= alpha 2^(k+1) the upper one with probability |x| / (alpha 2^k) - 1
 
-    Both lines at once: with r = |x| / alpha and u uniform on [0, 1), add u times the power of two
-    below r, or times 1 if r < 1; then round down to a power of two, or to 0 below 1. The largest
-    value is a level itself, so nothing is clipped.
+    Computed in one step for both cases: with r = |x| / alpha and u uniform on [0, 1), add u times
+    the power of two below r, or u if r < 1; then round down to a power of two, or to 0 below 1. The
+    largest value is a level, so nothing is clipped.
 
     Args:
-        values: of one tensor, any shape.
-        noise: uniform numbers on [0, 1), multiples of 2^-23, in the same shape: one more digit, and
-            float32 would round 2^k (1 + u) up to the next power.
-        levels: 7 fits four bits with sign and zero; 8 is what the public code of LUQ has.
+        values: one tensor of any shape.
+        noise: uniform numbers on [0, 1) in the same shape. They must be multiples of 2^-23: with
+            one more bit, float32 would round 2^k (1 + u) up to the next power.
+        levels: 7 fits four bits with sign and zero; LUQ's public code has 8.
 
     >>> luq(torch.tensor([64.0, 3.0, -0.25, 0.0]), torch.tensor([0.9, 0.25, 0.8, 0.9]))
     tensor([64.,  2., -1.,  0.])
@@ -44,10 +44,10 @@ def luq(values: Tensor, noise: Tensor, levels: int = 7) -> Tensor:
 
 
 class _PowerBelow(Function):
-    """The largest power of two that is not above a positive number: its mantissa cleared.
+    """The largest power of two that is not above a positive number: clears its mantissa.
 
-    `torch.frexp` is exact as well and takes ten times as long. The rule for lanes is ours, since
-    PyTorch before 2.13 has none for looking at numbers as bits.
+    `torch.frexp` is exact as well but takes ten times as long. PyTorch before 2.13 has no rule to
+    `vmap` a view of numbers as bits, so here is one.
     """
 
     @staticmethod
@@ -61,7 +61,7 @@ class _PowerBelow(Function):
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> None:
-        """Nothing: it is flat between its jumps."""
+        """No gradient: the function is piecewise constant."""
 
     @staticmethod
     def vmap(info: object, in_dims: tuple[int | None], values: Tensor) -> tuple[Tensor, int | None]:

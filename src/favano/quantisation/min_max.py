@@ -1,4 +1,4 @@
-"""Stochastic rounding between the smallest and the largest number of each tensor.
+"""Stochastic rounding between the minimum and the maximum of each tensor.
 
 The QuAFL simulator calls this QSGD; the codec of that name is in `qsgd.py`.
 """
@@ -18,12 +18,12 @@ from favano.types import Stack
 
 @dataclass(frozen=True, kw_only=True)
 class MinMax:
-    """k = 2^b levels over the range of a tensor; unbiased, and never outside the range.
+    """k = 2^b levels over the range of a tensor; unbiased.
 
         unit = (max - min) / (k - 1),   Enc(x) = floor((x - min) / unit + U),   U uniform on (0, 1)
         Dec(v) = min + unit v
 
-    A constant tensor is itself. Minimum and maximum travel with the codes.
+    A constant tensor is unchanged. Minimum and maximum are sent with the codes.
     """
 
     bits: int = 8
@@ -36,35 +36,29 @@ class MinMax:
 
     @property
     def largest(self) -> int:
-        """k - 1."""
         return (1 << self.bits) - 1
 
     def draws(self, size: int) -> int:
-        """One per coordinate."""
         return size
 
     def scalars(self, tensors: int) -> int:
-        """The minima, then the maxima."""
-        return 2 * tensors
+        return 2 * tensors  # the minima, then the maxima
 
     def encode(self, values: Stack, noise: Stack, sizes: Sequence[int]) -> CodedMessages:
-        """Levels, clamped against rounding of the last one."""
         exact = values.double()
         parts = torch.split(exact, list(sizes), dim=1)
         low = torch.stack([part.amin(dim=1) for part in parts], dim=1)
         high = torch.stack([part.amax(dim=1) for part in parts], dim=1)
         unit = self._unit(low, high)
         level = (exact - each_tensor(low, sizes)) / each_tensor(unit.where(unit > 0, 1.0), sizes)
-        codes = torch.floor(level + noise).clamp(0, self.largest).long()
+        codes = torch.floor(level + noise).clamp(0, self.largest).long()  # rounding may exceed it
         return CodedMessages(codes, torch.cat([low, high], dim=1))
 
     def decode(self, coded: CodedMessages, key: Stack, sizes: Sequence[int]) -> Stack:
-        """Levels back on their range; no key is needed."""
         low, high = coded.scalars.chunk(2, dim=1)
         return each_tensor(low, sizes) + each_tensor(self._unit(low, high), sizes) * coded.codes
 
     def wrapped(self, values: Stack, key: Stack) -> Tensor:
-        """None."""
         return never(values)
 
     def _unit(self, low: Tensor, high: Tensor) -> Tensor:

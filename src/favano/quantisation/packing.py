@@ -1,4 +1,4 @@
-"""Whole numbers of b bits each, one after the other, without gaps."""
+"""Packing of whole numbers of b bits each, without gaps."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from favano.errors import need
 from favano.quantisation.codec import check_bits
 from favano.types import Ints
 
-_AT_ONCE = 1 << 16  # codes; a multiple of 8, so that every piece ends with a whole byte
+_AT_ONCE = 1 << 16  # codes packed at once; a multiple of 8, so that a piece ends with a whole byte
 
 
 def packed_size(count: int, bits: int) -> int:
-    """Bytes that `count` codes take."""
+    """Number of bytes of `count` codes."""
     return -(-count * bits // 8)
 
 
@@ -30,7 +30,7 @@ def pack(codes: Ints, bits: int) -> bytes:
 
 
 def unpack(data: bytes, bits: int, count: int) -> Ints:
-    """The inverse of `pack`; bytes that `pack` cannot have made are refused."""
+    """The inverse of `pack`; refuses bytes that `pack` cannot have made."""
     check_bits(bits)
     size = packed_size(count, bits)
     rule = f"need {size} for {count} codes of {bits} bits"
@@ -39,7 +39,7 @@ def unpack(data: bytes, bits: int, count: int) -> Ints:
     raw = np.frombuffer(data, dtype=np.uint8)
     fill = 8 * size - count * bits
     padded = bool(fill) and int(raw[-1]) & ((1 << fill) - 1) != 0
-    need(not padded, "packed bytes", len(data), f"the last {fill} bits are filling, need zeros")
+    need(not padded, "packed bytes", len(data), f"the last {fill} bits are padding, need zeros")
     codes = np.empty(count, dtype=np.int64)
     for number, first in enumerate(range(0, count, _AT_ONCE)):
         last = min(count, first + _AT_ONCE)

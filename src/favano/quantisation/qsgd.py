@@ -20,7 +20,7 @@ class Qsgd:
         Q(v)_j = ||v|| sign(v_j) zeta_j,   zeta_j = floor(k |v_j| / ||v|| + U) / k
 
     Unbiased, and E ||Q(v) - v||^2 <= min(d / k^2, sqrt(d) / k) ||v||^2 (Lemma 3.1). The error grows
-    with the norm, so what is encoded is the change since a model that both sides know.
+    with the norm, so the change since a model that both sides know is encoded.
     """
 
     bits: int = 8
@@ -33,24 +33,20 @@ class Qsgd:
 
     @property
     def levels(self) -> int:
-        """Magnitudes beside zero k."""
+        """Magnitudes besides zero, k."""
         return (1 << (self.bits - 1)) - 1
 
     @property
     def largest(self) -> int:
-        """2 k: a code is k plus the signed level."""
-        return 2 * self.levels
+        return 2 * self.levels  # a code is k plus the signed level
 
     def draws(self, size: int) -> int:
-        """One per coordinate."""
         return size
 
     def scalars(self, tensors: int) -> int:
-        """The norms."""
-        return tensors
+        return tensors  # the norms
 
     def encode(self, values: Stack, noise: Stack, sizes: Sequence[int]) -> CodedMessages:
-        """Signed levels, shifted to start at zero."""
         exact = values.double()
         parts = torch.split(exact, list(sizes), dim=1)
         norm = torch.stack([torch.linalg.vector_norm(part, dim=1) for part in parts], dim=1)
@@ -59,9 +55,7 @@ class Qsgd:
         return CodedMessages((torch.sign(exact) * level).long() + self.levels, norm)
 
     def decode(self, coded: CodedMessages, key: Stack, sizes: Sequence[int]) -> Stack:
-        """Signed levels times the norm; no key is needed."""
         return (coded.codes - self.levels) * (each_tensor(coded.scalars, sizes) / self.levels)
 
     def wrapped(self, values: Stack, key: Stack) -> Tensor:
-        """None."""
         return never(values)

@@ -1,4 +1,4 @@
-"""The settings of few-bit training."""
+"""Options of training with few bits."""
 
 from __future__ import annotations
 
@@ -13,29 +13,28 @@ QuantisedLayers: TypeAlias = Literal["inner", "all"]
 EvaluateWith: TypeAlias = Literal["quantised", "full"]
 GridName: TypeAlias = Literal["sawb", "released"]
 
-LEVELS: Final = (7, 8)  # magnitudes beside zero; 8 of them with sign and zero are 17 values
-BITS: Final = (2, 3, 4)  # widths that SAWB has constants for
-
-FULL: Final = 32  # bits, from which on nothing is rounded
+LEVELS: Final = (7, 8)  # magnitudes besides zero; 8 of them with sign and zero are 17 values
+BITS: Final = (2, 3, 4)  # SAWB has constants for these
+FULL: Final = 32  # full precision
 
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """Training with LUQ; the defaults are the paper's FAVANO[QNN], as far as it is specified.
+    """Training with LUQ; the defaults are those of the paper's FAVANO[QNN] where it gives them.
 
     Args:
-        weight_bits: of weights in both passes, 2, 3, 4, or 32 for full precision.
-        activation_bits: of a layer's inputs, the same.
-        quantised_gradients: `neural`, those of a layer's outputs, used in both products of the
-            backward pass (LUQ; the paper's appendix); `weights`, those of the weights alone, before
+        weight_bits: of weights in both passes: 2, 3, 4, or 32 for full precision.
+        activation_bits: of a layer's inputs: 2, 3, 4 or 32.
+        quantised_gradients: `neural`: those of a layer's outputs, used in both products of the
+            backward pass (LUQ; the paper's appendix); `weights`: only those of the weights, before
             the step (a remark of the paper); `none`.
-        gradient_levels: magnitudes beside zero.
+        gradient_levels: magnitudes besides zero.
         gradient_samples: draws that are averaged for the gradient of weights, "smp" in LUQ.
         quantised_layers: `inner` leaves out the first convolution and the last linear layer.
-        quantiser_grid: `sawb`, or the `released` one of LUQ's public code (`sawb.py`).
-        clipped_gradients: what reaches a value that was clipped in the forward pass: all of the
-            gradient (`pass`), or nothing (`mask`).
-        evaluate_with: whether models are scored as they are trained, or in full precision.
+        quantiser_grid: `sawb`, or `released`, that of LUQ's public code (`sawb.py`).
+        clipped_gradients: gradient of a value that was clipped in the forward pass: unchanged
+            (`pass`), or zero (`mask`).
+        evaluate_with: whether models are scored with few bits or in full precision.
     """
 
     weight_bits: int = 3
@@ -50,10 +49,9 @@ class Recipe:
 
     def __post_init__(self) -> None:
         known = (*BITS, FULL)
-        rule = f"need one of {', '.join(map(str, known))}"
         for name in ("weight_bits", "activation_bits"):
             bits = getattr(self, name)
-            need(bits in known, name, bits, rule)
+            need(bits in known, name, bits, f"need one of {', '.join(map(str, known))}")
         levels, samples = self.gradient_levels, self.gradient_samples
         need(levels in LEVELS, "gradient_levels", levels, f"need {' or '.join(map(str, LEVELS))}")
         need(samples >= 1, "gradient_samples", samples, "need 1 or more")
@@ -64,6 +62,6 @@ class Recipe:
 
     @property
     def changes_nothing(self) -> bool:
-        """Whether all is in full precision."""
+        """Whether everything has full precision."""
         full = self.weight_bits == self.activation_bits == FULL
         return full and self.quantised_gradients == "none"

@@ -1,4 +1,4 @@
-"""SAWB: weights and activations rounded to few levels (Choi et al. 2019), each tensor by itself."""
+"""SAWB: weights and activations rounded to few levels (Choi et al. 2019), tensor by tensor."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from torch import Tensor
 
 from favano.quantisation.recipe import GridName
 
-# c1 and c2 by bits, as fitted by SAWB's authors to bell-shaped tensors.
+# c1 and c2 by bits, fitted by SAWB's authors to bell-shaped tensors.
 CONSTANTS: Final[Mapping[int, tuple[float, float]]] = {
     2: (3.12, 2.064),
     3: (7.509, 6.892),
     4: (12.68, 12.80),
 }
-_RELEASED: Final = {4: (12.1, 12.2)}  # of the public code of LUQ
-_LEAST = 0.5  # of the root mean square; a clip below it is none
-# Half a step is no accident where values are multiples of others, the largest one for example.
-# Halves go away from zero whatever their last digits, on which lanes and loop need not agree.
+_RELEASED: Final = {4: (12.1, 12.2)}  # in LUQ's public code
+_LEAST = 0.5  # smallest clip, relative to the root mean square
+# Values halfway between two levels are common, since the largest value often is a level. They are
+# rounded away from zero whatever their last bits, which may differ between lanes and plain loop.
 _NUDGE = 1 + 2.0**-20
 
 
 class Grid(NamedTuple):
-    """Levels `step` times the whole numbers `low`..`high`."""
+    """The levels: `step` times the whole numbers `low`..`high`."""
 
     step: Tensor
     low: int
@@ -35,8 +35,8 @@ class Grid(NamedTuple):
 def clip_of(values: Tensor, bits: int, name: GridName = "sawb") -> Tensor:
     """c = c1 sqrt(mean x^2) - c2 mean |x|, but at most max |x|.
 
-    With 2 and 3 bits c is at least 0.617 root mean squares. With 4 it may become negative, where
-    all |x| are nearly equal: below half a root mean square c is max |x| [our choice].
+    With 2 and 3 bits c is at least 0.617 times the root mean square. With 4 bits it may be negative
+    if all |x| are nearly equal: below half the root mean square, c is max |x| [our choice].
     """
     first, second = CONSTANTS[bits]
     if name == "released":
@@ -49,26 +49,26 @@ def clip_of(values: Tensor, bits: int, name: GridName = "sawb") -> Tensor:
 
 
 def weight_grid(values: Tensor, bits: int, name: GridName = "sawb") -> Grid:
-    """Levels -c..c, 2^b - 1 of them.
+    """2^b - 1 levels from -c to c.
 
-    Differs from the public code of LUQ, which with `released` has 2^b + 1, one more than b bits
-    can tell apart: -2^(b-1)..2^(b-1) steps of c / 2^(b-1).
+    Differs from LUQ's public code (`released`), which has 2^b + 1 levels, one more than b bits can
+    distinguish: -2^(b-1)..2^(b-1) steps of c / 2^(b-1).
     """
     top = _top(bits, name)
     return Grid(_step(clip_of(values, bits, name), top), -top, values.new_full((), top))
 
 
 def activation_grid(values: Tensor, bits: int, name: GridName = "sawb") -> Grid:
-    """Levels 0..c, 2^b of them, where no value is negative; those of weights where one is.
+    """2^b levels from 0 to c if no value is negative, else those of weights.
 
-    Differs from the public code of LUQ, which with `released` spreads the levels over 0..2c.
+    Differs from LUQ's public code (`released`), which has the levels from 0 to 2c.
     """
     clip, signed = clip_of(values, bits, name), values.amin() < 0
     top, one_side = _top(bits, name), 2**bits - 1
     reach = 2 * clip if name == "released" else clip
     return Grid(
         torch.where(signed, _step(clip, top), _step(reach, one_side)),
-        -top,  # of interest only where values are negative
+        -top,  # matters only if there are negative values
         torch.where(signed, float(top), float(one_side)),
     )
 
@@ -81,17 +81,17 @@ def rounded(values: Tensor, grid: Grid) -> Tensor:
 
 
 def inside(values: Tensor, grid: Grid) -> Tensor:
-    """Where nothing is clipped."""
+    """Which values are not clipped."""
     least, most = grid.low * grid.step, grid.high * grid.step
     return (values >= least * _NUDGE) & (values <= most * _NUDGE)
 
 
 def _top(bits: int, name: GridName) -> int:
-    """The largest level of weights, in steps."""
+    """The largest level of weights in steps."""
     half = 1 << (bits - 1)
     return half - 1 if name == "sawb" else half
 
 
 def _step(clip: Tensor, levels: int) -> Tensor:
-    """c / levels; 1 for a tensor of zeros, which stays one."""
+    """c / levels; 1 for a tensor of zeros, which stays zero."""
     return torch.where(clip == 0, 1.0, clip / levels)

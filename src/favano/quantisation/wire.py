@@ -1,8 +1,8 @@
-"""A message as bytes: a header, the scalars, the packed codes. Nothing in it is ever executed.
+"""A message as bytes: a header, the scalars, the packed codes.
 
     magic 4s | codec u8 | bits u8 | scalars u32 | codes u32 | scalars f64 ... | codes, b bits each
 
-All little-endian; the codes most significant bit first.
+Numbers are little-endian; codes have the most significant bit first.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _NUMBERS: Mapping[str, int] = {"lattice": 1, "min-max": 2, "qsgd": 3}
 
 
 def message_bits(codec: Codec, sizes: Sequence[int]) -> int:
-    """Bits of one message, as long as `to_bytes` makes it."""
+    """Bits of one message: the length of the result of `to_bytes`."""
     scalars = 8 * codec.scalars(len(sizes))
     return 8 * (_HEADER.size + scalars + packed_size(sum(sizes), codec.bits))
 
@@ -40,7 +40,7 @@ def to_bytes(codec: Codec, coded: CodedMessages) -> bytes:
 def from_bytes(codec: Codec, data: bytes, sizes: Sequence[int]) -> CodedMessages:
     """The inverse of `to_bytes`, for a vector of tensors of these sizes.
 
-    A message of another codec, width or length, or one that cannot be, is refused.
+    Refuses messages of another codec, width or length, and malformed ones.
     """
     need(len(data) >= _HEADER.size, "message", f"{len(data)} bytes", "is shorter than its header")
     magic, number, bits, scalars, count = _HEADER.unpack_from(data)

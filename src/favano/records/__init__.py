@@ -1,84 +1,45 @@
-"""What every result file holds, for those that write it and those that read it.
+"""The content of every result file, for writers and readers. Nothing here loads PyTorch."""
 
-No module here loads PyTorch.
-"""
-
-from favano.records.bound import BoundRow, bounds_from_csv, bounds_to_csv
-from favano.records.complexities import Complexity, complexities_from_csv, complexities_to_csv
-from favano.records.curves import CurvePoint, curves_from_csv, curves_to_csv
-from favano.records.document import finite, to_json
-from favano.records.folder import FILES, PARTICIPATION, as_path, read_file, write_together
-from favano.records.history import History, Row, diverged, history_from_csv, history_to_csv, up_to
-from favano.records.ledger import (
-    Ending,
-    Entry,
-    Rates,
-    entries_from_csv,
-    entries_to_csv,
-    rates_tried,
-)
-from favano.records.participation import (
-    Participation,
-    participation_from_json,
-    participation_to_json,
-)
-from favano.records.run_file import RunFile, run_from_json, run_to_json
-from favano.records.specification import specification_from_toml
-from favano.records.summary import (
-    AuditRecord,
-    RunRecord,
-    SpeedShare,
-    Status,
-    Summary,
-    run_record,
-    summary_from_json,
-    summary_to_json,
-    worst,
-)
-
-__all__ = [
-    "FILES",
-    "PARTICIPATION",
-    "AuditRecord",
-    "BoundRow",
-    "Complexity",
-    "CurvePoint",
-    "Ending",
-    "Entry",
-    "History",
-    "Participation",
-    "Rates",
-    "Row",
-    "RunFile",
-    "RunRecord",
-    "SpeedShare",
-    "Status",
-    "Summary",
-    "as_path",
-    "bounds_from_csv",
-    "bounds_to_csv",
-    "complexities_from_csv",
-    "complexities_to_csv",
-    "curves_from_csv",
-    "curves_to_csv",
-    "diverged",
-    "entries_from_csv",
-    "entries_to_csv",
-    "finite",
-    "history_from_csv",
-    "history_to_csv",
-    "participation_from_json",
-    "participation_to_json",
-    "rates_tried",
-    "read_file",
-    "run_from_json",
-    "run_record",
-    "run_to_json",
-    "specification_from_toml",
-    "summary_from_json",
-    "summary_to_json",
-    "to_json",
-    "up_to",
-    "worst",
-    "write_together",
-]
+from favano.records.bound import BoundRow as BoundRow
+from favano.records.bound import bounds_from_csv as bounds_from_csv
+from favano.records.bound import bounds_to_csv as bounds_to_csv
+from favano.records.complexities import Complexity as Complexity
+from favano.records.complexities import complexities_from_csv as complexities_from_csv
+from favano.records.complexities import complexities_to_csv as complexities_to_csv
+from favano.records.curves import CurvePoint as CurvePoint
+from favano.records.curves import curves_from_csv as curves_from_csv
+from favano.records.curves import curves_to_csv as curves_to_csv
+from favano.records.document import finite as finite
+from favano.records.document import to_json as to_json
+from favano.records.folder import FILES as FILES
+from favano.records.folder import as_path as as_path
+from favano.records.folder import read_file as read_file
+from favano.records.folder import write_together as write_together
+from favano.records.history import History as History
+from favano.records.history import Row as Row
+from favano.records.history import diverged as diverged
+from favano.records.history import history_from_csv as history_from_csv
+from favano.records.history import history_to_csv as history_to_csv
+from favano.records.history import up_to as up_to
+from favano.records.ledger import Ending as Ending
+from favano.records.ledger import Entry as Entry
+from favano.records.ledger import Rates as Rates
+from favano.records.ledger import entries_from_csv as entries_from_csv
+from favano.records.ledger import entries_to_csv as entries_to_csv
+from favano.records.ledger import rates_tried as rates_tried
+from favano.records.participation import Participation as Participation
+from favano.records.participation import participation_from_json as participation_from_json
+from favano.records.participation import participation_to_json as participation_to_json
+from favano.records.run_file import RunFile as RunFile
+from favano.records.run_file import run_from_json as run_from_json
+from favano.records.run_file import run_to_json as run_to_json
+from favano.records.specification import specification_from_toml as specification_from_toml
+from favano.records.summary import AuditRecord as AuditRecord
+from favano.records.summary import RunRecord as RunRecord
+from favano.records.summary import SpeedShare as SpeedShare
+from favano.records.summary import Status as Status
+from favano.records.summary import Summary as Summary
+from favano.records.summary import run_record as run_record
+from favano.records.summary import summary_from_json as summary_from_json
+from favano.records.summary import summary_to_json as summary_to_json
+from favano.records.summary import worst as worst

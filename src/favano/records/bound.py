@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from functools import partial
 from typing import NamedTuple
 
 from favano.records.table import from_csv, to_csv
 
 
 class BoundRow(NamedTuple):
-    """One evaluation of a run beside the theory; infinite where the theory says nothing."""
+    """One evaluation of a run beside the theory; infinite where there is no bound."""
 
     seed: int
     time: float  # simulated, in units of time
@@ -22,18 +22,12 @@ class BoundRow(NamedTuple):
     bound_full: float
     bound_assembled: float
     learning_rate: float  # eta of the run
-    largest_rate: float  # up to which the theorem holds
-    smoothness: float  # L, the largest seen so far, as the others
+    largest_rate: float  # the largest for which the theorem holds
+    smoothness: float  # L; this and the constants below are the largest seen so far
     noise: float  # sigma
     dissimilarity: float  # G
     gap: float  # F
 
 
-def bounds_to_csv(rows: Iterable[BoundRow]) -> str:
-    """Rows as `bound.csv`; floats in the shortest form that reads back the same."""
-    return to_csv(BoundRow, rows)
-
-
-def bounds_from_csv(text: str) -> list[BoundRow]:
-    """The inverse of `bounds_to_csv`."""
-    return from_csv(BoundRow, text)
+bounds_to_csv = partial(to_csv, BoundRow)
+bounds_from_csv = partial(from_csv, BoundRow)

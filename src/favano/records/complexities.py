@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from functools import partial
 from typing import NamedTuple
 
 from favano.records.table import from_csv, to_csv
 
 
 class Complexity(NamedTuple):
-    """How long a method takes to the target, up to numerical constants."""
+    """How long a method takes to reach the target, up to numerical constants."""
 
     fleet: str
     method: str
@@ -23,11 +23,5 @@ class Complexity(NamedTuple):
     average_delay: float
 
 
-def complexities_to_csv(lines: Iterable[Complexity]) -> str:
-    """Lines as `table.csv`, to six significant digits."""
-    return to_csv(Complexity, lines, digits=6)
-
-
-def complexities_from_csv(text: str) -> list[Complexity]:
-    """The lines of a `table.csv`."""
-    return from_csv(Complexity, text)
+complexities_to_csv = partial(to_csv, Complexity, digits=6)
+complexities_from_csv = partial(from_csv, Complexity)

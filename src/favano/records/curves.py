@@ -1,20 +1,20 @@
-"""`curves.csv`: mean curves over the seeds behind a figure, one line per point of a curve."""
+"""`curves.csv`: the mean curves of a figure, one line per point of a curve."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from functools import partial
 from typing import NamedTuple
 
 from favano.records.table import from_csv, to_csv
 
 
 class CurvePoint(NamedTuple):
-    """One evaluation of a curve: means over seeds, and one standard deviation below and above."""
+    """One evaluation: means over seeds, and one standard deviation below and above."""
 
     reading: str
     algorithm: str
     column: str
-    seeds: int  # how many the means are over
+    seeds: int  # how many are averaged
     time: float  # simulated, in units of time
     server_steps: float
     local_steps: float
@@ -29,11 +29,5 @@ class CurvePoint(NamedTuple):
     variance_high: float
 
 
-def curves_to_csv(points: Iterable[CurvePoint]) -> str:
-    """Points as `curves.csv`, to six significant digits."""
-    return to_csv(CurvePoint, points, digits=6)
-
-
-def curves_from_csv(text: str) -> list[CurvePoint]:
-    """The points of a `curves.csv`."""
-    return from_csv(CurvePoint, text)
+curves_to_csv = partial(to_csv, CurvePoint, digits=6)
+curves_from_csv = partial(from_csv, CurvePoint)

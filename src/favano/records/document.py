@@ -23,12 +23,12 @@ def to_json(document: object, *, indent: int | None = None) -> str:
 
 
 def from_json(kind: type[Document], text: str | bytes) -> Document:
-    """A dataclass from JSON text; a `ValueError` where it is not one. Unknown keys are ignored."""
+    """A dataclass from JSON text, or a `ValueError`. Unknown keys are ignored."""
     return TypeAdapter(kind).validate_json(text)
 
 
 def finite(document: object) -> object:
-    """The same document with None for every number that is not finite."""
+    """A copy of a document, with None for every number that is not finite."""
     if isinstance(document, float):
         return document if math.isfinite(document) else None
     if isinstance(document, Mapping):
@@ -41,7 +41,7 @@ def finite(document: object) -> object:
 
 
 def null_is_nan(value: object) -> object:
-    """What stands for a number in a document; in lists, and lists of lists, each of them.
+    """A value of a document with NaN for None, also inside lists.
 
     >>> null_is_nan([[1.0, None]])
     [[1.0, nan]]

@@ -1,4 +1,4 @@
-"""Folders of results: the names of their files, read one by one and written all or none."""
+"""Result folders: the names of their files, read one by one, written all or none."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SPEC: Final = "spec.toml"
 HISTORY: Final = "history.csv"
 SUMMARY: Final = "summary.json"
 MODEL: Final = "model.safetensors"
-FILES: Final = (SPEC, HISTORY, SUMMARY, MODEL)  # of every result
+FILES: Final = (SPEC, HISTORY, SUMMARY, MODEL)  # in every result folder
 BOUND: Final = "bound.csv"
 PARTICIPATION: Final = "participation.json"
 CURVES: Final = "curves.csv"
@@ -25,14 +25,14 @@ Parsed = TypeVar("Parsed")
 
 
 def as_path(name: str, given: Path | str) -> Path:
-    """The path of a file or folder; anything else is refused by name."""
+    """A path given as text or `Path`; any other value is refused."""
     shown = type(given).__name__
     need(isinstance(given, Path | str), name, shown, "need a path, as text or pathlib.Path")
     return Path(given)
 
 
 def read_file(path: Path, parser: Callable[[str], Parsed]) -> Parsed:
-    """Read a file of a result; one that cannot be read is refused by name."""
+    """Read a file of a result folder; the error of an unreadable or damaged one names it."""
     try:
         return parser(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -46,7 +46,7 @@ def read_file(path: Path, parser: Callable[[str], Parsed]) -> Parsed:
 
 
 def write_together(folder: Path, contents: Mapping[str, str | bytes]) -> None:
-    """Write several files so that a failure leaves the folder as it was."""
+    """Write several files, all or none: a failure leaves the folder as it was."""
     waiting = {name: folder / f".{name}.{os.getpid()}" for name in contents}
     try:
         folder.mkdir(parents=True, exist_ok=True)

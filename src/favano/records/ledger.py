@@ -1,12 +1,13 @@
 """Ledgers: the runs behind a table or figure, one line each.
 
-`runs.csv` has the paper's reading, `readings.csv` others, `tuning.csv` the search for learning
-rates, and `tuned.csv` the runs with the rates that were found.
+`runs.csv` holds the runs of the paper's reading, `readings.csv` those of other readings,
+`tuning.csv` the search for learning rates, and `tuned.csv` the runs with the rates found.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from functools import partial
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 from favano.records.table import from_csv, to_csv
@@ -21,17 +22,20 @@ Ending: TypeAlias = Literal["complete", "diverged", "missing"]
 
 
 class Entry(NamedTuple):
-    """One run: which cell it belongs to, how it ended, what it cost. None is not known.
+    """One run: which cell it belongs to, how it ended, what it cost. None means unknown.
 
-    Its numbers are those of the last model made at or before the horizon, for every method alike;
-    in `tuning.csv` those of the last model.
+    Its numbers are those of the last model made at or before the horizon, for every method; in
+    `tuning.csv`, those of the last model. A run that diverged met NaN or infinity; its numbers are
+    those of the last evaluation before.
 
-    A diverged run met NaN or infinity; its numbers are those of the last evaluation before.
+    >>> one = Entry("paper", "favano", "iid", 3, "complete", accuracy=0.95, server_steps=714)
+    >>> entries_from_csv(entries_to_csv([one])) == [one]
+    True
     """
 
-    reading: str  # of the paper, `paper` for the one its numbers are compared with
+    reading: str  # of the paper's text; `paper` is the one compared with its numbers
     algorithm: str
-    column: str  # the setting: its column in the table
+    column: str  # of the table: the setting
     seed: int
     status: Ending
     learning_rate: float | None = None
@@ -43,13 +47,13 @@ class Entry(NamedTuple):
     time: float | None = None  # simulated, in units of time
     server_steps: int | None = None
     local_steps: int | None = None
-    wall_seconds: float | None = None  # from its first to its last update, beside other runs
-    machine_seconds: float | None = None  # its share of the time that the whole machine worked
+    wall_seconds: float | None = None  # from the first to the last update; runs may overlap
+    machine_seconds: float | None = None  # its share of the time of the whole machine
     energy_wh: float | None = None  # watt-hours
     co2_grams: float | None = None  # CO2 equivalents
     hardware: str = ""
     version: str = ""
-    digest: str = ""  # of the specification, and the name of the file with the history
+    digest: str = ""  # of the specification; names the file with the history
 
 
 class Rates(NamedTuple):
@@ -61,7 +65,7 @@ class Rates(NamedTuple):
 
 
 def rates_tried(entries: Sequence[Entry]) -> dict[tuple[str, str], list[Rates]]:
-    """Every pair of rates tried for an algorithm in a column, the best first.
+    """All pairs of rates tried, the best first, by method and column.
 
     A run that diverged or is missing counts as accuracy 0.
     """
@@ -80,16 +84,5 @@ def rates_tried(entries: Sequence[Entry]) -> dict[tuple[str, str], list[Rates]]:
     }
 
 
-def entries_to_csv(entries: Iterable[Entry]) -> str:
-    """Entries as a ledger; floats in the shortest form that reads back the same."""
-    return to_csv(Entry, entries)
-
-
-def entries_from_csv(text: str) -> list[Entry]:
-    """The inverse of `entries_to_csv`.
-
-    >>> one = Entry("paper", "favano", "iid", 3, "complete", accuracy=0.95, server_steps=714)
-    >>> entries_from_csv(entries_to_csv([one])) == [one]
-    True
-    """
-    return from_csv(Entry, text)
+entries_to_csv = partial(to_csv, Entry)
+entries_from_csv = partial(from_csv, Entry)

@@ -1,13 +1,14 @@
 """`participation.json`: who trained the model.
 
-The counts are those of the first seed's schedule. A schedule does not depend on the weights, so
-they are exact, and small however many clients there are: of very many a sample is listed, while
-the sums over each speed are over all clients.
+The counts are exact: they come from the schedule of the first seed, which does not depend on the
+models. The file stays small: of very many clients only a sample is listed, while the sums per speed
+are over all clients.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 from favano.records.document import Number, from_json, to_json
 
@@ -18,17 +19,17 @@ class Speed:
 
     name: str
     clients: int
-    contacts: int  # jobs that the server used
+    contacts: int  # jobs used by the server
     steps: int  # local steps in them
     weight: Number  # share in the final server model
 
 
 @dataclass(frozen=True)
 class Listed:
-    """Single clients, one entry per client in every column."""
+    """Individual clients: columns with one entry per client."""
 
     client: tuple[int, ...]
-    speed: tuple[int, ...]  # its place in `Participation.speeds`
+    speed: tuple[int, ...]  # index in `Participation.speeds`
     contacts: tuple[int, ...]
     steps: tuple[int, ...]
     staleness: tuple[float, ...]  # mean over the client's jobs, in server steps
@@ -37,15 +38,12 @@ class Listed:
     def __post_init__(self) -> None:
         columns = (self.speed, self.contacts, self.steps, self.staleness, self.weight)
         if any(len(column) != len(self.client) for column in columns):
-            raise ValueError("columns of clients are not equally long")
+            raise ValueError("the columns of clients differ in length")
 
 
 @dataclass(frozen=True)
 class Staleness:
-    """Jobs by how many server steps late they were used.
-
-    Bin b holds `width` values from `width * b` on.
-    """
+    """Jobs by staleness: bin b counts those of the `width` values from `width * b` on."""
 
     width: int
     counts: tuple[tuple[int, ...], ...]  # one row of bins per speed
@@ -56,7 +54,7 @@ class Staleness:
 
 @dataclass(frozen=True)
 class Participation:
-    """The whole of `participation.json`, about the run of one seed."""
+    """The content of `participation.json`, about the run of one seed."""
 
     seed: int
     clients: int
@@ -66,7 +64,7 @@ class Participation:
 
     def __post_init__(self) -> None:
         if any(not 0 <= speed < len(self.speeds) for speed in self.listed.speed):
-            raise ValueError("a client has a speed that is not there")
+            raise ValueError("a client has an unknown speed")
 
 
 def participation_to_json(participation: Participation) -> str:
@@ -74,6 +72,4 @@ def participation_to_json(participation: Participation) -> str:
     return to_json(participation) + "\n"
 
 
-def participation_from_json(text: str) -> Participation:
-    """The inverse of `participation_to_json`; a `ValueError` where the file is damaged."""
-    return from_json(Participation, text)
+participation_from_json = partial(from_json, Participation)

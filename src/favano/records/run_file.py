@@ -17,13 +17,13 @@ FOLDER: Final = "runs"
 
 @dataclass(frozen=True, kw_only=True)
 class RunFile:
-    """What a run file holds."""
+    """The content of a run file."""
 
     favano: str  # the version that wrote it
     command: str
     spec: dict[str, object]
-    footprint: str  # the constants behind energy and carbon
-    kernels: str | None = None  # CPU kernels used for training; earlier versions do not say
+    footprint: str  # constants used for energy and carbon
+    kernels: str | None = None  # CPU kernels used for training; unknown in earlier versions
     entry: Entry
     history: Annotated[tuple[Row, ...], BeforeValidator(null_is_nan)]
 
@@ -34,9 +34,8 @@ def run_to_json(run: RunFile) -> str:
 
 
 def run_from_json(text: str) -> RunFile:
-    """The inverse of `run_to_json`; a `ValueError` where the file is damaged."""
+    """The inverse of `run_to_json`; a `ValueError` if the file is damaged."""
     found = from_json(RunFile, text)
-    loss, variance = (
-        nan if value is None else value for value in (found.entry.loss, found.entry.variance)
-    )
-    return replace(found, entry=found.entry._replace(loss=loss, variance=variance))
+    entry = found.entry
+    loss, variance = (nan if one is None else one for one in (entry.loss, entry.variance))
+    return replace(found, entry=entry._replace(loss=loss, variance=variance))

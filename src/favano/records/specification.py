@@ -1,6 +1,6 @@
-"""`spec.toml`: everything that defines a run, in a table per part and one for the method.
+"""`spec.toml`: everything that defines a run, in one table per part and one for the method.
 
-Readers see one flat table. Files of release 0.1 were flat.
+It is read into one flat table, as it was written by release 0.1.
 """
 
 from __future__ import annotations
@@ -19,8 +19,7 @@ def specification_from_toml(text: str) -> dict[str, object]:
     for key, value in tomllib.loads(text).items():
         first = value[0] if key == "method" and isinstance(value, list) and value else value
         if key == "method" and isinstance(first, Mapping):
-            named = {"algorithm" if name == "name" else name: one for name, one in first.items()}
-            found |= named
+            found |= {"algorithm" if name == "name" else name: one for name, one in first.items()}
         elif isinstance(value, Mapping):
             found |= value
         else:

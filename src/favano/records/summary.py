@@ -1,9 +1,10 @@
-"""`summary.json`: how the runs of a result folder ended, and how they were made."""
+"""`summary.json`: how the runs of a result folder were made, and how they ended."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 from math import nan
 from typing import Annotated, Literal, TypeAlias, get_args
 
@@ -16,7 +17,7 @@ Status: TypeAlias = Literal["complete", "diverged", "partial"]  # the worst last
 
 
 def worst(statuses: Iterable[Status]) -> Status:
-    """The status of several runs together.
+    """The worst of several statuses, which is that of the whole.
 
     >>> worst(["complete", "partial", "diverged"])
     'partial'
@@ -26,9 +27,9 @@ def worst(statuses: Iterable[Status]) -> Status:
 
 @dataclass(frozen=True)
 class RunRecord:
-    """The last numbers of one seed. NaN is not known, or not finite.
+    """The final numbers of one seed. NaN means unknown or not finite.
 
-    The mean model is the mean of the server's model and those of all clients.
+    The mean model is the mean of the server model and the models of all clients.
     """
 
     algorithm: str
@@ -45,12 +46,12 @@ class RunRecord:
     wall_seconds: Number = nan  # from the first to the last update
     mean_model_accuracy: Number = nan
     mean_model_loss: Number = nan
-    refused_updates: int = 0  # they held NaN or infinity
-    wrapped_messages: int = 0  # beyond the radius of the lattice, so read wrongly
+    refused_updates: int = 0  # because of NaN or infinity
+    wrapped_messages: int = 0  # beyond the radius of the lattice, so decoded wrongly
 
 
 def run_record(algorithm: str, row: Row, status: Status) -> RunRecord:
-    """The numbers of a row as a record of the run it belongs to."""
+    """The record of a run whose final numbers are those of a row."""
     return RunRecord(
         algorithm=algorithm,
         seed=row.seed,
@@ -68,7 +69,7 @@ def run_record(algorithm: str, row: Row, status: Status) -> RunRecord:
 
 @dataclass(frozen=True)
 class SpeedShare:
-    """Share of the clients of one speed in the server model; all shares sum to one."""
+    """The share in the server model of all clients of one speed; all shares sum to one."""
 
     name: str
     clients: int
@@ -80,7 +81,7 @@ class SpeedShare:
 
 @dataclass(frozen=True)
 class AuditRecord:
-    """Who trains the model. Columns have one entry per client, or none."""
+    """Who trains the model. The columns have one entry per client, or are empty."""
 
     seed: int
     verdict: str  # one sentence
@@ -89,11 +90,11 @@ class AuditRecord:
     speeds: tuple[SpeedShare, ...]
     mean_step_time: tuple[Number, ...]  # simulated, in units of time
     weight: tuple[Number, ...]  # effective weight in the final server model
-    left_out: tuple[str, ...] = ()  # what happens in the run, but not in the audit
+    left_out: tuple[str, ...] = ()  # parts of the run that the audit leaves out
 
 
 def _with_status(runs: object, summary: ValidationInfo) -> object:
-    """Runs of earlier versions have no status of their own: that of the result stands for it."""
+    """Give runs of earlier versions, which have no status, the status of the whole result."""
     if not isinstance(runs, list) or "status" not in summary.data:
         return runs
     status = summary.data["status"]
@@ -102,7 +103,7 @@ def _with_status(runs: object, summary: ValidationInfo) -> object:
 
 @dataclass(frozen=True, kw_only=True)
 class Summary:
-    """The whole of `summary.json`. None is not known."""
+    """The content of `summary.json`. None means unknown."""
 
     status: Status
     favano: str | None = None  # the version that wrote it
@@ -113,7 +114,7 @@ class Summary:
     audit: AuditRecord | None = None  # of the first seed
     trace: str | None = None  # digest of the recorded step times
     title: str | None = None  # the method's name in print
-    source: str | None = None  # digest of the file of a method that is not ours
+    source: str | None = None  # digest of the file of a user's method
 
 
 def summary_to_json(summary: Summary) -> str:
@@ -121,6 +122,4 @@ def summary_to_json(summary: Summary) -> str:
     return to_json(summary, indent=2) + "\n"
 
 
-def summary_from_json(text: str) -> Summary:
-    """The inverse of `summary_to_json`; a `ValueError` where the file is damaged."""
-    return from_json(Summary, text)
+summary_from_json = partial(from_json, Summary)

@@ -1,7 +1,7 @@
 """CSV files of named tuples: a header with the names of the fields, then one line per tuple.
 
-The types of the fields say how a cell is read: `int`, `float`, `str`, one of a few words
-(`Literal`), or any of these with None, which is an empty cell.
+A cell is read by the type of its field: `int`, `float`, `str`, one of a few words (`Literal`), or
+any of these with None, which is an empty cell.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Line = TypeVar("Line", bound=NamedTuple)
 
 
 def to_csv(kind: type[Line], lines: Iterable[Line], *, digits: int | None = None) -> str:
-    """Tuples as CSV; floats with `digits` significant digits, or all that are needed.
+    """Tuples as CSV; floats to `digits` significant digits, or as many as reading back needs.
 
     >>> class Reading(NamedTuple):
     ...     seed: int
@@ -35,7 +35,7 @@ def to_csv(kind: type[Line], lines: Iterable[Line], *, digits: int | None = None
 
 
 def from_csv(kind: type[Line], text: str) -> list[Line]:
-    """The inverse of `to_csv`; columns may come in any order. A `ValueError` says what is wrong."""
+    """The inverse of `to_csv`; columns in any order. A `ValueError` says what is wrong."""
     types = get_type_hints(kind)
     parsers = {name: _parser(name, types[name]) for name in kind._fields}
     lines = []
@@ -53,7 +53,7 @@ def _rounded(cell: object, digits: int) -> object:
 
 
 def _parser(name: str, kind: object) -> Callable[[str], object]:
-    """How a cell of this type is read."""
+    """The function that reads a cell of this type."""
     options = get_args(kind)
     if get_origin(kind) is Literal:
 
@@ -66,5 +66,5 @@ def _parser(name: str, kind: object) -> Callable[[str], object]:
     if NoneType in options:
         parse = _parser(name, next(one for one in options if one is not NoneType))
         return lambda text: parse(text) if text else None
-    assert kind in (int, float, str), f"{name}: cells of type {kind} cannot be read"
+    assert kind in (int, float, str), f"{name}: no parser for cells of type {kind}"
     return kind

@@ -1,4 +1,4 @@
-"""Results read back: `favano.load`."""
+"""`favano.load`: read results back."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from favano.records import History, as_path
-from favano.report.collect import collect
+from favano.report.collection import collect
+from favano.report.findings import title_of
 from favano.report.page import write_page
 from favano.report.result import Result
-from favano.report.verdict import title_of
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,7 @@ class Loaded:
 
     @property
     def history(self) -> History:
-        """The evaluations up to the horizon, as columns; of several results with the method."""
+        """The evaluations up to the horizon, as columns; with a method column if several."""
         return History.of({result.name: result.rows for result in self.results})
 
     @property
@@ -36,5 +36,5 @@ class Loaded:
 
 
 def load(folder: Path | str) -> Loaded:
-    """Read the result folder that `save` or the command line wrote, or a folder of several."""
+    """Read a result folder written by `save` or the command line, or a folder of several."""
     return Loaded(collect([as_path("folder", folder)]))

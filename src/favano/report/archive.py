@@ -1,4 +1,4 @@
-"""The run files of `favano reproduce`: runs that differ in their seed alone are one result."""
+"""The run files of `favano reproduce`: runs that differ only in their seed form one result."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def run_files(path: Path) -> list[Path]:
 
 
 def read_archive(files: list[Path]) -> list[Result]:
-    """Results, `favano` first; runs of a search for rates are left out."""
+    """The results in run files, `favano` first; runs of a rate search are left out."""
     groups: dict[str, list[tuple[Path, RunFile]]] = {}
     for file in files:
         found = read_file(file, run_from_json)
@@ -50,7 +50,7 @@ def _result(group: list[tuple[Path, RunFile]]) -> Result:
 
 
 def _status(run: RunFile) -> Status:
-    """A run that stopped at NaN is partial; one that went on has diverged."""
+    """A run that stopped at NaN is partial; one that continued has diverged."""
     if run.entry.status == "complete":
         return "complete"
     return "diverged" if run.history and diverged(run.history[-1]) else "partial"

@@ -1,4 +1,4 @@
-"""The final table in words: one text a cell, for the page and for the screen."""
+"""The final table in words, one text per cell, for the page and for the screen."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 from favano.report.result import Result
-from favano.report.table import Line, Paired, Spread, reference
+from favano.report.table import Spread, over, paired, reference
 from favano.report.wording import DASH, fixed, percent, signed, significant
 
 _HEADINGS: Mapping[str, str] = {
@@ -31,53 +31,38 @@ def columns(results: Sequence[Result]) -> dict[str, str]:
     return headings
 
 
-def cells(line: Line, against: Result | None) -> dict[str, str]:
-    """Every cell of a line by its column."""
-    return {
-        "accuracy": _accuracy(line.accuracy),
-        "difference": "reference" if line.result is against else difference_words(line.difference),
-        "loss": _loss(line.loss),
-        "server_steps": _count(line.server_steps),
-        "local_steps": _count(line.local_steps),
-        "gigabits": significant(line.gigabits.mean) if line.gigabits else DASH,
-        "seeds": _seeds(line.result),
+def cells(result: Result, against: Result | None) -> dict[str, str]:
+    """Every cell of a result by its column; differences are taken against another result."""
+    asked, runs = result.spec.get("seeds"), result.runs
+    some = isinstance(asked, int) and asked != len(runs)
+    words = dict.fromkeys(_HEADINGS, DASH)
+    words["seeds"] = f"{len(runs)} of {asked}" if some else str(len(runs))
+    if against:
+        words["difference"] = difference_words(result, against)
+    if not runs:
+        return words
+    accuracy, loss = over(run.accuracy for run in runs), over(run.loss for run in runs)
+    finite = math.isfinite(loss.mean)
+    gigabits = over((run.bits_up + run.bits_down) / 1e9 for run in runs)
+    return words | {
+        "accuracy": f"{percent(accuracy.mean)} ± {_deviation(accuracy, 1, 100)}",
+        "loss": f"{fixed(loss.mean, 3)} ± {_deviation(loss, 3)}" if finite else "not finite",
+        "server_steps": fixed(over(run.server_steps for run in runs).mean, 0),
+        "local_steps": fixed(over(run.local_steps for run in runs).mean, 0),
+        "gigabits": significant(gigabits.mean),
     }
 
 
-def _accuracy(spread: Spread | None) -> str:
-    if spread is None:
-        return DASH
-    return f"{percent(spread.mean)} ± {_deviation(100 * spread.deviation, 1, spread.count)}"
-
-
-def _loss(spread: Spread | None) -> str:
-    if spread is None:
-        return DASH
-    if not math.isfinite(spread.mean):
-        return "not finite"
-    return f"{fixed(spread.mean, 3)} ± {_deviation(spread.deviation, 3, spread.count)}"
-
-
-def difference_words(pair: Paired | None) -> str:
+def difference_words(result: Result, against: Result) -> str:
     """A paired difference with its deviation and, in brackets, the number of pairs."""
+    if result is against:
+        return "reference"
+    pair = paired(result, against)
     if pair is None:
         return DASH
-    spread = _deviation(100 * pair.deviation, 1, pair.pairs)
-    return f"{signed(100 * pair.mean)} ± {spread} ({pair.pairs})"
+    return f"{signed(100 * pair.mean)} ± {_deviation(pair, 1, 100)} ({pair.count})"
 
 
-def _deviation(value: float, digits: int, count: int) -> str:
-    """A dash for one seed, which has no deviation."""
-    return DASH if count < 2 else fixed(value, digits)
-
-
-def _count(spread: Spread | None) -> str:
-    return fixed(spread.mean, 0) if spread else DASH
-
-
-def _seeds(result: Result) -> str:
-    """Seeds that are there, of those asked for."""
-    asked = result.spec.get("seeds")
-    if isinstance(asked, int) and asked != len(result.runs):
-        return f"{len(result.runs)} of {asked}"
-    return str(len(result.runs))
+def _deviation(spread: Spread, digits: int, scale: int = 1) -> str:
+    """A standard deviation; one seed has none."""
+    return DASH if spread.count < 2 else fixed(scale * spread.deviation, digits)

@@ -1,4 +1,4 @@
-"""Table 1 from its CSV file: formulas as printed and corrected, and what they come to."""
+"""Table 1 from its CSV file: formulas as printed and corrected, and their values."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from favano.records import Complexity, complexities_from_csv, read_file
-from favano.report.beside import Names
+from favano.report.paper_comparison import Names
 from favano.report.sheet import Sheet, markdown
 from favano.report.wording import significant
 
@@ -24,31 +24,30 @@ def formula_sheet(formulas: Mapping[str, tuple[str, str]], names: Names) -> Shee
 
 
 def number_sheets(path: Path, names: Names, fleets: Names, note: str) -> list[Sheet]:
-    """What the formulas come to, one sheet a fleet."""
+    """The values of the formulas, one sheet per fleet."""
     found = read_file(path, complexities_from_csv)
     headings = ["method", "C", "steps, printed", "steps", "time, printed", "time"]
     return [
         Sheet(
             f"Time to the target, {title}",
             headings,
-            [
-                [names[line.method], *map(significant, _numbers(line))]
-                for line in found
-                if line.fleet == fleet
-            ],
+            [_row(names[line.method], line) for line in found if line.fleet == fleet],
             note,
         )
         for fleet, title in fleets.items()
     ]
 
 
-def _numbers(line: Complexity) -> tuple[float, ...]:
-    steps = line.printed_steps, line.corrected_steps
-    return line.step_time, *steps, line.printed_time, line.corrected_time
+def _row(name: str, line: Complexity) -> list[str]:
+    steps, times = (
+        (line.printed_steps, line.corrected_steps),
+        (line.printed_time, line.corrected_time),
+    )
+    return [name, *map(significant, (line.step_time, *steps, *times))]
 
 
 def write_complexity_readme(path: Path, sheets: list[Sheet], command: str) -> None:
-    """A page beside the CSV file."""
+    """Write the README beside the CSV file."""
     parts = [f"# {TITLE}", f"- command: `{command}`"]
     parts += [f"## {sheet.title}\n\n{markdown(sheet)}" for sheet in sheets]
     path.write_text("\n\n".join(parts) + "\n", encoding="utf-8")

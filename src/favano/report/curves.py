@@ -31,7 +31,7 @@ LOGARITHMIC = frozenset({"variance", "potential"})
 
 @dataclass(frozen=True)
 class Band:
-    """Mean over seeds and the band around it; NaN where there is nothing to draw."""
+    """Mean over seeds and the band around it; NaN is not drawn."""
 
     mean: Floats
     low: Floats
@@ -40,30 +40,25 @@ class Band:
 
 @dataclass(frozen=True)
 class Curve:
-    """One result along its evaluations, I of them.
+    """One result along its I evaluations. Values on both axes are means over seeds."""
 
-    Seeds are averaged at equal evaluation index, horizontally as well as vertically.
-    """
-
-    seeds: Sequence[int]  # (I,) how many seeds each point is the mean of
-    along: Mapping[str, Floats]  # each of AXES: (I,)
-    bands: Mapping[str, Band]  # each of MEASURES
+    seeds: Sequence[int]  # (I,) number of seeds averaged at each point
+    along: Mapping[str, Floats]  # by axis, of AXES: (I,)
+    bands: Mapping[str, Band]  # by measure, of MEASURES
 
 
 def curve(result: Result) -> Curve:
     """The curve of one result.
 
-    A result that ended is drawn as far as all its seeds go, so that no point is the mean of fewer
-    seeds than its neighbour. A partial one is drawn as far as any goes, and `seeds` says of how
-    many: cutting at the shortest would hide most of it.
+    A result that ended is drawn up to the end of its shortest seed, so that all points are means of
+    equally many seeds. A partial result is drawn up to the end of its longest seed: cutting it at
+    the shortest would hide most of it.
     """
     by_seed: dict[int, list[Row]] = {}
     for row in result.rows:
         by_seed.setdefault(row.seed, []).append(row)
-    lengths = [len(rows) for rows in by_seed.values()]
-    end = 0
-    if lengths:
-        end = min(lengths) if result.ended else max(lengths)
+    longest = min if result.ended else max
+    end = longest((len(rows) for rows in by_seed.values()), default=0)
     columns = [
         [rows[index] for rows in by_seed.values() if index < len(rows)] for index in range(end)
     ]
@@ -86,8 +81,8 @@ def _band(
 ) -> Band:
     """Mean plus and minus one standard deviation (ddof = 1).
 
-    With `positive`, for a logarithmic axis: zeros are left out, and where mean minus deviation
-    is not positive the band ends at the lowest seed instead.
+    With `positive`, for a logarithmic axis, zeros are left out, and a band that would reach below
+    zero ends at the lowest seed instead.
     """
     mean, low, high = (np.full(len(columns), np.nan) for _ in range(3))
     for index, column in enumerate(columns):

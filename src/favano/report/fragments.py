@@ -1,4 +1,4 @@
-"""Small pieces that several parts of the page share. Whatever comes from a file is escaped."""
+"""Pieces of HTML that several parts of the page share. Text from files is escaped."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from favano.report.settings import Setting
 
 
 def swatch(look: Look) -> str:
-    """A short line with the mark of a method, in its colour and dash."""
+    """A short line in the colour and dash of a method, with its mark."""
     return (
         f'<svg class="swatch {look.classes}" viewBox="-22 -6 44 12" aria-hidden="true">'
         f'<path class="line" d="M-22 0H22"/><path class="mark" d="{look.path}"/></svg>'
@@ -19,20 +19,20 @@ def swatch(look: Look) -> str:
 
 
 def badge(result: Result) -> str:
-    """A word for a result that is not complete; nothing for one that is."""
+    """The status of a result that is not complete; nothing for one that is."""
     if result.status == "complete":
         return ""
     return f' <span class="badge badge-{result.status}">{result.status}</span>'
 
 
 def name(result: Result, look: Look) -> str:
-    """A method as tables and legends have it."""
+    """The name of a method, with its look and status."""
     title = f"{escape(result.title)}{badge(result)}"
     return f'<span class="name">{swatch(look)}<span>{title}</span></span>'
 
 
 def heading(setting: Setting) -> str:
-    """The heading of a setting, where there are several."""
+    """The heading of a setting; a single setting has none."""
     return f"<h3>{escape(setting.title)}</h3>" if setting.title else ""
 
 
@@ -45,15 +45,15 @@ def table(
     setting: int | None = None,
     unseen: bool = False,
 ) -> str:
-    """A table of ready-made cells; roles are spelt out since narrow screens make cards of its rows.
+    """A table. Roles are explicit because rows become cards on narrow screens.
 
     Args:
         caption: in plain text, as are `first` and the headings.
         first: heading of the first column.
         headings: of the other columns, by a key that becomes the cells' `data-column`.
         rows: the first cell and the others, in HTML.
-        unseen: whether the caption is for screen readers only, since a heading says the same.
-        setting: number of the setting it is about, where it is about one.
+        setting: number of the setting that the table is about, if any.
+        unseen: whether the caption is for screen readers only.
     """
     heads = "".join(
         f'<th role="columnheader" scope="col" data-column="{key}">{escape(text)}</th>'

@@ -1,4 +1,4 @@
-"""One self-contained HTML page from results: opens offline, loads nothing."""
+"""One self-contained HTML page from results, which opens offline and loads nothing."""
 
 from __future__ import annotations
 
@@ -14,29 +14,23 @@ from string import Template
 
 from favano import __version__
 from favano.errors import BadInput, need
-from favano.report.again import specifications
-from favano.report.final import final_tables, overview
+from favano.report.caveats import caveats
+from favano.report.final_tables import final_tables, overview
+from favano.report.findings import sentence, setting_sentence
 from favano.report.fragments import badge, swatch
-from favano.report.lacking import lacking
 from favano.report.palette import Look, methods
 from favano.report.payload import payload
 from favano.report.result import Result
 from favano.report.settings import Setting, by_setting
 from favano.report.shares import shares, staleness
-from favano.report.verdict import sentence, setting_sentence
+from favano.report.specifications import specifications
 from favano.report.wording import counted
 
 _SCRIPTS = ("marks.js", "chart.js", "curves.js", "clients.js", "page.js")
 
 
 def write_page(results: Sequence[Result], path: Path, title: str) -> None:
-    """Write the page whole or not at all: beside `path` first, then in its place.
-
-    Args:
-        results: as `collect` gives them; the first is what the others are compared with.
-        path: the HTML file; its folder is made if need be.
-        title: heading of the page.
-    """
+    """Write the page, completely or not at all; the first result is the reference."""
     need(len(results) > 0, "results", "", "need at least one result")
     waiting = path.with_name(f".{path.name}.{os.getpid()}")
     text = render(results, title)
@@ -55,7 +49,9 @@ def render(results: Sequence[Result], title: str) -> str:
     """The page as text."""
     settings = by_setting(results)
     looks = methods(settings)
-    references = [title for title in looks if any(_runs(each, title) for each in settings)]
+    everything = [result for setting in settings for result in setting.results]
+    has_numbers = {result.title for result in everything if result.runs}
+    references = {title: title for title in looks if title in has_numbers}
     style, script = _file("page.css"), "\n".join(_file(name) for name in _SCRIPTS)
     return Template(_file("page.html")).substitute(
         title=escape(title),
@@ -64,14 +60,14 @@ def render(results: Sequence[Result], title: str) -> str:
         script=script,
         script_hash=_hash(script),
         findings="".join(_finding(setting) for setting in settings),
-        compared=_unbroken(setting_sentence([each for one in settings for each in one.results])),
-        lacking=_lacking(settings, looks),
-        partial=_partial(settings),
+        compared=_unbroken(setting_sentence(everything)),
+        caveats=_caveats(settings, looks),
+        partial=_partial(everything),
         overview=overview(settings, looks),
         final=final_tables(settings, looks),
-        references=_options({title: title for title in references}),
+        references=_options(references),
         compare=_useful(len(references) > 1),
-        legend=_legend(settings, looks),
+        legend=_legend(everything, looks),
         curves=_curves(settings),
         places=_options({str(index): each.title for index, each in enumerate(settings)}),
         several=_useful(len(settings) > 1),
@@ -88,22 +84,20 @@ def _finding(setting: Setting) -> str:
     return f'<p class="finding">{place}{_unbroken(sentence(setting.results))}</p>'
 
 
-def _lacking(settings: Sequence[Setting], looks: Mapping[str, Look]) -> str:
-    """The section of all that is missing; nothing where nothing is."""
-    lines = lacking(settings, looks)
-    if not lines:
+def _caveats(settings: Sequence[Setting], looks: Mapping[str, Look]) -> str:
+    """The section on what is missing; empty if nothing is."""
+    items = "".join(f"<li>{escape(line)}</li>" for line in caveats(settings, looks))
+    if not items:
         return ""
-    items = "".join(f"<li>{escape(line)}</li>" for line in lines)
     return (
-        '<section id="lacking" aria-labelledby="lacking-heading">\n'
-        '<h2 id="lacking-heading">What is missing</h2>\n'
-        f'<ul class="lacking">{items}</ul>\n</section>\n\n'
+        '<section id="caveats" aria-labelledby="caveats-heading">\n'
+        '<h2 id="caveats-heading">What is missing</h2>\n'
+        f'<ul class="caveats">{items}</ul>\n</section>\n\n'
     )
 
 
-def _partial(settings: Sequence[Setting]) -> str:
+def _partial(results: Sequence[Result]) -> str:
     """One line at the top of a page whose results are not all complete."""
-    results = [result for setting in settings for result in setting.results]
     lack = sum(not result.ended for result in results)
     diverged = sum(result.status == "diverged" for result in results)
     of_all = f"of {counted(len(results), 'result')}"
@@ -111,12 +105,7 @@ def _partial(settings: Sequence[Setting]) -> str:
     said += f"<strong>Diverged:</strong> {diverged} {of_all}. " if diverged else ""
     if not said:
         return ""
-    return f'<p class="partial">{said}<a href="#lacking">What is missing</a></p>'
-
-
-def _runs(setting: Setting, title: str) -> bool:
-    """Whether a method has numbers in a setting."""
-    return any(result.title == title and result.runs for result in setting.results)
+    return f'<p class="partial">{said}<a href="#caveats">What is missing</a></p>'
 
 
 def _options(choices: Mapping[str, str]) -> str:
@@ -127,15 +116,15 @@ def _options(choices: Mapping[str, str]) -> str:
 
 
 def _useful(choice: bool) -> str:
-    """Controls are hidden until the script is there, and stay so where there is no choice."""
+    """Controls are hidden until the script runs, and stay hidden if there is no choice."""
     return "" if choice else " data-useless"
 
 
-def _legend(settings: Sequence[Setting], looks: Mapping[str, Look]) -> str:
-    """One checkbox per method, to show or hide it in all curves at once."""
+def _legend(results: Sequence[Result], looks: Mapping[str, Look]) -> str:
+    """One checkbox per method, to show or hide its curves in all plots."""
     entries = []
     for number, (title, look) in enumerate(looks.items()):
-        alike = [each for setting in settings for each in setting.results if each.title == title]
+        alike = [result for result in results if result.title == title]
         there = any(result.rows for result in alike)
         entries.append(
             f'<label><input type="checkbox" data-method="{number}"'
@@ -146,7 +135,7 @@ def _legend(settings: Sequence[Setting], looks: Mapping[str, Look]) -> str:
 
 
 def _curves(settings: Sequence[Setting]) -> str:
-    """A place for the curves of each setting."""
+    """One empty figure per setting, which the script fills with curves."""
     return "".join(
         f'<figure class="chart" data-chart="curves" data-setting="{index}">'
         f"<figcaption>{escape(setting.title)}</figcaption></figure>"
@@ -155,12 +144,12 @@ def _curves(settings: Sequence[Setting]) -> str:
 
 
 def _unbroken(text: str) -> str:
-    """Escaped, with formulas and percentages kept on one line."""
+    """Escaped text, with formulas and percentages kept on one line."""
     return escape(text).replace(" = ", "&nbsp;=&nbsp;").replace(" %", "&nbsp;%")
 
 
 def _hash(text: str) -> str:
-    """What the page's policy knows an element's content by; it must be the text to the byte."""
+    """The hash by which the page's security policy admits the content of an element."""
     return b64encode(sha256(f"\n{text}\n".encode()).digest()).decode()
 
 

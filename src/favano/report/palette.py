@@ -1,7 +1,7 @@
-"""How methods are told apart: a colour, a dash and a mark each, by name and not by order.
+"""The look of each method on the page and in print: a colour, a dash and a mark.
 
-The page and the print figures share them. The paper's four methods differ in dash as well as in
-colour, so that they can be told apart without colours.
+A look depends on the name of the method, not on its place in a list. The four methods of the paper
+differ in dash as well as in colour, so that colours are not needed to tell them apart.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from typing import Final
 from favano.methods import our_methods
 from favano.report.settings import Setting
 
-# On white; --c0 to --c6 in page.css. Okabe and Ito's hues set for contrast.
+# On white; --c0 to --c6 in page.css. The hues of Okabe and Ito, adjusted for contrast.
 COLOURS: Final = ("#0072b2", "#c04f00", "#007a59", "#ad4f86", "#8a5e00", "#2b2d31", "#6b5fb5")
-# Lengths on and off; .dash-0 to .dash-5 in page.css. The first four are for methods we know.
+# Lengths on and off; .dash-0 to .dash-5 in page.css. Built-in methods use the first four.
 DASHES: Final[Sequence[tuple[float, ...]]] = (
     (),
     (7, 3),
@@ -41,7 +41,7 @@ _MARKS = (
 
 @dataclass(frozen=True)
 class Look:
-    """Numbers of a method's colour, dash and mark."""
+    """The look of a method: numbers of its colour, dash and mark."""
 
     colour: int
     dash: int
@@ -54,7 +54,7 @@ class Look:
 
     @property
     def classes(self) -> str:
-        """The style sheet's classes for a line of this method."""
+        """The CSS classes of a line of this method."""
         return f"method-{self.colour} dash-{self.dash}"
 
 
@@ -79,11 +79,11 @@ _FREE = [
 
 
 def looks(names: Iterable[str]) -> dict[str, Look]:
-    """The look of each name: an algorithm's, its title, or any label.
+    """The look of each name, which may be that of a method, its title, or any label.
 
-    A method of ours always has the same. A variant `FAVANO (...)` begins with the method's colour
-    and a dash by its name. Any other name chooses a pair of colour and dash by itself, the next
-    one where another label on the same page has it.
+    A built-in method always has the same look. A variant `FAVANO (...)` has the colour of the
+    method if possible. The hash of any other name selects a pair of colour and dash, or the next
+    free one if another name on the same page has it.
 
     >>> looks(["fedbuff", "favano"])["favano"] == looks(["FAVANO"])["FAVANO"]
     True
@@ -103,11 +103,11 @@ def looks(names: Iterable[str]) -> dict[str, Look]:
 
 
 def _from(pairs: Sequence[tuple[int, int]], start: int) -> list[tuple[int, int]]:
-    """All pairs, beginning with one of them."""
+    """All pairs, in a cycle that begins at a given number."""
     place = start % len(pairs) if pairs else 0
     return [*pairs[place:], *pairs[:place]]
 
 
 def methods(settings: Sequence[Setting]) -> dict[str, Look]:
-    """Looks of the methods of a page by title, in order of appearance."""
+    """Looks of the methods on a page by title, in order of appearance."""
     return looks(result.title for each in settings for result in each.results)

@@ -1,27 +1,24 @@
-"""What the plots are drawn from, as JSON that may stand inside a page."""
+"""The data of the plots, as JSON that is safe inside a page."""
 
 from __future__ import annotations
 
 import json
 import math
 from collections.abc import Mapping, Sequence
-from typing import TypeAlias
 
 from favano.records import finite
-from favano.report.curves import Band, curve
-from favano.report.final import differences
+from favano.report.curves import curve
+from favano.report.final_tables import differences
 from favano.report.palette import Look
 from favano.report.result import Result
 from favano.report.settings import Setting
 from favano.types import Floats
 
-Points: TypeAlias = list[float | None]
-
 _UNSAFE = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
 
 
 def payload(settings: Sequence[Setting], looks: Mapping[str, Look]) -> str:
-    """All curves and clients as one JSON text; nothing in it can end the element it stands in.
+    """All curves and clients as one JSON text, which cannot end the element around it.
 
     >>> payload([], {})
     '{"methods":[],"settings":[]}'
@@ -53,15 +50,14 @@ def _result(result: Result, number: int) -> dict[str, object]:
         "method": number,
         "seeds": list(drawn.seeds),
         "x": {axis: _points(values) for axis, values in drawn.along.items()},
-        "y": {measure: _band(band) for measure, band in drawn.bands.items()},
+        "y": {
+            measure: {name: _points(values) for name, values in vars(band).items()}
+            for measure, band in drawn.bands.items()
+        },
         "participation": result.participation,
     }
 
 
-def _band(band: Band) -> dict[str, Points]:
-    return {"mean": _points(band.mean), "low": _points(band.low), "high": _points(band.high)}
-
-
-def _points(values: Floats) -> Points:
-    """Six significant digits are more than a screen shows; NaN becomes null."""
+def _points(values: Floats) -> list[float | None]:
+    """Values to six significant digits, more than a screen shows; NaN becomes null."""
     return [float(f"{value:.6g}") if math.isfinite(value) else None for value in values.tolist()]

@@ -1,4 +1,4 @@
-"""All that is shown of one table or figure: sheets, sentences and pictures from its folder."""
+"""One table or figure of the paper: sheets, sentences and pictures from its folder."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from typing import Protocol
 
 from favano.records import Entry, entries_from_csv, read_file
 from favano.records.ledger import LEDGERS, RUNS
-from favano.report.beside import (
+from favano.report.figure_style import STYLE, save
+from favano.report.figures import cells_figure, curves_figure
+from favano.report.paper_comparison import (
     Names,
     Paper,
     beside_paper,
@@ -18,57 +20,56 @@ from favano.report.beside import (
     leads,
     other_readings,
 )
-from favano.report.printed import draw_cells, draw_curves
 from favano.report.sheet import Sheet, markdown, tables
 
 
-class Worded(Protocol):
-    """Something with words for it."""
+class Reading(Protocol):
+    """Another reading of the paper's text."""
 
     @property
     def text(self) -> str:
-        """The words."""
+        """The reading in words."""
 
 
 class Layout(Protocol):
-    """How a table or figure is laid out; the files of a folder fill it."""
+    """The layout of a table or figure, which the files of a folder fill."""
 
     @property
     def title(self) -> str:
-        """One line on what it shows."""
+        """What it shows, in one line."""
 
     @property
     def lines(self) -> Names:
-        """What is compared, with the names to print."""
+        """The lines by key, with the names to print."""
 
     @property
     def columns(self) -> Names:
-        """Settings, with their headings."""
+        """The settings by key, with their headings."""
 
     @property
     def paper(self) -> Paper:
-        """The paper's mean and standard deviation of a cell."""
+        """The paper's mean and standard deviation for each cell."""
 
     @property
     def figures(self) -> Mapping[str, Sequence[Sequence[tuple[str, str]]]]:
-        """A grid of panels (measure, axis) for each picture."""
+        """The grid of panels (measure, axis) of each picture."""
 
     @property
-    def readings(self) -> Mapping[str, Worded]:
-        """Other readings."""
+    def readings(self) -> Mapping[str, Reading]:
+        """Other readings of the paper's text by key."""
 
     @property
     def note(self) -> str:
-        """What a reader must know beside the numbers."""
+        """What a reader must know about the numbers."""
 
 
 def read_ledger(path: Path) -> list[Entry]:
-    """The entries of a ledger; nothing where there is none."""
+    """The entries of a ledger; none if there is no such file."""
     return read_file(path, entries_from_csv) if path.exists() else []
 
 
 def sheets(folder: Path, layout: Layout, *, narrow: bool = False) -> list[Sheet]:
-    """Every table that the ledgers of a folder give; `narrow` for a terminal."""
+    """Every table from the ledgers of a folder; `narrow` for a terminal."""
     beside = beside_paper_long if narrow and layout.paper else beside_paper
     runs, readings, tuning, tuned = (read_ledger(folder / f"{name}.csv") for name in LEDGERS)
     names, columns = layout.lines, layout.columns
@@ -77,7 +78,8 @@ def sheets(folder: Path, layout: Layout, *, narrow: bool = False) -> list[Sheet]
     if methods:
         found.append(leads("FAVANO's lead", runs, names, columns))
     if readings:
-        texts = {key: one.text for key, one in layout.readings.items() if _any(readings, key)}
+        made = {entry.reading for entry in readings}
+        texts = {key: one.text for key, one in layout.readings.items() if key in made}
         found.append(other_readings(readings, texts, names, columns))
         for key, text in texts.items():
             those = [entry for entry in readings if entry.reading == key]
@@ -95,14 +97,10 @@ def sheets(folder: Path, layout: Layout, *, narrow: bool = False) -> list[Sheet]
     return found
 
 
-def _any(entries: Sequence[Entry], reading: str) -> bool:
-    return any(entry.reading == reading for entry in entries)
-
-
 def facts(
     folder: Path, command: str, constants: str, scale: float, changes: Mapping[str, str]
 ) -> dict[str, str]:
-    """How the files of a folder were made, what that took, and what to be careful about."""
+    """How the files of a folder were made, at what cost, and what to be careful about."""
     entries = _all_entries(folder)
     versions = ", ".join(sorted({entry.version for entry in entries if entry.version}))
     found = {
@@ -126,40 +124,44 @@ def _all_entries(folder: Path) -> list[Entry]:
 
 
 def document(folder: Path, layout: Layout) -> dict[str, object]:
-    """The same for programs: every table, and every run with its numbers."""
+    """Every table, and every run with its numbers, as a JSON document."""
     found = tables(sheets(folder, layout))
     runs = [entry._asdict() for entry in _all_entries(folder)]
     return {"title": layout.title, "folder": str(folder), "tables": found, "runs": runs}
 
 
 def draw(folder: Path, layout: Layout) -> list[Path]:
-    """The pictures of a folder as PNG and PDF."""
+    """Draw the pictures of a folder as PNG and PDF."""
+    from matplotlib import style
+
     runs = read_ledger(folder / f"{RUNS}.csv")
     asked = len({entry.seed for entry in runs})
     paths = []
-    if layout.paper or not layout.figures:
-        paths += draw_cells(folder, "figure", runs, layout.lines, layout.columns, layout.paper)
-    for name, panels in layout.figures.items():
-        paths += draw_curves(folder, name, layout.lines, panels, asked)
+    with style.context(STYLE):
+        if layout.paper or not layout.figures:
+            figure = cells_figure(runs, layout.lines, layout.columns, layout.paper)
+            paths += save(figure, folder, "figure")
+        for name, panels in layout.figures.items():
+            paths += save(curves_figure(folder, layout.lines, panels, asked), folder, name)
     return paths
 
 
 def write_readme(folder: Path, layout: Layout, facts: Mapping[str, str]) -> Path:
-    """A page beside the files: how they were made, and every table."""
+    """Write the README of a folder."""
     path = folder / "README.md"
     path.write_text(readme(folder, layout, facts), encoding="utf-8")
     return path
 
 
 def read_facts(folder: Path) -> dict[str, str]:
-    """How the files of a folder were made, as its page says."""
+    """The facts of a folder, as its README has them."""
     lines = read_file(folder / "README.md", str.splitlines)
     pairs = (line[2:].partition(": ") for line in lines if line.startswith("- "))
     return {name: text for name, _, text in pairs}
 
 
 def readme(folder: Path, layout: Layout, facts: Mapping[str, str]) -> str:
-    """The text of that page."""
+    """The text of the README: how the files were made, the pictures, and every table."""
     lines = [f"# {layout.title}", ""]
     lines += [f"- {name}: {text}" for name, text in facts.items()]
     for picture in sorted(folder.glob("*.png")):

@@ -1,11 +1,11 @@
-"""One result folder, read."""
+"""A result as read from one folder."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, TypeVar
 
 from favano import records
 from favano.errors import need
@@ -27,34 +27,35 @@ from favano.records.folder import HISTORY, PARTICIPATION, SPEC, SUMMARY
 
 Specification: TypeAlias = Mapping[str, object]
 Status: TypeAlias = records.Status | Literal["missing"]
+Parsed = TypeVar("Parsed")
 
 
 def title_of_method(name: str) -> str:
-    """A method's name as papers spell it; any other name as it is."""
+    """The title of a built-in method; any other name unchanged."""
     method = our_methods().get(name)
     return name if method is None else method.title
 
 
 @dataclass(frozen=True)
 class Result:
-    """What one folder holds of one algorithm.
+    """The result of one method, with what its files say; None where they say nothing.
 
     Args:
-        name: the algorithm, with what sets it apart in brackets where another result shares it.
+        name: of the method, with a note in brackets if it has several results.
         folder: where it was read.
         spec: everything that defines the run.
         rows: the evaluations of every seed up to the horizon.
-        runs: the numbers of each seed at the horizon, those of the last model made by then: a round
-            that ends later is in the files, and in no table. Of a seed that did not come so far,
-            the numbers of its last evaluation.
-        status: `missing` without any evaluation, `partial` until every seed is through,
-            `diverged` where a seed ended without a finite loss or variance.
-        command: what reproduces it, where the summary says so.
-        version: the favano that wrote it, where the summary says so.
-        tools: what it was trained with, where the summary says so: PyTorch, and kernels of a CPU.
-        participation: who trained the model, where the folder says so.
-        verdict: whom the method favours, where the summary says so.
-        method_title: the method's name in print, where the summary says so.
+        runs: the numbers of each seed at the horizon, those of the last model made by then; a round
+            that ends later is in the files, but in no table. For a seed that stopped earlier, the
+            numbers of its last evaluation.
+        status: `missing` without any evaluation, `partial` until every seed has ended, `diverged`
+            if a seed ended without a finite loss or variance.
+        command: the command that reproduces it.
+        version: the version of favano that wrote it.
+        tools: PyTorch and CPU kernels used for training.
+        participation: who trained the model.
+        verdict: which clients the method favours.
+        method_title: the method's name in print.
     """
 
     name: str
@@ -72,24 +73,24 @@ class Result:
 
     @property
     def algorithm(self) -> str:
-        """The method's label or name; the folder's where the file names none."""
+        """The label or name of the method; the name of the folder if it has neither."""
         return algorithm_of(self.spec, self.folder.name)
 
     @property
     def title(self) -> str:
-        """The name as the papers spell it, or the method's label."""
+        """The label of the method, or its name in print."""
         labelled = "label" in self.spec
         title = self.algorithm if labelled else self.method_title or title_of_method(self.algorithm)
         return title + self.name[len(self.algorithm) :]
 
     @property
     def ended(self) -> bool:
-        """Whether every seed came to its end, however it ended."""
+        """Whether every seed reached its end, in whatever state."""
         return self.status in ("complete", "diverged")
 
     @property
     def horizon(self) -> float | None:
-        """The simulated time the run was asked to reach."""
+        """The simulated time that the specification asks for."""
         return horizon_of(self.spec)
 
 
@@ -108,25 +109,18 @@ def horizon_of(spec: Specification) -> float | None:
 
 
 def within(spec: Specification, rows: Iterable[Row]) -> tuple[Row, ...]:
-    """The rows up to the horizon, or all where none is given."""
+    """The rows up to the horizon, or all rows if there is none."""
     horizon = horizon_of(spec)
     return tuple(rows if horizon is None else up_to(rows, horizon))
 
 
 def read_result(folder: Path) -> Result:
-    """Read one result folder; a file that cannot be read is refused by name."""
+    """Read one result folder; the error of a file that cannot be read names it."""
     need(folder.is_dir(), "results", folder, "no such folder")
     spec = read_file(folder / SPEC, specification_from_toml)
     name = algorithm_of(spec, folder.name)
-    summary: Summary | None = None
-    rows: tuple[Row, ...] = ()
-    if (folder / SUMMARY).exists():
-        summary = read_file(folder / SUMMARY, summary_from_json)
-    if (folder / HISTORY).exists():
-        rows = within(spec, read_file(folder / HISTORY, history_from_csv))
-    participation: Participation | None = None
-    if (folder / PARTICIPATION).exists():
-        participation = read_file(folder / PARTICIPATION, participation_from_json)
+    summary = _read_if_there(folder / SUMMARY, summary_from_json)
+    rows = within(spec, _read_if_there(folder / HISTORY, history_from_csv) or ())
     return Result(
         name=name,
         folder=folder,
@@ -137,20 +131,24 @@ def read_result(folder: Path) -> Result:
         command=summary.command if summary else None,
         version=summary.favano if summary else None,
         tools=tools(summary.torch, summary.kernels) if summary else "",
-        participation=participation,
+        participation=_read_if_there(folder / PARTICIPATION, participation_from_json),
         verdict=summary.audit.verdict if summary and summary.audit else None,
         method_title=summary.title if summary else None,
     )
 
 
+def _read_if_there(path: Path, parser: Callable[[str], Parsed]) -> Parsed | None:
+    return read_file(path, parser) if path.exists() else None
+
+
 def tools(torch: str | None, kernels: str | None) -> str:
-    """What a run was trained with, in words; empty where nothing is said."""
+    """What a run was trained with, in words; empty if unknown."""
     said = {"PyTorch": torch, "kernels": kernels}
     return ", ".join(f"{what} {which}" for what, which in said.items() if which)
 
 
 def _status(spec: Specification, summary: Summary | None, rows: tuple[Row, ...]) -> Status:
-    """Complete or diverged only where the summary says so and every seed asked for is there."""
+    """The status in the summary if every seed is there, else partial or missing."""
     if not rows:
         return "missing"
     seen, asked = {row.seed for row in rows}, spec.get("seeds")
@@ -163,11 +161,7 @@ def _runs(
 ) -> tuple[RunRecord, ...]:
     """The numbers of each seed at the horizon.
 
-    Args:
-        algorithm: its name.
-        horizon: the time asked for, if any.
-        rows: the evaluations up to it.
-        said: what the summary says of the end of each run, which may lie after the horizon.
+    `said` holds the runs of the summary, which may have ended after the horizon.
     """
     last = {row.seed: row for row in rows}
     runs = {seed: run_record(algorithm, row, "partial") for seed, row in last.items()}

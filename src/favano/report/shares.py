@@ -1,11 +1,11 @@
-"""Who trained the model: shares of each speed as tables, places for the plots of the clients."""
+"""Who trained the model: tables of the shares of each speed, and figures for the script to fill."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from html import escape
 
-from favano.records.participation import Participation, Speed
+from favano.records import Participation
 from favano.report.fragments import heading, name, table
 from favano.report.palette import Look
 from favano.report.result import Result
@@ -14,17 +14,13 @@ from favano.report.wording import fixed, percent, significant
 
 
 def shares(settings: Sequence[Setting], looks: Mapping[str, Look]) -> str:
-    """One block a setting: the table, then a plot of the clients a method."""
-    return "".join(
-        _block(index, setting, looks, "clients") for index, setting in enumerate(settings)
-    )
+    """For each setting a table, then a plot of the clients per method."""
+    return "".join(_block(index, each, looks, "clients") for index, each in enumerate(settings))
 
 
 def staleness(settings: Sequence[Setting], looks: Mapping[str, Look]) -> str:
-    """One block a setting: a histogram a method."""
-    return "".join(
-        _block(index, setting, looks, "staleness") for index, setting in enumerate(settings)
-    )
+    """For each setting a histogram per method."""
+    return "".join(_block(index, each, looks, "staleness") for index, each in enumerate(settings))
 
 
 def _block(index: int, setting: Setting, looks: Mapping[str, Look], kind: str) -> str:
@@ -48,7 +44,7 @@ def _block(index: int, setting: Setting, looks: Mapping[str, Look], kind: str) -
 
 
 def _table(setting: Setting, looks: Mapping[str, Look]) -> str:
-    """Shares of the speeds in contacts, steps and weight, under what would be fair."""
+    """Shares of the speeds in contacts, steps and weight, below the fair shares."""
     found = [(each, each.participation) for each in setting.results if each.participation]
     speeds = found[0][1].speeds
     names = " / ".join(speed.name for speed in speeds)
@@ -65,30 +61,23 @@ def _table(setting: Setting, looks: Mapping[str, Look]) -> str:
 
 
 def _cells(found: Participation, *, fair: bool) -> list[str]:
-    clients = [speed.clients / found.clients for speed in found.speeds]
-    contacts = max(1, sum(speed.contacts for speed in found.speeds))
-    steps = max(1, sum(speed.steps for speed in found.speeds))
+    speeds = found.speeds
+    contacts = max(1, sum(speed.contacts for speed in speeds))
+    steps = max(1, sum(speed.steps for speed in speeds))
     if fair:
-        return [_row([percent(share) for share in clients])] * 3 + [_row(["1.00"] * len(clients))]
+        shares = " / ".join(percent(speed.clients / found.clients) for speed in speeds)
+        return [shares, shares, shares, " / ".join("1.00" for _ in speeds)]
+    ratios = [speed.weight * found.clients / max(1, speed.clients) for speed in speeds]
     return [
-        _row([percent(speed.contacts / contacts) for speed in found.speeds]),
-        _row([percent(speed.steps / steps) for speed in found.speeds]),
-        f"<strong>{_row([percent(speed.weight) for speed in found.speeds])}</strong>",
-        _row([fixed(_ratio(speed, found), 2) for speed in found.speeds]),
+        " / ".join(percent(speed.contacts / contacts) for speed in speeds),
+        " / ".join(percent(speed.steps / steps) for speed in speeds),
+        f"<strong>{' / '.join(percent(speed.weight) for speed in speeds)}</strong>",
+        " / ".join(fixed(ratio, 2) for ratio in ratios),
     ]
 
 
-def _row(texts: Sequence[str]) -> str:
-    return " / ".join(texts)
-
-
-def _ratio(speed: Speed, found: Participation) -> float:
-    """Mean weight of such a client as a multiple of 1/n."""
-    return speed.weight * found.clients / max(1, speed.clients)
-
-
 def _key(found: Participation) -> str:
-    """Which colour is which speed."""
+    """The colour of each speed."""
     entries = "".join(
         f'<span class="speed-{number % 6}">{escape(speed.name)}</span>'
         for number, speed in enumerate(found.speeds)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Sheet:
-    """Title, headings, rows of equally many cells, and a note below."""
+    """Title, headings, rows of cells, and a note below."""
 
     title: str
     headings: Sequence[str]
@@ -21,7 +21,7 @@ class Sheet:
 
 
 def tables(sheets: Sequence[Sheet]) -> list[dict[str, object]]:
-    """Sheets for programs."""
+    """Sheets as JSON documents."""
     return [{"title": one.title, "headings": one.headings, "rows": one.rows} for one in sheets]
 
 
@@ -45,16 +45,12 @@ def _line(cells: Sequence[str]) -> str:
 
 
 def screen_table(sheet: Sheet) -> Table:
-    """The rows of a sheet for a terminal; Markdown's stars and backticks are left out."""
+    """A sheet as a table for the terminal, without the stars and backticks of Markdown."""
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(
-        box=SIMPLE_HEAD,
-        show_edge=False,
-        padding=(0, 1, 0, 0),
-    )
+    table = Table(box=SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0))
     for index, heading in enumerate(sheet.headings):
         words = index == 0 or heading == "method"
         table.add_column(Text(_plain(heading)), justify="left" if words else "right")

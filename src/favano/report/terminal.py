@@ -1,4 +1,4 @@
-"""The final table for the screen, as wide as that is."""
+"""The final table for the screen, in the width of the screen."""
 
 from __future__ import annotations
 
@@ -8,32 +8,31 @@ from typing import TYPE_CHECKING
 
 from favano.report.cells import cells, columns
 from favano.report.result import Result
-from favano.report.table import final_lines, reference
+from favano.report.table import reference
 from favano.report.wording import listed
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-
 _METHOD = "method"
-_HEADING = 9  # characters in a line of a heading
-_NAMES = (40, 24, 16, 10)  # characters in a line of a name, as many as there is room for
-_SPARED = ("gigabits", "loss", "local_steps", "server_steps")  # columns, the first to go first
+_HEADING = 9  # characters per line of a heading
+_NAMES = (40, 24, 16, 10)  # characters per line of a name, tried from the largest on
+_SPARED = ("gigabits", "loss", "local_steps", "server_steps")  # columns to leave out, in this order
 _CAPTION = "mean ± standard deviation over seeds, at the horizon; (paired seeds)"
 
 
 def final_table(results: Sequence[Result], title: str = "", *, width: int = 80) -> Table:
-    """Numbers of each result of one setting at the horizon.
+    """The numbers at the horizon of each result of one setting.
 
-    No word and no number is cut: where the screen is too narrow for all columns, some are left
-    out, and the caption says which.
+    No word and no number is cut: if the screen is too narrow, some columns are left out, and the
+    caption says which.
     """
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
     from rich.text import Text
 
     against, headings = reference(results), columns(results)
-    words = [cells(line, against) for line in final_lines(results)]
+    words = [cells(result, against) for result in results]
     heads = {key: _lines(text, _HEADING) for key, text in headings.items()}
     names, shown = _fitting(results, heads, words, width)
     spared = [text for key, text in headings.items() if key not in shown]
@@ -63,7 +62,7 @@ def _fitting(
     words: Sequence[Mapping[str, str]],
     width: int,
 ) -> tuple[list[str], list[str]]:
-    """Names in lines and the columns that there is room for; names give way first."""
+    """The names, broken into lines, and the columns that fit; names are narrowed first."""
     widths = {
         key: 1 + _longest([head, *(row[key] for row in words)]) for key, head in heads.items()
     }
@@ -83,7 +82,7 @@ def _name(result: Result) -> str:
 
 
 def _lines(text: str, width: int) -> str:
-    """A text in lines that end between words or at a hyphen."""
+    """A text in lines, broken between words or at hyphens."""
     return fill(text, width, break_long_words=False)
 
 

@@ -10,7 +10,7 @@ MINUS = "−"
 
 
 def fixed(value: float, digits: int) -> str:
-    """A number with so many decimals; a true minus; NaN and infinity said in words.
+    """A number with a given number of decimals and a true minus; NaN and infinity in words.
 
     >>> fixed(-0.314, 1), fixed(-0.01, 1), fixed(float("nan"), 1)
     ('−0.3', '0.0', 'not finite')
@@ -24,7 +24,7 @@ def fixed(value: float, digits: int) -> str:
 
 
 def percent(share: float) -> str:
-    """A share of one in per cent, one decimal.
+    """A share of one in per cent, with one decimal.
 
     >>> percent(0.9123)
     '91.2'
@@ -43,7 +43,7 @@ def signed(points: float) -> str:
 
 
 def significant(value: float) -> str:
-    """Three significant digits, thousands apart.
+    """A number with three significant digits, and commas between thousands.
 
     >>> significant(0.04567), significant(12345.6), significant(0.0), significant(2.5e-9)
     ('0.0457', '12,346', '0', '2.5e-09')
@@ -58,7 +58,7 @@ def significant(value: float) -> str:
 
 
 def listed(words: Sequence[str]) -> str:
-    """Words in a row.
+    """Words as a list in a sentence.
 
     >>> listed(["a", "b", "c"])
     'a, b and c'

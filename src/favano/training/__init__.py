@@ -1,4 +1,4 @@
-"""Local training: modules as flat vectors, the local rule, trainers, lanes and kernels."""
+"""Local training: modules as flat vectors, the local rule, and the lanes that train."""
 
 import lazy_loader
 

@@ -1,4 +1,4 @@
-"""CUDA graphs of launches: captured once per shape, then replayed with little work of the host."""
+"""Launches as CUDA graphs: captured once per shape, then replayed without work on the host."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ _WARM_UP = 2  # runs of a launch before it is captured
 class GraphCache:
     """The graphs captured so far. They run one after the other and share their memory.
 
-    The launches before a capture are real work: nothing runs twice. A graph reads and writes
-    tensors in place, so they must keep their memory.
+    The launches before a capture do real work: nothing is computed twice. A graph reads and writes
+    tensors in place, so these must not move.
     """
 
     def __init__(self) -> None:
@@ -24,9 +24,9 @@ class GraphCache:
         self._side = torch.cuda.Stream()  # type: ignore[no-untyped-call]
 
     def run(self, shape: Hashable, launch: Callable[..., None], *given: Tensor) -> None:
-        """Run a launch; its arguments have the same shapes whenever `shape` is the same."""
+        """Run a launch; equal `shape` means equal shapes of the tensors that are given."""
         seen = self._seen.get(shape, 0)
-        if seen < _WARM_UP:  # on a side stream, as capturing requires
+        if seen < _WARM_UP:  # on a side stream, as PyTorch requires before a capture
             self._seen[shape] = seen + 1
             self._side.wait_stream(torch.cuda.current_stream())
             with torch.cuda.stream(self._side):
@@ -34,23 +34,17 @@ class GraphCache:
             torch.cuda.current_stream().wait_stream(self._side)
             return
         if shape not in self._graphs:
-            self._graphs[shape] = self._capture(launch, [tensor.clone() for tensor in given])
+            graph, places = torch.cuda.CUDAGraph(), [tensor.clone() for tensor in given]
+            with torch.cuda.graph(graph, pool=self._pool):  # captures, but runs nothing
+                launch(*places)
+            self._graphs[shape] = graph, places
         graph, places = self._graphs[shape]
         for place, tensor in zip(places, given, strict=True):
             place.copy_(tensor)
         graph.replay()
 
-    def _capture(
-        self, launch: Callable[..., None], places: list[Tensor]
-    ) -> tuple[torch.cuda.CUDAGraph, list[Tensor]]:
-        """Capture the launch; this does not run it."""
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, pool=self._pool):
-            launch(*places)
-        return graph, places
-
 
 def wait_for_device() -> None:
-    """Wait until the device is idle: graphs must not be deleted while they run."""
+    """Wait until the GPU is idle: a graph must not be deleted while it runs."""
     if torch.cuda.is_available():
         torch.cuda.synchronize()

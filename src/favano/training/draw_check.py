@@ -1,6 +1,6 @@
-"""A check that a network draws no random numbers except by dropout.
+"""A check of which parts of a network draw random numbers; all but dropout is refused.
 
-Batches and dropout masks are functions of (seed, client, step). Other draws from a generator
+Batches and dropout masks are functions of (seed, client, step). Other draws, from a generator,
 would make a run depend on the order in which jobs are trained.
 """
 
@@ -21,18 +21,19 @@ from favano.training.dropout import KeyedDropout
 from favano.training.flat import FlatModel
 
 _INSTEAD = (
-    "which would make a run depend on the number of processes; draw by nn.Dropout or "
-    "torch.nn.functional.dropout alone (attention and recurrent layers: dropout=0)"
+    "which would make a run depend on the number of processes; use only nn.Dropout or "
+    "torch.nn.functional.dropout (attention and recurrent layers: dropout=0)"
 )
 
 
 def find_draws(
     model: FlatModel, loss: Callable[[Tensor, Tensor], Tensor], batch: Sequence[Tensor]
 ) -> None:
-    """Let dropout draw by keys, if the model has any; refuse the model if anything else draws.
+    """Find out whether the model has dropout; refuse it if anything else in it draws.
 
-    Two samples of a batch go through it in evaluation mode, forward and backward in training
-    mode, and forward once more, which must give the same. Model and generators are then restored.
+    The check is a forward pass on two samples in evaluation mode, a forward and a backward pass in
+    training mode, and a second forward pass, which must give the same outputs. Afterwards the model
+    and all generators are as before.
     """
     features, labels = (torch.cat([part, part])[:2] for part in batch)
     device, module = model.vector.device, model.module
@@ -61,7 +62,7 @@ def find_draws(
 
 
 def _need_equal(module: nn.Module, output: object, again: object) -> None:
-    """A hidden generator shows when the same pass gives another result."""
+    """Refuse a network with an unknown generator: its second pass has other outputs."""
     if isinstance(output, Tensor) and isinstance(again, Tensor):
         equal = torch.allclose(output, again, rtol=1e-3, atol=1e-6, equal_nan=True)
         rule = f"gives different outputs for the same weights and inputs, {_INSTEAD}"
@@ -92,7 +93,7 @@ class _Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return found
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
-        """The generators of Python and NumPy must be where they were, too."""
+        """Check the generators of Python and NumPy, too."""
         super().__exit__(kind, error, trace)  # type: ignore[no-untyped-call]
         if kind is None:
             self._need(self._others == _other_generators(), "the generator of Python or NumPy")

@@ -1,8 +1,8 @@
-"""Modules as flat vectors. The only place that knows layers.
+"""Modules as flat vectors. Only this file knows layers.
 
-A model of the numerics half is one vector: trained parameters, then float buffers (BatchNorm
-statistics), then integer counters. Parameters are trained and reweighted; buffers are only ever
-averaged; of counters the largest wins.
+A model is one vector: trained parameters, then float buffers (BatchNorm statistics), then integer
+counters. An update is applied to the parameters; buffers are averaged; of counters the largest is
+taken.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Layout:
 
     @property
     def bits(self) -> int:
-        """Bits of one message: its parameters and buffers as they are."""
+        """Bits of an uncompressed message: parameters and buffers."""
         return self.number_bits * (self.parameters + self.buffers)
 
 
@@ -51,15 +51,12 @@ class FlatModel:
     def __init__(
         self, module: nn.Module, *, device: torch.device | str, dtype: torch.dtype = torch.float32
     ) -> None:
-        need(
-            not any(isinstance(p, nn.UninitializedParameter) for p in module.parameters()),
-            "model",
-            type(module).__name__,
-            "has lazy layers; run it on one batch first",
-        )
+        name = type(module).__name__
+        lazy = any(isinstance(p, nn.UninitializedParameter) for p in module.parameters())
+        need(not lazy, "model", name, "has lazy layers; run it on one batch first")
         self.module = deepcopy(module).to(device=device, dtype=dtype)
-        self.draws = draws_of(self.module)  # None unless it trains with few bits or has dropout
-        self.dropout = False  # whether it has dropout; `draw_check` finds out
+        self.draws = draws_of(self.module)  # None without few bits and without dropout
+        self.dropout = False  # whether it has dropout; set by `draw_check`
         self.draws_checked = False
         self._parameters = dict(self.module.named_parameters())
         buffers = dict(self.module.named_buffers())
@@ -68,7 +65,7 @@ class FlatModel:
         parts = (self._parameters, self._buffers, self._counters)
         sizes = [sum(tensor.numel() for tensor in part.values()) for part in parts]
         self.layout = Layout(sizes[0], sizes[1], sizes[2], torch.finfo(dtype).bits)
-        name, bits = type(module).__name__, self.layout.number_bits
+        bits = self.layout.number_bits
         need(self.layout.parameters > 0, "model", name, "has no parameters")
         rule = f"has integer counters (BatchNorm), which {dtype} cannot hold; use float32"
         need(bits > 16 or not self._counters, "model", name, rule)
@@ -89,13 +86,11 @@ class FlatModel:
         return tuple(size for p in self._parameters.values() if (size := p.numel()))
 
     def load(self, vector: Vector) -> None:
-        """Make the module the given model."""
+        """Set the module to this model."""
         self.vector.copy_(vector)
-        place = self.layout.size - self.layout.counters
-        for counter in self._counters.values():
-            part = self.vector[place : place + counter.numel()]
-            counter.copy_(part.view(counter.shape).round())
-            place += counter.numel()
+        counted = self.vector[self.layout.size - self.layout.counters :]
+        for name, part in _named(self._counters, counted).items():
+            self._counters[name].copy_(part.round())
 
     def snapshot(self) -> Vector:
         """The model as it is now: a copy, never a view."""
@@ -105,7 +100,7 @@ class FlatModel:
         return self.vector.clone()
 
     def drawing(self, key: Tensor | None = None) -> AbstractContextManager[None]:
-        """For a forward pass in training mode: draw by this key, or by that of the current step."""
+        """Draw from this key in a forward pass, by default from that of the current step."""
         return drawing(self.draws, key, self.dropout)
 
     def tied(self) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
@@ -121,39 +116,34 @@ class FlatModel:
         return _named(self._parameters, weights)
 
     def state_dict(self, vector: Vector) -> dict[str, Tensor]:
-        """A flat model by the module's own names, copies on the CPU."""
-        named: dict[str, Tensor] = {}
-        place = 0
-        for part in (self._parameters, self._buffers, self._counters):
-            for name, tensor in part.items():
-                values = vector[place : place + tensor.numel()].view(tensor.shape)
-                named[name] = values.detach().to("cpu", tensor.dtype, copy=True)
-                place += tensor.numel()
-        return named
+        """A flat model by the module's own names, copied to the CPU."""
+        tensors = {**self._parameters, **self._buffers, **self._counters}
+        return {
+            name: values.detach().to("cpu", tensors[name].dtype, copy=True)
+            for name, values in _named(tensors, vector).items()
+        }
 
     def _tie(self) -> None:
-        place = 0
-        for parameter in self._parameters.values():
-            view = self.vector[place : place + parameter.numel()].view(parameter.shape)
-            view.copy_(parameter.data)
-            parameter.data = view
+        """Make parameters, gradients and buffers views of the vectors."""
+        weights, gradients = self.named_weights(self.weights), self.named_weights(self.gradient)
+        for name, parameter in self._parameters.items():
+            weights[name].copy_(parameter.data)
+            parameter.data = weights[name]
             if parameter.requires_grad:
-                part = self.gradient[place : place + parameter.numel()]
-                parameter.grad = part.view(parameter.shape)
-            place += parameter.numel()
-        for buffer in self._buffers.values():
-            view = self.vector[place : place + buffer.numel()].view(buffer.shape)
-            view.copy_(buffer)
-            buffer.data = view
-            place += buffer.numel()
+                parameter.grad = gradients[name]
+        first = self.layout.parameters
+        buffers = self.vector[first : first + self.layout.buffers]
+        for name, view in _named(self._buffers, buffers).items():
+            view.copy_(self._buffers[name])
+            self._buffers[name].data = view
 
 
 def _named(tensors: Mapping[str, Tensor], vectors: Tensor) -> dict[str, Tensor]:
-    """Parts of vectors in the shapes of these tensors, leading dimensions kept."""
+    """Parts of vectors in the shapes of these tensors; leading dimensions are kept."""
     if not tensors:
         return {}
     parts = torch.split(vectors, [tensor.numel() for tensor in tensors.values()], dim=-1)
     return {
-        name: part.view(*vectors.shape[:-1], *tensor.shape)
+        name: part.view(vectors.shape[:-1] + tensor.shape)
         for (name, tensor), part in zip(tensors.items(), parts, strict=True)
     }

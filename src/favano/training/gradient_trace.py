@@ -1,9 +1,9 @@
-"""The gradient of a network as a list of kernel calls, recorded once.
+"""The gradient of a network as a fixed list of kernel calls, recorded once.
 
-In a plain step of a small network, autograd, dispatch and Python take longer than the arithmetic. A
-trace is the list of calls that autograd made for one batch, and later batches of that shape only
-repeat it: the same kernels in the same order, therefore the same bits, which is checked before a
-trace is used. Whether a batch goes through a trace or through autograd changes no result.
+In a step of a small network, autograd, dispatch and Python take more time than the arithmetic. A
+trace is the list of calls that autograd made for one batch; later batches of that shape repeat it.
+The same kernels in the same order give the same bits, which is checked before a trace is used. So
+no result depends on whether a batch uses a trace or autograd.
 """
 
 from __future__ import annotations
@@ -28,25 +28,25 @@ from favano.types import Kernels
 
 Batch: TypeAlias = tuple[Tensor, Tensor]
 
-FEWEST = 20_000  # local steps for which a first trace, with its two seconds of imports, pays
+FEWEST = 20_000  # local steps that make up for a first trace and its two seconds of imports
 FEWEST_EACH = 1_000  # the same for each further length of a batch
-HEAVY = 0.02  # processor seconds of a plain step from which on arithmetic dominates
+HEAVY = 0.02  # processor seconds; in a step this long, arithmetic outweighs all else
 _TRIALS = 5
-_EXAMPLES = 3  # batches a trace is checked on
+_EXAMPLES = 3  # batches that a trace is checked on
 
 
 class TraceReport(NamedTuple):
-    """Lengths of batches whose gradients are computed by a trace; others go through autograd."""
+    """Lengths of the batches whose gradients are computed by a trace, not by autograd."""
 
     lengths: tuple[int, ...]
-    seconds: float  # spent on tracing
+    seconds: float  # time of tracing
 
 
 NO_TRACE = TraceReport((), 0.0)
 
 
 class GradientTrace:
-    """Traces of the gradient, one per shape of a batch, for one model, loss and set of kernels."""
+    """Gradients by traces, for one model, loss and set of kernels; one trace per batch shape."""
 
     def __init__(
         self,
@@ -70,11 +70,11 @@ class GradientTrace:
         return True
 
     def prepare(self, batches: Sequence[Batch]) -> bool:
-        """Trace the gradient for batches of one shape; the trace is kept if it is exact and faster.
+        """Trace the gradient for batches of one shape; keep the trace if it is right and faster.
 
-        Exact: on all of `batches`, gradient and buffers equal those of autograd bit for bit. A
-        network that branches on values, or draws random numbers, fails here and stays with
-        autograd. Faster: a few steps with it take less time than without, measured in turns.
+        It is right if gradient and buffers are those of autograd, to the bit, on all of `batches`.
+        Networks that branch on values or draw random numbers fail here and stay with autograd. It
+        is faster if a few steps take less time than with autograd, measured in turns.
         """
         model, shape = self._model, batches[0][0].shape
         start, was_training = model.snapshot(), model.module.training
@@ -82,16 +82,16 @@ class GradientTrace:
         try:
             if self._is_heavy(batches[0]) or not self._trace(batches[0]):
                 return False
-            if all(self._agrees(start, batch) for batch in batches) and self._pays(batches[0]):
-                return True
-            del self._traces[shape]
-            return False
+            good = all(self._agrees(start, one) for one in batches) and self._pays(batches[0])
+            if not good:
+                del self._traces[shape]
+            return good
         finally:
             model.load(start)
             model.module.train(was_training)
 
     def _is_heavy(self, batch: Batch) -> bool:
-        """Whether even the fastest of a few plain steps is so long that a trace gains little."""
+        """Whether even the fastest of a few steps takes so long that a trace gains little."""
         for _ in range(_TRIALS):
             began = self._clock()
             self._plain(*batch)
@@ -103,7 +103,7 @@ class GradientTrace:
         try:
             self._traces[batch[0].shape] = _trace(self._model, self._loss, batch)
             self.fill(*batch)
-        except Exception:  # a network that cannot be traced stays with autograd
+        except Exception:  # the network cannot be traced: use autograd
             self._traces.pop(batch[0].shape, None)
             return False
         return True
@@ -127,7 +127,7 @@ class GradientTrace:
 
 
 def trace_gradients(gradient: GradientTrace, task: Task, steps: int) -> TraceReport:
-    """Trace the batch lengths for which it pays, given the number of local steps of all runs."""
+    """Trace the lengths of batches that are worth it for this number of local steps in all."""
     if steps < FEWEST:
         return NO_TRACE
     began, found = perf_counter(), []
@@ -143,7 +143,7 @@ def trace_gradients(gradient: GradientTrace, task: Task, steps: int) -> TraceRep
 
 
 def _examples(task: Task, length: int, gradient: GradientTrace) -> list[Batch]:
-    """A few batches of this length, of different clients if possible."""
+    """A few batches of this length, from different clients if possible."""
     stream = task.batches
     places = (
         (client, step)
@@ -157,7 +157,7 @@ def _examples(task: Task, length: int, gradient: GradientTrace) -> list[Batch]:
 
 def _trace(model: FlatModel, loss: Loss, batch: Batch) -> Calls:
     """The calls that fill the model's gradient for batches like this one."""
-    from torch.fx.experimental.proxy_tensor import make_fx  # its first use imports for a second
+    from torch.fx.experimental.proxy_tensor import make_fx  # takes a second to import
 
     parameters, buffers = model.tied()
     wanted = [name for name, parameter in parameters.items() if parameter.requires_grad]
@@ -186,7 +186,7 @@ def _trace(model: FlatModel, loss: Loss, batch: Batch) -> Calls:
     weights = [p.detach().clone().requires_grad_(p.requires_grad) for p in parameters.values()]
     state = [buffer.clone() for buffer in buffers.values()]
     one = torch.ones((), dtype=model.vector.dtype)
-    key = one if model.draws is None else model.draws.key  # filled anew for each step
+    key = one if model.draws is None else model.draws.key  # set in every step
     traced = make_fx(gradients)(weights, state, one, key.clone(), *batch)
     fixed = [*(p.detach() for p in parameters.values()), *buffers.values(), one, key]
     return straight_line(traced.graph, fixed, used)

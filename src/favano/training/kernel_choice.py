@@ -1,22 +1,20 @@
 """The choice of CPU kernels: measured once per machine and network, then remembered.
 
 A new measurement might choose other kernels and so change the last bits of a result. Therefore the
-first choice is kept in the user's cache folder, by processor, PyTorch version, network and shape of
-a batch. If it cannot be kept, nothing is measured and the default is used.
+first choice is kept in the user's cache folder, by processor, PyTorch version, network and batch
+shape. If it cannot be kept, nothing is measured and the default is used.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import os
 import platform
-import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import cache, partial
 from pathlib import Path
 from statistics import median
+from tempfile import TemporaryDirectory
 from time import process_time
 from typing import cast, get_args
 
@@ -37,7 +35,7 @@ _GAIN = 0.9  # other kernels must take at most this share of the default's time
 
 
 def chosen_kernels(model: FlatModel, task: Task, clock: Clock = process_time) -> Kernels:
-    """The fastest kernels here for such batches of such a network; measured if not yet known."""
+    """The fastest kernels on this machine for this network and batch shape."""
     default = default_kernels()
     others = candidates(model, task, default) if library_there() else []
     if not others:
@@ -48,8 +46,10 @@ def chosen_kernels(model: FlatModel, task: Task, clock: Clock = process_time) ->
     if (known := _read(path)) is not None:
         return known
     try:
-        with _beside(path) as file:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with TemporaryDirectory(dir=path.parent) as folder:
             found = fastest_kernels(model, task, default, others, clock)
+            file = Path(folder) / path.name
             file.write_text(json.dumps({"kernels": found, **decides}, indent=2) + "\n")
             return _keep(file, path, found)
     except OSError:
@@ -65,8 +65,8 @@ def fastest_kernels(
 ) -> Kernels:
     """The kernels with the least processor time for a few real steps on a batch.
 
-    Others than the default are taken only if they need a tenth less time, and less in every sample.
-    Only a part of a batch is used if a whole one takes long.
+    Kernels other than the default must take a tenth less time, and less in every sample. If a whole
+    batch takes long, only a part of it is used.
     """
     features, labels = _largest_batch(task, model)
     start, was_training = model.snapshot(), model.module.training
@@ -92,7 +92,7 @@ def fastest_kernels(
 
 
 def candidates(model: FlatModel, task: Task, default: Kernels) -> list[Kernels]:
-    """Kernels that may be faster than the default, for this network and these samples."""
+    """Kernels that may be faster than the default for this network and these samples."""
     found: list[Kernels] = ["native"] if default == "onednn" else ["onednn"]
     images = task.features.ndim == 4
     if images and any(isinstance(layer, nn.Conv2d) for layer in model.module.modules()):
@@ -103,13 +103,13 @@ def candidates(model: FlatModel, task: Task, default: Kernels) -> list[Kernels]:
 def _steps(
     model: FlatModel, loss: Loss, features: Tensor, labels: Tensor, wanted: list[Kernels]
 ) -> dict[Kernels, Callable[[], object]]:
-    """A step with each of the kernels that the network can be trained with."""
+    """A step for each set of kernels that the network can be trained with."""
     found: dict[Kernels, Callable[[], object]] = {}
     for kernels in wanted:
         step = partial(_step, model, loss, arranged(features, kernels), labels, kernels)
         try:
             step()
-        except RuntimeError:  # a network may insist on how its images lie in memory
+        except RuntimeError:  # a network may require another memory layout
             if kernels == wanted[0]:
                 raise
             continue
@@ -129,7 +129,7 @@ def _largest_batch(task: Task, model: FlatModel) -> tuple[Tensor, Tensor]:
 
 
 def _what_decides(model: FlatModel, task: Task, default: Kernels) -> dict[str, object]:
-    """All that a choice depends on."""
+    """Everything that the choice depends on."""
     layers = [(name, type(one).__name__) for name, one in model.module.named_modules()]
     shapes = [(name, tuple(one.shape)) for part in model.tied() for name, one in part.items()]
     structure = hashlib.sha256(repr((layers, shapes)).encode()).hexdigest()[:16]
@@ -147,7 +147,7 @@ def _what_decides(model: FlatModel, task: Task, default: Kernels) -> dict[str, o
 
 @cache
 def processor() -> str:
-    """Model name of the processor, as far as the system knows it."""
+    """Model name of the processor, if the system knows it."""
     path = Path("/proc/cpuinfo")
     if path.exists():
         for line in path.read_text().splitlines():
@@ -165,26 +165,14 @@ def _read(path: Path) -> Kernels | None:
     return cast(Kernels, found) if found in get_args(Kernels) else None
 
 
-@contextmanager
-def _beside(path: Path) -> Iterator[Path]:
-    """A temporary file beside the path; raises OSError if none can be written."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    number, name = tempfile.mkstemp(dir=path.parent)
-    os.close(number)
-    try:
-        yield Path(name)
-    finally:
-        Path(name).unlink(missing_ok=True)
-
-
 def _keep(file: Path, path: Path, found: Kernels) -> Kernels:
-    """Give the file its name; of two processes that measure at once, the first one decides."""
+    """Publish the file; if two processes measure at the same time, the first one decides."""
     if _read(path) is None:
         path.unlink(missing_ok=True)  # damaged
     try:
         path.hardlink_to(file)
     except FileExistsError:
         return _read(path) or found
-    except OSError:  # no links here
+    except OSError:  # the file system has no hard links
         file.replace(path)
     return found

@@ -1,6 +1,6 @@
-"""Sets of CPU kernels used for training: oneDNN, PyTorch's own, or channels last.
+"""The sets of CPU kernels that can be used for training.
 
-They compute the same but round differently, so a run uses one set for all steps, in all processes.
+They compute the same but round differently, so a run uses one set in all its steps and processes.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from favano.types import Kernels
 
 
 def default_kernels() -> Kernels:
-    """The kernels used if nothing was measured.
+    """The kernels that are used without a measurement.
 
-    Not oneDNN on aarch64, where it starts threads of its own.
+    On aarch64 this is not oneDNN, which starts its own threads there.
     """
     library = bool(torch.backends.mkldnn.enabled) and platform.machine() != "aarch64"
     return "onednn" if library else "native"
@@ -32,24 +32,21 @@ def library_there() -> bool:
 
 def check_kernels(kernels: Kernels) -> Kernels:
     """Refuse kernels that this build of PyTorch does not have."""
-    need(
-        kernels == "native" or library_there(),
-        "kernels",
-        kernels,
-        "this PyTorch was built without oneDNN; need auto or native",
-    )
+    rule = "this PyTorch was built without oneDNN; need auto or native"
+    need(kernels == "native" or library_there(), "kernels", kernels, rule)
     return kernels
 
 
 @contextmanager
 def using(kernels: Kernels | None) -> Iterator[None]:
-    """Use these kernels within the block; with None, those of the process."""
-    before = bool(torch.backends.mkldnn.enabled)
-    _use_library(before if kernels is None else kernels != "native")
+    """Use these kernels in a `with` block; None means those of the process."""
+    library = torch.backends.mkldnn
+    before = library.enabled
+    library.enabled = before if kernels is None else kernels != "native"  # type: ignore[assignment]
     try:
         yield
     finally:
-        _use_library(before)
+        library.enabled = before
 
 
 def arranged(features: Tensor, kernels: Kernels | None) -> Tensor:
@@ -57,7 +54,3 @@ def arranged(features: Tensor, kernels: Kernels | None) -> Tensor:
     if kernels == "channels-last" and features.ndim == 4:
         return features.contiguous(memory_format=torch.channels_last)
     return features
-
-
-def _use_library(wanted: bool) -> None:
-    torch.backends.mkldnn.enabled = wanted  # type: ignore[assignment]

@@ -14,18 +14,18 @@ from favano.training.roster import make_roster
 from favano.types import Precision
 
 MOST_LANES = 1024
-_PROBED = 8  # lanes of the launch that is measured
+_PROBED = 8  # lanes in the launch that is measured
 
 
 class LaneMemory(NamedTuple):
     """Bytes per lane."""
 
-    kept: int  # permanently
+    kept: int  # all the time
     launch: int  # during a launch: activations, gradients, copies of the model
 
 
 class StackSize(NamedTuple):
-    """Number of lanes per stack, and the largest number per launch."""
+    """Number of lanes per stack, and the most lanes per launch."""
 
     capacity: int
     widest: int
@@ -34,10 +34,10 @@ class StackSize(NamedTuple):
 def lanes_that_fit(room: int, needs: LaneMemory, *, stacks: int, widest: int | None) -> StackSize:
     """The most lanes that fit into `room` bytes, a power of two per stack.
 
-    A launch takes `widest` lanes of a stack, halved until there are four times as many lanes to
-    choose from. With None it takes all lanes.
+    A launch advances `widest` lanes of a stack, halved until the stack has four times as many lanes
+    to choose from. With None it advances all lanes.
     """
-    # A launch takes its memory once before it is captured, and once in the graphs of each stack.
+    # Memory of a launch is needed once before the capture, and once in the graphs of each stack.
     kept, launch = stacks * needs.kept, (1 + stacks) * needs.launch
     if widest is None:
         lanes = _power_of_two(room // (kept + launch))
@@ -51,7 +51,7 @@ def lanes_that_fit(room: int, needs: LaneMemory, *, stacks: int, widest: int | N
 
 
 def _power_of_two(lanes: int) -> int:
-    """The largest power of two up to this number, within 1..MOST_LANES.
+    """The largest power of two that is not above `lanes`, from 1 to `MOST_LANES`.
 
     >>> [_power_of_two(lanes) for lanes in (-5, 1, 37, 64, 5000)]
     [1, 1, 32, 64, 1024]
@@ -60,10 +60,10 @@ def _power_of_two(lanes: int) -> int:
 
 
 class LaneMaker:
-    """Makes equal stacks of lanes, as large as memory allows.
+    """Makes stacks of lanes, with as many lanes as fit into memory.
 
     Args:
-        model: the model that the lanes train copies of.
+        model: the lanes train copies of it.
         trainers: one per task.
         precision: of products.
         stacks: number of stacks.
@@ -92,13 +92,13 @@ class LaneMaker:
         return self.at_most(fit.capacity)
 
     def at_most(self, capacity: int) -> list[LaneStack]:
-        """Stacks of this many lanes each, halved until a launch succeeds."""
+        """Stacks of `capacity` lanes, halved until there is memory for a launch."""
         while True:
             try:
                 made = [self._stack(capacity) for _ in range(self._stacks)]
                 made[-1].try_launch()
                 return made
-            except RuntimeError:  # out of memory, or more numbers than a kernel can count
+            except RuntimeError:  # out of memory, or too many numbers for a kernel
                 if capacity == 1:
                     raise
             made = []
@@ -111,22 +111,12 @@ class LaneMaker:
         )
 
     def _measured(self) -> tuple[LaneMemory, int | None]:
-        """Memory per lane, measured in a small launch, and the largest piece if there is one."""
-        lanes, device = _PROBED, self._model.vector.device
-        while True:
-            try:
-                stack = self._stack(lanes)
-                stack.try_launch()  # the first launch includes memory that libraries take once
-                torch.cuda.reset_peak_memory_stats(device)
-                before = torch.cuda.memory_allocated(device)
-                stack.try_launch()
-                break
-            except torch.cuda.OutOfMemoryError:
-                if lanes == 1:
-                    raise
-            lanes //= 2
-        launch = (torch.cuda.max_memory_allocated(device) - before) // lanes
-        model = self._model.vector.numel() * self._model.vector.element_size()
-        return LaneMemory(
-            stack.lane_bytes + self._ahead * model, launch
-        ), LaneStack.widest if stack.pieces else None
+        """Memory per lane, measured in a small launch, and the most lanes per launch."""
+        model = self._model.vector
+        stack = self.at_most(_PROBED)[-1]  # after a first launch: libraries allocate memory in it
+        torch.cuda.reset_peak_memory_stats(model.device)
+        before = torch.cuda.memory_allocated(model.device)
+        stack.try_launch()
+        launch = (torch.cuda.max_memory_allocated(model.device) - before) // stack.capacity
+        needs = LaneMemory(stack.lane_bytes + self._ahead * model.nbytes, launch)
+        return needs, LaneStack.widest if stack.pieces else None

@@ -1,9 +1,9 @@
-"""Lanes on a GPU: one stack of models, which each launch advances by one SGD step.
+"""Lanes on a GPU: a stack of models, which a launch advances by one SGD step.
 
-A lane holds one job: its model is a row of the stack, its place in the batch stream a number on
-the device. A launch selects the mini-batch of each lane, computes all gradients at once through
-`torch.func.vmap`, and steps. Data, batches and augmentation never leave the device, and on CUDA
-the launch is a captured graph. A finished lane is refilled between two launches.
+A lane trains one job: its model is a row of the stack, its position in the batch stream a number on
+the device. A launch gathers the mini-batches of all lanes, computes all gradients at once by
+`torch.func.vmap`, and makes a step. Data, batches and augmentation stay on the device, and on CUDA
+a launch is a captured graph. Finished lanes are refilled between two launches.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ from favano.types import Ints, Precision, Stack
 
 Mask = npt.NDArray[np.bool_]
 
-_SMALLER = 4  # launches are captured for all lanes, a quarter, a sixteenth, ...
+_SMALLER = 4  # smaller launches have a quarter of the lanes, a sixteenth, ...
 _FEWEST = 16
-_PIECES = (64, 32, 16, 8)  # lanes of equally long batches that are launched together
-_FILLED = 0.75  # least share of lanes at work in such a piece, except the smallest
-_MANY = 128  # lanes at work from which on refilling is delayed
-_LAUNCHES = 6  # launches between two refills then
+_PIECES = (64, 32, 16, 8)  # lanes with equally long batches that are launched together
+_FILLED = 0.75  # least share of busy lanes in such a piece, except in the smallest
+_MANY = 128  # busy lanes from which on lanes are refilled less often
+_LAUNCHES = 6  # launches between two refillings in that case
 
 
 class LaunchResult:
-    """Lanes that a launch finished, and their end models, which the device may still compute."""
+    """Lanes that a launch finished, and their end models, perhaps still being computed."""
 
     def __init__(self, lanes: Ints, ends: Stack) -> None:
         self.lanes, self.ends = lanes, ends
@@ -56,16 +56,16 @@ class LaunchResult:
             self._arrived.record()
 
     def finite(self) -> Mask:
-        """Which of the end models hold neither NaN nor infinity; waits for the device."""
+        """Which end models have neither NaN nor infinity; waits for the device."""
         if self._arrived is not None:
             self._arrived.synchronize()
         return np.asarray(self._finite.numpy(), dtype=np.bool_)
 
 
 class LaneStack:
-    """Trains up to `capacity` jobs in parallel. Batches must go by epochs."""
+    """Trains up to `capacity` jobs at the same time. The order of batches must be `epoch`."""
 
-    widest = max(_PIECES)  # the largest piece
+    widest = max(_PIECES)  # the most lanes per launch
 
     def __init__(
         self,
@@ -74,7 +74,7 @@ class LaneStack:
         capacity: int,
         precision: Precision = "tf32",
         roster: Roster | None = None,
-        widest: int = widest,  # largest piece that memory allows
+        widest: int = widest,  # fewer if memory is short
     ) -> None:
         self.capacity = capacity
         task, device = trainers[0].task, model.vector.device
@@ -89,16 +89,16 @@ class LaneStack:
         self._precision: Precision = precision
         self._batch = task.batches.batch_size
         self._roster = roster = roster or make_roster([t.task.batches for t in trainers], device)
-        whole = model.draws is None and not model.layout.buffers  # batches may be padded
+        whole = model.draws is None and not model.layout.buffers  # short batches may be padded
         self._padded = task.loss is functional.cross_entropy and whole
-        # Sizes of launches; empty if all lanes are launched together.
+        # Numbers of lanes that are launched together; empty if it is always all of them.
         pieces = tuple(min(size, widest, capacity) for size in _PIECES)
         self.pieces = () if self._padded else pieces
         self._module = lane_network(model)
         self._draws = draws_of(self._module) or model.draws
         self._halves = HalfWeights(self._module) if precision == "bf16" else None
         self._captured = GraphCache() if device.type == "cuda" else None
-        # The lanes on the device, and one more that pads launches.
+        # The lanes on the device, and one more to pad launches with.
         rows = capacity + 1
         memory = max((rule.memory for rule in rules), default=0) * model.layout.parameters
         self._stack: Stack = functional.pad(model.vector, (0, memory)).repeat(rows, 1)
@@ -109,20 +109,18 @@ class LaneStack:
         self._start = torch.zeros_like(weights) if self._proximal.any() else None
         self._pull = torch.zeros_like(self._rates)
         self._places = torch.zeros((3, rows), device=device, dtype=torch.int64)
-        # Row of the roster, place in the batch stream, and which rule steps.
+        # Row of the roster, position in the batch stream, and number of the rule.
         self._row, self._step, self._rule = self._places
         # Samples in the order of an even epoch, then of an odd one.
         self._order = self._row.new_zeros((rows, 2 * roster.longest))
-        # The state of the lanes as the host knows it.
+        # The same on the host.
         self._batches, self._size = roster.batches.cpu().numpy(), roster.size.cpu().numpy()
         self._host_row, self._host_step, self._host_left = np.zeros((3, capacity), dtype=np.int64)
-        self._drawn = np.full(
-            (capacity, 2), -1, dtype=np.int64
-        )  # epochs whose orders are in `_order`
+        self._drawn = np.full((capacity, 2), -1, dtype=np.int64)  # epochs of the orders
 
     @property
     def lane_bytes(self) -> int:
-        """Bytes that one lane takes permanently."""
+        """Bytes that one lane takes all the time."""
         tensors = (self._stack, self._start, self._order, self._drift)
         return sum(one[0].numel() * one.element_size() for one in tensors if one is not None)
 
@@ -151,17 +149,17 @@ class LaneStack:
         self._stack[at, : models.shape[1]] = models
 
     def launch(self) -> LaunchResult:
-        """Advance all lanes by some steps; lanes whose jobs are done become free.
+        """Advance all lanes by some steps, without waiting for the device.
 
-        Does not wait for the device. A finished lane may step on, since its model is copied right
-        after the last step of its job.
+        Lanes that finish their job are free afterwards. Their models are copied right after the
+        last step, so further steps in them do no harm.
         """
         launches, live = self._launches(), np.flatnonzero(self._host_left)
         self._draw_orders(live, launches)
         left = self._host_left[live]
         order = np.argsort(left, kind="stable")
         bounds = np.searchsorted(left[order], np.arange(1, launches + 2)).tolist()
-        done = live[order[: bounds[-1]]]  # in the order of the launches they are done after
+        done = live[order[: bounds[-1]]]  # in the order in which they finish
         at = to_device(done, self._stack)
         ends = self._stack.new_empty(len(done), self._stack.shape[1])
         with product_precision(self._precision):
@@ -178,15 +176,15 @@ class LaneStack:
         return LaunchResult(done, ends)
 
     def try_launch(self) -> None:
-        """One step of each lane, to see whether it fits into memory."""
+        """One step of every lane, to check that memory is sufficient."""
         count = self.pieces[0] if self.pieces else self.capacity
         self._step_of(torch.arange(count, device=self._stack.device), self._batch)
 
     def _launches(self) -> int:
         """Number of steps until lanes are refilled.
 
-        Until the first job is done; with many lanes a few more, since refilling costs the host as
-        much as several launches. No lane may pass through more than two epochs in that time.
+        This is when the first job is finished; with many lanes a little later, since refilling
+        takes the host as long as several launches. No lane may reach a third epoch before.
         """
         live = np.flatnonzero(self._host_left)
         least = int(self._host_left[live].min())
@@ -197,7 +195,7 @@ class LaneStack:
         )
 
     def _draw_orders(self, lanes: Ints, launches: int) -> None:
-        """Draw the orders of all epochs that these lanes pass through in the coming launches."""
+        """Draw the orders of all epochs that these lanes reach in the next launches."""
         batches, steps = self._batches[self._host_row[lanes]], self._host_step[lanes]
         ahead = np.minimum(self._host_left[lanes], launches) - 1
         both = np.concatenate([lanes, lanes])
@@ -213,17 +211,17 @@ class LaneStack:
         self._order[at[:, None], places] = self._roster.shuffled(self._row[at], epoch)
 
     def _launch_padded(self, live: Ints) -> None:
-        """One step of all lanes up to the last live one; short batches are padded."""
+        """One step of all lanes up to the last busy one; short batches are padded."""
         size = self.capacity
         while size // _SMALLER >= max(int(live[-1]) + 1, _FEWEST):
             size //= _SMALLER
         self._launch(slice(0, size), self._batch)
 
     def _launch_by_length(self, live: Ints) -> None:
-        """One step of the live lanes, those with equally long batches together.
+        """One step of the busy lanes, those with equally long batches together.
 
-        Padding would change batch statistics and the clips of quantised activations, and a user's
-        own loss does not know of it.
+        Padding would change batch statistics, the clips of quantised activations, and any loss
+        other than cross-entropy.
         """
         row, pieces = self._host_row[live], self.pieces
         place = self._host_step[live] % self._batches[row]
@@ -233,7 +231,7 @@ class LaneStack:
             while len(lanes):
                 filled = (size for size in pieces if len(lanes) >= _FILLED * size)
                 count = next(filled, pieces[-1])
-                piece = np.full(count, self.capacity)  # the lane that only pads
+                piece = np.full(count, self.capacity)  # padded with the extra lane
                 piece[: len(lanes)] = lanes[:count]
                 self._launch(piece, common)
                 lanes = lanes[count:]
@@ -301,7 +299,7 @@ class LaneStack:
         return None if stack is None else self._model.named_weights(stack[lanes])
 
     def _keys(self, rows: Tensor, steps: Tensor) -> Tensor:
-        """The key of each lane's quantised gradients and dropout, (lanes,)."""
+        """Each lane's key for quantised gradients and dropout, (lanes,)."""
         return steps if self._draws is None else device_bits(self._roster.keys[rows], steps)
 
     def _inputs(self, chosen: Tensor, rows: Tensor, steps: Tensor) -> Tensor:
@@ -341,11 +339,9 @@ class LaneStack:
 
 
 def lane_network(model: FlatModel) -> nn.Module:
-    """The network that lanes train, in training mode; with our own kernels for float32 on CUDA."""
+    """The network in training mode, with our own kernels for float32 on CUDA."""
     if model.vector.is_cuda and model.vector.dtype == torch.float32 and find_spec("triton"):
-        from favano.training.gpu_kernels import (
-            for_lanes,  # triton comes with CUDA builds of torch only
-        )
+        from favano.training.gpu_kernels import for_lanes  # needs triton
 
         return for_lanes(model.module)
     return deepcopy(model.module).train()

@@ -1,7 +1,7 @@
-"""The interface between engine and training: jobs, and the two kinds of trainers that do them.
+"""The interface between engine and training: jobs, and the two kinds of trainers.
 
-A `Trainer` is given the jobs of one update and returns when all are done. `Lanes` take any number
-of jobs, train them in parallel and return them in any order.
+A `Trainer` gets the jobs of one update and returns when all are finished. `Lanes` train jobs in
+parallel and return them in any order.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from favano.types import Floats, Ints, Stack, Vector
 
 
 class Job(NamedTuple):
-    """One piece of local training. `task` is the run whose data it uses; runs may share lanes."""
+    """A job for lanes. `task` is the number of its run, whose data it uses."""
 
     task: int
     client: int
@@ -24,11 +24,11 @@ class Job(NamedTuple):
 
 @dataclass(frozen=True)
 class Work:
-    """k jobs: which clients train, on which part of their batch streams, with which step size."""
+    """k jobs as arrays."""
 
     client: Ints  # (k,)
     first_step: Ints  # (k,) position in the client's batch stream
-    steps: Ints  # (k,) local steps to make, possibly 0
+    steps: Ints  # (k,) local steps, possibly 0
     rate: Floats  # (k,) step size
     drift: Stack | None = None  # (k, P) added to every gradient of the job
 
@@ -42,10 +42,10 @@ class FinishedJob(NamedTuple):
 
 
 class Trainer(Protocol):
-    """Runs local training. All implementations give the same result."""
+    """Trains all jobs of an update. All implementations give the same result."""
 
     def train(self, start: Stack, work: Work) -> Stack:
-        """End models of the jobs, (k, size); `start` stays as it is."""
+        """End models of the jobs, (k, size); `start` is not changed."""
 
 
 class Lanes(Protocol):
@@ -53,7 +53,7 @@ class Lanes(Protocol):
 
     @property
     def capacity(self) -> int:
-        """Number of jobs that can be submitted at a time."""
+        """The most jobs that may be submitted and not yet collected."""
 
     def submit(self, ticket: int, start: Vector, job: Job, drift: Vector | None = None) -> None:
         """Begin a job; `drift`, if given, is added to each of its gradients."""
@@ -63,7 +63,7 @@ class Lanes(Protocol):
 
 
 def finite_rows(models: Stack) -> list[bool]:
-    """Which of the models hold neither NaN nor infinity.
+    """Which models have neither NaN nor infinity.
 
     If the sum of a model is finite, so is each number in it, and a sum is fast. Very large numbers
     may add up to infinity, so if a sum is not finite, every number is checked.

@@ -16,10 +16,10 @@ Memory: TypeAlias = tuple[Stack, ...]
 class LocalRule:
     """w <- w - rate (g + proximal (w - w_start) + drift): plain SGD, with two optional corrections.
 
-    The pull to the start is the same for all jobs; a drift correction belongs to one job and is
-    constant during it. `corrected` says that jobs have one, so that memory can be reserved. If
-    clients have a memory, `step` makes the direction from that sum and from `memory` vectors, which
-    follow the start and end models of a job.
+    The proximal term is the same for all jobs. A drift correction comes with a job and is constant
+    during the job; `corrected` says that jobs have one, so that memory can be reserved. For clients
+    with a memory, `step` makes the direction from that sum and from `memory` vectors, which follow
+    the start and end models of a job.
     """
 
     proximal: float = 0.0
@@ -33,9 +33,8 @@ class LocalRule:
     def direction(
         self, gradient: Vector, weights: Vector, start: Vector, drift: Vector | None = None
     ) -> Vector:
-        """The direction that is subtracted from the weights, per unit of step size."""
-        pull = self.proximal if self.proximal else None
-        return direction(gradient, weights, start, pull=pull, drift=drift)
+        """The difference that is subtracted from the weights, divided by the step size."""
+        return direction(gradient, weights, start, pull=self.proximal or None, drift=drift)
 
 
 def direction(
@@ -46,7 +45,7 @@ def direction(
     pull: float | Stack | None,
     drift: Stack | None,
 ) -> Stack:
-    """The same for one model, or for a stack of models, each with its own pull, (k, 1)."""
+    """The same for one model, or for a stack of models with a pull each, (k, 1)."""
     if pull is not None:
         gradient = gradient + pull * (weights - start)
     return gradient if drift is None else gradient + drift

@@ -1,4 +1,4 @@
-"""The plain loop: one client after the other, one step after the other. The reference."""
+"""The plain loop, the reference: one client after the other, one step after the other."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from favano.types import Kernels, Stack, Vector
 
 @dataclass(frozen=True, eq=False)
 class LoopTrainer:
-    """Trains each job by itself, as one would write it by hand."""
+    """Trains one job after the other."""
 
     model: FlatModel
     task: Task
@@ -28,33 +28,16 @@ class LoopTrainer:
 
     def train(self, start: Stack, work: Work) -> Stack:
         """End models of the jobs."""
-        jobs = zip(
-            start,
-            work.client.tolist(),
-            work.first_step.tolist(),
-            work.steps.tolist(),
-            work.rate.tolist(),
-            [None] * len(start) if work.drift is None else work.drift,
-            strict=True,
-        )
-        ends = [self._job(*job) for job in jobs]
+        numbers = (work.client, work.first_step, work.steps, work.rate)
+        jobs = (Job(0, *job) for job in zip(*(part.tolist() for part in numbers), strict=True))
+        drifts = [None] * len(start) if work.drift is None else work.drift
+        ends = [self.run(*given) for given in zip(start, jobs, drifts, strict=True)]
         return torch.stack(ends) if ends else start
 
     def run(self, start: Vector, job: Job, drift: Vector | None = None) -> Vector:
         """The end model of one job."""
-        return self._job(start, job.client, job.first_step, job.steps, job.rate, drift)
-
-    def _job(
-        self,
-        start: Vector,
-        client: int,
-        first_step: int,
-        steps: int,
-        rate: float,
-        drift: Vector | None,
-    ) -> Vector:
-        model = self.model
-        if steps == 0:
+        model, client = self.model, job.client
+        if job.steps == 0:
             return start
         size, remember = model.layout.size, self.rule.step
         model.load(start[:size])
@@ -63,7 +46,7 @@ class LoopTrainer:
         memory = tuple(start[size:].view(self.rule.memory, -1)) if remember else ()
         room = self.task.room()
         with torch.no_grad(), using(self.kernels):
-            for step in range(first_step, first_step + steps):
+            for step in range(job.first_step, job.first_step + job.steps):
                 features, labels = self.task.batch(client, step, weights.dtype, room)
                 if model.draws is not None:
                     model.draws.set(self.task.key(client, step), weights.device)
@@ -71,14 +54,14 @@ class LoopTrainer:
                 if self.traced is None or not self.traced.fill(features, labels):
                     plain_gradient(model, self.task.loss, features, labels)
                 direction = self.rule.direction(model.gradient, weights, origin, drift)
-                if remember is not None:  # a copy, for the gradient is overwritten
+                if remember is not None:  # a copy, since the gradient is overwritten
                     direction, memory = remember(direction.clone(), memory)
-                weights.sub_(direction, alpha=rate)
+                weights.sub_(direction, alpha=job.rate)
             return torch.cat([model.snapshot(), *memory]) if memory else model.snapshot()
 
 
 class SerialLanes:
-    """A single lane: a job is trained when its end model is asked for."""
+    """A single lane in this process: a job is trained when it is collected."""
 
     capacity = 1
 
@@ -87,14 +70,13 @@ class SerialLanes:
         self._waiting: list[tuple[int, Vector, Job, Vector | None]] = []
 
     def submit(self, ticket: int, start: Vector, job: Job, drift: Vector | None = None) -> None:
-        """Begin a job."""
+        """Add a job."""
         self._waiting.append((ticket, start, job, drift))
 
     def collect(self) -> list[FinishedJob]:
-        """Train the submitted jobs."""
-        jobs, self._waiting = self._waiting, []
-        ends = [self._trainers[job.task].run(start, job, drift) for _, start, job, drift in jobs]
-        return [
-            FinishedJob(ticket, end, finite_rows(end[None])[0])
-            for (ticket, *_), end in zip(jobs, ends, strict=True)
-        ]
+        """Train the jobs that were submitted."""
+        jobs, self._waiting, done = self._waiting, [], []
+        for ticket, start, job, drift in jobs:
+            end = self._trainers[job.task].run(start, job, drift)
+            done.append(FinishedJob(ticket, end, finite_rows(end[None])[0]))
+        return done

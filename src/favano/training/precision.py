@@ -1,4 +1,8 @@
-"""Precision of training on a GPU."""
+"""Precision of products on a GPU.
+
+Factors of float32 have mantissas of 10 bits (tf32) or 23 bits (float32); with bf16 activations and
+products have 8 bits. Weights, sums, statistics and steps are float32 in all three cases.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +14,10 @@ from torch import Tensor, nn
 
 from favano.types import Precision
 
-# Products of float32 with mantissas of 10 bits, or of 23; or activations and products of 8 bits.
-# Weights, sums, statistics and steps are float32 in all three.
-
 
 @contextmanager
 def product_precision(precision: Precision) -> Iterator[None]:
-    """Use this precision for products of float32 within the block."""
+    """Compute products of float32 in this precision in a `with` block."""
     matrices, convolutions = torch.backends.cuda.matmul, torch.backends.cudnn
     before = matrices.allow_tf32, convolutions.allow_tf32
     matrices.allow_tf32 = convolutions.allow_tf32 = precision != "float32"
@@ -27,9 +28,9 @@ def product_precision(precision: Precision) -> Iterator[None]:
 
 
 class HalfWeights:
-    """Weights of a network as bf16 in the forward pass; their gradients are float32.
+    """A network's weights as bf16 in the forward pass; their gradients are float32.
 
-    Layers with buffers compute in float32 whatever their inputs, and so do those that declare
+    Layers with buffers keep float32 weights, whatever the type of the images, and so do layers with
     `casts_itself`.
     """
 
@@ -42,7 +43,7 @@ class HalfWeights:
         }
 
     def weights(self, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """The weights for the forward pass."""
+        """The weights of the forward pass."""
         return {
             name: value.bfloat16() if name in self._names else value
             for name, value in weights.items()

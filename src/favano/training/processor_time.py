@@ -1,6 +1,6 @@
-"""Processor time of alternatives, measured in turns.
+"""Processor time of alternative functions, measured in turns.
 
-Processor time includes all threads that a library may start, and excludes other programs.
+Processor time includes all threads of a library, and excludes other programs.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Clock: TypeAlias = Callable[[], float]  # seconds; a parameter, so that tests ne
 def processor_seconds(
     ways: Mapping[Way, Callable[[], object]], clock: Clock = process_time
 ) -> dict[Way, list[float]]:
-    """Seconds that one call of each function takes, in a few samples, the functions in turns."""
+    """Seconds per call of each function, in a few samples; the functions take turns."""
     first = {way: seconds(step, clock) for way, step in ways.items()}
     repeats = {way: int(max(1.0, _SHORTEST / max(first[way], 1e-6))) for way in ways}
     taken: dict[Way, list[float]] = {way: [] for way in ways}
@@ -30,7 +30,7 @@ def processor_seconds(
 
 
 def seconds(step: Callable[[], object], clock: Clock, repeats: int = 1) -> float:
-    """Mean seconds of one call."""
+    """Mean seconds per call."""
     began = clock()
     for _ in range(repeats):
         step()

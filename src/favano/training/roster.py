@@ -1,4 +1,4 @@
-"""All clients of all tasks on the device: their samples and the origins of their draws."""
+"""The clients of all tasks on the device: their samples and the origins of their draws."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from favano.types import Ints
 class Roster:
     """One row per client of each task."""
 
-    first: Ints  # (tasks + 1,) on the host: where the clients of a task begin
+    first: Ints  # (tasks + 1,) first row of each task; on the host
     samples: Tensor  # (rows, longest) sample numbers, padded
     size: Tensor  # (rows,)
     batches: Tensor  # (rows,) batches per epoch
     orders: Tensor  # (rows,) origins of the epochs' orders
     crops: Tensor  # (rows,) origins of the augmentation
-    keys: Tensor  # (rows,) origins of the keys of quantised gradients and dropout
+    keys: Tensor  # (rows,) origins of the keys for quantised gradients and dropout
 
     @property
     def longest(self) -> int:
@@ -39,7 +39,7 @@ class Roster:
 
 
 def make_roster(streams: Sequence[BatchStream], device: torch.device) -> Roster:
-    """The clients of these tasks; batches must go by epochs and be equally large."""
+    """The clients of these tasks, which must have the order `epoch` and one batch size."""
     parts = [part for stream in streams for part in stream.parts]
     size = np.array([len(part) for part in parts])
     samples = np.zeros((len(parts), size.max()), dtype=np.int64)

@@ -1,4 +1,4 @@
-"""Lanes on a GPU that take one job at a time: a `LaneStack` behind the interface of `Lanes`."""
+"""A stack of lanes behind the interface of lanes that take one job at a time."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ class _Entry(NamedTuple):
 
 
 class StackLanes:
-    """Collects jobs until results are asked for, then puts them into the lanes together.
+    """Collects jobs, and loads them into the lanes together.
 
-    If memory runs short, `fewer` makes a stack of at most so many lanes.
+    If memory is short, `fewer` makes a stack of at most so many lanes.
     """
 
     def __init__(
@@ -38,11 +38,11 @@ class StackLanes:
         self._in_lane: dict[int, _Entry] = {}
 
     def submit(self, ticket: int, start: Vector, job: Job, drift: Vector | None = None) -> None:
-        """Begin a job."""
+        """Add a job."""
         self._new.append(_Entry(ticket, start, job, drift))
 
     def collect(self) -> list[FinishedJob]:
-        """Launch until a job is done."""
+        """Launch until a job is finished."""
         while True:
             try:
                 return self._collect()

@@ -1,4 +1,4 @@
-"""The learning task of the clients: samples, labels, the order of mini-batches and the loss."""
+"""The learning task of the clients: samples, labels, mini-batches and the loss."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ Loss: TypeAlias = Callable[[Tensor, Tensor], Tensor]
 class Task:
     """All clients' training data on one device.
 
-    `preprocessing` is given where images are kept raw and augmented batch by batch; without it
-    the features go into the model as they are.
+    With `preprocessing`, `features` are raw images, which are augmented batch by batch; without it,
+    they are the inputs of the model.
     """
 
     features: Tensor  # (N, ...)
@@ -39,7 +39,7 @@ class Task:
     ) -> tuple[Tensor, Tensor]:
         """The mini-batch at a position of the client's stream: a function of seed, client, step.
 
-        With `room` (`self.room()`) the samples are gathered there; the next batch overwrites them.
+        With `room` (from `self.room()`) the samples are written there, and replaced by the next.
         """
         device = self.features.device
         chosen = torch.from_numpy(self.batches.indices(client, step)).to(device)
@@ -58,7 +58,7 @@ class Task:
         return to_float(features, self.preprocessing, dtype), labels
 
     def key(self, client: int, step: int) -> int:
-        """The key of quantised gradients and dropout at this step, from (seed, client, step)."""
+        """The key for quantised gradients and dropout, a function of (seed, client, step)."""
         return word(self.batches.seed, Stream.LUQ, self.batches.stream(client), step)
 
     def room(self) -> Tensor:
@@ -81,7 +81,7 @@ def check_inputs(model: FlatModel, features: Tensor, what: str) -> Tensor:
 
 
 def plain_gradient(model: FlatModel, loss: Loss, features: Tensor, labels: Tensor) -> None:
-    """Fill the model's `gradient` by autograd; in training mode its buffers move."""
+    """Fill the model's `gradient` by autograd; in training mode this updates its buffers."""
     model.gradient.zero_()
     with torch.enable_grad():
         with model.drawing():

@@ -1,4 +1,4 @@
-"""Python code of a gradient trace: one function with one line per kernel call."""
+"""A traced graph as one Python function, with one line per kernel call."""
 
 from __future__ import annotations
 
@@ -15,11 +15,10 @@ _VIEW = torch.ops.aten.view.default
 
 
 def straight_line(graph: fx.Graph, fixed: Sequence[Tensor], into: Sequence[Tensor]) -> Calls:
-    """A function of (features, labels) that writes the outputs of a graph into given tensors.
+    """A function of (features, labels) that writes the graph's outputs into the tensors `into`.
 
-    `fixed` are the other inputs of the graph, which come first. They are views of the model's
-    vector: their values change from call to call, but not their memory. So views of them are made
-    once, here.
+    `fixed` are the graph's first inputs: views of the model's vector. Their values change from call
+    to call, their memory does not, so views of them are made once, here.
     """
     known = _given_views(graph, fixed)
     into = _reshaped(graph, into)
@@ -32,7 +31,7 @@ def straight_line(graph: fx.Graph, fixed: Sequence[Tensor], into: Sequence[Tenso
     copied = [node for node in places if node not in direct]
     lines, dead = [], _last_users(graph)
     for node in calls:
-        if node.op != "call_function":  # for example a tensor from outside the graph
+        if node.op != "call_function":  # a tensor from outside, which may change unnoticed
             raise NotImplementedError(f"{node.op} in a trace")
         given = [_expression(value, scope) for value in node.args]
         given += [f"{name}={_expression(value, scope)}" for name, value in node.kwargs.items()]
@@ -45,7 +44,7 @@ def straight_line(graph: fx.Graph, fixed: Sequence[Tensor], into: Sequence[Tenso
         copy = _bound(torch._foreach_copy_, scope)
         targets = _bound([places[node] for node in copied], scope)
         lines.append(f"{copy}({targets}, [{', '.join(node.name for node in copied)}])")
-    # Constants are bound as default values: Python finds local names fastest.
+    # Constants are bound as default values: Python finds locals fastest.
     defaults = ", ".join(f"{name}={name}" for name in scope)
     source = "\n ".join([f"def calls({features}, {labels}, {defaults}):", *lines])
     exec(compile(source, "<trace>", "exec"), scope)
@@ -57,7 +56,7 @@ def _is_input(node: fx.Node) -> bool:
 
 
 def _given_views(graph: fx.Graph, fixed: Sequence[Tensor]) -> dict[fx.Node, Tensor]:
-    """Nodes whose tensors are known in advance; they become inputs of the graph."""
+    """Nodes whose tensors are known before a call; the graph takes these as inputs."""
     inputs = [node for node in graph.nodes if _is_input(node)]
     known = dict(zip(inputs, fixed, strict=False))
     for node in list(graph.nodes):
@@ -79,7 +78,7 @@ def _given_views(graph: fx.Graph, fixed: Sequence[Tensor]) -> dict[fx.Node, Tens
 
 
 def _reshaped(graph: fx.Graph, into: Sequence[Tensor]) -> list[Tensor]:
-    """Where to write the outputs; an output that only changes a shape is replaced by its source."""
+    """Tensors for the outputs; an output that is only a reshaped node is replaced by the node."""
     output = next(iter(reversed(graph.nodes)))
     outputs, places = list(output.args[0]), list(into)
     for number, node in enumerate(outputs):
@@ -91,13 +90,13 @@ def _reshaped(graph: fx.Graph, into: Sequence[Tensor]) -> list[Tensor]:
 
 
 def _writes_anywhere(node: fx.Node) -> bool:
-    """Whether the kernel can write this output, which nothing else reads, into a given tensor."""
+    """Whether the kernel can write its result, which nothing else needs, into a given tensor."""
     name = getattr(_native(node), "__name__", "")
     return len(node.users) == 1 and name in ("mm", "addmm", "bmm", "sum") and not node.kwargs
 
 
 def _native(node: fx.Node) -> Callable[..., object]:
-    """The fastest way from Python to a kernel: PyTorch's own binding, if there is one."""
+    """The fastest Python function for a kernel: PyTorch's own binding, if there is one."""
     target = node.target
     if not isinstance(target, torch._ops.OpOverload):
         return cast(Callable[..., object], target)
@@ -107,7 +106,7 @@ def _native(node: fx.Node) -> Callable[..., object]:
 
 
 def _bound(value: object, scope: dict[str, object]) -> str:
-    """Put a value into the scope, and return its name."""
+    """A new name for a value."""
     name = f"fixed_{len(scope)}"
     scope[name] = value
     return name
@@ -123,7 +122,7 @@ def _expression(value: object, scope: dict[str, object]) -> str:
 
 
 def _last_users(graph: fx.Graph) -> dict[fx.Node, list[str]]:
-    """Values that are not read after a node, so that memory is freed as early as by autograd."""
+    """Nodes that are not used after a node, so that memory is freed as early as by autograd."""
     last = {source: node for node in graph.nodes for source in (node, *node.all_input_nodes)}
     dead: dict[fx.Node, list[str]] = {}
     for source, node in last.items():

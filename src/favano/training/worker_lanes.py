@@ -1,8 +1,8 @@
-"""Lanes on a CPU: one process per core, each training one client at a time on one thread.
+"""Lanes on a CPU: one process per core, each training one job at a time on one thread.
 
-Several threads within one small step cost more than they gain, and are very slow on a busy machine.
-Processes are forked, so they see the data without a copy; start and end models lie in shared
-memory. All take their jobs from one pipe, so no job waits while a process is idle.
+Threads inside a small step cost more than they save, and are very slow on a busy machine. Processes
+are forked, so they share the data; start and end models are in shared memory. All take their jobs
+from one pipe, so no job waits behind a long one while another process is idle.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from multiprocessing.synchronize import Lock
-from types import TracebackType
 from typing import Self
 
 import torch
@@ -32,20 +31,20 @@ from favano.training.lanes import FinishedJob, Job, finite_rows
 from favano.training.loop import LoopTrainer
 from favano.types import Stack, Vector
 
-_QUEUE = 2  # jobs per worker: one in training, one that waits
+_QUEUE = 2  # jobs per worker: one in training, and one waiting for any free worker
 
 
 def usable_cores() -> int:
-    """Cores this process may use; 1 where processes cannot be forked safely."""
+    """Number of cores that this process may use; 1 if processes cannot be forked safely."""
     return len(os.sched_getaffinity(0)) if sys.platform == "linux" else 1
 
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Use the default kernels and one thread; trainers may choose other kernels for their steps.
+    """Use the default kernels on one thread; trainers may choose other kernels for their steps.
 
-    The settings are the same in a worker and in a plain loop, so that results do not depend on the
-    number of workers.
+    A worker and a plain loop have the same settings, so that results do not depend on the number of
+    workers.
     """
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
@@ -61,28 +60,28 @@ class CannotFork(RuntimeError):
 
     def __init__(self, workers: int) -> None:
         super().__init__(
-            f"training in one process instead of {workers}: gradients were computed here with a "
-            "GPU in sight, after which PyTorch cannot be forked; set CUDA_VISIBLE_DEVICES to "
+            f"training in one process instead of {workers}: this process has computed gradients "
+            "with a GPU visible, after which PyTorch cannot be forked; set CUDA_VISIBLE_DEVICES to "
             "nothing to train on all cores"
         )
 
 
 class WorkerLanes:
-    """Worker processes that live as long as the `with` block. There is one trainer per task."""
+    """Worker processes for a `with` block; there is one trainer per task."""
 
     def __init__(self, model: FlatModel, trainers: Sequence[LoopTrainer], workers: int) -> None:
         self.capacity = workers * _QUEUE
         longest = max((one.rule.memory for one in trainers), default=0) * len(model.weights)
         self._slots = _shared(self.capacity, model.vector, longest)
-        self._drifts = _shared(self.capacity, model.weights)  # takes no memory until written
+        self._drifts = _shared(self.capacity, model.weights)  # takes no memory until used
         self._free = deque(range(self.capacity))
-        self._tickets: dict[int, tuple[int, int]] = {}  # and the length of the model
+        self._tickets: dict[int, tuple[int, int]] = {}  # by slot: ticket and length of the model
         self._trainers, self._count = trainers, workers
         self._results: list[Connection] = []
         self._processes: list[multiprocessing.process.BaseProcess] = []
 
     def __enter__(self) -> Self:
-        """Fork the workers; `CannotFork` where they could not train."""
+        """Fork the workers; raises `CannotFork` if they cannot train."""
         context = multiprocessing.get_context("fork")
         jobs, self._jobs = context.Pipe(duplex=False)
         turn = context.Lock()
@@ -104,12 +103,7 @@ class WorkerLanes:
             raise CannotFork(self._count)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
         """End the workers."""
         for connection in (self._jobs, *self._results):
             connection.close()
@@ -119,7 +113,7 @@ class WorkerLanes:
             process.join()
 
     def submit(self, ticket: int, start: Vector, job: Job, drift: Vector | None = None) -> None:
-        """Hand a job to the next free worker."""
+        """Give a job to the next free worker."""
         slot = self._free.popleft()
         self._slots[slot, : len(start)] = start
         if drift is not None:
@@ -131,7 +125,7 @@ class WorkerLanes:
             raise RuntimeError("the worker processes were ended from outside") from None
 
     def collect(self) -> list[FinishedJob]:
-        """Finished jobs; waits for at least one."""
+        """Finished jobs; waits for one."""
         found = []
         for connection in wait(self._results):
             assert isinstance(connection, Connection)
@@ -148,7 +142,7 @@ class WorkerLanes:
 
 
 def computes_gradients() -> bool:
-    """Whether autograd works in this process. With a visible GPU it does not survive a fork."""
+    """Whether autograd works in this process. With a GPU visible it does not survive a fork."""
     try:
         torch.autograd.backward(torch.ones((), requires_grad=True))
     except RuntimeError:
@@ -157,7 +151,7 @@ def computes_gradients() -> bool:
 
 
 def _shared(rows: int, like: Vector, more: int = 0) -> Stack:
-    """A stack of models, and so many numbers beside each, in memory that forked processes share."""
+    """A stack of models with `more` numbers each, in memory that forked processes share."""
     width = len(like) + more
     memory = mmap.mmap(-1, max(1, rows * width * like.element_size()))
     return torch.frombuffer(memory, dtype=like.dtype).view(rows, width)
@@ -165,10 +159,10 @@ def _shared(rows: int, like: Vector, more: int = 0) -> Stack:
 
 @dataclass(frozen=True)
 class _Worker:
-    """A worker process: its ends of the pipes, and the memory it shares with the others."""
+    """A worker process: its ends of the pipes, and the memory that it shares."""
 
     jobs: Connection
-    turn: Lock  # to take a job
+    turn: Lock  # held while taking a job
     results: Connection
     slots: Stack
     drifts: Stack
@@ -180,7 +174,7 @@ class _Worker:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         for other in inherited:
             other.close()
-        gc.freeze()  # objects from before the fork stay: collecting them only costs time
+        gc.freeze()  # objects from before the fork need no garbage collection
         self.results.send(computes_gradients())
         with one_thread():
             while True:
@@ -188,11 +182,14 @@ class _Worker:
                     with self.turn:
                         slot, length, job, corrected = self.jobs.recv()
                     self.results.send(self._trained(slot, length, job, corrected))
-                except (EOFError, OSError):  # nobody has a job any more, or listens
+                except (EOFError, OSError):  # the other side has closed a pipe
                     os._exit(0)
 
     def _trained(self, slot: int, length: int, job: Job, corrected: bool) -> tuple[int, bool, str]:
-        """Train the job in a slot; returns the slot, whether its end is finite, and any error."""
+        """Train a job, and write its end model over the start model.
+
+        Returns the slot, whether the end model is finite, and the traceback of an error.
+        """
         try:
             drift = self.drifts[slot] if corrected else None
             place = self.slots[slot, :length]

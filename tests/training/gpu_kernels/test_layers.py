@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
 
 from favano.models.norm import BatchNorm2d
-from favano.models.residual import ResidualBlock
+from favano.models.resnet import ResidualBlock
 from favano.training import product_precision
 
 pytestmark = pytest.mark.gpu

@@ -1,12 +1,12 @@
-// A plot one can read by pointer, finger, keyboard and ear.
+// A plot that can be read by pointer, touch, keyboard and screen reader.
 //
-// A drawing is { stops, tell }: the horizontal places where something can be read, in the order of
-// the arrow keys, and what is to be read at each: { head, rows: [{ look, title, value }], points }.
+// A drawing is { stops, tell }: the horizontal places with values, in the order of the arrow
+// keys, and the values at each: { head, rows: [{ look, title, value }], points }.
 "use strict";
 
 const drawings = new WeakMap();
 
-/** The empty stage of a figure. It outlives redraws, so that the keyboard's focus does too. */
+/** The stage of a figure. It is kept when the figure is redrawn, so that keyboard focus stays. */
 const stageOf = (figure) => {
   const found = figure.querySelector(".stage");
   if (found) return found;
@@ -34,7 +34,7 @@ const stageOf = (figure) => {
   return stage;
 };
 
-/** Put a drawing on the stage in the place of the old one. */
+/** Replace the drawing on the stage. */
 const show = (figure, svg, drawing, label) => {
   const stage = stageOf(figure);
   stage.querySelector("svg")?.remove();
@@ -93,7 +93,7 @@ const unread = (figure) => {
   figure.querySelector(".readout").hidden = true;
 };
 
-/** Axes with their labels. Horizontal lines only: they are what one reads values off. */
+/** Axes with their labels, and horizontal grid lines. */
 const axes = (box, horizontal, vertical) => {
   const { left, right, top, bottom } = box;
   const drawn = shape("g", { class: "axes" });

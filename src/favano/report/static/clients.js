@@ -1,4 +1,4 @@
-// Who trained the model: weight of each client, and how stale its work was when it was used.
+// Who trained the model: the weight of each client, and the staleness of its answers.
 "use strict";
 
 const SPEED_MARKS = [
@@ -8,7 +8,7 @@ const SPEED_MARKS = [
   "M0-4.6L4.6 0L0 4.6L-4.6 0z",
 ];
 
-const MANY = 200; // clients of one speed, above which each is a speck of one path
+const MANY = 200; // clients of one speed; more than that are drawn as specks in one path
 
 const speedLook = (speed) => `speed-${speed % 6}`;
 
@@ -73,7 +73,7 @@ const drawClients = (figure, setting, result) => {
     const rows = [
       ["weight", `${significant(listed.weight[client] * clients)} × 1/n`],
       ["contacts", grouped(contacts)],
-      ["steps a contact", significant(contacts ? listed.steps[client] / contacts : 0)],
+      ["steps per contact", significant(contacts ? listed.steps[client] / contacts : 0)],
       ["mean staleness", significant(listed.staleness[client])],
     ].map(([title, value]) => ({ look: "plain", title, value }));
     const head = `client ${listed.client[client]}, ${speeds[listed.speed[client]].name}`;
@@ -96,7 +96,7 @@ const drawStaleness = (figure, setting, result) => {
   const scale = linear([-0.5 * binWidth, (bins - 0.5) * binWidth], [box.left, box.right]);
   const marks = ticks(0, staleness.most || 1, 6, true).filter((value) => value <= staleness.most);
   const svg = canvas(width, box.bottom + 46);
-  svg.append(axes(box, { ticks: marks, scale, format: short, title: "server updates between start and use" }, vertical));
+  svg.append(axes(box, { ticks: marks, scale, format: short, title: "updates between start and use" }, vertical));
   const slot = Math.min(56, (box.right - box.left) / bins);
   const bar = Math.max(1, slot - (slot > 6 ? 2 : 0.5));
   const middle = (bin) => scale(bin * binWidth);
@@ -110,7 +110,7 @@ const drawStaleness = (figure, setting, result) => {
       below += share;
     });
   }
-  // A bin is drawn around its first value, so the mean lies half a bin of values further left.
+  // A bin is drawn around its first value, so the mean is shifted left by half a bin.
   const mean = Math.min(box.right, scale(staleness.mean - (binWidth - 1) / 2));
   const side = mean > (box.left + box.right) / 2 ? "end" : "start";
   svg.append(
@@ -124,5 +124,5 @@ const drawStaleness = (figure, setting, result) => {
     return { head, rows, points: [] };
   };
   const title = figure.querySelector("figcaption").textContent;
-  show(figure, svg, { stops: totals.map((_, bin) => middle(bin)), tell, span: [box.top, box.bottom] }, `Staleness of the work that was used. ${title}.`);
+  show(figure, svg, { stops: totals.map((_, bin) => middle(bin)), tell, span: [box.top, box.bottom] }, `Staleness of the answers used. ${title}.`);
 };

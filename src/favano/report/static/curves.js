@@ -15,10 +15,10 @@ const MEASURES = {
   loss: { name: "Test loss", say: (value) => grouped(value, 3) },
   variance: { name: "Variance of the client models, logarithmic", say: significant, log: true },
   potential: { name: "Potential, logarithmic", say: significant, log: true },
-  contributed_steps: { name: "Local steps that went into the model", say: short },
+  contributed_steps: { name: "Local steps used by updates", say: short },
 };
 
-/** Lowest and highest value of a measure in all settings, so that their plots can be compared. */
+/** Lowest and highest value of a measure over all settings, so that plots can be compared. */
 const extent = (settings, measure, shown) => {
   let [low, high] = [Infinity, -Infinity];
   for (const result of settings.flatMap((setting) => setting.results)) {
@@ -30,7 +30,7 @@ const extent = (settings, measure, shown) => {
       high = Math.max(high, value);
     }
   }
-  return low > high ? [1, 10] : [low, high]; // nothing to draw: any axis will do
+  return low > high ? [1, 10] : [low, high]; // nothing to draw, so any axis will do
 };
 
 /** The vertical axis of a measure over a range of pixels. */
@@ -45,7 +45,7 @@ const verticalAxis = (settings, measure, shown, range) => {
   return { ticks: found, scale: linear([0, found.at(-1)], range), format: short };
 };
 
-/** The horizontal axis over a range of pixels; a logarithmic one begins at the first positive value. */
+/** The horizontal axis over a range of pixels; a logarithmic one starts at the first positive value. */
 const horizontalAxis = (drawn, axis, log, range) => {
   const values = drawn.flatMap((result) => result.x[axis]);
   const most = values.reduce((high, value) => Math.max(high, value), 0) || 1;
@@ -59,7 +59,7 @@ const horizontalAxis = (drawn, axis, log, range) => {
   return { ticks: decades(...domain), scale: logarithmic(domain, range), format: short, title: `${AXES[axis]}, logarithmic` };
 };
 
-/** Pieces of a path where values are there; a hole where one is null. */
+/** A path through the values, interrupted where one is null. */
 const trace = (xs, ys) => {
   let path = "";
   let pen = "M";
@@ -81,7 +81,7 @@ const bandPath = (xs, low, high) => {
   return `M${up.join("L")}L${down.join("L")}Z`;
 };
 
-/** Labels beside the ends of the lines, pushed apart where they would cover each other. */
+/** Labels beside the ends of lines, moved apart where they would overlap. */
 const endLabels = (ends, box) => {
   const gap = 16;
   const late = ends.filter((end) => end.x > box.right - 90).map((end) => ({ ...end, x: box.right }));
@@ -100,7 +100,7 @@ const endLabels = (ends, box) => {
   });
 };
 
-/** Place in a sorted list of the last value that is not above x. */
+/** Index of the last value not above x in a sorted list. */
 const lastUpTo = (values, x) => {
   let [low, high] = [0, values.length];
   while (low < high) {

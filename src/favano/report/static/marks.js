@@ -1,4 +1,4 @@
-// Elements, numbers and ticks: what all plots are made of.
+// Elements, numbers and ticks, shared by all plots.
 "use strict";
 
 const SVG = "http://www.w3.org/2000/svg";
@@ -20,11 +20,11 @@ const tag = (name, attributes = {}, ...children) =>
 const grouped = (value, digits = 0) =>
   value.toLocaleString("en-US", { minimumFractionDigits: digits, maximumFractionDigits: digits }).replace("-", "−");
 
-/** Three significant digits, thousands apart. */
+/** Three significant digits, with commas between thousands. */
 const significant = (value) =>
   Math.abs(value) >= 1000 ? grouped(value) : String(Number(value.toPrecision(3))).replace("-", "−");
 
-/** A number as short as a tick label must be: 1,500, 20k, 3.5M, 12G. */
+/** A short number for tick labels: 1,500, 20k, 3.5M, 12G. */
 const short = (value) => {
   for (const [size, sign] of [[1e12, "T"], [1e9, "G"], [1e6, "M"], [1e4, "k"]]) {
     if (Math.abs(value) >= size) return `${significant(value / (sign === "k" ? 1e3 : size))}${sign}`;
@@ -43,7 +43,7 @@ const ticks = (low, high, count, whole = false) => {
   return Array.from({ length: Math.max(1, last - first) + 1 }, (_, index) => (first + index) * step);
 };
 
-/** Powers of ten between low and high; 2 and 5 times them as well where there are few. */
+/** Powers of ten between low and high; if there are few, also 2 and 5 times them. */
 const decades = (low, high) => {
   const span = Math.log10(high / low);
   const every = Math.max(1, Math.ceil(span / 6));

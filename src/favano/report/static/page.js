@@ -1,4 +1,4 @@
-// Controls of the page, and who is redrawn when.
+// The controls of the page, and redrawing.
 "use strict";
 
 (() => {
@@ -74,7 +74,7 @@
         button.textContent = "Copied";
         say("Copied.");
       } catch {
-        getSelection().selectAllChildren(code); // where the browser forbids it, one key is left to press
+        getSelection().selectAllChildren(code); // if the browser forbids copying, the user only has to press a key
         button.textContent = "Selected";
         say("Selected; copy it with your keyboard.");
       }

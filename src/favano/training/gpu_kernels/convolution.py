@@ -1,10 +1,9 @@
 """Triton kernels of the convolution of many lanes: (L, B, C, H, W) images, (L, O, C, k, k) weights.
 
-cuDNN sees such a convolution as one with L groups, rearranges all images for it and is slow with
-few channels per group. Here a program takes some pixels of one lane and adds up the products of its
-taps on tensor cores. Images lie in memory with the channels last, so that the channels of all
-pixels under one row of taps are read as one stretch, k C numbers long; results lie so too, and no
-image is rearranged between two layers.
+For cuDNN this is a convolution with L groups: it rearranges all images and is slow with few
+channels per group. Here a program takes some pixels of one lane and sums the products of its taps
+on tensor cores. Images and results have channels last in memory. So the channels of all pixels
+under one row of taps are k C contiguous numbers, and no image is rearranged between two layers.
 """
 
 from __future__ import annotations
@@ -69,17 +68,15 @@ def _spread_kernel(
 ):  # fmt: skip
     """out[pixel, o] = sum of gradient[(pixel - padding + tap) / stride, i] taps[tap, o, i].
 
-    The sum is over i and those taps for which that is a whole number: the same ones for every
-    stride-th pixel of every stride-th row, which is why a program takes such pixels.
+    The sum is over i and the taps for which the quotient is a whole number. These are the same for
+    every stride-th pixel of every stride-th row, so a program takes such pixels.
     """
     lane = tl.program_id(2).to(tl.int64)
     residue = tl.program_id(1) % (STRIDE * STRIDE)
     top, side = residue // STRIDE, residue % STRIDE
     filters = tl.program_id(1) // (STRIDE * STRIDE) * FILTERS + tl.arange(0, FILTERS)
-    high, wide = (
-        (out_height - top + STRIDE - 1) // STRIDE,
-        (out_width - side + STRIDE - 1) // STRIDE,
-    )
+    high = (out_height - top + STRIDE - 1) // STRIDE
+    wide = (out_width - side + STRIDE - 1) // STRIDE
     pixel = tl.program_id(0) * PIXELS + tl.arange(0, PIXELS)
     within = pixel < batch * high * wide
     image = pixel // (high * wide)
@@ -125,8 +122,8 @@ def _weights_kernel(
 ):  # fmt: skip
     """parts[tap, i, o] = sum over pixels of images[source(pixel, tap), i] gradient[pixel, o].
 
-    A program sees `at_once` images of a lane and a stretch of one row of taps: of all taps in turn
-    or, `BY_TAP`, of each of three taps, for which the gradient is then read once.
+    A program takes `at_once` images of a lane and a stretch of one row of taps: of all taps in
+    turn, or with `BY_TAP` of three taps at once, so that the gradient is read only once.
     """
     ROW: tl.constexpr = SIZE * IN
     LENGTH: tl.constexpr = IN if BY_TAP else ROW
@@ -178,7 +175,7 @@ def _precision() -> str:
 
 
 def _taps(weights: Tensor, like: Tensor) -> Tensor:
-    """Weights (L, O, I, k, k) as (L, k, O, k, I): each row of taps in one stretch."""
+    """Weights (L, O, I, k, k) as (L, k, O, k, I): each row of taps is contiguous."""
     return weights.permute(0, 3, 1, 4, 2).to(like.dtype).contiguous()
 
 
@@ -191,7 +188,7 @@ def _convolved(
     kernel, outputs = taps.shape[1:3]
     out = images.new_empty((lanes, batch, *size, outputs))
     blocks = gather_blocks(inputs, outputs, kernel, images.dtype)
-    apart = stride if spread else 1  # of the pixels that one program takes
+    apart = stride if spread else 1  # distance between the pixels of one program
     tiles = triton.cdiv(batch * math.prod(-(-side // apart) for side in size), blocks.pixels)
     programs = _spread_kernel if spread else _gather_kernel
     programs[tiles, triton.cdiv(outputs, blocks.filters) * apart**2, lanes](
@@ -212,7 +209,7 @@ def forward(images: Tensor, weights: Tensor, stride: int, padding: int) -> Tenso
 def images_gradient(
     gradient: Tensor, weights: Tensor, size: tuple[int, int], stride: int, padding: int
 ) -> Tensor:
-    """The gradient of the images, (L, B, I, *size): a convolution with the taps turned round."""
+    """The gradient of the images, (L, B, I, *size): a convolution with reversed taps."""
     turned, around = weights.transpose(1, 2).flip(3, 4), weights.shape[-1] - 1 - padding
     return _convolved(gradient, turned, size, stride, around, spread=stride > 1)
 

@@ -8,12 +8,48 @@ from torch.autograd import Function
 from favano.training.gpu_kernels import convolution, normalisation
 
 
-def _stacked(info, dimensions, *tensors: Tensor) -> list[Tensor]:
-    """Tensors with their lanes first; those that all lanes share are repeated as views."""
-    return [
-        tensor.expand(info.batch_size, *tensor.shape) if lane is None else tensor.movedim(lane, 0)
-        for tensor, lane in zip(tensors, dimensions, strict=False)
-    ]
+def _one_lane(kernel, *given):
+    """The results of a kernel for tensors without a dimension of lanes."""
+    found = kernel(*(one[None] if isinstance(one, Tensor) else one for one in given))
+    return found[0] if isinstance(found, Tensor) else tuple(part[0] for part in found)
+
+
+def _lanes(kernel, info, dimensions, *given):
+    """The results of a kernel under `vmap`; tensors that all lanes share are repeated as views."""
+
+    def stacked(value, lane):
+        if not isinstance(value, Tensor):
+            return value
+        return (
+            value.expand(info.batch_size, *value.shape) if lane is None else value.movedim(lane, 0)
+        )
+
+    found = kernel(*map(stacked, given, dimensions))
+    return (found, 0) if isinstance(found, Tensor) else (tuple(found), (0,) * len(found))
+
+
+def _gradient(kernel) -> type[Function]:
+    """A kernel of a backward pass. It has no derivative, so nothing is saved for one."""
+
+    class Gradient(Function):
+        @staticmethod
+        def forward(*given):
+            return _one_lane(kernel, *given)
+
+        @staticmethod
+        def setup_context(ctx, inputs, output) -> None:
+            pass
+
+        @staticmethod
+        def vmap(info, dimensions, *given):
+            return _lanes(kernel, info, dimensions, *given)
+
+    return Gradient
+
+
+_ImagesGradient = _gradient(convolution.images_gradient)
+_WeightsGradient = _gradient(convolution.weights_gradient)
+_NormalisationGradient = _gradient(normalisation.backward)
 
 
 class Convolution(Function):
@@ -21,7 +57,7 @@ class Convolution(Function):
 
     @staticmethod
     def forward(images: Tensor, weights: Tensor, stride: int, padding: int) -> Tensor:
-        return convolution.forward(images[None], weights[None], stride, padding)[0]
+        return _one_lane(convolution.forward, images, weights, stride, padding)
 
     @staticmethod
     def setup_context(ctx, inputs, output) -> None:
@@ -40,39 +76,8 @@ class Convolution(Function):
         return to_images, to_weights, None, None
 
     @staticmethod
-    def vmap(info, dimensions, images, weights, stride, padding):
-        stacked = _stacked(info, dimensions, images, weights)
-        return convolution.forward(*stacked, stride, padding), 0
-
-
-class _ImagesGradient(Function):
-    @staticmethod
-    def forward(gradient, weights, size, stride, padding):
-        return convolution.images_gradient(gradient[None], weights[None], size, stride, padding)[0]
-
-    @staticmethod
-    def setup_context(ctx, inputs, output) -> None:
-        """Nothing is kept: there is no second derivative."""
-
-    @staticmethod
-    def vmap(info, dimensions, gradient, weights, size, stride, padding):
-        stacked = _stacked(info, dimensions, gradient, weights)
-        return convolution.images_gradient(*stacked, size, stride, padding), 0
-
-
-class _WeightsGradient(Function):
-    @staticmethod
-    def forward(gradient, images, size, stride, padding):
-        return convolution.weights_gradient(gradient[None], images[None], size, stride, padding)[0]
-
-    @staticmethod
-    def setup_context(ctx, inputs, output) -> None:
-        """Nothing is kept: there is no second derivative."""
-
-    @staticmethod
-    def vmap(info, dimensions, gradient, images, size, stride, padding):
-        stacked = _stacked(info, dimensions, gradient, images)
-        return convolution.weights_gradient(*stacked, size, stride, padding), 0
+    def vmap(info, dimensions, *given):
+        return _lanes(convolution.forward, info, dimensions, *given)
 
 
 class BatchNormalisation(Function):
@@ -83,11 +88,7 @@ class BatchNormalisation(Function):
 
     @staticmethod
     def forward(images, weight, bias, residual, relu: bool, epsilon: float):
-        added = None if residual is None else residual[None]
-        done = normalisation.forward(
-            images[None], weight[None], bias[None], added, relu=relu, epsilon=epsilon
-        )
-        return tuple(part[0] for part in done)
+        return _one_lane(normalisation.forward, images, weight, bias, residual, relu, epsilon)
 
     @staticmethod
     def setup_context(ctx, inputs, output) -> None:
@@ -99,38 +100,10 @@ class BatchNormalisation(Function):
     @staticmethod
     def backward(ctx, gradient, _mean, _variance):
         how = (ctx.with_residual, ctx.relu, ctx.epsilon)
-        images, residual, weight, bias = _Gradients.apply(gradient, *ctx.saved_tensors, *how)
+        found = _NormalisationGradient.apply(gradient, *ctx.saved_tensors, *how)
+        images, residual, weight, bias = found
         return images, weight, bias, residual if ctx.with_residual else None, None, None
 
     @staticmethod
-    def vmap(info, dimensions, images, weight, bias, residual, relu, epsilon):
-        given = [images, weight, bias] + ([] if residual is None else [residual])
-        stacked = _stacked(info, dimensions, *given)
-        added = None if residual is None else stacked[3]
-        done = normalisation.forward(*stacked[:3], added, relu=relu, epsilon=epsilon)
-        return tuple(done), (0, 0, 0)
-
-
-class _Gradients(Function):
-    @staticmethod
-    def forward(gradient, images, weight, bias, out, mean, variance, with_residual, relu, epsilon):
-        done = normalisation.Normalised(out[None], mean[None], variance[None])
-        found = normalisation.backward(
-            gradient[None], images[None], weight[None], bias[None], done,
-            with_residual=with_residual, relu=relu, epsilon=epsilon,
-        )  # fmt: skip
-        return tuple(part[0] for part in found)
-
-    @staticmethod
-    def setup_context(ctx, inputs, output) -> None:
-        """Nothing is kept: there is no second derivative."""
-
-    @staticmethod
     def vmap(info, dimensions, *given):
-        stacked = _stacked(info, dimensions, *given[:7])
-        with_residual, relu, epsilon = given[7:]
-        found = normalisation.backward(
-            *stacked[:4], normalisation.Normalised(*stacked[4:]),
-            with_residual=with_residual, relu=relu, epsilon=epsilon,
-        )  # fmt: skip
-        return tuple(found), (0, 0, 0, 0)
+        return _lanes(normalisation.forward, info, dimensions, *given)

@@ -1,4 +1,4 @@
-"""Layers that are fast for many lanes, and their place in a network."""
+"""Layers that are fast for many lanes, in place of a network's own layers."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class LaneConvolution(nn.Module):
         return self.product(images, self.weight, self.bias)
 
     def product(self, images: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-        """The same with other parameters."""
+        """The convolution with other parameters."""
         out: Tensor = Convolution.apply(  # type: ignore[no-untyped-call]
             images, weight, self._stride, self._padding
         )

@@ -1,10 +1,10 @@
-"""Triton kernels of batch normalisation, with what usually follows it, for many lanes.
+"""Triton kernels of batch normalisation, residual and rectifier, for many lanes.
 
     z = relu(weight (x - mean) / sqrt(var + epsilon) + bias + residual)
 
-mean and (biased) variance are those of a lane's batch, for each channel. Images lie in memory with
-the channels last. Programs take some pixels of a lane: first they add up what is to be added up,
-then each adds the sums of all, which are few, and makes its part of the result.
+mean and (biased) variance are those of a lane's batch, per channel. Images have channels last in
+memory. A program takes some pixels of a lane. A first kernel computes partial sums; in a second
+one, each program adds up the partial sums of its lane and computes its part of the result.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from torch import Tensor
 from favano.training.gpu_kernels.blocks import channels_last
 
 _PARTS = 32  # programs per lane
-_NUMBERS = 4096  # at once
+_NUMBERS = 4096  # numbers that a program handles at once
 
 
 class Normalised(NamedTuple):
@@ -34,7 +34,7 @@ class Normalised(NamedTuple):
 def _sums_kernel(
     images, sums, count, CHANNELS: tl.constexpr, BLOCK: tl.constexpr, ROWS: tl.constexpr,
 ):  # fmt: skip
-    """Sums of x - shift and of its square, where the shift is the lane's first pixel."""
+    """Sums of x - shift and of its square; the shift is the lane's first pixel."""
     lane, part, parts = tl.program_id(0).to(tl.int64), tl.program_id(1), tl.num_programs(1)
     channel = tl.arange(0, BLOCK)
     known = channel < CHANNELS
@@ -96,9 +96,9 @@ def _rectified_gradient(
     gradient, images, out, at, there, scale, offset,
     WITH_RESIDUAL: tl.constexpr, RELU: tl.constexpr,
 ):  # fmt: skip
-    """The incoming gradient behind the rectifier, and the images, at some places.
+    """The gradient before the rectifier, and the images, at some positions.
 
-    Whether a result was positive is read only where it cannot be told from the image.
+    The sign of the result is computed from the image; with a residual it is read from `out`.
     """
     incoming = tl.load(gradient + at, mask=there, other=0.0).to(tl.float32)
     image = tl.load(images + at, mask=there, other=0.0).to(tl.float32)
@@ -186,44 +186,36 @@ def _gradient_kernel(
         tl.store(to_images + at, found.to(to_images.dtype.element_ty), mask=there)
 
 
-class _Shape(NamedTuple):
-    """What all kernels are told of images (L, B, H, W, C)."""
-
-    lanes: int
-    count: int  # pixels of a lane
-    channels: int
-    block: int
-    rows: int  # pixels at once
-
-
-def _shape(images: Tensor) -> _Shape:
+def _launch(images: Tensor) -> tuple[tuple[int, int], int, dict[str, int]]:
+    """For images (L, B, H, W, C): the grid of programs, pixels per lane, constants of a kernel."""
     lanes, batch, height, width, channels = images.shape
     block = triton.next_power_of_2(channels)
-    return _Shape(lanes, batch * height * width, channels, block, max(1, _NUMBERS // block))
+    rows = max(1, _NUMBERS // block)  # pixels at once
+    how = {"CHANNELS": channels, "BLOCK": block, "ROWS": rows, "num_warps": 8}
+    return (lanes, _PARTS), batch * height * width, how
 
 
 def forward(
     images: Tensor, weight: Tensor, bias: Tensor, residual: Tensor | None,
-    *, relu: bool, epsilon: float,
+    relu: bool, epsilon: float,
 ) -> Normalised:  # fmt: skip
     """Normalise (L, B, C, H, W) with weights (L, C)."""
     images, weight, bias = channels_last(images), weight.contiguous(), bias.contiguous()
-    lanes, count, channels, block, rows = _shape(images)
-    grid, how = (lanes, _PARTS), {"CHANNELS": channels, "BLOCK": block, "ROWS": rows}
-    sums = weight.new_empty((lanes, _PARTS, 2, channels))
-    _sums_kernel[grid](images, sums, count, **how, num_warps=8)
+    grid, count, how = _launch(images)
+    sums = weight.new_empty((len(weight), _PARTS, 2, weight.shape[1]))
+    _sums_kernel[grid](images, sums, count, **how)
     out = torch.empty_like(images)
-    mean, variance = weight.new_empty((2, lanes, channels))
+    mean, variance = weight.new_empty((2, *weight.shape))
     added = out if residual is None else channels_last(residual)
     _result_kernel[grid](
         images, added, weight, bias, sums, out, mean, variance, count, epsilon, **how,
-        PARTS=_PARTS, WITH_RESIDUAL=residual is not None, RELU=relu, num_warps=8,
+        PARTS=_PARTS, WITH_RESIDUAL=residual is not None, RELU=relu,
     )  # fmt: skip
     return Normalised(out.movedim(-1, 2), mean, variance)
 
 
 class Gradients(NamedTuple):
-    """Of the images, of what was added to them, and of the layer's weights."""
+    """Gradients of the images, of the residual, and of the layer's parameters."""
 
     images: Tensor
     residual: Tensor
@@ -232,28 +224,23 @@ class Gradients(NamedTuple):
 
 
 def backward(
-    gradient: Tensor, images: Tensor, weight: Tensor, bias: Tensor, done: Normalised,
-    *, with_residual: bool, relu: bool, epsilon: float,
+    gradient: Tensor, images: Tensor, weight: Tensor, bias: Tensor,
+    out: Tensor, mean: Tensor, variance: Tensor, with_residual: bool, relu: bool, epsilon: float,
 ) -> Gradients:  # fmt: skip
-    """Gradients of `forward`; that of a residual is empty where there was none."""
-    gradient, images = channels_last(gradient), channels_last(images)
-    weight, bias = weight.contiguous(), bias.contiguous()
-    lanes, count, channels, block, rows = _shape(images)
-    grid, how = (lanes, _PARTS), {"CHANNELS": channels, "BLOCK": block, "ROWS": rows}
+    """Gradients of `forward`; that of a residual is empty if there is none."""
+    gradient, images, out = (channels_last(one) for one in (gradient, images, out))
+    weight, bias, *statistics = (one.contiguous() for one in (weight, bias, mean, variance))
+    grid, count, how = _launch(images)
     how |= {"WITH_RESIDUAL": with_residual, "RELU": relu}
-    out, sums = channels_last(done.out), weight.new_empty((lanes, _PARTS, 2, channels))
-    statistics = done.mean.contiguous(), done.variance.contiguous()
-    _gradient_sums_kernel[grid](
-        gradient, images, out, weight, bias, *statistics, sums, count, epsilon, **how, num_warps=8
-    )
+    sums = weight.new_empty((len(weight), _PARTS, 2, weight.shape[1]))
+    given = gradient, images, out, weight, bias, *statistics, sums
+    _gradient_sums_kernel[grid](*given, count, epsilon, **how)
     to_images = torch.empty_like(images)
-    to_residual = torch.empty_like(images) if with_residual else images.new_empty((lanes, 0))
-    to_weight, to_bias = weight.new_empty((2, lanes, channels))
+    to_residual = torch.empty_like(images) if with_residual else images.new_empty((len(images), 0))
+    to_weight, to_bias = weight.new_empty((2, *weight.shape))
     _gradient_kernel[grid](
-        gradient, images, out, weight, bias, *statistics, sums,
-        to_images, to_residual, to_weight, to_bias, count, epsilon, **how,
-        PARTS=_PARTS, num_warps=8,
-    )  # fmt: skip
+        *given, to_images, to_residual, to_weight, to_bias, count, epsilon, **how, PARTS=_PARTS
+    )
     if with_residual:
         to_residual = to_residual.movedim(-1, 2)
     return Gradients(to_images.movedim(-1, 2), to_residual, to_weight, to_bias)

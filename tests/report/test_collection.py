@@ -6,7 +6,7 @@ import pytest
 
 from favano.errors import BadInput
 from favano.report import collect
-from favano.report.collect import differing_keys, setting
+from favano.report.collection import differing_keys, setting
 
 from .conftest import Writer
 

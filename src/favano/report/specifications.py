@@ -1,4 +1,4 @@
-"""How to run a result again: its command, and its specification whole."""
+"""How to run a result again: its command and its full specification."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from math import isfinite
 
 import tomli_w
 
-from favano.report.collect import differing_keys
+from favano.report.collection import differing_keys
 from favano.report.fragments import heading, name
 from favano.report.palette import Look
 from favano.report.result import Result
@@ -18,24 +18,20 @@ from favano.report.wording import fixed
 
 def specifications(settings: Sequence[Setting], looks: Mapping[str, Look]) -> str:
     """Command and full specification of each result; keys that differ on the page are marked."""
-    everything = [result for setting in settings for result in setting.results]
-    differing = frozenset(differing_keys(everything))
-    return "".join(
-        heading(setting)
-        + "".join(
-            _specification(result, setting.title, looks[result.title], differing)
-            for result in setting.results
-        )
-        for setting in settings
-    )
+    differing = differing_keys([result for setting in settings for result in setting.results])
+    parts = []
+    for setting in settings:
+        parts.append(heading(setting))
+        for result in setting.results:
+            parts.append(_specification(result, setting.title, looks[result.title], differing))
+    return "".join(parts)
 
 
-def _specification(result: Result, place: str, look: Look, differing: frozenset[str]) -> str:
+def _specification(result: Result, place: str, look: Look, differing: Sequence[str]) -> str:
     whose = f"of {result.title}, {place}" if place else f"of {result.title}"
-    lines = tomli_w.dumps(dict(result.spec)).splitlines()
     text = "\n".join(
         f"<mark>{escape(line)}</mark>" if line.partition(" = ")[0] in differing else escape(line)
-        for line in lines
+        for line in tomli_w.dumps(dict(result.spec)).splitlines()
     )
     command = "<p>No command is recorded.</p>"
     if result.command:
@@ -49,7 +45,7 @@ def _specification(result: Result, place: str, look: Look, differing: frozenset[
 
 
 def _copied(what: str, html: str) -> str:
-    """A text with its copy button, which the script shows where it can work."""
+    """A text with a copy button, hidden until the script shows it."""
     return (
         f'<div class="copied"><button type="button" class="copy" hidden '
         f'aria-label="Copy {escape(what)}">Copy</button>'
@@ -59,17 +55,14 @@ def _copied(what: str, html: str) -> str:
 
 
 def _origin(result: Result) -> str:
+    """Who wrote a result, and how long each run took. Runs overlap, so times do not add up."""
     version = result.version or "an unrecorded version"
+    tools = f" with {result.tools}" if result.tools else ""
+    text = f"Written by favano {version}{tools} into folder {result.folder.name}"
     seconds = [run.wall_seconds for run in result.runs if isfinite(run.wall_seconds)]
-    means = f" with {result.tools}" if result.tools else ""
-    return f"Written by favano {version}{means} into folder {result.folder.name}{_took(seconds)}."
-
-
-def _took(seconds: Sequence[float]) -> str:
-    """How long each run was under way. Runs overlap, so their times do not add up."""
     if not seconds:
-        return ""
+        return f"{text}."
     span = " to ".join(dict.fromkeys(fixed(time, 1) for time in (min(seconds), max(seconds))))
     if len(seconds) == 1:
-        return f"; the run took {span} seconds"
-    return f"; its {len(seconds)} runs took {span} seconds each and overlap in time"
+        return f"{text}; the run took {span} seconds."
+    return f"{text}; its {len(seconds)} runs took {span} seconds each and overlap in time."

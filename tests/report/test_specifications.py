@@ -7,8 +7,8 @@ from html import unescape
 from pathlib import Path
 
 from favano.report import by_setting, collect
-from favano.report.again import specifications
 from favano.report.palette import methods
+from favano.report.specifications import specifications
 
 
 def test_the_whole_specification_is_there_to_be_copied(compared: Path) -> None:

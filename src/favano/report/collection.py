@@ -1,4 +1,4 @@
-"""Result folders found and told apart."""
+"""Finding result folders, and naming their results."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from favano.report.result import Result, read_result
 
 NOT_SET = "not set"
 _FILES = (SPEC, HISTORY)
-_FEW, _MOST = 3, 4  # keys in a name: named all, where there are no more; else at most
+_FEW, _MOST = 3, 4  # keys in a name: all of them up to the first number, else at most the second
 
 
 def collect(paths: Sequence[Path]) -> list[Result]:
-    """The results in `paths`: result folders, folders above some, or output of `favano reproduce`.
+    """The results in `paths`: result folders, their parents, or output of `favano reproduce`.
 
-    Results of one parent come sorted by folder with `favano` first; paths keep their order.
-    A subfolder with a specification and no history is listed as missing.
+    Paths keep their order; the results of one parent are sorted by folder, with `favano` first.
+    A subfolder with a specification but no history is listed as missing.
     """
     need(len(paths) > 0, "results", "", "need at least one folder")
     results = [result for path in paths for result in _results(path)]
@@ -45,13 +45,10 @@ def _results(path: Path) -> list[Result]:
 
 
 def _below(path: Path) -> list[Path]:
-    """Result folders under `path`; nothing is looked for inside a result folder."""
-    folders = sorted(
-        (folder for folder in path.iterdir() if folder.is_dir()),
-        key=lambda folder: (folder.name != "favano", folder.name),
-    )
+    """Result folders under `path`; the search does not go into result folders."""
+    folders = [folder for folder in path.iterdir() if folder.is_dir()]
     found = []
-    for folder in folders:
+    for folder in sorted(folders, key=lambda folder: (folder.name != "favano", folder.name)):
         if any((folder / file).exists() for file in _FILES):
             there = (folder / SPEC).exists()
             need(there, "results", folder, "history.csv without spec.toml")
@@ -62,20 +59,13 @@ def _below(path: Path) -> list[Path]:
 
 
 def differing_keys(results: Sequence[Result]) -> list[str]:
-    """Keys of the specifications that do not have one value in all, in order of appearance."""
+    """Keys whose value is not the same in all specifications, in order of appearance."""
     keys = dict.fromkeys(key for result in results for key in result.spec)
-    return [key for key in keys if len(_values(results, key)) > 1]
-
-
-def _values(results: Sequence[Result], key: str) -> set[str]:
-    return {setting(result, key) for result in results}
+    return [key for key in keys if len({setting(result, key) for result in results}) > 1]
 
 
 def setting(result: Result, key: str) -> str:
-    """One value of a specification in words.
-
-    Booleans as TOML writes them, lists comma by comma, `not set` where the key is absent.
-    """
+    """One value of a specification in words; `not set` if the key is absent."""
     if key not in result.spec:
         return NOT_SET
     value = result.spec[key]
@@ -89,7 +79,7 @@ def setting(result: Result, key: str) -> str:
 
 
 def told_apart(results: Sequence[Result]) -> list[Result]:
-    """The results, those of one algorithm with names of their own."""
+    """The results, with distinct names for those of the same method."""
     groups: dict[str, list[Result]] = {}
     for result in results:
         groups.setdefault(result.algorithm, []).append(result)
@@ -98,12 +88,17 @@ def told_apart(results: Sequence[Result]) -> list[Result]:
 
 
 def _notes(alike: Sequence[Result]) -> list[str]:
-    """The one key that tells them apart, else all that differ if few, else some that do, else the
-    folder."""
+    """What tells results of one method apart, as notes in brackets.
+
+    The first of these that suffices: one key, all differing keys if there are few, several keys,
+    the folder.
+    """
     if len(alike) == 1:
         return [""]
-    keys = sorted(differing_keys(alike), key=lambda key: key == "seeds")  # says least
-    words = {key: [_worded(result, key) for result in alike] for key in keys}
+    keys = sorted(differing_keys(alike), key=lambda key: key == "seeds")  # says least, so last
+    words = {
+        key: [f"{key.replace('_', ' ')} {setting(result, key)}" for result in alike] for key in keys
+    }
     few = [tuple(keys)] if len(keys) <= _FEW else []
     some = chain.from_iterable(combinations(keys, size) for size in range(2, _MOST + 1))
     for choice in chain(((key,) for key in keys), few, some):
@@ -116,7 +111,3 @@ def _notes(alike: Sequence[Result]) -> list[str]:
         if len(set(ends)) == len(alike):
             return [f" ({end})" for end in ends]
     raise AssertionError("two results in one folder")
-
-
-def _worded(result: Result, key: str) -> str:
-    return f"{key.replace('_', ' ')} {setting(result, key)}"

@@ -1,4 +1,4 @@
-"""Our numbers beside the paper's, other readings, and what is robust: sheets from ledgers."""
+"""Sheets from ledgers: our numbers beside the paper's, other readings, leads and tuned rates."""
 
 from __future__ import annotations
 
@@ -11,33 +11,31 @@ from favano.records import Entry, rates_tried
 from favano.report.sheet import Sheet
 from favano.report.wording import MINUS, fixed, signed, significant
 
-Names: TypeAlias = Mapping[str, str]  # key in the files, words to print
-Paper: TypeAlias = Mapping[tuple[str, str], tuple[float, float]]
+Names: TypeAlias = Mapping[str, str]  # from keys in the files to words in print
+Paper: TypeAlias = Mapping[tuple[str, str], tuple[float, float]]  # (line, column): mean, sd
 
 MISSING = "missing"
 
 
 @dataclass(frozen=True)
 class Cell:
-    """All seeds of one line in one column; accuracies in per cent by seed."""
+    """All seeds of one line in one column."""
 
-    accuracy: Mapping[int, float]
-    asked: int
+    accuracy: Mapping[int, float]  # in per cent, by seed
+    asked: int  # number of seeds
     diverged: int
 
     @property
     def words(self) -> str:
-        """Mean and standard deviation, and what is lacking.
+        """Mean and standard deviation, and what is missing.
 
         >>> Cell({0: 91.0, 1: 92.0}, asked=3, diverged=0).words
         '91.5 ± 0.7 (partial: 2 of 3 seeds)'
         """
-        lacking = []
-        if self.diverged:
-            lacking.append(f"{self.diverged} of {self.asked} diverged")
+        missing = [f"{self.diverged} of {self.asked} diverged"] if self.diverged else []
         if len(self.accuracy) + self.diverged < self.asked:
-            lacking.append(f"partial: {len(self.accuracy)} of {self.asked} seeds")
-        note = f" ({', '.join(lacking)})" if lacking else ""
+            missing.append(f"partial: {len(self.accuracy)} of {self.asked} seeds")
+        note = f" ({', '.join(missing)})" if missing else ""
         if not self.accuracy:
             return f"diverged{note}" if self.diverged else MISSING
         values = list(self.accuracy.values())
@@ -46,7 +44,7 @@ class Cell:
 
 
 def cell(entries: Sequence[Entry], line: str, column: str) -> Cell:
-    """The runs of one line, an algorithm or a reading, in one column."""
+    """The runs of one line, a method or a reading, in one column."""
     those = [
         entry
         for entry in entries
@@ -66,7 +64,7 @@ def cell(entries: Sequence[Entry], line: str, column: str) -> Cell:
 def beside_paper(
     title: str, entries: Sequence[Entry], lines: Names, columns: Names, paper: Paper
 ) -> Sheet:
-    """For every cell the paper's number, ours, and the difference in its standard deviations."""
+    """The paper's number, ours, and the difference in standard deviations, for every cell."""
     compared = bool(paper)
     headings = ["method"]
     for heading in columns.values():
@@ -87,21 +85,21 @@ def beside_paper(
 def beside_paper_long(
     title: str, entries: Sequence[Entry], lines: Names, columns: Names, paper: Paper
 ) -> Sheet:
-    """The same with a row a cell, for narrow screens."""
+    """The same with one row per cell, for narrow screens."""
     wide = beside_paper(title, entries, lines, columns, paper)
     headings = ["setting", "method", "paper", "ours", "difference"]
     rows = [
-        [heading if first else "", name, *cells[3 * place : 3 * place + 3]]
+        ["" if row else heading, name, *cells[3 * place : 3 * place + 3]]
         for place, heading in enumerate(columns.values())
-        for first, (name, *cells) in zip((True, *[False] * len(lines)), wide.rows, strict=False)
+        for row, (name, *cells) in enumerate(wide.rows)
     ]
     return Sheet(title, headings, rows, wide.note)
 
 
 def measured(entries: Sequence[Entry], names: Names) -> str:
-    """What the accuracies are: those of the models that were there at one time.
+    """What the accuracies are: those of the last models made by some time.
 
-    Ledgers of version 0.1 have some of later models, of an update after that time; they are named.
+    In ledgers of version 0.1 some accuracies are of later models; they are named.
 
     >>> runs = [Entry("paper", "favano", "iid", 0, "complete", time=5000.0)]
     >>> measured(runs, {})
@@ -114,10 +112,9 @@ def measured(entries: Sequence[Entry], names: Names) -> str:
         return "Test accuracy in %"
     late = []
     for algorithm in dict.fromkeys(entry.algorithm for entry in entries):
-        those = [time for time in _times(entries, algorithm) if time > min(times) * (1 + 1e-9)]
-        if those:
-            last = significant(max(those))
-            late.append(f"of {names.get(algorithm, algorithm)}: by time {last}")
+        last = max(_times(entries, algorithm), default=0.0)
+        if last > min(times) * (1 + 1e-9):
+            late.append(f"of {names.get(algorithm, algorithm)}: by time {significant(last)}")
     note = f" ({'; '.join(late)})" if late else ""
     return f"Test accuracy in % of the last model made by time {significant(min(times))}{note}"
 
@@ -143,20 +140,20 @@ def _compared(ours: Cell, shown: str, paper: tuple[float, float] | None) -> list
 
 
 def _seeds(entries: Sequence[Entry], spread: str) -> str:
-    """What the numbers are over the seeds that were asked for."""
+    """How the numbers are made from the seeds."""
     count = len({entry.seed for entry in entries})
     return "one seed" if count == 1 else f"mean ± {spread} over {count} seeds"
 
 
 def other_readings(entries: Sequence[Entry], texts: Names, names: Names, columns: Names) -> Sheet:
-    """Ours alone, for readings of which the paper has no number."""
+    """Our numbers for other readings of the paper, for which it has none."""
     rows = []
     for reading, text in texts.items():
         those = [entry for entry in entries if entry.reading == reading]
-        for algorithm in dict.fromkeys(entry.algorithm for entry in those):
-            several = len({entry.algorithm for entry in those}) > 1
+        algorithms = dict.fromkeys(entry.algorithm for entry in those)
+        for algorithm in algorithms:
             own = [entry for entry in those if entry.algorithm == algorithm]
-            name = f"{text}: {names.get(algorithm, algorithm)}" if several else text
+            name = f"{text}: {names.get(algorithm, algorithm)}" if len(algorithms) > 1 else text
             cells = (cell(own, reading, column) for column in columns)
             rows.append([name, *(one.words if one.asked else "" for one in cells)])
     note = f"{measured(entries, names)}, {_seeds(entries, 'sd')}."
@@ -164,11 +161,10 @@ def other_readings(entries: Sequence[Entry], texts: Names, names: Names, columns
 
 
 def leads(title: str, entries: Sequence[Entry], names: Names, columns: Names) -> Sheet:
-    """FAVANO's accuracy minus each other method's, paired by seed, with how often it is ahead."""
+    """FAVANO's accuracy minus that of each other method, paired by seed."""
     rows = []
-    for rival, name in names.items():
-        if rival == "favano":
-            continue
+    rivals = {key: name for key, name in names.items() if key != "favano"}
+    for rival, name in rivals.items():
         row = [f"FAVANO {MINUS} {name}"]
         for column in columns:
             ours = cell(entries, "favano", column).accuracy
@@ -182,7 +178,7 @@ def leads(title: str, entries: Sequence[Entry], names: Names, columns: Names) ->
 
 
 def chosen_rates(tried: Sequence[Entry], names: Names, columns: Names) -> Sheet:
-    """The rates that each method's search chose, and whether they lie on the edge of its grid."""
+    """The rates that each method's search chose, marked if they lie on the edge of its grid."""
     found = rates_tried(tried)
     unfinished = {(one.algorithm, one.column) for one in tried if one.status == "missing"}
     rows = []
@@ -194,9 +190,7 @@ def chosen_rates(tried: Sequence[Entry], names: Names, columns: Names) -> Sheet:
                 row.append("partial search" if pairs else MISSING)
                 continue
             top = pairs[0]
-            edge = _on_edge([pair.client for pair in pairs], top.client) or _on_edge(
-                [pair.server for pair in pairs], top.server
-            )
+            edge = any(_on_edge([pair[rate] for pair in pairs], top[rate]) for rate in (0, 1))
             row.append(f"{top.client:.4g} / {top.server:.4g}{' (edge)' if edge else ''}")
         rows.append(row)
     seeds = sorted({entry.seed for entry in tried})
@@ -214,7 +208,7 @@ def _on_edge(values: Sequence[float | None], chosen: float | None) -> bool:
 
 
 def cost_sentence(entries: Sequence[Entry]) -> str:
-    """What the runs took in time, energy and carbon, as far as it was recorded."""
+    """What the runs cost in time, energy and carbon, as far as recorded."""
     made = [entry for entry in entries if entry.status != "missing"]
     known = [entry for entry in made if entry.machine_seconds is not None]
     if not known:

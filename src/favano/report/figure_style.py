@@ -1,4 +1,4 @@
-"""How print figures look: colours and dashes of the page, names at the ends of lines."""
+"""The style of print figures: colours and dashes of the page, names at the ends of lines."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from matplotlib.text import Text
 
 GREY: Final = "#6b6f76"
-_LATE = 0.97  # share of the axis from which on a line counts as reaching its edge
+_LATE = 0.97  # share of the axis; a line that gets this far counts as reaching the edge
 
 STYLE: Final = str(files("favano.report").joinpath("print.mplstyle"))
 
 
 def check_matplotlib() -> None:
-    """Refuse figures where the library that draws them is not installed."""
+    """Refuse figures if matplotlib is not installed."""
     try:
         import matplotlib  # noqa: F401
     except ImportError as error:
@@ -34,7 +34,7 @@ def check_matplotlib() -> None:
 
 
 def save(figure: Figure, folder: Path, name: str) -> list[Path]:
-    """Write a figure as PNG and PDF; neither holds a date, so equal figures are equal files."""
+    """Write a figure as PNG and PDF, without dates, so that equal figures are equal files."""
     folder.mkdir(parents=True, exist_ok=True)
     paths = [folder / f"{name}.png", folder / f"{name}.pdf"]
     figure.savefig(paths[0], metadata={"Software": None})
@@ -43,7 +43,7 @@ def save(figure: Figure, folder: Path, name: str) -> list[Path]:
 
 
 def spread_out(heights: Sequence[float], gap: float) -> list[float]:
-    """Heights in 0..1 pushed apart to at least `gap`, in the same order.
+    """Heights in 0..1, moved apart by at least `gap`, in the same order.
 
     >>> [round(height, 2) for height in spread_out([0.5, 0.52, 0.9], 0.1)]
     [0.46, 0.56, 0.9]
@@ -80,16 +80,16 @@ class Ending:
 
 
 def stroke(look: Look) -> str | tuple[float, tuple[float, ...]]:
-    """The dash of a look for matplotlib, which counts in widths of the line; the page's is 2."""
+    """The dash of a look in matplotlib's unit, the width of the line, which is 2 on the page."""
     lengths = DASHES[look.dash]
     return (0, tuple(length / 2 for length in lengths)) if lengths else "-"
 
 
 def label_ends(axes: Axes, ends: Sequence[Ending], *, points: float = 8.5) -> None:
-    """Names of lines at their right ends, in their colours, none over another.
+    """Write the names of lines at their right ends, in their colours, without overlaps.
 
-    Lines that reach the right edge have theirs in the margin. One that ends early has it near its
-    end, where it covers the fewest lines; a thin stroke leads there where it is not beside it.
+    Names of lines that reach the right edge are in the margin. A line that ends early has its name
+    near its end, where it covers the fewest lines, with a thin stroke if it is not next to it.
     """
     from matplotlib.patheffects import Normal, Stroke
 
@@ -102,7 +102,7 @@ def label_ends(axes: Axes, ends: Sequence[Ending], *, points: float = 8.5) -> No
     places = [tuple(map(float, into.transform((end.x, end.y)))) for end in ends]
     late = [index for index, (x, _) in enumerate(places) if x >= _LATE]
     heights = spread_out([places[index][1] for index in late], 1.25 * em_y)
-    boxes = [(1.0, 2.0, height) for height in heights]  # from, to and height of the names so far
+    boxes = [(1.0, 2.0, height) for height in heights]  # left, right and height of the names so far
     for index, height in zip(late, heights, strict=True):
         _write(axes, ends[index], (1.02, height), points)
     for index, end in enumerate(ends):
@@ -113,7 +113,7 @@ def label_ends(axes: Axes, ends: Sequence[Ending], *, points: float = 8.5) -> No
         others = [at for start, stop, at in boxes if start < right and left < stop]
         height = _free_height(drawn, others, np.linspace(left, right, 20), y, em_y)
         boxes.append((left, right, height))
-        rim = [Stroke(linewidth=2.5, foreground="white"), Normal()]  # sets it off from lines
+        rim = [Stroke(linewidth=2.5, foreground="white"), Normal()]  # separates it from lines
         _write(axes, end, (left, height), points).set_path_effects(rim)
         if abs(height - y) > em_y:
             foot = height - np.sign(height - y) * 0.6 * em_y
@@ -122,7 +122,7 @@ def label_ends(axes: Axes, ends: Sequence[Ending], *, points: float = 8.5) -> No
 
 
 def _write(axes: Axes, end: Ending, place: tuple[float, float], points: float) -> Text:
-    """A name at a place in 0..1."""
+    """Write a name at a place in 0..1."""
     return axes.text(
         *place, end.text, color=end.colour, fontsize=points, va="center", transform=axes.transAxes
     )
@@ -131,7 +131,7 @@ def _write(axes: Axes, end: Ending, place: tuple[float, float], points: float) -
 def _free_height(
     lines: Sequence[Floats], names: Sequence[float], along: Floats, y: float, line_height: float
 ) -> float:
-    """The height nearest to y at which a text covers no other name and the fewest lines; 0..1."""
+    """The height in 0..1 nearest to y at which a text covers no other name and the fewest lines."""
     crossing = [np.interp(along, line[:, 0], line[:, 1], right=np.nan) for line in lines]
     steps = sorted(np.arange(-3, 3.5, 0.5), key=lambda step: (abs(step), -step))
     heights = [y + step * line_height for step in steps]

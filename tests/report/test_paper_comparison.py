@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from favano.records import Ending, Entry
-from favano.report.beside import (
+from favano.report.paper_comparison import (
     beside_paper,
     beside_paper_long,
     cell,

@@ -1,4 +1,4 @@
-"""Print-quality figures from `curves.csv` and from ledgers, drawn by matplotlib."""
+"""Print-quality figures from `curves.csv` and ledgers, drawn with matplotlib."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 from favano.records import CurvePoint, Entry, curves_from_csv, read_file
 from favano.records.folder import CURVES
-from favano.report.beside import Names, Paper, cell, measured
-from favano.report.ink import GREY, STYLE, Ending, label_ends, save, stroke
+from favano.report.figure_style import GREY, Ending, label_ends, stroke
 from favano.report.palette import COLOURS, Look, looks
+from favano.report.paper_comparison import Names, Paper, cell, measured
 from favano.report.wording import counted
 
 if TYPE_CHECKING:
@@ -26,8 +26,8 @@ _MEASURES = {
     "loss": "test loss",
     "variance": r"variance  $\Sigma_i\,\Vert w_i - w\Vert^2$",
 }
-_WIDE = 40  # points: where accuracies differ by more, an axis goes from 0 to 100
-_TICKS = 4  # intervals between ticks of time, at most
+_WIDE = 40  # points; if accuracies differ by more, the axis goes from 0 to 100
+_TICKS = 4  # intervals between ticks on the horizontal axis, at most
 
 
 @dataclass(frozen=True)
@@ -56,23 +56,13 @@ def read_lines(path: Path) -> list[Line]:
     ]
 
 
-def draw_curves(
-    folder: Path, name: str, lines: Names, panels: Sequence[Sequence[tuple[str, str]]], asked: int
-) -> list[Path]:
-    """Draw a grid of panels (measure, axis) from `curves.csv` in the folder; PNG and PDF.
-
-    A line with fewer seeds than asked for says so at its end, one without any at the foot.
-    """
-    from matplotlib import style
-
-    with style.context(STYLE):
-        return save(curves_figure(folder, lines, panels, asked), folder, name)
-
-
 def curves_figure(
     folder: Path, lines: Names, panels: Sequence[Sequence[tuple[str, str]]], asked: int
 ) -> Figure:
-    """The panels with their letters, and below them what lines and bands are."""
+    """A grid of panels (measure, axis) from `curves.csv` in the folder, with an explanation below.
+
+    A line with fewer seeds than asked for says so at its end; a missing line is named below.
+    """
     from matplotlib.figure import Figure
 
     found = {
@@ -93,34 +83,34 @@ def curves_figure(
             grid[row][column].set_title(letter + _MEASURES[measure], loc="left")
     shown = {measure for measures in panels for measure, _ in measures}
     missing = [text for key, text in lines.items() if key not in found]
-    _write_below(grid[-1][0], _explained(list(found.values()), shown, missing))
+    _write_below(grid[-1][0], _explained(list(found.values()), shown, missing), -38, va="top")
     return figure
 
 
 def _letter(number: int, panels: int) -> str:
-    """The letter of a panel, where there are several."""
+    """The letter of a panel; a single panel has none."""
     return f"{chr(ord('a') + number)}   " if panels > 1 else ""
 
 
 def _explained(drawn: Sequence[Line], measures: set[str], missing: Sequence[str]) -> list[str]:
-    """What lines and bands are, and what is not there."""
+    """The meaning of lines and bands, and what is missing."""
     texts = []
     seeds = max((line.seeds for line in drawn), default=0)
     if seeds == 1:
         texts.append("Lines: one seed.")
     elif seeds:
-        seeds_ = counted(seeds, "seed")
-        texts.append(f"Lines: mean over {seeds_}; bands: one standard deviation either way.")
+        bands = "bands: one standard deviation either way"
+        texts.append(f"Lines: mean over {counted(seeds, 'seed')}; {bands}.")
     if drawn and "loss" in measures:
         texts.append("The loss is drawn from the first update on.")
     return [*texts, f"Missing: {', '.join(missing)}."] if missing else texts
 
 
-def _write_below(axes: Axes, lines: Sequence[str]) -> None:
-    """Text at the foot of a figure, under the labels of its lowest left panel."""
+def _write_below(axes: Axes, lines: Sequence[str], height: float, *, va: str) -> None:
+    """Write text below a figure, at a height in points under its lowest left panel."""
     axes.annotate(
-        "\n".join(lines), (0, 0), (0, -38), "axes fraction", textcoords="offset points",
-        color=GREY, fontsize=8, ha="left", va="top", annotation_clip=False,
+        "\n".join(lines), (0, 0), (0, height), "axes fraction", textcoords="offset points",
+        color=GREY, fontsize=8, ha="left", va=va, annotation_clip=False,
     )  # fmt: skip
 
 
@@ -164,16 +154,18 @@ def _draw(
 def _first_trained(line: Line) -> int:
     """The first evaluation after an update.
 
-    An untrained network's loss says nothing of a method, and can be so large with so wide a band
-    that nothing else could be seen.
+    The loss of an untrained network says nothing about a method, and can be so large that it hides
+    all other values.
     """
     steps = line.values["server_steps"]
     return next((place for place, step in enumerate(steps) if step > 0), len(steps))
 
 
 def line_looks(lines: Names) -> dict[str, Look]:
-    """Looks of the lines of a figure: a method's own; of lines `x, variant` one colour per x and
-    one dash per variant.
+    """Looks of the lines of a figure.
+
+    A method has its own look. Lines named `x, variant` have one colour per x and one dash per
+    variant.
 
     >>> names = {key: key for key in ("s = 5, 32 bits", "s = 5, QNN", "s = 9, QNN")}
     >>> found = list(line_looks(names).values())
@@ -193,23 +185,8 @@ def line_looks(lines: Names) -> dict[str, Look]:
     }
 
 
-def draw_cells(
-    folder: Path,
-    name: str,
-    entries: Sequence[Entry],
-    lines: Names,
-    columns: Names,
-    paper: Paper,
-) -> list[Path]:
-    """Every seed's accuracy as a dot, the mean as a stroke, the paper's mean ± sd as a bar."""
-    from matplotlib import style
-
-    with style.context(STYLE):
-        return save(cells_figure(entries, lines, columns, paper), folder, name)
-
-
 def cells_figure(entries: Sequence[Entry], lines: Names, columns: Names, paper: Paper) -> Figure:
-    """A panel per column, and below them a legend of dots, strokes and bars."""
+    """One panel per column: a dot per seed, a stroke for our mean, a bar for the paper's."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(3.1 * len(columns), 0.55 * len(lines) + 0.9))
@@ -230,14 +207,12 @@ def cells_figure(entries: Sequence[Entry], lines: Names, columns: Names, paper: 
         handles=handles, loc="upper left", bbox_to_anchor=(0, -0.2), ncols=len(handles),
         frameon=False, borderaxespad=0, fontsize=8.5, handletextpad=0.6,
     )  # fmt: skip
-    first.annotate(f"{measured(entries, lines)}.", (0, 0), (0, -58), "axes fraction",
-                   textcoords="offset points", color=GREY, fontsize=8,
-                   annotation_clip=False)  # fmt: skip
+    _write_below(first, [f"{measured(entries, lines)}."], -58, va="baseline")
     return figure
 
 
 def _cell_handles(seeds: int, paper: bool) -> list[Line2D]:
-    """The marks of a figure of cells with their meaning."""
+    """The legend of a figure of cells."""
     from matplotlib.lines import Line2D
 
     ink = COLOURS[5]

@@ -14,8 +14,8 @@ from matplotlib.figure import Figure
 from matplotlib.text import Annotation, Text
 
 from favano.records import Entry
+from favano.report.figures import cells_figure, curves_figure
 from favano.report.palette import COLOURS, looks
-from favano.report.printed import cells_figure, curves_figure
 
 NAMES = {"fedavg": "FedAvg", "quafl": "QuAFL", "favano": "FAVANO"}
 GRID = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from favano.report.collect import NOT_SET, setting
+from favano.report.collection import NOT_SET, setting
 from favano.report.result import Result
 from favano.report.table import comparable, finished, over
 from favano.report.wording import counted, fixed, listed, percent, significant
@@ -15,20 +15,18 @@ _SYMBOLS = (
     ("selected", "s", "contacted at a time"),
     ("local_steps", "K", "local steps at most"),
 )
-
-
-_NAMED = 6  # methods that a title can hold
+_NAMED = 6  # methods named in a title, at most
 
 
 def title_of(results: Sequence[Result]) -> str:
-    """A heading for results: the methods and the data."""
+    """A title for results: the methods and the data."""
     names = list(dict.fromkeys(each.title.partition(" (")[0] for each in results))
     methods = listed(names) if len(names) <= _NAMED else f"{len(names)} methods"
     return f"{methods} on {_either(results, 'dataset')}"
 
 
 def setting_sentence(results: Sequence[Result]) -> str:
-    """What was compared: methods, data and their share and split, n, s, K, rate, time and seeds."""
+    """What was compared: methods, data, share and split, n, s, K, learning rate, time and seeds."""
     parts = [f"on {_share(results)}{_either(results, 'dataset')}"]
     if any("split" in result.spec for result in results):
         parts.append(f"split {_either(results, 'split')}")
@@ -41,16 +39,14 @@ def setting_sentence(results: Sequence[Result]) -> str:
         parts.append(f"learning rate {_either(results, 'learning_rate')}")
     if any(result.horizon is not None for result in results):
         parts.append(f"up to time {_either(results, 'horizon')}")
-    counts = sorted({len(result.runs) for result in results if result.runs})
-    if counts:
-        several = counts[-1] != 1 or len(counts) > 1
-        parts.append(" or ".join(map(str, counts)) + (" seeds" if several else " seed"))
+    if counts := sorted({len(result.runs) for result in results if result.runs}):
+        parts.append(" or ".join(map(str, counts)) + (" seed" if counts == [1] else " seeds"))
     titles = dict.fromkeys(result.title for result in results)
     return f"{listed(list(titles))} {', '.join(parts)}."
 
 
 def _share(results: Sequence[Result]) -> str:
-    """The share of the data in words; nothing where it is all of them."""
+    """The share of the data in words; empty if all of them are used."""
     shares = dict.fromkeys(result.spec.get("data_fraction", 1.0) for result in results)
     if set(shares) == {1.0}:
         return ""
@@ -66,8 +62,8 @@ def _either(results: Sequence[Result], key: str) -> str:
 def sentence(results: Sequence[Result]) -> str:
     """What the comparison shows.
 
-    Only complete results are ranked, by mean accuracy over the seeds they all have. The first
-    FAVANO is held against the best of the others; without it the best against the second.
+    Only complete results are ranked, by mean accuracy over the seeds they share. The first FAVANO
+    is compared with the best other result; without FAVANO, the best result with the second.
     """
     ranked = [result for result in results if _flaw(result) is None]
     left_out = _left_out(results, bool(ranked))
@@ -101,7 +97,7 @@ def sentence(results: Sequence[Result]) -> str:
 
 
 def _score(result: Result, common: set[int]) -> float:
-    """Mean accuracy over the common seeds, or over its own where there are none."""
+    """Mean accuracy over the common seeds, or over all its seeds if there are none."""
     return over(run.accuracy for run in result.runs if not common or run.seed in common).mean
 
 
@@ -110,7 +106,7 @@ def _points(size: str) -> str:
 
 
 def _end(ranked: Sequence[Result]) -> float:
-    """The horizon, or the latest time of any run where none was given."""
+    """The horizon, or the latest time of any run if there is none."""
     asked = ranked[0].horizon
     return asked if asked is not None else max(run.time for each in ranked for run in each.runs)
 
@@ -123,10 +119,9 @@ def _evidence(subject: Result, rival: Result, common: set[int], points: float) -
         return seeds
     ours, theirs = finished(subject), finished(rival)
     gaps = [ours[seed].accuracy - theirs[seed].accuracy for seed in common]
-    word, count = ("higher", sum(gap > 0 for gap in gaps))
     if points < 0:
-        word, count = ("lower", sum(gap < 0 for gap in gaps))
-    return f"{seeds}, {word} in {count} of {len(common)}"
+        return f"{seeds}, lower in {sum(gap < 0 for gap in gaps)} of {len(common)}"
+    return f"{seeds}, higher in {sum(gap > 0 for gap in gaps)} of {len(common)}"
 
 
 def _flaw(result: Result) -> str | None:
@@ -138,7 +133,7 @@ def _flaw(result: Result) -> str | None:
 
 
 def _left_out(results: Sequence[Result], others: bool) -> str:
-    """Name what is not ranked, and why, so that nobody takes it for ranked."""
+    """Name the results that are not ranked, and why."""
     names = [f"{result.title} ({flaw})" for result in results if (flaw := _flaw(result))]
     if not names:
         return ""

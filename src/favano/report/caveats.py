@@ -1,4 +1,4 @@
-"""What the results lack, in sentences: nobody shall take a hole for a number."""
+"""What is missing from the results, in sentences, so that no gap is taken for a number."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from favano.report.table import finished, reference
 from favano.report.wording import counted, listed, significant
 
 
-def lacking(settings: Sequence[Setting], titles: Collection[str]) -> list[str]:
-    """A sentence for everything that is missing, partial, refused or not recorded."""
+def caveats(settings: Sequence[Setting], titles: Collection[str]) -> list[str]:
+    """One sentence for each thing that is missing, partial, refused or not recorded."""
     lines = []
     for setting in settings:
         prefix = f"{setting.title}: " if setting.title else ""
@@ -28,16 +28,15 @@ def _of_result(result: Result) -> Iterator[str]:
     if result.status == "partial":
         yield f"{result.title} is partial: {_reached(result)}. Its numbers are those so far."
     yield from _not_finite(result)
-    refused = sum(run.refused_updates for run in result.runs)
-    if refused:
+    if refused := sum(run.refused_updates for run in result.runs):
         what = counted(refused, "update")
-        yield f"{result.title}: {what} with NaN or infinity refused on the way."
+        yield f"{result.title}: {what} with NaN or infinity refused during the run."
     if result.command is None:
         yield f"{result.title}: the command that made it is not recorded."
 
 
 def _not_finite(result: Result) -> Iterator[str]:
-    """Which seeds ended without a finite loss or, where all losses are finite, variance."""
+    """The seeds that ended without a finite loss or, if all losses are finite, variance."""
     verb = "diverged: it ended" if result.status == "diverged" else "ended"
     losses = [
         run.seed for run in result.runs if not math.isfinite(run.loss) or math.isnan(run.accuracy)
@@ -45,7 +44,7 @@ def _not_finite(result: Result) -> Iterator[str]:
     variances = [run.seed for run in result.runs if not math.isfinite(run.variance)]
     if seeds := losses or variances:
         what = "loss" if losses else "variance"
-        where = f"{'seed' if len(seeds) == 1 else 'seeds'} {listed(_words(seeds))}"
+        where = f"{'seed' if len(seeds) == 1 else 'seeds'} {listed([str(seed) for seed in seeds])}"
         yield f"{result.title} {verb} without a finite {what} in {where}."
     elif result.status == "diverged":
         yield f"{result.title} diverged after the horizon."
@@ -53,11 +52,10 @@ def _not_finite(result: Result) -> Iterator[str]:
 
 def _of_setting(setting: Setting, titles: Collection[str]) -> Iterator[str]:
     there = [result for result in setting.results if result.runs]
-    silent = [result.title for result in there if result.participation is None]
-    if silent:
+    if silent := [result.title for result in there if result.participation is None]:
         yield f"{listed(silent)}: no participation.json, so it is not known who trained the model."
-    absent = [title for title in titles if title not in {r.title for r in setting.results}]
-    if absent:
+    present = {result.title for result in setting.results}
+    if absent := [title for title in titles if title not in present]:
         yield f"{listed(absent)}: no result folder in this setting."
     first = reference(setting.results)
     if first is None or first.status != "complete":
@@ -70,14 +68,10 @@ def _of_setting(setting: Setting, titles: Collection[str]) -> Iterator[str]:
 
 
 def _reached(result: Result) -> str:
-    """How far the seeds of a partial result came."""
+    """How far the seeds of a partial result got."""
     end = "" if result.horizon is None else f" of {significant(result.horizon)}"
     asked = result.spec.get("seeds")
     there = f"{len(result.runs)} of {asked}" if isinstance(asked, int) else str(len(result.runs))
     times = sorted({run.time for run in result.runs})
     span = " to ".join(significant(time) for time in dict.fromkeys([times[0], times[-1]]))
     return f"{there} seeds, at time {span}{end}"
-
-
-def _words(seeds: Sequence[int]) -> list[str]:
-    return [str(seed) for seed in seeds]

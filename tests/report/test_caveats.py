@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from favano.report import by_setting, collect
+from favano.report.caveats import caveats
 from favano.report.curves import curve
-from favano.report.lacking import lacking
 from favano.report.palette import methods
 from favano.report.table import finished
 
@@ -16,7 +16,7 @@ from .conftest import Writer, add_participation
 
 def lines(folder: Path) -> list[str]:
     settings = by_setting(collect([folder]))
-    return lacking(settings, methods(settings))
+    return caveats(settings, methods(settings))
 
 
 def test_partial_missing_and_unrecorded(compared: Path) -> None:
@@ -27,7 +27,7 @@ def test_partial_missing_and_unrecorded(compared: Path) -> None:
     ]
 
 
-def test_nothing_lacks(compared: Path) -> None:
+def test_nothing_is_missing(compared: Path) -> None:
     assert lines(compared / "favano") == []
 
 
@@ -48,7 +48,7 @@ def test_divergence_refusals_and_a_lost_command(compared: Path) -> None:
     path.write_text(json.dumps(summary))
     assert lines(compared / "favano") == [
         "FAVANO ended without a finite loss in seed 1.",
-        "FAVANO: 3 updates with NaN or infinity refused on the way.",
+        "FAVANO: 3 updates with NaN or infinity refused during the run.",
         "FAVANO: the command that made it is not recorded.",
     ]
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from favano.report import by_setting, collect
-from favano.report.final import differences, final_tables, overview
+from favano.report.final_tables import differences, final_tables, overview
 from favano.report.palette import methods
 
 from .conftest import Writer

@@ -1,0 +1,59 @@
+"""Final numbers on the page: one table per setting, and an overview of several settings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from html import escape
+
+from favano.report.cells import cells, columns, difference_words
+from favano.report.fragments import name, table
+from favano.report.palette import Look
+from favano.report.settings import Setting
+from favano.report.table import reference
+from favano.report.wording import DASH
+
+_FIT = 6  # settings that fit on a screen
+
+
+def final_tables(settings: Sequence[Setting], looks: Mapping[str, Look]) -> str:
+    """The final numbers of every result, with differences against the first method."""
+    return "".join(_final(index, setting, looks) for index, setting in enumerate(settings))
+
+
+def _final(index: int, setting: Setting, looks: Mapping[str, Look]) -> str:
+    against, headings = reference(setting.results), columns(setting.results)
+    rows = []
+    for result in setting.results:
+        words = cells(result, against)
+        rows.append((name(result, looks[result.title]), [escape(words[key]) for key in headings]))
+    caption, unseen = setting.title or "Final numbers of each method", not setting.title
+    return table(caption, "method", headings, rows, setting=index, unseen=unseen)
+
+
+def overview(settings: Sequence[Setting], looks: Mapping[str, Look]) -> str:
+    """Accuracy of every method in every setting; nothing if there is only one setting."""
+    if len(settings) < 2:
+        return ""
+    found = [{result.title: result for result in setting.results} for setting in settings]
+    rows = []
+    for title, look in looks.items():
+        here = [results.get(title) for results in found]
+        texts = [escape(cells(each, None)["accuracy"]) if each else DASH for each in here]
+        first = next(each for each in here if each)
+        rows.append((name(replace(first, status="complete"), look), texts))
+    headings = {f"setting-{index}": each.title for index, each in enumerate(settings)}
+    caption = "Accuracy in %, all settings"
+    whole = table(caption, "method", headings, rows)
+    if len(settings) <= _FIT:
+        return whole
+    return f'<div class="wide" role="region" tabindex="0" aria-label="{caption}">{whole}</div>'
+
+
+def differences(setting: Setting) -> dict[str, list[str]]:
+    """The column of differences against each method that has numbers, by its title."""
+    return {
+        against.title: [difference_words(result, against) for result in setting.results]
+        for against in setting.results
+        if against.runs
+    }
