@@ -146,10 +146,7 @@ def test_theory_steps(favano: Program) -> None:
             ["plan", "--buffer", "50", "--algorithm", "fedbuff", "--buffer-mode", "block"],
             "buffer=50",
         ),
-        (
-            ["plan", "--algorithm", "asyncfeded"],
-            "algorithm=asyncfeded: its jobs depend on the models",
-        ),
+        (["plan", "--algorithm", "asyncfeded"], "algorithm=asyncfeded: its jobs depend on"),
         (["plan", "--local-steps-unit", "epochs"], "local_steps_unit=epochs: needs the data"),
         (
             ["run", "--local-steps-unit", "epochs", "--split", "dirichlet:1"],

@@ -426,7 +426,7 @@ REFUSED: list[tuple[Callable[[], object], str]] = [
     (lambda: compare(["favano", "quafl"], deadline=3.0), "deadline=3.0: is a key of methods with "),
     (lambda: simulate(progress=3), "progress=int: need an object with the methods begin, adva"),
     # plans and results
-    (lambda: favano.plan("asyncfeded"), "algorithm=asyncfeded: jobs depend on the models; "),
+    (lambda: favano.plan("asyncfeded"), "algorithm=asyncfeded: its jobs depend on the models, "),
     (lambda: favano.plan(3), f"method=int: {NAME}"),  # type: ignore
     (lambda: favano.plan("favano", horizon=-1), "horizon=-1: need greater than 0$"),
     (lambda: favano.plan("favano", problem(train=3), FLEET, **KEYS), f"train=int: {PAIR}"),

@@ -4,20 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from math import inf, isfinite
 
+from favano import theory
 from favano.records import BoundRow, Row
 from favano.run.constants import Point, Probe
-from favano.theory import (
-    Problem,
-    Setting,
-    bound_assembled,
-    bound_full,
-    bound_short,
-    contraction,
-    largest_rate,
-    next_potential,
-)
+from favano.theory import Problem, Setting
 from favano.types import Vector
 
 _FLAT = 1e-12  # L of a problem without curvature, since L must be positive
@@ -63,7 +56,7 @@ class Tracker:
             bound_full=full,
             bound_assembled=assembled,
             learning_rate=self.learning_rate,
-            largest_rate=largest_rate(self.setting, problem) if self.setting else inf,
+            largest_rate=theory.largest_rate(self.setting, problem) if self.setting else inf,
             smoothness=problem.smoothness,
             noise=problem.noise,
             dissimilarity=problem.dissimilarity,
@@ -84,11 +77,12 @@ class Tracker:
         where, rate = self.setting, self.learning_rate
         if where is None or rounds == 0 or rate == 0:
             return inf, inf, inf
-        claimed, allowed = largest_rate(where, problem, "printed"), largest_rate(where, problem)
+        claimed = theory.largest_rate(where, problem, "printed")
+        allowed = theory.largest_rate(where, problem)
         return (
-            bound_short(where, problem, rate, rounds) if rate <= claimed else inf,
-            bound_full(where, problem, rate, rounds) if rate <= allowed else inf,
-            bound_assembled(where, problem, rate, rounds),
+            theory.bound_short(where, problem, rate, rounds) if rate <= claimed else inf,
+            theory.bound_full(where, problem, rate, rounds) if rate <= allowed else inf,
+            theory.bound_assembled(where, problem, rate, rounds),
         )
 
     def _potential_bound(self, problem: Problem, steps: int) -> float:
@@ -97,9 +91,10 @@ class Tracker:
         if not self.rows:
             return 0.0  # all models are equal at the start
         last = self.rows[-1]
-        if where is None or rate == 0 or contraction(where, problem, rate) <= 0:
+        if where is None or rate == 0 or theory.contraction(where, problem, rate) <= 0:
             return inf
         bound = last.potential_bound
+        step = partial(theory.next_potential, where, problem, rate, gradient=last.gradient)
         for _ in range(steps):
-            bound = next_potential(where, problem, rate, potential=bound, gradient=last.gradient)
+            bound = step(potential=bound)
         return bound

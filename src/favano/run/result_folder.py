@@ -9,20 +9,11 @@ from typing import TYPE_CHECKING
 
 import tomli_w
 
-from favano import __version__
+from favano import __version__, records
 from favano.errors import BadInput, WriteFailed, need
 from favano.methods import source_digest
 from favano.planning.participation import participation
-from favano.records import (
-    Participation,
-    Summary,
-    bounds_to_csv,
-    history_to_csv,
-    participation_to_json,
-    summary_from_json,
-    summary_to_json,
-    write_together,
-)
+from favano.records import Participation, Summary
 from favano.records.folder import BOUND, FILES, HISTORY, MODEL, PARTICIPATION, SPEC, SUMMARY
 from favano.specification.config import Config, read_config, spec_tables
 from favano.specification.digest import differing_keys
@@ -70,7 +61,7 @@ def _held(folder: Path) -> Config:
 
 def read_summary(folder: Path) -> Summary:
     """The summary of a folder: how its runs ended."""
-    return summary_from_json((folder / SUMMARY).read_text(encoding="utf-8"))
+    return records.summary_from_json((folder / SUMMARY).read_text(encoding="utf-8"))
 
 
 def trace_digest(spec: Spec) -> str | None:
@@ -123,15 +114,15 @@ def write_result(folder: Path, result: Result, command: str) -> None:
     )
     files: dict[str, str | bytes] = {
         SPEC: tomli_w.dumps(spec_tables(spec)),
-        HISTORY: history_to_csv(result.rows),
-        SUMMARY: summary_to_json(summary),
+        HISTORY: records.history_to_csv(result.rows),
+        SUMMARY: records.summary_to_json(summary),
         MODEL: save(tensors, metadata={"favano": __version__}),
     }
     if result.bounds:
-        files[BOUND] = bounds_to_csv(result.bounds)
+        files[BOUND] = records.bounds_to_csv(result.bounds)
     if (found := _participation(result)) is not None:
-        files[PARTICIPATION] = participation_to_json(found)
-    write_together(folder, files)
+        files[PARTICIPATION] = records.participation_to_json(found)
+    records.write_together(folder, files)
 
 
 def _participation(result: Result) -> Participation | None:

@@ -4,28 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict
+from functools import partial
 from typing import NamedTuple, TypeAlias
 
+from favano import theory
 from favano.methods import make_method
 from favano.planning.comparison import shared_keys
 from favano.planning.planned import bind_method, make_fleet, make_schedule
 from favano.specification.presets import resolve
 from favano.specification.spec import ALGORITHM, Spec, make_spec
 from favano.studies.guarantees import Document, make_case
-from favano.theory import (
-    Delays,
-    Method,
-    Problem,
-    ServerTime,
-    Terms,
-    class_laws,
-    fewest_rounds,
-    full_expansion,
-    largest_rate,
-    rounds_to_target,
-    server_time,
-    table_complexity,
-)
+from favano.theory import Delays, Method, Problem, ServerTime, Terms
 
 Keys: TypeAlias = Mapping[str, object]  # flat, for all methods of the table
 
@@ -52,7 +41,7 @@ def complexity_rows(keys: Keys, problem: Problem, target: float) -> list[Complex
     case = make_case(_one_of_them(keys, "favano"))
     printed, corrected = case.setting("printed"), case.setting()
     fleet = make_fleet(case.spec, case.spec.run.seed)
-    laws = class_laws(case.policy, fleet)
+    laws = theory.class_laws(case.policy, fleet)
     common = sum(len(members) * law.mean for members, law in laws) / fleet.clients
     rows = []
     for method in _METHODS:
@@ -64,12 +53,13 @@ def complexity_rows(keys: Keys, problem: Problem, target: float) -> list[Complex
             average=float(late.mean()) if len(late) else 0.0,
             common_steps=common,
         )
+        row = partial(theory.table_complexity, method, delays=delays)
         rows.append(
             ComplexityRow(
                 method,
-                table_complexity(method, printed, problem, target, delays=delays, form="printed"),
-                table_complexity(method, corrected, problem, target, delays=delays),
-                server_time(bound.policy(), fleet),
+                row(printed, problem, target, form="printed"),
+                row(corrected, problem, target),
+                theory.server_time(bound.policy(), fleet),
                 delays,
             )
         )
@@ -79,8 +69,9 @@ def complexity_rows(keys: Keys, problem: Problem, target: float) -> list[Complex
 def complexity_document(keys: Keys, problem: Problem, target: float) -> Document:
     """The table, and FAVANO's corollary with its constants."""
     rigorous = make_case(_one_of_them(keys, "favano")).setting("rigorous")
-    enough = rounds_to_target(rigorous, problem, target)
-    expansion, cap = full_expansion(rigorous, problem), largest_rate(rigorous, problem)
+    enough = theory.rounds_to_target(rigorous, problem, target)
+    expansion = theory.full_expansion(rigorous, problem)
+    cap = theory.largest_rate(rigorous, problem)
     methods = {
         row.method: {
             "printed": {**row.printed._asdict(), "total": row.printed.total},
@@ -98,7 +89,7 @@ def complexity_document(keys: Keys, problem: Problem, target: float) -> Document
         "methods": methods,
         "favano_with_constants": {
             "corollary": {**enough._asdict(), "total": enough.total},
-            "fewest": fewest_rounds(expansion, cap, target)._asdict(),
+            "fewest": theory.fewest_rounds(expansion, cap, target)._asdict(),
         },
     }
 

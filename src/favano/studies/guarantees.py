@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 from math import floor, isfinite
 from typing import NamedTuple, TypeAlias
 
+from favano import theory
 from favano.errors import BadInput
 from favano.methods.favano import Favano
 from favano.planning.client_weights import speed_names
@@ -13,31 +14,7 @@ from favano.planning.planned import make_fleet, make_world
 from favano.schedule import Poll
 from favano.specification.presets import resolve
 from favano.specification.spec import Spec, given
-from favano.theory import (
-    Advice,
-    Condition,
-    Estimates,
-    Form,
-    Problem,
-    Rule,
-    Setting,
-    StepCount,
-    advise,
-    best_rate,
-    bound_assembled,
-    bound_full,
-    bound_short,
-    class_laws,
-    coefficients,
-    estimator_variance,
-    full_expansion,
-    kappa,
-    largest_rate,
-    lemma_rate,
-    proof_conditions,
-    setting,
-    sufficient_conditions,
-)
+from favano.theory import Advice, Condition, Estimates, Form, Problem, Rule, Setting, StepCount
 
 Document: TypeAlias = dict[str, object]
 RULES: tuple[Rule, ...] = ("stochastic", "deterministic")
@@ -54,7 +31,7 @@ class Case:
     def setting(self, form: Form = "corrected") -> Setting:
         """The setting of Theorem 1."""
         fleet = make_fleet(self.spec, self.spec.run.seed)
-        return setting(self.policy, fleet, self.rule, form)
+        return theory.setting(self.policy, fleet, self.rule, form)
 
     @property
     def policy(self) -> Poll:
@@ -121,7 +98,8 @@ def speed_laws(spec: Spec) -> dict[str, StepCount]:
     full = resolve(spec)
     world = make_world(full, full.run.seed)
     names, group = speed_names(world.fleet), world.fleet.groups
-    found = {int(group[members[0]]): law for members, law in class_laws(world.poll(), world.fleet)}
+    laws = theory.class_laws(world.poll(), world.fleet)
+    found = {int(group[members[0]]): law for members, law in laws}
     return {names[number]: found[number] for number in sorted(found)}
 
 
@@ -138,11 +116,12 @@ def alpha_document(case: Case) -> Document:
     for name, law in speed_laws(case.spec).items():
         entry: Document = {}
         for rule in RULES:
-            found: Document = {form: coefficients(law, rule, form)._asdict() for form in _FORMS}
-            entry[rule] = found | {
+            forms = {str(form): theory.coefficients(law, rule, form)._asdict() for form in _FORMS}
+            entry[rule] = {
+                **forms,
                 "weight": law.p_positive if rule == "stochastic" else law.mean,
-                "variance_of_mean": estimator_variance(law, rule, mean=1.0, variance=0.0),
-                "variance_of_noise": estimator_variance(law, rule, mean=0.0, variance=1.0),
+                "variance_of_mean": theory.estimator_variance(law, rule, mean=1.0, variance=0.0),
+                "variance_of_noise": theory.estimator_variance(law, rule, mean=0.0, variance=1.0),
             }
         document[name] = entry
     return document
@@ -154,16 +133,16 @@ def bounds_of(case: Case, problem: Problem, rounds: int | None = None) -> Bounds
     printed, rigorous = case.setting("printed"), case.setting("rigorous")
 
     def at(rate: float) -> BoundsAt:
-        assembled = bound_assembled(rigorous, problem, rate, steps)
+        assembled = theory.bound_assembled(rigorous, problem, rate, steps)
         return BoundsAt(
             rate,
-            bound_short(printed, problem, rate, steps),
-            bound_full(rigorous, problem, rate, steps),
+            theory.bound_short(printed, problem, rate, steps),
+            theory.bound_full(rigorous, problem, rate, steps),
             assembled if isfinite(assembled) else None,
         )
 
-    run_rate, allowed = given(case.spec.training.learning_rate), largest_rate(rigorous, problem)
-    return Bounds(steps, at(run_rate), at(allowed))
+    allowed = theory.largest_rate(rigorous, problem)
+    return Bounds(steps, at(given(case.spec.training.learning_rate)), at(allowed))
 
 
 def bound_document(case: Case, problem: Problem, rounds: int | None = None) -> Document:
@@ -174,8 +153,8 @@ def bound_document(case: Case, problem: Problem, rounds: int | None = None) -> D
         "problem": asdict(problem),
         "setting": {form: asdict(case.setting(form)) for form in _FORMS},
         "kappa": {
-            "printed": kappa(right.clients, right.selected, "printed"),
-            "sharp": kappa(right.clients, right.selected),
+            "printed": theory.kappa(right.clients, right.selected, "printed"),
+            "sharp": theory.kappa(right.clients, right.selected),
         },
         "run": found.run._asdict(),
         "allowed": found.allowed._asdict(),
@@ -185,15 +164,15 @@ def bound_document(case: Case, problem: Problem, rounds: int | None = None) -> D
 def rates_of(case: Case, problem: Problem, rounds: int | None = None) -> Rates:
     """Every condition on the learning rate, and the rate with the smallest bound."""
     found, steps = case.setting("rigorous"), case.rounds(rounds)
-    expansion, cap = full_expansion(found, problem), largest_rate(found, problem)
+    expansion, cap = theory.full_expansion(found, problem), theory.largest_rate(found, problem)
     return Rates(
         problem=problem,
-        printed=proof_conditions(case.setting("printed"), problem),
-        sufficient=sufficient_conditions(found, problem),
+        printed=theory.proof_conditions(case.setting("printed"), problem),
+        sufficient=theory.sufficient_conditions(found, problem),
         rounds=steps,
         largest=cap,
-        best=best_rate(expansion, cap, steps),
-        lemma=lemma_rate(expansion, cap, steps),
+        best=theory.best_rate(expansion, cap, steps),
+        lemma=theory.lemma_rate(expansion, cap, steps),
         run=given(case.spec.training.learning_rate),
     )
 
@@ -201,4 +180,4 @@ def rates_of(case: Case, problem: Problem, rounds: int | None = None) -> Rates:
 def advice_of(case: Case, estimates: Estimates, target: float) -> Advice:
     """The s, K, tick and learning rate with the shortest guaranteed time to the target."""
     fleet = make_fleet(case.spec, case.spec.run.seed)
-    return advise(case.policy, fleet, estimates, target, rule=case.rule)
+    return theory.advise(case.policy, fleet, estimates, target, rule=case.rule)

@@ -11,17 +11,10 @@ from torch import nn
 from favano.engine import replayed
 from favano.errors import need
 from favano.planning.planned import plan_seed
+from favano.run import samples as sources
 from favano.run.assembly import assemble
 from favano.run.constants import Point, Probe
-from favano.run.samples import (
-    ModelFactory,
-    Samples,
-    in_steps,
-    initial_module,
-    load_samples,
-    named_model,
-    number_type,
-)
+from favano.run.samples import ModelFactory, Samples
 from favano.specification.presets import resolve
 from favano.specification.spec import Spec
 from favano.theory import Estimate, Estimates, known
@@ -40,9 +33,9 @@ def pilot(spec: Spec, samples: Samples, model: nn.Module | ModelFactory) -> Esti
     spec = resolve(spec)
     rule = "need none: the theorem's constants are about gradients in full precision"
     need(spec.training.recipe is None, "quantise", spec.training.quantise, rule)
-    planned = plan_seed(in_steps(spec, samples), spec.run.seed, samples.host_labels)
-    module = initial_module(model, spec.run.seed)
-    dtype = number_type(module, samples)
+    planned = plan_seed(sources.in_steps(spec, samples), spec.run.seed, samples.host_labels)
+    module = sources.initial_module(model, spec.run.seed)
+    dtype = sources.number_type(module, samples)
     flat = FlatModel(module, device=samples.labels.device, dtype=dtype)
     task, replay, local_rule = assemble(planned, samples, flat, model)
     trainer, probe = LoopTrainer(flat, task, local_rule), Probe(flat, task)
@@ -61,8 +54,8 @@ def pilot(spec: Spec, samples: Samples, model: nn.Module | ModelFactory) -> Esti
 def estimate(spec: Spec, data_dir: Path | None = None) -> Estimates:
     """Run the pilot on the data set of a specification."""
     full = resolve(spec)
-    samples = load_samples(full, data_dir)
-    return pilot(full, samples, named_model(full, samples))
+    samples = sources.load_samples(full, data_dir)
+    return pilot(full, samples, sources.named_model(full, samples))
 
 
 def estimates(points: Sequence[Point]) -> Estimates:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from time import perf_counter
 from typing import Protocol
@@ -17,7 +16,7 @@ from favano.run.progress import Progress, Silence
 from favano.run.result import Result
 from favano.run.result_folder import check_writable
 from favano.run.runner import run_together
-from favano.run.samples import check_device, load_samples, named_model
+from favano.run.samples import ModelFactory, Samples, check_device, load_samples, named_model
 from favano.studies.archive import Archive
 from favano.studies.experiment import Experiment, Run
 from favano.studies.footprint import Footprint
@@ -61,22 +60,14 @@ def reproduce(
     parts = {one.name: request.parts(one) for one in experiments}
     wanted = [run for part in parts.values() for runs in part.values() for run in runs]
     check_all(wanted, out, data_dir)
-    make = partial(
-        make_runs,
-        archive=archive,
-        data_dir=data_dir,
-        footprint=footprint,
-        command=command,
-        watcher=watcher,
-        at_once=at_once,
-    )
+    maker = _RunMaker(archive, data_dir, footprint, command, watcher, at_once)
     stopped = False
     try:
-        make(wanted)
+        maker.make(wanted)
         tuned = [part for part in parts.values() if TUNING in part]
         for part in tuned:
             part[TUNED] = tuned_part(part, archive)
-        make([run for part in tuned for run in part[TUNED]])
+        maker.make([run for part in tuned for run in part[TUNED]])
     except KeyboardInterrupt:
         stopped = True
     for one in experiments:
@@ -101,63 +92,56 @@ def still_to_make(runs: Sequence[Run], archive: Archive) -> list[Run]:
     return [run for run in by_digest.values() if not archive.has(run)]
 
 
-def make_runs(
-    runs: Sequence[Run],
-    archive: Archive,
-    *,
-    data_dir: Path | None,
-    footprint: Footprint,
-    command: str,
-    watcher: Watcher,
-    at_once: int | None,
-) -> None:
-    """Make the missing runs, and keep each as soon as it has ended.
+@dataclass(frozen=True)
+class _RunMaker:
+    """Makes missing runs, and keeps each as soon as it has ended."""
 
-    Runs with the same network and data share lanes, `at_once` runs at a time: with fewer, lanes
-    are less busy but results are kept sooner.
-    """
-    open_runs = still_to_make(runs, archive)
-    watcher.beginning(len(open_runs), len({run.digest for run in runs}) - len(open_runs))
-    for pool in _pools(open_runs).values():
-        first = pool[0].spec
-        with watcher.decoding(first.problem.dataset) as on_image:
-            samples = load_samples(first, data_dir, on_image)
-        model = named_model(first, samples)
-        size = at_once or len(pool)
-        for start in range(0, len(pool), size):
-            group = pool[start : start + size]
-            with watcher.training() as progress:
-                meter, specs = _Meter(progress), [run.spec for run in group]
-                keep = partial(_keep, group, archive, meter, footprint, command)
-                results = run_together(
-                    specs, samples, model, progress=meter, finished=keep, audits=False
-                )
-            if any(result.interrupted for result in results):
-                raise KeyboardInterrupt
+    archive: Archive
+    data_dir: Path | None
+    footprint: Footprint
+    command: str
+    watcher: Watcher
+    at_once: int | None
 
+    def make(self, runs: Sequence[Run]) -> None:
+        """Runs with the same network and data share lanes, `at_once` runs at a time.
 
-def _keep(
-    group: Sequence[Run],
-    archive: Archive,
-    meter: _Meter,
-    footprint: Footprint,
-    command: str,
-    result: Result,
-) -> None:
-    """Write the result of a run that has ended."""
-    run = next(run for run in group if run.spec == result.spec)
-    seconds = meter.charge(result.rows[-1].contributed_steps)
-    archive.write(run, result, seconds, footprint, command)
+        With fewer runs at a time lanes are less busy, but results are kept sooner.
+        """
+        missing = still_to_make(runs, self.archive)
+        self.watcher.beginning(len(missing), len({run.digest for run in runs}) - len(missing))
+        for pool in _pools(missing):
+            first = pool[0].spec
+            with self.watcher.decoding(first.problem.dataset) as on_image:
+                samples = load_samples(first, self.data_dir, on_image)
+            model, size = named_model(first, samples), self.at_once or len(pool)
+            for start in range(0, len(pool), size):
+                self._train(pool[start : start + size], samples, model)
+
+    def _train(self, group: Sequence[Run], samples: Samples, model: ModelFactory) -> None:
+        with self.watcher.training() as progress:
+            meter, specs = _Meter(progress), [run.spec for run in group]
+
+            def keep(result: Result) -> None:
+                run = next(run for run in group if run.spec == result.spec)
+                seconds = meter.charge(result.rows[-1].contributed_steps)
+                self.archive.write(run, result, seconds, self.footprint, self.command)
+
+            results = run_together(
+                specs, samples, model, progress=meter, finished=keep, audits=False
+            )
+        if any(result.interrupted for result in results):
+            raise KeyboardInterrupt
 
 
-def _pools(runs: Sequence[Run]) -> dict[tuple[object, ...], list[Run]]:
+def _pools(runs: Sequence[Run]) -> list[list[Run]]:
     """Groups of runs that can share lanes."""
     groups: dict[tuple[object, ...], list[Run]] = {}
     for run in runs:
         problem, one = replace(run.spec.problem, split=None), run.spec.run
         key = (problem, one.device, one.precision, one.buffers, run.spec.training.recipe)
         groups.setdefault(key, []).append(run)
-    return groups
+    return list(groups.values())
 
 
 @dataclass

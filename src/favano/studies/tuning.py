@@ -9,6 +9,7 @@ best pair lies inside; the table of chosen rates marks pairs at the edge.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import product
 from typing import Final, NamedTuple
 
 from favano.options import options_of
@@ -41,13 +42,15 @@ GRIDS: Final[Mapping[str, Grid]] = {
 
 def tuning_runs(runs: Sequence[Run]) -> list[Run]:
     """The runs that tune every method and column of `runs`."""
-    cells = {_cell(run): run for run in runs}
-    return [
-        one
-        for run in cells.values()
-        for client, server in _pairs(run.spec)
-        for one in _tried(run, client, server)
-    ]
+    found = []
+    for run in {_cell(run): run for run in runs}.values():
+        grid, rate = GRIDS[run.spec.method.name], given(run.spec.training.learning_rate)
+        holdout = {"holdout": HOLDOUT.get(run.spec.problem.dataset, _HOLDOUT)}
+        for factor, server in product(grid.client, grid.server):
+            name = f"client {factor * rate:.4g}, server {server:.4g}"
+            spec = make(_with(run.spec, factor * rate, server), holdout)
+            found += [Run(name, run.column, make(spec, {"seed": seed})) for seed in SEEDS]
+    return found
 
 
 def tuned_runs(runs: Sequence[Run], tried: Sequence[Entry]) -> list[Run]:
@@ -60,20 +63,8 @@ def _cell(run: Run) -> tuple[str, str]:
     return run.spec.name, run.column
 
 
-def _pairs(spec: Spec) -> list[tuple[float, float]]:
-    grid = GRIDS[spec.method.name]
-    rate = given(spec.training.learning_rate)
-    return [(factor * rate, server) for factor in grid.client for server in grid.server]
-
-
-def _tried(run: Run, client: float, server: float) -> list[Run]:
-    name = f"client {client:.4g}, server {server:.4g}"
-    holdout = HOLDOUT.get(run.spec.problem.dataset, _HOLDOUT)
-    spec = make(_with(run.spec, client, server), {"holdout": holdout})
-    return [Run(name, run.column, make(spec, {"seed": seed})) for seed in SEEDS]
-
-
 def _with(spec: Spec, client: float | None, server: float | None) -> Spec:
-    server_rate = {"server_learning_rate": server}
-    has_one = "server_learning_rate" in options_of(type(spec.method))
-    return make(spec, {"learning_rate": client} | (server_rate if has_one else {}))
+    keys = {"learning_rate": client, "server_learning_rate": server}
+    if "server_learning_rate" not in options_of(type(spec.method)):
+        del keys["server_learning_rate"]
+    return make(spec, keys)

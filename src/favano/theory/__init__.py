@@ -24,7 +24,6 @@ from favano.theory.complexity import lemma_bound as lemma_bound
 from favano.theory.complexity import lemma_rate as lemma_rate
 from favano.theory.complexity import lemma_rounds as lemma_rounds
 from favano.theory.complexity import rounds_to_target as rounds_to_target
-from favano.theory.complexity import tightest_rounds as tightest_rounds
 from favano.theory.conditions import Condition as Condition
 from favano.theory.conditions import descent_ratio as descent_ratio
 from favano.theory.conditions import largest_rate as largest_rate

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from favano.errors import need
-from favano.theory.bounds import Expansion, bound_assembled, full_expansion
+from favano.theory.bounds import Expansion, full_expansion
 from favano.theory.conditions import largest_rate
 from favano.theory.potential import noise_level
 from favano.theory.problem import PaperForm, Problem, Setting, check_rounds, check_target
@@ -167,23 +167,3 @@ def corollary(
         share * gap * smooth * extra * sqrt(inside) / target**1.5,
         first / target,
     )
-
-
-def tightest_rounds(setting: Setting, problem: Problem, target: float) -> Choice:
-    """The fewest server steps by `bound_assembled`, over a fine grid of learning rates.
-
-    The search starts from the answer of `fewest_rounds` for `bound_full`, so it is never worse.
-
-    >>> unit = Setting(clients=4, selected=2, local_steps=2, mean_a=0.5, b=1.0)
-    >>> tightest_rounds(unit, Problem(), 1.0).rounds < rounds_to_target(unit, Problem(), 1.0).total
-    True
-    """
-    check_target(target)
-    safe = fewest_rounds(full_expansion(setting, problem), largest_rate(setting, problem), target)
-    found = [safe]
-    for rate in (safe.rate * np.geomspace(1.0, 30.0, 400)).tolist():
-        floor = bound_assembled(setting, problem, rate, inf)
-        if floor < target:
-            start = bound_assembled(setting, problem, rate, 1) - floor
-            found.append(Choice(rate, max(1, ceil(start / (target - floor)))))
-    return min(found, key=lambda choice: choice.rounds)

@@ -35,11 +35,6 @@ class Share:
         """Whether its share is significantly larger than fair."""
         return self.low > self.fair
 
-    @property
-    def neglected(self) -> bool:
-        """Whether its share is significantly smaller than fair."""
-        return self.high < self.fair
-
 
 def shares(
     weight: Floats,

@@ -6,10 +6,9 @@ method's server step, `favano.theory.server_time`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import sqrt
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, get_args
 
 from favano.errors import need
 from favano.theory.complexity import Terms, corollary
@@ -51,59 +50,31 @@ def table_complexity(
     2.0
     """
     check_target(target)
-    need(method in _ROWS, "method", method, f"need one of {', '.join(_ROWS)}")
-    row = _ROWS[method](setting, problem, delays or Delays(), form)  # at a target of 1
+    need(method in get_args(Method), "method", method, f"need one of {', '.join(get_args(Method))}")
+    n, s, steps, printed = setting.clients, setting.selected, setting.local_steps, form == "printed"
+    gap, scale, wait = problem.gap, problem.gap * problem.smoothness, delays or Delays()
+    sigma2, g, growth = problem.noise**2, problem.dissimilarity, problem.growth
+    match method:  # rows at a target of 1
+        case "fedavg":  # F L (sigma^2 + (1-s/n) K G^2) / (s K), F L G, F L B^2
+            sampling = (1 - s / n) * steps * g**2
+            second = scale * sigma2 + sampling if printed else scale * (sigma2 + sampling)
+            middle = gap * sqrt(problem.smoothness) * g if printed else scale * g
+            row = Terms(second / (s * steps), middle, scale * growth**2)
+        case (
+            "fedbuff"
+        ):  # F L (sigma^2 + G^2), F L ((tau_max^2/s^2 + 1)(sigma^2 + n G^2))^(1/2), F L
+            delay = (wait.largest / s) ** 2 + 1
+            row = Terms(scale * (sigma2 + g**2), scale * sqrt(delay * (sigma2 + n * g**2)), scale)
+        case "asyncsgd":  # F L (3 sigma^2 + 4 G^2), F L G (s tau_avg)^(1/2), F L (s tau_max)^(1/2)
+            last = sqrt(s * wait.largest * gap) if printed else scale * sqrt(s * wait.largest)
+            row = Terms(scale * (3 * sigma2 + 4 * g**2), scale * g * sqrt(s * wait.average), last)
+        case "quafl":
+            # F L K (sigma^2 + 2 K G^2) / E^2, n^(3/2) F B K^2 L / (E s^(1/2)), and between them
+            # n^(3/2) F K L (sigma^2 + 2 K G^2)^(1/2) / (E (E s)^(1/2))
+            common, level, size = wait.common_steps, sigma2 + 2 * steps * g**2, n**1.5
+            middle = size / (common * sqrt(common * s)) * scale * steps * sqrt(level)
+            first = size / (common * sqrt(s)) * scale * growth * steps**2
+            row = Terms(scale * steps * level / common**2, middle, first)
+        case "favano":
+            row = corollary(setting, problem, 1.0, form)
     return Terms(row.second / target**2, row.middle / target**1.5, row.first / target)
-
-
-def _fedavg(setting: Setting, problem: Problem, delays: Delays, form: PaperForm) -> Terms:
-    """F L (sigma^2 + (1-s/n) K G^2) / (s K), F L G, F L B^2."""
-    s, steps, scale = setting.selected, setting.local_steps, problem.gap * problem.smoothness
-    sampling = (1 - s / setting.clients) * steps * problem.dissimilarity**2
-    if form == "printed":
-        second = (scale * problem.noise**2 + sampling) / (s * steps)
-        middle = problem.gap * sqrt(problem.smoothness) * problem.dissimilarity
-    else:
-        second = scale * (problem.noise**2 + sampling) / (s * steps)
-        middle = scale * problem.dissimilarity
-    return Terms(second, middle, scale * problem.growth**2)
-
-
-def _fedbuff(setting: Setting, problem: Problem, delays: Delays, form: PaperForm) -> Terms:
-    """F L (sigma^2 + G^2), F L ((tau_max^2/s^2 + 1)(sigma^2 + n G^2))^(1/2), F L."""
-    scale, sigma2, g2 = problem.gap * problem.smoothness, problem.noise**2, problem.dissimilarity**2
-    delay = (delays.largest / setting.selected) ** 2 + 1
-    middle = scale * sqrt(delay * (sigma2 + setting.clients * g2))
-    return Terms(scale * (sigma2 + g2), middle, scale)
-
-
-def _asyncsgd(setting: Setting, problem: Problem, delays: Delays, form: PaperForm) -> Terms:
-    """F L (3 sigma^2 + 4 G^2), F L G (s tau_avg)^(1/2), F L (s tau_max)^(1/2)."""
-    scale, s = problem.gap * problem.smoothness, setting.selected
-    second = scale * (3 * problem.noise**2 + 4 * problem.dissimilarity**2)
-    middle = scale * problem.dissimilarity * sqrt(s * delays.average)
-    if form == "printed":
-        return Terms(second, middle, sqrt(s * delays.largest * problem.gap))
-    return Terms(second, middle, scale * sqrt(s * delays.largest))
-
-
-def _quafl(setting: Setting, problem: Problem, delays: Delays, form: PaperForm) -> Terms:
-    """F L K (sigma^2 + 2 K G^2) / E^2, n^(3/2) F K L (sigma^2 + 2 K G^2)^(1/2) / (E (E s)^(1/2)),
-    n^(3/2) F B K^2 L / (E s^(1/2))."""
-    scale, steps = problem.gap * problem.smoothness, setting.local_steps
-    common, level = delays.common_steps, problem.noise**2 + 2 * steps * problem.dissimilarity**2
-    size = setting.clients**1.5
-    return Terms(
-        scale * steps * level / common**2,
-        size / (common * sqrt(common * setting.selected)) * scale * steps * sqrt(level),
-        size / (common * sqrt(setting.selected)) * scale * problem.growth * steps**2,
-    )
-
-
-_ROWS: Mapping[str, Callable[[Setting, Problem, Delays, PaperForm], Terms]] = {
-    "fedavg": _fedavg,
-    "fedbuff": _fedbuff,
-    "asyncsgd": _asyncsgd,
-    "quafl": _quafl,
-    "favano": lambda setting, problem, _, form: corollary(setting, problem, 1.0, form),
-}

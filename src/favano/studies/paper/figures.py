@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 
-from favano.studies.experiment import Experiment, Panels, Reading, Run, seeded
+from favano.studies.experiment import Experiment, Run, seeded
 from favano.studies.paper.methods import (
     DETAILS,
     HEADINGS,
@@ -24,29 +24,6 @@ _WIDTHS: Mapping[str, Mapping[str, object]] = {"32 bits": {}, "QNN": {"quantise"
 _LINES = {f"s = {s}, {width}": (s, width) for s in _SELECTED for width in _WIDTHS}
 
 
-def figure(
-    name: str,
-    title: str,
-    dataset: str,
-    column: str,
-    *,
-    seeds: int,
-    figures: Mapping[str, Panels],
-    readings: Mapping[str, Reading] | None = None,
-) -> Experiment:
-    """Four methods on one data set in one setting."""
-    return Experiment(
-        name=name,
-        title=title,
-        runs=partial(four_methods, dataset, (column,)),
-        seeds=seeds,
-        lines=NAMES,
-        columns={column: HEADINGS[column]},
-        figures=figures,
-        readings=readings or {},
-    )
-
-
 def quantisation_runs(seeds: int) -> list[Run]:
     """FAVANO for each s and width; FAVANO[QNN] is FAVANO with `quantise=luq` and its defaults."""
     found = []
@@ -57,37 +34,41 @@ def quantisation_runs(seeds: int) -> list[Run]:
 
 
 FIGURES = (
-    figure(
-        "figure-mnist",
-        "MNIST, two classes per client, one third of the clients slow",
-        "mnist",
-        MOSTLY_FAST,
+    Experiment(
+        name="figure-mnist",
+        title="MNIST, two classes per client, one third of the clients slow",
+        runs=partial(four_methods, "mnist", (MOSTLY_FAST,)),
         seeds=10,
+        lines=NAMES,
+        columns={MOSTLY_FAST: HEADINGS[MOSTLY_FAST]},
         figures={"figure": OVER_TIME},
     ),
-    figure(
-        "figure-mnist-slow",
-        "MNIST, two classes per client, one client in nine fast",
-        "mnist",
-        MOSTLY_SLOW,
+    Experiment(
+        name="figure-mnist-slow",
+        title="MNIST, two classes per client, one client in nine fast",
+        runs=partial(four_methods, "mnist", (MOSTLY_SLOW,)),
         seeds=10,
+        lines=NAMES,
+        columns={MOSTLY_SLOW: HEADINGS[MOSTLY_SLOW]},
         figures={"figure": ((("accuracy", "time"), ("variance", "time")),), "details": DETAILS},
     ),
-    figure(
-        "figure-cifar10",
-        "CIFAR-10, ResNet-20, two classes per client, one third of the clients slow",
-        "cifar10",
-        MOSTLY_FAST,
+    Experiment(
+        name="figure-cifar10",
+        title="CIFAR-10, ResNet-20, two classes per client, one third of the clients slow",
+        runs=partial(four_methods, "cifar10", (MOSTLY_FAST,)),
         seeds=3,
+        lines=NAMES,
+        columns={MOSTLY_FAST: HEADINGS[MOSTLY_FAST]},
         figures={"figure": OVER_TIME, "details": DETAILS},
         readings=CIFAR10_READINGS,
     ),
-    figure(
-        "figure-tinyimagenet",
-        "TinyImageNet, ResNet-18, IID, one third of the clients slow",
-        "tiny-imagenet",
-        IID,
+    Experiment(
+        name="figure-tinyimagenet",
+        title="TinyImageNet, ResNet-18, IID, one third of the clients slow",
+        runs=partial(four_methods, "tiny-imagenet", (IID,)),
         seeds=3,
+        lines=NAMES,
+        columns={IID: HEADINGS[IID]},
         figures={"figure": OVER_TIME},
     ),
     Experiment(
