@@ -101,7 +101,9 @@ def used_late() -> Schedule:
 def test_a_memory_needs_answers_that_are_used_before_their_client_goes_on() -> None:
     """Otherwise a job would begin with a memory that its client does not have yet."""
     method, schedule = bound(AsoFed(), 10), used_late()
-    with pytest.raises(BadInput, match=r"method=asofed: keeps something on its clients, who must"):
+    with pytest.raises(
+        BadInput, match=r"method=asofed: has clients with a memory, which must not continue"
+    ):
         make_replay(method, schedule, start_model())
     make_replay(bound(FedAvg(), 10), schedule, start_model())
     make_replay(method, scheduled(method, 300), start_model())

@@ -1,4 +1,4 @@
-"""The engines: a schedule and a trainer in, a history out."""
+"""The engines: they run a schedule with a trainer, and record its history."""
 
 import lazy_loader
 

@@ -8,7 +8,6 @@ from .link import Link as Link
 from .pool import AHEAD as AHEAD
 from .pool import Step as Step
 from .pool import pooled as pooled
-from .recorder import Observation as Observation
 from .recorder import Recorder as Recorder
 from .recorder import count_work as count_work
 from .recorder import evaluation_times as evaluation_times
@@ -16,7 +15,6 @@ from .recorder import spread_of as spread_of
 from .replay import Measurement as Measurement
 from .replay import Moment as Moment
 from .replay import Replay as Replay
-from .replay import StepSizes as StepSizes
 from .replay import replayed as replayed
 from .run_models import RunModels as RunModels
 from .scoring import Scoring as Scoring

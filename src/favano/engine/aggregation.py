@@ -1,9 +1,9 @@
-"""Aggregation weights: how much of each model goes into the next server model.
+"""Aggregation weights: the weight of each model in the next server model.
 
-Most methods are linear in the models: the new server model is a combination of the old one and of
-the clients' start and end models, with weights that depend on the answers but not on the models.
-Applied to unit vectors, such a method shows its weights. With them, the updates of many runs become
-one product, whatever their methods.
+Most methods are linear in the models: the new server model is a weighted sum of the old one and of
+the clients' start and end models, with weights that do not depend on the models. Applied to unit
+vectors, such a method returns its weights. With them, the updates of many runs, also of different
+methods, are one product.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ Mask = npt.NDArray[np.bool_]
 
 
 class AggregationWeights(NamedTuple):
-    """Weights of [w_{t-1}, k start models, k end models], with k the answers of one update."""
+    """Weights of [w_{t-1}, k start models, k end models] in an update with k answers."""
 
     server: Floats  # (1 + 2k,) parameters of w_t
-    buffers: Floats | None  # (1 + 2k,) buffers of w_t, where there are any
-    own: Floats | None  # (k, 1 + 2k) what the clients go on from, where that is not w_t
+    buffers: Floats | None  # (1 + 2k,) buffers of w_t, if there are any
+    own: Floats | None  # (k, 1 + 2k) models that clients continue from, if not w_t
 
 
 UNCHANGED = AggregationWeights(np.ones(1), np.ones(1), None)  # an update without an answer
@@ -45,9 +45,9 @@ class About(NamedTuple):
 
 
 def is_blend(method: AnyMethod) -> bool:
-    """Whether a method's updates are blends: linear, and no model but the server's is remembered.
+    """Whether the updates of a method are blends: linear, with a state of one model only.
 
-    Seen in an update of its own, on a model of two numbers.
+    The state is that of a test update on a model of two numbers.
     """
     if not method.linear or method.memory or method.corrects:
         return False
@@ -58,36 +58,33 @@ def is_blend(method: AnyMethod) -> bool:
 
 
 def _holds_models(state: State) -> bool:
-    """Whether a state holds tensors beside the server model."""
+    """Whether a state has tensors besides the server model."""
 
     def tensors(value: object) -> int:
         if isinstance(value, torch.Tensor):
             return 1
         inner = value.values() if isinstance(value, dict) else value
-        return (
-            sum(map(tensors, inner))
-            if isinstance(inner, Iterable) and not isinstance(inner, str | np.ndarray)
-            else 0
-        )
+        nested = isinstance(inner, Iterable) and not isinstance(inner, str | np.ndarray)
+        return sum(map(tensors, cast(Iterable[object], inner))) if nested else 0
 
     return tensors(tuple(cast(Iterable[object], state))) > 1
 
 
 class WeightCache:
-    """Finds the weights of a run's updates; those that cannot change are computed once.
+    """Computes the weights of a run's updates; weights that never change are computed once.
 
-    The models that clients go on from depend on the number of answers alone. So does the server
-    model, if the state of the method is that model alone and its update did not read whose answers
-    they are.
+    The weights of the models that clients continue from depend only on the number of answers. So do
+    those of the server model, if it is the whole state of the method and the update reads nothing
+    but the models of its answers.
     """
 
     def __init__(self, method: AnyMethod, *, with_buffers: bool) -> None:
         self._method, self._with_buffers = method, with_buffers
         self._own: dict[int, Floats | None] = {}  # by the number of answers
-        self._always: dict[int, AggregationWeights | None] = {}  # None: it matters whose they are
+        self._always: dict[int, AggregationWeights | None] = {}  # None: they depend on the answers
 
     def __call__(self, state: State, about: About) -> tuple[State, AggregationWeights]:
-        """The weights of one update, and the state after it, whose model has no meaning."""
+        """The state after one update, whose model has no meaning, and the weights."""
         k = len(about.client)
         if k not in self._always:
             watched = _Watched(about)
@@ -99,7 +96,7 @@ class WeightCache:
         return self._applied(state, about, k) if known is None else (state, known)
 
     def _applied(self, state: State, about: About, k: int) -> tuple[State, AggregationWeights]:
-        """Apply the method to unit vectors, in NumPy, which is faster for arrays this small."""
+        """Apply the method to unit vectors, in NumPy, which is faster for small arrays."""
         method, units = self._method, _units(k)
         if k not in self._own:
             own = method.restart(torch.from_numpy(units.server), torch.from_numpy(units.end))
@@ -113,7 +110,7 @@ class WeightCache:
 
 
 class _Watched:
-    """What is known of answers; notes whether any of it is read."""
+    """Answers without their models; records whether anything is read."""
 
     def __init__(self, about: About) -> None:
         self._about, self.looked_at = about, False
@@ -124,7 +121,7 @@ class _Watched:
 
 
 class _Beside:
-    """What is known of answers, beside models for them."""
+    """Answers with other models."""
 
     progress = Answers.progress
 
@@ -151,12 +148,12 @@ def _units(answers: int) -> _Units:
 
 @cache
 def _one(shape: tuple[int, ...], content: bytes) -> Floats:
-    """One object for all equal weights, so that equal ones are found by identity."""
+    """One object for all equal weights, so that they can be compared by identity."""
     return np.frombuffer(content).reshape(shape)
 
 
 def without(found: AggregationWeights, kept: Mask) -> AggregationWeights:
-    """The same weights, with zeros for the answers that were refused."""
+    """The weights among all answers: zero for the answers that were refused."""
     k = len(kept)
     places = np.concatenate([[0], 1 + np.flatnonzero(kept), 1 + k + np.flatnonzero(kept)])
 
@@ -174,13 +171,13 @@ def without(found: AggregationWeights, kept: Mask) -> AggregationWeights:
 
 
 def new_servers(models: Stack, updates: Sequence[AggregationWeights], layout: Layout) -> Stack:
-    """The server models after updates: parameters and buffers combined, of counters the largest.
+    """The server models after updates: weighted sums of parameters and buffers, largest counters.
 
     Args:
-        models: (U, 1 + 2k, size) of each update the old server model, starts and ends, and the
-            server model again where an update has fewer answers than another.
+        models: (U, 1 + 2k, size) old server model, start models and end models of each update,
+            padded with the server model if an update has fewer answers than another.
         updates: weights of each update.
-        layout: where parameters, buffers and counters lie.
+        layout: of the models.
     """
     first, last = layout.parameters, layout.parameters + layout.buffers
     weights = np.zeros((2 if layout.buffers else 1, len(updates), 1, models.shape[1]))
@@ -200,9 +197,9 @@ def new_servers(models: Stack, updates: Sequence[AggregationWeights], layout: La
 def new_own(
     models: Stack, updates: Sequence[AggregationWeights], layout: Layout
 ) -> list[tuple[Ints, Stack]]:
-    """The models that clients go on from where that is not w_t; arguments as in `new_servers`.
+    """The models that clients continue from, if not w_t; arguments as in `new_servers`.
 
-    Returns, for each group of updates with equal weights, their rows and the models of their
+    Returns, for each group of updates with equal weights, their rows, and the models of their
     clients one after the other.
     """
     first = layout.parameters + layout.buffers

@@ -1,11 +1,11 @@
 """The engine for many runs on one GPU: jobs, models and updates of all runs are arrays.
 
-It looks ahead as `pool` does, but has so many lanes, and so fast ones, that handling jobs one by
-one would cost more than their training. A round fills the free lanes with the ready jobs that are
-due first, launches, collects finished jobs, and makes all updates that have become complete, those
-of all runs in one product. Runs that are due for evaluation are evaluated together. With two stacks
-of lanes, the device works on one while the host handles the other (`lane_queue`). The methods must
-be linear (see `aggregation`).
+It looks ahead as `pool` does, but has so many fast lanes that handling jobs one by one would take
+longer than training them. A round fills the free lanes with the ready jobs that are due first,
+launches, collects finished jobs, and makes all updates that have become complete, those of all runs
+in one product. Runs that are due for evaluation are evaluated together. With two stacks of lanes,
+the device works on one while the host handles the other (`lane_queue`). The methods must be linear
+(see `aggregation`).
 """
 
 from __future__ import annotations
@@ -28,27 +28,25 @@ from favano.engine.array_models import ArrayModels
 from favano.engine.job_table import job_table, ranges
 from favano.engine.lane_queue import LaneQueue, PendingLaunch, StackFactory
 from favano.engine.pool import Step
-from favano.engine.replay import Moment, Replay
+from favano.engine.replay import NOBODY, Moment, Replay
 from favano.engine.scoring import UNSCORED, Scoring
 from favano.errors import NonFiniteUpdate
 from favano.methods import State
 from favano.training import LaneStack, product_precision
 from favano.types import Ints, Stack
 
-_NUMBERS_AT_ONCE = 1 << 29  # of the models that go into one product
-
-_NOBODY: Ints = np.empty(0, dtype=np.int64)
+_NUMBERS_AT_ONCE = 1 << 29  # numbers in the models of one product
 
 
 class ArrayEngine:
-    """State of all runs: which jobs are ready, who holds which model, which end models are in.
+    """State of all runs: ready jobs, models of the clients, end models for the next updates.
 
     Args:
         replays: the runs.
         stacks: the lanes.
-        scoring: evaluates the moments before they are handed out.
+        scoring: evaluates the moments before they are returned.
         rows: number of models to reserve memory for.
-        fewer: makes stacks of fewer lanes if memory runs short.
+        fewer: makes stacks of fewer lanes if memory is short.
     """
 
     def __init__(
@@ -67,25 +65,22 @@ class ArrayEngine:
         self._models.rows.reserve(rows)
         self._states = [replay.state for replay in replays]
         buffers = self._layout.buffers > 0
-        self._weight_caches = [
-            WeightCache(replay.method, with_buffers=buffers) for replay in replays
-        ]
+        self._weight_caches = [WeightCache(one.method, with_buffers=buffers) for one in replays]
         self._next = table.first_update[:-1].copy()  # the next update of each run
         self._open = np.zeros(len(replays), dtype=np.bool_)
         self._queue = LaneQueue(table, self._models, self._open, stacks, fewer)
-        self._missing = np.append(table.answers, 1)  # jobs of each update that are not in yet
+        self._missing = np.append(table.answers, 1)  # unfinished jobs of each update
         self._end = np.full(len(table.run), -1)  # rows of the jobs' end models
         self._finite = np.ones(len(table.run), dtype=np.bool_)
         self._poisoned = False  # whether any end model was not finite
         self._kept = 0  # end models that wait for their update
-        self._weights: dict[
-            int, tuple[State, AggregationWeights]
-        ] = {}  # per run, of its next update
+        # By run: state and weights of its next update.
+        self._weights: dict[int, tuple[State, AggregationWeights]] = {}
 
     def steps(self, *, at_once: int) -> Iterator[Step]:
         """The moments of all runs, each run's in order; `at_once` runs are open at a time.
 
-        The model of a moment is a view, which may be overwritten once the next moment is asked for.
+        The model of a moment is a view, which may be overwritten before the next moment.
         """
         waiting = np.arange(len(self._replays))
         while True:
@@ -98,7 +93,7 @@ class ArrayEngine:
                 return
             yield from self._apply()
             self._queue.within_memory(partial(self._queue.launch, self._kept))
-            self._prepare()  # while the device is at work
+            self._prepare()  # while the device is busy
             if (launch := self._queue.oldest_launch()) is not None:
                 self._take_in(launch)
 
@@ -108,7 +103,7 @@ class ArrayEngine:
         return self._models.rows.used
 
     def _begin(self, runs: Ints) -> Iterator[Step]:
-        """Open these runs."""
+        """Begin these runs."""
         self._queue.within_memory(lambda: self._models.rows.reserve(len(runs)))
         for run in runs.tolist():
             self._models.begin(run, self._replays[run].moment.server)
@@ -117,7 +112,7 @@ class ArrayEngine:
         yield from self._moments(runs, {})
 
     def _free(self, versions: Ints) -> None:
-        """Jobs that start from these versions become ready; those without a step are done."""
+        """Jobs that start from these versions become ready; jobs without steps are finished."""
         table = self._table
         jobs = table.by_base[ranges(table.base_bounds[versions], table.base_bounds[versions + 1])]
         idle = table.steps[jobs] == 0
@@ -166,7 +161,7 @@ class ArrayEngine:
 
     def _apply(self) -> Iterator[Step]:
         """Make all updates that are complete, until there are none."""
-        while len(runs := self._due()):
+        while len(runs := np.flatnonzero(self._open & (self._missing[self._next] == 0))):
             refused = {run: self._refused(run) for run in runs.tolist()} if self._poisoned else {}
             for run, jobs in refused.items():
                 if len(jobs) and self._replays[run].non_finite == "stop":
@@ -184,7 +179,7 @@ class ArrayEngine:
             yield from self._moments(runs, refused)
 
     def _parts(self, runs: Ints) -> list[Ints]:
-        """Groups of runs whose updates are made together, as large as memory allows."""
+        """Groups of runs whose updates are made together; memory limits their size."""
         widest = 1 + 2 * int(self._table.answers[self._next[runs]].max(initial=0))
         at_once = max(1, _NUMBERS_AT_ONCE // (self._layout.size * widest))
         return [runs[first : first + at_once] for first in range(0, len(runs), at_once)]
@@ -194,18 +189,13 @@ class ArrayEngine:
         update = int(self._next[run] - self._table.first_update[run])
         return NonFiniteUpdate(clients.tolist(), update + 1)
 
-    def _due(self) -> Ints:
-        """Open runs whose next update is complete."""
-        complete = self._missing[self._next] == 0
-        return np.flatnonzero(self._open & complete)
-
     def _refused(self, run: int) -> Ints:
-        """Answers to a run's next update that hold NaN or infinity."""
+        """Answers of a run's next update that have NaN or infinity."""
         answers: Ints = self._answers(run)
         return answers[~self._finite[answers]]
 
     def _update(self, runs: Ints) -> None:
-        """The next update of each of these runs."""
+        """Make the next update of each of these runs."""
         table, models, updates = self._table, self._models, self._next[runs]
         jobs = ranges(table.update_bounds[updates], table.update_bounds[updates + 1])
         versions = self._newest(runs)
@@ -229,7 +219,7 @@ class ArrayEngine:
     def _mixed(
         self, runs: Ints, jobs: Ints, found: Sequence[tuple[State, AggregationWeights]]
     ) -> tuple[Stack, list[tuple[Ints, Stack]]]:
-        """New server models, and the models that clients go on from; changes no state."""
+        """New server models, and the models that clients continue from; changes no state."""
         weights = [one for _, one in found]
         inputs = self._models.rows.take(self._inputs(runs, jobs))  # (U, 1 + 2k, size)
         with product_precision("float32"):
@@ -239,7 +229,7 @@ class ArrayEngine:
         return servers, own
 
     def _inputs(self, runs: Ints, jobs: Ints) -> Ints:
-        """Rows of each update's [w_{t-1}, starts, ends], (U, 1 + 2k), filled up with w_{t-1}."""
+        """Rows of each update's [w_{t-1}, starts, ends], (U, 1 + 2k), padded with w_{t-1}."""
         answers = self._table.answers[self._next[runs]]
         server = self._models.versions(self._newest(runs))
         rows = np.repeat(server[:, None], 1 + 2 * int(answers.max(initial=0)), axis=1)
@@ -255,13 +245,13 @@ class ArrayEngine:
         return self._table.first_version[runs] + self._next[runs] - self._table.first_update[runs]
 
     def _moments(self, runs: Ints, refused: dict[int, Ints]) -> Iterator[Step]:
-        """The moments of these runs right after an update, or at their beginning."""
+        """The moments of these runs after an update, or at their beginning."""
         table, versions = self._table, self._newest(runs)
         rows = self._models.versions(versions)
         reached = (versions - table.first_version[runs] - 1).tolist()
         moments = []
         for run, version, row in zip(runs.tolist(), reached, rows.tolist(), strict=True):
-            clients = table.who[refused[run]] if run in refused else _NOBODY
+            clients = table.who[refused[run]] if run in refused else NOBODY
             moments.append(Moment(version, self._models.rows.row(row), clients))
         if len(due := self._scoring.due_among(runs, moments)):
             measure = partial(self._scoring.measure, self._models, runs[due], rows[due])
@@ -269,11 +259,8 @@ class ArrayEngine:
                 moments[place] = moments[place]._replace(measured=one)
         for run, moment in zip(runs.tolist(), moments, strict=True):
             yield Step(run, moment)
-            self._close_if_over(run)
-
-    def _close_if_over(self, run: int) -> None:
-        if self._next[run] == self._table.first_update[run + 1]:
-            self._close(run)
+            if self._next[run] == table.first_update[run + 1]:
+                self._close(run)
 
     def _close(self, run: int) -> None:
         """End a run: free its models and drop its ready jobs."""

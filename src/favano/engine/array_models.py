@@ -1,4 +1,4 @@
-"""Who holds which model in all runs of the array engine: one table of row numbers."""
+"""The models that the clients of all runs hold, in the array engine: a table of row numbers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _NUMBERS_AT_ONCE = 1 << 26  # numbers in the models whose spread is measured tog
 
 
 class ArrayModels:
-    """Server versions that are still needed, and the models of clients that have their own.
+    """Server versions that are still needed, and clients' own models.
 
     Clients and versions are numbered as in the job table; row -1 means none.
     """
@@ -28,7 +28,7 @@ class ArrayModels:
         self._held = np.repeat(table.first_version[:-1], np.diff(table.first_client))
 
     def begin(self, run: int, initial: Vector) -> None:
-        """All clients of a run hold its initial model."""
+        """Give the initial model of a run to all its clients."""
         self._version[self._table.first_version[run]] = self.rows.keep(initial[None])[0]
 
     def versions(self, versions: Ints) -> Ints:
@@ -50,12 +50,12 @@ class ArrayModels:
         self._drop(self._version, table.leaving[gone])
 
     def keep_own(self, clients: Ints, models: Stack) -> None:
-        """These clients go on from models of their own."""
+        """These clients continue from models of their own."""
         self._drop(self._own, clients)
         self._own[clients] = self.rows.keep(models)
 
     def forget_own(self, clients: Ints) -> None:
-        """These clients go on from the server's model."""
+        """These clients continue from the server model."""
         self._drop(self._own, clients)
 
     def close(self, run: int) -> None:
@@ -73,19 +73,14 @@ class ArrayModels:
         parts = []
         for first in range(0, len(runs), at_once):
             of = slice(first, first + at_once)
-            models = (
-                (
-                    self.rows.take(rows[of, place : place + width]),
-                    holders[of, place : place + width],
-                )
-                for place in range(0, rows.shape[1], width)
-            )
+            columns = (slice(place, place + width) for place in range(0, rows.shape[1], width))
+            models = ((self.rows.take(rows[of, some]), holders[of, some]) for some in columns)
             parts.append(spreads(models, servers[of], self._parameters))
         distances, means = zip(*parts, strict=True)
         return torch.cat(distances), torch.cat(means)
 
     def _held_by(self, runs: Ints) -> tuple[Ints, Ints]:
-        """Distinct models of each run, (runs, k), and how many clients hold each; 0 is padding."""
+        """Distinct models of each run, (runs, k), and their numbers of holders; 0 is padding."""
         found = []
         for run in runs.tolist():
             clients = slice(*self._table.first_client[run : run + 2])
@@ -99,7 +94,7 @@ class ArrayModels:
         return rows, holders
 
     def _drop(self, rows: Ints, places: Ints) -> None:
-        """Free the rows noted at these places."""
+        """Free the rows at these positions of a table."""
         noted = rows[places]
         self.rows.give_back(noted[noted >= 0])
         rows[places] = -1

@@ -1,9 +1,9 @@
-"""Who trains the model: the weight of each client's local steps in the server model.
+"""The audit: the weight of each client's local steps in the server model.
 
-Every local step has a gradient of length one in a direction of its own: that of its client, or of
-its client's group, or of its group and the stretch of the schedule in which it is used. What the
-local rule and the method make of it, all the way to the final server model, is then exact for any
-method that is linear in the models. Compression and few-bit rounding are left out. NumPy only.
+Every local step gets a gradient of length one. Its direction is one coordinate per client, or per
+group of clients, or per group and stretch of the schedule. Local rule and method are then applied
+as in a run, up to the final server model. This is exact for methods that are linear in the models.
+Compression and quantisation are left out. NumPy only.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class LocalSteps:
     proximal: float = 0.0
 
     def reach(self, steps: Ints, rates: Floats) -> Floats:
-        """How far jobs get from their start if every gradient has length one.
+        """Distance of jobs from their start models if every gradient has length one.
 
             sum_{j<X} rate (1 - rate proximal)^j = (1 - (1 - rate proximal)^X) / proximal
 
@@ -53,9 +53,9 @@ def effective_weights(
     group: Ints | None = None,
     local: LocalSteps = PLAIN,
 ) -> Floats:
-    """Share of each client in all that moved the server model, (n,); fair is 1/n for each.
+    """The effective weight of each client, (n,); 1/n is fair.
 
-    With `group`, (n,), the shares of groups of clients instead, at the cost of their number.
+    With `group`, (n,), those of groups of clients; the cost grows with the number of groups.
     """
     of = np.arange(schedule.clients) if group is None else group
     moved = _moved(method, schedule, local, of[schedule.client], int(of.max()) + 1)
@@ -66,17 +66,17 @@ def effective_weights(
 def stretch_weights(
     method: AnyMethod, schedule: Schedule, group: Ints, local: LocalSteps = PLAIN
 ) -> Floats:
-    """The same of groups of clients, cut along the schedule: (B, g), up to 20 stretches.
+    """Effective weights of groups of clients in up to 20 stretches of the schedule, (B, g).
 
-    Row b is what the answers of one stretch of updates have in the final server model; all rows
-    together are the shares of the groups. Stretches are cut so that each has about the same weight.
-    For a method that only adds progress they are equally long; where every update makes the model
-    forget, as in FedAsync, most of them lie near the end.
+    Row b is the share of the answers used in one stretch of updates; the sum of all rows is the
+    share of each group. All stretches have about the same weight. For a method that only adds
+    progress they are equally long; if every update makes the model forget, as in FedAsync, most of
+    them are near the end.
     """
     groups = int(group.max()) + 1
     edges = _equal_stretches(method, schedule, local)
     stretch = np.searchsorted(edges, schedule.visit, side="right") - 1
-    stretch = stretch.clip(0, len(edges) - 1)  # jobs that no update uses lie beyond the last
+    stretch = stretch.clip(0, len(edges) - 1)  # jobs that no update uses are beyond the last
     columns = len(edges) * groups
     moved = _moved(method, schedule, local, stretch * groups + group[schedule.client], columns)
     total = moved.sum()
@@ -86,10 +86,10 @@ def stretch_weights(
 def late_weights(
     method: AnyMethod, schedule: Schedule, group: Ints, local: LocalSteps = PLAIN
 ) -> Floats:
-    """Shares of groups of clients in up to 20 server models of the second half, (m, g).
+    """Effective weights of groups in up to 20 server models of the second half, (m, g).
 
-    They are alike where a model is made of many answers, and far apart where it is mostly the last
-    client's, and so, since that client went on from its own, what only few clients ever did.
+    They are similar if a server model is made of many answers. They differ if it is mostly the last
+    client's model: that client continued from its own, so few clients contributed.
     """
     last = max(schedule.updates - 1, 0)
     versions = np.unique(np.linspace((last + 1) // 2, last, STRETCHES).astype(np.int64))
@@ -102,8 +102,8 @@ def late_weights(
 def _equal_stretches(method: AnyMethod, schedule: Schedule, local: LocalSteps) -> Ints:
     """First updates of stretches of about equal weight.
 
-    The weight of the last update, the 2 before it, the 4 before them, ... says how fast the model
-    forgets; within these it is taken to be even.
+    The weights of the last update, the 2 before it, the 4 before them, ... show how fast the model
+    forgets; within each of these groups, updates are assumed to have equal weight.
     """
     updates = schedule.updates
     age = np.maximum(updates - 1 - schedule.visit, 0)
@@ -127,27 +127,26 @@ def _moved(
     columns: int,
     versions: Sequence[int] = (),
 ) -> Floats:
-    """How far the final server model is moved by the steps of jobs, summed by place, (columns,).
+    """Movement of the final server model by the jobs' steps, summed by place, (columns,).
 
-    With `versions` the same of each of these server models, (m, columns).
+    With `versions`, that of each of these server models, (m, columns).
     """
-    rule = "is not linear in the models, so that clients have no weights of their own"
+    rule = "is not linear in the models, so that clients have no effective weights"
     need(method.linear, "method", method.name, rule)
     rates = method.rates(schedule) if local.rates is None else local.rates
     parts = []
     for first in range(0, columns, _COLUMNS_AT_ONCE):
         size = min(_COLUMNS_AT_ONCE, columns - first)
         moved = _Propagation(method, schedule, rates, local, place - first, size)
-        parts.append(
-            moved.models(versions) if versions else moved.models([schedule.updates - 1])[0]
-        )
-    return np.concatenate(parts, axis=-1)
+        parts.append(moved.models(versions or [schedule.updates - 1]))
+    found = np.concatenate(parts, axis=1)
+    return found if versions else found[0]
 
 
 class _Propagation:
     """The plain loop on small vectors: a job adds its steps in the coordinate of its place.
 
-    NumPy's vectors for our methods. Those of others are written for PyTorch's.
+    The vectors are NumPy's for our methods, and PyTorch's for others, which are written for these.
     """
 
     def __init__(
@@ -162,7 +161,11 @@ class _Propagation:
         self._method, self._schedule, self._rates, self._place = method, schedule, rates, place
         self._reach, self._proximal = local.reach(schedule.steps, rates), local.proximal
         self._course, self._size = Foreseen(schedule), size
-        initial = _vector(size) if is_ours(method) else _tensor(size)
+        initial = cast(Vector, np.zeros(size))
+        if not is_ours(method):
+            import torch
+
+            initial = torch.zeros(size, dtype=torch.float64)
         self._state: State = method.init(initial)
         self._versions: dict[int, Vector] = {-1: initial}
         self._own: dict[int, Vector] = {}
@@ -178,7 +181,7 @@ class _Propagation:
         return np.array([np.asarray(kept.get(version, server)) for version in versions])
 
     def _update(self, version: int) -> Vector:
-        """Make an update, and drop what nobody needs any more."""
+        """Make an update, and drop versions that are no longer needed."""
         jobs, server = self._course.jobs(version), self._versions[version - 1]
         if len(jobs):
             plan, method = self._schedule, self._method
@@ -200,10 +203,8 @@ class _Propagation:
     def _starts(self, client: Ints, base: Ints) -> Stack:
         """Start models: a client's own where it has one, else a server version."""
         pairs = zip(client.tolist(), base.tolist(), strict=True)
-        found = [
-            self._own[who] if who in self._own else self._versions[held] for who, held in pairs
-        ]
-        return stacked(found, self._versions[-1])
+        found = [self._own.get(who, self._versions.get(held)) for who, held in pairs]
+        return stacked(cast(list[Vector], found), self._versions[-1])
 
     def _trained(self, start: Stack, jobs: Ints) -> Stack:
         """End models."""
@@ -234,16 +235,6 @@ class _Propagation:
         return stacked(ends, start[0])
 
 
-def _vector(size: int) -> Vector:
-    return cast(Vector, np.zeros(size))
-
-
-def _tensor(size: int) -> Vector:
-    import torch
-
-    return torch.zeros(size, dtype=torch.float64)
-
-
 def _like(values: Floats, model: Stack) -> Stack:
-    """Numbers of the schedule half in the kind of a model."""
+    """Numbers as an array or tensor like the model."""
     return cast(Stack, values) if not hasattr(model, "new_tensor") else model.new_tensor(values)

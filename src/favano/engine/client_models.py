@@ -1,4 +1,4 @@
-"""Models of clients in the middle of a job, for measurements of the live variance."""
+"""Models of clients in the middle of a job, to measure the live variance."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from favano.types import Vector
 def live_models(
     replay: Replay[S], trainer: Trainer, fleet: Fleet, seed: int
 ) -> Callable[[float], Mapping[int, Vector]]:
-    """A function of time that trains each client at work up to that time, and keeps nothing."""
+    """A function of time: the models of all busy clients, each trained up to that time."""
     policy = replay.method.policy()
     check_progress_is_known(policy)
 

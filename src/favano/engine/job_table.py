@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import cast
 
 import numpy as np
 
@@ -16,7 +17,7 @@ from favano.types import Floats, Ints
 
 @dataclass(frozen=True, eq=False)
 class JobTable:
-    """Used jobs of all runs in the order of run and update.
+    """The jobs of all runs that are used, ordered by run and update.
 
     Clients, versions and updates are numbered across all runs; version 0 of a run is its initial
     model, version u + 1 the result of update u.
@@ -28,29 +29,29 @@ class JobTable:
     run: Ints  # (J,)
     client: Ints
     who: Ints  # the client's number within its run
-    base: Ints  # version it starts from
-    visit: Ints  # update that uses it
-    staleness: Ints  # versions made between its start and that update
+    base: Ints  # start version
+    visit: Ints  # update that uses the job
+    staleness: Ints  # updates made between the start version and that update
     first_step: Ints
     steps: Ints
     rate: Floats
     due: Floats  # simulated time of that update
-    update_bounds: Ints  # (updates + 1,) jobs of an update
-    by_base: Ints  # (J,) jobs in the order of their versions
-    base_bounds: Ints  # (versions + 1,) places in `by_base` of a version's jobs
-    takers: Ints  # clients in the order of the versions they take
-    taken_bounds: Ints  # (versions + 1,)
-    leaving: Ints  # versions in the order in which they leave
-    leaving_bounds: Ints  # (versions + 1,) places of those that leave once a version is made
+    update_bounds: Ints  # (updates + 1,) first job of each update
+    by_base: Ints  # (J,) jobs ordered by start version
+    base_bounds: Ints  # (versions + 1,) first position of each version in `by_base`
+    takers: Ints  # clients ordered by the version that they receive
+    taken_bounds: Ints  # (versions + 1,) first position of each version in `takers`
+    leaving: Ints  # versions in the order in which they are dropped
+    leaving_bounds: Ints  # (versions + 1,) first position of those dropped after each version
 
     @cached_property
     def answers(self) -> Ints:
-        """Jobs of each update."""
+        """Number of jobs of each update."""
         return np.diff(self.update_bounds)
 
 
 def ranges(first: Ints, last: Ints) -> Ints:
-    """first[0]..last[0]-1, first[1]..last[1]-1, ... one after the other.
+    """The numbers first[0]..last[0]-1, first[1]..last[1]-1, ... one after the other.
 
     >>> ranges(np.array([3, 7]), np.array([5, 10])).tolist()
     [3, 4, 7, 8, 9]
@@ -63,7 +64,7 @@ def ranges(first: Ints, last: Ints) -> Ints:
 
 
 def job_table(replays: Sequence[Replay[State]]) -> JobTable:
-    """The table of these runs."""
+    """The table of these runs, whose schedules must be known in advance."""
     plans = [replay.schedule for replay in replays]
     first_job = np.cumsum([0, *(plan.jobs for plan in plans)])
     first_client = np.cumsum([0, *(plan.clients for plan in plans)])
@@ -77,7 +78,7 @@ def job_table(replays: Sequence[Replay[State]]) -> JobTable:
     base = joined(lambda r: first_version[r] + 1 + plans[r].base[used[r]])
     visit = joined(lambda r: first_update[r] + plans[r].visit[used[r]])
     by_base = np.argsort(base, kind="stable")
-    lives = [_foreseen(replay).lives for replay in replays]
+    lives = [cast(Foreseen, replay.course).lives for replay in replays]
     takers = [life.takers[life.taken[0] :] for life in lives]
     leaving = [life.versions[: life.gone[len(life.versions) - 1]] for life in lives]
     return JobTable(
@@ -92,9 +93,7 @@ def job_table(replays: Sequence[Replay[State]]) -> JobTable:
         staleness=joined(lambda r: plans[r].visit[used[r]] - 1 - plans[r].base[used[r]]),
         first_step=joined(lambda r: plans[r].first_step[used[r]]),
         steps=joined(lambda r: plans[r].steps[used[r]]),
-        rate=np.concatenate(
-            [replay.rates[part] for replay, part in zip(replays, used, strict=True)]
-        ),
+        rate=np.concatenate([replays[r].rates[used[r]] for r in range(len(plans))]),
         due=np.concatenate([plan.time for plan in plans])[visit],
         update_bounds=np.searchsorted(visit, np.arange(first_update[-1] + 1)),
         by_base=by_base,
@@ -110,14 +109,8 @@ def job_table(replays: Sequence[Replay[State]]) -> JobTable:
     )
 
 
-def _foreseen(replay: Replay[State]) -> Foreseen:
-    """The course of a run whose schedule is known in advance; other runs have no table."""
-    assert isinstance(replay.course, Foreseen)
-    return replay.course
-
-
 def _bounds(starts: Sequence[Ints], lists: Sequence[Ints]) -> Ints:
-    """Where the part of each version begins in the concatenated lists of all runs."""
+    """First position of each version in the concatenated lists of all runs."""
     first = np.cumsum([0, *(len(one) for one in lists)])
     shifted = [start + offset for start, offset in zip(starts, first[:-1], strict=True)]
     return np.append(np.concatenate(shifted), first[-1])

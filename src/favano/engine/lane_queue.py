@@ -1,4 +1,4 @@
-"""The queue of jobs for stacks of lanes: the device works on one while the host fills another."""
+"""The queue of jobs for stacks of lanes: the device runs one while the host fills another."""
 
 from __future__ import annotations
 
@@ -13,13 +13,12 @@ import torch
 from favano.engine.array_models import ArrayModels
 from favano.engine.job_table import JobTable
 from favano.engine.pool import AHEAD
+from favano.engine.replay import NOBODY
 from favano.training import LaneStack, LaunchResult, Work, wait_for_device
 from favano.types import Ints
 
 Mask = npt.NDArray[np.bool_]
 StackFactory = Callable[[int], Sequence[LaneStack]]  # makes stacks of at most so many lanes
-
-_NOBODY: Ints = np.empty(0, dtype=np.int64)
 
 T = TypeVar("T")
 
@@ -44,7 +43,7 @@ class LaneQueue:
         fewer: StackFactory | None = None,
     ) -> None:
         self._table, self._models, self._open, self._fewer = table, models, is_open, fewer
-        self._ready = _NOBODY
+        self._ready = NOBODY
         self._pending: deque[PendingLaunch] = deque()
         self._use(stacks)
 
@@ -55,7 +54,7 @@ class LaneQueue:
 
     @property
     def under_way(self) -> int:
-        """Number of jobs that have begun and are not collected yet."""
+        """Number of jobs that have started and are not yet collected."""
         pending = sum(len(launch.jobs) for launch in self._pending)
         return pending + sum(int((jobs >= 0).sum()) for jobs in self._in_lane)
 
@@ -83,7 +82,7 @@ class LaneQueue:
         return self._pending.popleft() if self._pending else None
 
     def within_memory(self, act: Callable[[], T]) -> T:
-        """Call `act`. If the device has no memory for it, halve the lanes and call it again.
+        """Call `act`; if the device has too little memory, halve the lanes and call it again.
 
         A call that fails must have changed nothing but the lanes.
         """
@@ -93,13 +92,13 @@ class LaneQueue:
             except torch.cuda.OutOfMemoryError:
                 if self._fewer is None or self._most == 1:
                     raise
-            self._halve(self._fewer)  # not in the handler, where the error still holds memory
+            self._halve(self._fewer)  # not in the handler: there the error still holds memory
 
     def _halve(self, fewer: StackFactory) -> None:
         """Halve the number of lanes; the jobs in them start again.
 
         Start models are kept until the update that uses the job, so only steps are lost, even if a
-        launch failed half way through.
+        launch failed in the middle.
         """
         capacity, jobs = self._most // 2, np.concatenate(self._in_lane)
         jobs = jobs[jobs >= 0]
@@ -112,15 +111,15 @@ class LaneQueue:
 
     @property
     def _most(self) -> int:
-        """Lanes of the largest stack."""
+        """Number of lanes of the largest stack."""
         return max(stack.capacity for stack in self._stacks)
 
     def _fill(self, number: int, kept: int) -> None:
         """Give the free lanes of a stack the ready jobs that are due first."""
-        table, stack, jobs, later = self._table, self._stacks[number], self._ready, _NOBODY
+        table, stack, jobs, later = self._table, self._stacks[number], self._ready, NOBODY
         free = stack.free
         room = len(free)
-        if under_way := self.under_way:  # the next updates have their jobs: limit look-ahead
+        if under_way := self.under_way:  # limit the look-ahead, unless all lanes are idle
             room = min(room, AHEAD * self.lanes - kept - under_way)
         if room <= 0 or not len(jobs):
             return

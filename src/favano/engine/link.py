@@ -1,13 +1,13 @@
-"""What a codec does to the models that travel between the server and its clients in one run.
+"""The link: the effect of a codec on the models that server and clients send in one run.
 
-Parameters are encoded; buffers and counters travel as they are. Three kinds of message:
+Parameters are encoded; buffers and counters are not. There are three kinds of message:
 
     up        a client's end model; the server reads it with its own w_{t-1} as the key
     reply     w_{t-1} to a client that keeps a model of its own, which is the key (QuAFL)
-    hand-out  w_t to a client that adopts it; the key is the model it was last handed
+    hand-out  w_t to a client that adopts it; the key is the last model that it was sent
 
-Codecs of differences encode the change since the model that the client was last handed: both sides
-have it. A client's first model comes in full, for it has nothing to read a message with.
+Codecs of differences encode the change since the last model that the client was sent, which both
+sides have. A client's first model is sent in full, since the client has no key yet.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from favano.training.device_draws import device_uniform, on_device
 from favano.types import Ints, Stack, Vector
 
 _NUMBERS_AT_ONCE = 1 << 24
-_MESSAGE = 2**32  # room for the draws of one message
-_SERVER = 2**62  # whose draws: no client's stream
+_MESSAGE = 2**32  # draws reserved for one message
+_SERVER = 2**62  # stream of the server's draws, which no client has
 
 
 class Link:
-    """Both ends of the wire. Draws are functions of (seed, client or server, message)."""
+    """Encodes and decodes. Draws are functions of (seed, client or server, message)."""
 
     def __init__(
         self,
@@ -40,7 +40,7 @@ class Link:
         *,
         seed: int,
         streams: Ints,  # (n,)
-        plain: int = 0,  # numbers that travel as they are, 32 bits each
+        plain: int = 0,  # numbers that are sent as they are, 32 bits each
     ) -> None:
         self.codec, self._sizes, self._parameters = codec, tuple(sizes), sum(sizes)
         self.bits = message_bits(codec, self._sizes) + 32 * plain
@@ -52,7 +52,7 @@ class Link:
 
     @property
     def wrapped(self) -> int:
-        """Messages so far that lay too far from their key and were read wrongly."""
+        """Number of messages so far that were too far from their key and read wrongly."""
         return 0 if self._wrapped is None else int(self._wrapped)
 
     def up(self, jobs: Ints, start: Stack, end: Stack, server: Vector) -> Stack:
@@ -64,7 +64,7 @@ class Link:
         )
 
     def reply(self, jobs: Ints, version: int, server: Vector, start: Stack, end: Stack) -> Stack:
-        """This server version as each of these clients reads it beside its own end model."""
+        """This server version as each of these clients reads it with its own end model as key."""
         client = self._client[jobs]
         known = self._known(client, start)
         number = np.array([version + 1])
@@ -76,9 +76,9 @@ class Link:
     def hand_out(
         self, version: int, server: Vector, client: Sequence[int], last: Sequence[Vector]
     ) -> dict[int, Vector]:
-        """This server version as each of these clients reads it, given what it was last handed.
+        """This server version as each of these clients reads it, given its last model.
 
-        The message is the same for all who were last handed the same, and so is what they read.
+        Clients with the same last model get the same message, and read the same.
         """
         for who in client:
             self._last_reply.pop(who, None)
@@ -94,7 +94,7 @@ class Link:
         return {who: models[row] for who, row in zip(client, place, strict=True)}
 
     def _known(self, client: Ints, start: Stack) -> Stack:
-        """What both sides have: the last reply, else the model that the job started from."""
+        """The model that both sides have: the last reply, else the start model of the job."""
         if not self._last_reply:
             return start
         pairs = zip(client.tolist(), start, strict=True)
@@ -107,7 +107,7 @@ class Link:
         known: Stack,
         origins: Bits,  # (k,), or (1,) for the same draws in every row
         number: Ints,
-        holders: Ints | None = None,  # (k,) how many clients a row stands for
+        holders: Ints | None = None,  # (k,) number of clients per row
     ) -> Stack:
         """Encode and decode, a few rows at a time."""
         codec, parameters, device = self.codec, self._parameters, sent.device
@@ -135,7 +135,7 @@ class Link:
 
 
 def message_numbers(schedule: Schedule) -> Ints:
-    """(J,) which of its client's jobs a job is, in the order in which the client does them."""
+    """(J,) the number of each job among the jobs of its client, in the order of training."""
     order = np.lexsort((schedule.first_step, schedule.begin, schedule.base, schedule.client))
     client = schedule.client[order]
     number = np.empty(len(order), dtype=np.int64)
@@ -144,14 +144,14 @@ def message_numbers(schedule: Schedule) -> Ints:
 
 
 def first_versions(schedule: Schedule) -> Ints:
-    """(n,) the version that each client is handed first, V if none; it comes in full."""
+    """(n,) the first version that each client is sent, V if none; it is sent in full."""
     first = np.full(schedule.clients, schedule.updates)
     np.minimum.at(first, schedule.client, schedule.base)
     return first
 
 
 def _shared(models: Stack) -> list[Vector]:
-    """The rows as vectors; those equal to the first are the first, so that memory is shared."""
+    """The rows as vectors; rows equal to the first one share its memory."""
     first = models[0].clone()
     equal = (models == first).all(dim=1).tolist()
     return [first if same else row.clone() for row, same in zip(models, equal, strict=True)]

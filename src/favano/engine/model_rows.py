@@ -1,8 +1,8 @@
-"""Rows of memory for many models of one size that come and go, in few large blocks.
+"""Memory for many models of one size, as rows of a few large blocks.
 
-Thousands of models of some 100 kB, each kept for a different time between the large temporary
-stacks of an update, leave a C library's heap full of holes. Rows of a few large blocks do not. And
-one kernel can read or write many rows.
+Thousands of models of some 100 kB, kept for different times between the large temporary stacks of
+updates, fragment the heap. Rows of a few large blocks do not, and one kernel can read or write many
+rows.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from favano.training import to_device
 from favano.types import Ints, Stack, Vector
 
 _FIRST_ROWS = 8
-_MOST_BYTES = 64 << 20  # of a block, unless more rows are needed at once
+_MOST_BYTES = 64 << 20  # per block, unless more rows are needed at once
 
 
 class ModelRows:
-    """Copies of models in numbered rows; a row that is given back is used again.
+    """Copies of models in numbered rows; rows that are given back are used again.
 
-    A row never moves, so that views of it stay valid until it is given back.
+    A row never moves, so views of it stay valid until it is given back.
     """
 
     def __init__(self, like: Vector) -> None:
@@ -41,7 +41,7 @@ class ModelRows:
         return self.total - self._count
 
     def reserve(self, rows: int) -> None:
-        """Have at least this number of free rows. If there is no memory, nothing changes."""
+        """Provide at least this number of free rows. If memory is short, nothing changes."""
         if self._count < rows:
             self._grow(rows - self._count)
 
@@ -95,13 +95,13 @@ class ModelRows:
         self._count += 1
 
     def _by_block(self, rows: Ints) -> list[tuple[Stack, Ints, Ints]]:
-        """For each block that has some of these rows: which of them, and where in the block."""
+        """For each block with some of these rows: which of them, and where in the block."""
         number = np.searchsorted(self._first, rows, side="right") - 1
         groups = ((block, np.flatnonzero(number == block)) for block in np.unique(number).tolist())
         return [(self._blocks[block], at, rows[at] - self._first[block]) for block, at in groups]
 
     def _grow(self, missing: int) -> None:
-        """A new block of as many rows as there are already, but of bounded size."""
+        """Add a block of as many rows as there are already, up to a limit."""
         most = max(1, _MOST_BYTES // max(1, len(self._like) * self._like.element_size()))
         rows = max(missing, min(max(_FIRST_ROWS, self.total), most))
         block = self._like.new_empty(rows, len(self._like))

@@ -1,9 +1,8 @@
-"""Many runs over one set of lanes: a job starts as soon as its start model exists.
+"""Many runs on one set of lanes: a job is ready as soon as its start version exists.
 
-The schedule is known ahead of time, so work is not done round by round. Every job whose base
-version exists is ready; lanes take the ready job whose update is due first, over all runs; an
-update is applied once its last job is in. Long jobs run beside short ones, and jobs of later
-updates fill the lanes that an update leaves idle.
+The schedule is known in advance, so lanes need not wait for each update. They take the ready job
+that is due first, over all runs; an update is made once its last job is finished. Long jobs are
+trained at the same time as short ones, and jobs of later updates fill idle lanes.
 """
 
 from __future__ import annotations
@@ -21,26 +20,18 @@ from favano.methods import State
 from favano.training import Job, Lanes
 from favano.types import Ints, Vector
 
-AHEAD = 4  # end models kept for updates after the next one, for each lane
+AHEAD = 4  # end models per lane that are kept for updates after the next one
 
 
 class Step(NamedTuple):
-    """A moment of one of the runs, or what put an end to it."""
+    """A moment of one of the runs, or the error that ended it."""
 
     run: int
     moment: Moment | NonFiniteUpdate
 
 
-class _Ready(NamedTuple):
-    """A job that can start, ordered by the simulated time at which its update is due."""
-
-    due: float
-    run: int
-    job: int
-
-
 class _Flow:
-    """One run in the pool: which jobs each version sets free, and what has come in."""
+    """One run in the pool: the jobs that start from each version, and finished jobs."""
 
     def __init__(self, replay: Replay[State]) -> None:
         plan = replay.schedule
@@ -63,42 +54,35 @@ class _Flow:
 
     @property
     def next(self) -> int:
-        """The next update; the number of updates if there is none."""
+        """Number of the next update; the number of updates if there is none."""
         return self.replay.moment.version + 1
 
     @property
     def over(self) -> bool:
-        """Whether all updates were made."""
+        """Whether all updates are made."""
         return self.next == self.replay.schedule.updates
 
     @property
     def kept(self) -> int:
-        """End models that are there for updates after the next one."""
+        """Number of end models for updates after the next one."""
         version = self.next
         return len(self.ends) - self.needed[version] + self.missing[version]
 
     def take_in(self, job: int, end: Vector, finite: bool) -> None:
-        """The end model of a job."""
+        """Keep the end model of a job."""
         self.ends[job] = end, finite
         self.missing[self.visit[job]] -= 1
 
-    def start(self, job: int) -> Vector:
-        """Start model of a job."""
-        return self.replay.start(self.client[job], self.base[job])
-
-    def drift(self, job: int) -> Vector | None:
-        """What is added to its gradients, for methods that correct them."""
-        if not self.replay.corrected:
-            return None
-        drift = self.replay.drift(np.array([self.client[job]]))
-        return None if drift is None else drift[0]
-
-    def piece(self, run: int, job: int) -> Job:
-        """What is to be done from there."""
-        return Job(run, self.client[job], self.first_step[job], self.steps[job], self.rates[job])
+    def submission(self, run: int, job: int) -> tuple[Vector, Job, Vector | None]:
+        """Start model, job and drift correction for the lanes."""
+        client, replay = self.client[job], self.replay
+        drift = replay.drift(np.array([client])) if replay.corrected else None
+        steps = self.first_step[job], self.steps[job], self.rates[job]
+        start = replay.start(client, self.base[job])
+        return start, Job(run, client, *steps), None if drift is None else drift[0]
 
     def update(self) -> Moment:
-        """Apply the next update, whose jobs are all in; without a step a model is as it was."""
+        """Make the next update; the end model of a job without steps is its start model."""
         jobs = self.replay.jobs(self.next)
         start = self.replay.starts(jobs)
         in_order = [self.ends.pop(job, (start[row], True)) for row, job in enumerate(jobs.tolist())]
@@ -107,17 +91,17 @@ class _Flow:
 
 
 class _Pool:
-    """The open runs, what is ready in them, and what the lanes are doing."""
+    """The open runs, their ready jobs, and the jobs in the lanes."""
 
     def __init__(self, lanes: Lanes) -> None:
         self.lanes = lanes
         self.flows: dict[int, _Flow] = {}
-        self.ready: list[_Ready] = []
+        self.ready: list[tuple[float, int, int]] = []  # heap of due time, run and job
         self.under_way: dict[int, tuple[int, int]] = {}  # ticket: run and job
         self.submitted = 0
 
     def open(self, run: int, replay: Replay[State]) -> Iterator[Step]:
-        """A run joins the pool."""
+        """Begin a run."""
         self.flows[run] = _Flow(replay)
         yield Step(run, replay.moment)
         self._free(run, replay.moment)
@@ -131,17 +115,16 @@ class _Pool:
             _, run, job = self.ready[0]
             flow = self.flows.get(run)
             if flow and flow.visit[job] > flow.next and enough and self.under_way:
-                return  # all that the next update needs is running
+                return  # all jobs of the next update are in the lanes
             heapq.heappop(self.ready)
             if flow is None:
                 continue
-            start, piece, drift = flow.start(job), flow.piece(run, job), flow.drift(job)
-            self.lanes.submit(self.submitted, start, piece, drift)
+            self.lanes.submit(self.submitted, *flow.submission(run, job))
             self.under_way[self.submitted] = run, job
             self.submitted += 1
 
     def collect(self) -> Iterator[Step]:
-        """Take in what is done, and apply the updates that become complete."""
+        """Collect finished jobs, and make the updates that become complete."""
         for done in self.lanes.collect():
             run, job = self.under_way.pop(done.ticket)
             if run in self.flows:
@@ -149,7 +132,7 @@ class _Pool:
                 yield from self._advance(run)
 
     def _advance(self, run: int) -> Iterator[Step]:
-        """Apply updates of a run for as long as all jobs of the next one are in."""
+        """Make updates of a run as long as all jobs of the next one are finished."""
         flow = self.flows[run]
         while not flow.over and not flow.missing[flow.next]:
             try:
@@ -164,18 +147,17 @@ class _Pool:
             del self.flows[run]
 
     def _free(self, run: int, moment: Moment) -> None:
-        """Jobs that start from this version may begin; without a step there is nothing to do."""
+        """Jobs that start from this version become ready, except those without steps."""
         flow = self.flows[run]
         for job in flow.freed_by(moment.version).tolist():
             if flow.steps[job]:
-                due = flow.time[flow.visit[job]]
-                heapq.heappush(self.ready, _Ready(due, run, job))
+                heapq.heappush(self.ready, (flow.time[flow.visit[job]], run, job))
 
 
 def pooled(replays: Sequence[Replay[State]], lanes: Lanes, *, at_once: int) -> Iterator[Step]:
     """The moments of all runs, each run's in order; `at_once` runs are open at a time.
 
-    The task of a job is the number of its run. A run that fails ends; the others go on.
+    The task of a job is the number of its run. If a run fails, the others continue.
     """
     pool = _Pool(lanes)
     waiting = iter(enumerate(replays))

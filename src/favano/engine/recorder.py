@@ -1,4 +1,4 @@
-"""The history of a run: evaluations at given times, and counters of work."""
+"""The history of a run: evaluations at given times, and counts of steps and messages."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from favano.types import Floats, Ints, Vector
 
 
 class Observation(NamedTuple):
-    """The models of the last row, and the number of refused and misread messages up to then."""
+    """The models of the last evaluation, and the messages refused or misread so far."""
 
     server: Vector
     mean: Vector  # of all models
-    refused: int  # updates that held NaN or infinity
+    refused: int  # answers with NaN or infinity
     wrapped: int  # messages that a codec read wrongly
 
 
 @dataclass(frozen=True)
 class Counters:
-    """Steps and messages up to each version, the initial one first: (V+1,)."""
+    """Steps and messages up to each version, (V + 1,), beginning with the initial model."""
 
     local_steps: Ints
     contributed_steps: Ints
@@ -41,7 +41,7 @@ class Counters:
 
 
 def count_work(plan: Schedule) -> Counters:
-    """Work done up to each server version. A job is one download, and one upload if used."""
+    """Work up to each server version. A job is one download, and one upload if it is used."""
     used = slice(0, plan.jobs)
     first = plan.base == first_versions(plan)[plan.client]
 
@@ -60,7 +60,7 @@ def count_work(plan: Schedule) -> Counters:
 
 
 def evaluation_times(horizon: float, every: float, last_update: float) -> Floats:
-    """0, every, 2 every, ..., the horizon, and the last update where it lies past the horizon."""
+    """0, every, 2 every, ..., the horizon, and the last update if it is after the horizon."""
     grid = np.arange(0.0, horizon, every)
     end = [horizon, last_update] if last_update > horizon else [horizon]
     return np.concatenate([grid, end])
@@ -69,9 +69,9 @@ def evaluation_times(horizon: float, every: float, last_update: float) -> Floats
 def spread_of(
     replay: Replay[S], live: Callable[[float], Mapping[int, Vector]] | None = None
 ) -> Callable[[Vector, float], Spread]:
-    """The spread of the models that a replay's clients started from.
+    """The spread of the models that a replay's clients started from, as a function of time.
 
-    With `live`, which gives the clients' models at a time, of their models in training.
+    With `live`, which returns the models of clients in training, the spread of those.
     """
 
     def at(server: Vector, time: float) -> Spread:
@@ -85,8 +85,8 @@ def spread_of(
 class Recorder(Generic[S]):
     """Evaluates a run at given times.
 
-    `spread` gives the distance of the clients' models from a server model at a time, for example
-    `spread_of` a replay.
+    `spread` returns the spread of the clients' models around a server model at a time; see
+    `spread_of`.
     """
 
     replay: Replay[S]
@@ -99,7 +99,7 @@ class Recorder(Generic[S]):
     _measured: list[Tensor] = field(init=False, default_factory=list)
 
     def observe(self, moment: Moment) -> None:
-        """Evaluate this moment if it is due; a GPU may finish later."""
+        """Evaluate this moment if it is due, without waiting for a GPU."""
         self._refused += len(moment.refused)
         for numbers, server, mean in self._measure(moment):
             wrapped = 0 if self.replay.link is None else self.replay.link.wrapped
@@ -127,13 +127,15 @@ class Recorder(Generic[S]):
         rows = []
         for number, (loss, accuracy, variance, potential) in enumerate(measured):
             done = int(versions[number]) + 1
+            first = int(counters.first_downloads[done])
+            others = int(counters.downloads[done]) - first
             row = Row(
                 seed=self.seed,
                 time=float(self.times[number]),
                 server_step=done,
                 local_steps=int(counters.local_steps[done]),
                 bits_up=int(counters.uploads[done]) * bits,
-                bits_down=self._bits_down(counters, done),
+                bits_down=first * self.replay.first_message_bits + others * bits,
                 loss=loss,
                 accuracy=accuracy,
                 variance=variance,
@@ -143,14 +145,8 @@ class Recorder(Generic[S]):
             rows.append(row)
         return rows
 
-    def _bits_down(self, counters: Counters, done: int) -> int:
-        """Bits sent to clients: first models in full, the others as the codec packs them."""
-        first = int(counters.first_downloads[done])
-        others = int(counters.downloads[done]) - first
-        return first * self.replay.first_message_bits + others * self.replay.message_bits
-
     def due(self, moment: Moment) -> bool:
-        """Whether the next time lies before the next update."""
+        """Whether the next evaluation is before the next update."""
         number = len(self._measured)
         if number == len(self.times):
             return False

@@ -1,4 +1,4 @@
-"""One run of one method, advanced update by update along its schedule."""
+"""One run of one method, update by update along its schedule."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from favano.types import Buffers, Floats, Ints, NonFinite, Stack, Vector
 
 StepSizes: TypeAlias = Callable[[Schedule], Floats]  # of schedules that grow
 
-_NOBODY: Ints = np.empty(0, dtype=np.int64)
-_PIECE = 1 << 15  # parameters of an update on a CPU that are handled at once
+NOBODY: Ints = np.empty(0, dtype=np.int64)
+_PIECE = 1 << 15  # parameters that an update handles at once on a CPU
 
 
 class Measurement(NamedTuple):
@@ -35,19 +35,19 @@ class Measurement(NamedTuple):
 
 
 class Moment(NamedTuple):
-    """The run right after an update; version -1 is the beginning."""
+    """The run after an update; version -1 is the initial model."""
 
     version: int
     server: Vector
-    refused: Ints  # clients whose update held NaN or infinity
+    refused: Ints  # clients whose answer has NaN or infinity
     measured: Measurement | None = None  # if evaluated together with other runs
 
 
 class Replay(Generic[S]):
-    """Everything about a run except local training, which may be done by anyone, in any order.
+    """Everything about a run except local training, which may be done in any order.
 
-    The trainer asks for the jobs of an update, their start models and their work, and hands in
-    their end models, update after update.
+    The engine asks for the jobs of an update, their start models and their work, and passes their
+    end models to `update`, update after update.
     """
 
     def __init__(
@@ -60,24 +60,24 @@ class Replay(Generic[S]):
         *,
         non_finite: NonFinite = "stop",
         buffers: Buffers = "average",
-        link: Link | None = None,  # None: models travel as they are
+        link: Link | None = None,  # None: models are sent in full
     ) -> None:
         self.method, self.layout, self._rates = method, layout, rates
         self.course = Foreseen(schedule) if isinstance(schedule, Schedule) else schedule
         self.schedule = self.course.schedule
         self.store = RunModels(self.course, initial, link)
-        self.moment = Moment(-1, initial, _NOBODY)
+        self.moment = Moment(-1, initial, NOBODY)
         self.state = method.init(initial[: layout.parameters])
         self.corrected, self.blends = method.corrects, is_blend(cast(AnyMethod, method))
-        self._memory: dict[int, Vector] = {}  # what clients remember from job to job
+        self._memory: dict[int, Vector] = {}  # of clients, from job to job
         if method.memory:
-            rule = "keeps something on its clients, who must not go on before their answer is used"
+            rule = "has clients with a memory, which must not continue before their answer is used"
             need(_used_before_next(self.schedule), "method", method.name, rule)
         self.non_finite, self._buffers, self.link = non_finite, buffers, link
 
     @property
     def rates(self) -> Floats:
-        """Step sizes of the jobs that are known."""
+        """Step sizes of all jobs that are known so far."""
         return self._rates(self.schedule) if callable(self._rates) else self._rates
 
     def jobs(self, version: int) -> Ints:
@@ -85,63 +85,68 @@ class Replay(Generic[S]):
         return self.course.jobs(version)
 
     def starts(self, jobs: Ints) -> Stack:
-        """Their start models, as soon as the versions they start from exist."""
-        plan, parameters = self.schedule, self.layout.parameters
-        start = self.started(plan.client[jobs], plan.base[jobs])
+        """The start models of these jobs; their start versions must exist."""
+        client, parameters, size = (
+            self.schedule.client[jobs],
+            self.layout.parameters,
+            self.layout.size,
+        )
+        start = self.started(client, self.schedule.base[jobs])
         if self._buffers == "local":
-            own = self.store.local_buffers(
-                plan.client[jobs], start[:, : self.layout.size], parameters
-            )
-            start[:, parameters : self.layout.size] = own
+            own = self.store.local_buffers(client, start[:, :size], parameters)
+            start[:, parameters:size] = own
         return start
 
     def started(self, client: Ints, base: Ints) -> Stack:
-        """Models that clients start from, each with what the client remembers."""
+        """Models that clients start from, each with the client's memory."""
         start = self.store.starts(client, base)
         if not self.method.memory:
             return start
         return torch.cat([start, torch.stack([self._remembered(c) for c in client.tolist()])], 1)
 
     def start(self, client: int, base: int) -> Vector:
-        """The start model of one job, with what the client remembers; not a copy without that."""
+        """The start model of one job with the client's memory; without memory not a copy."""
         start = self.store.start(client, base)
         return torch.cat([start, self._remembered(client)]) if self.method.memory else start
 
     def _remembered(self, client: int) -> Vector:
-        """The client's memory; nothing but zeros before its first job."""
+        """The client's memory; zeros before its first job."""
         if client not in self._memory:
             length = self.method.memory * self.layout.parameters
             self._memory[client] = self.moment.server.new_zeros(length)
         return self._memory[client]
 
     def work(self, jobs: Ints) -> Work:
-        """What is to be done from there."""
+        """The work of these jobs."""
         plan, client = self.schedule, self.schedule.client[jobs]
         place, steps, drift = plan.first_step[jobs], plan.steps[jobs], self.drift(client)
         return Work(client, place, steps, self.rates[jobs], drift)
 
     def drift(self, client: Ints) -> Stack | None:
-        """What is added to the gradients of clients that start from the newest version."""
+        """The drift correction of clients that start from the newest version."""
         return self.method.drift(self.state, client)
 
     @property
     def message_bits(self) -> int:
-        """Bits of one message, other than a client's first model."""
+        """Bits of one message, except a client's first model."""
         model = self.layout.bits if self.link is None else self.link.bits
         return model + self._correction_bits
 
     @property
     def first_message_bits(self) -> int:
-        """Bits of a client's first model, which comes in full."""
+        """Bits of a client's first model, which is sent in full."""
         return self.layout.bits + self._correction_bits
 
     @property
     def _correction_bits(self) -> int:
-        """Of a correction of the parameters, where one travels beside the model."""
+        """Bits of a drift correction, if one is sent with the model."""
         return self.layout.number_bits * self.layout.parameters * self.corrected
 
     def update(self, start: Stack, end: Stack, finite: Sequence[bool]) -> Moment:
-        """The next update, from the start and end models of its jobs, and which may be used."""
+        """Make the next update from the start and end models of its jobs.
+
+        Answers that are not `finite` are refused, or end the run.
+        """
         version = self.moment.version + 1
         jobs, server = self.jobs(version), self.moment.server
         plan, parameters, size = self.schedule, self.layout.parameters, self.layout.size
@@ -150,7 +155,7 @@ class Replay(Generic[S]):
             start, end = start[:, :size], end[:, :size]
         if self._buffers == "local":
             self.store.keep_buffers(plan.client[jobs], end[:, parameters:])
-        refused = _NOBODY
+        refused = NOBODY
         if not all(finite):
             keep = np.array(finite)
             refused = plan.client[jobs[~keep]]
@@ -181,8 +186,7 @@ class Replay(Generic[S]):
 
     def _go_on(self, jobs: Ints) -> None:
         """Extend a schedule that depends on the updates."""
-        client = self.schedule.client[jobs]
-        self.course.go_on(self.method.next_steps(self.state, client))
+        self.course.go_on(self.method.next_steps(self.state, self.schedule.client[jobs]))
         self.schedule = self.course.schedule
 
     def _answers(self, jobs: Ints, version: int, start: Stack, end: Stack) -> Answers:
@@ -191,21 +195,21 @@ class Replay(Generic[S]):
         return Answers(client, steps, stale, rates[jobs], version, start, end)
 
     def _remember(self, client: Ints, memory: Stack, finite: Sequence[bool]) -> None:
-        """Keep what these clients remember; what is not finite is forgotten."""
+        """Keep the memories of these clients; one that is not finite becomes zero."""
         for who, kept, good in zip(client.tolist(), memory, finite, strict=True):
             self._memory.pop(who, None)
             if good:
                 self._memory[who] = kept.clone()
 
     def _recounted(self, own: Stack, server: Vector, end: Stack) -> Stack:
-        """Models that clients go on from, with the counters that the server takes: the largest."""
+        """Models that clients continue from, with the largest counters."""
         if not self.layout.counters:
             return own
         first = self.layout.size - self.layout.counters
         return torch.cat([own[:, :first], torch.maximum(server[first:], end[:, first:])], dim=1)
 
     def _merge_buffers(self, server: Vector, end: Stack, answers: Answers) -> Vector:
-        """Buffers are averaged as the method says; of counters the largest wins."""
+        """The server's buffers, averaged as the method says, and the largest counters."""
         first = self.layout.parameters
         last = first + self.layout.buffers
         if self._buffers == "local":
@@ -216,7 +220,7 @@ class Replay(Generic[S]):
 
 
 def _used_before_next(schedule: Schedule) -> bool:
-    """Whether each client's jobs start from a version that its last answer went into."""
+    """Whether each job starts from a version that includes the client's last answer."""
     used = slice(0, schedule.jobs)
     order = np.lexsort((schedule.first_step[used], schedule.client[used]))
     client, base, visit = (a[used][order] for a in (schedule.client, schedule.base, schedule.visit))
@@ -226,8 +230,8 @@ def _used_before_next(schedule: Schedule) -> bool:
 def _updated(method: Method[S], state: S, answers: Answers, blends: bool) -> S:
     """The state after an update.
 
-    Methods that blend models treat every parameter alike. On a CPU they are given a piece of a
-    large model at a time, so that what they compute on the way stays in the cache.
+    Blends treat every parameter alike. On a CPU they get one piece of a large model at a time, so
+    that intermediate results stay in the cache.
     """
     start, end = answers.start, answers.end
     size = start.shape[1]
@@ -243,7 +247,7 @@ def _updated(method: Method[S], state: S, answers: Answers, blends: bool) -> S:
 
 
 def replayed(replay: Replay[S], trainer: Trainer) -> Iterator[Moment]:
-    """All server versions one after the other, each update's jobs trained when it is due."""
+    """All server versions one after the other; jobs are trained when their update is due."""
     yield replay.moment
     while (version := replay.moment.version + 1) < replay.schedule.updates:
         jobs = replay.jobs(version)

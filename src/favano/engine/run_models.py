@@ -1,4 +1,4 @@
-"""Who holds which model in one run: a client between contacts refers to a server version."""
+"""The models that the clients of one run hold; most are references to a server version."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ NOTHING: Mapping[int, Vector] = {}
 
 
 class RunModels:
-    """Server versions that are still needed, and the models of clients that have their own.
+    """Server versions that are still needed, and clients' own models.
 
-    The course of the run knows how long a version is needed: as the start of a job, or because a
-    client holds it. Then it is dropped. With a codec, each client has its own reading of a version,
-    kept as long as the version.
+    A version is dropped when it is neither the start of a job nor held by a client any more; the
+    course of the run knows when. With a codec, each client reads a version differently; what it
+    reads is kept as long as the version.
     """
 
     def __init__(self, course: Course, initial: Vector, link: Link | None = None) -> None:
         self.clients = course.schedule.clients
         self._course, self._initial = course, initial
         self._rows = ModelRows(initial)
-        self._versions: dict[int, int] = {}  # row numbers; the initial one is always there
+        self._versions: dict[int, int] = {}  # row numbers, without the initial model
         self._own: dict[int, Vector] = {}
         self._buffers: dict[int, Vector] = {}
         self._held = np.full(self.clients, -1, dtype=np.int64)
@@ -63,21 +63,21 @@ class RunModels:
             self._rows.give_back_one(self._versions.pop(old))
 
     def keep_own(self, client: Ints, models: Stack) -> None:
-        """These clients go on from models of their own."""
+        """These clients continue from models of their own."""
         self._own.update(zip(client.tolist(), models, strict=True))
 
     def forget_own(self, client: Ints) -> None:
-        """Drop unusable models of these clients: they go on from the server's."""
+        """These clients continue from the server model."""
         for who in client.tolist():
             self._own.pop(who, None)
 
     def local_buffers(self, client: Ints, start: Stack, parameters: int) -> Stack:
-        """The buffers that these clients keep for themselves; at first those of `start`."""
+        """The buffers that these clients keep locally; before their first job those of `start`."""
         pairs = zip(client.tolist(), start[:, parameters:], strict=True)
         return torch.stack([self._buffers.get(who, given) for who, given in pairs])
 
     def keep_buffers(self, client: Ints, buffers: Stack) -> None:
-        """These clients keep these buffers for themselves."""
+        """Let these clients keep these buffers locally."""
         self._buffers.update(zip(client.tolist(), buffers.clone(), strict=True))
 
     @property
@@ -88,9 +88,9 @@ class RunModels:
     def spread(
         self, server: Vector, parameters: int, live: Mapping[int, Vector] = NOTHING
     ) -> Spread:
-        """Distances over the first `parameters` entries; the mean over all of them.
+        """The spread: distances of the first `parameters` entries, mean of all entries.
 
-        A client's model is the one in `live`, else its own, else the version it holds.
+        A client's model is the one in `live`, else its own, else the version that it holds.
         """
         read = {
             client: model
@@ -111,7 +111,7 @@ class RunModels:
         return spread(parts, server, parameters)
 
     def _reads_encoded(self, client: int, version: int) -> bool:
-        """Whether the client adopts this version, and it is not its first."""
+        """Whether the client adopts this version, and has had one before."""
         return client not in self._own and self._first[client] < version
 
     def _get(self, version: int) -> Vector:

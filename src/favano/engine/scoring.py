@@ -16,13 +16,13 @@ from favano.types import Ints, Stack
 
 @dataclass(frozen=True)
 class Scoring:
-    """Which moments are due for evaluation, and a function that scores many models at once."""
+    """Says which moments are due for evaluation, and scores many models at once."""
 
     due: Callable[[int, Moment], bool]  # the run and its moment
     score: Callable[[Stack], Tensor]  # (k, 2) loss and accuracy
 
     def due_among(self, runs: Ints, moments: Sequence[Moment]) -> Ints:
-        """Places of the runs that are due."""
+        """Positions of the runs that are due."""
         pairs = zip(runs.tolist(), moments, strict=True)
         return np.flatnonzero([self.due(run, moment) for run, moment in pairs])
 

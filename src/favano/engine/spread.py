@@ -1,4 +1,4 @@
-"""How far the clients' models are from the server's."""
+"""Distances of the clients' models from the server model and from the mean."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from favano.types import Ints, Stack, Vector
 
 
 class Spread(NamedTuple):
-    """How far the clients' start models are from the server model and from the mean of all."""
+    """Distances of the clients' models from the server model and from the mean of all models."""
 
     distances: Tensor  # (2,) variance and potential
     mean: Vector  # mu = (w + sum_i w_i) / (n + 1)
@@ -33,9 +33,9 @@ class Spread(NamedTuple):
 
 
 def spread(models: Iterable[tuple[Stack, Ints]], server: Vector, parameters: int) -> Spread:
-    """Of models, given in parts, each held by so many clients.
+    """The spread of models that come in parts, with the number of clients that hold each.
 
-    Distances over the first `parameters` entries; the mean over all of them.
+    Distances are those of the first `parameters` entries; the mean has all entries.
     """
     reference = server.double()
     total, squares = torch.zeros_like(reference), reference.new_zeros(())
@@ -56,9 +56,9 @@ def spreads(
     """The same for many runs at once: distances (runs, 2), and means.
 
     Args:
-        models: in parts of (runs, k, size), and how many clients hold each, (runs, k).
-        servers: (runs, size)
-        parameters: how many entries count for the distances.
+        models: parts of (runs, k, size), with the number of clients that hold each, (runs, k).
+        servers: (runs, size).
+        parameters: number of entries that count for the distances.
     """
     reference = servers.double()
     total, squares = torch.zeros_like(reference), reference.new_zeros(len(servers))
@@ -77,7 +77,7 @@ def spreads(
 def _distance(
     part: Stack, count: Vector, reference: Vector, parameters: int
 ) -> tuple[Tensor, Vector]:
-    """sum_i ||w_i - w||^2 and sum_i (w_i - w) over models that `count` clients hold."""
+    """sum_i ||w_i - w||^2 and sum_i (w_i - w) over models, each held by `count` clients."""
     distance = part.double() - reference
     return count @ distance[:, :parameters].square().sum(dim=1), count @ distance
 
@@ -85,7 +85,7 @@ def _distance(
 def _summed(
     total: Vector, squares: Tensor, clients: int | Tensor, reference: Vector, parameters: int
 ) -> tuple[Tensor, Vector]:
-    """Variance and potential, (2,), and the mean, from those sums over all clients."""
+    """Variance and potential, (2,), and the mean, from these sums over all clients."""
     shift = total / (clients + 1)
     excess = total[:parameters] @ shift[:parameters]
     return torch.stack([squares, squares - excess]).clamp(min=0), reference + shift

@@ -12,13 +12,13 @@ from torch.func import functional_call, vmap
 from favano.training import FlatModel, Loss
 from favano.types import Stack, Vector
 
-_NUMBERS = 1 << 23  # of the inputs in one batch
-_TOGETHER = 1 << 28  # of the inputs of all models that go through at once
-_PASSES = 60  # 0.9^60 is 0.002
+_NUMBERS = 1 << 23  # input numbers per batch
+_TOGETHER = 1 << 28  # input numbers of all models that are scored at once
+_PASSES = 60  # running statistics have weight 0.9^60 = 0.002 at the start
 
 
 class Score(NamedTuple):
-    """Mean loss, and the share of samples classified correctly."""
+    """Mean loss, and share of samples that are classified correctly."""
 
     loss: float
     accuracy: float
@@ -29,38 +29,36 @@ class Evaluator:
     """Scores flat models on fixed data, in evaluation mode, in large batches."""
 
     model: FlatModel
-    features: Tensor  # (M, ...) as the model takes them
+    features: Tensor  # (M, ...) inputs of the model
     labels: Tensor  # (M,)
     loss: Loss
-    calibration: Tensor | None = None  # inputs to estimate the model's buffers from
+    calibration: Tensor | None = None  # inputs from which the model's buffers are estimated
 
     def __call__(self, vector: Vector) -> Score:
         """Score one model."""
-        loss, accuracy = self.measure(vector).tolist()
-        return Score(loss, accuracy)
+        return Score(*self.measure(vector).tolist())
 
     def measure(self, vector: Vector) -> Tensor:
-        """Mean loss and accuracy, (2,), on the device; nothing is waited for."""
+        """Mean loss and accuracy, (2,), without waiting for the device."""
         self.model.load(vector)
         if self.calibration is not None:
             self._estimate_buffers(self.calibration)
         self.model.module.eval()
         loss = torch.zeros((), device=self.labels.device, dtype=torch.float64)
         correct = torch.zeros((), device=self.labels.device, dtype=torch.int64)
+        parts = (torch.split(one, self._batch) for one in (self.features, self.labels))
         with torch.no_grad():
-            batch = self._batch
-            for first in range(0, len(self.labels), batch):
-                labels = self.labels[first : first + batch]
-                output = self.model.module(self.features[first : first + batch])
+            for features, labels in zip(*parts, strict=True):
+                output = self.model.module(features)
                 loss += self.loss(output, labels).double() * len(labels)
                 correct += (output.argmax(dim=1) == labels).sum()
         return torch.stack([loss, correct.double()]) / len(self.labels)
 
     def measure_all(self, vectors: Stack) -> Tensor:
-        """Of many models, (k, 2).
+        """Mean loss and accuracy of many models, (k, 2).
 
-        Where the test set is one batch, a model by itself leaves a GPU idle most of the time: there
-        many go through at once.
+        If the test set is one batch, many models are scored at once: one model would leave a GPU
+        idle most of the time.
         """
         if self.calibration is not None or len(self.labels) > self._batch:
             return torch.stack([self.measure(vector) for vector in vectors])
@@ -68,7 +66,7 @@ class Evaluator:
         return torch.cat([self._measure_together(part) for part in torch.split(vectors, at_once)])
 
     def _measure_together(self, vectors: Stack) -> Tensor:
-        """Of models that go through at once."""
+        """The same for models that are scored at once."""
         module, parameters = self.model.module.eval(), self.model.layout.parameters
         named = self.model.named(vectors[:, :parameters], vectors[:, parameters:])
 
@@ -86,12 +84,12 @@ class Evaluator:
         return max(1, _NUMBERS // max(1, self.features[:1].numel()))
 
     def _estimate_buffers(self, inputs: Tensor) -> None:
-        """Let running statistics settle on one batch; a pass moves them a tenth of the way."""
-        model, device = self.model, self.model.vector.device
+        """Pass one batch through the model until the running statistics are those of the batch."""
+        model = self.model
         model.module.train()
         with torch.no_grad():
             for number in range(_PASSES):
                 if model.draws is not None:
-                    model.draws.set(number, device)
+                    model.draws.set(number, model.vector.device)
                 with model.drawing():
                     model.module(inputs)
