@@ -1,7 +1,7 @@
 """CA2FL: FedBuff with a cached update for each client (Wang, Cao, Wu, Chen, Chen 2024).
 
-    favano run --algorithm examples/own_method.py:Ca2fl
-    favano compare --algorithms fedbuff,examples/own_method.py:Ca2fl
+favano run --algorithm examples/own_method.py:Ca2fl
+favano compare --algorithms fedbuff,examples/own_method.py:Ca2fl
 """
 
 from typing import NamedTuple

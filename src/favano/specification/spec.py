@@ -45,7 +45,7 @@ class Spec:
             fits = clients is None or value is None or value <= clients
             need(fits, name, value, f"need 1..clients ({clients})")
         if self.training.recipe is not None:
-            rule = "need quantise=none, for the theorem speaks of gradients in full precision"
+            rule = "need quantise=none, since the theorem is about gradients in full precision"
             need(not self.run.track_bound, "track_bound", self.run.track_bound, rule)
             rule = "need tf32 or float32 with quantise=luq"
             need(self.run.precision != "bf16", "precision", self.run.precision, rule)
