@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from favano.methods import our_methods
 from favano.studies.experiment import PAPER, Run, seeded
 
 METHODS: Final[Mapping[str, Mapping[str, object]]] = {
@@ -15,12 +16,7 @@ METHODS: Final[Mapping[str, Mapping[str, object]]] = {
     "fedbuff": {"buffer_mode": "block", "server_learning_rate": 0.1, "staleness": "constant"},
     "favano": {},
 }
-NAMES: Final[Mapping[str, str]] = {
-    "fedavg": "FedAvg",
-    "quafl": "QuAFL",
-    "fedbuff": "FedBuff",
-    "favano": "FAVANO",
-}
+NAMES: Final[Mapping[str, str]] = {name: our_methods()[name].title for name in METHODS}
 
 READ_AS: Final = (
     "Read as: FedAvg's round lasts until the slowest of s clients has made K steps; QuAFL "
