@@ -89,17 +89,19 @@ def test_whatever_is_said_the_schedule_could_have_happened(
     fleet = make_fleet(np.array(means))
     policy = Adaptive(local_steps=2, most_steps=7, latency=latency)
     unrolling = Unrolling(policy, fleet, 60.0, seed)
-    held = {-1}
+    numbered: list[int] = []
     while not unrolling.ended:
         known = unrolling.schedule
         check_schedule(known)
         version = known.updates - 1
         before = {name: getattr(known, name)[: known.updates].copy() for name in ("client", "base")}
         unrolling.go_on(np.array([lengths[version % len(lengths)]]))
-        assert unrolling.takers(version).tolist() == known.client[version : version + 1].tolist()
-        held = held - set(unrolling.unneeded(version)) | {version}
-        after = unrolling.schedule
-        assert held - {-1} == set(after.base[version + 1 :].tolist()) - {-1}
+        jobs, used, begun = unrolling.known, unrolling.jobs(version), unrolling.begun(version)
+        assert jobs.client[used].tolist() == jobs.client[begun].tolist() == [known.client[version]]
+        assert jobs.base[used].tolist() == [known.base[version]]
+        assert jobs.base[begun].tolist() == [version]
+        assert jobs.client[: len(numbered)].tolist() == numbered
+        numbered, after = jobs.client.tolist(), unrolling.schedule
         for name, values in before.items():
             assert getattr(after, name)[: len(values)].tolist() == values.tolist()
     check_schedule(unrolling.schedule)

@@ -167,26 +167,35 @@ class _Propagation:
 
             initial = torch.zeros(size, dtype=torch.float64)
         self._state: State = method.init(initial)
-        self._versions: dict[int, Vector] = {-1: initial}
+        self._server = initial
+        self._starts: dict[int, Vector] = {}  # of jobs that are not used yet
         self._own: dict[int, Vector] = {}
         self._memory: dict[int, tuple[Vector, ...]] = {}
 
     def models(self, versions: Sequence[int]) -> Floats:
         """The server models of these versions, (m, size)."""
-        kept, server = {}, self._versions[-1]
+        kept = {}
+        self._begin(-1)
         for version in range(self._schedule.updates):
-            server = self._update(version)
+            self._update(version)
+            self._begin(version)
             if version in versions:
-                kept[version] = server
-        return np.array([np.asarray(kept.get(version, server)) for version in versions])
+                kept[version] = self._server
+        return np.array([np.asarray(kept.get(version, self._server)) for version in versions])
 
-    def _update(self, version: int) -> Vector:
-        """Make an update, and drop versions that are no longer needed."""
-        jobs, server = self._course.jobs(version), self._versions[version - 1]
+    def _begin(self, version: int) -> None:
+        """Jobs begin from the newest version, or from their client's own model."""
+        jobs = self._course.begun(version)
+        for job, who in zip(jobs.tolist(), self._schedule.client[jobs].tolist(), strict=True):
+            self._starts[job] = self._own.get(who, self._server)
+
+    def _update(self, version: int) -> None:
+        """Make an update."""
+        jobs, server = self._course.jobs(version), self._server
         if len(jobs):
             plan, method = self._schedule, self._method
             client, staleness = plan.client[jobs], version - 1 - plan.base[jobs]
-            start = self._starts(client, plan.base[jobs])
+            start = stacked([self._starts.pop(job) for job in jobs.tolist()], server)
             end = self._trained(start, jobs)
             rates, steps = self._rates[jobs], plan.steps[jobs]
             own = method.restart(server, end)
@@ -194,17 +203,7 @@ class _Propagation:
             self._state = method.update(self._state, answers)
             if own is not None:
                 self._own.update(zip(client.tolist(), own, strict=True))
-            server = self._state.model
-        self._versions[version] = server
-        for old in self._course.unneeded(version):
-            del self._versions[old]
-        return server
-
-    def _starts(self, client: Ints, base: Ints) -> Stack:
-        """Start models: a client's own where it has one, else a server version."""
-        pairs = zip(client.tolist(), base.tolist(), strict=True)
-        found = [self._own.get(who, self._versions.get(held)) for who, held in pairs]
-        return stacked(cast(list[Vector], found), self._versions[-1])
+            self._server = self._state.model
 
     def _trained(self, start: Stack, jobs: Ints) -> Stack:
         """End models."""

@@ -8,6 +8,7 @@ rows.
 from __future__ import annotations
 
 import numpy as np
+import torch
 
 from favano.training import to_device
 from favano.types import Ints, Stack, Vector
@@ -17,9 +18,9 @@ _MOST_BYTES = 64 << 20  # per block, unless more rows are needed at once
 
 
 class ModelRows:
-    """Copies of models in numbered rows; rows that are given back are used again.
+    """Copies of models in numbered rows. A row is free again when nobody refers to it any more.
 
-    A row never moves, so views of it stay valid until it is given back.
+    A row never moves, so views of it stay valid until it is free.
     """
 
     def __init__(self, like: Vector) -> None:
@@ -27,6 +28,7 @@ class ModelRows:
         self._blocks: list[Stack] = []
         self._first: list[int] = []  # row number at which each block begins
         self._views: list[Vector] = []  # of all rows
+        self._references: Ints = np.empty(0, dtype=np.int64)  # to each row
         self._free: Ints = np.empty(0, dtype=np.int64)
         self._count = 0  # numbers in `_free`; the rest of it is unused
 
@@ -46,56 +48,57 @@ class ModelRows:
             self._grow(rows - self._count)
 
     def keep(self, models: Stack) -> Ints:
-        """Copy the models into free rows, and return the row numbers."""
+        """Copy the models into free rows, with one reference each; returns the row numbers."""
         self.reserve(len(models))
         left = self._count - len(models)
         taken = self._free[left : self._count].copy()
-        if len(self._blocks) == 1:
-            self._blocks[0][to_device(taken, self._like)] = models
+        if not models.is_cuda:
+            for row, model in zip(taken.tolist(), models, strict=True):
+                self._views[row].copy_(model)
         else:
             for block, at, places in self._by_block(taken):
                 part = models if len(at) == len(models) else models[to_device(at, block)]
                 block[to_device(places, block)] = part
+        self._references[taken] = 1
         self._count = left
         return taken
 
-    def keep_one(self, model: Vector) -> int:
-        """Copy one model into a free row, and return the row number."""
-        self.reserve(1)
-        number = int(self._free[self._count - 1])
-        self._views[number].copy_(model)
-        self._count -= 1
-        return number
-
     def take(self, rows: Ints) -> Stack:
         """Copies of these models, (*rows.shape, size)."""
-        if len(self._blocks) == 1:
-            return self._blocks[0][to_device(rows, self._like)]
+        size = len(self._like)
+        if not self._like.is_cuda and rows.size:
+            found = torch.stack([self._views[row] for row in rows.ravel().tolist()])
+            return found.view(*rows.shape, size)
         parts = self._by_block(rows.ravel())
         if len(parts) == 1:
             ((block, _, places),) = parts
             return block[to_device(places.reshape(rows.shape), block)]
-        found = self._like.new_empty(rows.size, len(self._like))
+        found = self._like.new_empty(rows.size, size)
         for block, at, places in parts:
             found[to_device(at, block)] = block[to_device(places, block)]
-        return found.view(*rows.shape, len(self._like))
+        return found.view(*rows.shape, size)
 
     def row(self, number: int) -> Vector:
         """One model; a view, and always the same object."""
         return self._views[number]
 
-    def give_back(self, rows: Ints) -> None:
-        """Free these rows; views of them must not be read again."""
-        self._free[self._count : self._count + len(rows)] = rows
-        self._count += len(rows)
+    def refer(self, rows: Ints) -> None:
+        """Add a reference to each of these rows; a row may be named more than once."""
+        np.add.at(self._references, rows, 1)
 
-    def give_back_one(self, number: int) -> None:
-        """Free this row."""
-        self._free[self._count] = number
-        self._count += 1
+    def release(self, rows: Ints) -> None:
+        """Take a reference from each of these rows; views of free rows must not be read again."""
+        np.subtract.at(self._references, rows, 1)
+        gone = rows[self._references[rows] == 0]
+        if len(gone):
+            gone = np.unique(gone)
+            self._free[self._count : self._count + len(gone)] = gone
+            self._count += len(gone)
 
     def _by_block(self, rows: Ints) -> list[tuple[Stack, Ints, Ints]]:
         """For each block with some of these rows: which of them, and where in the block."""
+        if len(self._blocks) == 1:
+            return [(self._blocks[0], np.arange(len(rows)), rows)]
         number = np.searchsorted(self._first, rows, side="right") - 1
         groups = ((block, np.flatnonzero(number == block)) for block in np.unique(number).tolist())
         return [(self._blocks[block], at, rows[at] - self._first[block]) for block, at in groups]
@@ -111,5 +114,6 @@ class ModelRows:
         self._blocks.append(block)
         self._first.append(first)
         self._views += block.unbind()
+        self._references = np.append(self._references, np.zeros(rows, dtype=np.int64))
         self._free = free
         self._count += rows

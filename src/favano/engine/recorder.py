@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Generic, NamedTuple
+from typing import Generic, NamedTuple, TypeAlias
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from favano.engine.aggregator import NOTHING, Aggregator, ClientModels, Measurement, Moment
 from favano.engine.link import first_versions
-from favano.engine.replay import Measurement, Moment, Replay
-from favano.engine.run_models import NOTHING
-from favano.engine.spread import Spread
 from favano.methods.method import S
 from favano.records import Row
 from favano.schedule import Schedule
@@ -66,34 +64,22 @@ def evaluation_times(horizon: float, every: float, last_update: float) -> Floats
     return np.concatenate([grid, end])
 
 
-def spread_of(
-    replay: Replay[S], live: Callable[[float], Mapping[int, Vector]] | None = None
-) -> Callable[[Vector, float], Spread]:
-    """The spread of the models that a replay's clients started from, as a function of time.
-
-    With `live`, which returns the models of clients in training, the spread of those.
-    """
-
-    def at(server: Vector, time: float) -> Spread:
-        models = NOTHING if live is None else live(time)
-        return replay.store.spread(server, replay.layout.parameters, models)
-
-    return at
+Live: TypeAlias = Callable[[float, ClientModels], Mapping[int, Vector]]
 
 
 @dataclass
 class Recorder(Generic[S]):
     """Evaluates a run at given times.
 
-    `spread` returns the spread of the clients' models around a server model at a time; see
-    `spread_of`.
+    The spread of the clients' models is that of the models that they started from; with `live`,
+    which gives the models of clients in training at a time, it is the spread of those.
     """
 
-    replay: Replay[S]
+    run: Aggregator[S]
     seed: int
     times: Floats
     score: Callable[[Vector], Tensor]  # (2,) loss and accuracy
-    spread: Callable[[Vector, float], Spread]
+    live: Live | None = None
     last: Observation | None = field(init=False, default=None)
     _refused: int = field(init=False, default=0)
     _measured: list[Tensor] = field(init=False, default_factory=list)
@@ -102,7 +88,7 @@ class Recorder(Generic[S]):
         """Evaluate this moment if it is due, without waiting for a GPU."""
         self._refused += len(moment.refused)
         for numbers, server, mean in self._measure(moment):
-            wrapped = 0 if self.replay.link is None else self.replay.link.wrapped
+            wrapped = 0 if self.run.link is None else self.run.link.wrapped
             self.last = Observation(server, mean, self._refused, wrapped)
             self._measured.append(numbers)
 
@@ -114,7 +100,9 @@ class Recorder(Generic[S]):
         elif self.due(moment):
             score, server = self.score(moment.server), moment.server
             while self.due(moment):
-                spread = self.spread(server, float(self.times[len(self._measured)]))
+                time = float(self.times[len(self._measured)])
+                live = NOTHING if self.live is None else self.live(time, moment.clients)
+                spread = moment.clients.spread(server, live)
                 yield Measurement(torch.cat([score, spread.distances]), server.clone(), spread.mean)
 
     def rows(self) -> list[Row]:
@@ -122,7 +110,7 @@ class Recorder(Generic[S]):
         if not self._measured:
             return []
         measured = torch.stack(self._measured).tolist()
-        plan, bits = self.replay.schedule, self.replay.message_bits
+        plan, bits = self.run.schedule, self.run.message_bits
         counters, versions = count_work(plan), plan.versions_at(self.times)
         rows = []
         for number, (loss, accuracy, variance, potential) in enumerate(measured):
@@ -135,7 +123,7 @@ class Recorder(Generic[S]):
                 server_step=done,
                 local_steps=int(counters.local_steps[done]),
                 bits_up=int(counters.uploads[done]) * bits,
-                bits_down=first * self.replay.first_message_bits + others * bits,
+                bits_down=first * self.run.first_message_bits + others * bits,
                 loss=loss,
                 accuracy=accuracy,
                 variance=variance,
@@ -150,5 +138,5 @@ class Recorder(Generic[S]):
         number = len(self._measured)
         if number == len(self.times):
             return False
-        time, follows = self.replay.schedule.time, moment.version + 1
+        time, follows = self.run.course.known.time, moment.version + 1
         return follows == len(time) or bool(self.times[number] < time[follows])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -13,6 +13,8 @@ from torch.func import vmap
 
 from favano.training import to_device
 from favano.types import Ints, Stack, Vector
+
+_NUMBERS_AT_ONCE = 1 << 24
 
 
 class Spread(NamedTuple):
@@ -30,6 +32,14 @@ class Spread(NamedTuple):
     def potential(self) -> float:
         """||w - mu||^2 + sum_i ||w_i - mu||^2."""
         return float(self.distances[1])
+
+
+def spread_of(models: Sequence[Vector], holders: Ints, server: Vector, parameters: int) -> Spread:
+    """The spread of these models, each held by this number of clients; a few models at a time."""
+    at_once = max(1, _NUMBERS_AT_ONCE // len(server))
+    parts = (slice(first, first + at_once) for first in range(0, len(models), at_once))
+    stacks = ((torch.stack(list(models[part])), holders[part]) for part in parts)
+    return spread(stacks, server, parameters)
 
 
 def spread(models: Iterable[tuple[Stack, Ints]], server: Vector, parameters: int) -> Spread:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from torch import nn
 
-from favano.engine import Link, Replay
+from favano.engine import Aggregator, Link
 from favano.methods import State
 from favano.planning.planned import Planned
 from favano.quantisation import Codec, Lattice, MinMax, Qsgd
@@ -20,7 +20,7 @@ class Assembled(NamedTuple):
     """One seed of one specification, ready to be trained."""
 
     task: Task
-    replay: Replay[State]
+    aggregator: Aggregator[State]
     rule: LocalRule
 
 
@@ -35,16 +35,15 @@ def assemble(
         flat: the network to train; its present weights are not used.
         model: gives the initial weights.
     """
-    spec, method, schedule = planned.spec, planned.method, planned.schedule
+    spec, method = planned.spec, planned.method
     task = make_task(spec, planned.seed, planned.fleet, samples)
     check_fit(flat, task, samples.classes)
     check_inputs(flat, samples.test_features, "test inputs")
-    course = planned.course
-    replay: Replay[State] = Replay(
+    aggregator: Aggregator[State] = Aggregator(
         method,
-        course,
+        planned.course,
         flat.layout,
-        planned.rates(schedule) if course.complete else planned.rates,
+        planned.rates,
         _initial_vector(flat, model, planned.seed),
         non_finite=spec.run.non_finite,
         buffers=spec.run.buffers,
@@ -56,7 +55,7 @@ def assemble(
         memory=method.memory,
         step=spec.method.step if method.memory else None,
     )
-    return Assembled(task, replay, rule)
+    return Assembled(task, aggregator, rule)
 
 
 def _link(planned: Planned, model: FlatModel) -> Link | None:

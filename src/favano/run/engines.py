@@ -1,25 +1,23 @@
-"""Engines for runs: as many jobs in parallel as the device and the methods allow."""
+"""Lanes for runs: processes on a CPU, stacks of models on a GPU, or the plain loop if asked for."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from itertools import chain
+from itertools import groupby
 from typing import NamedTuple
 
 import torch
 
-from favano.engine import AHEAD, ArrayEngine, Scoring, StackFactory, Step, pooled, replayed
+from favano.engine import AHEAD, Engine, Moment, PlainLoop, Scoring, Step
 from favano.errors import NonFiniteUpdate
 from favano.run.seed_run import SeedRun
-from favano.specification.spec import Spec
 from favano.training import (
     CannotFork,
     FlatModel,
     LaneMaker,
     Lanes,
-    LaneStack,
     LoopTrainer,
     SerialLanes,
     StackLanes,
@@ -32,51 +30,56 @@ _VERSIONS = 2  # server models per run that no client holds
 _MARGIN = 0.1  # of the GPU memory, for updates and evaluations
 
 
+class Group(NamedTuple):
+    """What runs must have in common to share lanes."""
+
+    engine: str
+    batch_order: str
+    batch_size: int | None
+    precision: str
+
+
+def engine(flat: FlatModel, runs: Sequence[SeedRun], workers: int | None) -> Generator[Step]:
+    """The moments of all runs; runs that cannot share lanes follow each other."""
+    numbered = sorted(enumerate(runs), key=lambda pair: _group(flat, pair[1]))
+    for group, members in groupby(numbered, key=lambda pair: _group(flat, pair[1])):
+        numbers, some = zip(*members, strict=True)
+        with _steps(flat, some, group, workers) as steps:
+            yield from (step._replace(run=numbers[step.run]) for step in steps)
+
+
+def _group(flat: FlatModel, one: SeedRun) -> Group:
+    """On a CPU all lanes are alike."""
+    spec = one.result.spec
+    if flat.vector.device.type == "cpu":
+        return Group(spec.run.engine, "", 0, "")
+    problem = spec.problem
+    return Group(spec.run.engine, problem.batch_order, problem.batch_size, spec.run.precision)
+
+
 @contextmanager
-def engine(
-    flat: FlatModel, runs: Sequence[SeedRun], workers: int | None
+def _steps(
+    flat: FlatModel, runs: Sequence[SeedRun], group: Group, workers: int | None
 ) -> Iterator[Iterator[Step]]:
-    """The moments of all runs: in parallel where possible, the others one update at a time."""
-    together = [number for number, one in enumerate(runs) if one.ahead]
-    with _side_by_side(flat, [runs[number] for number in together], workers) as steps:
-        numbered = (step._replace(run=together[step.run]) for step in steps)
-        yield chain(numbered, _one_by_one(runs))
-
-
-def can_stack(specs: Sequence[Spec]) -> bool:
-    """Whether all runs draw batches of one size by epochs, as stacked lanes need."""
-    by_epochs = all(spec.problem.batch_order == "epoch" for spec in specs)
-    return by_epochs and len({(spec.problem.batch_size, spec.run.precision) for spec in specs}) == 1
-
-
-@contextmanager
-def _side_by_side(
-    flat: FlatModel, runs: Sequence[SeedRun], workers: int | None
-) -> Iterator[Iterator[Step]]:
-    """On a GPU all runs are rows of a stack of models; on a CPU there is one process per core."""
-    replays, trainers = [one.replay for one in runs], [one.trainer for one in runs]
-    specs = [one.result.spec for one in runs]
-    if not runs:
-        yield iter(())
-    elif flat.vector.device.type == "cuda" and can_stack(specs):
-        linear, share = all(_as_arrays(one) for one in runs), _share(flat, runs)
-        stacks, precision = 2 if linear else 1, specs[0].run.precision
-        maker = LaneMaker(flat, trainers, precision, stacks=stacks, ahead=AHEAD)
-        # No variable keeps the stacks, so that smaller ones can replace them if memory is short.
-        if linear:
-            yield on_arrays(runs, maker.fitting(share.lanes), share, maker.at_most)
-        else:
-            stacked = StackLanes(maker.fitting(share.lanes).pop(), maker.at_most)
-            yield pooled(replays, stacked, at_once=2 * stacked.capacity)
-    else:
+    """The moments of runs that share lanes."""
+    trainers = [one.trainer for one in runs]
+    if group.engine == "loop":
+        yield _one_by_one(runs)
+    elif flat.vector.device.type == "cpu":
         with _host_lanes(flat, trainers, workers) as lanes:
-            yield pooled(replays, lanes, at_once=2 * lanes.capacity)
-
-
-def _as_arrays(one: SeedRun) -> bool:
-    """Whether the array engine can handle a run."""
-    plain = one.replay.link is None and one.result.spec.run.variance == "start"
-    return plain and one.replay.blends
+            steps = Engine([one.aggregator for one in runs], lanes)
+            yield steps.steps(at_once=2 * lanes.capacity)
+    elif group.batch_order != "epoch":
+        sys.stderr.write(
+            f"favano: batch_order={group.batch_order} trains one client at a time on a GPU; "
+            "epoch trains many at once\n"
+        )
+        yield _one_by_one(runs)
+    else:
+        share, precision = _share(flat, runs), runs[0].result.spec.run.precision
+        maker = LaneMaker(flat, trainers, precision, stacks=2, ahead=AHEAD)
+        # No variable keeps the stacks, so that smaller ones can replace them if memory is short.
+        yield on_stacks(runs, StackLanes(maker.fitting(share.lanes), maker.at_most), share)
 
 
 class Share(NamedTuple):
@@ -110,17 +113,18 @@ def _share(flat: FlatModel, runs: Sequence[SeedRun]) -> Share:
     return shared(free, flat.vector.numel() * flat.vector.element_size(), clients, len(runs))
 
 
-def on_arrays(
-    runs: Sequence[SeedRun], stacks: Sequence[LaneStack], share: Share, fewer: StackFactory | None
-) -> Iterator[Step]:
-    """The moments of runs in the array engine, whose models are evaluated together."""
-    scoring = Scoring(
-        lambda run, moment: runs[run].recorder.due(moment), runs[0].evaluate.measure_all
-    )
-    rows = share.rows + AHEAD * sum(stack.capacity for stack in stacks)
-    replays = [one.replay for one in runs]
-    arrays = ArrayEngine(replays, stacks, scoring=scoring, rows=rows, fewer=fewer)
-    return arrays.steps(at_once=share.runs)
+def on_stacks(runs: Sequence[SeedRun], lanes: StackLanes, share: Share) -> Iterator[Step]:
+    """The moments of runs on a GPU; updates and evaluations of many runs are made together."""
+
+    def due(run: int, moment: Moment) -> bool:
+        recorder = runs[run].recorder
+        return recorder.live is None and recorder.due(moment)
+
+    scoring = Scoring(due, runs[0].evaluate.measure_all)
+    rows = share.rows + AHEAD * lanes.capacity
+    aggregators = [one.aggregator for one in runs]
+    together = Engine(aggregators, lanes, products=True, scoring=scoring, rows=rows)
+    return together.steps(at_once=share.runs)
 
 
 @contextmanager
@@ -129,24 +133,21 @@ def _host_lanes(
 ) -> Iterator[Lanes]:
     """One process per core, or this process alone if it has one core or cannot fork."""
     count = usable_cores() if workers is None else workers
-    if count <= 1 or flat.vector.device.type != "cpu":
-        yield SerialLanes(trainers)
-        return
     with ExitStack() as stack:
         lanes: Lanes = SerialLanes(trainers)
-        try:
-            lanes = stack.enter_context(WorkerLanes(flat, trainers, count))
-        except CannotFork as error:
-            sys.stderr.write(f"favano: {error}\n")
+        if count > 1:
+            try:
+                lanes = stack.enter_context(WorkerLanes(flat, trainers, count))
+            except CannotFork as error:
+                sys.stderr.write(f"favano: {error}\n")
         yield lanes
 
 
 def _one_by_one(runs: Sequence[SeedRun]) -> Iterator[Step]:
-    """The plain loop, for runs whose jobs cannot be trained ahead."""
+    """The plain loop."""
     for number, one in enumerate(runs):
-        if not one.ahead:
-            try:
-                for moment in replayed(one.replay, one.trainer):
-                    yield Step(number, moment)
-            except NonFiniteUpdate as error:
-                yield Step(number, error)
+        try:
+            for moment in PlainLoop(one.aggregator, one.trainer).moments():
+                yield Step(number, moment)
+        except NonFiniteUpdate as error:
+            yield Step(number, error)

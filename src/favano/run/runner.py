@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from time import perf_counter
 
 from torch import nn
@@ -73,7 +74,7 @@ def run_together(
     display, ended = progress or Silence(), _EndedRuns(runs, finished)
     display.begin(sum(one.schedule.used_steps for _, one in planned))
     try:
-        with one_thread(), engine(flat, runs, workers) as steps:
+        with one_thread(), closing(engine(flat, runs, workers)) as steps:
             for step in steps:
                 runs[step.run].record(step.moment, display)
                 ended.check(runs[step.run])

@@ -8,7 +8,7 @@ from time import perf_counter
 import numpy as np
 from torch import nn
 
-from favano.engine import Moment, Recorder, evaluation_times, live_models, spread_of
+from favano.engine import Moment, Recorder, evaluation_times, live_models
 from favano.errors import NonFiniteUpdate
 from favano.metrics import Evaluator
 from favano.planning.audit import audit
@@ -45,7 +45,7 @@ class SeedRun:
         spec, schedule, seed = planned.spec, planned.schedule, planned.seed
         self.result, self.planned, self.flat = result, planned, flat
         assembled = assemble(planned, samples, flat, model)
-        task, self.replay = assembled.task, assembled.replay
+        task, self.aggregator = assembled.task, assembled.aggregator
         self.kernels = result.kernels = kernels_for(planned, flat, task)
         gradient: GradientTrace | None = None
         if self.kernels is not None:
@@ -59,37 +59,28 @@ class SeedRun:
         last_update = float(schedule.time[-1:].sum())
         live = None
         if spec.run.variance == "live":
-            live = live_models(self.replay, self.trainer, planned.fleet, seed)
+            live = live_models(self.aggregator, self.trainer, planned.fleet, seed)
         self.recorder = Recorder(
-            self.replay,
+            self.aggregator,
             seed,
             evaluation_times(given(spec.run.horizon), given(spec.run.evaluate_every), last_update),
             self.evaluate.measure,
-            spread_of(self.replay, live),
+            live,
         )
         self.tracker: Tracker | None = None
         if spec.run.track_bound:
-            rate = float(self.replay.rates.max(initial=0.0))
+            rate = float(self.aggregator.rates.max(initial=0.0))
             self.tracker = Tracker(Probe(flat, task), planned.setting, rate)
         self.label = f"{spec.name}, seed {seed}"
-        self._known = _steps_by_update(schedule) if self.replay.course.complete else None
+        self._known = _steps_by_update(schedule) if self.aggregator.course.complete else None
         self.reached = -1  # the last server version
         self.stopped = False  # by an update with NaN
         self.began = self.ended = 0.0
 
     @property
-    def ahead(self) -> bool:
-        """Whether jobs may be trained before they are due.
-
-        Not if only the next update is known, nor if buffers stay with the clients, since a job then
-        depends on its client's last one.
-        """
-        return self.replay.course.complete and self.result.spec.run.buffers == "average"
-
-    @property
     def over(self) -> bool:
         """Whether the run has ended."""
-        return self.stopped or self.reached == self.replay.schedule.updates - 1
+        return self.stopped or self.reached == self.aggregator.course.updates - 1
 
     def record(self, moment: Moment | NonFiniteUpdate, display: Progress) -> None:
         """Record a moment of the run."""
@@ -101,7 +92,7 @@ class SeedRun:
         if moment.version < 0:
             self.began = perf_counter()
         else:
-            time = float(self.replay.schedule.time[moment.version])
+            time = float(self.aggregator.course.known.time[moment.version])
             display.advance(self.label, self._steps_of(moment.version), time)
         self.recorder.observe(moment)
         if self.tracker is not None and self.recorder.last is not None:
@@ -112,7 +103,8 @@ class SeedRun:
         """Local steps that an update uses."""
         if self._known is not None:
             return self._known[version]
-        return int(self.replay.schedule.steps[self.replay.jobs(version)].sum())
+        course = self.aggregator.course
+        return int(course.known.steps[course.jobs(version)].sum())
 
     def interrupt(self) -> None:
         """Note Ctrl-C: the result is partial unless the run has ended."""
@@ -149,7 +141,7 @@ class SeedRun:
         """
         planned, result, first = self.planned, self.result, self.result.first
         mine = planned.seed == result.spec.run.seed and result.status != "partial"
-        known = self.replay.course.complete and planned.method.linear
+        known = self.aggregator.course.complete and planned.method.linear
         if mine and first is not None and known:
             result.audit = audit(first, first.weights)
 

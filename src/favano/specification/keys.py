@@ -53,4 +53,5 @@ class Keys(TypedDict, total=False):
     codec_dither: bool
     device: str
     precision: Literal["tf32", "float32", "bf16"]
+    engine: Literal["lanes", "loop"]
     kernels: Literal["auto", "onednn", "native", "channels-last"]

@@ -200,6 +200,9 @@ class RunPart(Options):
     codec_scale: PositiveTime | None = option(None, "lattice: side of a cell", otherwise="0.0001")
     codec_dither: bool = option(False, "lattice: a random shift, so unbiased")
     device: str = option("cpu", "cpu, cuda or cuda:N")
+    engine: Literal["lanes", "loop"] = option(
+        "lanes", "many jobs at once, or one by one: the reference, slow"
+    )
     precision: Precision = option("tf32", "numbers of a GPU in training")
     kernels: KernelChoice = option(
         "auto", "CPU kernels for training; auto: measured in longer runs"

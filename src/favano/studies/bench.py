@@ -18,7 +18,7 @@ from typing import NamedTuple, TypedDict
 
 import torch
 
-from favano.engine import replayed
+from favano.engine import PlainLoop
 from favano.errors import need
 from favano.planning.planned import Planned, plan_seeds
 from favano.quantisation import quantised
@@ -225,12 +225,12 @@ def _plain(
     for one in plans:
         network = quantised(sources.initial_module(model, one.seed), spec.training.recipe)
         flat = FlatModel(network, device=samples.labels.device)
-        task, replay, rule = assemble(one, samples, flat, model)
+        task, aggregator, rule = assemble(one, samples, flat, model)
         trainer = _TimedTrainer(LoopTrainer(flat, task, rule))
         with one_thread():
             torch.set_num_threads(threads)
             began = perf_counter()
-            for _ in replayed(replay, trainer):
+            for _ in PlainLoop(aggregator, trainer).moments():
                 pass
             seconds += perf_counter() - began
         training += trainer.seconds

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from torch import nn
 
-from favano.engine import replayed
+from favano.engine import PlainLoop
 from favano.errors import need
 from favano.planning.planned import plan_seed
 from favano.run import samples as sources
@@ -37,13 +37,13 @@ def pilot(spec: Spec, samples: Samples, model: nn.Module | ModelFactory) -> Esti
     module = sources.initial_module(model, spec.run.seed)
     dtype = sources.number_type(module, samples)
     flat = FlatModel(module, device=samples.labels.device, dtype=dtype)
-    task, replay, local_rule = assemble(planned, samples, flat, model)
+    task, aggregator, local_rule = assemble(planned, samples, flat, model)
     trainer, probe = LoopTrainer(flat, task, local_rule), Probe(flat, task)
     last = min(_UPDATES, planned.schedule.updates) - 1
     wanted = set(np.linspace(-1, last, min(_POINTS, last + 2)).round().astype(int).tolist())
     points = []
     with one_thread():
-        for moment in replayed(replay, trainer):
+        for moment in PlainLoop(aggregator, trainer).moments():
             if moment.version in wanted:
                 points.append(probe.at(moment.server))
             if moment.version >= last:

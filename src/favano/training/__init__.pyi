@@ -13,7 +13,7 @@ from .kernel_sets import default_kernels as default_kernels
 from .lane_capacity import LaneMaker as LaneMaker
 from .lane_stack import LaneStack as LaneStack
 from .lane_stack import LaunchResult as LaunchResult
-from .lanes import FinishedJob as FinishedJob
+from .lanes import Finished as Finished
 from .lanes import Job as Job
 from .lanes import Lanes as Lanes
 from .lanes import Trainer as Trainer
@@ -23,6 +23,7 @@ from .local_rule import LocalRule as LocalRule
 from .loop import LoopTrainer as LoopTrainer
 from .loop import SerialLanes as SerialLanes
 from .precision import product_precision as product_precision
+from .stack_lanes import StackFactory as StackFactory
 from .stack_lanes import StackLanes as StackLanes
 from .task import Loss as Loss
 from .task import Task as Task

@@ -9,11 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol, cast
 
-from favano.types import Floats, Ints, Stack, Vector
+from favano.types import Floats, Ints, Mask, Stack
 
 
 class Job(NamedTuple):
-    """A job for lanes. `task` is the number of its run, whose data it uses."""
+    """One job. `task` is the number of its run, whose data it uses."""
 
     task: int
     client: int
@@ -32,13 +32,18 @@ class Work:
     rate: Floats  # (k,) step size
     drift: Stack | None = None  # (k, P) added to every gradient of the job
 
+    def jobs(self, task: Ints) -> list[Job]:
+        """The jobs one by one."""
+        columns = (task, self.client, self.first_step, self.steps, self.rate)
+        return [Job(*job) for job in zip(*(one.tolist() for one in columns), strict=True)]
 
-class FinishedJob(NamedTuple):
-    """The end model of a job, by the ticket it was submitted with."""
 
-    ticket: int
-    end: Vector
-    finite: bool  # no NaN, no infinity
+class Finished(NamedTuple):
+    """Jobs that are finished, and their end models; valid until the lanes are used again."""
+
+    jobs: Ints
+    ends: Stack
+    finite: Mask  # no NaN, no infinity
 
 
 class Trainer(Protocol):
@@ -53,13 +58,23 @@ class Lanes(Protocol):
 
     @property
     def capacity(self) -> int:
-        """The most jobs that may be submitted and not yet collected."""
+        """Number of lanes."""
 
-    def submit(self, ticket: int, start: Vector, job: Job, drift: Vector | None = None) -> None:
-        """Begin a job; `drift`, if given, is added to each of its gradients."""
+    @property
+    def free(self) -> int:
+        """Number of jobs that can be loaded now."""
 
-    def collect(self) -> list[FinishedJob]:
-        """Finished jobs; waits for one if there is none."""
+    def load(self, jobs: Ints, models: Stack, task: Ints, work: Work) -> None:
+        """Put jobs into free lanes; each has a number, a start model and at least one step."""
+
+    def launch(self) -> None:
+        """Train what is loaded; does not wait."""
+
+    def collect(self) -> Finished | None:
+        """Finished jobs; waits for some, if any are under way."""
+
+    def halve(self) -> Ints:
+        """Free memory of the device: halve the number of lanes, and return the jobs in them."""
 
 
 def finite_rows(models: Stack) -> list[bool]:

@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 
 from favano.training.flat import FlatModel
 from favano.training.gradient_trace import GradientTrace
 from favano.training.kernel_sets import arranged, using
-from favano.training.lanes import FinishedJob, Job, Work, finite_rows
+from favano.training.lanes import Finished, Job, Work, finite_rows
 from favano.training.local_rule import LocalRule
 from favano.training.task import Task, plain_gradient
-from favano.types import Kernels, Stack, Vector
+from favano.types import Ints, Kernels, Stack, Vector
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,10 +27,15 @@ class LoopTrainer:
     traced: GradientTrace | None = None  # the same gradients, faster
     kernels: Kernels | None = None  # None: those of the process
 
+    @property
+    def width(self) -> int:
+        """Numbers in a start or end model: the model and the client's memory."""
+        layout = self.model.layout
+        return layout.size + self.rule.memory * layout.parameters
+
     def train(self, start: Stack, work: Work) -> Stack:
         """End models of the jobs."""
-        numbers = (work.client, work.first_step, work.steps, work.rate)
-        jobs = (Job(0, *job) for job in zip(*(part.tolist() for part in numbers), strict=True))
+        jobs = work.jobs(np.zeros_like(work.client))
         drifts = [None] * len(start) if work.drift is None else work.drift
         ends = [self.run(*given) for given in zip(start, jobs, drifts, strict=True)]
         return torch.stack(ends) if ends else start
@@ -67,16 +73,29 @@ class SerialLanes:
 
     def __init__(self, trainers: Sequence[LoopTrainer]) -> None:
         self._trainers = trainers
-        self._waiting: list[tuple[int, Vector, Job, Vector | None]] = []
+        self._loaded: tuple[Ints, Stack, Ints, Work] | None = None
 
-    def submit(self, ticket: int, start: Vector, job: Job, drift: Vector | None = None) -> None:
-        """Add a job."""
-        self._waiting.append((ticket, start, job, drift))
+    @property
+    def free(self) -> int:
+        """Number of jobs that can be loaded now."""
+        return 1 if self._loaded is None else 0
 
-    def collect(self) -> list[FinishedJob]:
-        """Train the jobs that were submitted."""
-        jobs, self._waiting, done = self._waiting, [], []
-        for ticket, start, job, drift in jobs:
-            end = self._trainers[job.task].run(start, job, drift)
-            done.append(FinishedJob(ticket, end, finite_rows(end[None])[0]))
-        return done
+    def load(self, jobs: Ints, models: Stack, task: Ints, work: Work) -> None:
+        """Keep one job."""
+        self._loaded = jobs, models, task, work
+
+    def launch(self) -> None:
+        """Training begins when the job is collected."""
+
+    def collect(self) -> Finished | None:
+        """Train the job."""
+        if self._loaded is None:
+            return None
+        (jobs, models, task, work), self._loaded = self._loaded, None
+        trainer = self._trainers[int(task[0])]
+        end = trainer.train(models[:, : trainer.width], work)
+        return Finished(jobs, end, np.array(finite_rows(end)))
+
+    def halve(self) -> Ints:
+        """A CPU has no lanes to give up."""
+        raise MemoryError

@@ -1,83 +1,106 @@
-"""A stack of lanes behind the interface of lanes that take one job at a time."""
+"""Lanes on a GPU: stacks take turns, so that the device runs one while the host fills another."""
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from dataclasses import replace
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import torch
-from torch.nn.utils.rnn import pad_sequence
 
 from favano.training.cuda_graphs import wait_for_device
-from favano.training.lane_stack import LaneStack
-from favano.training.lanes import FinishedJob, Job, Work
-from favano.types import Vector
+from favano.training.lane_stack import LaneStack, LaunchResult
+from favano.training.lanes import Finished, Work
+from favano.types import Ints, Stack
+
+StackFactory: TypeAlias = Callable[[int], Sequence[LaneStack]]  # of at most so many lanes each
 
 
-class _Entry(NamedTuple):
-    ticket: int
-    start: Vector
-    job: Job
-    drift: Vector | None
+class _Launch(NamedTuple):
+    """A launch whose result is not collected yet, and the jobs that it finishes."""
+
+    stack: int
+    jobs: Ints
+    result: LaunchResult
 
 
 class StackLanes:
-    """Collects jobs, and loads them into the lanes together.
+    """Lanes of several stacks; a stack that is launched takes no jobs until it is collected."""
 
-    If memory is short, `fewer` makes a stack of at most so many lanes.
-    """
-
-    def __init__(
-        self, stack: LaneStack, fewer: Callable[[int], Sequence[LaneStack]] | None = None
-    ) -> None:
-        self.capacity = stack.capacity
-        self._stack: LaneStack | None = stack
+    def __init__(self, stacks: Sequence[LaneStack], fewer: StackFactory | None = None) -> None:
         self._fewer = fewer
-        self._new: list[_Entry] = []
-        self._in_lane: dict[int, _Entry] = {}
+        self._launched: deque[_Launch] = deque()
+        self._use(stacks)
 
-    def submit(self, ticket: int, start: Vector, job: Job, drift: Vector | None = None) -> None:
-        """Add a job."""
-        self._new.append(_Entry(ticket, start, job, drift))
+    def _use(self, stacks: Sequence[LaneStack]) -> None:
+        self._stacks = list(stacks)
+        self._in_lane = [np.full(stack.capacity, -1) for stack in stacks]  # jobs; -1: none
+        self.capacity = sum(stack.capacity for stack in stacks)
 
-    def collect(self) -> list[FinishedJob]:
-        """Launch until a job is finished."""
-        while True:
-            try:
-                return self._collect()
-            except torch.cuda.OutOfMemoryError:
-                if self._fewer is None or self.capacity == 1:
-                    raise
-            self._new = [*self._in_lane.values(), *self._new]  # they start again
-            wait_for_device()
-            self._in_lane, self._stack = {}, None
-            torch.cuda.empty_cache()
-            (self._stack,) = self._fewer(self.capacity // 2)
-            self.capacity = self._stack.capacity
+    @property
+    def free(self) -> int:
+        """Free lanes of stacks that are not launched."""
+        return sum(len(self._stacks[number].free) for number in self._idle)
 
-    def _collect(self) -> list[FinishedJob]:
-        assert self._stack is not None
-        self._load(self._stack)
-        launched = self._stack.launch()
-        finite = launched.finite().tolist()
-        entries = [self._in_lane.pop(lane) for lane in launched.lanes.tolist()]
-        done = zip(entries, launched.ends, finite, strict=True)
-        return [
-            FinishedJob(entry.ticket, end[: len(entry.start)], good) for entry, end, good in done
-        ]
+    @property
+    def _idle(self) -> list[int]:
+        """Stacks that are not launched."""
+        busy = {launch.stack for launch in self._launched}
+        return [number for number in range(len(self._stacks)) if number not in busy]
 
-    def _load(self, stack: LaneStack) -> None:
-        lanes = stack.free[: len(self._new)]
-        if not len(lanes):
-            return
-        entries, self._new = self._new[: len(lanes)], self._new[len(lanes) :]
-        self._in_lane.update(zip(lanes.tolist(), entries, strict=True))
-        _, starts, jobs, drifts = zip(*entries, strict=True)
-        task, client, first_step, steps = np.array([job[:4] for job in jobs]).T
-        drift = None
-        if any(one is not None for one in drifts):
-            none = torch.zeros_like(next(one for one in drifts if one is not None))
-            drift = torch.stack([none if one is None else one for one in drifts])
-        work = Work(client, first_step, steps, np.array([job.rate for job in jobs]), drift)
-        stack.load(lanes, pad_sequence(list(starts), batch_first=True), task, work)
+    def load(self, jobs: Ints, models: Stack, task: Ints, work: Work) -> None:
+        """Fill the stacks one after the other."""
+        loaded, first = [], 0
+        for number in self._idle:
+            lanes = self._stacks[number].free[: len(jobs) - first]
+            part = slice(first, first + len(lanes))
+            if len(lanes):
+                self._stacks[number].load(lanes, models[part], task[part], _part(work, part))
+                loaded.append((number, lanes, part))
+            first += len(lanes)
+        for number, lanes, part in loaded:  # only now, so that nothing is noted if memory is short
+            self._in_lane[number][lanes] = jobs[part]
+
+    def launch(self) -> None:
+        """Launch each idle stack that has jobs."""
+        for number in self._idle:
+            stack, in_lane = self._stacks[number], self._in_lane[number]
+            if len(stack.free) < stack.capacity:
+                result = stack.launch()
+                self._launched.append(_Launch(number, in_lane[result.lanes], result))
+                in_lane[result.lanes] = -1
+
+    def collect(self) -> Finished | None:
+        """The jobs that the oldest launch has finished."""
+        if not self._launched:
+            return None
+        launch = self._launched.popleft()
+        return Finished(launch.jobs, launch.result.ends, launch.result.finite())
+
+    def halve(self) -> Ints:
+        """Make stacks of half as many lanes.
+
+        No lane is trusted after a launch that failed in the middle. Launches that succeeded can
+        still be collected.
+        """
+        most = max(stack.capacity for stack in self._stacks)
+        if self._fewer is None or most == 1:
+            raise torch.cuda.OutOfMemoryError("no memory for one lane and the models of all runs")
+        jobs = np.concatenate(self._in_lane)
+        self._launched = deque(launch._replace(stack=-1) for launch in self._launched)
+        wait_for_device()
+        self._use([])
+        torch.cuda.empty_cache()
+        self._use(self._fewer(most // 2))
+        return jobs[jobs >= 0]
+
+
+def _part(work: Work, part: slice) -> Work:
+    drift = None if work.drift is None else work.drift[part]
+    client, first_step = work.client[part], work.first_step[part]
+    return replace(
+        work, client=client, first_step=first_step, steps=work.steps[part], rate=work.rate[part],
+        drift=drift,
+    )  # fmt: skip

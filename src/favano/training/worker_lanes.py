@@ -23,13 +23,14 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.synchronize import Lock
 from typing import Self
 
+import numpy as np
 import torch
 
 from favano.training.flat import FlatModel
 from favano.training.kernel_sets import default_kernels, using
-from favano.training.lanes import FinishedJob, Job, finite_rows
+from favano.training.lanes import Finished, Job, Work, finite_rows
 from favano.training.loop import LoopTrainer
-from favano.types import Stack, Vector
+from favano.types import Ints, Stack, Vector
 
 _QUEUE = 2  # jobs per worker: one in training, and one waiting for any free worker
 
@@ -75,7 +76,7 @@ class WorkerLanes:
         self._slots = _shared(self.capacity, model.vector, longest)
         self._drifts = _shared(self.capacity, model.weights)  # takes no memory until used
         self._free = deque(range(self.capacity))
-        self._tickets: dict[int, tuple[int, int]] = {}  # by slot: ticket and length of the model
+        self._in_slot = np.full(self.capacity, -1)  # jobs
         self._trainers, self._count = trainers, workers
         self._results: list[Connection] = []
         self._processes: list[multiprocessing.process.BaseProcess] = []
@@ -112,33 +113,48 @@ class WorkerLanes:
                 process.terminate()
             process.join()
 
-    def submit(self, ticket: int, start: Vector, job: Job, drift: Vector | None = None) -> None:
-        """Give a job to the next free worker."""
-        slot = self._free.popleft()
-        self._slots[slot, : len(start)] = start
-        if drift is not None:
-            self._drifts[slot] = drift
-        self._tickets[slot] = ticket, len(start)
-        try:
-            self._jobs.send((slot, len(start), job, drift is not None))
-        except BrokenPipeError:
-            raise RuntimeError("the worker processes were ended from outside") from None
+    @property
+    def free(self) -> int:
+        """Number of free slots."""
+        return len(self._free)
 
-    def collect(self) -> list[FinishedJob]:
+    def load(self, jobs: Ints, models: Stack, task: Ints, work: Work) -> None:
+        """Give jobs to the next free workers."""
+        for row, (number, job) in enumerate(zip(jobs.tolist(), work.jobs(task), strict=True)):
+            slot = self._free.popleft()
+            self._in_slot[slot] = number
+            self._slots[slot, : models.shape[1]] = models[row]
+            if work.drift is not None:
+                self._drifts[slot] = work.drift[row]
+            try:
+                self._jobs.send((slot, job, work.drift is not None))
+            except BrokenPipeError:
+                raise RuntimeError("the worker processes were ended from outside") from None
+
+    def launch(self) -> None:
+        """Workers begin by themselves."""
+
+    def collect(self) -> Finished | None:
         """Finished jobs; waits for one."""
-        found = []
+        if len(self._free) == self.capacity:
+            return None
+        slots, finite = [], []
         for connection in wait(self._results):
             assert isinstance(connection, Connection)
             try:
-                slot, finite, problem = connection.recv()
+                slot, good, problem = connection.recv()
             except EOFError:
                 raise RuntimeError("a worker process was ended from outside") from None
             if problem:
                 raise RuntimeError(f"local training failed in a worker:\n{problem}")
-            ticket, length = self._tickets.pop(slot)
-            found.append(FinishedJob(ticket, self._slots[slot, :length].clone(), finite))
-            self._free.append(slot)
-        return found
+            slots.append(slot)
+            finite.append(good)
+        self._free.extend(slots)
+        return Finished(self._in_slot[slots], self._slots[slots], np.array(finite))
+
+    def halve(self) -> Ints:
+        """A CPU has no lanes to give up."""
+        raise MemoryError
 
 
 def computes_gradients() -> bool:
@@ -180,20 +196,20 @@ class _Worker:
             while True:
                 try:
                     with self.turn:
-                        slot, length, job, corrected = self.jobs.recv()
-                    self.results.send(self._trained(slot, length, job, corrected))
+                        slot, job, corrected = self.jobs.recv()
+                    self.results.send(self._trained(slot, job, corrected))
                 except (EOFError, OSError):  # the other side has closed a pipe
                     os._exit(0)
 
-    def _trained(self, slot: int, length: int, job: Job, corrected: bool) -> tuple[int, bool, str]:
+    def _trained(self, slot: int, job: Job, corrected: bool) -> tuple[int, bool, str]:
         """Train a job, and write its end model over the start model.
 
         Returns the slot, whether the end model is finite, and the traceback of an error.
         """
         try:
-            drift = self.drifts[slot] if corrected else None
-            place = self.slots[slot, :length]
-            end = self.trainers[job.task].run(place, job, drift)
+            trainer = self.trainers[job.task]
+            place = self.slots[slot, : trainer.width]
+            end = trainer.run(place, job, self.drifts[slot] if corrected else None)
             place.copy_(end)
             return slot, finite_rows(end[None])[0], ""
         except Exception:

@@ -8,19 +8,20 @@ methods, are one product.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
-from typing import NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
-import numpy.typing as npt
 import torch
 
 from favano.methods import Answers, AnyMethod, ModelState, State
-from favano.training import Layout, to_device
-from favano.types import Floats, Ints, Stack
+from favano.training import Layout, product_precision, to_device
+from favano.types import Floats, Ints, Mask, Stack
 
-Mask = npt.NDArray[np.bool_]
+if TYPE_CHECKING:
+    from favano.engine.aggregator import Aggregator
+    from favano.engine.model_rows import ModelRows
 
 
 class AggregationWeights(NamedTuple):
@@ -86,6 +87,8 @@ class WeightCache:
     def __call__(self, state: State, about: About) -> tuple[State, AggregationWeights]:
         """The state after one update, whose model has no meaning, and the weights."""
         k = len(about.client)
+        if not k:
+            return state, UNCHANGED
         if k not in self._always:
             watched = _Watched(about)
             after, found = self._applied(state, cast(About, watched), k)
@@ -107,6 +110,53 @@ class WeightCache:
         buffers = method.average(server, end, answers) if self._with_buffers else None
         weights = cast(tuple[Floats, Floats | None], (after.model, buffers))
         return after, AggregationWeights(*weights, self._own[k])
+
+
+class ProductUpdates:
+    """Updates of several runs as one product; for runs whose updates are blends."""
+
+    def __init__(self, runs: Sequence[Aggregator[State]], rows: ModelRows) -> None:
+        self._runs, self._rows, self._layout = runs, rows, runs[0].layout
+        self.takes = np.array([run.linear for run in runs])  # which runs
+        buffers = self._layout.buffers > 0
+        self._caches = [WeightCache(run.method, with_buffers=buffers) for run in runs]
+        # By run: state after its next update, and the weights.
+        self._next: dict[int, tuple[State, AggregationWeights]] = {}
+
+    def prepare(self, runs: Ints, about: Callable[[int], About]) -> None:
+        """Find the weights of the next update of each of these runs."""
+        for run in runs[self.takes[runs]].tolist():
+            if run not in self._next:
+                self._next[run] = self._caches[run](self._runs[run].state, about(run))
+
+    def refuse(self, run: int, about: About, kept: Mask) -> None:
+        """Use only some of the answers of the next update."""
+        self.forget(run)
+        self.prepare(np.array([run]), lambda _: about)
+        state, found = self._next[run]
+        self._next[run] = state, without(found, kept)
+
+    def mixed(self, runs: Ints, rows: Ints) -> tuple[Stack, list[tuple[Ints, Stack]]]:
+        """New server models, and the models that clients continue from; changes no state.
+
+        `rows` are those of each update's [w_{t-1}, starts, ends], padded with w_{t-1}.
+        """
+        weights = [self._next[run][1] for run in runs.tolist()]
+        models = self._rows.take(rows)
+        with product_precision("float32"):
+            servers = new_servers(models, weights, self._layout)
+            own = new_own(models, weights, self._layout)
+        self._rows.reserve(len(servers) + sum(len(one) for _, one in own))
+        return servers, own
+
+    def finish(self, run: int) -> None:
+        """The next update of this run is made."""
+        self._runs[run].state, _ = self._next.pop(run)
+        self._runs[run].go_on()
+
+    def forget(self, run: int) -> None:
+        """Forget what was found for the next update."""
+        self._next.pop(run, None)
 
 
 class _Watched:

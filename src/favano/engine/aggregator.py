@@ -1,0 +1,270 @@
+"""The server's side of one run: what it makes of the clients' answers, update after update."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Generic, NamedTuple, Protocol, TypeAlias, cast
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from favano.engine.link import Link
+from favano.engine.products import is_blend
+from favano.engine.spread import Spread
+from favano.errors import NonFiniteUpdate, need
+from favano.methods import Answers, AnyMethod, Method
+from favano.methods.method import S
+from favano.schedule import Course, Foreseen, Schedule
+from favano.training import Layout, Work
+from favano.types import Buffers, Floats, Ints, Mask, NonFinite, Stack, Vector
+
+StepSizes: TypeAlias = Callable[[Schedule], Floats]  # of each job
+
+NOBODY: Ints = np.empty(0, dtype=np.int64)
+NOTHING: Mapping[int, Vector] = {}
+_PIECE = 1 << 15  # parameters that an update handles at once on a CPU
+
+
+class ClientModels(Protocol):
+    """The models that the clients of one run hold."""
+
+    def of(self, client: Ints) -> Stack:
+        """The models of these clients."""
+
+    def spread(self, server: Vector, live: Mapping[int, Vector] = NOTHING) -> Spread:
+        """Their distances from a server model; `live` ones replace those that clients hold."""
+
+
+class Measurement(NamedTuple):
+    """Measurements of one server version."""
+
+    numbers: Tensor  # (4,) loss, accuracy, variance and potential
+    server: Vector  # a copy
+    mean: Vector  # of all models
+
+
+class Moment(NamedTuple):
+    """The run after an update; version -1 is the initial model. Valid until the next moment."""
+
+    version: int
+    server: Vector
+    refused: Ints  # clients whose answer has NaN or infinity
+    clients: ClientModels
+    measured: Measurement | None = None  # if evaluated together with other runs
+
+
+class Update(NamedTuple):
+    """The result of an update."""
+
+    server: Vector
+    clients: Ints  # whose answers were used
+    own: Stack | None  # models that they continue from, if not the new server model
+    refused: Ints  # clients whose answers were not used
+
+
+class Aggregator(Generic[S]):
+    """Method, state and rules of one run. It does not know where models are kept."""
+
+    def __init__(
+        self,
+        method: Method[S],  # bound to the run
+        course: Schedule | Course,
+        layout: Layout,
+        rates: Floats | StepSizes,  # (J,) step size of each job
+        initial: Vector,
+        *,
+        non_finite: NonFinite = "stop",
+        buffers: Buffers = "average",
+        link: Link | None = None,  # None: models are sent in full
+    ) -> None:
+        self.method, self.layout, self.initial, self._rates = method, layout, initial, rates
+        self.course = Foreseen(course) if isinstance(course, Schedule) else course
+        if self.course.complete and callable(rates):
+            self._rates = rates(self.course.schedule)
+        self.state, self.version = method.init(initial[: layout.parameters]), -1
+        self.corrected, self.blends = method.corrects, is_blend(cast(AnyMethod, method))
+        self._memory: dict[int, Vector] = {}  # of clients, from job to job
+        self._own_buffers: dict[int, Vector] = {}
+        if method.memory:
+            rule = "has clients with a memory, which must not continue before their answer is used"
+            need(_used_before_next(self.schedule), "method", method.name, rule)
+        self.non_finite, self._buffers, self.link = non_finite, buffers, link
+
+    @property
+    def schedule(self) -> Schedule:
+        """The schedule as far as it is known."""
+        return self.course.schedule
+
+    @property
+    def rates(self) -> Floats:
+        """Step sizes of all jobs that are known so far, by number."""
+        return self._rates(self.course.known) if callable(self._rates) else self._rates
+
+    @property
+    def ahead(self) -> bool:
+        """Whether a job may be trained as soon as it begins.
+
+        Not if buffers stay with the clients: then a job depends on its client's last one.
+        """
+        return self._buffers == "average"
+
+    @property
+    def plain(self) -> bool:
+        """Whether clients start from nothing but a model."""
+        return not (self.method.memory or self.corrected) and self.ahead
+
+    @property
+    def linear(self) -> bool:
+        """Whether an update is a sum of models with weights that do not depend on them."""
+        return self.blends and self.link is None and self.ahead and self.course.complete
+
+    @property
+    def over(self) -> bool:
+        """Whether all updates are made."""
+        return self.version + 1 == self.course.updates
+
+    def starts(self, client: Ints, models: Stack) -> Stack:
+        """What clients start from: these models with their own buffers, and their memories."""
+        if self._buffers == "local":
+            first, own = self.layout.parameters, self._own_buffers
+            pairs = zip(client.tolist(), models[:, first:], strict=True)
+            kept = torch.stack([own.get(who, given) for who, given in pairs])
+            models = torch.cat([models[:, :first], kept], dim=1)
+        if not self.method.memory:
+            return models
+        none = models.new_zeros(self.method.memory * self.layout.parameters)
+        memories = [self._memory.get(who, none) for who in client.tolist()]
+        return torch.cat([models, torch.stack(memories)], dim=1)
+
+    def remember(self, client: Ints, ends: Stack, finite: Mask) -> Stack:
+        """Take the memories off these end models; one that is not finite becomes zero."""
+        size = self.layout.size
+        if self.method.memory:
+            for who, end, good in zip(client.tolist(), ends, finite.tolist(), strict=True):
+                self._memory.pop(who, None)
+                if good:
+                    self._memory[who] = end[size:].clone()
+        return ends[:, :size]
+
+    def work(self, jobs: Ints) -> Work:
+        """The work of these jobs; corrected gradients are those of the newest version."""
+        known = self.course.known
+        client, place, steps = known.client[jobs], known.first_step[jobs], known.steps[jobs]
+        return Work(client, place, steps, self.rates[jobs], self.drift(client))
+
+    def drift(self, client: Ints) -> Stack | None:
+        """The drift correction of clients that start from the newest version."""
+        return self.method.drift(self.state, client)
+
+    @property
+    def message_bits(self) -> int:
+        """Bits of one message, except a client's first model."""
+        model = self.layout.bits if self.link is None else self.link.bits
+        return model + self._correction_bits
+
+    @property
+    def first_message_bits(self) -> int:
+        """Bits of a client's first model, which is sent in full."""
+        return self.layout.bits + self._correction_bits
+
+    @property
+    def _correction_bits(self) -> int:
+        """Bits of a drift correction, if one is sent with the model."""
+        return self.layout.number_bits * self.layout.parameters * self.corrected
+
+    def refuse(self, jobs: Ints, finite: Mask) -> Ints:
+        """Clients of the next update whose answers must not be used; ends the run if so asked."""
+        if finite.all():
+            return NOBODY
+        refused = self.course.known.client[jobs[~finite]]
+        if self.non_finite == "stop":
+            raise NonFiniteUpdate(refused.tolist(), self.version + 2)
+        return refused
+
+    def update(self, server: Vector, start: Stack, end: Stack, finite: Mask) -> Update:
+        """Make the next update from the old server model, and start and end models of its jobs.
+
+        Answers that are not `finite` are refused, or end the run.
+        """
+        jobs = self.course.jobs(self.version + 1)
+        refused = self.refuse(jobs, finite)
+        if len(refused):
+            rows = torch.from_numpy(np.flatnonzero(finite)).to(end.device)
+            start, end, jobs = start[rows], end[rows], jobs[finite]
+        client, own = self.course.known.client[jobs], None
+        if len(jobs):
+            sent = end if self.link is None else self.link.up(jobs, start, end, server)
+            parameters = self.layout.parameters
+            answers = self._answers(jobs, start[:, :parameters], sent[:, :parameters])
+            state = _updated(self.method, self.state, answers, self.blends)
+            own, buffers = self._own(jobs, server, start, end), self._merged(server, end, answers)
+            server = state.model if buffers is None else torch.cat([state.model, buffers])
+            if self._buffers == "local":
+                kept = end[:, parameters:].clone()
+                self._own_buffers.update(zip(client.tolist(), kept, strict=True))
+            self.state = state
+        self.go_on()
+        return Update(server, client, own, refused)
+
+    def go_on(self) -> None:
+        """The next update is made: extend a schedule that depends on it."""
+        self.version += 1
+        if not self.course.complete:
+            client = self.course.known.client[self.course.jobs(self.version)]
+            self.course.go_on(self.method.next_steps(self.state, client))
+
+    def _answers(self, jobs: Ints, start: Stack, end: Stack) -> Answers:
+        known, version = self.course.known, self.version + 1
+        stale = self.version - known.base[jobs]
+        rate = self.rates[jobs]
+        return Answers(known.client[jobs], known.steps[jobs], stale, rate, version, start, end)
+
+    def _own(self, jobs: Ints, server: Vector, start: Stack, end: Stack) -> Stack | None:
+        """Models that clients continue from, with the largest counters; None: the new server's."""
+        own = self.method.restart(server, end)
+        if own is not None and self.link is not None:
+            own = self.method.restart(self.link.reply(jobs, self.version, server, start, end), end)
+        if own is None or not self.layout.counters:
+            return own
+        first = self.layout.size - self.layout.counters
+        return torch.cat([own[:, :first], torch.maximum(server[first:], end[:, first:])], dim=1)
+
+    def _merged(self, server: Vector, end: Stack, answers: Answers) -> Vector | None:
+        """The server's buffers, averaged as the method says, and the largest counters."""
+        first = self.layout.parameters
+        last = first + self.layout.buffers
+        if self.layout.size == first:
+            return None
+        if self._buffers == "local":
+            return server[first:]
+        averaged = self.method.average(server[first:last], end[:, first:last], answers)
+        return torch.cat([averaged, torch.maximum(server[last:], end[:, last:].amax(dim=0))])
+
+
+def _used_before_next(schedule: Schedule) -> bool:
+    """Whether each job starts from a version that includes the client's last answer."""
+    used = slice(0, schedule.jobs)
+    order = np.lexsort((schedule.first_step[used], schedule.client[used]))
+    client, base, visit = (a[used][order] for a in (schedule.client, schedule.base, schedule.visit))
+    return bool((base[1:] >= visit[:-1])[client[1:] == client[:-1]].all())
+
+
+def _updated(method: Method[S], state: S, answers: Answers, blends: bool) -> S:
+    """The state after an update.
+
+    Blends treat every parameter alike. On a CPU they get one piece of a large model at a time, so
+    that intermediate results stay in the cache.
+    """
+    start, end = answers.start, answers.end
+    size = start.shape[1]
+    if start.is_cuda or size <= _PIECE or not blends:
+        return method.update(state, answers)
+    after, pieces = state, []
+    for piece in (slice(first, first + _PIECE) for first in range(0, size, _PIECE)):
+        before = state._replace(model=state.model[piece])
+        part = replace(answers, start=start[:, piece], end=end[:, piece])
+        after = method.update(before, part)
+        pieces.append(after.model)
+    return after._replace(model=torch.cat(pieces))

@@ -1,0 +1,146 @@
+"""Which model each client holds: row numbers, shared by clients that hold the same model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from favano.engine.aggregator import NOTHING
+from favano.engine.model_rows import ModelRows
+from favano.engine.spread import Spread, spread_of, spreads
+from favano.types import Ints, Mask, Stack, Vector
+
+Live: TypeAlias = Mapping[int, Vector]
+
+_NUMBERS_AT_ONCE = 1 << 26  # numbers in the models whose spread is measured together
+
+
+class Holdings:
+    """The models that the clients of all runs hold. Clients are numbered across runs."""
+
+    def __init__(self, rows: ModelRows, clients: Sequence[int]) -> None:
+        self.rows = rows
+        self.first = np.cumsum([0, *clients])  # (runs + 1,) first client of each run
+        total = int(self.first[-1])
+        self.row = np.full(total, -1)  # the row that each client holds; -1: none
+        self._version = np.full(total, -1)  # the version that each client holds
+        self._own = np.zeros(total, dtype=np.bool_)  # clients that continue from their own model
+        # When a client got a model that it does not share; 0: it shares a version.
+        self._apart = np.zeros(total, dtype=np.int64)
+        self._given = 0
+
+    def open(self, run: int, server: int) -> None:
+        """Give the initial model to all clients of a run."""
+        self._replace(np.arange(*self.first[run : run + 2]), server)
+
+    def close(self, run: int) -> None:
+        """Give back the models of a run's clients."""
+        clients = slice(*self.first[run : run + 2])
+        self.rows.release(self.row[clients])
+        self.row[clients] = -1
+
+    def adopt(self, client: Ints, servers: Ints, version: Ints) -> Ints:
+        """Clients begin jobs: from a new version, or from their own model. Returns the rows."""
+        takes = ~self._own[client]
+        if not takes.all():
+            servers, version = servers[takes], version[takes]
+        adopting = client[takes]
+        self._replace(adopting, servers)
+        self._version[adopting], self._apart[adopting] = version, 0
+        return self.row[client]
+
+    def read(self, client: Ints, models: Sequence[Vector]) -> None:
+        """Clients read the version that they adopt as these models, behind a codec."""
+        distinct = {id(model): model for model in models}
+        if distinct:
+            rows = self.rows.keep(torch.stack(list(distinct.values())))
+            row = dict(zip(distinct, rows.tolist(), strict=True))
+            self._replace(client, np.array([row[id(model)] for model in models]))
+            self.rows.release(rows)
+            self._set_apart(client)
+
+    def keep_own(self, client: Ints, models: Stack) -> None:
+        """These clients continue from models of their own."""
+        rows = self.rows.keep(models)
+        self._replace(client, rows)
+        self.rows.release(rows)
+        self._set_apart(client[self._apart[client] == 0])
+        self._own[client] = True
+
+    def forget_own(self, client: Ints) -> None:
+        """These clients continue from the server model when they begin again."""
+        self._own[client] = False
+
+    def has_own(self, client: Ints) -> Mask:
+        """Which of these clients continue from their own model."""
+        return self._own[client]
+
+    def spreads(self, runs: Ints, servers: Stack, parameters: int) -> tuple[Tensor, Stack]:
+        """Distances of each run's client models from its server model, and the models' means."""
+        clients = (slice(*self.first[run : run + 2]) for run in runs.tolist())
+        found = [np.unique(self.row[of], return_counts=True) for of in clients]
+        rows = np.zeros((len(runs), max(len(one) for one, _ in found)), dtype=np.int64)
+        holders = np.zeros_like(rows)  # 0: padding
+        for place, (one, count) in enumerate(found):
+            rows[place] = one[0]
+            rows[place, : len(one)], holders[place, : len(one)] = one, count
+        size = servers.shape[1]
+        at_once = max(1, _NUMBERS_AT_ONCE // (rows.shape[1] * size))  # runs
+        width = max(1, _NUMBERS_AT_ONCE // size)  # models of one of them
+        parts = []
+        for first in range(0, len(runs), at_once):
+            of = slice(first, first + at_once)
+            columns = (slice(place, place + width) for place in range(0, rows.shape[1], width))
+            models = ((self.rows.take(rows[of, some]), holders[of, some]) for some in columns)
+            parts.append(spreads(models, servers[of], parameters))
+        distances, means = zip(*parts, strict=True)
+        return torch.cat(distances), torch.cat(means)
+
+    def spread(self, run: int, server: Vector, parameters: int, live: Live = NOTHING) -> Spread:
+        """The spread of one run: first the models of single clients, then shared versions."""
+        first, last = self.first[run : run + 2].tolist()
+        since, row = self._apart[first:last], self.row[first:last]
+        apart = np.flatnonzero(since)
+        apart = apart[np.argsort(since[apart])]
+        single = {client: self.rows.row(row[client]) for client in apart.tolist()}
+        single.update(live)
+        others = np.delete(np.arange(last - first), list(single))
+        version = self._version[first:last][others]
+        _, place, counts = np.unique(version, return_index=True, return_counts=True)
+        shared = [self.rows.row(one) for one in row[others[place]].tolist()]
+        holders = np.concatenate([np.ones(len(single), dtype=np.int64), counts])
+        return spread_of([*single.values(), *shared], holders, server, parameters)
+
+    def _replace(self, client: Ints, rows: Ints | int) -> None:
+        """Let clients hold other rows."""
+        before = self.row[client]
+        self.row[client] = rows
+        self.rows.refer(self.row[client])
+        self.rows.release(before[before >= 0])
+
+    def _set_apart(self, client: Ints) -> None:
+        self._apart[client] = self._given + 1 + np.arange(len(client))
+        self._given += len(client)
+
+
+@dataclass(frozen=True)
+class HeldModels:
+    """The models that the clients of one run hold."""
+
+    holdings: Holdings
+    run: int
+    parameters: int
+
+    def of(self, client: Ints) -> Stack:
+        """The models of these clients."""
+        held = self.holdings.row[self.holdings.first[self.run] + client]
+        return self.holdings.rows.take(held)
+
+    def spread(self, server: Vector, live: Live = NOTHING) -> Spread:
+        """Their distances from a server model."""
+        return self.holdings.spread(self.run, server, self.parameters, live)

@@ -1,0 +1,98 @@
+"""The plain loop, the oracle: one update after the other, each trained when it is due.
+
+It shares the rules of a run (`aggregator`) with the engine, and nothing else: here every client
+simply refers to its model, and Python frees those that nobody refers to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+import torch
+
+from favano.engine.aggregator import NOBODY, NOTHING, Aggregator, Moment, Update
+from favano.engine.link import first_versions
+from favano.engine.spread import Spread, spread_of
+from favano.methods.method import S
+from favano.training import Trainer, finite_rows
+from favano.types import Ints, Stack, Vector
+
+
+class PlainLoop:
+    """One run, trained client by client."""
+
+    def __init__(self, run: Aggregator[S], trainer: Trainer) -> None:
+        self._run, self._trainer = run, trainer
+        self._server = run.initial
+        self._clients = run.schedule.clients
+        self._held = [run.initial] * self._clients
+        self._version = [-1] * self._clients  # that each client holds
+        self._own: dict[int, None] = {}  # clients with a model of their own, in order
+        self._read: dict[int, None] = {}  # clients that read their version behind a codec, in order
+        self._starts: dict[int, Vector] = {}  # of jobs that are not used yet
+        self._first = first_versions(run.schedule) if run.link else NOBODY
+
+    def moments(self) -> Iterator[Moment]:
+        """All server versions, one after the other."""
+        run = self._run
+        self._begin()
+        yield Moment(-1, self._server, NOBODY, self)
+        while not run.over:
+            jobs = run.course.jobs(run.version + 1)
+            work = run.work(jobs)
+            start = self._stacked([self._starts.pop(job) for job in jobs.tolist()])
+            end = self._trainer.train(run.starts(work.client, start), work)
+            finite = np.array(finite_rows(end), dtype=np.bool_)
+            end = run.remember(work.client, end, finite)
+            self._renew(run.update(self._server, start, end, finite))
+            yield Moment(run.version, self._server, self._refused, self)
+
+    def _renew(self, update: Update) -> None:
+        """Take over the results of an update."""
+        self._server, self._refused = update.server, update.refused
+        if update.own is not None:
+            for client, model in zip(update.clients.tolist(), update.own, strict=True):
+                self._own[client], self._held[client] = None, model
+                self._read.pop(client, None)
+        for client in update.refused.tolist():
+            self._own.pop(client, None)
+        self._begin()
+
+    def _begin(self) -> None:
+        """Jobs begin from the newest version, or from their client's own model."""
+        run, version = self._run, self._run.version
+        jobs = run.course.begun(version)
+        clients = run.course.known.client[jobs].tolist()
+        read: Mapping[int, Vector] = NOTHING
+        if run.link is not None:
+            who = sorted({c for c in clients if c not in self._own and self._first[c] < version})
+            last = [self._held[client] for client in who]
+            read = run.link.hand_out(version, self._server, who, last)
+        for client in clients:
+            self._read.pop(client, None)
+        self._read.update(dict.fromkeys(read))
+        for job, client in zip(jobs.tolist(), clients, strict=True):
+            if client not in self._own:
+                self._held[client] = read.get(client, self._server)
+                self._version[client] = version
+            self._starts[job] = self._held[client]
+
+    def of(self, client: Ints) -> Stack:
+        """The models that these clients hold."""
+        return self._stacked([self._held[one] for one in client.tolist()])
+
+    def spread(self, server: Vector, live: Mapping[int, Vector] = NOTHING) -> Spread:
+        """The spread of the clients' models: first models of one client, then shared versions."""
+        single = {client: self._held[client] for client in (*self._read, *self._own)}
+        single.update(live)
+        others = [client for client in range(self._clients) if client not in single]
+        held = [self._version[client] for client in others]
+        _, first, counts = np.unique(held, return_index=True, return_counts=True)
+        shared = [self._held[others[place]] for place in first.tolist()]
+        holders = np.concatenate([np.ones(len(single), dtype=np.int64), counts])
+        parameters = self._run.layout.parameters
+        return spread_of([*single.values(), *shared], holders, server, parameters)
+
+    def _stacked(self, models: list[Vector]) -> Stack:
+        return torch.stack(models) if models else self._server.new_empty(0, len(self._server))
