@@ -15,15 +15,16 @@ from favano.quantisation import Recipe, quantised
 from favano.training import (
     FlatModel,
     Job,
+    LaneStack,
     LocalRule,
     LoopTrainer,
     Loss,
+    StackLanes,
     Task,
+    Work,
     check_fit,
     lane_stack,
 )
-from favano.training.lane_stack import LaneStack
-from favano.training.stack_lanes import StackLanes
 
 
 def perceptron() -> nn.Module:
@@ -83,42 +84,60 @@ JOBS = [
 ]
 
 
-def shifted(start: Tensor, ticket: int) -> Tensor:
+def shifted(start: Tensor) -> Tensor:
     """Another start model for every job."""
-    return torch.cat([start[:30] + 0.01 * ticket, start[30:]])
+    starts = start.repeat(len(JOBS), 1)
+    starts[:, :30] += 0.01 * torch.arange(len(JOBS), device=start.device)[:, None]
+    return starts
 
 
-def drift_of(start: Tensor, job: Job, corrected: int | None) -> Tensor | None:
+def corrections(start: Tensor, corrected: int | None) -> Tensor | None:
     """A correction for the jobs of one task, another for every client and place."""
-    if job.task != corrected:
+    if corrected is None:
         return None
-    generator = torch.Generator().manual_seed(10 * job.client + job.first_step)
-    return torch.randn(len(start), generator=generator, dtype=torch.float64).to(start.device)
+    drift = torch.zeros(len(JOBS), len(start), dtype=torch.float64)
+    for number, job in enumerate(JOBS):
+        if job.task == corrected:
+            generator = torch.Generator().manual_seed(10 * job.client + job.first_step)
+            drift[number] = torch.randn(len(start), generator=generator, dtype=torch.float64)
+    return drift.to(start.device)
 
 
-def trained(
-    lanes: StackLanes, start: Tensor, jobs: list[Job], drifts: list[Tensor | None]
-) -> dict[int, Tensor]:
-    """End models of all jobs, each from a start model of its own."""
-    return trained_from(lanes, [shifted(start, n) for n in range(len(jobs))], drifts, jobs)
+def trained(lanes: StackLanes, starts: Tensor, drift: Tensor | None = None) -> Tensor:
+    """End models of all jobs; they are loaded as lanes become free."""
+    task, *columns = (np.array(column) for column in zip(*JOBS, strict=True))
+    waiting, left, ends = np.arange(len(JOBS)), len(JOBS), torch.empty_like(starts)
+    while left:
+        now, waiting = np.split(waiting, [lanes.free])
+        if len(now):
+            client, first_step, steps, rate = (column[now] for column in columns)
+            given = None if drift is None else drift[now]
+            work = Work(client, first_step, steps, rate, given)
+            lanes.load(now, starts[now], task[now], work)
+        try:
+            lanes.launch()
+        except torch.cuda.OutOfMemoryError:
+            waiting = np.concatenate([lanes.halve(), waiting])
+        finished = lanes.collect()
+        if finished is not None:
+            assert finished.finite.all()
+            ends[finished.jobs] = finished.ends
+            left -= len(finished.jobs)
+    return ends
 
 
-def trained_from(
-    lanes: StackLanes, starts: list[Tensor], drifts: list[Tensor | None], jobs: list[Job]
-) -> dict[int, Tensor]:
-    """Submit as lanes become free; stop when all is done."""
-    waiting, found = list(enumerate(jobs)), {}
-    under_way = 0
-    while waiting or under_way:
-        while waiting and under_way < lanes.capacity:
-            ticket, job = waiting.pop(0)
-            lanes.submit(ticket, starts[ticket], job, drifts[ticket])
-            under_way += 1
-        for done in lanes.collect():
-            assert done.finite
-            found[done.ticket] = done.end
-            under_way -= 1
-    return found
+def check_ends(
+    lanes: StackLanes, both: list[LoopTrainer], starts: Tensor, drift: Tensor | None = None
+) -> None:
+    """The end models are those of the loop, and start models stay as they are."""
+    before = starts.clone()
+    found = trained(lanes, starts, drift)
+    assert torch.equal(starts, before)
+    for number, job in enumerate(JOBS):
+        trainer = both[job.task]
+        width, own = trainer.width, None if drift is None else drift[number]
+        expected = trainer.run(starts[number, :width], job, own)
+        torch.testing.assert_close(found[number, :width], expected, rtol=1e-10, atol=1e-10)
 
 
 CASES = pytest.mark.parametrize(
@@ -151,13 +170,9 @@ def check_equal(
     rules = [LocalRule(proximal, corrected == 0), LocalRule(0.0, corrected == 1)]
     both = trainers(quantised(make(), recipe), raw=raw, loss=loss, rules=rules, device=device)
     start = both[0].model.snapshot()
-    lanes = StackLanes(LaneStack(both[0].model, both, capacity, widest=widest))
-    weights = start[: both[0].model.layout.parameters]
-    drifts = [drift_of(weights, job, corrected) for job in JOBS]
-    found = trained(lanes, start, JOBS, drifts)
-    for ticket, job in enumerate(JOBS):
-        expected = both[job.task].run(shifted(start, ticket), job, drifts[ticket])
-        assert torch.allclose(found[ticket], expected, rtol=1e-10, atol=1e-10)
+    lanes = StackLanes([LaneStack(both[0].model, both, capacity, widest=widest)])
+    drift = corrections(start[: both[0].model.layout.parameters], corrected)
+    check_ends(lanes, both, shifted(start), drift)
 
 
 @CASES
@@ -182,13 +197,6 @@ def momentum(gradient: Tensor, memory: tuple[Tensor, ...]) -> tuple[Tensor, tupl
     return moved, (moved,)
 
 
-def remembered(start: Tensor, ticket: int, vectors: int, parameters: int) -> Tensor:
-    """A start model of a job with what its client remembers."""
-    generator = torch.Generator().manual_seed(ticket)
-    memory = torch.randn(vectors * parameters, generator=generator, dtype=start.dtype)
-    return torch.cat([shifted(start, ticket), 0.1 * memory.to(start.device)])
-
-
 MEMORIES = {
     "beside plain": [LocalRule(0.5, memory=2, step=AsoFed(memory_decay=0.3).step), LocalRule()],
     "of two lengths": [
@@ -210,19 +218,12 @@ def check_memories(make: object, rules: list[LocalRule], capacity: int, device: 
     both = trainers(make(), raw=False, loss=loss, rules=rules, device=device)
     start, parameters = both[0].model.snapshot(), both[0].model.layout.parameters
     corrected = next((task for task, rule in enumerate(rules) if rule.corrected), None)
-    drifts = [drift_of(start[:parameters], job, corrected) for job in JOBS]
-    starts = [
-        remembered(start, ticket, rules[job.task].memory, parameters)
-        for ticket, job in enumerate(JOBS)
-    ]
-    before = [one.clone() for one in starts]
-    lanes = StackLanes(LaneStack(both[0].model, both, capacity))
-    found = trained_from(lanes, starts, drifts, JOBS)
-    for ticket, job in enumerate(JOBS):
-        expected = both[job.task].run(starts[ticket], job, drifts[ticket])
-        assert found[ticket].shape == expected.shape
-        torch.testing.assert_close(found[ticket], expected, rtol=1e-10, atol=1e-10)
-        assert torch.equal(starts[ticket], before[ticket])
+    shape = len(JOBS), max(rule.memory for rule in rules) * parameters
+    generator = torch.Generator().manual_seed(1)
+    memories = torch.randn(shape, generator=generator, dtype=start.dtype).to(device)
+    starts = torch.cat([shifted(start), 0.1 * memories], dim=1)
+    lanes = StackLanes([LaneStack(both[0].model, both, capacity)])
+    check_ends(lanes, both, starts, corrections(start[:parameters], corrected))
 
 
 @pytest.mark.parametrize("make", [perceptron, with_batch_norm])
@@ -294,18 +295,26 @@ def test_where_memory_is_short_jobs_begin_anew(
     monkeypatch.setattr(LaneStack, "launch", launch)
     rules = [LocalRule(), LocalRule()]
     both = trainers(with_batch_norm(), raw=False, loss=functional.cross_entropy, rules=rules)
-    start = both[0].model.snapshot()
 
     def make(capacity: int) -> list[LaneStack]:
         fewer.append(capacity)
         return [LaneStack(both[0].model, both, capacity)]
 
-    lanes = StackLanes(LaneStack(both[0].model, both, 6), make)
-    found = trained(lanes, start, JOBS, [None] * len(JOBS))
+    lanes = StackLanes([LaneStack(both[0].model, both, 6)], make)
+    check_ends(lanes, both, shifted(both[0].model.snapshot()))
     assert fewer == [3, 1][: len(at)]
-    for ticket, job in enumerate(JOBS):
-        expected = both[job.task].run(shifted(start, ticket), job)
-        assert torch.allclose(found[ticket], expected, rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize("number", [1, 2, 3])
+def test_stacks_take_turns(number: int) -> None:
+    """A stack that is launched takes no jobs; the oldest launch is collected first."""
+    rules = [LocalRule(), LocalRule()]
+    both = trainers(perceptron(), raw=False, loss=functional.cross_entropy, rules=rules)
+    lanes = StackLanes([LaneStack(both[0].model, both, 2) for _ in range(number)])
+    assert lanes.free == lanes.capacity == 2 * number
+    assert lanes.collect() is None
+    check_ends(lanes, both, shifted(both[0].model.snapshot()))
+    assert lanes.free == lanes.capacity
 
 
 @pytest.mark.gpu

@@ -1,0 +1,197 @@
+"""Runs of a small network in float64, by any method, and what is seen of them."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from favano.data import BatchStream
+from favano.engine import Aggregator, Engine, Link, Moment, PlainLoop, Step
+from favano.errors import NonFiniteUpdate
+from favano.methods import State
+from favano.models.norm import BatchNorm2d
+from favano.planning.planned import plan_seed
+from favano.quantisation import Codec
+from favano.schedule import Schedule
+from favano.training import (
+    Finished,
+    FlatModel,
+    Job,
+    LaneStack,
+    LocalRule,
+    LoopTrainer,
+    StackLanes,
+    Task,
+    Work,
+    finite_rows,
+    one_thread,
+)
+from favano.types import Buffers, Floats, Ints, NonFinite, Stack, Vector
+from tests.specs import complete
+
+CLIENTS = 8
+EACH_ARRIVAL = {"asyncsgd", "asyncsgd-adaptive", "fedasync", "asyncfeded", "asofed"}  # updates
+
+
+def network(norm: type[nn.Module]) -> nn.Module:
+    return nn.Sequential(nn.Conv2d(1, 3, 3), norm(3), nn.ReLU(), nn.Flatten(), nn.Linear(3 * 16, 4))
+
+
+class Problem:
+    """One run; all have the same data, each seed its own start, batches and speeds.
+
+    If it is `poisoned`, the first answers of its busiest client have NaN, and are refused.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        seed: int = 0,
+        *,
+        norm: type[nn.Module] = BatchNorm2d,
+        codec: Codec | None = None,
+        buffers: Buffers = "average",
+        poisoned: bool = False,
+        device: str = "cpu",
+    ) -> None:
+        self.name, self.seed, self.device = name, seed, device
+        self.codec, self.buffers, self.poisoned = codec, buffers, poisoned
+        keys: dict[str, object] = {"clients": CLIENTS, "selected": 3, "local_steps": 4}
+        keys |= {"buffer": 2} if name == "fedbuff" else {}
+        keys |= {"horizon": 60.0 if name in EACH_ARRIVAL else 120.0, "learning_rate": 0.1}
+        self.spec = complete(algorithm=name, seed=seed, **keys)
+        self.planned = plan_seed(self.spec, seed)
+        self.method, self.schedule = self.planned.method, self.planned.schedule
+        torch.manual_seed(seed)
+        self.flat = FlatModel(network(norm), device=device, dtype=torch.float64)
+        self.initial = self.flat.snapshot()
+        generator = torch.Generator().manual_seed(0)
+        images = torch.randn(80, 1, 6, 6, generator=generator, dtype=torch.float64)
+        labels = torch.randint(0, 4, (80,), generator=generator)
+        parts = [np.arange(10 * client, 10 * client + 10) for client in range(CLIENTS)]
+        task = Task(images.to(device), labels.to(device), BatchStream(parts, 4, seed))
+        memory = self.method.memory
+        step = self.spec.method.step if memory else None
+        rule = LocalRule(corrected=self.method.corrects, memory=memory, step=step)
+        self.trainer = LoopTrainer(self.flat, task, rule)
+
+    def aggregator(self) -> Aggregator[State]:
+        """The run, at its beginning. Behind a codec no schedule may grow."""
+        link, sizes = None, self.flat.parameter_sizes
+        if self.codec is not None:
+            streams = np.arange(CLIENTS)
+            link = Link(self.codec, sizes, self.schedule, seed=self.seed, streams=streams)
+        non_finite: NonFinite = "skip" if self.poisoned else "stop"
+        return Aggregator(
+            self.method, self.planned.course if link is None else self.schedule, self.flat.layout,
+            self.rates, self.initial, non_finite=non_finite, buffers=self.buffers, link=link,
+        )  # fmt: skip
+
+    def rates(self, schedule: Schedule) -> Floats:
+        rates, plan = self.planned.rates(schedule), self.schedule
+        busiest = np.bincount(plan.client[: plan.jobs]).argmax()
+        wrong = (schedule.client == busiest) & (schedule.first_step < 6)
+        return np.where(wrong, np.inf, rates) if self.poisoned else rates
+
+    @cached_property
+    def alone(self) -> list[Seen]:
+        """What the plain loop gives."""
+        with one_thread():
+            return [seen(moment) for moment in PlainLoop(self.aggregator(), self.trainer).moments()]
+
+
+class Seen(NamedTuple):
+    """Copies of what is known at a moment."""
+
+    version: int
+    refused: list[int]
+    server: Vector
+    held: Stack  # by all clients
+    distances: Tensor
+
+
+def seen(moment: Moment) -> Seen:
+    held = moment.clients.of(np.arange(CLIENTS))
+    distances = moment.clients.spread(moment.server).distances
+    return Seen(moment.version, moment.refused.tolist(), moment.server.clone(), held, distances)
+
+
+def seen_of(steps: Iterable[Step], runs: int) -> list[list[Seen]]:
+    """All moments of each run; none of them may fail."""
+    found: list[list[Seen]] = [[] for _ in range(runs)]
+    for step in steps:
+        assert not isinstance(step.moment, NonFiniteUpdate)
+        found[step.run].append(seen(step.moment))
+    return found
+
+
+def same(found: Sequence[Seen], expected: Sequence[Seen], tolerance: float = 0.0) -> None:
+    """Compare two runs; to the bit if nothing else is said."""
+    assert [one[:2] for one in found] == [one[:2] for one in expected]
+    for one, other in zip(found, expected, strict=True):
+        for a, b in zip(one[2:], other[2:], strict=True):
+            torch.testing.assert_close(a.cpu(), b, rtol=tolerance, atol=tolerance)
+
+
+class Shuffled:
+    """Lanes that train as the plain loop does, and finish jobs in an order of their own."""
+
+    def __init__(self, trainers: Sequence[LoopTrainer], capacity: int) -> None:
+        self.trainers, self.capacity, self.most = trainers, capacity, 0
+        self.waiting: deque[tuple[int, Vector, Job, Vector | None]] = deque()
+
+    @property
+    def free(self) -> int:
+        return self.capacity - len(self.waiting)
+
+    def load(self, jobs: Ints, models: Stack, task: Ints, work: Work) -> None:
+        assert (work.steps > 0).all()
+        drift = [None] * len(jobs) if work.drift is None else work.drift
+        self.waiting.extend(zip(jobs.tolist(), models, work.jobs(task), drift, strict=True))
+        self.most = max(self.most, len(self.waiting))
+        assert self.free >= 0
+
+    def launch(self) -> None: ...
+
+    def collect(self) -> Finished | None:
+        if not self.waiting:
+            return None
+        self.waiting.rotate(3)
+        number, start, job, drift = self.waiting.pop()
+        trainer = self.trainers[job.task]
+        end = trainer.run(start[: trainer.width], job, drift)[None]
+        return Finished(np.array([number]), end, np.array(finite_rows(end)))
+
+    def halve(self) -> Ints:
+        raise MemoryError
+
+
+def shuffled(problems: Sequence[Problem], capacity: int) -> Shuffled:
+    return Shuffled([problem.trainer for problem in problems], capacity)
+
+
+def stack_lanes(problems: Sequence[Problem], capacity: int, number: int = 2) -> StackLanes:
+    trainers = [problem.trainer for problem in problems]
+    stacks = [LaneStack(problems[0].flat, trainers, capacity) for _ in range(number)]
+    return StackLanes(stacks)
+
+
+def on_stacks(problems: Sequence[Problem], capacity: int, number: int = 2) -> Engine:
+    """The engine as it is on a GPU."""
+    aggregators = [problem.aggregator() for problem in problems]
+    return Engine(aggregators, stack_lanes(problems, capacity, number), products=True)
+
+
+def check_on_stacks(problems: Sequence[Problem], capacity: int, at_once: int) -> None:
+    """All runs together equal each of them alone, and nothing is kept."""
+    engine = on_stacks(problems, capacity)
+    found = seen_of(engine.steps(at_once=at_once), len(problems))
+    for problem, one in zip(problems, found, strict=True):
+        same(one, problem.alone, 1e-10)
+    assert engine.kept == 0

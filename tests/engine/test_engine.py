@@ -1,0 +1,292 @@
+"""Many runs on shared lanes: the same models as one after the other, whatever shares them."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from favano.engine import Aggregator, Engine, Moment, PlainLoop, Scoring, engine, holdings
+from favano.errors import NonFiniteUpdate
+from favano.methods import State, our_methods
+from favano.planning.planned import plan_seed
+from favano.quantisation import Lattice, MinMax, Qsgd
+from favano.specification.presets import resolve
+from favano.specification.spec import changed
+from favano.training import Finished, Lanes, Work, WorkerLanes, one_thread
+from favano.types import Ints, Stack, Vector
+from tests.engine.networks import (
+    CLIENTS,
+    Problem,
+    check_on_stacks,
+    on_stacks,
+    same,
+    seen,
+    seen_of,
+    shuffled,
+    stack_lanes,
+)
+from tests.forks import FORKS
+
+EVERY = pytest.mark.parametrize("name", list(our_methods()))
+
+
+@cache
+def problem(name: str, seed: int) -> Problem:
+    """The plain loop is asked once for all tests."""
+    return Problem(name, seed)
+
+
+@pytest.mark.parametrize("capacity", [1, 3, 50])
+@EVERY
+def test_lanes_equal_the_plain_loop(name: str, capacity: int) -> None:
+    """To the bit, since the steps are the same, whatever the order in which jobs end."""
+    problems = [problem(name, seed) for seed in range(3)]
+    lanes = shuffled(problems, capacity)
+    runs = Engine([one.aggregator() for one in problems], lanes)
+    with one_thread():
+        found = seen_of(runs.steps(at_once=2), 3)
+    for one, expected in zip(found, problems, strict=True):
+        same(one, expected.alone)
+    assert runs.kept == 0
+
+
+@pytest.mark.parametrize(("capacity", "at_once"), [(1, 1), (3, 2), (50, 3)])
+@EVERY
+def test_stacks_and_products_equal_the_plain_loop(name: str, capacity: int, at_once: int) -> None:
+    check_on_stacks([problem(name, seed) for seed in range(3)], capacity, at_once)
+
+
+@cache
+def varied() -> list[Problem]:
+    """All methods, with everything that a run may have besides."""
+    plain = [problem(name, seed) for seed, name in enumerate(our_methods())]
+    refusing = [Problem(name, 1, poisoned=True) for name in our_methods()]
+    return [
+        *plain,
+        *refusing,
+        Problem("quafl", 2, codec=MinMax(bits=5)),
+        Problem("favano", 3, codec=Lattice(dither=True)),
+        Problem("scaffold", 4, codec=Qsgd(bits=5), poisoned=True),
+        Problem("quafl", 5, codec=Lattice(), poisoned=True),
+        Problem("favano", 6, buffers="local"),
+        Problem("asyncfeded", 7, buffers="local", poisoned=True),
+        Problem("asofed", 8, buffers="local"),
+        Problem("fedbuff", 9, buffers="local", codec=MinMax(bits=5), poisoned=True),
+    ]
+
+
+@pytest.mark.parametrize(("capacity", "at_once"), [(5, 7), (40, 100)])
+def test_no_run_changes_another(capacity: int, at_once: int) -> None:
+    """Memories, corrections, codecs, refusals and schedules that grow, in one engine."""
+    problems = varied()
+    check_on_stacks(problems, capacity, at_once)
+    assert all(any(one.refused for one in p.alone) for p in problems if p.poisoned)
+
+
+def test_nor_does_it_on_other_lanes() -> None:
+    problems = varied()
+    lanes = shuffled(problems, 20)
+    with one_thread():
+        runs = Engine([one.aggregator() for one in problems], lanes)
+        found = seen_of(runs.steps(at_once=len(problems)), len(problems))
+    for one, expected in zip(found, problems, strict=True):
+        same(one, expected.alone)
+    assert lanes.most > 10  # jobs of several updates and runs are under way together
+
+
+def test_products_may_be_made_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Updates with different numbers of answers are made together, or in parts."""
+    monkeypatch.setattr(engine, "_NUMBERS_AT_ONCE", 2000)
+    check_on_stacks(varied(), 40, 100)
+
+
+def test_few_end_models_may_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine, "AHEAD", 1)
+    check_on_stacks([problem("favano", 2), problem("quafl", 3)], 6, 2)
+
+
+STARTS = [
+    Problem("asofed"),
+    *(Problem(name, buffers="local") for name in ("favano", "quafl", "scaffold", "asyncfeded")),
+    Problem("quafl", codec=MinMax(bits=5), buffers="local", poisoned=True),
+]
+
+
+@pytest.mark.parametrize("one", STARTS, ids=lambda one: f"{one.name}-{one.buffers}-{one.poisoned}")
+def test_what_clients_start_from_is_that_of_the_plain_loop(one: Problem) -> None:
+    """Their buffers and memories at every moment, whatever is trained ahead of it."""
+    first, second = one.aggregator(), one.aggregator()
+    lanes = shuffled([one], 20)
+    with one_thread():
+        expected = [starts(first, moment) for moment in PlainLoop(first, one.trainer).moments()]
+        steps = Engine([second], lanes).steps(at_once=1)
+        found = [starts(second, step.moment) for step in steps if isinstance(step.moment, Moment)]
+    assert len(found) == len(expected)
+    for version, (a, b) in enumerate(zip(found, expected, strict=True), start=-1):
+        assert torch.equal(a, b), version
+
+
+def starts(run: Aggregator[State], moment: Moment) -> Stack:
+    return run.starts(np.arange(CLIENTS), moment.clients.of(np.arange(CLIENTS)))
+
+
+def test_a_schedule_that_grows_is_trained_ahead() -> None:
+    """AsyncFedED: clients whose update is not next are under way beside the one whose it is."""
+    one = problem("asyncfeded", 0)
+    lanes = shuffled([one], 20)
+    with one_thread():
+        (found,) = seen_of(Engine([one.aggregator()], lanes).steps(at_once=1), 1)
+    same(found, one.alone)
+    first = np.isfinite(one.planned.course.due)  # jobs that some update uses
+    assert lanes.most >= first.sum() > 3
+
+
+@FORKS
+def test_worker_processes_equal_the_plain_loop() -> None:
+    problems = [problem(name, 2) for name in ("favano", "fedavg", "scaffold", "asofed")]
+    problems.append(Problem("quafl", 2, codec=MinMax(bits=5)))
+    trainers = [one.trainer for one in problems]
+    with one_thread(), WorkerLanes(problems[0].flat, trainers, workers=2) as lanes:
+        runs = Engine([one.aggregator() for one in problems], lanes)
+        found = seen_of(runs.steps(at_once=2), len(problems))
+    for one, expected in zip(found, problems, strict=True):
+        same(one, expected.alone)
+
+
+@pytest.mark.parametrize("stacked", [False, True])
+def test_a_run_that_fails_ends_and_the_others_go_on(stacked: bool) -> None:
+    bad, good = Problem("favano", 0, poisoned=True), problem("favano", 1)
+
+    def failing() -> Aggregator[State]:
+        run = bad.aggregator()
+        run.non_finite = "stop"
+        return run
+
+    with pytest.raises(NonFiniteUpdate) as raised, one_thread():
+        list(PlainLoop(failing(), bad.trainer).moments())
+    lanes: Lanes = stack_lanes([bad, good], 9) if stacked else shuffled([bad, good], 9)
+    runs = Engine([failing(), good.aggregator()], lanes, products=stacked)
+    errors, found = [], []
+    with one_thread():
+        for run, moment in runs.steps(at_once=2):
+            if isinstance(moment, NonFiniteUpdate):
+                errors.append((run, str(moment)))
+            elif run == 1:
+                found.append(seen(moment))
+    assert errors == [(0, str(raised.value))]
+    same(found, good.alone, 1e-10 if stacked else 0.0)
+    assert runs.kept == 0
+
+
+def test_counters_stay_whole() -> None:
+    """With PyTorch's BatchNorm, whose counter QuAFL's clients carry on with."""
+    one = Problem("quafl", norm=nn.BatchNorm2d)
+    (found,) = seen_of(on_stacks([one], 5).steps(at_once=1), 1)
+    same(found, one.alone, 1e-10)
+    models = torch.cat([torch.cat([at.held, at.server[None]]) for at in found])
+    counters = models[:, -one.flat.layout.counters :]
+    assert torch.equal(counters, counters.round())
+    assert found[-1].server[-1] > 4
+
+
+@pytest.mark.parametrize("at_once", [1 << 26, 100])
+def test_what_is_measured_together_is_that_of_the_plain_loop(
+    at_once: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of runs of different methods, every third moment, in one piece or in many."""
+    monkeypatch.setattr(holdings, "_NUMBERS_AT_ONCE", at_once)
+    problems = [problem(name, 3) for name in ("favano", "quafl", "asofed")]
+    expected = {}
+    for run, one in enumerate(problems):
+        for at in PlainLoop(one.aggregator(), one.trainer).moments():
+            expected[run, at.version] = at.clients.spread(at.server)
+    together = []
+
+    def score(models: Stack) -> Tensor:
+        together.append(len(models))
+        return models[:, :2]
+
+    scoring = Scoring(lambda run, moment: moment.version % 3 == 2, score)
+    aggregators = [one.aggregator() for one in problems]
+    runs = Engine(aggregators, stack_lanes(problems, 5), products=True, scoring=scoring)
+    measured = 0
+    for run, moment in runs.steps(at_once=3):
+        assert isinstance(moment, Moment)
+        assert (moment.measured is None) == (moment.version % 3 != 2)
+        if moment.measured is not None:
+            spread, server = expected[run, moment.version], moment.measured.server
+            assert torch.equal(server, moment.server)
+            numbers = torch.cat([server[:2], spread.distances])
+            torch.testing.assert_close(moment.measured.numbers, numbers, rtol=1e-10, atol=1e-20)
+            torch.testing.assert_close(moment.measured.mean, spread.mean, rtol=1e-10, atol=1e-10)
+            measured += 1
+    assert measured == sum(together) > len(together)
+
+
+class Counting:
+    """Lanes that train nothing, and finish the oldest or the newest of their jobs."""
+
+    def __init__(self, capacity: int, *, newest: bool) -> None:
+        self.capacity, self.newest, self.given = capacity, newest, 0
+        self.waiting: list[tuple[int, Vector]] = []
+        self.busy: list[int] = []
+
+    @property
+    def free(self) -> int:
+        return self.capacity - len(self.waiting)
+
+    def load(self, jobs: Ints, models: Stack, task: Ints, work: Work) -> None:
+        self.given += len(jobs)
+        self.waiting += zip(jobs.tolist(), models, strict=True)
+
+    def launch(self) -> None:
+        self.busy.append(len(self.waiting))
+
+    def collect(self) -> Finished | None:
+        if not self.waiting:
+            return None
+        job, model = self.waiting.pop(-1 if self.newest else 0)
+        return Finished(np.array([job]), model[None], np.array([True]))
+
+    def halve(self) -> Ints:
+        raise MemoryError
+
+
+def polled(clients: int, selected: int, horizon: float = 120.0) -> Aggregator[State]:
+    """FAVANO with so many clients, of which so many are asked at a time."""
+    one = problem("favano", 0)
+    keys = {"clients": clients, "selected": selected, "horizon": horizon}
+    planned = plan_seed(resolve(changed(one.spec, keys)), 0)
+    return Aggregator(planned.method, planned.schedule, one.flat.layout, planned.rates, one.initial)
+
+
+def test_look_ahead_is_bounded() -> None:
+    """While the job that is due first takes long, few end models wait for later updates."""
+    run, lanes = polled(400, 4, 700.0), Counting(capacity=5, newest=True)
+    trained, ahead = run.schedule.steps[: run.schedule.jobs] > 0, 0
+    for step in Engine([run], lanes).steps(at_once=1):
+        assert isinstance(step.moment, Moment)
+        used = trained & (run.schedule.visit[: run.schedule.jobs] <= step.moment.version)
+        ahead = max(ahead, lanes.given - int(used.sum()))
+    assert 15 < ahead <= 5 * 5
+
+
+def test_no_lane_is_idle_however_many_clients_an_update_asks() -> None:
+    """What an update itself needs is not held back, be it more than is kept for later ones."""
+    lanes = Counting(capacity=3, newest=False)
+    list(Engine([polled(100, 40)], lanes).steps(at_once=1))
+    assert len(lanes.busy) > 400
+    assert np.mean(np.array(lanes.busy) == 3) > 0.99
+
+
+@pytest.mark.gpu
+def test_cuda_equals_the_plain_loop() -> None:
+    names = list(our_methods())
+    problems = [Problem(name, seed, device="cuda") for seed, name in enumerate(names)]
+    found = seen_of(on_stacks(problems, 50).steps(at_once=3), len(names))
+    for seed, name in enumerate(names):
+        same(found[seed], problem(name, seed).alone, 1e-10)
