@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from favano.engine import Replay, replayed
+from favano.engine import Aggregator, PlainLoop
 from favano.methods import Answers, Method
 from favano.methods.method import S
 from favano.schedule import Course, Schedule
@@ -103,11 +103,11 @@ def start_model(size: int = 4, seed: int = 9) -> Vector:
     return torch.randn(size, generator=generator, dtype=torch.float64)
 
 
-def make_replay(
+def make_aggregator(
     method: Method[S], schedule: Schedule | Course, initial: Vector, rate: float = 0.1
-) -> Replay[S]:
+) -> Aggregator[S]:
     layout = Layout(parameters=len(initial), buffers=0, counters=0)
-    return Replay(method, schedule, layout, lambda s: rate * method.rates(s), initial)
+    return Aggregator(method, schedule, layout, lambda s: rate * method.rates(s), initial)
 
 
 def server_models(
@@ -118,9 +118,9 @@ def server_models(
     rate: float = 0.1,
 ) -> list[Vector]:
     """The server model before the first update and after each one."""
-    replay = make_replay(method, schedule, initial, rate)
+    aggregator = make_aggregator(method, schedule, initial, rate)
     trainer = trainer_of(method, problem, len(initial))
-    return [moment.server for moment in replayed(replay, trainer)]
+    return [moment.server for moment in PlainLoop(aggregator, trainer).moments()]
 
 
 NO_MODELS = torch.empty(0)

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from favano.cli import main
-from favano.engine import pooled, replayed
+from favano.engine import PlainLoop, pooled
 from favano.methods import make_method
 from favano.planning.planned import plan_seed
 from favano.run.assembly import assemble
@@ -138,18 +138,18 @@ def test_loop_and_lanes_agree_to_the_bit(name: str) -> None:
 
     def last(how: str) -> Vector:
         planned = plan_seed(spec, 0, samples.host_labels)
-        task, replay, rule = assemble(planned, samples, flat, model)
+        task, aggregator, rule = assemble(planned, samples, flat, model)
         trainer = LoopTrainer(flat, task, rule)
         if how == "loop":
-            for moment in replayed(replay, trainer):
+            for moment in PlainLoop(aggregator, trainer).moments():
                 server = moment.server
             return server.clone()
         if how == "serial":
-            assert list(pooled([replay], SerialLanes([trainer]), at_once=1))
+            assert list(pooled([aggregator], SerialLanes([trainer]), at_once=1))
         else:
             with WorkerLanes(flat, [trainer], 2) as lanes:
-                assert list(pooled([replay], lanes, at_once=1))
-        return replay.moment.server.clone()
+                assert list(pooled([aggregator], lanes, at_once=1))
+        return aggregator.moment.server.clone()
 
     with one_thread():
         loop = last("loop")

@@ -6,7 +6,14 @@ import numpy as np
 import pytest
 import torch
 
-from favano.engine import Replay, audit, effective_weights, late_weights, replayed, stretch_weights
+from favano.engine import (
+    Aggregator,
+    PlainLoop,
+    audit,
+    effective_weights,
+    late_weights,
+    stretch_weights,
+)
 from favano.methods import AnyMethod, our_methods
 from favano.methods.asyncsgd import AsyncSGD
 from favano.methods.favano import Favano
@@ -183,10 +190,10 @@ def test_the_local_rule_is_part_of_it(name: str) -> None:
         slope[client] = -1.0
         layout = Layout(parameters=1, buffers=0, counters=0)
         start = torch.zeros(1, dtype=torch.float64)
-        replay = Replay(method, schedule, layout, rates, start)
+        aggregator = Aggregator(method, schedule, layout, rates, start)
         pulled = Pulled(slope, 3.0)
         remembering = Remembering(Linear(slope), method.step, 1, proximal=3.0)
-        *_, last = replayed(replay, remembering if method.memory else pulled)
+        *_, last = PlainLoop(aggregator, remembering if method.memory else pulled).moments()
         moved.append(float(last.server))
     found = effective_weights(method, schedule, local=planned.local_steps)
     assert found == pytest.approx(np.array(moved) / sum(moved), abs=1e-10)

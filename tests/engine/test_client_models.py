@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from favano.engine import Recorder, live_models, replayed, spread_of
+from favano.engine import PlainLoop, Recorder, live_models
 from favano.errors import BadInput
 from favano.methods.asyncsgd import AsyncSGD
 from favano.methods.clock import Clock
@@ -16,7 +16,7 @@ from favano.methods.weights import Known
 from favano.schedule import Adaptive, Arrival, Barrier, Poll, plan, under_way
 from favano.timing import Trace, traced_fleet, two_speeds
 from tests.methods.bound import bound, scheduled, weighed
-from tests.problems import close, make_replay, ones, quadratics, start_model
+from tests.problems import close, make_aggregator, ones, quadratics, start_model
 
 FLEET = traced_fleet(Trace((np.array([1.0, 2.0]), np.array([3.0, 4.0]), np.array([4.0, 6.0]))))
 
@@ -62,18 +62,17 @@ def test_steps_never_exceed_those_handed_in(policy: Poll | Arrival) -> None:
 def test_live_variance_by_hand() -> None:
     method = bound(FedAvg(), FLEET, 2, selected=3)
     trainer, initial = quadratics(3), start_model()
-    replay = make_replay(method, scheduled(method, 20), initial)
-    at = live_models(replay, trainer, FLEET, seed=0)
-    recorder = Recorder(
-        replay, 0, np.array([0.0, 3.0]), lambda _: torch.zeros(2), spread_of(replay, at)
-    )
-    for moment in replayed(replay, trainer):
-        recorder.observe(moment)
+    aggregator = make_aggregator(method, scheduled(method, 20), initial)
+    at = live_models(aggregator, trainer, FLEET, seed=0)
+    recorder = Recorder(aggregator, 0, np.array([0.0, 3.0]), lambda _: torch.zeros(2), at)
+    loop = PlainLoop(aggregator, trainer)
+    first = next(loop.moments())
+    recorder.observe(first)
     rows = recorder.rows()
     moved = trainer.local(1, initial, 1, 0.1) - initial  # only client 1 has made a step by then
     assert rows[0].variance == 0.0
     assert rows[1].variance == pytest.approx(float(moved.square().sum()))
-    assert close(at(3.0)[1], initial + moved)
+    assert close(at(3.0, first.clients)[1], initial + moved)
 
 
 def test_readings_without_known_progress_are_refused() -> None:
@@ -81,19 +80,20 @@ def test_readings_without_known_progress_are_refused() -> None:
     method = weighed(
         bound(Favano(), fleet, clock=Clock(interruption="keep")), Known(ones(4), ones(4))
     )
-    replay = make_replay(method, scheduled(method, 50), torch.zeros(4, dtype=torch.float64))
+    aggregator = make_aggregator(method, scheduled(method, 50), torch.zeros(4, dtype=torch.float64))
     with pytest.raises(BadInput, match="interruption=keep: the steps of a job under way"):
-        live_models(replay, quadratics(4), fleet, seed=0)
+        live_models(aggregator, quadratics(4), fleet, seed=0)
 
 
 def test_clients_that_queue_are_not_at_work() -> None:
     fleet = two_speeds(3)
     method = bound(AsyncSGD(concurrency=3, server_learning_rate=1.0), fleet)
     schedule = scheduled(method, 100)
-    replay = make_replay(method, schedule, start_model())
-    for moment in replayed(replay, quadratics(3)):
+    aggregator = make_aggregator(method, schedule, start_model())
+    for moment in PlainLoop(aggregator, quadratics(3)).moments():
         if moment.version == schedule.updates - 1:
-            found = live_models(replay, quadratics(3), fleet, seed=0)(float(schedule.time[-1]))
+            live = live_models(aggregator, quadratics(3), fleet, seed=0)
+            found = live(float(schedule.time[-1]), moment.clients)
             assert 1 <= len(found) <= 3
 
 
@@ -136,8 +136,9 @@ def test_live_models_wait_for_the_exchange() -> None:
     idle = bound(Favano(), fleet, 2, selected=1, clock=clock)
     method = weighed(idle, Known(ones(1), ones(1)))
     trainer, initial = quadratics(1), start_model()
-    replay = make_replay(method, scheduled(method, 20), initial)
-    live = live_models(replay, trainer, fleet, seed=0)
-    assert close(live(3.5)[0], initial)
-    assert close(live(4.0)[0], trainer.local(0, initial, 1, 0.1))
-    assert close(live(6.0)[0], trainer.local(0, initial, 2, 0.1))
+    aggregator = make_aggregator(method, scheduled(method, 20), initial)
+    live = live_models(aggregator, trainer, fleet, seed=0)
+    held = next(PlainLoop(aggregator, trainer).moments()).clients
+    assert close(live(3.5, held)[0], initial)
+    assert close(live(4.0, held)[0], trainer.local(0, initial, 1, 0.1))
+    assert close(live(6.0, held)[0], trainer.local(0, initial, 2, 0.1))

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from favano.engine import Replay, replayed
+from favano.engine import Aggregator, PlainLoop
 from favano.methods import Answers, AnyMethod, our_methods
 from favano.planning.planned import make_schedule, make_world, plan_seed
 from favano.schedule import Schedule
@@ -20,7 +20,7 @@ from tests.problems import (
     Quadratics,
     answers_of,
     close,
-    make_replay,
+    make_aggregator,
     quadratics,
     server_models,
     start_model,
@@ -175,9 +175,9 @@ def test_is_indifferent_to_batching(name: str) -> None:
     method, schedule = build(name)
     problem, initial = quadratics(CLIENTS), start_model()
     together = server_models(method, schedule, problem, initial)
-    apart = make_replay(method, schedule, initial)
+    apart = make_aggregator(method, schedule, initial)
     one_by_one = _OneByOne(trainer_of(method, problem, len(initial)))
-    found = [moment.server for moment in replayed(apart, one_by_one)]
+    found = [moment.server for moment in PlainLoop(apart, one_by_one).moments()]
     assert all(torch.equal(a, b) for a, b in zip(together, found, strict=True))
 
 
@@ -206,9 +206,9 @@ def test_buffers_are_averaged_and_never_extrapolated(name: str) -> None:
 
     initial = torch.tensor([0.0, 0.0, 2.0, 0.0], dtype=torch.float64)
     layout = Layout(parameters=2, buffers=1, counters=1)
-    replay = Replay(method, schedule, layout, np.ones(len(schedule.client)), initial)
+    aggregator = Aggregator(method, schedule, layout, np.ones(len(schedule.client)), initial)
     counter = 0.0
-    for moment in replayed(replay, WithBuffers()):
+    for moment in PlainLoop(aggregator, WithBuffers()).moments():
         assert 1.0 <= float(moment.server[2]) <= 3.0
         assert float(moment.server[3]) >= counter
         counter = float(moment.server[3])

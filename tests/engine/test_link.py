@@ -6,18 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from favano.engine import (
-    Link,
-    Moment,
-    Recorder,
-    Replay,
-    evaluation_times,
-    pooled,
-    replayed,
-    spread_of,
-)
+from favano.engine import Aggregator, Engine, Link, PlainLoop, Recorder, evaluation_times
 from favano.engine.link import first_versions
-from favano.methods import Method, State, our_methods
+from favano.methods import Method, our_methods
 from favano.methods.favano import Favano
 from favano.methods.fedavg import FedAvg
 from favano.methods.method import S
@@ -27,11 +18,10 @@ from favano.quantisation import Codec, Lattice, MinMax, Qsgd, message_bits
 from favano.rng import Stream, uniform
 from favano.schedule import Schedule
 from favano.timing import Trace, traced_fleet, two_speeds
-from favano.training import Layout, WorkerLanes, one_thread
+from favano.training import Layout, one_thread
 from favano.types import Ints, Vector
+from tests.engine.networks import Problem, same, seen_of, shuffled
 from tests.engine.test_conformance import CLIENTS, build, renumbered, setting
-from tests.engine.test_pool import Problem, Shuffled
-from tests.forks import FORKS
 from tests.methods.bound import bound, scheduled
 from tests.problems import Quadratics, close, quadratics, start_model, trainer_of
 
@@ -54,12 +44,12 @@ def label(codec: Codec) -> str:
 
 def linked(
     method: Method[S], schedule: Schedule, codec: Codec | None, streams: Ints | None = None
-) -> Replay[S]:
+) -> Aggregator[S]:
     clients = np.arange(schedule.clients) if streams is None else streams
     link = None if codec is None else Link(codec, SIZES, schedule, seed=SEED, streams=clients)
     layout = Layout(parameters=4, buffers=0, counters=0)
     rates = 0.1 * method.rates(schedule)
-    return Replay(method, schedule, layout, rates, start_model(), link=link)
+    return Aggregator(method, schedule, layout, rates, start_model(), link=link)
 
 
 def carry(codec: Codec, sent: Vector, key: Vector, known: Vector, who: int, number: int) -> Vector:
@@ -77,13 +67,13 @@ def test_a_fine_codec_is_exact_communication(name: str, codec: Codec) -> None:
     """As delta -> 0 and Q delta -> infinity, and with many levels, in a whole run of any method."""
     method, schedule = build(name)
     trainer = trainer_of(method, quadratics(CLIENTS), 4)
-    replay = linked(method, schedule, codec)
-    found = [moment.server for moment in replayed(replay, trainer)]
-    exact = [m.server for m in replayed(linked(method, schedule, None), trainer)]
+    aggregator = linked(method, schedule, codec)
+    found = [moment.server for moment in PlainLoop(aggregator, trainer).moments()]
+    exact = [m.server for m in PlainLoop(linked(method, schedule, None), trainer).moments()]
     assert all(close(a, b, 1e-6) for a, b in zip(found, exact, strict=True))
     assert not torch.equal(found[-1], exact[-1])
-    assert replay.link is not None
-    assert replay.link.wrapped == 0
+    assert aggregator.link is not None
+    assert aggregator.link.wrapped == 0
 
 
 @pytest.mark.parametrize("codec", COARSE, ids=label)
@@ -95,14 +85,14 @@ def test_quafl_as_its_algorithm_is_printed(codec: Codec) -> None:
     own, last = [server] * 10, [server] * 10
     contacts = [0] * 10
     wrapped = 0
-    replay = linked(method, schedule, codec)
-    for moment in replayed(replay, trainer):
+    aggregator = linked(method, schedule, codec)
+    for moment in PlainLoop(aggregator, trainer).moments():
         if moment.version < 0:
             continue
         read = []
-        for job in replay.jobs(moment.version).tolist():
+        for job in aggregator.course.jobs(moment.version).tolist():
             i, steps = int(schedule.client[job]), int(schedule.steps[job])
-            live = trainer.local(i, own[i], steps, float(replay.rates[job]))
+            live = trainer.local(i, own[i], steps, float(aggregator.rates[job]))
             read.append(carry(codec, live, server, last[i], i, contacts[i]))
             last[i] = carry(codec, server, live, last[i], SERVER, moment.version)
             own[i] = (last[i] + 3 * live) / 4
@@ -110,10 +100,10 @@ def test_quafl_as_its_algorithm_is_printed(codec: Codec) -> None:
             wrapped += 2 * int(codec.wrapped(live[None], server[None]))
         server = (server + torch.stack(read).sum(dim=0)) / 4
         assert close(moment.server, server)
-        spread = replay.store.spread(moment.server, 4).variance
+        spread = moment.clients.spread(moment.server).variance
         assert spread == pytest.approx(float((torch.stack(own) - server).square().sum()))
-    assert replay.link is not None
-    assert replay.link.wrapped == wrapped
+    assert aggregator.link is not None
+    assert aggregator.link.wrapped == wrapped
     assert (wrapped > 0) == (codec == COARSE[0])
 
 
@@ -124,66 +114,37 @@ def test_clients_that_adopt_read_beside_what_they_were_last_handed(codec: Codec)
     trainer, server = quadratics(10), start_model()
     handed = [server] * 10
     contacts = [0] * 10
-    replay = linked(method, schedule, codec)
-    for moment in replayed(replay, trainer):
+    aggregator = linked(method, schedule, codec)
+    for moment in PlainLoop(aggregator, trainer).moments():
         if moment.version < 0:
             continue
-        jobs = replay.jobs(moment.version)
+        jobs = aggregator.course.jobs(moment.version)
         read = []
         for job in jobs.tolist():
             i, steps = int(schedule.client[job]), int(schedule.steps[job])
-            end = trainer.local(i, handed[i], steps, float(replay.rates[job]))
+            end = trainer.local(i, handed[i], steps, float(aggregator.rates[job]))
             read.append(carry(codec, end, server, handed[i], i, contacts[i]))
             contacts[i] += 1
         server = (server + torch.stack(read).sum(dim=0)) / 4
         assert close(moment.server, server)
         for i in schedule.client[jobs].tolist():
             handed[i] = carry(codec, server, handed[i], handed[i], SERVER, moment.version + 1)
-        spread = replay.store.spread(moment.server, 4).variance
+        spread = moment.clients.spread(moment.server).variance
         assert spread == pytest.approx(float((torch.stack(handed) - server).square().sum()))
-    assert replay.link is not None
-    assert (replay.link.wrapped > 0) == (codec == COARSE[0])
-
-
-def pool_link(problem: Problem, codec: Codec) -> Replay[State]:
-    """The problem's run behind a codec; it has BatchNorm statistics."""
-    replay = problem.replay()
-    link = Link(
-        codec, problem.flat.parameter_sizes, problem.schedule, seed=SEED, streams=np.arange(8)
-    )
-    return Replay(
-        problem.method, problem.schedule, problem.flat.layout, replay.rates, problem.initial,
-        link=link,
-    )  # fmt: skip
+    assert aggregator.link is not None
+    assert (aggregator.link.wrapped > 0) == (codec == COARSE[0])
 
 
 @EVERY
 @pytest.mark.parametrize("codec", [Lattice(dither=True), MinMax(bits=4), Qsgd(bits=4)], ids=label)
 def test_the_order_of_execution_changes_nothing(name: str, codec: Codec) -> None:
-    problem = Problem(name, 1)
-    lanes = Shuffled([problem.trainer], 20)
+    """Of a network with BatchNorm statistics."""
+    problem = Problem(name, 1, codec=codec)
     with one_thread():
-        steps = list(pooled([pool_link(problem, codec)], lanes, at_once=1))
-        alone = [m.server for m in replayed(pool_link(problem, codec), problem.trainer)]
-        plain = problem.alone()
-    found = [step.moment.server for step in steps if isinstance(step.moment, Moment)]
-    assert all(torch.equal(a, b) for a, b in zip(found, alone, strict=True))
-    assert not torch.equal(alone[-1], plain[-1])
-
-
-@FORKS
-def test_worker_processes_change_nothing() -> None:
-    problems = [Problem(name, 2) for name in ("quafl", "fedbuff")]
-    replays = [pool_link(problem, MinMax(bits=5)) for problem in problems]
-    trainers = [problem.trainer for problem in problems]
-    with one_thread(), WorkerLanes(problems[0].flat, trainers, workers=2) as lanes:
-        steps = list(pooled(replays, lanes, at_once=2))
-    for run, problem in enumerate(problems):
-        last = [step.moment for step in steps if step.run == run][-1]
-        with one_thread():
-            *_, alone = replayed(pool_link(problem, MinMax(bits=5)), problem.trainer)
-        assert isinstance(last, Moment)
-        assert torch.equal(last.server, alone.server)
+        steps = Engine([problem.aggregator()], shuffled([problem], 20)).steps(at_once=1)
+        (found,) = seen_of(steps, 1)
+    same(found, problem.alone)
+    assert not torch.equal(found[-1].server, Problem(name, 1).alone[-1].server)
 
 
 @EVERY
@@ -196,8 +157,8 @@ def test_p16_renumbering_leaves_the_history_unchanged(name: str) -> None:
     for numbers, problem in ((np.arange(CLIENTS), trainer), (order, moved)):
         method = renumbered(spec, numbers)
         schedule = make_schedule(spec, method, 0)
-        replay = linked(method, schedule, MinMax(bits=3), method.world.fleet.streams)
-        trained = replayed(replay, trainer_of(method, problem, 4))
+        aggregator = linked(method, schedule, MinMax(bits=3), method.world.fleet.streams)
+        trained = PlainLoop(aggregator, trainer_of(method, problem, 4)).moments()
         histories.append([moment.server for moment in trained])
     assert all(torch.equal(a, b) for a, b in zip(*histories, strict=True))
 
@@ -208,10 +169,10 @@ def rows_of(codec: Codec | None) -> tuple[list[int], list[int]]:
     method = bound(FedAvg(), fleet, 1)
     schedule = scheduled(method, 20)
     assert schedule.client.tolist()[:4] == [0, 1, 1, 2]
-    replay = linked(method, schedule, codec)
+    aggregator = linked(method, schedule, codec)
     times = evaluation_times(20, 5, float(schedule.time[-1]))
-    recorder = Recorder(replay, 0, times, lambda model: torch.zeros(2), spread_of(replay))
-    for moment in replayed(replay, quadratics(3)):
+    recorder = Recorder(aggregator, 0, times, lambda model: torch.zeros(2))
+    for moment in PlainLoop(aggregator, quadratics(3)).moments():
         recorder.observe(moment)
     seen = recorder.rows()
     return [row.bits_up for row in seen], [row.bits_down for row in seen]
@@ -233,11 +194,11 @@ def test_bits_are_those_of_the_packed_messages() -> None:
 def test_a_clients_first_model_comes_in_full() -> None:
     method = bound(FedAvg(), two_speeds(12, seed=1), 1)
     schedule = scheduled(method, 400, seed=1)
-    replay = linked(method, schedule, MinMax(bits=2))
+    aggregator = linked(method, schedule, MinMax(bits=2))
     first, later = 0, 0
-    for moment in replayed(replay, quadratics(12)):
+    for moment in PlainLoop(aggregator, quadratics(12)).moments():
         for client in schedule.client[schedule.base == moment.version].tolist():
-            start = replay.store.start(client, moment.version)
+            (start,) = moment.clients.of(np.array([client]))
             if first_versions(schedule)[client] == moment.version:
                 assert torch.equal(start, moment.server)
                 first += 1

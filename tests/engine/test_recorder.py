@@ -7,14 +7,13 @@ import torch
 from torch import Tensor
 
 from favano.engine import (
+    Aggregator,
     Measurement,
     Moment,
+    PlainLoop,
     Recorder,
-    Replay,
     count_work,
     evaluation_times,
-    replayed,
-    spread_of,
 )
 from favano.methods import ModelState
 from favano.methods.fedavg import FedAvg
@@ -22,7 +21,7 @@ from favano.schedule import Barrier, Poll, Schedule, plan
 from favano.timing import Trace, traced_fleet, two_speeds
 from favano.types import Vector
 from tests.methods.bound import bound, scheduled
-from tests.problems import make_replay, quadratics, start_model
+from tests.problems import make_aggregator, quadratics, start_model
 
 FLEET = traced_fleet(Trace((np.array([1.0, 2.0]), np.array([3.0, 4.0]), np.array([4.0, 6.0]))))
 
@@ -33,16 +32,16 @@ def test_evaluation_times() -> None:
     assert evaluation_times(8, 4, 8.0).tolist() == [0, 4, 8]
 
 
-def three_of_three() -> tuple[Replay[ModelState], Schedule]:
+def three_of_three() -> tuple[Aggregator[ModelState], Schedule]:
     """FedAvg with two steps each of all three clients."""
     method = bound(FedAvg(), FLEET, 2, selected=3)
     schedule = scheduled(method, 20)
-    return make_replay(method, schedule, start_model()), schedule
+    return make_aggregator(method, schedule, start_model()), schedule
 
 
 def test_rows_of_a_synchronous_run_by_hand() -> None:
     """Rounds end at 13 and 26; the horizon is 20; three clients make two steps each a round."""
-    replay, schedule = three_of_three()
+    aggregator, schedule = three_of_three()
     scored: list[Vector] = []
 
     def score(model: Vector) -> Tensor:
@@ -51,8 +50,8 @@ def test_rows_of_a_synchronous_run_by_hand() -> None:
 
     heard: list[int] = []
     times = evaluation_times(20, 5, float(schedule.time[-1]))
-    recorder = Recorder(replay, 4, times, score, spread_of(replay))
-    for moment in replayed(replay, quadratics(3)):
+    recorder = Recorder(aggregator, 4, times, score)
+    for moment in PlainLoop(aggregator, quadratics(3)).moments():
         heard.append(moment.version)
         recorder.observe(moment)
     rows = recorder.rows()
@@ -69,14 +68,14 @@ def test_rows_of_a_synchronous_run_by_hand() -> None:
 
 def test_what_was_measured_with_others_is_not_measured_again() -> None:
     """One measurement of a version serves all times before the next update."""
-    replay, schedule = three_of_three()
+    aggregator, schedule = three_of_three()
 
     def never(*given: object) -> Tensor:
         raise AssertionError
 
     times = evaluation_times(20, 5, float(schedule.time[-1]))
-    recorder = Recorder(replay, 4, times, never, never)  # type: ignore[arg-type]
-    for moment in replayed(replay, quadratics(3)):
+    recorder = Recorder(aggregator, 4, times, never, never)  # type: ignore[arg-type]
+    for moment in PlainLoop(aggregator, quadratics(3)).moments():
         assert recorder.due(moment)
         numbers = torch.tensor([1.0, 0.5, 2.0, 3.0]) + moment.version
         measured = Measurement(numbers, moment.server.clone(), moment.server + 1)
@@ -88,12 +87,10 @@ def test_what_was_measured_with_others_is_not_measured_again() -> None:
 
 
 def test_the_last_observation_is_a_copy_and_counts_every_refusal() -> None:
-    replay, _ = three_of_three()
-    recorder = Recorder(
-        replay, 0, np.array([0.0, 5.0]), lambda _: torch.zeros(2), spread_of(replay)
-    )
-    server = start_model()
-    recorder.observe(Moment(-1, server, np.array([0, 2])))
+    aggregator, _ = three_of_three()
+    recorder = Recorder(aggregator, 0, np.array([0.0, 5.0]), lambda _: torch.zeros(2))
+    server, held = start_model(), PlainLoop(aggregator, quadratics(3))
+    recorder.observe(Moment(-1, server, np.array([0, 2]), held))
     server += 1  # the memory of a moment may be used again
     assert recorder.last is not None
     assert recorder.last.refused == 2

@@ -1,81 +1,101 @@
-"""Answers that hold NaN or infinity are left out: what their clients go on from, in all engines."""
+"""Answers with NaN or infinity are left out: what their clients go on from."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
 import torch
 
-from favano.engine import ArrayEngine, Link, Moment, Replay, pooled, replayed
+from favano.engine import Aggregator, Engine, Link, Moment, PlainLoop
 from favano.methods import AnyMethod, State
 from favano.methods.favano import Favano
 from favano.methods.quafl import Quafl
 from favano.methods.weights import Known
 from favano.quantisation import Codec
-from favano.training import Layout, SerialLanes, Work, one_thread
-from favano.types import Stack
-from tests.engine.test_array_engine import copied, moments, stacks
+from favano.training import Layout, Work, one_thread
+from favano.types import Buffers, Stack, Vector
+from tests.engine.networks import Problem, same, seen, seen_of, shuffled, stack_lanes
 from tests.engine.test_link import COARSE, SEED, SIZES, label
-from tests.engine.test_pool import Problem
 from tests.methods.bound import any_method, bound, scheduled, weighed
 from tests.problems import quadratics, start_model
 
 METHODS = pytest.mark.parametrize("name", ["quafl", "favano", "fedbuff"])
+LOOP = pytest.mark.parametrize("loop", [True, False], ids=["loop", "lanes"])
 
 
 class Refusal:
     """A run in which the second answer of one client, and no other, cannot be used."""
 
-    def __init__(self, name: str) -> None:
-        self.problem = Problem(name, 0)
+    def __init__(self, name: str, buffers: Buffers = "average") -> None:
+        self.problem = Problem(name, buffers=buffers)
         plan = self.problem.schedule
         answers = [
             jobs[plan.steps[jobs] > 0]
             for client in range(plan.clients)
             if len(jobs := np.flatnonzero(plan.client[: plan.jobs] == client)) > 2
         ]
-        self.job, self.next = next(jobs for jobs in answers if len(jobs) > 2)[1:3].tolist()
-        self.client, self.version = int(plan.client[self.job]), int(plan.visit[self.job])
+        self.job = int(next(jobs for jobs in answers if len(jobs) > 2)[1])
+        self.client, self.version = plan.client[self.job : self.job + 1], int(plan.visit[self.job])
 
-    def replay(self) -> Replay[State]:
-        found = self.problem.replay()
+    def aggregator(self) -> Aggregator[State]:
+        found = self.problem.aggregator()
         found.non_finite = "skip"
         found.rates[self.job] = np.inf
         return found
 
+    def moments(self, run: Aggregator[State], *, loop: bool) -> Iterator[Moment]:
+        """By the plain loop, or on lanes."""
+        with one_thread():
+            if loop:
+                yield from PlainLoop(run, self.problem.trainer).moments()
+            else:
+                for step in Engine([run], shuffled([self.problem], 7)).steps(at_once=1):
+                    assert isinstance(step.moment, Moment)
+                    yield step.moment
+
 
 @METHODS
-def test_a_refused_client_goes_on_from_the_new_server_model(name: str) -> None:
+@LOOP
+def test_a_refused_client_goes_on_from_the_new_server_model(name: str, loop: bool) -> None:
     """A QuAFL client too: the model it kept for itself before is not taken up again."""
     refusal = Refusal(name)
-    replay, before, after = refusal.replay(), None, None
-    for moment in replayed(replay, refusal.problem.trainer):
-        if moment.version == refusal.version - 1:
-            before = replay.starts(np.array([refusal.job]))[0]
-        refused = [refusal.client] if moment.version == refusal.version else []
+    before = None
+    for moment in refusal.moments(refusal.aggregator(), loop=loop):
+        refused = refusal.client.tolist() if moment.version == refusal.version else []
         assert moment.refused.tolist() == refused
+        (held,) = moment.clients.of(refusal.client)
         if refused:
-            after = replay.starts(np.array([refusal.next]))[0]
-            assert torch.equal(after, moment.server)
-    assert before is not None
-    assert after is not None
-    assert not torch.equal(before, after)
+            assert before is not None
+            assert not torch.equal(before, held)
+            assert torch.equal(held, moment.server)
+        before = held.clone()
 
 
 @METHODS
-def test_all_engines_leave_it_out_alike(name: str) -> None:
+@LOOP
+def test_its_own_buffers_stay_as_they_were(name: str, loop: bool) -> None:
+    refusal = Refusal(name, "local")
+    run, parameters = refusal.aggregator(), refusal.problem.flat.layout.parameters
+    buffers: list[Vector] = []
+    for moment in refusal.moments(run, loop=loop):
+        (start,) = run.starts(refusal.client, moment.clients.of(refusal.client))
+        buffers.append(start[parameters:].clone())
+        if moment.version == refusal.version:
+            assert moment.refused.tolist() == refusal.client.tolist()
+            assert torch.equal(buffers[-1], buffers[-2])
+            assert not torch.equal(buffers[-1], moment.server[parameters:])
+
+
+@METHODS
+def test_lanes_leave_it_out_as_the_plain_loop_does(name: str) -> None:
     refusal = Refusal(name)
-    problem = refusal.problem
-    with one_thread():
-        expected = list(replayed(refusal.replay(), problem.trainer))
-        pool = list(pooled([refusal.replay()], SerialLanes([problem.trainer]), at_once=1))
-    waves = ArrayEngine([refusal.replay()], stacks([problem], 7)).steps(at_once=1)
-    for found in (moments(pool, 0), moments([copied(step) for step in waves], 0)):
-        for one, other in zip(found, expected, strict=True):
-            assert one.refused.tolist() == other.refused.tolist()
-            torch.testing.assert_close(one.server, other.server, rtol=1e-10, atol=1e-10)
+    expected = [seen(moment) for moment in refusal.moments(refusal.aggregator(), loop=True)]
+    same([seen(moment) for moment in refusal.moments(refusal.aggregator(), loop=False)], expected)
+    stacks = Engine([refusal.aggregator()], stack_lanes([refusal.problem], 7), products=True)
+    (found,) = seen_of(stacks.steps(at_once=1), 1)
+    same(found, expected, 1e-10)
 
 
 class Poisoned:
@@ -101,7 +121,9 @@ def test_behind_a_codec_the_server_stays_finite(method: AnyMethod, codec: Codec)
     layout = Layout(parameters=4, buffers=0, counters=0)
     link = Link(codec, SIZES, schedule, seed=SEED, streams=np.arange(10))
     rates = np.full(len(schedule.client), 0.1)
-    replay = Replay(method, schedule, layout, rates, start_model(), non_finite="skip", link=link)
-    moments: Sequence[Moment] = list(replayed(replay, Poisoned()))
+    aggregator = Aggregator(
+        method, schedule, layout, rates, start_model(), non_finite="skip", link=link
+    )
+    moments = list(PlainLoop(aggregator, Poisoned()).moments())
     assert sum(len(moment.refused) for moment in moments) > 1
     assert all(bool(moment.server.isfinite().all()) for moment in moments)

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from favano.data import BatchStream
-from favano.engine import Moment, Replay, live_models, pooled, replayed
+from favano.engine import Aggregator, PlainLoop, live_models
 from favano.methods import Answers, Method, ModelState
 from favano.methods.asofed import AsoFed, mean_delay
 from favano.methods.asyncsgd import AsyncSGD
@@ -18,26 +18,24 @@ from favano.schedule import Arrival, Schedule
 from favano.timing import Trace, traced_fleet, two_speeds
 from favano.training import (
     FlatModel,
-    LaneStack,
     LocalRule,
     LoopTrainer,
-    StackLanes,
     Task,
-    one_thread,
 )
 from favano.types import Floats, Stack
-from tests.engine.test_array_engine import make
-from tests.engine.test_pool import Problem
+from tests.engine.networks import Problem, check_on_stacks
 from tests.methods.bound import bound, scheduled
 from tests.problems import (
     Remembering,
     answers_of,
     close,
-    make_replay,
+    make_aggregator,
     quadratics,
     server_models,
     start_model,
 )
+
+FIRST = np.array([0])
 
 
 def half_square(output: Tensor, labels: Tensor) -> Tensor:
@@ -64,11 +62,12 @@ def test_two_jobs_of_two_steps_by_hand() -> None:
     schedule = scheduled(method, 50)
     trainer, initial = one_number(method, 0.5), torch.ones(1, dtype=torch.float64)
     rates = np.full(len(schedule.client), 0.1)
-    replay = Replay(method, schedule, trainer.model.layout, rates, initial)
+    aggregator = Aggregator(method, schedule, trainer.model.layout, rates, initial)
     servers, memories = [], []
-    for moment in replayed(replay, trainer):
+    for moment in PlainLoop(aggregator, trainer).moments():
         servers.append(float(moment.server))
-        memories.append(replay.start(0, moment.version)[1:].tolist())
+        (start,) = aggregator.starts(FIRST, moment.clients.of(FIRST))
+        memories.append(start[1:].tolist())
     assert servers[:3] == pytest.approx([1.0, 0.915, 0.763225], rel=1e-14)
     assert memories[0] == [0.0, 0.0]
     assert memories[1] == pytest.approx([0.75, 0.85], rel=1e-14)
@@ -223,31 +222,21 @@ def test_policy() -> None:
 
 def test_stacked_lanes_with_fedavg_beside_it_equal_the_loop() -> None:
     """One pool, one stack of lanes in float64: some clients have a memory, the others none."""
-    problems = make(["asofed", "fedavg", "asofed"], [1, 2, 3])
-    expected = [problem.alone() for problem in problems]
-    stack = LaneStack(problems[0].flat, [problem.trainer for problem in problems], 6)
-    with one_thread():
-        lanes = StackLanes(stack)
-        steps = list(pooled([problem.replay() for problem in problems], lanes, at_once=3))
-    for run, models in enumerate(expected):
-        moments = [step.moment for step in steps if step.run == run]
-        assert len(moments) == len(models) > 2
-        for moment, model in zip(moments, models, strict=True):
-            assert isinstance(moment, Moment)
-            torch.testing.assert_close(moment.server, model, rtol=1e-10, atol=1e-10)
+    problems = [Problem(name, seed) for seed, name in enumerate(("asofed", "fedavg", "asofed"))]
+    check_on_stacks(problems, 6, 3)
 
 
 def test_end_models_are_as_long_as_they_were_sent() -> None:
     """Whoever shares the lanes, a job hands in its model and its own memory."""
-    problems = make(["asofed", "fedavg"], [1, 2])
+    problems = [Problem(name, 1) for name in ("asofed", "fedavg")]
     parameters, size = problems[0].flat.layout.parameters, problems[0].flat.layout.size
     for problem, length in zip(problems, (size + 2 * parameters, size), strict=True):
-        replay = problem.replay()
-        job = replay.jobs(0)[:1]
-        start = replay.starts(job)
-        end = problem.trainer.train(start, replay.work(job))
+        run = problem.aggregator()
+        work = run.work(run.course.jobs(0)[:1])
+        start = run.starts(work.client, problem.initial[None])
+        end = problem.trainer.train(start, work)
         assert start.shape == end.shape == (1, length)
-        assert replay.layout.size == size
+        assert run.remember(work.client, end, np.array([True])).shape == (1, size)
 
 
 def test_live_models_go_on_with_the_clients_memory() -> None:
@@ -256,16 +245,17 @@ def test_live_models_go_on_with_the_clients_memory() -> None:
     method = bound(AsoFed(latency="none"), fleet, local_steps=2)
     problem, initial = quadratics(1), start_model()
     trainer = Remembering(problem, method.step, len(initial))
-    replay = make_replay(method, scheduled(method, 20), initial)
-    live = live_models(replay, trainer, fleet, 0)
-    for moment in replayed(replay, trainer):
+    aggregator = make_aggregator(method, scheduled(method, 20), initial)
+    live = live_models(aggregator, trainer, fleet, 0)
+    for moment in PlainLoop(aggregator, trainer).moments():
         if moment.version == 0:
-            start, rate = replay.start(0, 0), 0.1 * np.log(4)
-            assert close(live(6.0)[0], trainer.job(start, 0, 1, rate)[:4])
-            assert not close(live(6.0)[0], problem.local(0, moment.server, 1, rate), 1e-3)
+            (start,) = aggregator.starts(FIRST, moment.clients.of(FIRST))
+            found, rate = live(6.0, moment.clients)[0], 0.1 * np.log(4)
+            assert close(found, trainer.job(start, 0, 1, rate)[:4])
+            assert not close(found, problem.local(0, moment.server, 1, rate), 1e-3)
 
 
 def test_messages_are_no_longer_than_others() -> None:
     """The memory stays on the client."""
-    asofed, fedavg = Problem("asofed", 0).replay(), Problem("fedavg", 0).replay()
+    asofed, fedavg = Problem("asofed", 0).aggregator(), Problem("fedavg", 0).aggregator()
     assert asofed.message_bits == fedavg.message_bits

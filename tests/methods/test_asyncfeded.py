@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from favano.engine import Recorder, Replay, effective_weights, live_models, replayed, spread_of
+from favano.engine import Aggregator, PlainLoop, Recorder, effective_weights, live_models
 from favano.errors import BadInput
 from favano.methods.asyncfeded import AsyncFedED, AsyncFedEDState
 from favano.schedule import (
@@ -28,7 +28,7 @@ from tests.problems import (
     Quadratics,
     answers_of,
     close,
-    make_replay,
+    make_aggregator,
     quadratics,
     server_models,
     start_model,
@@ -60,8 +60,10 @@ def grown(
 ) -> tuple[list[Vector], Schedule]:
     """Server models and the schedule that came out."""
     course = Unrolling(method.policy(), method.world.fleet, HORIZON, 0)
-    replay = make_replay(method, course, start_model(), rate)
-    return [moment.server for moment in replayed(replay, problem)], replay.schedule
+    aggregator = make_aggregator(method, course, start_model(), rate)
+    return [
+        moment.server for moment in PlainLoop(aggregator, problem).moments()
+    ], aggregator.schedule
 
 
 def test_p13_without_staleness_the_server_step_is_lambda_over_epsilon() -> None:
@@ -166,23 +168,21 @@ def test_a_recorder_sees_the_same_along_both(live: bool) -> None:
     """Rows, counters and variances of the growing run equal those of its finished schedule."""
     method, fleet = ready(AsyncFedED()), two_speeds(CLIENTS, seed=0)
     times = np.arange(0.0, HORIZON + 1, 25.0)
-    trainer, rows, kept = quadratics(CLIENTS), [], []
+    trainer, rows = quadratics(CLIENTS), []
     course: Unrolling | Schedule = Unrolling(POLICY, fleet, HORIZON, 0)
     for _ in range(2):
-        replay = make_replay(method, course, start_model())
-        at = live_models(replay, trainer, fleet, 0) if live else None
-        recorder = Recorder(replay, 0, times, lambda model: model[:2], spread_of(replay, at))
-        for moment in replayed(replay, trainer):
+        aggregator = make_aggregator(method, course, start_model())
+        at = live_models(aggregator, trainer, fleet, 0) if live else None
+        recorder = Recorder(aggregator, 0, times, lambda model: model[:2], at)
+        for moment in PlainLoop(aggregator, trainer).moments():
             recorder.observe(moment)
         rows.append(recorder.rows())
-        kept.append(replay.store.versions)
-        course = replay.schedule
+        course = aggregator.schedule
     for grown_row, row in zip(*rows, strict=True):
         assert tuple(grown_row) == pytest.approx(tuple(row), rel=1e-12)
     assert len(rows[0]) == len(times)
     assert rows[0][-1].local_steps > 0
     assert rows[0][-1].variance > 0
-    assert max(kept) <= CLIENTS + 1  # nobody keeps what nobody holds
 
 
 def test_refused_updates_leave_the_length() -> None:
@@ -197,13 +197,13 @@ def test_refused_updates_leave_the_length() -> None:
 
     course = Unrolling(POLICY, fleet, HORIZON, 0)
     layout = Layout(parameters=4, buffers=0, counters=0)
-    replay = Replay(
+    aggregator = Aggregator(
         method, course, layout, lambda s: np.full(len(s.client), 0.1), start_model(),
         non_finite="skip",
     )  # fmt: skip
-    moments = list(replayed(replay, Poisoned()))
+    moments = list(PlainLoop(aggregator, Poisoned()).moments())
     assert all(bool(m.server.isfinite().all()) for m in moments)
-    schedule = replay.schedule
+    schedule = aggregator.schedule
     assert set(schedule.steps[schedule.client == 3].tolist()) == {5}
     assert (schedule.client[: schedule.jobs] == 3).sum() > 1
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from favano.engine import replayed
+from favano.engine import PlainLoop
 from favano.errors import BadInput
 from favano.methods.favano import Favano
 from favano.methods.favano_delta import FavanoDelta
@@ -21,7 +21,7 @@ from tests.problems import (
     Linear,
     answers_of,
     close,
-    make_replay,
+    make_aggregator,
     ones,
     quadratics,
     server_models,
@@ -82,10 +82,10 @@ def test_f1_f2_p3_server_step_and_mean_model(rule: Reweight) -> None:
     trainer, initial = quadratics(CLIENTS), start_model()
     server = initial
     held = initial.repeat(CLIENTS, 1)
-    replay = make_replay(method, schedule, initial)
+    aggregator = make_aggregator(method, schedule, initial)
     offsets = schedule.offsets
     saw_no_step = False
-    for moment in replayed(replay, trainer):
+    for moment in PlainLoop(aggregator, trainer).moments():
         if moment.version < 0:
             continue
         jobs = slice(int(offsets[moment.version]), int(offsets[moment.version + 1]))
@@ -104,7 +104,7 @@ def test_f1_f2_p3_server_step_and_mean_model(rule: Reweight) -> None:
         held[clients] = moment.server
         after = (moment.server + held.sum(dim=0)) / (CLIENTS + 1)
         assert close(after - before, (unbiased - start).sum(dim=0) / (CLIENTS + 1))
-        spread = replay.store.spread(moment.server, 4)
+        spread = moment.clients.spread(moment.server)
         assert close(spread.mean, after)
         distance = (held - moment.server).square().sum()
         assert spread.variance == pytest.approx(float(distance), rel=1e-10)

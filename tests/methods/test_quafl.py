@@ -6,12 +6,19 @@ import numpy as np
 import pytest
 import torch
 
-from favano.engine import replayed
+from favano.engine import PlainLoop
 from favano.methods.quafl import Quafl
 from favano.schedule import Poll
 from favano.timing import Deterministic, make_fleet, two_speeds
 from tests.methods.bound import bound, scheduled
-from tests.problems import answers_of, close, make_replay, quadratics, server_models, start_model
+from tests.problems import (
+    answers_of,
+    close,
+    make_aggregator,
+    quadratics,
+    server_models,
+    start_model,
+)
 
 CLIENTS = 10
 
@@ -25,8 +32,8 @@ def test_p4_only_gradients_move_the_sum_of_all_models() -> None:
     own = initial.repeat(CLIENTS, 1)
     server = initial
     offsets = schedule.offsets
-    replay = make_replay(method, schedule, initial)
-    for moment in replayed(replay, trainer):
+    aggregator = make_aggregator(method, schedule, initial)
+    for moment in PlainLoop(aggregator, trainer).moments():
         if moment.version < 0:
             continue
         jobs = slice(int(offsets[moment.version]), int(offsets[moment.version + 1]))
@@ -46,7 +53,7 @@ def test_p4_only_gradients_move_the_sum_of_all_models() -> None:
         wrong = own.clone()
         wrong[clients] = (moment.server + 3 * live) / 4
         server = moment.server
-        spread = replay.store.spread(server, 4)
+        spread = moment.clients.spread(server)
         assert spread.variance == pytest.approx(float((own - server).square().sum()), rel=1e-10)
     assert not close(server + wrong.sum(dim=0), total + progress, 1e-6)
 

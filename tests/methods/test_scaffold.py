@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from favano.engine import Recorder, Replay, replayed, spread_of
+from favano.engine import Aggregator, PlainLoop, Recorder
 from favano.methods import Answers, Method
 from favano.methods.clock import Clock
 from favano.methods.fedavg import FedAvg
@@ -21,7 +21,7 @@ from tests.problems import (
     Quadratics,
     answers_of,
     close,
-    make_replay,
+    make_aggregator,
     quadratics,
     server_models,
     start_model,
@@ -166,10 +166,10 @@ def test_divides_by_the_steps_made_and_leaves_clients_without_one() -> None:
 
 
 def traffic(method: Method[S]) -> list[tuple[int, int]]:
-    replay = make_replay(method, scheduled(method, 900.0, seed=1), start_model())
+    aggregator = make_aggregator(method, scheduled(method, 900.0, seed=1), start_model())
     times = np.array([0.0, 900.0])
-    recorder = Recorder(replay, 0, times, lambda _: torch.zeros(2), spread_of(replay))
-    for moment in replayed(replay, quadratics(CLIENTS)):
+    recorder = Recorder(aggregator, 0, times, lambda _: torch.zeros(2))
+    for moment in PlainLoop(aggregator, quadratics(CLIENTS)).moments():
         recorder.observe(moment)
     return [(row.bits_up, row.bits_down) for row in recorder.rows()]
 
@@ -186,8 +186,8 @@ def test_buffers_are_no_part_of_the_variates() -> None:
     initial = torch.zeros(5, dtype=torch.float64)
     method = some(Scaffold())
     schedule = scheduled(method, HORIZON, seed=1)
-    replay = Replay(method, schedule, layout, np.ones(len(schedule.client)), initial)
-    drift = replay.drift(np.array([0, 1]))
+    aggregator = Aggregator(method, schedule, layout, np.ones(len(schedule.client)), initial)
+    drift = aggregator.drift(np.array([0, 1]))
     assert drift is not None
     assert drift.shape == (2, 2)
-    assert replay.message_bits == 32 * (5 + 2)
+    assert aggregator.message_bits == 32 * (5 + 2)

@@ -11,7 +11,7 @@ import torch
 from typer.testing import CliRunner
 
 from favano.cli.app import app
-from favano.engine import Moment, Replay, replayed
+from favano.engine import Aggregator, Moment, PlainLoop
 from favano.errors import BadInput
 from favano.methods import State
 from favano.planning.planned import plan_seeds
@@ -63,20 +63,20 @@ def test_pilot_and_plain_loop_train_what_a_run_trains(
     spec = resolve(make_spec({**KEYS, **extra, "horizon": 200.0}))
     samples = load_samples(spec)
     model = named_model(spec, samples)
-    seen: list[Replay[State]] = []
+    seen: list[Aggregator[State]] = []
 
-    def watched(replay: Replay[State], trainer: Trainer) -> Iterator[Moment]:
-        seen.append(replay)
-        return replayed(replay, trainer)
+    def watched(aggregator: Aggregator[State], trainer: Trainer) -> Iterator[Moment]:
+        seen.append(aggregator)
+        return PlainLoop(aggregator, trainer).moments()
 
-    monkeypatch.setattr(pilot if part == "pilot" else bench, "replayed", watched)
+    monkeypatch.setattr(pilot if part == "pilot" else bench, "PlainLoop", watched)
     if part == "pilot":
         pilot.pilot(spec, samples, model)
     else:
         bench._plain(spec, plan_seeds(spec, samples.host_labels), samples, model)
-    (replay,) = seen
-    assert replay.link is not None
-    assert replay.moment.version == replay.schedule.updates - 1
+    (aggregator,) = seen
+    assert aggregator.link is not None
+    assert aggregator.moment.version == aggregator.schedule.updates - 1
     result = run(spec, samples, model, workers=1)
     final = torch.cat([value.flatten() for value in result.models[0].values()])
-    assert torch.equal(replay.moment.server[: len(final)], final)
+    assert torch.equal(aggregator.moment.server[: len(final)], final)

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from favano.engine import Step, replayed
+from favano.engine import PlainLoop, Step
 from favano.records import Row
 from favano.run import engines as driving
 from favano.run.runner import run
@@ -66,10 +66,10 @@ def test_the_pool_is_the_plain_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     pooled = history(2, algorithm="fedbuff")
     monkeypatch.setattr(
         driving, "pooled",
-        lambda replays, lanes, at_once: (
+        lambda aggregators, lanes, at_once: (
             Step(number, moment)
-            for number, replay in enumerate(replays)
-            for moment in replayed(replay, lanes._trainers[number])
+            for number, aggregator in enumerate(aggregators)
+            for moment in PlainLoop(aggregator, lanes._trainers[number]).moments()
         ),
     )  # fmt: skip
     assert history(1, algorithm="fedbuff") == pooled

@@ -10,7 +10,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 
-from favano.engine import replayed
+from favano.engine import PlainLoop
 from favano.errors import BadInput
 from favano.methods.favano import Favano
 from favano.schedule import Poll, plan
@@ -32,7 +32,7 @@ from favano.timing import two_speeds
 from favano.training import Work
 from favano.types import Stack
 from tests.methods.bound import bound as bound_to
-from tests.problems import make_replay
+from tests.problems import make_aggregator
 from tests.theory.units import PROBLEMS, SETTINGS, has_unit
 
 SIGMA = 0.5
@@ -82,10 +82,10 @@ def test_every_bound_holds_along_a_run_and_the_assembled_one_is_smallest(
     rate = largest_rate(where, problem)
     method = bound_to(Favano(reweight=rule), fleet, 6, selected=6)
     assert method.policy() == policy
-    replay = make_replay(method, schedule, initial, rate)
+    aggregator = make_aggregator(method, schedule, initial, rate)
     total, phi_bound, rounds = 0.0, 0.0, 0
-    for moment in replayed(replay, NoisyQuadratics(centre, generator)):
-        spread = replay.store.spread(moment.server, 4)
+    for moment in PlainLoop(aggregator, NoisyQuadratics(centre, generator)).moments():
+        spread = moment.clients.spread(moment.server)
         gradient = float((spread.mean - middle).square().sum())  # of f at mu_t
         assert spread.potential <= phi_bound + 1e-12
         phi_bound = next_potential(where, problem, rate, potential=phi_bound, gradient=gradient)

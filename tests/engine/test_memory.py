@@ -9,17 +9,17 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from favano.engine import ArrayEngine, Moment, Scoring, array_engine, model_rows
-from favano.engine.aggregation import new_own
+from favano.engine import Engine, Scoring, model_rows, products
 from favano.engine.model_rows import ModelRows
-from favano.engine.scoring import UNSCORED
+from favano.engine.products import new_own
+from favano.methods import our_methods
 from favano.models.norm import BatchNorm2d
-from favano.training import LaneStack
+from favano.training import LaneStack, StackLanes
 from favano.types import Stack
-from tests.engine import test_pool
-from tests.engine.test_aggregation import BLENDS
-from tests.engine.test_array_engine import check, copied, make, on_cuda
-from tests.engine.test_pool import Problem
+from tests.engine import networks
+from tests.engine.networks import Problem, same, seen_of
+
+NAMES = ("favano", "quafl", "fedbuff")
 
 
 class Short:
@@ -53,12 +53,25 @@ class Making:
         return stacks
 
 
-def run(problems: list[Problem], making: Making, scoring: Scoring = UNSCORED) -> None:
+def run(problems: list[Problem], making: Making, scoring: Scoring | None = None) -> None:
     """All runs to their end, and equal to the plain loop."""
-    replays = [problem.replay() for problem in problems]
-    runs = ArrayEngine(replays, making(8), scoring=scoring, rows=1, fewer=making)
-    check(problems, [copied(step) for step in runs.steps(at_once=3)])
+    runs = engine(problems, making, 8, scoring)
+    found = seen_of(runs.steps(at_once=3), len(problems))
+    for problem, one in zip(problems, found, strict=True):
+        same(one, problem.alone, 1e-10)
     assert runs.kept == 0
+
+
+def engine(
+    problems: list[Problem], making: Making, capacity: int, scoring: Scoring | None = None
+) -> Engine:
+    aggregators = [problem.aggregator() for problem in problems]
+    lanes = StackLanes(making(capacity), making)
+    return Engine(aggregators, lanes, products=True, scoring=scoring, rows=1)
+
+
+def three() -> list[Problem]:
+    return [Problem(name, seed) for seed, name in enumerate(NAMES)]
 
 
 @pytest.mark.parametrize("at", [{1}, {2}, {7}, {5, 6, 12}])
@@ -77,7 +90,7 @@ def test_a_launch_that_fails_is_made_again_with_half_the_lanes(
         return short(stack)
 
     monkeypatch.setattr(LaneStack, "launch", launch)
-    problems = make(["favano", "quafl", "fedbuff"], [0, 1, 2])
+    problems = three()
     making = Making(problems)
     run(problems, making)
     assert short.failed == len(at)
@@ -87,7 +100,7 @@ def test_a_launch_that_fails_is_made_again_with_half_the_lanes(
 def test_all_methods_survive(monkeypatch: pytest.MonkeyPatch) -> None:
     short = Short(LaneStack.launch, {4})
     monkeypatch.setattr(LaneStack, "launch", lambda stack: short(stack))
-    problems = make(BLENDS, list(range(len(BLENDS))))
+    problems = [Problem(name, seed) for seed, name in enumerate(our_methods())]
     run(problems, Making(problems))
     assert short.failed == 1
 
@@ -100,7 +113,7 @@ def test_rows_that_cannot_grow_make_lanes_give_way(
     monkeypatch.setattr(model_rows, "_MOST_BYTES", 1)
     short = Short(ModelRows._grow, at)
     monkeypatch.setattr(ModelRows, "_grow", lambda rows, missing: short(rows, missing))
-    problems = make(["favano", "quafl", "fedbuff"], [0, 1, 2])
+    problems = three()
     making = Making(problems)
     run(problems, making)
     assert short.failed == len(at)
@@ -110,8 +123,8 @@ def test_rows_that_cannot_grow_make_lanes_give_way(
 @pytest.mark.parametrize("at", [{1}, {2, 9}])
 def test_so_does_an_update(at: set[int], monkeypatch: pytest.MonkeyPatch) -> None:
     short = Short(new_own, at)
-    monkeypatch.setattr(array_engine, "new_own", short)
-    problems = make(["favano", "quafl", "fedbuff"], [0, 1, 2])
+    monkeypatch.setattr(products, "new_own", short)
+    problems = three()
     run(problems, Making(problems))
     assert short.failed == len(at)
 
@@ -122,7 +135,7 @@ def test_so_does_an_evaluation() -> None:
 
     short = Short(score, {1, 3})
     scoring = Scoring(lambda run, moment: True, short)  # type: ignore[arg-type]
-    problems = make(["favano", "quafl"], [0, 1])
+    problems = three()[:2]
     run(problems, Making(problems), scoring)
     assert short.failed == 2
 
@@ -130,7 +143,7 @@ def test_so_does_an_evaluation() -> None:
 def test_with_one_lane_left_it_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     short = Short(LaneStack.launch, set(range(5, 100)))
     monkeypatch.setattr(LaneStack, "launch", lambda stack: short(stack))
-    problems = make(["favano"], [0])
+    problems = three()[:1]
     making = Making(problems)
     with pytest.raises(torch.cuda.OutOfMemoryError):
         run(problems, making)
@@ -146,23 +159,19 @@ def wide(norm: type[nn.Module]) -> nn.Module:
 @pytest.mark.gpu
 def test_a_full_gpu_makes_lanes_give_way(monkeypatch: pytest.MonkeyPatch) -> None:
     """Real memory: 2 GB of lanes, and half a gigabyte for all that is to come."""
-    monkeypatch.setattr(test_pool, "network", wide)
-    problems = make(["favano", "quafl", "fedbuff"], [0, 1, 2])
-    expected = [problem.alone()[-1] for problem in problems]
-    on_cuda(problems)
+    monkeypatch.setattr(networks, "network", wide)
+    expected = [problem.alone for problem in three()]
+    problems = [Problem(one, seed, device="cuda") for seed, one in enumerate(NAMES)]
     making = Making(problems)
-    runs = ArrayEngine([problem.replay() for problem in problems], making(64), rows=1, fewer=making)
+    runs = engine(problems, making, 64)
     torch.cuda.empty_cache()
     _, total = torch.cuda.mem_get_info()
     allowed = torch.cuda.memory_reserved() + (512 << 20)
     torch.cuda.set_per_process_memory_fraction(allowed / total)
-    last: dict[int, Tensor] = {}
     try:
-        for run, moment in runs.steps(at_once=3):
-            assert isinstance(moment, Moment)
-            last[run] = moment.server.cpu()
+        found = seen_of(runs.steps(at_once=3), 3)
     finally:
         torch.cuda.set_per_process_memory_fraction(1.0)
     assert making.capacities[-1] < 64
-    for run, server in enumerate(expected):
-        torch.testing.assert_close(last[run], server, rtol=1e-10, atol=1e-10)
+    for one, other in zip(found, expected, strict=True):
+        same(one, other, 1e-10)

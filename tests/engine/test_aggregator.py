@@ -1,4 +1,4 @@
-"""Replay: refused updates, memory of versions, and models that clients keep."""
+"""Aggregator: refused updates, memory of versions, and models that clients keep."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ import numpy as np
 import pytest
 import torch
 
-from favano.engine import Replay, RunModels, replayed
+from favano.engine import Aggregator, PlainLoop
 from favano.errors import BadInput, NonFiniteUpdate
-from favano.methods import AnyMethod
+from favano.methods import AnyMethod, our_methods
 from favano.methods.asofed import AsoFed
 from favano.methods.favano import Favano
 from favano.methods.fedavg import FedAvg
 from favano.methods.fedbuff import FedBuff
 from favano.methods.quafl import Quafl
 from favano.methods.weights import Known
-from favano.schedule import Foreseen, Poll, Schedule, plan
-from favano.timing import two_speeds
+from favano.schedule import Schedule
 from favano.training import Layout, Work
 from favano.types import NonFinite, Stack
+from tests.engine.networks import Problem, same
 from tests.methods.bound import any_method, bound, scheduled, weighed
-from tests.problems import make_replay, quadratics, start_model
+from tests.problems import make_aggregator, quadratics, start_model
 
 
 class Poisoned:
@@ -35,14 +35,14 @@ class Poisoned:
         return end
 
 
-def replay_of(
+def run_of(
     method: AnyMethod, schedule: Schedule, non_finite: NonFinite
 ) -> tuple[list[torch.Tensor], list[list[int]]]:
     initial = start_model()
     rates = np.full(len(schedule.client), 0.1)
     layout = Layout(parameters=4, buffers=0, counters=0)
-    replay = Replay(method, schedule, layout, rates, initial, non_finite=non_finite)
-    moments = list(replayed(replay, Poisoned()))
+    aggregator = Aggregator(method, schedule, layout, rates, initial, non_finite=non_finite)
+    moments = list(PlainLoop(aggregator, Poisoned()).moments())
     return [m.server for m in moments], [m.refused.tolist() for m in moments]
 
 
@@ -58,39 +58,17 @@ def test_nan_stops_the_run_and_names_the_client(method: AnyMethod) -> None:
     late = (schedule.client == 3) & (schedule.first_step >= 4)
     update = int(schedule.visit[late].min()) + 1
     with pytest.raises(NonFiniteUpdate, match=f"client 3: the update for server step {update} "):
-        replay_of(method, schedule, "stop")
+        run_of(method, schedule, "stop")
 
 
 @pytest.mark.parametrize("method", METHODS, ids=["favano", "quafl"])
 def test_nan_can_be_skipped(method: AnyMethod) -> None:
     schedule = scheduled(method, 300)
-    servers, refused = replay_of(method, schedule, "skip")
+    servers, refused = run_of(method, schedule, "skip")
     assert all(bool(torch.isfinite(server).all()) for server in servers)
     late = (schedule.client == 3) & (schedule.first_step >= 4) & (schedule.visit < schedule.updates)
     assert [client for clients in refused for client in clients] == [3] * int(late.sum())
     assert late.sum() > 1
-
-
-def test_versions_nobody_needs_are_dropped() -> None:
-    """A client between contacts is a reference: 2,000 of them cost the versions they point to."""
-    fleet = two_speeds(2000)
-    policy = Poll(selected=500, local_steps=2)
-    schedule = plan(policy, fleet, horizon=7 * 100, seed=0)
-    initial = torch.zeros(3, dtype=torch.float64)
-    store = RunModels(Foreseen(schedule), initial)
-    most = 0
-    for version in range(schedule.updates):
-        jobs = schedule.visit == version
-        starts = store.starts(schedule.client[jobs], schedule.base[jobs])
-        assert starts[:, 0].tolist() == (schedule.base[jobs] + 1).tolist()
-        store.put(version, torch.full((3,), version + 1.0, dtype=torch.float64))
-        most = max(most, store.versions)
-        held = np.full(2000, -1)
-        done = schedule.base <= version
-        np.maximum.at(held, schedule.client[done], schedule.base[done])
-        spread = store.spread(torch.zeros(3, dtype=torch.float64), 3)
-        assert spread.variance == pytest.approx(3 * float(((held + 1.0) ** 2).sum()))
-    assert 5 < most < 60
 
 
 def used_late() -> Schedule:
@@ -104,9 +82,9 @@ def test_a_memory_needs_answers_that_are_used_before_their_client_goes_on() -> N
     with pytest.raises(
         BadInput, match=r"method=asofed: has clients with a memory, which must not continue"
     ):
-        make_replay(method, schedule, start_model())
-    make_replay(bound(FedAvg(), 10), schedule, start_model())
-    make_replay(method, scheduled(method, 300), start_model())
+        make_aggregator(method, schedule, start_model())
+    make_aggregator(bound(FedAvg(), 10), schedule, start_model())
+    make_aggregator(method, scheduled(method, 300), start_model())
 
 
 class Remembers:
@@ -125,17 +103,18 @@ def test_a_client_whose_answer_is_refused_forgets() -> None:
     schedule = scheduled(method, 900)
     layout = Layout(parameters=4, buffers=0, counters=0)
     rates = np.ones(len(schedule.client))
-    replay = Replay(method, schedule, layout, rates, start_model(), non_finite="skip")
+    aggregator = Aggregator(method, schedule, layout, rates, start_model(), non_finite="skip")
     done: dict[int, int] = {}
     refused = 0
-    for moment in replayed(replay, Remembers()):
+    for moment in PlainLoop(aggregator, Remembers()).moments():
         if moment.version < 0:
             continue
-        (client,) = schedule.client[replay.jobs(moment.version)].tolist()
+        who = schedule.client[aggregator.course.jobs(moment.version)]
+        client = int(who[0])
         refused += len(moment.refused)
         done[client] = 0 if len(moment.refused) else done.get(client, 0) + 1
         expected = torch.full((8,), 2.0 * done[client], dtype=torch.float64)
-        (start,) = replay.started(np.array([client]), np.array([moment.version]))
+        (start,) = aggregator.starts(who, moment.clients.of(who))
         assert torch.equal(start[4:], expected)
         assert bool(moment.server.isfinite().all())
         assert moment.server.shape == (4,)
@@ -149,7 +128,19 @@ def test_of_counters_the_largest_wins_the_servers_included() -> None:
     schedule = scheduled(method, 7)
     layout = Layout(parameters=1, buffers=1, counters=1)
     initial = torch.tensor([0.0, 2.0, 9.0], dtype=torch.float64)
-    replay = Replay(method, schedule, layout, np.ones(len(schedule.client)), initial)
+    aggregator = Aggregator(method, schedule, layout, np.ones(len(schedule.client)), initial)
     end = torch.tensor([[3.0, 3.0, 4.0], [6.0, 10.0, 2.0]], dtype=torch.float64)
-    moment = replay.update(replay.starts(replay.jobs(0)), end, [True, True])
-    assert moment.server.tolist() == [3.0, 5.0, 9.0]
+    update = aggregator.update(initial, initial.repeat(2, 1), end, np.array([True, True]))
+    assert update.server.tolist() == [3.0, 5.0, 9.0]
+    assert update.own is None
+    assert aggregator.over
+
+
+@pytest.mark.parametrize("name", list(our_methods()))
+def test_pieces_of_a_large_model_add_up_to_the_whole(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a method does to a parameter does not depend on those beside it."""
+    whole = Problem(name, 1).alone
+    monkeypatch.setattr("favano.engine.aggregator._PIECE", 7)
+    same(Problem(name, 1).alone, whole, 1e-12)

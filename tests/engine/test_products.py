@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 import torch
 
-from favano.engine.aggregation import About, AggregationWeights, WeightCache, is_blend, new_own
+from favano.engine.products import About, AggregationWeights, WeightCache, is_blend, new_own
 from favano.methods import Answers, AnyMethod, Method, ModelState, State, our_methods
 from favano.methods.arrays import with_rows, zeros
 from favano.schedule import Barrier
 from favano.training import Layout
 from favano.types import Stack, Vector
-from tests.engine.test_pool import Problem
+from tests.engine.networks import Problem
 from tests.methods.bound import any_method
 from tests.methods.bound import bound as bound_to
 from tests.specs import bound
@@ -83,7 +83,7 @@ def test_a_weighted_sum_is_the_update(name: str) -> None:
     """Along a whole run, on random models in float64."""
     problem = Problem(name, 0)
     method, generator = problem.method, torch.Generator().manual_seed(0)
-    weigh, state = WeightCache(method, with_buffers=True), problem.replay().state
+    weigh, state = WeightCache(method, with_buffers=True), problem.aggregator().state
     reference = state
     for about in abouts(problem):
         k = len(about.client)
@@ -121,7 +121,7 @@ class Counting:
 def test_a_method_is_asked_once_where_the_answers_do_not_matter(name: str, once: bool) -> None:
     problem = Problem(name, 0)
     counting = Counting(problem.method)
-    weigh, state = WeightCache(counting, with_buffers=False), problem.replay().state  # type: ignore[arg-type]
+    weigh, state = WeightCache(counting, with_buffers=False), problem.aggregator().state  # type: ignore[arg-type]
     told = list(abouts(problem))
     for about in told:
         state, _ = weigh(state, about)
@@ -134,7 +134,7 @@ def test_updates_of_equal_weights_share_a_product() -> None:
     blends: list[AggregationWeights] = []
     for problem in problems:
         weigh = WeightCache(problem.method, with_buffers=False)
-        blends.append(weigh(problem.replay().state, next(abouts(problem)))[1])
+        blends.append(weigh(problem.aggregator().state, next(abouts(problem)))[1])
     weights = blends[0].own
     assert weights is not None
     assert weights is blends[1].own
@@ -152,7 +152,7 @@ def test_clients_go_on_with_the_largest_counter() -> None:
     """Of the server's and their own: a counter is never a fraction."""
     problem = Problem("quafl", 0)
     about = next(abouts(problem))
-    _, blend = WeightCache(problem.method, with_buffers=True)(problem.replay().state, about)
+    _, blend = WeightCache(problem.method, with_buffers=True)(problem.aggregator().state, about)
     k = len(about.client)
     models = torch.randn(1, 1 + 2 * k, 3, dtype=torch.float64)
     models[0, :, 2] = torch.arange(1 + 2 * k)
