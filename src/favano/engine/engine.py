@@ -32,6 +32,7 @@ from favano.training import Lanes, Work, to_device
 from favano.types import Ints, Mask, Stack, Vector
 
 _NUMBERS_AT_ONCE = 1 << 29  # numbers in the models of one product
+_LONGEST = 64  # updates of one run that are made at once
 AHEAD = 4  # end models per lane that are kept for updates after the next one
 
 T = TypeVar("T")
@@ -46,10 +47,20 @@ class Step(NamedTuple):
 
 @dataclass(frozen=True)
 class Scoring:
-    """Evaluates several runs at once: says which moments are due, and scores many models."""
+    """Evaluates several runs at once."""
 
-    due: Callable[[int, Moment], bool]  # the run and its moment
+    due: Callable[[int, int], bool]  # whether a version of a run is evaluated
+    together: Callable[[int, int], bool]  # and whether this may be done here, with other runs
     score: Callable[[Stack], Tensor]  # (k, 2) loss and accuracy
+
+
+class _Made(NamedTuple):
+    """Updates of one run that were made at once."""
+
+    run: int
+    first: int  # the first new version
+    jobs: list[Ints]  # that each update has used
+    rows: Ints  # of the new server models
 
 
 class Engine:
@@ -120,36 +131,45 @@ class Engine:
             yield from self._apply()
             self._within_memory(self._launch)
             if self._products is not None:  # while the device is busy
-                self._products.prepare(np.flatnonzero(self._open), self._about)
+                for run in np.flatnonzero(self._open & self._products.takes).tolist():
+                    self._products.prepare(run, self._about)
             self._collect()
 
     def _begin(self, runs: Ints) -> Iterator[Step]:
         """Begin these runs."""
         self._within_memory(lambda: self._rows.reserve(len(runs)))
-        for run in runs.tolist():
-            (self._server[run],) = self._rows.keep(self._runs[run].initial[None])
-            self._holdings.open(run, int(self._server[run]))
-        self._open[runs] = True
-        self._hand_out(runs)
-        yield from self._moments(runs, {})
-
-    def _hand_out(self, runs: Ints) -> None:
-        """Jobs begin from the newest versions of these runs."""
-        table, holdings, begun, readings = self._table, self._holdings, [], []
+        begun = []
         for run in runs.tolist():
             one = self._runs[run]
-            if one.version < 0 or not one.course.complete:
-                table.add(run, one, int(holdings.first[run]))
-            begun.append(table.numbers(run, one.course.begun(one.version)))
+            rows = self._rows.keep(one.initial[None])
+            self._server[run] = rows[0]
+            self._table.add(run, one, int(self._holdings.first[run]))
+            self._holdings.open(run, int(rows[0]))
+            begun.append(_Made(run, -1, [], rows))
+        self._open[runs] = True
+        self._hand_out(begun)
+        yield from self._moments(begun, {})
+
+    def _hand_out(self, made: Sequence[_Made]) -> None:
+        """Jobs begin from new versions."""
+        table, holdings, readings = self._table, self._holdings, []
+        lists: list[Ints] = []
+        for run, first, _, rows in made:
+            one = self._runs[run]
+            versions = range(first, first + len(rows))
+            lists += [table.numbers(run, one.course.begun(version)) for version in versions]
             if one.link is not None:
-                readings.append(self._reading(run, table.who[begun[-1]]))
-        jobs = np.concatenate(begun)
+                readings.append(self._reading(run, table.who[lists[-1]]))
+        jobs, counts = np.concatenate(lists), [len(one) for one in lists]
         of, client = table.run[jobs], table.client[jobs]
-        holdings.adopt(client, self._server[of], self._version[of])
+        rows = np.repeat(np.concatenate([one.rows for one in made]), counts)
+        rows = holdings.adopt(client, rows, table.base[jobs])
         for reading in readings:
             holdings.read(*reading)
+        if readings:
+            rows = holdings.row[client]
         used = np.isfinite(table.due[jobs])
-        jobs, of, rows = jobs[used], of[used], holdings.row[client[used]]
+        jobs, of, rows = jobs[used], of[used], rows[used]
         table.start[jobs] = rows
         self._rows.refer(rows)
         idle = table.steps[jobs] == 0
@@ -157,7 +177,7 @@ class Engine:
             table.end[jobs[idle]] = rows[idle]
             self._rows.refer(rows[idle])
         self._ready.add(jobs[~idle & self._ahead[of]])
-        self._find_next(runs)
+        self._find_next([one.run for one in made])
 
     def _reading(self, run: int, clients: Ints) -> tuple[Ints, list[Vector]]:
         """How clients read a new version behind a codec, except their first model."""
@@ -170,21 +190,28 @@ class Engine:
         found = one.link.hand_out(one.version, server, reads.tolist(), last)
         return first + reads, [found[who] for who in reads.tolist()]
 
-    def _find_next(self, runs: Ints) -> None:
+    def _find_next(self, runs: Sequence[int]) -> None:
         """Note the jobs of the next update of each of these runs."""
-        table = self._table
-        for run in runs.tolist():
+        table, missing = self._table, self._missing
+        for run in runs:
             one = self._runs[run]
-            if one.over:
-                self._jobs[run] = NOBODY
-                continue
-            jobs = self._jobs[run] = table.numbers(run, one.course.jobs(one.version + 1))
-            table.update[jobs] = one.version + 1
-            missing = table.end[jobs] < 0
-            self._missing[run] = missing.sum()
-            self._early -= int((~missing & (table.steps[jobs] > 0)).sum())
-            if not one.ahead:
-                self._ready.add(jobs[missing])
+            self._jobs[run] = NOBODY
+            if not one.over:
+                self._jobs[run] = table.numbers(run, one.course.jobs(one.version + 1))
+                if not one.course.complete:
+                    table.update[self._jobs[run]] = one.version + 1
+                if not one.ahead:
+                    self._ready.add(self._jobs[run][table.steps[self._jobs[run]] > 0])
+        jobs, counts = self._jobs_of(runs)
+        lacks = table.end[jobs] < 0
+        place = np.repeat(np.arange(len(runs)), counts)
+        missing[list(runs)] = np.bincount(place, lacks, minlength=len(runs))
+        self._early -= int((~lacks & (table.steps[jobs] > 0)).sum())
+
+    def _jobs_of(self, runs: Sequence[int]) -> tuple[Ints, Ints]:
+        """The jobs of the next updates of these runs, and the number of jobs of each run."""
+        lists = [self._jobs[run] for run in runs]
+        return np.concatenate(lists), np.array([len(one) for one in lists])
 
     def _launch(self) -> None:
         """Fill the free lanes, and let them go on."""
@@ -265,15 +292,12 @@ class Engine:
             if self._poisoned:
                 yield from self._refuse(runs, refused)
                 runs = runs[self._open[runs]]
-            together = NOBODY
-            if self._products is not None:
-                together = runs[self._products.takes[runs]]
-            for first in range(0, len(together), self._at_once):
-                self._update_together(together[first : first + self._at_once])
-            for run in np.setdiff1d(runs, together).tolist():
-                self._update_one(run)
-            self._renew(runs, refused)
-            yield from self._moments(runs, refused)
+            linear = self._products.takes[runs] if self._products else np.zeros_like(runs, np.bool_)
+            made = [self._update_one(run) for run in runs[~linear].tolist()]
+            made += self._update_linear(runs[linear].tolist())
+            if made:
+                self._renew(made, refused)
+                yield from self._moments(made, refused)
 
     def _refuse(self, runs: Ints, refused: dict[int, Ints]) -> Iterator[Step]:
         """Find answers that must not be used; some runs end with them."""
@@ -286,9 +310,9 @@ class Engine:
                 self._close(run)
                 continue
             if self._products is not None and self._products.takes[run] and not finite.all():
-                self._products.refuse(run, self._about(run, finite), finite)
+                self._products.refuse(run, self._about(run, self._jobs[run][finite]), finite)
 
-    def _update_one(self, run: int) -> None:
+    def _update_one(self, run: int) -> _Made:
         """Make the next update of one run."""
         table, jobs, rows = self._table, self._jobs[run], self._rows
         server, one = rows.row(int(self._server[run])), self._runs[run]
@@ -301,26 +325,72 @@ class Engine:
         update = self._within_memory(made)
         if update.own is not None:
             self._holdings.keep_own(self._holdings.first[run] + update.clients, update.own)
-        self._new_servers(np.array([run]), update.server[None])
+        return _Made(run, one.version, [jobs], rows.keep(update.server[None]))
 
-    def _update_together(self, runs: Ints) -> None:
+    def _update_linear(self, runs: Sequence[int]) -> list[_Made]:
+        """Make the next updates of these runs by products: one for all, or one for many updates."""
+        assert self._products is not None or not runs
+        chains = {run: self._chain(run) for run in runs}
+        single = [run for run, chain in chains.items() if len(chain) == 1]
+        parts = [
+            single[first : first + self._at_once] for first in range(0, len(single), self._at_once)
+        ]
+        made = [one for part in parts for one in self._update_together(part)]
+        return made + [
+            self._update_chain(run, jobs) for run, jobs in chains.items() if len(jobs) > 1
+        ]
+
+    def _chain(self, run: int) -> list[Ints]:
+        """The jobs of a run's next updates, as long as all of them are finished.
+
+        The chain ends with a version that is evaluated, and where an update needs the one before
+        it for more than the server model.
+        """
+        one, table, chain = self._runs[run], self._table, [self._jobs[run]]
+        assert self._products is not None
+        self._products.prepare(run, self._about)
+        if self._scoring is None or self._poisoned or not self._products.chains(run):
+            return chain
+        for version in range(one.version + 1, min(one.version + _LONGEST, one.course.updates - 1)):
+            jobs = table.numbers(run, one.course.jobs(version + 1))
+            if self._scoring.due(run, version) or (table.end[jobs] < 0).any():
+                break
+            chain.append(jobs)
+        return chain
+
+    def _update_chain(self, run: int, chain: list[Ints]) -> _Made:
+        """Make several updates of one run by one product."""
+        assert self._products is not None
+        one, table, products = self._runs[run], self._table, self._products
+        jobs, first = np.concatenate(chain), one.version + 1
+        about = [self._about(run, some, first + place) for place, some in enumerate(chain)]
+        rows = np.concatenate([[self._server[run]], table.start[jobs], table.end[jobs]])
+        servers = self._within_memory(partial(products.chained, run, about, rows))
+        for _ in chain:
+            products.finish(run)
+        self._early -= int((table.steps[jobs[len(chain[0]) :]] > 0).sum())
+        return _Made(run, first, chain, self._rows.keep(servers))
+
+    def _update_together(self, runs: Sequence[int]) -> list[_Made]:
         """Make the next update of each of these runs by one product."""
         assert self._products is not None
-        self._products.prepare(runs, self._about)
-        rows, holdings = self._answer_rows(runs), self._holdings
+        rows = self._answer_rows(runs)
         servers, own = self._within_memory(partial(self._products.mixed, runs, rows))
-        for run in runs.tolist():
+        for run in runs:
             self._products.finish(run)
         for places, models in own:
-            clients = [self._table.client[self._jobs[run]] for run in runs[places].tolist()]
-            holdings.keep_own(np.concatenate(clients), models)
-        self._new_servers(runs, servers)
+            clients = [self._table.client[self._jobs[runs[place]]] for place in places.tolist()]
+            self._holdings.keep_own(np.concatenate(clients), models)
+        kept = self._rows.keep(servers)
+        return [
+            _Made(run, self._runs[run].version, [self._jobs[run]], kept[place : place + 1])
+            for place, run in enumerate(runs)
+        ]
 
-    def _answer_rows(self, runs: Ints) -> Ints:
+    def _answer_rows(self, runs: Sequence[int]) -> Ints:
         """Rows of each update's [w_{t-1}, starts, ends], (U, 1 + 2k), padded with w_{t-1}."""
-        table, lists = self._table, [self._jobs[run] for run in runs.tolist()]
-        jobs, answers = np.concatenate(lists), np.array([len(one) for one in lists])
-        server = self._server[runs]
+        table, (jobs, answers) = self._table, self._jobs_of(runs)
+        server = self._server[list(runs)]
         rows = np.repeat(server[:, None], 1 + 2 * int(answers.max()), axis=1)
         update = np.repeat(np.arange(len(runs)), answers)
         place = 1 + np.arange(len(jobs)) - np.repeat(np.cumsum(answers) - answers, answers)
@@ -329,61 +399,67 @@ class Engine:
         rows[update, place + answers[update]] = ends
         return rows
 
-    def _about(self, run: int, kept: Mask | None = None) -> About:
-        """The answers of a run's next update, or some of them, without their models."""
-        table, jobs = self._table, self._jobs[run] if kept is None else self._jobs[run][kept]
-        version = int(self._version[run])
-        stale = version - table.base[jobs]
-        return About(table.who[jobs], table.steps[jobs], stale, table.rate[jobs], version + 1)
+    def _about(self, run: int, jobs: Ints | None = None, version: int | None = None) -> About:
+        """Answers without their models: those of a run's next update, or others."""
+        table = self._table
+        jobs = self._jobs[run] if jobs is None else jobs
+        version = self._runs[run].version + 1 if version is None else version
+        stale = version - 1 - table.base[jobs]
+        return About(table.who[jobs], table.steps[jobs], stale, table.rate[jobs], version)
 
-    def _new_servers(self, runs: Ints, models: Stack) -> None:
-        """These runs have new server models."""
-        before = self._server[runs]
-        self._server[runs] = self._rows.keep(models)
-        self._rows.release(before)
-
-    def _renew(self, runs: Ints, refused: dict[int, Ints]) -> None:
+    def _renew(self, made: Sequence[_Made], refused: dict[int, Ints]) -> None:
         """Drop what the updates have used, and let new jobs begin."""
-        table, jobs = self._table, np.concatenate([self._jobs[run] for run in runs.tolist()])
-        self._rows.release(np.concatenate([table.start[jobs], table.end[jobs]]))
+        table, jobs = self._table, np.concatenate([some for one in made for some in one.jobs])
+        runs = [one.run for one in made]
+        before = self._server[runs]
+        self._rows.release(np.concatenate([table.start[jobs], table.end[jobs], before]))
         table.start[jobs] = table.end[jobs] = -1
+        self._server[runs] = [one.rows[-1] for one in made]
+        self._version[runs] = [self._runs[run].version for run in runs]
         for run, clients in refused.items():
             self._holdings.forget_own(self._holdings.first[run] + clients)
-        self._version[runs] = [self._runs[run].version for run in runs.tolist()]
-        self._hand_out(runs)
+        for run in runs:
+            if not self._runs[run].course.complete:
+                table.add(run, self._runs[run], int(self._holdings.first[run]))
+        self._hand_out(made)
 
-    def _moments(self, runs: Ints, refused: dict[int, Ints]) -> Iterator[Step]:
-        """The moments of these runs after an update, or at their beginning."""
-        moments = [self._moment(run, refused.get(run, NOBODY)) for run in runs.tolist()]
-        for place, measured in self._measured(runs, moments):
-            moments[place] = moments[place]._replace(measured=measured)
-        for run, moment in zip(runs.tolist(), moments, strict=True):
-            yield Step(run, moment)
-            if self._runs[run].over:
-                self._close(run)
+    def _moments(self, made: Sequence[_Made], refused: dict[int, Ints]) -> Iterator[Step]:
+        """The moments of these runs after updates, or at their beginning."""
+        last = [self._moment(one, -1, refused.get(one.run, NOBODY)) for one in made]
+        measured = dict(self._measured(made, last))
+        for place, one in enumerate(made):
+            for number in range(len(one.rows) - 1):
+                yield Step(one.run, self._moment(one, number, NOBODY))
+            self._rows.release(one.rows[:-1])
+            yield Step(one.run, last[place]._replace(measured=measured.get(place)))
+            if self._runs[one.run].over:
+                self._close(one.run)
 
-    def _moment(self, run: int, refused: Ints) -> Moment:
-        held = HeldModels(self._holdings, run, self._layout.parameters)
-        server = self._rows.row(int(self._server[run]))
-        return Moment(self._runs[run].version, server, refused, held)
+    def _moment(self, made: _Made, number: int, refused: Ints) -> Moment:
+        held = HeldModels(self._holdings, made.run, self._layout.parameters)
+        version = made.first + (number % len(made.rows))
+        return Moment(version, self._rows.row(int(made.rows[number])), refused, held)
 
-    def _measured(self, runs: Ints, moments: Sequence[Moment]) -> Iterator[tuple[int, Measurement]]:
+    def _measured(
+        self, made: Sequence[_Made], moments: Sequence[Moment]
+    ) -> Iterator[tuple[int, Measurement]]:
         """The measurements of runs that are evaluated together, by place."""
         scoring = self._scoring
         if scoring is None:
             return
-        pairs = zip(runs.tolist(), moments, strict=True)
-        due = np.flatnonzero([scoring.due(run, moment) for run, moment in pairs])
-        if not len(due):
+        pairs = enumerate(zip(made, moments, strict=True))
+        due = [place for place, (one, at) in pairs if scoring.together(one.run, at.version)]
+        if not due:
             return
+        runs = np.array([made[place].run for place in due])
 
         def measure() -> list[Measurement]:
-            servers = self._rows.take(self._server[runs[due]])
-            spreads = self._holdings.spreads(runs[due], servers, self._layout.parameters)
-            numbers = torch.cat([scoring.score(servers), spreads[0]], dim=1)
-            return [Measurement(*one) for one in zip(numbers, servers, spreads[1], strict=True)]
+            servers = self._rows.take(self._server[runs])
+            distances, means = self._holdings.spreads(runs, servers, self._layout.parameters)
+            numbers = torch.cat([scoring.score(servers), distances], dim=1)
+            return [Measurement(*one) for one in zip(numbers, servers, means, strict=True)]
 
-        yield from zip(due.tolist(), self._within_memory(measure), strict=True)
+        yield from zip(due, self._within_memory(measure), strict=True)
 
     def _close(self, run: int) -> None:
         """End a run: free its models and drop its ready jobs."""

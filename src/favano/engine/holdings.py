@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from favano.engine.aggregator import NOTHING
-from favano.engine.model_rows import ModelRows
+from favano.engine.model_rows import ModelRows, last_of_each
 from favano.engine.spread import Spread, spread_of, spreads
 from favano.types import Ints, Mask, Stack, Vector
 
@@ -33,6 +33,7 @@ class Holdings:
         # When a client got a model that it does not share; 0: it shares a version.
         self._apart = np.zeros(total, dtype=np.int64)
         self._given = 0
+        self._place = np.zeros(total, dtype=np.int64)  # of a client in a list
 
     def open(self, run: int, server: int) -> None:
         """Give the initial model to all clients of a run."""
@@ -45,14 +46,22 @@ class Holdings:
         self.row[clients] = -1
 
     def adopt(self, client: Ints, servers: Ints, version: Ints) -> Ints:
-        """Clients begin jobs: from a new version, or from their own model. Returns the rows."""
-        takes = ~self._own[client]
-        if not takes.all():
-            servers, version = servers[takes], version[takes]
-        adopting = client[takes]
-        self._replace(adopting, servers)
-        self._version[adopting], self._apart[adopting] = version, 0
-        return self.row[client]
+        """Clients begin jobs: from new versions, or from their own models. Returns the rows.
+
+        A client that is named more than once holds the last version.
+        """
+        own = self._own[client]
+        adopting = client
+        if own.any():
+            starts = np.where(own, self.row[client], servers)
+            adopting, servers, version = client[~own], servers[~own], version[~own]
+        else:
+            starts = servers
+        last = last_of_each(adopting, self._place)
+        adopting = adopting[last]
+        self._replace(adopting, servers[last])
+        self._version[adopting], self._apart[adopting] = version[last], 0
+        return starts
 
     def read(self, client: Ints, models: Sequence[Vector]) -> None:
         """Clients read the version that they adopt as these models, behind a codec."""

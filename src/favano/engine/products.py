@@ -50,7 +50,7 @@ def is_blend(method: AnyMethod) -> bool:
 
     The state is that of a test update on a model of two numbers.
     """
-    if not method.linear or method.memory or method.corrects:
+    if not method.linear or method.corrects:
         return False
     one, two = np.zeros(1, dtype=np.int64), torch.zeros(1, 2)
     about = Answers(one, one + 1, one, np.ones(1), 0, two, two + 1.0)
@@ -120,28 +120,29 @@ class ProductUpdates:
         self.takes = np.array([run.linear for run in runs])  # which runs
         buffers = self._layout.buffers > 0
         self._caches = [WeightCache(run.method, with_buffers=buffers) for run in runs]
-        # By run: state after its next update, and the weights.
-        self._next: dict[int, tuple[State, AggregationWeights]] = {}
+        # By run: state after its next update, and the weights; perhaps also of later updates.
+        self._next: dict[int, list[tuple[State, AggregationWeights]]] = {}
 
-    def prepare(self, runs: Ints, about: Callable[[int], About]) -> None:
-        """Find the weights of the next update of each of these runs."""
-        for run in runs[self.takes[runs]].tolist():
-            if run not in self._next:
-                self._next[run] = self._caches[run](self._runs[run].state, about(run))
+    def prepare(self, run: int, about: Callable[[int], About]) -> None:
+        """Find the weights of the next update of this run."""
+        if run not in self._next:
+            self._next[run] = [self._caches[run](self._runs[run].state, about(run))]
+
+    def chains(self, run: int) -> bool:
+        """Whether several updates of this run can be made at once: clients take up new versions."""
+        return self._next[run][0][1].own is None
 
     def refuse(self, run: int, about: About, kept: Mask) -> None:
         """Use only some of the answers of the next update."""
-        self.forget(run)
-        self.prepare(np.array([run]), lambda _: about)
-        state, found = self._next[run]
-        self._next[run] = state, without(found, kept)
+        state, found = self._caches[run](self._runs[run].state, about)
+        self._next[run] = [(state, without(found, kept))]
 
-    def mixed(self, runs: Ints, rows: Ints) -> tuple[Stack, list[tuple[Ints, Stack]]]:
+    def mixed(self, runs: Sequence[int], rows: Ints) -> tuple[Stack, list[tuple[Ints, Stack]]]:
         """New server models, and the models that clients continue from; changes no state.
 
         `rows` are those of each update's [w_{t-1}, starts, ends], padded with w_{t-1}.
         """
-        weights = [self._next[run][1] for run in runs.tolist()]
+        weights = [self._next[run][0][1] for run in runs]
         models = self._rows.take(rows)
         with product_precision("float32"):
             servers = new_servers(models, weights, self._layout)
@@ -149,9 +150,25 @@ class ProductUpdates:
         self._rows.reserve(len(servers) + sum(len(one) for _, one in own))
         return servers, own
 
+    def chained(self, run: int, about: Sequence[About], rows: Ints) -> Stack:
+        """The server models after several updates of one run, (m, size); changes no state.
+
+        `rows` are those of [w, all starts, all ends].
+        """
+        found = self._next[run]
+        for answers in about[len(found) :]:
+            found.append(self._caches[run](found[-1][0], answers))
+        models = self._rows.take(rows)
+        with product_precision("float32"):
+            servers = chained_servers([weights for _, weights in found], models, self._layout)
+        self._rows.reserve(len(servers))
+        return servers
+
     def finish(self, run: int) -> None:
         """The next update of this run is made."""
-        self._runs[run].state, _ = self._next.pop(run)
+        (self._runs[run].state, _), *later = self._next.pop(run)
+        if later:
+            self._next[run] = later
         self._runs[run].go_on()
 
     def forget(self, run: int) -> None:
@@ -242,6 +259,42 @@ def new_servers(models: Stack, updates: Sequence[AggregationWeights], layout: La
     if layout.counters:
         parts.append(models[..., last:].amax(dim=1))
     return torch.cat(parts, dim=1) if len(parts) > 1 else parts[0]
+
+
+def chained_servers(updates: Sequence[AggregationWeights], models: Stack, layout: Layout) -> Stack:
+    """The server models after consecutive updates, of which only the first starts from models[0].
+
+    Args:
+        updates: weights of each update.
+        models: (1 + 2k, size) server model, all start models, all end models.
+        layout: of the models.
+    """
+    first, last = layout.parameters, layout.parameters + layout.buffers
+    parts = [_chained([one.server for one in updates], models[:, :first])]
+    if layout.buffers:
+        weights = [cast(Floats, one.buffers) for one in updates]
+        parts.append(_chained(weights, models[:, first:last]))
+    if layout.counters:
+        counted, k = models[:, last:], len(models) // 2
+        of_answers = torch.maximum(counted[1 : 1 + k], counted[1 + k :])
+        largest = torch.cat([counted[:1], of_answers]).cummax(0).values
+        used = np.cumsum([len(one.server) // 2 for one in updates])
+        parts.append(largest[to_device(used, models)])
+    return torch.cat(parts, dim=1) if len(parts) > 1 else parts[0]
+
+
+def _chained(weights: Sequence[Floats], models: Stack) -> Stack:
+    """The same for numbers that are weighted alike."""
+    k = len(models) // 2
+    mixed, place = np.zeros((len(weights), 1 + 2 * k)), 1
+    before = np.eye(1, 1 + 2 * k)[0]
+    for row, one in zip(mixed, weights, strict=True):
+        answers = len(one) // 2
+        np.multiply(before, one[0], out=row)
+        row[place : place + answers] = one[1 : 1 + answers]
+        row[place + k : place + k + answers] = one[1 + answers :]
+        before, place = row, place + answers
+    return to_device(mixed, models).to(models.dtype) @ models
 
 
 def new_own(

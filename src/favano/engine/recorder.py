@@ -95,11 +95,11 @@ class Recorder(Generic[S]):
     def _measure(self, moment: Moment) -> Iterator[Measurement]:
         """The measurement at each time before the next update."""
         if moment.measured is not None:
-            while self.due(moment):
+            while self.due(moment.version):
                 yield moment.measured
-        elif self.due(moment):
+        elif self.due(moment.version):
             score, server = self.score(moment.server), moment.server
-            while self.due(moment):
+            while self.due(moment.version):
                 time = float(self.times[len(self._measured)])
                 live = NOTHING if self.live is None else self.live(time, moment.clients)
                 spread = moment.clients.spread(server, live)
@@ -133,10 +133,10 @@ class Recorder(Generic[S]):
             rows.append(row)
         return rows
 
-    def due(self, moment: Moment) -> bool:
-        """Whether the next evaluation is before the next update."""
+    def due(self, version: int) -> bool:
+        """Whether the next evaluation is after this version and before the next one."""
         number = len(self._measured)
         if number == len(self.times):
             return False
-        time, follows = self.run.course.known.time, moment.version + 1
+        time, follows = self.run.course.known.time, version + 1
         return follows == len(time) or bool(self.times[number] < time[follows])

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import torch
 
-from favano.engine import AHEAD, Engine, Moment, PlainLoop, Scoring, Step
+from favano.engine import AHEAD, Engine, PlainLoop, Scoring, Step
 from favano.errors import NonFiniteUpdate
 from favano.run.seed_run import SeedRun
 from favano.training import (
@@ -116,15 +116,17 @@ def _share(flat: FlatModel, runs: Sequence[SeedRun]) -> Share:
 def on_stacks(runs: Sequence[SeedRun], lanes: StackLanes, share: Share) -> Iterator[Step]:
     """The moments of runs on a GPU; updates and evaluations of many runs are made together."""
 
-    def due(run: int, moment: Moment) -> bool:
-        recorder = runs[run].recorder
-        return recorder.live is None and recorder.due(moment)
+    def due(run: int, version: int) -> bool:
+        return runs[run].recorder.due(version)
 
-    scoring = Scoring(due, runs[0].evaluate.measure_all)
+    def together(run: int, version: int) -> bool:
+        return runs[run].recorder.live is None and due(run, version)
+
+    scoring = Scoring(due, together, runs[0].evaluate.measure_all)
     rows = share.rows + AHEAD * lanes.capacity
     aggregators = [one.aggregator for one in runs]
-    together = Engine(aggregators, lanes, products=True, scoring=scoring, rows=rows)
-    return together.steps(at_once=share.runs)
+    stacked = Engine(aggregators, lanes, products=True, scoring=scoring, rows=rows)
+    return stacked.steps(at_once=share.runs)
 
 
 @contextmanager

@@ -45,6 +45,7 @@ class Unrolling:
         self._row = [0] * fleet.clients  # place of the job under way in the schedule
         self._number, self._place = [0] * fleet.clients, [0] * fleet.clients
         self.ended = False
+        self._known: Schedule | None = None
         for client in np.argsort(fleet.streams).tolist():
             self._begin(client, policy.local_steps)
         self._find_next()
@@ -56,7 +57,9 @@ class Unrolling:
 
     @property
     def known(self) -> Schedule:
-        return self._part(self._table[: self._jobs], check=False)
+        if self._known is None:
+            self._known = self._part(self._table[: self._jobs], check=False)
+        return self._known
 
     @property
     def due(self) -> Floats:
@@ -76,7 +79,7 @@ class Unrolling:
 
     def go_on(self, steps: Ints | None) -> None:
         assert steps is not None
-        last = self._order[self._updates - 1]
+        self._known, last = None, self._order[self._updates - 1]
         self._begin(int(self._table["client"][last]), int(steps[0]))
         self._find_next()
 

@@ -56,13 +56,17 @@ class Foreseen:
         self.schedule = self.known = schedule
         self.updates = schedule.updates
         self.due = np.append(schedule.time, np.inf)[schedule.visit]
-        self._offsets = schedule.offsets
-        self._by_base = np.argsort(schedule.base, kind="stable")
+        self._in_order, self._by_base = (
+            np.arange(schedule.jobs),
+            np.argsort(schedule.base, kind="stable"),
+        )
+        self._offsets: list[int] = schedule.offsets.tolist()
         versions = np.arange(-1, schedule.updates + 1)
-        self._bounds = np.searchsorted(schedule.base[self._by_base], versions)
+        bounds = np.searchsorted(schedule.base[self._by_base], versions)
+        self._bounds: list[int] = bounds.tolist()
 
     def jobs(self, update: int) -> Ints:
-        return np.arange(self._offsets[update], self._offsets[update + 1])
+        return self._in_order[self._offsets[update] : self._offsets[update + 1]]
 
     def begun(self, version: int) -> Ints:
         return self._by_base[self._bounds[version + 1] : self._bounds[version + 2]]
