@@ -236,6 +236,22 @@ def test_clients_with_a_memory_share_lanes(
     check_memories(make, rules, capacity, "cpu")
 
 
+def test_a_memory_with_nan_is_gone_with_its_job() -> None:
+    """A plain job that follows in the lane is finite, though it has no memory to overwrite it."""
+    rules = [LocalRule(memory=1, step=momentum), LocalRule()]
+    loss = functional.cross_entropy
+    remembering, plain = trainers(perceptron(), raw=False, loss=loss, rules=rules)
+    start, one = plain.model.snapshot(), np.array([1])
+    lanes = StackLanes([LaneStack(plain.model, [remembering, plain], 1)])
+    for task, width, rate in ((0, remembering.width, np.inf), (1, plain.width, 0.1)):
+        model = functional.pad(start, (0, width - len(start)))[None]
+        lanes.load(one, model, np.array([task]), Work(one, one, one + 1, np.array([rate])))
+        lanes.launch()
+        finished = lanes.collect()
+        assert finished is not None
+        assert finished.finite.tolist() == [task == 1]
+
+
 RECIPES = {
     "luq": Recipe(),
     "gradients of weights": Recipe(quantised_gradients="weights", gradient_samples=2),

@@ -1,0 +1,144 @@
+"""Who holds which model: references, shared versions, and nothing that nobody holds."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from favano.engine.holdings import HeldModels, Holdings
+from favano.engine.model_rows import ModelRows
+from favano.schedule import Foreseen, Poll, plan
+from favano.timing import two_speeds
+from favano.types import Ints, Vector
+
+SIZE = 3
+
+
+def number(value: float) -> Vector:
+    return torch.full((SIZE,), value, dtype=torch.float64)
+
+
+class Run:
+    """The holdings of one run, with a reference of its own to the newest version."""
+
+    def __init__(self, clients: int, others: int = 0) -> None:
+        self.rows = ModelRows(number(0.0))
+        self.holdings = Holdings(self.rows, [others, clients])
+        self.first = others
+        (self.server,) = self.rows.keep(number(0.0)[None])
+        self.holdings.open(1, int(self.server))
+        self.held = HeldModels(self.holdings, 1, SIZE)
+
+    def adopt(self, version: int, client: list[int]) -> None:
+        """These clients begin from a new version, whose numbers are all `version` + 1."""
+        (new,) = self.rows.keep(number(version + 1.0)[None])
+        who = self.first + np.array(client, dtype=np.int64)
+        self.holdings.adopt(who, np.full(len(who), new), np.full(len(who), version))
+        self.rows.release(np.array([self.server]))
+        self.server = new
+
+    def keep_own(self, client: list[int], values: list[float]) -> None:
+        models = torch.stack([number(value) for value in values])
+        self.holdings.keep_own(self.first + np.array(client), models)
+
+    def values(self, clients: int) -> list[float]:
+        found: list[float] = self.held.of(np.arange(clients))[:, 0].tolist()
+        return found
+
+
+def test_a_version_is_kept_as_long_as_a_client_holds_it() -> None:
+    run = Run(3)
+    assert run.rows.used == 1
+    run.adopt(0, [0, 2])
+    assert run.values(3) == [1, 0, 1]
+    assert run.rows.used == 2
+    run.adopt(1, [0, 2])
+    assert run.values(3) == [2, 0, 2]
+    assert run.rows.used == 2
+    run.adopt(2, [1])
+    assert run.values(3) == [2, 3, 2]
+    assert run.rows.used == 2
+    run.adopt(3, [0, 1, 2])
+    assert run.rows.used == 1
+    run.holdings.close(1)
+    run.rows.release(np.array([run.server]))
+    assert run.rows.used == 0
+
+
+def test_a_client_that_begins_two_jobs_at_once_holds_one_model() -> None:
+    """FedBuff's clients may start twice from one version."""
+    run = Run(2)
+    run.adopt(0, [1, 0, 1])
+    assert run.values(2) == [1, 1]
+    run.adopt(1, [1, 1])
+    assert run.values(2) == [1, 2]
+    assert run.rows.used == 2
+    run.adopt(2, [0, 1])
+    assert run.rows.used == 1
+    run.holdings.close(1)
+    run.rows.release(np.array([run.server]))
+    assert run.rows.used == 0
+
+
+def test_own_models_last_until_they_are_forgotten() -> None:
+    run = Run(3, others=4)
+    run.keep_own([0, 2], [10.0, 20.0])
+    run.adopt(0, [0, 1])
+    assert run.values(3) == [10, 1, 20]
+    assert run.holdings.has_own(4 + np.arange(3)).tolist() == [True, False, True]
+    run.keep_own([0], [11.0])
+    assert run.values(3) == [11, 1, 20]
+    run.holdings.forget_own(np.array([4]))
+    run.adopt(1, [0, 2])
+    assert run.values(3) == [2, 1, 20]
+    assert run.rows.used == 3  # versions 0 and 1, and one model of a client's own
+
+
+def test_clients_that_read_the_same_share_it() -> None:
+    """Behind a codec; who reads the same is handed the same vector."""
+    run = Run(4)
+    run.adopt(0, [0, 1, 2])
+    same, other = number(0.9), number(1.2)
+    run.holdings.read(np.array([0, 1, 2]), [same, other, same])
+    assert run.values(4) == pytest.approx([0.9, 1.2, 0.9, 0.0])
+    assert run.rows.used == 4  # the server model, the initial one, and two that were read
+    run.holdings.read(np.array([], dtype=np.int64), [])
+    run.adopt(1, [0, 1, 2, 3])
+    assert run.rows.used == 1
+
+
+def test_spreads_count_every_holder() -> None:
+    """Of shared, read and own models, of one run and of all, and with clients in training."""
+    run = Run(5)
+    run.adopt(0, [0, 1, 2])
+    run.holdings.read(np.array([1]), [number(1.5)])
+    run.keep_own([3], [7.0])
+    server = number(2.0)
+    values = np.array([1.0, 1.5, 1.0, 7.0, 0.0])
+    found = run.held.spread(server)
+    assert found.variance == pytest.approx(SIZE * float(((values - 2.0) ** 2).sum()))
+    assert found.mean.tolist() == pytest.approx([(values.sum() + 2.0) / 6] * SIZE)
+    distances, means = run.holdings.spreads(np.array([1]), server[None], SIZE)
+    torch.testing.assert_close(distances[0], found.distances)
+    torch.testing.assert_close(means[0], found.mean)
+    live = run.held.spread(server, {0: number(4.0), 3: number(5.0)})
+    values[[0, 3]] = 4.0, 5.0
+    assert live.variance == pytest.approx(SIZE * float(((values - 2.0) ** 2).sum()))
+
+
+def test_versions_nobody_needs_are_dropped() -> None:
+    """A client between contacts is a reference: 2,000 of them cost the versions they point to."""
+    clients = 2000
+    policy = Poll(selected=500, local_steps=2)
+    course = Foreseen(plan(policy, two_speeds(clients), horizon=7 * 100, seed=0))
+    run, expected = Run(clients), np.zeros(clients)
+    for version in range(course.updates):
+        begun: Ints = course.schedule.client[course.begun(version)]
+        run.adopt(version, begun.tolist())
+        expected[begun] = version + 1
+        assert run.values(clients) == expected.tolist()
+        assert run.rows.used == len({version + 1.0, *expected.tolist()})
+        spread = run.held.spread(number(0.0))
+        assert spread.variance == pytest.approx(SIZE * float((expected**2).sum()))
+    assert 5 < run.rows.used < run.rows.total < 120
