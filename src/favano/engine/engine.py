@@ -90,6 +90,8 @@ class Engine:
         self._table = JobTable(len(runs))
         self._ready = ReadyJobs(self._table)
         self._holdings = Holdings(self._rows, [run.schedule.clients for run in runs])
+        parameters = self._layout.parameters
+        self._held = [HeldModels(self._holdings, run, parameters) for run in range(len(runs))]
         self._longest = max(run.method.memory for run in runs) * self._layout.parameters
         self._special = np.array([not run.plain for run in runs])  # start with more than a model
         self._corrected = any(run.corrected for run in runs)
@@ -131,7 +133,7 @@ class Engine:
             yield from self._apply()
             self._within_memory(self._launch)
             if self._products is not None:  # while the device is busy
-                for run in np.flatnonzero(self._open & self._products.takes).tolist():
+                for run in self._products.unprepared(np.flatnonzero(self._open)):
                     self._products.prepare(run, self._about)
             self._collect()
 
@@ -436,9 +438,9 @@ class Engine:
                 self._close(one.run)
 
     def _moment(self, made: _Made, number: int, refused: Ints) -> Moment:
-        held = HeldModels(self._holdings, made.run, self._layout.parameters)
         version = made.first + (number % len(made.rows))
-        return Moment(version, self._rows.row(int(made.rows[number])), refused, held)
+        server = self._rows.row(int(made.rows[number]))
+        return Moment(version, server, refused, self._held[made.run])
 
     def _measured(
         self, made: Sequence[_Made], moments: Sequence[Moment]

@@ -123,6 +123,10 @@ class ProductUpdates:
         # By run: state after its next update, and the weights; perhaps also of later updates.
         self._next: dict[int, list[tuple[State, AggregationWeights]]] = {}
 
+    def unprepared(self, runs: Ints) -> list[int]:
+        """Those of these runs whose next update has no weights yet."""
+        return [run for run in runs[self.takes[runs]].tolist() if run not in self._next]
+
     def prepare(self, run: int, about: Callable[[int], About]) -> None:
         """Find the weights of the next update of this run."""
         if run not in self._next:

@@ -6,7 +6,7 @@ import numpy as np
 
 from favano.engine.aggregator import NOBODY
 from favano.engine.job_table import JobTable
-from favano.types import Ints
+from favano.types import Floats, Ints
 
 _SORTED = 256  # jobs that are sorted at once, at least
 
@@ -19,15 +19,15 @@ class ReadyJobs:
 
     def __init__(self, table: JobTable) -> None:
         self._table = table
-        self._front, self._last = NOBODY, -np.inf  # sorted jobs, and when the last of them is due
+        self._front, self._due = NOBODY, np.empty(0)  # sorted jobs, and when they are due
         self._behind: list[Ints] = []
 
     def add(self, jobs: Ints) -> None:
         """Add jobs that can be trained."""
         due = self._table.due[jobs]
-        soon = due < self._last
-        if soon.any():
-            self._sort(np.concatenate([self._front, jobs[soon]]))
+        if len(self._due):
+            soon = due < self._due[-1]
+            self._merge(jobs[soon], due[soon])
             jobs = jobs[~soon]
         if len(jobs):
             self._behind.append(jobs)
@@ -36,25 +36,29 @@ class ReadyJobs:
         """The jobs that are due first, at most `count`, in order; they stay in the queue."""
         if len(self._front) < count and self._behind:
             behind, size = np.concatenate(self._behind), max(_SORTED, 2 * count)
-            later = NOBODY
+            due, self._behind = self._table.due[behind], []
             if len(behind) > size:
-                order = np.argpartition(self._table.due[behind], size)
-                behind, later = behind[order[:size]], behind[order[size:]]
-            self._behind = [later] if len(later) else []
-            self._sort(np.concatenate([self._front, behind]))
+                order = np.argpartition(due, size)
+                self._behind = [behind[order[size:]]]
+                behind, due = behind[order[:size]], due[order[:size]]
+            self._merge(behind, due)
         return self._front[:count]
 
     def remove(self, count: int) -> None:
         """Remove the first jobs."""
-        self._front = self._front[count:]
+        self._front, self._due = self._front[count:], self._due[count:]
 
     def drop(self, run: int) -> None:
         """Remove all jobs of a run."""
         of = self._table.run
-        self._front = self._front[of[self._front] != run]
+        kept = of[self._front] != run
+        self._front, self._due = self._front[kept], self._due[kept]
         self._behind = [jobs[of[jobs] != run] for jobs in self._behind]
 
-    def _sort(self, jobs: Ints) -> None:
-        due = self._table.due[jobs]
+    def _merge(self, jobs: Ints, due: Floats) -> None:
+        """Put jobs in their places in the front."""
         order = np.argsort(due, kind="stable")
-        self._front, self._last = jobs[order], float(due[order[-1]])
+        due = due[order]
+        place = np.searchsorted(self._due, due, side="right")
+        self._front = np.insert(self._front, place, jobs[order])
+        self._due = np.insert(self._due, place, due)

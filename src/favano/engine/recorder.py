@@ -82,7 +82,13 @@ class Recorder(Generic[S]):
     live: Live | None = None
     last: Observation | None = field(init=False, default=None)
     _refused: int = field(init=False, default=0)
+    _versions: list[int] | None = field(init=False, default=None)  # evaluated, if all are known
     _measured: list[Tensor] = field(init=False, default_factory=list)
+
+    def __post_init__(self) -> None:
+        """Find the versions that are evaluated."""
+        if self.run.course.complete:
+            self._versions = self.run.schedule.versions_at(self.times).tolist()
 
     def observe(self, moment: Moment) -> None:
         """Evaluate this moment if it is due, without waiting for a GPU."""
@@ -135,8 +141,10 @@ class Recorder(Generic[S]):
 
     def due(self, version: int) -> bool:
         """Whether the next evaluation is after this version and before the next one."""
-        number = len(self._measured)
+        number, course = len(self._measured), self.run.course
         if number == len(self.times):
             return False
-        time, follows = self.run.course.known.time, version + 1
+        if self._versions is not None:
+            return version >= self._versions[number]
+        time, follows = course.known.time, version + 1
         return follows == len(time) or bool(self.times[number] < time[follows])

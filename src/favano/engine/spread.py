@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.func import vmap
 
-from favano.training import to_device
+from favano.training import product_precision, to_device
 from favano.types import Ints, Stack, Vector
 
 _NUMBERS_AT_ONCE = 1 << 24
@@ -65,6 +65,8 @@ def spreads(
 ) -> tuple[Tensor, Stack]:
     """The same for many runs at once: distances (runs, 2), and means.
 
+    Differences of models have the models' own precision; only their sums are float64.
+
     Args:
         models: parts of (runs, k, size), with the number of clients that hold each, (runs, k).
         servers: (runs, size).
@@ -74,10 +76,11 @@ def spreads(
     total, squares = torch.zeros_like(reference), reference.new_zeros(len(servers))
     clients = np.zeros(len(servers))
     for part, holders in models:
-        count = to_device(holders, reference).to(reference.dtype)
-        far, away = vmap(partial(_distance, parameters=parameters))(part, count, reference)
-        squares += far
-        total += away
+        distance, count = part - servers[:, None], to_device(holders, servers)
+        norms = torch.linalg.vector_norm(distance[..., :parameters], dim=2, dtype=torch.float64)
+        squares += (count * norms.square()).sum(dim=1)
+        with product_precision("float32"):
+            total += (count[:, None].to(servers.dtype) @ distance)[:, 0]
         clients += holders.sum(axis=1)
     summed = vmap(partial(_summed, parameters=parameters))
     distances, means = summed(total, squares, to_device(clients, reference), reference)

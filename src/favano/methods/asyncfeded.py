@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from favano.methods.arrays import stacked
 from favano.methods.method import Answers, Method
 from favano.options import Count, PositiveTime, Rate, option
 from favano.schedule import Adaptive, Latency
@@ -56,7 +57,7 @@ class AsyncFedED(Method[AsyncFedEDState]):
         first = self.world.local_steps
         return Adaptive(
             local_steps=first,
-            most_steps=self.most_local_steps or 10 * first,
+            most_steps=self._most,
             interaction_time=self.world.clock.interaction_time,
             latency=self.latency,
         )
@@ -66,17 +67,21 @@ class AsyncFedED(Method[AsyncFedEDState]):
 
     def update(self, state: AsyncFedEDState, answers: Answers) -> AsyncFedEDState:
         start, progress = answers.start[0], answers.end[0] - answers.start[0]
-        length = float(progress.norm())
+        length, distance = stacked([progress.norm(), (state.model - start).norm()], start).tolist()
         if length == 0.0:
             return state
-        gamma = float((state.model - start).norm()) / length
+        gamma = distance / length
         client, made = int(answers.client[0]), int(answers.steps[0])
         steps = max(1, made + floor((self.distance_target - gamma) * self.distance_gain))
         scale = self.server_learning_rate * self.distance_offset  # lambda
         return AsyncFedEDState(
             state.model + scale / (gamma + self.distance_offset) * progress,
-            {**state.steps, client: min(steps, self.policy().most_steps)},
+            {**state.steps, client: min(steps, self._most)},
         )
+
+    @property
+    def _most(self) -> int:
+        return self.most_local_steps or 10 * self.world.local_steps
 
     def next_steps(self, state: AsyncFedEDState, client: Ints) -> Ints:
         first = self.world.local_steps

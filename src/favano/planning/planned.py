@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, replace
 from functools import cached_property
+from weakref import WeakValueDictionary
 
 import numpy as np
 
@@ -20,6 +21,9 @@ from favano.specification.spec import Spec, given, steps_of
 from favano.theory import Form, Setting, setting
 from favano.timing import Fleet, Trace, parse_law, traced_fleet, two_speeds
 from favano.types import Floats, Ints
+
+# Schedules that are in use.
+_schedules: WeakValueDictionary[Hashable, Schedule] = WeakValueDictionary()
 
 
 @dataclass(frozen=True)
@@ -136,9 +140,14 @@ def bind_method(spec: Spec, seed: int, labels: Ints | None = None) -> AnyMethod:
 
 
 def make_schedule(spec: Spec, method: AnyMethod, seed: int) -> Schedule:
-    """The schedule of one seed up to the horizon."""
-    fleet, horizon = method.world.fleet, given(spec.run.horizon)
-    return plan(method.policy(), fleet, horizon=horizon, seed=seed)
+    """The schedule of one seed up to the horizon; runs with the same contacts share it."""
+    policy, horizon = method.policy(), given(spec.run.horizon)
+    key = spec.fleet, policy, horizon, seed
+    schedule = _schedules.get(key)
+    if schedule is None:
+        schedule = plan(policy, method.world.fleet, horizon=horizon, seed=seed)
+        _schedules[key] = schedule
+    return schedule
 
 
 def bound_setting(spec: Spec, method: AnyMethod, form: Form = "rigorous") -> Setting | None:

@@ -13,7 +13,7 @@ import heapq
 import numpy as np
 import numpy.typing as npt
 
-from favano.rng import Stream, bits
+from favano.rng import Stream, word
 from favano.schedule.policies import Adaptive
 from favano.schedule.schedule import Schedule
 from favano.timing import Fleet
@@ -25,6 +25,7 @@ _JOB = np.dtype(
         *((name, np.float64) for name in ("begin", "finish", "used", "due")),
     ]
 )
+_BLOCK = 64  # step times drawn at once
 _OPEN = np.iinfo(np.int64).max  # the update of a job that no known update uses
 
 Jobs = npt.NDArray[np.void]
@@ -45,6 +46,7 @@ class Unrolling:
         self._row = [0] * fleet.clients  # place of the job under way in the schedule
         self._number, self._place = [0] * fleet.clients, [0] * fleet.clients
         self.ended = False
+        self._drawn: list[tuple[int, Floats]] = [(0, np.empty(0))] * fleet.clients
         self._known: Schedule | None = None
         for client in np.argsort(fleet.streams).tolist():
             self._begin(client, policy.local_steps)
@@ -53,7 +55,9 @@ class Unrolling:
     @property
     def schedule(self) -> Schedule:
         """The known part, checked once it is whole; valid until the next `go_on`."""
-        return self._part(self._table[self._order[: self._jobs]], check=self.ended)
+        jobs = self._table[self._order[: self._jobs]]
+        jobs["visit"] = np.minimum(jobs["visit"], self._updates)
+        return self._part(jobs, check=self.ended)
 
     @property
     def known(self) -> Schedule:
@@ -93,7 +97,7 @@ class Unrolling:
             client=jobs["client"],
             steps=jobs["steps"],
             base=jobs["base"],
-            visit=np.minimum(jobs["visit"], self._updates),
+            visit=jobs["visit"],
             first_step=jobs["first_step"],
             begin=jobs["begin"],
             finish=jobs["finish"],
@@ -107,10 +111,9 @@ class Unrolling:
             self._table = np.concatenate([self._table, np.zeros_like(self._table)])
             self._order = np.concatenate([self._order, len(self._order) + self._order])
         now, base = self._clock, self._updates - 1
-        index = place + np.arange(steps)
-        length = np.cumsum(fleet.durations(self._seed, np.array([client]), index))[-1]
+        length = self._length(client, place, steps)
         latency = policy.interaction_time if policy.latency == "client" else 0.0
-        arrival = now + latency + float(length)
+        arrival = now + latency + length
         due = arrival if arrival < self._horizon else np.inf
         row = (client, steps, base, _OPEN, place, now, np.inf, np.inf, due)
         self._table[self._jobs], self._row[client] = row, self._jobs
@@ -118,10 +121,19 @@ class Unrolling:
         self._jobs += 1
         # Integer durations tie often: a random key decides, not the client's number.
         stream, number = fleet.streams[client], self._number[client]
-        tie = int(bits(self._seed, Stream.ASSIGNMENT, stream, number))
+        tie = word(self._seed, Stream.ASSIGNMENT, int(stream), number) % 2**64
         heapq.heappush(self._arrivals, (arrival, tie, client))
         self._number[client] += 1
         self._place[client] += steps
+
+    def _length(self, client: int, place: int, steps: int) -> float:
+        """Duration of the next steps of a client, which are drawn in blocks."""
+        first, drawn = self._drawn[client]
+        if place + steps > first + len(drawn):
+            first, index = place, place + np.arange(max(steps, _BLOCK))
+            drawn = self._fleet.durations(self._seed, np.array([client]), index)
+            self._drawn[client] = first, drawn
+        return float(np.cumsum(drawn[place - first : place - first + steps])[-1])
 
     def _find_next(self) -> None:
         """Make the first arrival the next update, if it is before the horizon."""

@@ -17,6 +17,7 @@ from favano.schedule.schedule import Schedule
 from favano.timing import Fleet
 from favano.types import Ints
 
+_AT_ONCE = 8, 512  # jobs of a client that are drawn at first, at least and at most
 _SERVER = 2**40  # the server's own stream among those of the clients
 
 
@@ -33,10 +34,14 @@ class _Job(NamedTuple):
 
 @dataclass
 class _JobTimes:
-    """Durations of each client's jobs, drawn in growing blocks; `tie` orders equal arrivals."""
+    """Durations of each client's jobs; `tie` orders equal arrivals.
+
+    About as many as needed are drawn for all clients at once, more in growing blocks.
+    """
 
     fleet: Fleet
     local_steps: int
+    horizon: float
     seed: int
     length: list[list[float]] = field(init=False)
     tie: list[list[int]] = field(init=False)
@@ -44,7 +49,10 @@ class _JobTimes:
     def __post_init__(self) -> None:
         self.length = [[] for _ in range(self.fleet.clients)]
         self.tie = [[] for _ in range(self.fleet.clients)]
-        self._extend(np.arange(self.fleet.clients), 0, 8)
+        expected = self.horizon / (self.local_steps * self.fleet.mean) + _AT_ONCE[0]
+        jobs = 2 ** np.ceil(np.log2(np.minimum(expected, _AT_ONCE[1]))).astype(np.int64)
+        for stop in np.unique(jobs).tolist():
+            self._extend(np.flatnonzero(jobs == stop), 0, stop)
 
     def of(self, client: int, number: int) -> tuple[float, int]:
         if number >= len(self.length[client]):
@@ -65,8 +73,8 @@ class _JobTimes:
 class _Workers:
     """The clients: what they are doing, and who gets the next job."""
 
-    def __init__(self, policy: Arrival, fleet: Fleet, seed: int) -> None:
-        self.times = _JobTimes(fleet, policy.local_steps, seed)
+    def __init__(self, policy: Arrival, fleet: Fleet, horizon: float, seed: int) -> None:
+        self.times = _JobTimes(fleet, policy.local_steps, horizon, seed)
         self.latency = policy.interaction_time if policy.latency == "client" else 0.0
         self.under_way: list[_Job] = []
         self.jobs_done = [0] * fleet.clients
@@ -153,7 +161,7 @@ def unroll_arrival(policy: Arrival, fleet: Fleet, horizon: float, seed: int) -> 
     if policy.hand_out == "flush":
         rule = f"need 1..{concurrency}, the clients at work, or the buffer never fills"
         need(policy.buffer <= concurrency, "buffer", policy.buffer, rule)
-    workers = _Workers(policy, fleet, seed)
+    workers = _Workers(policy, fleet, horizon, seed)
     for client in random_subsets(fleet, concurrency, np.array([0]), seed)[0].tolist():
         workers.give(client, -1, 0.0)
     workers.idle = [client for client in workers.by_stream if not workers.busy[client]]

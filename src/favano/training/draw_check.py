@@ -77,6 +77,11 @@ class _Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._module, self._device = module, device
         self._others = _other_generators()
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Nothing is compiled here; to rule it out, PyTorch would load its compiler for seconds."""
+        return False
+
     def __torch_dispatch__(
         self,
         func: Any,
