@@ -53,7 +53,7 @@ def measure(clients: int, updates: int, selected: int, train: bool) -> Sample:
     import torch
 
     from favano.data import BatchStream
-    from favano.engine import Replay, replayed
+    from favano.engine import Aggregator, PlainLoop
     from favano.methods import World
     from favano.methods.clock import Clock
     from favano.methods.favano import Favano
@@ -84,11 +84,11 @@ def measure(clients: int, updates: int, selected: int, train: bool) -> Sample:
     policy = method.policy()
     schedule = plan(policy, fleet, horizon=updates * policy.period, seed=0)
     rates = RATE * method.rates(schedule)
-    replay = Replay(method, schedule, model.layout, rates, model.snapshot())
+    aggregator = Aggregator(method, schedule, model.layout, rates, model.snapshot())
     planned, planned_cpu = perf_counter(), process_time()
     trainer = LoopTrainer(model, task, LocalRule()) if train else Idle()
     with one_thread():
-        for _ in replayed(replay, trainer):
+        for _ in PlainLoop(aggregator, trainer).moments():
             pass
     return Sample(
         updates=schedule.updates,
@@ -97,7 +97,7 @@ def measure(clients: int, updates: int, selected: int, train: bool) -> Sample:
         planning=planned - began,
         running=perf_counter() - planned,
         cpu=process_time() - planned_cpu,
-        versions=replay.store.versions,
+        versions=aggregator.store.versions,
         peak=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
     )
 

@@ -9,13 +9,11 @@ import pytest
 import torch
 
 from favano.cli import main
-from favano.engine import PlainLoop, pooled
 from favano.methods import make_method
-from favano.planning.planned import plan_seed
-from favano.run.assembly import assemble
-from favano.run.samples import initial_module, load_samples, named_model
-from favano.training import FlatModel, LoopTrainer, SerialLanes, WorkerLanes, one_thread
-from favano.types import Vector
+from favano.run.result import Result
+from favano.run.runner import run
+from favano.run.samples import load_samples, named_model
+from favano.specification.spec import changed
 from tests.forks import FORKS
 from tests.specs import complete
 
@@ -134,28 +132,17 @@ def test_loop_and_lanes_agree_to_the_bit(name: str) -> None:
     )  # fmt: skip
     samples = load_samples(spec)
     model = named_model(spec, samples)
-    flat = FlatModel(initial_module(model, 0), device="cpu")
 
-    def last(how: str) -> Vector:
-        planned = plan_seed(spec, 0, samples.host_labels)
-        task, aggregator, rule = assemble(planned, samples, flat, model)
-        trainer = LoopTrainer(flat, task, rule)
-        if how == "loop":
-            for moment in PlainLoop(aggregator, trainer).moments():
-                server = moment.server
-            return server.clone()
-        if how == "serial":
-            assert list(pooled([aggregator], SerialLanes([trainer]), at_once=1))
-        else:
-            with WorkerLanes(flat, [trainer], 2) as lanes:
-                assert list(pooled([aggregator], lanes, at_once=1))
-        return aggregator.moment.server.clone()
+    def trained(engine: str, workers: int) -> Result:
+        return run(changed(spec, {"engine": engine}), samples, model, workers=workers)
 
-    with one_thread():
-        loop = last("loop")
-        assert loop.isfinite().all()
-        for how in ("serial", "workers"):
-            assert torch.equal(loop, last(how))
+    loop = trained("loop", 1)
+    assert len(loop.rows) > 2
+    for workers in (1, 2):
+        lanes = trained("lanes", workers)
+        assert lanes.rows == loop.rows
+        weights = zip(lanes.models[0].values(), loop.models[0].values(), strict=True)
+        assert all(torch.equal(a, b) for a, b in weights)
 
 
 def test_the_example_is_short_and_has_a_name() -> None:

@@ -6,9 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from favano.engine import PlainLoop, Step
 from favano.records import Row
-from favano.run import engines as driving
 from favano.run.runner import run
 from favano.run.samples import Samples, own_samples
 from favano.specification.spec import make_spec
@@ -49,30 +47,19 @@ CASES: list[dict[str, object]] = [
     {"algorithm": "scaffold"},
     {"algorithm": "quafl", "seeds": 2},
     {"algorithm": "asyncfeded"},
+    {"algorithm": "fedbuff"},
     {"algorithm": "favano", "buffers": "local"},
     {"algorithm": "favano", "variance": "live"},
 ]
 
 
 @pytest.mark.parametrize("keys", CASES, ids=[" ".join(map(str, c.values())) for c in CASES])
-def test_the_number_of_processes_changes_nothing(keys: dict[str, object]) -> None:
+def test_whatever_trains_it_changes_nothing(keys: dict[str, object]) -> None:
     """Nor does the state of PyTorch's generator."""
     one = history(1, **keys)
     assert history(2, **keys) == one
+    assert history(3, engine="loop", **keys) == one
     assert len(one) > 4
-
-
-def test_the_pool_is_the_plain_loop(monkeypatch: pytest.MonkeyPatch) -> None:
-    pooled = history(2, algorithm="fedbuff")
-    monkeypatch.setattr(
-        driving, "pooled",
-        lambda aggregators, lanes, at_once: (
-            Step(number, moment)
-            for number, aggregator in enumerate(aggregators)
-            for moment in PlainLoop(aggregator, lanes._trainers[number]).moments()
-        ),
-    )  # fmt: skip
-    assert history(1, algorithm="fedbuff") == pooled
 
 
 def test_dropout_is_there_and_seeds_differ() -> None:

@@ -1,27 +1,34 @@
-"""Runs as arrays, here with lanes on the CPU, measure what runs one by one do."""
+"""Runs on stacks, here on the CPU, and the plain loop measure what runs on processes do."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from types import SimpleNamespace
 
 import pytest
+import torch
 
 from favano.engine import Step
-from favano.records import Row
+from favano.methods import our_methods
+from favano.records import Row, history_to_csv
 from favano.run import engines
-from favano.run.engines import Share, on_arrays, shared
+from favano.run.engines import Group, Share, on_stacks, shared
 from favano.run.result import Result
 from favano.run.runner import run_together
 from favano.run.samples import Samples, load_samples, named_model
 from favano.run.seed_run import SeedRun
 from favano.specification.spec import Spec, changed, make_spec
-from favano.training import FlatModel, LaneStack
+from favano.training import FlatModel, LaneStack, StackLanes
 from tests.forks import FORKS
+from tests.specs import spec_of
 
 KEYS = {"clients": 10, "selected": 3, "local_steps": 4, "model": "perceptron"}
 SHORT = make_spec({**KEYS, "horizon": 140, "evaluate_every": 35, "learning_rate": 0.05})
-SPECS = [changed(SHORT, {"algorithm": name, "seeds": 2}) for name in ("favano", "quafl")]
+SPECS = [
+    changed(SHORT, {"algorithm": name, "seeds": 2})
+    for name in ("favano", "quafl", "asofed", "asyncfeded")
+]
 
 
 @pytest.fixture(scope="module")
@@ -30,11 +37,11 @@ def digits() -> Samples:
 
 
 @contextmanager
-def arrays(
-    flat: FlatModel, runs: Sequence[SeedRun], workers: int | None
+def stacks(
+    flat: FlatModel, runs: Sequence[SeedRun], group: Group, workers: int | None
 ) -> Iterator[Iterator[Step]]:
-    stacks = [LaneStack(flat, [one.trainer for one in runs], 16) for _ in range(2)]
-    yield on_arrays(runs, stacks, Share(3, 5, 0), None)
+    made = [LaneStack(flat, [one.trainer for one in runs], 16) for _ in range(2)]
+    yield on_stacks(runs, StackLanes(made), Share(3, 5, 0))
 
 
 def results(specs: Sequence[Spec], digits: Samples) -> list[Result]:
@@ -53,9 +60,11 @@ def close(found: Sequence[Row], expected: Sequence[Row]) -> None:
         assert measured == pytest.approx(reference, rel=2e-3, abs=1e-6)
 
 
-def test_the_history_is_that_of_the_pool(digits: Samples, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_history_is_that_of_worker_processes(
+    digits: Samples, monkeypatch: pytest.MonkeyPatch
+) -> None:
     expected = results(SPECS, digits)
-    monkeypatch.setattr(engines, "_side_by_side", arrays)
+    monkeypatch.setattr(engines, "_steps", stacks)
     found = results(SPECS, digits)
     for one, other in zip(found, expected, strict=True):
         close(one.rows, other.rows)
@@ -68,10 +77,35 @@ def test_the_history_is_that_of_the_pool(digits: Samples, monkeypatch: pytest.Mo
 def test_a_seed_is_the_same_whoever_shares_the_lanes(
     digits: Samples, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(engines, "_side_by_side", arrays)
+    monkeypatch.setattr(engines, "_steps", stacks)
     together = results(SPECS, digits)[1]
     alone = results([changed(SPECS[1], {"seed": 1, "seeds": 1})], digits)[0]
     close(alone.rows, [row for row in together.rows if row.seed == 1])
+
+
+QUICK = {"favano", "quafl", "asofed", "asyncfeded"}
+
+
+@FORKS
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=() if name in QUICK else pytest.mark.slow) for name in our_methods()],
+)
+@pytest.mark.parametrize("variance", ["start", "live"])
+def test_the_plain_loop_gives_the_same_history_to_the_bit(
+    name: str, variance: str, digits: Samples
+) -> None:
+    """As lanes do, be it one process or two."""
+    keys = {"algorithm": name, "horizon": 70, "evaluate_every": 10, "variance": variance}
+    spec = changed(SHORT, keys)
+    model = named_model(spec, digits)
+    found = [
+        history_to_csv(run_together([one], digits, model, workers=workers)[0].rows)
+        for one, workers in ((changed(spec, {"engine": "loop"}), 1), (spec, 1), (spec, 2))
+    ]
+    assert found[0].count("\n") > 7
+    assert found[1] == found[0]
+    assert found[2] == found[0]
 
 
 GIGA = 10**9
@@ -95,6 +129,32 @@ def test_more_clients_than_fit_are_one_run() -> None:
     assert share.runs == 1
     assert share.rows * 101_800 <= 0.4 * 10 * GIGA
     assert share.lanes > 0
+
+
+def group(spec: Spec, device: str) -> Group:
+    """What runs on a device must have in common."""
+    flat = SimpleNamespace(vector=torch.empty(0, device=device))
+    run = SimpleNamespace(result=SimpleNamespace(spec=spec))
+    return engines._group(flat, run)  # type: ignore[arg-type]
+
+
+def test_only_batches_of_one_kind_share_a_stack() -> None:
+    """On a CPU all runs share the lanes, but for those of the plain loop."""
+    small, large = spec_of(batch_size=16), spec_of(batch_size=32)
+    keys = ({"batch_order": "continuous"}, {"precision": "float32"}, {"engine": "loop"})
+    others = [large, *(changed(small, other) for other in keys)]
+    same = changed(small, {"algorithm": "quafl", "seed": 3})
+    assert group(same, "meta") == group(small, "meta")
+    assert all(group(other, "meta") != group(small, "meta") for other in others)
+    assert [group(other, "cpu") == group(small, "cpu") for other in others] == [True] * 3 + [False]
+
+
+def test_runs_of_both_engines_may_be_asked_for_together(digits: Samples) -> None:
+    specs = [changed(SPECS[0], {"engine": "loop"}), SPECS[1], SPECS[0]]
+    loop, other, lanes = results(specs, digits)
+    assert [row.seed for row in loop.rows] == [row.seed for row in lanes.rows]
+    assert loop.rows == lanes.rows
+    assert loop.rows != other.rows == results([SPECS[1]], digits)[0].rows
 
 
 @FORKS

@@ -11,7 +11,6 @@ from favano.methods import our_methods
 from favano.models import BatchNorm2d
 from favano.records import history_to_csv
 from favano.run import runner
-from favano.run.engines import can_stack
 from favano.run.result import Result
 from favano.run.runner import run, run_together
 from favano.run.samples import Samples, load_samples, named_model
@@ -368,10 +367,3 @@ def test_the_variance_of_live_models_is_another(digits: Samples) -> None:
     live = result_of(changed(SHORT, {"variance": "live"}), digits)
     assert [row.loss for row in live.rows] == [row.loss for row in start.rows]
     assert live.rows[-1].variance > start.rows[-1].variance
-
-
-def test_only_batches_of_one_kind_are_stacked() -> None:
-    small, large = spec_of(batch_size=16), spec_of(batch_size=32)
-    assert can_stack([small, small])
-    assert not can_stack([small, large])
-    assert not can_stack([spec_of(batch_order="continuous")])

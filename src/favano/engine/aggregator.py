@@ -81,6 +81,7 @@ class Aggregator(Generic[S]):
     ) -> None:
         self.method, self.layout, self.initial, self._rates = method, layout, initial, rates
         self.course = Foreseen(course) if isinstance(course, Schedule) else course
+        self._known_rates: Floats = np.empty(0)  # of a schedule that grows
         if self.course.complete and callable(rates):
             self._rates = rates(self.course.schedule)
         self.state, self.version = method.init(initial[: layout.parameters]), -1
@@ -100,7 +101,9 @@ class Aggregator(Generic[S]):
     @property
     def rates(self) -> Floats:
         """Step sizes of all jobs that are known so far, by number."""
-        return self._rates(self.course.known) if callable(self._rates) else self._rates
+        if callable(self._rates) and len(self._known_rates) < len(self.course.known.client):
+            self._known_rates = self._rates(self.course.known)
+        return self._known_rates if callable(self._rates) else self._rates
 
     @property
     def ahead(self) -> bool:

@@ -456,7 +456,7 @@ class Engine:
         runs = np.array([made[place].run for place in due])
 
         def measure() -> list[Measurement]:
-            servers = self._rows.take(self._server[runs])
+            servers = self._rows.take(self._server[runs]).clone()
             distances, means = self._holdings.spreads(runs, servers, self._layout.parameters)
             numbers = torch.cat([scoring.score(servers), distances], dim=1)
             return [Measurement(*one) for one in zip(numbers, servers, means, strict=True)]

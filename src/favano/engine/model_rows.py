@@ -53,7 +53,7 @@ class ModelRows:
         self.reserve(len(models))
         left = self._count - len(models)
         taken = self._free[left : self._count].copy()
-        if len(models) < _FEW and not models.is_cuda:
+        if len(models) < _FEW:
             for row, model in zip(taken.tolist(), models, strict=True):
                 self._views[row].copy_(model)
         else:
@@ -65,7 +65,9 @@ class ModelRows:
         return taken
 
     def take(self, rows: Ints) -> Stack:
-        """Copies of these models, (*rows.shape, size)."""
+        """These models, (*rows.shape, size): copies, except of a single one."""
+        if rows.size == 1:
+            return self._views[int(rows.ravel()[0])].expand(*rows.shape, -1)
         size, parts = len(self._like), self._by_block(rows.ravel())
         if len(parts) == 1:
             ((block, _, places),) = parts
