@@ -129,12 +129,16 @@ def test_so_does_an_update(at: set[int], monkeypatch: pytest.MonkeyPatch) -> Non
     assert short.failed == len(at)
 
 
+def always(run: int, version: int) -> bool:
+    return True
+
+
 def test_so_does_an_evaluation() -> None:
     def score(models: Stack) -> Tensor:
         return models[:, :2]
 
     short = Short(score, {1, 3})
-    scoring = Scoring(lambda run, moment: True, short)  # type: ignore[arg-type]
+    scoring = Scoring(always, always, short)  # type: ignore[arg-type]
     problems = three()[:2]
     run(problems, Making(problems), scoring)
     assert short.failed == 2

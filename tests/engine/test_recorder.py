@@ -76,7 +76,7 @@ def test_what_was_measured_with_others_is_not_measured_again() -> None:
     times = evaluation_times(20, 5, float(schedule.time[-1]))
     recorder = Recorder(aggregator, 4, times, never, never)  # type: ignore[arg-type]
     for moment in PlainLoop(aggregator, quadratics(3)).moments():
-        assert recorder.due(moment)
+        assert recorder.due(moment.version)
         numbers = torch.tensor([1.0, 0.5, 2.0, 3.0]) + moment.version
         measured = Measurement(numbers, moment.server.clone(), moment.server + 1)
         recorder.observe(moment._replace(measured=measured))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import platform
 from typing import get_args
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -17,6 +18,7 @@ from favano.training import (
     Job,
     LocalRule,
     LoopTrainer,
+    Work,
     WorkerLanes,
     check_kernels,
     default_kernels,
@@ -68,9 +70,13 @@ def test_workers_and_traces_give_the_bits_of_the_loop(
         fast = LoopTrainer(alone.model, alone.task, alone.rule, gradient, chosen)
         assert torch.equal(fast.run(start, JOB), expected)
         with WorkerLanes(alone.model, [fast], workers=2) as lanes:
-            lanes.submit(0, start, JOB)
-            (done,) = lanes.collect()
-    assert torch.equal(done.end, expected)
+            task, client, first_step, steps, rate = (np.array([value]) for value in JOB)
+            work = Work(client, first_step, steps, rate)
+            lanes.load(np.array([3]), start[None], task, work)
+            done = lanes.collect()
+    assert done is not None
+    assert done.jobs.tolist() == [3]
+    assert torch.equal(done.ends[0], expected)
 
 
 def test_a_job_leaves_the_kernels_of_the_process_alone() -> None:
