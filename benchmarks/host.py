@@ -29,7 +29,7 @@ from favano.run.seed_run import SeedRun
 from favano.specification.presets import resolve
 from favano.specification.spec import changed
 from favano.studies.paper.table_2 import table_2
-from favano.training import FlatModel, LaneStack, LaunchResult
+from favano.training import FlatModel, LaneStack, LaunchResult, StackLanes
 from favano.training.roster import Roster
 
 SAMPLES, INPUTS, CLASSES, BATCH, LANES, EVALUATIONS = 1000, 4, 10, 2, 1024, 20
@@ -51,10 +51,10 @@ class Idle(LaneStack):
 
 @contextmanager
 def idle_lanes(
-    flat: FlatModel, runs: Sequence[SeedRun], workers: int | None
+    flat: FlatModel, runs: Sequence[SeedRun], group: engines.Group, workers: int | None
 ) -> Iterator[Iterator[Step]]:
     stacks = [Idle(flat, [one.trainer for one in runs], LANES) for _ in range(2)]
-    yield engines.on_arrays(runs, stacks, engines.Share(len(runs), 64, 0), None)
+    yield engines.on_stacks(runs, StackLanes(stacks), engines.Share(len(runs), 64, 0))
 
 
 def not_shuffled(roster: Roster, rows: Tensor, epoch: Tensor) -> Tensor:
@@ -111,7 +111,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--profile", action="store_true")
     chosen = parser.parse_args()
-    engines._side_by_side = idle_lanes
+    engines._steps = idle_lanes
     Roster.shuffled = not_shuffled
     with cProfile.Profile() if chosen.profile else nullcontext() as profile:
         watch = measure(chosen.horizon, chosen.seeds)

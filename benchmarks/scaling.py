@@ -2,8 +2,8 @@
 
     python benchmarks/scaling.py [--quick]
 
-FAVANO with s = 20 and K = 20 on the perceptron 784-32-10, batches of 128, trained by the plain loop
-on one thread. Client i holds rows 600 i .. 600 i + 599 of 60,000 synthetic rows, modulo 60,000:
+FAVANO with s = 20 and K = 20 on the perceptron 784-32-10, batches of 128, trained on one lane
+and one thread. Client i holds rows 600 i .. 600 i + 599 of 60,000 synthetic rows, modulo 60,000:
 n = 100 is a partition of them, from there on parts overlap (60,000 rows cannot be split over
 100,000 clients). A part is a view, as large for every n, so that a local step costs the same by
 itself and what grows with n is the simulator. Every sample is a process of its own, which reports
@@ -43,7 +43,7 @@ class Sample:
     planning: float
     running: float
     cpu: float
-    versions: int  # server versions in memory at the end
+    versions: int  # models in memory at the end
     peak: float
 
 
@@ -53,17 +53,25 @@ def measure(clients: int, updates: int, selected: int, train: bool) -> Sample:
     import torch
 
     from favano.data import BatchStream
-    from favano.engine import Aggregator, PlainLoop
+    from favano.engine import Aggregator, Engine
     from favano.methods import World
     from favano.methods.clock import Clock
     from favano.methods.favano import Favano
     from favano.models import perceptron
     from favano.schedule import plan
     from favano.timing import two_speeds
-    from favano.training import FlatModel, LocalRule, LoopTrainer, Task, Work, one_thread
+    from favano.training import (
+        FlatModel,
+        LocalRule,
+        LoopTrainer,
+        SerialLanes,
+        Task,
+        Work,
+        one_thread,
+    )
     from favano.types import Stack
 
-    class Idle:
+    class Idle(LoopTrainer):
         """Trains nothing."""
 
         def train(self, start: Stack, work: Work) -> Stack:
@@ -86,10 +94,11 @@ def measure(clients: int, updates: int, selected: int, train: bool) -> Sample:
     rates = RATE * method.rates(schedule)
     aggregator = Aggregator(method, schedule, model.layout, rates, model.snapshot())
     planned, planned_cpu = perf_counter(), process_time()
-    trainer = LoopTrainer(model, task, LocalRule()) if train else Idle()
+    trainer = (LoopTrainer if train else Idle)(model, task, LocalRule())
+    runs, kept = Engine([aggregator], SerialLanes([trainer])), 0
     with one_thread():
-        for _ in PlainLoop(aggregator, trainer).moments():
-            pass
+        for _ in runs.steps(at_once=1):
+            kept = runs.kept
     return Sample(
         updates=schedule.updates,
         jobs=schedule.jobs,
@@ -97,7 +106,7 @@ def measure(clients: int, updates: int, selected: int, train: bool) -> Sample:
         planning=planned - began,
         running=perf_counter() - planned,
         cpu=process_time() - planned_cpu,
-        versions=aggregator.store.versions,
+        versions=kept,
         peak=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
     )
 
