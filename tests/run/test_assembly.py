@@ -73,7 +73,7 @@ def test_pilot_and_plain_loop_train_what_a_run_trains(
     if part == "pilot":
         pilot.pilot(spec, samples, model)
     else:
-        bench._plain(spec, plan_seeds(spec, samples.host_labels), samples, model)
+        bench._plain(samples, model, 1, spec)
     (replay,) = seen
     assert replay.link is not None
     assert replay.moment.version == replay.schedule.updates - 1
