@@ -127,16 +127,7 @@ def bench(spec: Spec, samples: Samples, effort: Effort, model: ModelFactory | No
     rule = "such runs do not use lanes, so there is nothing to compare"
     need(spec.run.buffers != "local", "buffers", spec.run.buffers, rule)
     need(not spec.method.grows, "algorithm", spec.method.name, rule)
-    on_cpu, cores = samples.labels.device.type == "cpu", usable_cores()
-    workers = (effort.workers or cores) if on_cpu else 1
-    model = model or sources.named_model(spec, samples)
-    spec = resolve(changed(spec, {"kernels": long_run_kernels(spec, samples, model)}))
-    alone = resolve(changed(spec, {"seeds": 1}))
-    systems = [_System("plain loop", 1, alone, partial(_plain, samples, model, 1))]
-    if on_cpu and cores > 1:
-        name, measure = f"plain loop, {cores} threads", partial(_plain, samples, model, cores)
-        systems.append(_System(name, 1, alone, measure))
-    systems.append(_System("lanes", workers, spec, partial(_lanes, samples, model, workers)))
+    systems = _systems(spec, samples, model or sources.named_model(spec, samples), effort)
     pilots = [_pilot(system, effort.seconds) for system in systems]
     taken = [
         [system.measure(pilot.spec) for system, pilot in zip(systems, pilots, strict=True)]
@@ -170,6 +161,24 @@ class _System(NamedTuple):
     measure: Callable[[Spec], _Sample]
 
 
+def _systems(spec: Spec, samples: Samples, model: ModelFactory, effort: Effort) -> list[_System]:
+    """The plain loop, with one thread and with one per core, and the lanes."""
+    on_cpu, cores = samples.labels.device.type == "cpu", usable_cores()
+    spec = resolve(changed(spec, {"kernels": long_run_kernels(spec, samples, model)}))
+    alone = resolve(changed(spec, {"seeds": 1}))
+    loops = {"plain loop": 1}
+    if on_cpu and cores > 1:
+        loops[f"plain loop, {cores} threads"] = cores
+    workers = (effort.workers or cores) if on_cpu else 1
+    return [
+        *(
+            _System(name, 1, alone, partial(_plain, samples, model, threads))
+            for name, threads in loops.items()
+        ),
+        _System("lanes", workers, spec, partial(_lanes, samples, model, workers)),
+    ]
+
+
 class _Pilot(NamedTuple):
     spec: Spec  # up to the horizon of a sample
     first: _Sample  # which warmed the system up
@@ -185,7 +194,9 @@ def _pilot(system: _System, seconds: float) -> _Pilot:
         horizon *= min(_FASTEST, max(2.0, enough / max(last.seconds, 1e-9)))
     rule = f"no update uses a local step by time {horizon:,.0f}"
     need(last.rate > 0, "slow_mean", system.spec.fleet.slow_mean, rule)
-    return _Pilot(_until(system.spec, horizon * max(1.0, seconds / last.seconds)), found[0])
+    return _Pilot(
+        _until(system.spec, horizon * max(1.0, seconds / max(last.seconds, enough))), found[0]
+    )
 
 
 def _until(spec: Spec, horizon: float) -> Spec:
