@@ -203,7 +203,7 @@ def main(words: list[str] | None = None) -> None:
     total = sum(LINES[name].estimate(asked.horizons[name]) for name in asked.lines)
     print(f"{len(asked.lines)} lines, about {total:.0f} s on an H200, limit {asked.limit:.0f} s")
     lines = json.loads(asked.out.read_text())["lines"] if asked.out.exists() else {}
-    document = heading("gpu", gpu=asked.device != "cpu") | {"lines": lines}
+    document = heading("gpu.py", gpu=asked.device != "cpu") | {"lines": lines}
     with tempfile.TemporaryDirectory() as folder:
         lab = Lab(asked.device, asked.quick, time() + asked.limit, Path(folder))
         for name in asked.lines:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import date
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from statistics import median
 
 Document = dict[str, object]
 
@@ -92,31 +93,45 @@ def versions(*packages: str) -> dict[str, str]:
     return found
 
 
-def heading(benchmark: str, *, gpu: bool = False) -> Document:
+def heading(script: str, *, gpu: bool = False) -> Document:
     """When, where and how a benchmark was made; its results are added to this."""
     from favano import __version__
 
     return {
-        "benchmark": benchmark,
         "date": date.today().isoformat(),
         "release": __version__,
-        "command": typed_command(sys.argv),
+        "command": typed_command(script, sys.argv[1:]),
         "machine": machine(gpu),
         "versions": versions("torch", "triton", "numpy"),
     }
 
 
-def typed_command(words: Sequence[str]) -> str:
+def typed_command(script: str, words: Sequence[str]) -> str:
     """The command from the root of the repository, without the file it writes to.
 
-    >>> typed_command(["/home/me/benchmarks/host.py", "--seeds", "3", "--out", "host.json"])
+    >>> typed_command("host.py", ["--seeds", "3", "--out", "host.json"])
     'python benchmarks/host.py --seeds 3'
     """
-    script, *rest = words
-    if "--out" in rest:
-        place = rest.index("--out")
-        rest = rest[:place] + rest[place + 2 :]
-    return shlex.join(["python", f"benchmarks/{Path(script).name}", *rest])
+    kept = list(words)
+    if "--out" in kept:
+        place = kept.index("--out")
+        del kept[place : place + 2]
+    return shlex.join(["python", f"benchmarks/{script}", *kept])
+
+
+def spread(values: Sequence[float]) -> dict[str, float]:
+    """Median and range of some samples."""
+    return {"median": median(values), "min": min(values), "max": max(values)}
+
+
+def shown(found: Mapping[str, float], form: str = ",.0f") -> str:
+    """Median and range in words.
+
+    >>> shown(spread([3.0, 1.0, 2.0]))
+    '2 (1..3)'
+    """
+    middle, low, high = (format(found[key], form) for key in ("median", "min", "max"))
+    return f"{middle} ({low}..{high})"
 
 
 def write(path: Path, document: Mapping[str, object]) -> None:
