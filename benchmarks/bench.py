@@ -9,8 +9,21 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
+from time import perf_counter
 
-from measurement import call, heading, last_document, write
+import torch
+from measurement import Document, call, heading, last_document, write
+
+
+def product_flops(size: int = 2048, repeats: int = 5) -> float:
+    """Floating-point operations per second in a large product on all cores."""
+    factor = torch.randn(size, size)
+    taken = []
+    for _ in range(repeats):
+        began = perf_counter()
+        factor @ factor
+        taken.append(perf_counter() - began)
+    return 2 * size**3 / min(taken)
 
 
 def main() -> None:
@@ -22,14 +35,17 @@ def main() -> None:
     parser.add_argument("--out", type=Path, help="write the results as JSON")
     asked = parser.parse_args()
     effort = ["--seconds", asked.seconds, "--repeats", asked.repeats, "--device", asked.device]
-    found = []
+    gpu, found = asked.device != "cpu", list[Document]()
+    document = heading("bench.py", gpu=gpu) | {"benches": found}
+    if not gpu:
+        document["flops"] = product_flops()
     for dataset in asked.datasets:
         words = ["bench", "--dataset", dataset, *effort]
         output = call([sys.executable, "-m", "favano", *words, "--json"])
         found.append({"command": " ".join(["favano", *words]), **last_document(output)})
         print(f"{dataset}: lanes / plain loop {found[-1]['ratio']}", flush=True)
         if asked.out:
-            write(asked.out, heading("bench.py", gpu=asked.device != "cpu") | {"benches": found})
+            write(asked.out, document)
 
 
 if __name__ == "__main__":

@@ -28,6 +28,7 @@ from typing import cast
 from lab import HERE, TINY, Lab, flags_of, words_of
 from measurement import Document, Missing, call, heading, last_document, write
 
+from favano import __version__
 from favano.methods.registry import our_methods
 
 FOUR = "favano,fedavg,fedbuff,quafl"
@@ -173,6 +174,7 @@ def measure(lab: Lab, line: Line, horizon: float) -> Document:
     return {
         "what": line.what,
         "date": date.today().isoformat(),
+        "release": __version__,
         "horizon": horizon,
         "data": dict(lab.sources),
         "taken": perf_counter() - began,

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import perf_counter, time
-from typing import cast
+from typing import TypedDict, cast
 
 import numpy as np
 from measurement import Document, call, last_document
@@ -68,10 +68,13 @@ class Lab:
         began = perf_counter()
         output = call(command, self.left, accept=lambda output: output.startswith("{"))
         seconds = perf_counter() - began
+        runs = runs_of(last_document(output))
         return {
             "command": " ".join(["favano", *words, *where[:2]]),
             "seconds": seconds,
-            "status": last_document(output).get("status", "complete"),
+            "runs": len(runs),
+            "complete": sum(run["status"] == "complete" for run in runs),
+            "steps": sum(int(run["local_steps"] or 0) for run in runs),
         }
 
     def timed(
@@ -90,6 +93,19 @@ class Lab:
         first = cast(float, found.pop("first_update_at")) - began
         command = ["python", "benchmarks/timed_runs.py", *given]
         return {"command": " ".join(command), "until_first_update": first, **found}
+
+
+class Run(TypedDict):
+    """What a command prints about a run."""
+
+    status: str
+    local_steps: int | None
+
+
+def runs_of(document: Document) -> list[Run]:
+    """The runs of `run`, `compare` or `reproduce`."""
+    parts = cast("list[Document]", document.get("experiments", [document]))
+    return [run for part in parts for run in cast("list[Run]", part["runs"])]
 
 
 def words_of(keys: Keys) -> list[str]:

@@ -203,7 +203,7 @@ def main() -> None:
     versions = memory((100, 300) if quick else (300, 1_500))
     show(f"Against server steps, n = 100,000, s = {MANY}, nothing trained", versions)
     if options.out:
-        found = {"clients": clients, "horizons": horizons, "versions": versions}
+        found = {"clients": clients, "horizons": horizons, "versions_kept": versions}
         write(options.out, heading("scaling.py") | found)
 
 

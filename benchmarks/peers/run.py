@@ -10,6 +10,7 @@ import os
 import subprocess
 import sys
 import venv
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypedDict, cast
@@ -24,7 +25,6 @@ from measurement import (  # noqa: E402
     call,
     heading,
     last_document,
-    shown,
     spread,
     write,
 )
@@ -88,32 +88,33 @@ def prepare(system: System) -> Path:
     return python
 
 
-def measure(name: str, python: Path, seconds: float) -> Document:
+def measure(name: str, python: Path, seconds: float, repeat: int) -> Sample:
     """One run of a system in a fresh process."""
     system = SYSTEMS[name]
     script = HERE / "systems" / system.script
     command: list[str | Path] = [python, script, "--seconds", str(seconds)]
     variables = {"PYTHONPATH": "", **system.variables}
-    return last_document(call(command, STARTUP + 5 * seconds, variables)) | {"system": name}
+    found = last_document(call(command, STARTUP + 5 * seconds, variables))
+    return cast(Sample, {**found, "system": name, "repeat": repeat})
 
 
-def rates(result: Document, name: str) -> dict[int, float]:
+def rates(samples: Sequence[Sample], name: str) -> dict[int, float]:
     """Steps per second of a system by repeat."""
-    samples = cast("list[Sample]", result["samples"])
     return {one["repeat"]: one["steps_per_second"] for one in samples if one["system"] == name}
 
 
-def show(result: Document) -> None:
-    """Steps per second of each system, and favano's speed over theirs within a repeat."""
-    ours = rates(result, "favano")
-    for name in cast("dict[str, str]", result["systems"]):
-        theirs = rates(result, name)
-        if not theirs:
-            print(f"{name:10} missing: {cast('dict[str, str]', result['missing']).get(name)}")
-            continue
-        paired = [ours[repeat] / rate for repeat, rate in theirs.items() if repeat in ours]
-        ratio = shown(spread(paired), ".2f") if paired else "-"
-        print(f"{name:10} {shown(spread(list(theirs.values())))} steps/s, favano / it: {ratio}")
+def summary(name: str, samples: Sequence[Sample], missing: Mapping[str, str]) -> Document:
+    """The speed of a system, and favano's over it within a repeat."""
+    ours, theirs, label = rates(samples, "favano"), rates(samples, name), SYSTEMS[name].label
+    if not theirs or name in missing:
+        return {"label": label, "missing": missing.get(name, "not measured")}
+    paired = [ours[repeat] / rate for repeat, rate in theirs.items() if repeat in ours]
+    return {
+        "label": label,
+        "version": next(one["version"] for one in samples if one["system"] == name),
+        "steps_per_second": spread(list(theirs.values())),
+        "ratio": spread(paired) if paired and name != "favano" else None,
+    }
 
 
 def arguments() -> argparse.Namespace:
@@ -135,7 +136,7 @@ def main() -> None:
     asked = arguments()
     pythons: dict[str, Path] = {}
     missing: dict[str, str] = {}
-    samples: list[Document] = []
+    samples: list[Sample] = []
     for name in asked.systems:
         try:
             pythons[name] = prepare(SYSTEMS[name])
@@ -144,7 +145,7 @@ def main() -> None:
     for repeat in range(asked.repeats):
         for name in [name for name in pythons if name not in missing]:
             try:
-                sample = {**measure(name, pythons[name], asked.seconds), "repeat": repeat}
+                sample = measure(name, pythons[name], asked.seconds, repeat)
             except (Missing, OSError) as reason:
                 missing[name] = f"failed: {reason}"
                 print(f"{name}: {missing[name]}", file=sys.stderr, flush=True)
@@ -155,14 +156,13 @@ def main() -> None:
     found = {
         "repeats": asked.repeats,
         "seconds": asked.seconds,
-        "systems": {name: SYSTEMS[name].label for name in asked.systems},
-        "missing": missing,
+        "systems": {name: summary(name, samples, missing) for name in asked.systems},
         "samples": samples,
     }
-    result = heading("peers/run.py") | found
+    for name, one in found["systems"].items():
+        print(name, one)
     if asked.out:
-        write(asked.out, result)
-    show(result)
+        write(asked.out, heading("peers/run.py") | found)
 
 
 if __name__ == "__main__":
