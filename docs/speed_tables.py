@@ -157,6 +157,8 @@ def measured(one: Line) -> str:
         "loop_images_per_second": "plain loop {:,.0f}",
         "first_start": "first {:.1f} s",
         "second_start": "second {:.1f} s",
+        "group_seconds": "GroupNorm {:.1f} s",
+        "batch_seconds": "BatchNorm {:.1f} s",
         "ratio": "ratio {:.2f}",
     }
     values: Mapping[str, object] = {**one}
