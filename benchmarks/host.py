@@ -1,6 +1,6 @@
 """The host's part of the MNIST table on a GPU: its 120 runs, with launches that do nothing.
 
-    python benchmarks/host.py [--horizon 1000] [--seeds 10] [--profile]
+    python benchmarks/host.py [--horizon 1000] [--seeds 10] [--profile] [--out FILE.json]
 
 The schedules, updates, evaluations and two stacks of 1,024 lanes are those of
 `favano reproduce table-2 --device cuda`; the network has 50 weights and the data 1,000 samples, so
@@ -16,9 +16,11 @@ import cProfile
 import pstats
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from pathlib import Path
 from time import process_time
 
 import torch
+from measurement import Document, heading, write
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -29,6 +31,7 @@ from favano.run.seed_run import SeedRun
 from favano.specification.presets import resolve
 from favano.specification.spec import changed
 from favano.studies.paper.table_2 import table_2
+from favano.studies.stopwatch import Stopwatch
 from favano.training import FlatModel, LaneStack, LaunchResult, StackLanes
 from favano.training.roster import Roster
 
@@ -61,25 +64,6 @@ def not_shuffled(roster: Roster, rows: Tensor, epoch: Tensor) -> Tensor:
     return roster.samples[rows]
 
 
-class Watch:
-    """Hears of the updates."""
-
-    updates = steps = 0
-    began = first = last = 0.0
-
-    def begin(self, steps: int) -> None:
-        self.began = process_time()
-
-    def advance(self, label: str, steps: int, time: float) -> None:
-        self.last = process_time()
-        self.first = self.first or self.last
-        self.updates += 1
-        self.steps += steps
-
-    def end(self) -> None:
-        pass
-
-
 class Counted(TorchDispatchMode):
     """Counts the calls of PyTorch that compute something."""
 
@@ -90,7 +74,7 @@ class Counted(TorchDispatchMode):
         return function(*args, **(kwargs or {}))
 
 
-def measure(horizon: float, seeds: int) -> Watch:
+def measure(horizon: float, seeds: int) -> Stopwatch:
     """All runs up to this horizon."""
     global launches, rounds
     launches = rounds = 0
@@ -99,34 +83,50 @@ def measure(horizon: float, seeds: int) -> Watch:
     samples = Samples(features, labels, features[:20], labels[:20], CLASSES)
     keys = {"horizon": horizon, "evaluate_every": horizon / EVALUATIONS, "batch_size": BATCH}
     specs = [resolve(changed(run.spec, keys)) for run in table_2(seeds)]
-    watch = Watch()
+    watch = Stopwatch(process_time)
     model = lambda: nn.Linear(INPUTS, CLASSES)  # noqa: E731
     runner.run_together(specs, samples, model, progress=watch, audits=False)
     return watch
 
 
+def report(horizon: float, seeds: int, watch: Stopwatch) -> Document:
+    """What one pass took, and the calls of a second one."""
+    found: Document = {
+        "horizon": horizon,
+        "seeds": seeds,
+        "updates": watch.updates,
+        "steps": watch.steps,
+        "rounds": rounds,
+        "cpu_seconds": watch.running,
+        "launches_per_round": launches / rounds,
+    }
+    with Counted():
+        measure(horizon, seeds)
+    return {**found, "calls_per_round": Counted.calls / rounds}
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--horizon", type=float, default=1000.0)
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--profile", action="store_true")
+    parser.add_argument("--out", type=Path, help="write the result as JSON")
     chosen = parser.parse_args()
     engines._steps = idle_lanes
     Roster.shuffled = not_shuffled
     with cProfile.Profile() if chosen.profile else nullcontext() as profile:
         watch = measure(chosen.horizon, chosen.seeds)
-    seconds = watch.last - watch.first
+    seconds = watch.running
     print(f"{watch.updates:,} updates, {watch.steps:,} local steps, {rounds:,} rounds")
-    print(
-        f"{seconds:.2f} s of CPU time: {1e6 * seconds / watch.updates:.0f} us an update, ", end=""
-    )
-    print(f"{1e3 * seconds / rounds:.2f} ms a round of {launches / rounds:.1f} launches")
+    print(f"{seconds:.2f} s of CPU time: {1e6 * seconds / watch.updates:.0f} us per update")
+    print(f"{1e3 * seconds / rounds:.2f} ms per round of {launches / rounds:.1f} launches")
     if profile is not None:
         pstats.Stats(profile).sort_stats("tottime").print_stats(40)
         return
-    with Counted():
-        measure(chosen.horizon, chosen.seeds)
-    print(f"{Counted.calls / rounds:.0f} calls of PyTorch a round")
+    found = report(chosen.horizon, chosen.seeds, watch)
+    print(f"{found['calls_per_round']:.0f} calls of PyTorch per round")
+    if chosen.out:
+        write(chosen.out, heading("host.py") | found)
 
 
 if __name__ == "__main__":

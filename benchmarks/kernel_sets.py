@@ -1,6 +1,6 @@
 """What a local step costs on one core with each kind of kernels, for the paper's three networks.
 
-    python benchmarks/kernel_sets.py [mnist] [cifar10] [tiny-imagenet] [--repeats 5]
+    python benchmarks/kernel_sets.py [mnist cifar10 tiny-imagenet] [--repeats 5] [--out FILE.json]
 
 Turn about; milliseconds of processor time for one client's step, median of the repeats. `batched`
 are steps of four clients in one call of `torch.func.vmap`. What `favano run` chooses is printed
@@ -12,11 +12,12 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 from functools import partial
-from statistics import median
+from pathlib import Path
 from time import process_time
-from typing import get_args
+from typing import cast, get_args
 
 import torch
+from measurement import Document, heading, shown, spread, write
 from torch import Tensor
 from torch.func import functional_call, grad, vmap
 
@@ -86,7 +87,7 @@ def batched(model: FlatModel, task: Task, kernels: Kernels) -> Callable[[], obje
     return call
 
 
-def measure(dataset: str, repeats: int) -> None:
+def measure(dataset: str, repeats: int) -> Document:
     spec = resolve(make_spec({"dataset": dataset}))
     samples = bench_samples(spec)
     model = FlatModel(named_model(spec, samples)(), device="cpu")
@@ -104,11 +105,22 @@ def measure(dataset: str, repeats: int) -> None:
                 taken[name].append((process_time() - began) / count)
         default = default_kernels()
         chosen = fastest_kernels(model, task, default, candidates(model, task, default))
-    print(f"{spec.problem.model} on {dataset}, batch {len(task.batch(0, 0, torch.float32)[1])}")
-    for name, (_, *values) in taken.items():
-        low, high = 1e3 * min(values), 1e3 * max(values)
-        print(f"  {name:24} {1e3 * median(values):9.3f} ms ({low:.3f}..{high:.3f})")
-    print(f"  chosen: {chosen}")
+    return {
+        "dataset": dataset,
+        "model": spec.problem.model,
+        "batch": len(task.batch(0, 0, torch.float32)[1]),
+        "milliseconds": {
+            name: spread([1e3 * value for value in values]) for name, (_, *values) in taken.items()
+        },
+        "chosen": chosen,
+    }
+
+
+def show(found: Document) -> None:
+    print(f"{found['model']} on {found['dataset']}, batch {found['batch']}")
+    for name, values in cast("dict[str, dict[str, float]]", found["milliseconds"]).items():
+        print(f"  {name:24} {shown(values, '.3f')} ms")
+    print(f"  chosen: {found['chosen']}", flush=True)
 
 
 def main() -> None:
@@ -117,9 +129,14 @@ def main() -> None:
     )
     parser.add_argument("datasets", nargs="*", default=["mnist", "cifar10", "tiny-imagenet"])
     parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--out", type=Path, help="write the results as JSON")
     given = parser.parse_args()
+    networks = []
     for dataset in given.datasets:
-        measure(dataset, given.repeats)
+        networks.append(found := measure(dataset, given.repeats))
+        show(found)
+    if given.out:
+        write(given.out, heading("kernel_sets.py") | {"networks": networks})
 
 
 if __name__ == "__main__":

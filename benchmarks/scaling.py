@@ -1,6 +1,6 @@
 """Cost against the number of clients, and against the horizon.
 
-    python benchmarks/scaling.py [--quick]
+    python benchmarks/scaling.py [--quick] [--out FILE.json]
 
 FAVANO with s = 20 and K = 20 on the perceptron 784-32-10, batches of 128, trained on one lane
 and one thread. Client i holds rows 600 i .. 600 i + 599 of 60,000 synthetic rows, modulo 60,000:
@@ -20,17 +20,18 @@ import json
 import resource
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from statistics import median
 from time import perf_counter, process_time
+
+from measurement import Document, heading, shown, spread, write
 
 SELECTED, LOCAL_STEPS, BATCH, RATE = 20, 20, 128, 0.05
 MANY = 100  # selected, where versions pile up
 ROWS, PART, INPUTS, CLASSES = 60_000, 600, (1, 28, 28), 10
 MODEL_BYTES = 4 * 25_450
-CLIENTS = (100, 1_000, 10_000, 100_000)
+PERIOD = 7  # simulated time between two server steps
 
 
 @dataclass(frozen=True)
@@ -120,62 +121,80 @@ def sample(clients: int, updates: int, selected: int = SELECTED, train: bool = T
     return Sample(**json.loads(done.stdout))
 
 
-def spread(samples: list[Sample], what: Callable[[Sample], float]) -> str:
-    """Median and range."""
-    values = [what(one) for one in samples]
-    return f"{median(values):,.0f} ({min(values):,.0f}..{max(values):,.0f})"
+def per_step(samples: Sequence[Sample], what: Callable[[Sample], float]) -> dict[str, float]:
+    """Microseconds per local step."""
+    return spread([1e6 * what(one) / one.steps for one in samples])
 
 
-def against_clients(updates: dict[int, int], repeats: int) -> None:
-    """Microseconds a local step and peak memory, for each n."""
-    taken: dict[int, list[Sample]] = {clients: [] for clients in CLIENTS}
+def against_clients(updates: dict[int, int], repeats: int) -> list[Document]:
+    """The cost of a local step and peak memory for each n; server updates are included."""
+    taken: dict[int, list[Sample]] = {clients: [] for clients in updates}
     for _ in range(repeats):
-        for clients in CLIENTS:
-            taken[clients].append(sample(clients, updates[clients]))
-    print(f"\nCost of a local step against the number of clients, s = {SELECTED}")
-    print("us = microseconds a local step: median (min..max), server updates included")
-    print(f"{'n':>8}{'updates':>9}{'jobs':>8}{'steps':>8}{'us':>18}{'CPU us':>18}", end="")
-    print(f"{'planning us':>18}{'peak MiB':>10}")
-    for clients, samples in taken.items():
-        one = samples[0]
-        print(f"{clients:>8,}{one.updates:>9,}{one.jobs:>8,}{one.steps:>8,}", end="")
-        print(f"{spread(samples, lambda s: 1e6 * s.running / s.steps):>18}", end="")
-        print(f"{spread(samples, lambda s: 1e6 * s.cpu / s.steps):>18}", end="")
-        print(f"{spread(samples, lambda s: 1e6 * s.planning / s.steps):>18}", end="")
-        print(f"{max(s.peak for s in samples):>10,.0f}", flush=True)
+        for clients, count in updates.items():
+            taken[clients].append(sample(clients, count))
+    return [
+        {
+            "clients": clients,
+            "updates": samples[0].updates,
+            "jobs": samples[0].jobs,
+            "steps": samples[0].steps,
+            "step_us": per_step(samples, lambda one: one.running),
+            "cpu_us": per_step(samples, lambda one: one.cpu),
+            "planning_us": per_step(samples, lambda one: one.planning),
+            "peak_mib": max(one.peak for one in samples),
+        }
+        for clients, samples in taken.items()
+    ]
 
 
-def against_horizon(updates: tuple[int, ...], repeats: int) -> None:
-    """Total seconds for each horizon, n = 1,000."""
+def against_horizon(updates: Sequence[int], repeats: int) -> list[Document]:
+    """The whole time for each horizon, n = 1,000."""
     taken: dict[int, list[Sample]] = {count: [] for count in updates}
     for _ in range(repeats):
         for count in updates:
             taken[count].append(sample(1_000, count))
-    print("\nTotal time against the horizon, n = 1,000; median (min..max)")
-    print(f"{'horizon':>8}{'steps':>9}{'ms':>24}{'CPU ms':>24}{'planning ms':>20}{'peak MiB':>10}")
-    for count, samples in taken.items():
-        print(f"{7 * count:>8,}{samples[0].steps:>9,}", end="")
-        print(f"{spread(samples, lambda s: 1e3 * (s.planning + s.running)):>24}", end="")
-        print(f"{spread(samples, lambda s: 1e3 * s.cpu):>24}", end="")
-        print(f"{spread(samples, lambda s: 1e3 * s.planning):>20}", end="")
-        print(f"{max(s.peak for s in samples):>10,.0f}", flush=True)
+    return [
+        {
+            "horizon": PERIOD * count,
+            "steps": samples[0].steps,
+            "ms": spread([1e3 * (one.planning + one.running) for one in samples]),
+            "cpu_ms": spread([1e3 * one.cpu for one in samples]),
+            "planning_ms": spread([1e3 * one.planning for one in samples]),
+            "peak_mib": max(one.peak for one in samples),
+        }
+        for count, samples in taken.items()
+    ]
 
 
-def memory(updates: tuple[int, ...]) -> None:
+def memory(updates: Sequence[int]) -> list[Document]:
     """Peak memory as versions pile up, n = 100,000, nothing trained."""
-    print("\nPeak memory against server steps, n = 100,000, s = 100, nothing trained")
-    print(f"{'updates':>8}{'versions':>10}{'kept MiB':>10}{'planning s':>12}{'peak MiB':>10}")
-    for count in updates:
-        one = sample(100_000, count, MANY, train=False)
-        kept = one.versions * MODEL_BYTES / 2**20
-        print(f"{count:>8,}{one.versions:>10,}{kept:>10,.0f}", end="")
-        print(f"{one.planning:>12,.1f}{one.peak:>10,.0f}", flush=True)
+    taken = {count: sample(100_000, count, MANY, train=False) for count in updates}
+    return [
+        {
+            "updates": count,
+            "versions": one.versions,
+            "kept_mib": one.versions * MODEL_BYTES / 2**20,
+            "planning_s": one.planning,
+            "peak_mib": one.peak,
+        }
+        for count, one in taken.items()
+    ]
+
+
+def show(title: str, rows: Sequence[Document]) -> None:
+    """A table on the screen; ranges as median (min..max)."""
+    print(f"\n{title}")
+    print("".join(f"{name:>26}" for name in rows[0]))
+    for row in rows:
+        cells = (shown(cell) if isinstance(cell, dict) else f"{cell:,.0f}" for cell in row.values())
+        print("".join(f"{cell:>26}" for cell in cells), flush=True)
 
 
 def main() -> None:
     """All tables."""
     parser = argparse.ArgumentParser(description="Cost against clients and horizon.")
     parser.add_argument("--quick", action="store_true", help="smaller samples, under 3 minutes")
+    parser.add_argument("--out", type=Path, help="write the tables as JSON")
     parser.add_argument("--child", nargs=4, type=int, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.child:
@@ -184,10 +203,17 @@ def main() -> None:
         return
     quick = options.quick
     # about equally many local steps for each n: a client that is asked rarely makes more of them
+    updates = {100: 35, 1_000: 16, 10_000: 16, 100_000: 16}
     size = 1 if quick else 4
-    against_clients({100: 35 * size, 1_000: 16 * size, 10_000: 16 * size, 100_000: 16 * size}, 3)
-    against_horizon((8, 16, 32) if quick else (32, 64, 128, 256), 2 if quick else 3)
-    memory((100, 300) if quick else (300, 1_500))
+    clients = against_clients({n: size * count for n, count in updates.items()}, 3)
+    show(f"Against the number of clients, s = {SELECTED}", clients)
+    horizons = against_horizon((8, 16, 32) if quick else (32, 64, 128, 256), 2 if quick else 3)
+    show("Against the horizon, n = 1,000", horizons)
+    versions = memory((100, 300) if quick else (300, 1_500))
+    show(f"Against server steps, n = 100,000, s = {MANY}, nothing trained", versions)
+    if options.out:
+        found = {"clients": clients, "horizons": horizons, "versions_kept": versions}
+        write(options.out, heading("scaling.py") | found)
 
 
 if __name__ == "__main__":

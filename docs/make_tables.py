@@ -1,4 +1,4 @@
-"""Writes the tables of the documentation from `results/`; with --check it only compares.
+"""Writes the tables of the documentation from result files; with --check it only compares.
 
 python docs/make_tables.py [--check] [--pictures]
 
@@ -11,6 +11,8 @@ import csv
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
+
+import speed_tables
 
 from favano.records import Entry
 from favano.report.complexity import formula_sheet, number_sheets
@@ -30,7 +32,10 @@ from favano.studies.paper.table_1 import FLEETS, FORMULAS, NAMES, NOTE
 
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "results"
-PAGES = (ROOT / "README.md", ROOT / "docs" / "reproduction.md", ROOT / "docs" / "theory.md")
+DOCS = ROOT / "docs"
+PAGES = (
+    ROOT / "README.md", DOCS / "performance.md", DOCS / "reproduction.md", DOCS / "theory.md"
+)  # fmt: skip
 TABLE_2 = EXPERIMENTS["table-2"]
 FIGURES = ("figure-mnist", "figure-mnist-slow", "figure-cifar10", "figure-tinyimagenet",
            "figure-quantisation")  # fmt: skip
@@ -154,6 +159,7 @@ TABLES: Mapping[str, Callable[[], str]] = {
     "tuned": tuned,
     "plan": plan,
     "figures": figures,
+    **speed_tables.TABLES,
 }
 
 
@@ -197,7 +203,9 @@ def main() -> int:
         different = True
         if check:
             name = page.relative_to(ROOT)
-            sys.stderr.write(f"{name}: its tables are not those of results/; run `make docs`\n")
+            sys.stderr.write(
+                f"{name}: its tables are not those of the result files; run `make docs`\n"
+            )
         else:
             page.write_text(text, encoding="utf-8")
     return 1 if check and different else 0

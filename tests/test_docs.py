@@ -5,10 +5,9 @@ from __future__ import annotations
 import re
 import shlex
 import sys
-from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
-from types import ModuleType
 
+import make_tables
 import pytest
 import typer
 
@@ -30,16 +29,6 @@ COMMANDS = [
 KEYS = {ALGORITHM, *part_options(), *our_options()}
 
 
-def tables() -> ModuleType:
-    """docs/make_tables.py, which is no part of the package."""
-    found = spec_from_file_location("make_tables", ROOT / "docs" / "make_tables.py")
-    assert found is not None
-    assert found.loader is not None
-    module = module_from_spec(found)
-    found.loader.exec_module(module)
-    return module
-
-
 def prose(page: Path) -> str:
     """A page without the tables that are made from results."""
     text = page.read_text(encoding="utf-8")
@@ -50,11 +39,11 @@ def test_tables_are_made_from_results(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(sys, "argv", ["make_tables.py", "--check"])
-    assert tables().main() == 0, capsys.readouterr().err
+    assert make_tables.main() == 0, capsys.readouterr().err
 
 
 def test_a_missing_figure_is_not_replaced_by_another_of_a_longer_name(tmp_path: Path) -> None:
-    made = tables().made
+    made = make_tables.made
     for name in ("figure-mnist-slow", "figure-cifar10-horizon-4000"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "runs.csv").touch()
@@ -85,6 +74,14 @@ def test_no_table_is_cut_in_two(page: Path) -> None:
 def test_accuracies_are_not_typed_by_hand(name: str) -> None:
     """They would stay when results change; a table made from results has them."""
     assert re.findall(r"\d+(?:\.\d+)? (?:±|%) ?\S*", prose(ROOT / name)) == []
+
+
+def test_speeds_are_not_typed_by_hand() -> None:
+    """Only notes on a release, which name their date, have numbers outside the tables."""
+    text, notes = prose(ROOT / "docs" / "performance.md").split("\n## Notes on release ")
+    assert re.match(r"[\d.]+, \d{4}-\d\d-\d\d\n", notes)
+    unit = r"(?:s|ms|us|minutes?|seconds?|times|%|MiB|MB|steps/s|images/s|TFLOP/s|TB/s)"
+    assert re.findall(rf"\d(?:[\d,.]*\d)? ?{unit}(?![\w-])", text) == []
 
 
 @pytest.mark.parametrize("words", [words for words in COMMANDS if words[:1] == ["favano"]])

@@ -1,28 +1,35 @@
 """Measures favano against its peers: one command, one environment per peer, interleaved runs.
 
 python benchmarks/peers/run.py [--repeats 3] [--seconds 20] [--only a,b] [--out FILE.json]
-                               [--write docs/performance.md]
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import os
-import platform
-import signal
 import subprocess
 import sys
 import venv
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import date
 from pathlib import Path
-from statistics import median
+from typing import TypedDict, cast
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
+sys.path += [str(HERE.parent), str(ROOT / "src")]
+
+from measurement import (  # noqa: E402
+    Document,
+    Missing,
+    call,
+    heading,
+    last_document,
+    spread,
+    write,
+)
+
 CACHE = Path(os.environ.get("FAVANO_PEERS") or Path.home() / ".cache" / "favano-peers")
-BEGIN, END = "<!-- peers: made by benchmarks/peers/run.py -->", "<!-- end of peers -->"
 STARTUP = 300  # seconds a system may take beside the measured ones
 
 
@@ -50,32 +57,14 @@ SYSTEMS = {
     "fedjax": System("FedJAX, jit", "fedjax_.py", "fedjax"),
 }
 
-Sample = dict[str, object]
 
+class Sample(TypedDict):
+    """One run of a system."""
 
-class Missing(Exception):
-    """Why a system has no number; one line."""
-
-
-def call(command: list[str | Path], timeout: float | None, **variables: str) -> str:
-    """Standard output of a command; what it last said is the reason when it fails."""
-    inherited = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    environment = {**inherited, **variables}
-    pipe = subprocess.PIPE
-    with subprocess.Popen(
-        command, env=environment, stdout=pipe, stderr=pipe, text=True, start_new_session=True
-    ) as process:
-        try:
-            output, errors = process.communicate(timeout=timeout)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)  # with the processes it has started
-            raise Missing(f"no answer within {timeout:.0f} s") from None
-    if process.returncode:
-        said = [line.strip() for line in (output + errors).splitlines() if line.strip()]
-        named = [line for line in said if "Error" in line or line.startswith("ERROR")]
-        reason = (named or said or [f"exit status {process.returncode}"])[-1]
-        raise Missing(reason[:200])
-    return output
+    system: str
+    repeat: int
+    steps_per_second: float
+    version: str
 
 
 def interpreter(folder: Path) -> Path:
@@ -94,88 +83,38 @@ def prepare(system: System) -> Path:
     if not installed.exists() or installed.read_text() != wanted.read_text():
         print(f"installing {system.requirements}", file=sys.stderr, flush=True)
         venv.create(folder, with_pip=True, clear=True)
-        call([python, "-m", "pip", "install", "--quiet", "-r", wanted], None)
+        call([python, "-m", "pip", "install", "--quiet", "-r", wanted])
         installed.write_text(wanted.read_text())
     return python
 
 
-def measure(name: str, python: Path, seconds: float) -> Sample:
+def measure(name: str, python: Path, seconds: float, repeat: int) -> Sample:
     """One run of a system in a fresh process."""
     system = SYSTEMS[name]
     script = HERE / "systems" / system.script
-    output = call(
-        [python, script, "--seconds", str(seconds)], STARTUP + 5 * seconds, **system.variables
-    )
-    for line in reversed(output.splitlines()):
-        if line.startswith('{"system"'):
-            return {**json.loads(line), "system": name}
-    raise Missing("printed no result")
+    command: list[str | Path] = [python, script, "--seconds", str(seconds)]
+    variables = {"PYTHONPATH": "", **system.variables}
+    found = last_document(call(command, STARTUP + 5 * seconds, variables))
+    return cast(Sample, {**found, "system": name, "repeat": repeat})
 
 
-def machine() -> dict[str, object]:
-    """What the numbers were measured on."""
-    facts = Path("/proc/cpuinfo")
-    lines = facts.read_text().splitlines() if facts.exists() else []
-    models = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return {
-        "cpu": models[0] if models else platform.processor() or platform.machine(),
-        "architecture": platform.machine(),
-        "cores": cores,
-        "python": platform.python_version(),
-        "system": platform.system(),
-    }
-
-
-def spread(values: list[float], digits: int) -> str:
-    """The median and the range."""
-    low, high = (f"{value:,.{digits}f}" for value in (min(values), max(values)))
-    return f"{median(values):,.{digits}f} | {low}..{high}"
-
-
-def rates(result: dict, name: str) -> dict[int, float]:
+def rates(samples: Sequence[Sample], name: str) -> dict[int, float]:
     """Steps per second of a system by repeat."""
-    found = [sample for sample in result["samples"] if sample["system"] == name]
-    return {sample["repeat"]: sample["steps_per_second"] for sample in found}
+    return {one["repeat"]: one["steps_per_second"] for one in samples if one["system"] == name}
 
 
-def table(result: dict) -> str:
-    """The measurement in Markdown."""
-    ours = rates(result, "favano")
-    lines = [
-        "| system | steps/s, median | min..max | favano / peer | min..max | version |",
-        "|---|---|---|---|---|---|",
-    ]
-    for name in result["systems"]:
-        theirs, label = rates(result, name), SYSTEMS[name].label
-        if not theirs or name in result["missing"]:
-            reason = result["missing"].get(name, "not measured").replace("|", "\\|")
-            lines.append(f"| {label} | missing: {reason} | | | | |")
-            continue
-        paired = [ours[repeat] / rate for repeat, rate in theirs.items() if repeat in ours]
-        ratio = spread(paired, 2) if paired and name != "favano" else " | "
-        last = [sample for sample in result["samples"] if sample["system"] == name][-1]
-        lines.append(
-            f"| {label} | {spread(list(theirs.values()), 0)} | {ratio} | {last['version']} |"
-        )
-    facts, work = result["machine"], result["seconds"]
-    note = (
-        f"{facts['cpu']} ({facts['architecture']}), {facts['cores']} cores, Python "
-        f"{facts['python']}; {result['date']}. {result['repeats']} interleaved runs of {work:g} s "
-        "each after the warm-up, each in a fresh process; ratios are taken within a repeat."
-    )
-    return "\n".join([*lines, "", note])
-
-
-def write(page: Path, text: str) -> None:
-    """Put the table between its markers, at the end of the page if they are not there."""
-    old = page.read_text() if page.exists() else "# Performance\n"
-    section = f"{BEGIN}\n\n{text}\n\n{END}"
-    if BEGIN in old and END in old:
-        head, rest = old.split(BEGIN, 1)
-        page.write_text(head + section + rest.split(END, 1)[1])
-    else:
-        page.write_text(f"{old.rstrip()}\n\n{section}\n")
+def summary(name: str, samples: Sequence[Sample], missing: Mapping[str, str]) -> Document:
+    """The speed of a system, and favano's over it within a repeat."""
+    ours, theirs, label = rates(samples, "favano"), rates(samples, name), SYSTEMS[name].label
+    if not theirs or name in missing:
+        return {"label": label, "missing": missing.get(name, "not measured")}
+    paired = [ours[repeat] / rate for repeat, rate in theirs.items() if repeat in ours]
+    return {
+        "label": label,
+        "version": next(one["version"] for one in samples if one["system"] == name),
+        "steps_per_second": spread(list(theirs.values())),
+        "ratio": spread(paired) if paired and name != "favano" else None,
+    }
 
 
 def arguments() -> argparse.Namespace:
@@ -185,7 +124,6 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, default=20.0, help="measured per run")
     parser.add_argument("--only", help=f"comma-separated, of {', '.join(SYSTEMS)}")
     parser.add_argument("--out", type=Path, help="write all samples as JSON")
-    parser.add_argument("--write", type=Path, help="put the table into this page")
     asked = parser.parse_args()
     asked.systems = asked.only.split(",") if asked.only else list(SYSTEMS)
     if unknown := set(asked.systems) - set(SYSTEMS):
@@ -207,7 +145,7 @@ def main() -> None:
     for repeat in range(asked.repeats):
         for name in [name for name in pythons if name not in missing]:
             try:
-                sample = {**measure(name, pythons[name], asked.seconds), "repeat": repeat}
+                sample = measure(name, pythons[name], asked.seconds, repeat)
             except (Missing, OSError) as reason:
                 missing[name] = f"failed: {reason}"
                 print(f"{name}: {missing[name]}", file=sys.stderr, flush=True)
@@ -215,21 +153,16 @@ def main() -> None:
             samples.append(sample)
             rate = f"{sample['steps_per_second']:,.0f} steps/s"
             print(f"{repeat + 1}/{asked.repeats} {name}: {rate}", file=sys.stderr, flush=True)
-    result = {
-        "date": date.today().isoformat(),
-        "machine": machine(),
+    found = {
         "repeats": asked.repeats,
         "seconds": asked.seconds,
-        "systems": asked.systems,
-        "missing": missing,
+        "systems": {name: summary(name, samples, missing) for name in asked.systems},
         "samples": samples,
     }
+    for name, one in found["systems"].items():
+        print(name, one)
     if asked.out:
-        asked.out.write_text(json.dumps(result, indent=1) + "\n")
-    text = table(result)
-    if asked.write:
-        write(asked.write, text)
-    print(text)
+        write(asked.out, heading("peers/run.py") | found)
 
 
 if __name__ == "__main__":

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import get_args
 
 import pytest
 
+from favano.cli.bench import benched_spec
 from favano.types import Kernels
 from tests.cli.test_cli import Program, favano
 
@@ -31,6 +33,7 @@ def test_bench_prints_one_document(favano: Program) -> None:
         assert one["images_per_second"]["median"] > one["steps_per_second"]["median"] > 0
         assert one["kernels"] in get_args(Kernels)
         assert (one["traced"], one["tracing"]) == ([], 0.0)  # too little to do
+    assert document["systems"][-1]["start_up"]["warm"]["median"] > 0
     assert set(document["systems"][-1]["shares"]) == {"lane_occupancy", "main_process"}
     assert document["ratio"]["median"] > 0
 
@@ -39,8 +42,19 @@ def test_bench_prints_a_table(favano: Program) -> None:
     code, out, err = favano("bench", *FEW, "--seconds", "0.05", "--repeats", "1")
     assert (code, err) == (0, "")
     assert "local steps/s" in out
+    assert "start-up, seconds" in out
+    assert "the first time" in out
     assert "autograd" in out
     assert "critical path" in out
+
+
+def test_several_seeds_share_a_gpu_unless_their_number_is_given(tmp_path: Path) -> None:
+    assert benched_spec(None, {}).run.seeds == 1
+    assert benched_spec(None, {"device": "cuda"}).run.seeds == 10
+    assert benched_spec(None, {"device": "cuda", "seeds": 1}).run.seeds == 1
+    config = tmp_path / "run.toml"
+    config.write_text('[run]\nseeds = 2\ndevice = "cuda"\n')
+    assert benched_spec(config, {}).run.seeds == 2
 
 
 @pytest.mark.parametrize(

@@ -73,7 +73,7 @@ def test_pilot_and_plain_loop_train_what_a_run_trains(
     if part == "pilot":
         pilot.pilot(spec, samples, model)
     else:
-        bench._plain(spec, plan_seeds(spec, samples.host_labels), samples, model)
+        bench._plain(samples, model, 1, spec)
     assert seen[-1].version == len(seen) - 2 > 0
     result = run(spec, samples, model, workers=1)
     final = torch.cat([value.flatten() for value in result.models[0].values()])

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
+from favano.data.batches import BatchStream, Order
 from favano.planning.planned import plan_seeds
 from favano.schedule import Arrival, Barrier, Poll, Schedule, plan
 from favano.specification.presets import resolve
-from favano.studies.workload import critical_path
+from favano.studies.workload import critical_path, image_count
 from favano.timing import Trace, traced_fleet
 from tests.specs import spec_of
 
@@ -61,3 +63,18 @@ def test_the_critical_path_of_the_papers_setting() -> None:
     steps = int(schedule.steps[: schedule.jobs].sum())
     longest = np.maximum.reduceat(schedule.steps[: schedule.jobs], schedule.offsets[:-1])
     assert critical_path(schedule) < longest.sum() / 3 < steps / 3
+
+
+@pytest.mark.parametrize("order", ["epoch", "replacement"])
+def test_images_are_those_of_the_batches(order: Order) -> None:
+    parts = [np.arange(size) for size in (1, 7, 8, 9, 23)]
+    batches = BatchStream(parts, 8, seed=0, order=order)
+    rows = ([1.0, 2.0], [3.0, 1.0], [2.0, 2.0], [1.0, 1.0], [2.0, 5.0])
+    schedule = scripted(Poll(selected=3, local_steps=5), *rows, horizon=140)
+    jobs = zip(schedule.client, schedule.first_step, schedule.steps, strict=True)
+    drawn = [
+        len(batches.indices(int(client), int(first) + step))
+        for client, first, steps in list(jobs)[: schedule.jobs]
+        for step in range(int(steps))
+    ]
+    assert image_count(schedule, batches) == sum(drawn) > 0

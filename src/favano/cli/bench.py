@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -11,10 +12,14 @@ from favano.cli.flags import Config, DataDir, Json, Values, spec_from
 from favano.cli.progress import decoding
 from favano.cli.shell import keep_to, print_json, screen
 from favano.errors import need
+from favano.specification.config import read_config
 from favano.specification.presets import resolve
+from favano.specification.spec import Spec, changed
 
 if TYPE_CHECKING:
     from favano.studies.bench import Bench, Range, System
+
+SEEDS_ON_GPU = 10  # if their number is not given
 
 Seconds = Annotated[float, typer.Option(help="duration of one sample")]
 Repeats = Annotated[int, typer.Option(help="samples per system, taken in turns")]
@@ -37,7 +42,7 @@ def bench_command(
     """Measure the local steps per second of the lanes and of a plain loop."""
     for name in ("horizon", "evaluate_every"):
         need(name not in flags, name, flags.get(name), "bench chooses it by --seconds")
-    spec = resolve(spec_from(config, flags))
+    spec = benched_spec(config, flags)
     keep_to(spec.run.device)
     from favano.studies.bench import Effort, bench, bench_samples
 
@@ -51,6 +56,14 @@ def bench_command(
         screen.print(_table(found))
 
 
+def benched_spec(config: Path | None, flags: Values) -> Spec:
+    """The specification; on a GPU with several seeds, which share the lanes as in `compare`."""
+    spec, asked = spec_from(config, flags), {**read_config(config).shared, **flags}
+    if spec.run.device != "cpu" and "seeds" not in asked:
+        spec = changed(spec, {"seeds": SEEDS_ON_GPU})
+    return resolve(spec)
+
+
 def _table(found: Bench) -> Table:
     systems = found["systems"]
     table = Table("median (min..max)", caption=_caption(found), caption_justify="left")
@@ -58,6 +71,11 @@ def _table(found: Bench) -> Table:
         table.add_column(f"{one['name']} (processes: {one['workers']})", justify="right")
     table.add_row("local steps/s", *(_cell(one["steps_per_second"], ",.0f") for one in systems))
     table.add_row("images/s", *(_cell(one["images_per_second"], ",.0f") for one in systems))
+    starts = [one["start_up"] for one in systems]
+    warm = (_cell(start and start["warm"], ".2f") for start in starts)
+    table.add_row("start-up, seconds", *warm)
+    first = (f"{start['first']:.2f}" if start else "-" for start in starts)
+    table.add_row("the first time", *first)
     table.add_row("kernels", *(one["kernels"] or "GPU" for one in systems))
     table.add_row("gradients", *(_gradients(one) for one in systems))
     for share in ("outside_training", "lane_occupancy", "main_process"):
@@ -77,9 +95,11 @@ def _caption(found: Bench) -> str:
     work, spec = found["schedule"], found["spec"]
     return (
         f"lanes / plain loop: {_cell(found['ratio'], '.2f')}\n"
-        f"{spec['algorithm']} on {spec['dataset']}: {work['local_steps']:,} local steps in "
-        f"{work['jobs']:,} jobs, critical path {work['critical_path']:,} "
-        f"(parallelism {work['parallelism']:.1f})\noccupancy, main process: CPU time / time"
+        f"{spec['algorithm']} on {spec['dataset']}, seeds: {spec['seeds']}; "
+        f"{work['local_steps']:,} local steps in {work['jobs']:,} jobs\n"
+        f"critical path {work['critical_path']:,} "
+        f"(parallelism {work['parallelism']:.1f})\n"
+        "start-up: until the first update; occupancy, main process: CPU time / time"
     )
 
 

@@ -54,8 +54,8 @@ class ModelRows:
         left = self._count - len(models)
         taken = self._free[left : self._count].copy()
         if len(models) < _FEW:
-            for row, model in zip(taken.tolist(), models, strict=True):
-                self._views[row].copy_(model)
+            for place, row in enumerate(taken.tolist()):
+                self._views[row].copy_(models[place])
         else:
             for block, at, places in self._by_block(taken):
                 part = models if len(at) == len(models) else models[to_device(at, block)]

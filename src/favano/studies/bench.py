@@ -1,8 +1,9 @@
 """How fast this machine trains: the lanes against the plain loop, and the schedule's parallelism.
 
-All systems do the same local steps of the same schedule, in turn. Planning, splitting, evaluation,
-the choice of kernels and tracing are not timed; starting the worker processes is. Kernels are those
-of a long run.
+Each system trains the same specification for about the same time, in turn. A first, short run of
+each warms it up and finds how far it gets; it is not counted. Speeds are those in the middle of a
+run: planning, splitting, tracing, captured graphs and the start of processes pass before the first
+update, and their time is told apart. Kernels are those of a long run.
 """
 
 from __future__ import annotations
@@ -11,33 +12,36 @@ import math
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from statistics import median
-from time import perf_counter, process_time
+from time import perf_counter
 from typing import NamedTuple, TypedDict
 
 import torch
 
 from favano.engine import PlainLoop
 from favano.errors import need
-from favano.planning.planned import Planned, plan_seeds
+from favano.planning.planned import plan_seed, plan_seeds
 from favano.quantisation import quantised
 from favano.run import samples as sources
 from favano.run.assembly import assemble
 from favano.run.run_kernels import long_run_kernels
-from favano.run.runner import run
+from favano.run.runner import run_together
 from favano.run.samples import ModelFactory, Samples, make_task
 from favano.specification.config import spec_keys
 from favano.specification.presets import resolve
-from favano.specification.spec import Spec, changed
+from favano.specification.spec import Spec, changed, given
+from favano.studies.stopwatch import Stopwatch
 from favano.studies.synthetic import SYNTHETIC, synthetic_samples
 from favano.studies.workload import workload
 from favano.training import NO_TRACE, FlatModel, LoopTrainer, TraceReport, Work, default_kernels
 from favano.training.worker_lanes import one_thread, usable_cores
 from favano.types import Kernels, Stack
 
-_PILOT = 0.1  # share of a sample's time, and seconds at most
+_PILOT = 0.25  # share of a sample's time that a pilot takes at least
 _SHORTEST, _LONGEST = 20.0, 1e6  # horizons of a pilot
+_FASTEST = 10  # times that a pilot may be longer than the one before
 
 
 class Range(TypedDict):
@@ -46,6 +50,13 @@ class Range(TypedDict):
     median: float
     min: float
     max: float
+
+
+class StartUp(TypedDict):
+    """Seconds before the first update of a run."""
+
+    first: float  # in this process, with all that is compiled and loaded once
+    warm: Range
 
 
 class System(TypedDict):
@@ -58,9 +69,11 @@ class System(TypedDict):
 
     name: str
     workers: int
+    horizon: float
     kernels: Kernels | None  # None on a GPU
     traced: list[int]  # lengths of the batches whose gradients were traced
     tracing: float  # seconds that tracing took, the longest of all repeats
+    start_up: StartUp | None  # None for a plain loop, which starts at once
     steps_per_second: Range
     images_per_second: Range
     shares: dict[str, Range]
@@ -69,9 +82,9 @@ class System(TypedDict):
 class Bench(TypedDict):
     """The measurements."""
 
-    spec: dict[str, object]
+    spec: dict[str, object]  # of the lanes
     repeats: int
-    schedule: dict[str, float]  # workload of one sample, all seeds together
+    schedule: dict[str, float]  # workload of one sample of the lanes, all seeds together
     systems: list[System]
     ratio: Range  # speed of the lanes / that of the faster plain loop, per repeat
 
@@ -106,62 +119,106 @@ def bench_samples(
     return replace(full, test_features=full.test_features[:1], test_labels=full.test_labels[:1])
 
 
-def bench(spec: Spec, samples: Samples, effort: Effort) -> Bench:
-    """Measure a complete specification; its horizon is chosen to fit the effort."""
+def bench(spec: Spec, samples: Samples, effort: Effort, model: ModelFactory | None = None) -> Bench:
+    """Measure a complete specification; horizons are chosen to fit the effort.
+
+    `model` makes the network, by default that of the specification.
+    """
     rule = "such runs do not use lanes, so there is nothing to compare"
     need(spec.run.buffers != "local", "buffers", spec.run.buffers, rule)
     need(not spec.method.grows, "algorithm", spec.method.name, rule)
-    workers = (effort.workers or usable_cores()) if samples.labels.device.type == "cpu" else 1
-    model = sources.named_model(spec, samples)
-    spec = resolve(changed(spec, {"kernels": long_run_kernels(spec, samples, model)}))
-    chosen = _with_horizon(spec, samples, model, effort.seconds)
-    planned = plan_seeds(chosen, samples.host_labels)
-    tasks = [make_task(chosen, one.seed, one.fleet, samples) for one in planned]
-    work = workload(planned, [task.batches for task in tasks])
-    loops = {"plain loop": 1}
-    if samples.labels.device.type == "cpu" and (cores := usable_cores()) > 1:
-        loops[f"plain loop, {cores} threads"] = cores
-    taken: dict[str, list[_Sample]] = {name: [] for name in (*loops, "lanes")}
-    ratios = []
-    for _ in range(effort.repeats):
-        for name, threads in loops.items():
-            taken[name].append(_plain(chosen, planned, samples, model, threads))
-        taken["lanes"].append(lanes := _lanes(chosen, samples, model, workers))
-        ratios.append(min(taken[name][-1].seconds for name in loops) / lanes.seconds)
+    systems = _systems(spec, samples, model or sources.named_model(spec, samples), effort)
+    pilots = [_pilot(system, effort.seconds) for system in systems]
+    taken = [
+        [system.measure(pilot.spec) for system, pilot in zip(systems, pilots, strict=True)]
+        for _ in range(effort.repeats)
+    ]
+    work = [_work(pilot.spec, samples) for pilot in pilots]
     return Bench(
-        spec=spec_keys(chosen),
+        spec=spec_keys(pilots[-1].spec),
         repeats=effort.repeats,
-        schedule=work,
-        systems=[
-            _system(name, workers if name == "lanes" else 1, sampled, work)
-            for name, sampled in taken.items()
-        ],
-        ratio=_range(ratios),
+        schedule=work[-1],
+        systems=list(map(_report, systems, pilots, zip(*taken, strict=True), work)),
+        ratio=_range([lanes.rate / max(loop.rate for loop in loops) for *loops, lanes in taken]),
     )
 
 
 class _Sample(NamedTuple):
-    seconds: float
+    """One run of a system."""
+
+    rate: float  # local steps per second
+    seconds: float  # of training
+    start_up: float | None  # seconds before the first update
     shares: dict[str, float]
     kernels: Kernels | None
     traced: TraceReport = NO_TRACE
 
 
-@dataclass
-class _Stopwatch:
-    """Measures the time from the start of the lanes to the last update, before its evaluation."""
+class _System(NamedTuple):
+    name: str
+    workers: int
+    spec: Spec
+    measure: Callable[[Spec], _Sample]
 
-    seconds: float = 0.0
-    cpu: float = 0.0
-    began: tuple[float, float] = (0.0, 0.0)
 
-    def begin(self, steps: int) -> None:
-        self.began = perf_counter(), process_time()
+def _systems(spec: Spec, samples: Samples, model: ModelFactory, effort: Effort) -> list[_System]:
+    """The plain loop, with one thread and with one per core, and the lanes."""
+    on_cpu, cores = samples.labels.device.type == "cpu", usable_cores()
+    spec = resolve(changed(spec, {"kernels": long_run_kernels(spec, samples, model)}))
+    alone = resolve(changed(spec, {"seeds": 1}))
+    loops = {"plain loop": 1}
+    if on_cpu and cores > 1:
+        loops[f"plain loop, {cores} threads"] = cores
+    workers = (effort.workers or cores) if on_cpu else 1
+    return [
+        *(
+            _System(name, 1, alone, partial(_plain, samples, model, threads))
+            for name, threads in loops.items()
+        ),
+        _System("lanes", workers, spec, partial(_lanes, samples, model, workers)),
+    ]
 
-    def advance(self, label: str, steps: int, time: float) -> None:
-        self.seconds, self.cpu = perf_counter() - self.began[0], process_time() - self.began[1]
 
-    def end(self) -> None: ...
+class _Pilot(NamedTuple):
+    spec: Spec  # up to the horizon of a sample
+    first: _Sample  # which warmed the system up
+
+
+def _pilot(system: _System, seconds: float) -> _Pilot:
+    """Longer and longer runs, until it is clear which horizon takes about `seconds`."""
+    horizon, enough, found = _SHORTEST, _PILOT * seconds, list[_Sample]()
+    while True:
+        found.append(last := system.measure(_until(system.spec, horizon)))
+        if (last.rate and last.seconds >= enough) or horizon >= _LONGEST:
+            break
+        horizon *= min(_FASTEST, max(2.0, enough / max(last.seconds, 1e-9)))
+    rule = f"no update uses a local step by time {horizon:,.0f}"
+    need(last.rate > 0, "slow_mean", system.spec.fleet.slow_mean, rule)
+    return _Pilot(
+        _until(system.spec, horizon * max(1.0, seconds / max(last.seconds, enough))), found[0]
+    )
+
+
+def _until(spec: Spec, horizon: float) -> Spec:
+    """The specification up to this horizon, evaluated only there; answers with NaN are skipped."""
+    keys = {"horizon": horizon, "evaluate_every": horizon, "non_finite": "skip"}
+    return resolve(changed(spec, {**keys, "variance": "start"}))
+
+
+def _lanes(samples: Samples, model: ModelFactory, workers: int, spec: Spec) -> _Sample:
+    """Train as `favano run` does."""
+    before, watch = os.times(), Stopwatch()
+    [result] = run_together([spec], samples, model, progress=watch, workers=workers, audits=False)
+    if result.interrupted:
+        raise KeyboardInterrupt  # the result is partial, which is of no use here
+    after, shares = os.times(), dict[str, float]()  # the workers have ended
+    if workers > 1:  # else they are this process
+        cpu = after.children_user + after.children_system
+        cpu -= before.children_user + before.children_system
+        shares["lane_occupancy"] = cpu / (workers * watch.seconds)
+        shares["main_process"] = watch.cpu / watch.seconds
+    start_up, rate = watch.start_up, watch.steady_rate
+    return _Sample(rate, watch.running, start_up, shares, result.kernels, result.traced)
 
 
 @dataclass
@@ -180,73 +237,46 @@ class _TimedTrainer:
         return end
 
 
-def _with_horizon(spec: Spec, samples: Samples, model: ModelFactory, seconds: float) -> Spec:
-    """The specification with a horizon that takes the plain loop about `seconds`."""
-    horizon, enough = _SHORTEST, min(_PILOT, _PILOT * seconds)
-    while True:
-        planned = plan_seeds(_until(spec, horizon), samples.host_labels)
-        steps = sum(one.schedule.used_steps for one in planned)
-        taken = _plain(_until(spec, horizon), planned, samples, model).seconds
-        if (steps and taken >= enough) or horizon >= _LONGEST:
-            break
-        horizon *= 2
-    rule = f"no update uses a local step by time {horizon:,.0f}"
-    need(steps > 0, "slow_mean", spec.fleet.slow_mean, rule)
-    return _until(spec, horizon * max(1.0, seconds / taken))
-
-
-def _until(spec: Spec, horizon: float) -> Spec:
-    """The specification up to this horizon, evaluated only there; answers with NaN are skipped."""
-    keys = {"horizon": horizon, "evaluate_every": horizon, "non_finite": "skip"}
-    return resolve(changed(spec, {**keys, "variance": "start"}))
-
-
-def _lanes(spec: Spec, samples: Samples, model: ModelFactory, workers: int) -> _Sample:
-    """Train as `favano run` does."""
-    before, watch = os.times(), _Stopwatch()
-    result = run(spec, samples, model, progress=watch, workers=workers)
-    if result.interrupted:
-        raise KeyboardInterrupt  # `run` returns a partial result, which is of no use here
-    after = os.times()  # the workers have ended
-    if workers == 1:  # trained in this process
-        return _Sample(watch.seconds, {}, result.kernels, result.traced)
-    cpu = after.children_user + after.children_system
-    cpu -= before.children_user + before.children_system
-    occupancy, main = cpu / (workers * watch.seconds), watch.cpu / watch.seconds
-    shares = {"lane_occupancy": occupancy, "main_process": main}
-    return _Sample(watch.seconds, shares, result.kernels, result.traced)
-
-
-def _plain(
-    spec: Spec, plans: Sequence[Planned], samples: Samples, model: ModelFactory, threads: int = 1
-) -> _Sample:
+def _plain(samples: Samples, model: ModelFactory, threads: int, spec: Spec) -> _Sample:
     """Train one update after the other, one client after the other, in this process."""
-    seconds = training = 0.0
-    for one in plans:
-        network = quantised(sources.initial_module(model, one.seed), spec.training.recipe)
-        flat = FlatModel(network, device=samples.labels.device)
-        task, aggregator, rule = assemble(one, samples, flat, model)
-        trainer = _TimedTrainer(LoopTrainer(flat, task, rule))
-        with one_thread():
-            torch.set_num_threads(threads)
-            began = perf_counter()
-            for _ in PlainLoop(aggregator, trainer).moments():
-                pass
-            seconds += perf_counter() - began
-        training += trainer.seconds
+    one = plan_seed(spec, spec.run.seed, samples.host_labels)
+    network = quantised(sources.initial_module(model, one.seed), spec.training.recipe)
+    flat = FlatModel(network, device=samples.labels.device)
+    task, aggregator, rule = assemble(one, samples, flat, model)
+    trainer = _TimedTrainer(LoopTrainer(flat, task, rule))
+    with one_thread():
+        torch.set_num_threads(threads)
+        began = perf_counter()
+        for _ in PlainLoop(aggregator, trainer).moments():
+            pass
+        seconds = perf_counter() - began
     kernels = default_kernels() if samples.labels.device.type == "cpu" else None
-    return _Sample(seconds, {"outside_training": 1 - training / seconds}, kernels)
+    shares = {"outside_training": 1 - trainer.seconds / seconds}
+    return _Sample(one.schedule.used_steps / seconds, seconds, None, shares, kernels)
 
 
-def _system(name: str, workers: int, taken: list[_Sample], work: dict[str, float]) -> System:
+def _work(spec: Spec, samples: Samples) -> dict[str, float]:
+    """The workload of a sample."""
+    planned = plan_seeds(spec, samples.host_labels)
+    batches = [make_task(spec, one.seed, one.fleet, samples).batches for one in planned]
+    return workload(planned, batches)
+
+
+def _report(
+    system: _System, pilot: _Pilot, taken: Sequence[_Sample], work: dict[str, float]
+) -> System:
+    first, warm = pilot.first.start_up, [one.start_up for one in taken if one.start_up is not None]
+    images = work["images"] / work["local_steps"]
     return System(
-        name=name,
-        workers=workers,
+        name=system.name,
+        workers=system.workers,
+        horizon=given(pilot.spec.run.horizon),
         kernels=taken[0].kernels,
         traced=list(taken[0].traced.lengths),
         tracing=max(one.traced.seconds for one in taken),
-        steps_per_second=_range([work["local_steps"] / one.seconds for one in taken]),
-        images_per_second=_range([work["images"] / one.seconds for one in taken]),
+        start_up=None if first is None else StartUp(first=first, warm=_range(warm)),
+        steps_per_second=_range([one.rate for one in taken]),
+        images_per_second=_range([images * one.rate for one in taken]),
         shares={key: _range([one.shares[key] for one in taken]) for key in taken[0].shares},
     )
 

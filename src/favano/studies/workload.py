@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 
+import numpy as np
+
 from favano.data import BatchStream
 from favano.planning.planned import Planned
 from favano.schedule import Schedule
+from favano.types import Ints
 
 
 def critical_path(schedule: Schedule) -> int:
@@ -31,14 +34,26 @@ def workload(planned: Sequence[Planned], batches: Sequence[BatchStream]) -> dict
         "server_steps": sum(plan.updates for plan in plans),
         "jobs": sum(plan.jobs for plan in plans),
         "local_steps": steps,
-        "images": sum(_images(plan, stream) for plan, stream in zip(plans, batches, strict=True)),
+        "images": sum(map(image_count, plans, batches)),
         "critical_path": path,
         "parallelism": steps / path,
     }
 
 
-def _images(plan: Schedule, batches: BatchStream) -> int:
+def image_count(plan: Schedule, batches: BatchStream) -> int:
     """Samples in the mini-batches of all used jobs; the last batch of an epoch may be short."""
-    columns = (plan.client, plan.first_step, plan.steps)
-    jobs = zip(*(column[: plan.jobs].tolist() for column in columns), strict=True)
-    return sum(batches.length(who, a + step) for who, a, steps in jobs for step in range(steps))
+    client, first, steps = (
+        column[: plan.jobs] for column in (plan.client, plan.first_step, plan.steps)
+    )
+    batch = batches.batch_size
+    if batches.order != "epoch":
+        return batch * int(steps.sum())
+    size = np.array([len(part) for part in batches.parts])[client]
+    epoch = -(-size // batch)  # steps
+
+    def until(step: Ints) -> Ints:
+        """Samples in a client's batches before this one."""
+        found: Ints = step // epoch * size + step % epoch * batch
+        return found
+
+    return int((until(first + steps) - until(first)).sum())

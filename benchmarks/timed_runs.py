@@ -1,0 +1,95 @@
+"""Runs of several methods that share the lanes: start-up, captured graphs and steady state apart.
+
+    python benchmarks/timed_runs.py [KEY=VALUE ...] [--algorithms a,b] [--data-dir DIR]
+    python benchmarks/timed_runs.py [KEY=VALUE ...] --table-2 SEEDS [--data-dir DIR]
+
+Prints one line of JSON. `first_update_at` is a time of day, for those who know when this process
+was started. Images per second are counted from the first update to the last; the steady rate is
+that of the middle half, where the lanes are full.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from time import perf_counter, time
+
+import torch
+
+from favano.planning.planned import plan_seeds
+from favano.run.runner import run_together
+from favano.run.samples import Samples, load_samples, make_task, named_model
+from favano.specification.presets import resolve
+from favano.specification.spec import Spec, changed, make_spec
+from favano.studies.paper.table_2 import table_2
+from favano.studies.stopwatch import Stopwatch
+from favano.studies.workload import image_count
+
+
+class TimedCapture(torch.cuda.graph):
+    """Captures a CUDA graph, and counts."""
+
+    graphs, seconds = 0, 0.0
+
+    def __enter__(self) -> None:
+        self.began = perf_counter()
+        super().__enter__()
+
+    def __exit__(self, *error: object) -> None:
+        super().__exit__(*error)
+        TimedCapture.graphs += 1
+        TimedCapture.seconds += perf_counter() - self.began
+
+
+def images(specs: Sequence[Spec], samples: Samples) -> int:
+    """Samples in all mini-batches that the updates use."""
+    planned = [one for spec in specs for one in plan_seeds(spec, samples.host_labels)]
+    return sum(
+        image_count(one.schedule, make_task(one.spec, one.seed, one.fleet, samples).batches)
+        for one in planned
+    )
+
+
+def measure(specs: Sequence[Spec], data_dir: Path | None) -> dict[str, float]:
+    samples = load_samples(specs[0], data_dir)
+    watch = Stopwatch(time)
+    run_together(specs, samples, named_model(specs[0], samples), progress=watch, audits=False)
+    per_step = images(specs, samples) / watch.steps
+    return {
+        "runs": sum(spec.run.seeds for spec in specs),
+        "updates": watch.updates,
+        "steps": watch.steps,
+        "images": per_step * watch.steps,
+        "first_update_at": watch.marks[1].time,
+        "start_up": watch.start_up,
+        "running": watch.running,
+        "graphs": TimedCapture.graphs,
+        "capturing": TimedCapture.seconds,
+        "steps_per_second": (watch.steps - watch.marks[1].steps) / watch.running,
+        "images_per_second": per_step * (watch.steps - watch.marks[1].steps) / watch.running,
+        "steady_steps_per_second": watch.steady_rate,
+        "steady_images_per_second": per_step * watch.steady_rate,
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("keys", nargs="*", metavar="KEY=VALUE")
+    parser.add_argument("--algorithms", default="favano")
+    parser.add_argument("--table-2", type=int, metavar="SEEDS")
+    parser.add_argument("--data-dir", type=Path)
+    asked = parser.parse_args()
+    keys = dict(pair.split("=", 1) for pair in asked.keys)
+    if asked.table_2:
+        specs = [resolve(changed(run.spec, keys)) for run in table_2(asked.table_2)]
+    else:
+        named = asked.algorithms.split(",")
+        specs = [resolve(make_spec({**keys, "algorithm": name})) for name in named]
+    torch.cuda.graph = TimedCapture  # type: ignore[misc]
+    print(json.dumps(measure(specs, asked.data_dir)), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,149 @@
+"""What the files of `benchmarks/results/` hold, as far as the tables need it."""
+
+from __future__ import annotations
+
+from typing import NotRequired, TypedDict
+
+
+class Spread(TypedDict, total=False):
+    """Some samples; old results have the median only."""
+
+    median: float
+    min: float
+    max: float
+
+
+class Heading(TypedDict):
+    """When, where and how a benchmark was made: by a command or, for old results, in words."""
+
+    date: str
+    release: str
+    command: NotRequired[str]
+    source: NotRequired[str]
+    machine: dict[str, object]
+
+
+class Peer(TypedDict, total=False):
+    """A system of the comparison."""
+
+    label: str
+    version: str
+    missing: str
+    steps_per_second: Spread
+    ratio: Spread | None
+
+
+class Peers(Heading):
+    """The comparison with other systems."""
+
+    repeats: int
+    seconds: float
+    systems: dict[str, Peer]
+
+
+class Kernels(TypedDict):
+    """The kernels of one network."""
+
+    model: str
+    milliseconds: dict[str, Spread]
+    chosen: str
+
+
+class KernelSets(Heading):
+    """The kernels of the paper's networks."""
+
+    networks: list[Kernels]
+
+
+class System(TypedDict):
+    """One way to train."""
+
+    name: str
+    images_per_second: Spread
+    shares: dict[str, Spread]
+
+
+class Bench(TypedDict):
+    """Lanes and plain loops with one network."""
+
+    command: str
+    spec: dict[str, str]
+    systems: list[System]
+    ratio: Spread
+
+
+class Benches(Heading):
+    """The paper's networks."""
+
+    benches: list[Bench]
+    flops: NotRequired[float]  # of a large product on all cores
+
+
+class Line(TypedDict, total=False):
+    """A line of the GPU's table; what it holds depends on the kind of line."""
+
+    what: str
+    date: str
+    release: str
+    source: str  # of old results
+    missing: str
+    measured: str  # in words, by hand
+    seconds: float  # of a whole command
+    steps: int
+    running: float  # seconds from the first update to the last
+    steps_per_second: float
+    images_per_second: float
+    loop_images_per_second: float
+    start_up: float
+    graphs: int
+    capturing: float  # seconds
+    first_start: float
+    second_start: float
+    ratio: float
+
+
+class Gpu(Heading):
+    """One GPU."""
+
+    lines: dict[str, Line]
+
+
+class Host(Heading):
+    """The host's part of Table 2."""
+
+    steps: int
+    cpu_seconds: float | Spread
+    calls_per_round: float
+
+
+class Clients(TypedDict):
+    """The cost for a number of clients."""
+
+    clients: int
+    step_us: Spread
+    planning_us: Spread
+    peak_mib: float
+
+
+class Horizon(TypedDict):
+    """The time of a longer run."""
+
+    steps: int
+    ms: Spread
+
+
+class Kept(TypedDict, total=False):
+    """Memory as versions pile up."""
+
+    updates: int
+    versions: int
+    kept_mib: float
+    peak_mib: float
+
+
+class Scaling(Heading):
+    """Cost against clients, horizon and server steps."""
+
+    clients: list[Clients]
+    horizons: list[Horizon]
+    versions_kept: list[Kept]
