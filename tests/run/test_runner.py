@@ -15,6 +15,7 @@ from favano.run.result import Result
 from favano.run.runner import run, run_together
 from favano.run.samples import Samples, load_samples, named_model
 from favano.specification.spec import Spec, changed, make_spec
+from tests.forks import FORKS
 from tests.specs import spec_of
 from tests.training.clock import trace_all
 
@@ -240,6 +241,7 @@ def test_an_interrupted_run_keeps_what_it_has(digits: Samples) -> None:
     assert [record.seed for record in result.runs] == [0, 1, 2]
 
 
+@FORKS
 @pytest.mark.parametrize("period", [0.0, 1e9])
 def test_results_are_heard_of_soon_after_they_are_there(
     period: float, digits: Samples, monkeypatch: pytest.MonkeyPatch
@@ -257,7 +259,7 @@ def test_results_are_heard_of_soon_after_they_are_there(
     short = changed(SHORT, {"model": "perceptron", "seeds": 2})
     long = changed(short, {"horizon": 700.0})
     results = run_together(
-        [long, short], digits, named_model(short, digits), progress=watch, workers=1,
+        [long, short], digits, named_model(short, digits), progress=watch, workers=2,
         finished=lambda result: found.append((result, watch.heard, len(result.rows))),
     )  # fmt: skip
     assert [result for result, _, _ in found] == [results[1], results[0]]
