@@ -205,7 +205,7 @@ def every_third(run: int, version: int) -> bool:
 def test_updates_between_two_evaluations_may_be_made_at_once(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """All versions are seen; what clients hold is looked at where it is evaluated."""
+    """What is evaluated is as if they were made one by one."""
     chains = []
     chain = Engine._chain
 
@@ -221,13 +221,21 @@ def test_updates_between_two_evaluations_may_be_made_at_once(
     runs = Engine(aggregators, stack_lanes(problems, 50), products=True, scoring=scoring)
     found = seen_of(runs.steps(at_once=2), 3)
     for one, expected in zip(found, problems, strict=True):
-        assert [at.version for at in one] == [at.version for at in expected.alone]
-        for at, other in zip(one, expected.alone, strict=True):
-            torch.testing.assert_close(at.server, other.server, rtol=1e-10, atol=1e-10)
-        due = slice(3, None, 3)
-        same(one[due], expected.alone[due], 1e-10)
+        last = expected.alone[-1].version
+        due = [at for at in one if every_third(0, at.version) or at.version in (-1, last)]
+        same(due, [*expected.alone[:1], *expected.alone[3:-1:3], expected.alone[-1]], 1e-10)
     assert runs.kept == 0
     assert (max(chains, default=0) > 1) == (name not in ONE_BY_ONE)
+
+
+def test_refusals_between_two_evaluations_are_told() -> None:
+    problems = [Problem(name, 1, poisoned=True) for name in ("favano", "quafl", "fedasync")]
+    scoring = Scoring(every_third, every_third, lambda models: models[:, :2])
+    aggregators = [one.aggregator() for one in problems]
+    runs = Engine(aggregators, stack_lanes(problems, 20), products=True, scoring=scoring)
+    for one, expected in zip(seen_of(runs.steps(at_once=2), 3), problems, strict=True):
+        refused = [client for at in one for client in at.refused]
+        assert refused == [client for at in expected.alone for client in at.refused] != []
 
 
 @pytest.mark.parametrize("at_once", [1 << 26, 100])
