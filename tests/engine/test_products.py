@@ -24,9 +24,9 @@ from tests.specs import bound
 BLENDS = [name for name in our_methods() if is_blend(bound(algorithm=name))]
 
 
-def test_all_methods_but_three_blend_models() -> None:
-    """The others correct gradients, keep a memory, or are not linear."""
-    assert set(our_methods()) - set(BLENDS) == {"scaffold", "asofed", "asyncfeded"}
+def test_all_methods_but_two_blend_models() -> None:
+    """The others correct gradients, or are not linear."""
+    assert set(our_methods()) - set(BLENDS) == {"scaffold", "asyncfeded"}
 
 
 class Remembered(NamedTuple):
