@@ -141,15 +141,11 @@ class Aggregator(Generic[S]):
         memories = [self._memory.get(who, none) for who in client.tolist()]
         return torch.cat([models, torch.stack(memories)], dim=1)
 
-    def remember(self, client: Ints, ends: Stack, finite: Mask) -> Stack:
-        """Take the memories off these end models; one that is not finite becomes zero."""
-        size = self.layout.size
-        if self.method.memory:
-            for who, end, good in zip(client.tolist(), ends, finite.tolist(), strict=True):
-                self._memory.pop(who, None)
-                if good:
-                    self._memory[who] = end[size:].clone()
-        return ends[:, :size]
+    def remember(self, client: int, memory: Vector | None) -> None:
+        """Renew the memory of a client; None: it begins with zeros again."""
+        self._memory.pop(client, None)
+        if memory is not None:
+            self._memory[client] = memory
 
     def work(self, jobs: Ints) -> Work:
         """The work of these jobs; corrected gradients are those of the newest version."""

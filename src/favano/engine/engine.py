@@ -29,7 +29,7 @@ from favano.engine.ready_jobs import ReadyJobs
 from favano.errors import NonFiniteUpdate
 from favano.methods import State
 from favano.training import Lanes, Work, to_device
-from favano.types import Ints, Mask, Stack, Vector
+from favano.types import Ints, Stack, Vector
 
 _NUMBERS_AT_ONCE = 1 << 29  # numbers in the models of one product
 _LONGEST = 64  # updates of one run that are made at once
@@ -58,7 +58,7 @@ class _Made(NamedTuple):
     """Updates of one run that were made at once."""
 
     run: int
-    first: int  # the first new version
+    last: int  # the newest version
     jobs: list[Ints]  # that each update has used
     rows: Ints  # of the new server models
 
@@ -107,6 +107,8 @@ class Engine:
         self._early = 0  # end models for updates after the next one
         self._under_way = 0  # jobs in the lanes
         self._poisoned = False  # whether any end model was not finite
+        self._memories: dict[int, Vector] = {}  # of finished jobs
+        self._refused: list[Ints] = [NOBODY] * len(runs)  # clients, since the last moment
         self._products = ProductUpdates(runs, self._rows) if products else None
         widest = 1 + 2 * max(run.schedule.clients for run in runs)
         self._at_once = max(1, _NUMBERS_AT_ONCE // (self._layout.size * widest))
@@ -119,7 +121,8 @@ class Engine:
     def steps(self, *, at_once: int) -> Iterator[Step]:
         """The moments of all runs, each run's in order; `at_once` runs are open at a time.
 
-        If a run fails, the others continue.
+        With `scoring`, only moments that are evaluated, and the first and last one of each run. If
+        a run fails, the others continue.
         """
         waiting = np.arange(len(self._runs))
         while True:
@@ -156,9 +159,9 @@ class Engine:
         """Jobs begin from new versions."""
         table, holdings, readings = self._table, self._holdings, []
         lists: list[Ints] = []
-        for run, first, _, rows in made:
+        for run, last, _, rows in made:
             one = self._runs[run]
-            versions = range(first, first + len(rows))
+            versions = range(last - len(rows) + 1, last + 1)
             lists += [table.numbers(run, one.course.begun(version)) for version in versions]
             if one.link is not None:
                 readings.append(self._reading(run, table.who[lists[-1]]))
@@ -268,23 +271,21 @@ class Engine:
         of = table.run[jobs]
         wanted = self._open[of]
         if not wanted.all():
-            jobs, of, finite = jobs[wanted], of[wanted], finite[wanted]
+            jobs, of = jobs[wanted], of[wanted]
             ends = ends[to_device(np.flatnonzero(wanted), ends)]
         if self._longest:
-            ends = self._remembered(jobs, ends, finite)
+            ends = self._set_aside(jobs, ends)
         table.end[jobs] = self._within_memory(partial(self._rows.keep, ends))
         now = table.update[jobs] == self._version[of] + 1
         np.subtract.at(self._missing, of[now], 1)
         self._early += len(jobs) - int(now.sum())
 
-    def _remembered(self, jobs: Ints, ends: Stack, finite: Mask) -> Stack:
-        """End models without the memories, which the runs keep."""
-        of, who, size = self._table.run[jobs], self._table.who[jobs], self._layout.size
-        for run in np.unique(of).tolist():
-            one, at = self._runs[run], np.flatnonzero(of == run)
-            if one.method.memory:
-                width = size + one.method.memory * self._layout.parameters
-                one.remember(who[at], ends[to_device(at, ends), :width], finite[at])
+    def _set_aside(self, jobs: Ints, ends: Stack) -> Stack:
+        """End models without the memories, which clients renew when their answers are used."""
+        size = self._layout.size
+        for job, end, run in zip(jobs.tolist(), ends, self._table.run[jobs].tolist(), strict=True):
+            if memory := self._runs[run].method.memory * self._layout.parameters:
+                self._memories[job] = end[size : size + memory].clone()
         return ends[:, :size]
 
     def _apply(self) -> Iterator[Step]:
@@ -371,7 +372,7 @@ class Engine:
         for _ in chain:
             products.finish(run)
         self._early -= int((table.steps[jobs[len(chain[0]) :]] > 0).sum())
-        return _Made(run, first, chain, self._rows.keep(servers))
+        return _Made(run, one.version, chain, self._rows.keep(servers))
 
     def _update_together(self, runs: Sequence[int]) -> list[_Made]:
         """Make the next update of each of these runs by one product."""
@@ -420,6 +421,10 @@ class Engine:
         self._version[runs] = [self._runs[run].version for run in runs]
         for run, clients in refused.items():
             self._holdings.forget_own(self._holdings.first[run] + clients)
+        for job in jobs.tolist() if self._memories else ():
+            if (memory := self._memories.pop(job, None)) is not None:
+                kept = memory if table.finite[job] else None
+                self._runs[table.run[job]].remember(int(table.who[job]), kept)
         for run in runs:
             if not self._runs[run].course.complete:
                 table.add(run, self._runs[run], int(self._holdings.first[run]))
@@ -427,41 +432,47 @@ class Engine:
 
     def _moments(self, made: Sequence[_Made], refused: dict[int, Ints]) -> Iterator[Step]:
         """The moments of these runs after updates, or at their beginning."""
-        last = [self._moment(one, -1, refused.get(one.run, NOBODY)) for one in made]
-        measured = dict(self._measured(made, last))
-        for place, one in enumerate(made):
-            for number in range(len(one.rows) - 1):
-                yield Step(one.run, self._moment(one, number, NOBODY))
-            self._rows.release(one.rows[:-1])
-            yield Step(one.run, last[place]._replace(measured=measured.get(place)))
-            if self._runs[one.run].over:
-                self._close(one.run)
+        for run, clients in refused.items():
+            self._refused[run] = np.append(self._refused[run], clients)
+        if self._scoring is not None:
+            for one in made:
+                self._rows.release(one.rows[:-1])
+            made = [one._replace(rows=one.rows[-1:]) for one in made if self._is_told(one)]
+        measured = self._measured([one.run for one in made]) if made else {}
+        for run, last, _, rows in made:
+            for place, row in enumerate(rows.tolist()):
+                version = last - len(rows) + 1 + place
+                found = measured.get(run) if version == last else None
+                clients = self._refused[run] if version == last else NOBODY
+                server = self._rows.row(row)
+                yield Step(run, Moment(version, server, clients, self._held[run], found))
+            self._rows.release(rows[:-1])
+            self._refused[run] = NOBODY
+            if self._runs[run].over:
+                self._close(run)
 
-    def _moment(self, made: _Made, number: int, refused: Ints) -> Moment:
-        version = made.first + (number % len(made.rows))
-        server = self._rows.row(int(made.rows[number]))
-        return Moment(version, server, refused, self._held[made.run])
+    def _is_told(self, made: _Made) -> bool:
+        """Whether the last of these versions is of interest to others."""
+        assert self._scoring is not None
+        ends = made.last < 0 or self._runs[made.run].over
+        return ends or self._scoring.due(made.run, made.last)
 
-    def _measured(
-        self, made: Sequence[_Made], moments: Sequence[Moment]
-    ) -> Iterator[tuple[int, Measurement]]:
-        """The measurements of runs that are evaluated together, by place."""
+    def _measured(self, runs: Sequence[int]) -> dict[int, Measurement]:
+        """Measurements of the runs that are evaluated together."""
         scoring = self._scoring
         if scoring is None:
-            return
-        pairs = enumerate(zip(made, moments, strict=True))
-        due = [place for place, (one, at) in pairs if scoring.together(one.run, at.version)]
+            return {}
+        due = [run for run in runs if scoring.together(run, self._runs[run].version)]
         if not due:
-            return
-        runs = np.array([made[place].run for place in due])
+            return {}
 
         def measure() -> list[Measurement]:
-            servers = self._rows.take(self._server[runs]).clone()
-            distances, means = self._holdings.spreads(runs, servers, self._layout.parameters)
-            numbers = torch.cat([scoring.score(servers), distances], dim=1)
-            return [Measurement(*one) for one in zip(numbers, servers, means, strict=True)]
+            servers = self._rows.take(self._server[due]).clone()
+            spreads = self._holdings.spreads(np.array(due), servers, self._layout.parameters)
+            numbers = torch.cat([scoring.score(servers), spreads[0]], dim=1)
+            return [Measurement(*one) for one in zip(numbers, servers, spreads[1], strict=True)]
 
-        yield from zip(due, self._within_memory(measure), strict=True)
+        return dict(zip(due, self._within_memory(measure), strict=True))
 
     def _close(self, run: int) -> None:
         """End a run: free its models and drop its ready jobs."""

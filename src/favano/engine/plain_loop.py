@@ -44,8 +44,10 @@ class PlainLoop:
             start = self._stacked([self._starts.pop(job) for job in jobs.tolist()])
             end = self._trainer.train(run.starts(work.client, start), work)
             finite = np.array(finite_rows(end), dtype=np.bool_)
-            end = run.remember(work.client, end, finite)
-            self._renew(run.update(self._server, start, end, finite))
+            for client, memory, good in zip(work.client.tolist(), end, finite, strict=True):
+                if run.method.memory:
+                    run.remember(client, memory[run.layout.size :] if good else None)
+            self._renew(run.update(self._server, start, end[:, : run.layout.size], finite))
             yield Moment(run.version, self._server, self._refused, self)
 
     def _renew(self, update: Update) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -141,11 +142,12 @@ def bind_method(spec: Spec, seed: int, labels: Ints | None = None) -> AnyMethod:
 
 def make_schedule(spec: Spec, method: AnyMethod, seed: int) -> Schedule:
     """The schedule of one seed up to the horizon; runs with the same contacts share it."""
-    policy, horizon = method.policy(), given(spec.run.horizon)
-    key = spec.fleet, policy, horizon, seed
+    policy, fleet, horizon = method.policy(), method.world.fleet, given(spec.run.horizon)
+    clients = hashlib.sha256(fleet.mean.tobytes() + fleet.streams.tobytes()).digest()
+    key = spec.fleet, clients, policy, horizon, seed
     schedule = _schedules.get(key)
     if schedule is None:
-        schedule = plan(policy, method.world.fleet, horizon=horizon, seed=seed)
+        schedule = plan(policy, fleet, horizon=horizon, seed=seed)
         _schedules[key] = schedule
     return schedule
 

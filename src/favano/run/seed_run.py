@@ -21,7 +21,6 @@ from favano.run.progress import Progress
 from favano.run.result import Result
 from favano.run.run_kernels import kernels_for
 from favano.run.samples import ModelFactory, Samples
-from favano.schedule import Schedule
 from favano.specification.spec import given
 from favano.training import FlatModel, GradientTrace, LoopTrainer
 from favano.types import Kernels
@@ -72,7 +71,6 @@ class SeedRun:
             rate = float(self.aggregator.rates.max(initial=0.0))
             self.tracker = Tracker(Probe(flat, task), planned.setting, rate)
         self.label = f"{spec.name}, seed {seed}"
-        self._known = _steps_by_update(schedule) if self.aggregator.course.complete else None
         self.reached = -1  # the last server version
         self.stopped = False  # by an update with NaN
         self.began = self.ended = 0.0
@@ -88,23 +86,22 @@ class SeedRun:
             self.result.status, self.result.error = "partial", moment
             self.stopped = True
             return
-        self.reached = moment.version
+        before, self.reached = self.reached, moment.version
         if moment.version < 0:
             self.began = perf_counter()
         else:
             time = float(self.aggregator.course.known.time[moment.version])
-            display.advance(self.label, self._steps_of(moment.version), time)
+            display.advance(self.label, self._steps_between(before, moment.version), time)
         self.recorder.observe(moment)
         if self.tracker is not None and self.recorder.last is not None:
             self.tracker.observe(self.recorder.rows(), self.recorder.last.mean)
         self.ended = perf_counter()
 
-    def _steps_of(self, version: int) -> int:
-        """Local steps that an update uses."""
-        if self._known is not None:
-            return self._known[version]
+    def _steps_between(self, before: int, version: int) -> int:
+        """Local steps used by the updates after one version, up to another."""
         course = self.aggregator.course
-        return int(course.known.steps[course.jobs(version)].sum())
+        lists = [course.jobs(update) for update in range(before + 1, version + 1)]
+        return int(course.known.steps[np.concatenate(lists)].sum())
 
     def interrupt(self) -> None:
         """Note Ctrl-C: the result is partial unless the run has ended."""
@@ -144,10 +141,3 @@ class SeedRun:
         known = self.aggregator.course.complete and planned.method.linear
         if mine and first is not None and known:
             result.audit = audit(first, first.weights)
-
-
-def _steps_by_update(schedule: Schedule) -> list[int]:
-    """Local steps that each update uses."""
-    used = slice(0, schedule.jobs)
-    steps = np.bincount(schedule.visit[used], schedule.steps[used], schedule.updates)
-    return [int(count) for count in steps]
