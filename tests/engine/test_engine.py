@@ -145,6 +145,17 @@ def test_a_schedule_that_grows_is_trained_ahead() -> None:
     assert lanes.most >= first.sum() > 3
 
 
+@pytest.mark.parametrize("name", ["favano", "quafl", "asyncfeded"])
+def test_few_models_are_kept(name: str) -> None:
+    """Those of the server and the clients, and some end models; also if a schedule grows."""
+    one = problem(name, 0)
+    runs = Engine([one.aggregator()], shuffled([one], 1))
+    with one_thread():
+        kept = [runs.kept for _ in runs.steps(at_once=1)]
+    assert 5 < max(kept) <= 1 + CLIENTS + engine.AHEAD
+    assert runs.kept == 0
+
+
 @FORKS
 def test_worker_processes_equal_the_plain_loop() -> None:
     problems = [problem(name, 2) for name in ("favano", "fedavg", "scaffold", "asofed")]
