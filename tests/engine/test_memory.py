@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from favano.engine import Engine, Scoring, model_rows, products
+from favano.engine import Engine, Moment, Scoring, model_rows, products
 from favano.engine.model_rows import ModelRows
 from favano.engine.products import new_own
 from favano.methods import our_methods
@@ -172,10 +172,13 @@ def test_a_full_gpu_makes_lanes_give_way(monkeypatch: pytest.MonkeyPatch) -> Non
     _, total = torch.cuda.mem_get_info()
     allowed = torch.cuda.memory_reserved() + (512 << 20)
     torch.cuda.set_per_process_memory_fraction(allowed / total)
+    last: dict[int, Tensor] = {}
     try:
-        found = seen_of(runs.steps(at_once=3), 3)
+        for run, moment in runs.steps(at_once=3):
+            assert isinstance(moment, Moment)
+            last[run] = moment.server.cpu()
     finally:
         torch.cuda.set_per_process_memory_fraction(1.0)
     assert making.capacities[-1] < 64
-    for one, other in zip(found, expected, strict=True):
-        same(one, other, 1e-10)
+    for run, other in enumerate(expected):
+        torch.testing.assert_close(last[run], other[-1].server, rtol=1e-10, atol=1e-10)

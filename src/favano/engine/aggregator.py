@@ -193,6 +193,8 @@ class Aggregator(Generic[S]):
             rows = torch.from_numpy(np.flatnonzero(finite)).to(end.device)
             start, end, jobs = start[rows], end[rows], jobs[finite]
         client, own = self.course.known.client[jobs], None
+        if self._buffers == "local":
+            end = self._where_they_ended(jobs, start, end)
         if len(jobs):
             sent = end if self.link is None else self.link.up(jobs, start, end, server)
             parameters = self.layout.parameters
@@ -206,6 +208,12 @@ class Aggregator(Generic[S]):
             self.state = state
         self.go_on()
         return Update(server, client, own, refused)
+
+    def _where_they_ended(self, jobs: Ints, start: Stack, end: Stack) -> Stack:
+        """End models with the clients' own buffers, also of jobs without steps."""
+        idle = self.course.known.steps[jobs] == 0
+        kept = self.starts(self.course.known.client[jobs], start)[:, : self.layout.size]
+        return torch.where(torch.from_numpy(idle).to(end.device)[:, None], kept, end)
 
     def go_on(self) -> None:
         """The next update is made: extend a schedule that depends on it."""

@@ -434,35 +434,30 @@ class Engine:
         """The moments of these runs after updates, or at their beginning."""
         for run, clients in refused.items():
             self._refused[run] = np.append(self._refused[run], clients)
-        if self._scoring is not None:
-            for one in made:
-                self._rows.release(one.rows[:-1])
-            made = [one._replace(rows=one.rows[-1:]) for one in made if self._is_told(one)]
-        measured = self._measured([one.run for one in made]) if made else {}
-        for run, last, _, rows in made:
-            for place, row in enumerate(rows.tolist()):
-                version = last - len(rows) + 1 + place
-                found = measured.get(run) if version == last else None
-                clients = self._refused[run] if version == last else NOBODY
-                server = self._rows.row(row)
-                yield Step(run, Moment(version, server, clients, self._held[run], found))
-            self._rows.release(rows[:-1])
-            self._refused[run] = NOBODY
+        for one in made:
+            self._rows.release(one.rows[:-1])
+        told = [one.run for one in made if self._is_told(one)]
+        measured = self._measured(told)
+        for run in told:
+            server, found = self._rows.row(int(self._server[run])), measured.get(run)
+            clients, self._refused[run] = self._refused[run], NOBODY
+            version, held = self._runs[run].version, self._held[run]
+            yield Step(run, Moment(version, server, clients, held, found))
             if self._runs[run].over:
                 self._close(run)
 
     def _is_told(self, made: _Made) -> bool:
-        """Whether the last of these versions is of interest to others."""
-        assert self._scoring is not None
-        ends = made.last < 0 or self._runs[made.run].over
-        return ends or self._scoring.due(made.run, made.last)
+        """Whether the newest version is of interest to others."""
+        if self._scoring is None or made.last < 0 or self._runs[made.run].over:
+            return True
+        return self._scoring.due(made.run, made.last)
 
     def _measured(self, runs: Sequence[int]) -> dict[int, Measurement]:
         """Measurements of the runs that are evaluated together."""
-        scoring = self._scoring
+        scoring, version = self._scoring, self._version
         if scoring is None:
             return {}
-        due = [run for run in runs if scoring.together(run, self._runs[run].version)]
+        due = [run for run in runs if scoring.together(run, int(version[run]))]
         if not due:
             return {}
 
@@ -484,6 +479,8 @@ class Engine:
         self._rows.release(rows)
         self._holdings.close(run)
         self._ready.drop(run)
+        for job in jobs.tolist() if self._memories else ():
+            self._memories.pop(job, None)
         table.forget(run)
         self._open[run] = False
         if self._products is not None:

@@ -115,7 +115,7 @@ class Holdings:
         first, last = self.first[run : run + 2].tolist()
         since, row = self._apart[first:last], self.row[first:last]
         apart = np.flatnonzero(since)
-        apart = apart[np.argsort(since[apart])]
+        apart = apart[np.lexsort((since[apart], self._own[first:last][apart]))]
         single = {client: self.rows.row(row[client]) for client in apart.tolist()}
         single.update(live)
         others = np.delete(np.arange(last - first), list(single))

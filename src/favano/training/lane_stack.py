@@ -146,7 +146,7 @@ class LaneStack:
             self._start[at] = models[:, : self._start.shape[1]]
         if self._drift is not None:
             self._drift[at] = 0.0 if work.drift is None else work.drift
-        self._stack[at, : models.shape[1]] = models
+        self._stack[at] = functional.pad(models, (0, self._stack.shape[1] - models.shape[1]))
 
     def launch(self) -> LaunchResult:
         """Advance all lanes by some steps, without waiting for the device.
