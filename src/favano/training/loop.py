@@ -44,10 +44,9 @@ class LoopTrainer:
         model.module.train()
         weights, origin = model.weights, start[: model.layout.parameters]
         memory = tuple(start[size:].view(self.rule.memory, -1)) if remember else ()
-        room = self.task.room()
+        batches = self.task.batches_from(client, job.first_step, job.steps, weights.dtype)
         with torch.no_grad(), using(self.kernels):
-            for step in range(job.first_step, job.first_step + job.steps):
-                features, labels = self.task.batch(client, step, weights.dtype, room)
+            for step, (features, labels) in enumerate(batches, job.first_step):
                 if model.draws is not None:
                     model.draws.set(self.task.key(client, step), weights.device)
                 features = arranged(features, self.kernels)
