@@ -12,7 +12,7 @@ from favano.training.gradient_trace import GradientTrace
 from favano.training.kernel_sets import arranged, using
 from favano.training.lanes import FinishedJob, Job, Work, finite_rows
 from favano.training.local_rule import LocalRule
-from favano.training.task import Task, plain_gradient
+from favano.training.task import Batch, Task, plain_gradient
 from favano.types import Kernels, Stack, Vector
 
 
@@ -36,27 +36,33 @@ class LoopTrainer:
 
     def run(self, start: Vector, job: Job, drift: Vector | None = None) -> Vector:
         """The end model of one job."""
-        model, client = self.model, job.client
         if job.steps == 0:
             return start
-        size, remember = model.layout.size, self.rule.step
+        model, size = self.model, self.model.layout.size
         model.load(start[:size])
         model.module.train()
-        weights, origin = model.weights, start[: model.layout.parameters]
-        memory = tuple(start[size:].view(self.rule.memory, -1)) if remember else ()
-        batches = self.task.batches_from(client, job.first_step, job.steps, weights.dtype)
+        origin = start[: model.layout.parameters]
+        memory = tuple(start[size:].view(self.rule.memory, -1)) if self.rule.step else ()
+        plain = self.rule.plain and drift is None and model.draws is None
         with torch.no_grad(), using(self.kernels):
-            for step, (features, labels) in enumerate(batches, job.first_step):
-                if model.draws is not None:
-                    model.draws.set(self.task.key(client, step), weights.device)
-                features = arranged(features, self.kernels)
-                if self.traced is None or not self.traced.fill(features, labels):
-                    plain_gradient(model, self.task.loss, features, labels)
-                direction = self.rule.direction(model.gradient, weights, origin, drift)
-                if remember is not None:  # a copy, since the gradient is overwritten
-                    direction, memory = remember(direction.clone(), memory)
-                weights.sub_(direction, alpha=job.rate)
+            for first, run in self.task.runs(job.client, job.first_step, job.steps, origin.dtype):
+                batches = [(arranged(features, self.kernels), labels) for features, labels in run]
+                if plain and self.traced is not None and self.traced.descend(batches, job.rate):
+                    continue
+                for step, batch in enumerate(batches, first):
+                    self._fill_gradient(job.client, step, batch)
+                    direction = self.rule.direction(model.gradient, model.weights, origin, drift)
+                    if self.rule.step is not None:  # a copy, since the gradient is overwritten
+                        direction, memory = self.rule.step(direction.clone(), memory)
+                    model.weights.sub_(direction, alpha=job.rate)
             return torch.cat([model.snapshot(), *memory]) if memory else model.snapshot()
+
+    def _fill_gradient(self, client: int, step: int, batch: Batch) -> None:
+        """Compute the gradient of one mini-batch."""
+        if (draws := self.model.draws) is not None:
+            draws.set(self.task.key(client, step), self.model.vector.device)
+        if self.traced is None or not self.traced.fill(*batch):
+            plain_gradient(self.model, self.task.loss, *batch)
 
 
 class SerialLanes:

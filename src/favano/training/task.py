@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import groupby
 from typing import TypeAlias, cast
 
 import torch
@@ -40,25 +41,32 @@ class Task:
 
     def batch(self, client: int, step: int, dtype: torch.dtype) -> Batch:
         """The mini-batch at a position of the client's stream: a function of seed, client, step."""
-        return next(self.batches_from(client, step, 1, dtype))
+        _, (batch,) = next(self.runs(client, step, 1, dtype))
+        return batch
 
-    def batches_from(
+    def runs(
         self, client: int, first_step: int, steps: int, dtype: torch.dtype
-    ) -> Iterator[Batch]:
-        """That mini-batch and those that follow it, as `batch` gives them.
+    ) -> Iterator[tuple[int, list[Batch]]]:
+        """The mini-batches of many steps, in lists of one length; with the step of the first.
 
         The samples of many batches are copied at once, which takes less time than one by one.
         """
-        most, last = self._most_at_once(), first_step + steps
+        most, last = self._most_at_once(dtype), first_step + steps
         for begin in range(first_step, last, most):
-            these = range(begin, min(begin + most, last))
-            indices = self.batches.indices(client, begin, len(these))
+            end = min(begin + most, last)
+            indices = self.batches.indices(client, begin, end - begin)
             chosen = torch.from_numpy(indices).to(self.features.device)
-            lengths = [self.batches.length(client, step) for step in these]
-            features = self.features.index_select(0, chosen).split(lengths)
-            labels = self.labels.index_select(0, chosen).split(lengths)
-            for step, raw, label in zip(these, features, labels, strict=True):
-                yield self._inputs(raw, client, step, dtype), label
+            lengths = [self.batches.length(client, step) for step in range(begin, end)]
+            samples = torch.split(self.features.index_select(0, chosen), lengths)
+            labels = torch.split(self.labels.index_select(0, chosen), lengths)
+            step = begin
+            for _, run in groupby(zip(samples, labels, strict=True), _length):
+                batches = [
+                    (self._inputs(raw, client, number, dtype), label)
+                    for number, (raw, label) in enumerate(run, step)
+                ]
+                yield step, batches
+                step += len(batches)
 
     def _inputs(self, features: Tensor, client: int, step: int, dtype: torch.dtype) -> Tensor:
         """Inputs of the model from the samples of a mini-batch."""
@@ -71,9 +79,9 @@ class Task:
             features = augment(features, self.preprocessing, draw)
         return to_float(features, self.preprocessing, dtype)
 
-    def _most_at_once(self) -> int:
+    def _most_at_once(self, dtype: torch.dtype) -> int:
         """The most mini-batches whose samples are copied at once."""
-        sample = self.features[0].nbytes
+        sample = self.features[0].numel() * dtype.itemsize
         if self.preprocessing is None and sample % _ALIGNMENT:
             return 1  # kernels may round differently for inputs that are not aligned
         return max(1, _AT_ONCE // (sample * self.batches.batch_size))
@@ -81,6 +89,10 @@ class Task:
     def key(self, client: int, step: int) -> int:
         """The key for quantised gradients and dropout, a function of (seed, client, step)."""
         return word(self.batches.seed, Stream.LUQ, self.batches.stream(client), step)
+
+
+def _length(batch: Batch) -> int:
+    return len(batch[1])
 
 
 def check_inputs(model: FlatModel, features: Tensor, what: str) -> Tensor:

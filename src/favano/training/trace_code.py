@@ -7,13 +7,15 @@ them: the kernels stay those of the graph, in the same order.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeAlias, cast
 
 import torch
 from torch import Tensor, fx
 
-Calls: TypeAlias = Callable[[Tensor, Tensor], None]
+from favano.training.task import Batch
+
+Calls: TypeAlias = Callable[[Sequence[Batch], float | None], None]
 
 _DETACH, _TRANSPOSE = torch.ops.aten.detach.default, torch.ops.aten.t.default
 _VIEW = torch.ops.aten.view.default
@@ -28,37 +30,54 @@ _TYPES = {  # of what is passed to the function, in TorchScript
 }
 
 
-def straight_line(graph: fx.Graph, fixed: Sequence[Tensor], into: Sequence[Tensor]) -> Calls:
-    """A function of (features, labels) that writes the graph's outputs into the tensors `into`.
+def straight_line(
+    graph: fx.Graph,
+    fixed: Sequence[Tensor],
+    into: Sequence[Tensor],
+    weights: Tensor,
+    gradient: Tensor,
+) -> Calls:
+    """A function that writes the graph's outputs into the tensors `into`, batch after batch.
 
-    `fixed` are the graph's first inputs: views of the model's vector. Their values change from call
-    to call, their memory does not, so views of them are made once, here.
+    With a step size, `gradient` times that is subtracted from `weights` after each batch. `fixed`
+    are the graph's first inputs: views of the model's vector. Their values change from call to
+    call, their memory does not, so views of them are made once, here.
     """
     known = _given_views(graph, fixed)
     into = _reshaped(graph, into)
     graph.eliminate_dead_code()
     *calls, output = [node for node in graph.nodes if not _is_input(node)]
-    inputs = [node.name for node in graph.nodes if _is_input(node) and node not in known]
-    scope: dict[str, object] = {node.name: value for node, value in known.items()}
+    features, labels = (node.name for node in graph.nodes if _is_input(node) and node not in known)
+    scope: dict[str, object] = {node.name: value for node, value in known.items() if node.users}
     places = dict(zip(output.all_input_nodes, into, strict=True))
-    direct = {node for node in places if _writes_anywhere(node)}
-    lines = []
+    lines = [f"{features} = all_features[i]", f"{labels} = all_labels[i]"]
     for node in calls:
-        place = f", out={_bound(places[node], scope)}" if node in direct else ""
-        lines.append(f"{node.name} = {_call(node, scope, place)}")
-    for node in places:
-        if node not in direct:
-            lines.append(f"{_bound(places[node], scope)}.copy_({node.name})")
-    types = [f"{name}: Tensor" for name in inputs]
-    types += [f"{name}: {_type(value)}" for name, value in scope.items()]
-    source = "\n    ".join([f"def calls({', '.join(types)}) -> None:", *lines, ""])
-    function, values = torch.jit.CompilationUnit(source).calls, tuple(scope.values())
+        out = _bound(places.pop(node), scope) if node in places and _writes_anywhere(node) else ""
+        lines.append(f"{node.name} = {_call(node, scope, out)}")
+    lines += [f"{_bound(place, scope)}.copy_({node.name})" for node, place in places.items()]
+    function = _compiled(lines, scope)
 
-    def run(features: Tensor, labels: Tensor) -> None:
-        with torch.jit.optimized_execution(False):
-            function(features, labels, *values)
+    def run(batches: Sequence[Batch], rate: float | None) -> None:
+        features, labels = ([batch[part] for batch in batches] for part in (0, 1))
+        with torch.inference_mode(), torch.jit.optimized_execution(False):  # type: ignore[attr-defined]
+            function(features, labels, rate, weights, gradient, *scope.values())
 
     return run
+
+
+def _compiled(lines: Sequence[str], scope: Mapping[str, object]) -> Callable[..., None]:
+    """The lines as a function: in a loop over batches, with a step of SGD after each."""
+    types = "".join(f", {name}: {_type(value)}" for name, value in scope.items())
+    head = "all_features: List[Tensor], all_labels: List[Tensor], rate: Optional[float]"
+    source = [
+        f"def calls({head}, weights: Tensor, gradient: Tensor{types}) -> None:",
+        "    for i in range(len(all_features)):",
+        *(f"        {line}" for line in lines),
+        "        if rate is not None:",
+        "            weights.sub_(gradient, alpha=rate)",
+        "",
+    ]
+    return cast(Callable[..., None], torch.jit.CompilationUnit("\n".join(source)).calls)
 
 
 def _is_input(node: fx.Node) -> bool:
@@ -106,8 +125,8 @@ def _writes_anywhere(node: fx.Node) -> bool:
     return known and len(node.users) == 1 and not node.kwargs
 
 
-def _call(node: fx.Node, scope: dict[str, object], more: str) -> str:
-    """A node as code."""
+def _call(node: fx.Node, scope: dict[str, object], out: str) -> str:
+    """A node as code; `out` is the tensor to write into, if any."""
     if node.target is operator.getitem:
         return f"{node.args[0]}[{node.args[1]}]"
     if not isinstance(node.target, torch._ops.OpOverload):  # or a tensor that is no input
@@ -116,7 +135,8 @@ def _call(node: fx.Node, scope: dict[str, object], more: str) -> str:
     names = [argument.name for argument in schema.arguments]
     given = {**dict(zip(names, node.args, strict=False)), **node.kwargs}  # tells overloads apart
     code = [f"{name}={_expression(value, scope)}" for name, value in given.items()]
-    return f"torch.ops.{schema.name.replace('::', '.')}({', '.join(code)}{more})"
+    code += [f"out={out}"] if out else []
+    return f"torch.ops.{schema.name.replace('::', '.')}({', '.join(code)})"
 
 
 def _expression(value: object, scope: dict[str, object]) -> str:
