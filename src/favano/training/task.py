@@ -81,7 +81,8 @@ class Task:
 
     def _most_at_once(self, dtype: torch.dtype) -> int:
         """The most mini-batches whose samples are copied at once."""
-        sample = self.features[0].numel() * dtype.itemsize
+        number = self.features.dtype if self.preprocessing is None else dtype
+        sample = self.features[0].numel() * number.itemsize
         if self.preprocessing is None and sample % _ALIGNMENT:
             return 1  # kernels may round differently for inputs that are not aligned
         return max(1, _AT_ONCE // (sample * self.batches.batch_size))
