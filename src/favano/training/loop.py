@@ -41,20 +41,21 @@ class LoopTrainer:
         model, size = self.model, self.model.layout.size
         model.load(start[:size])
         model.module.train()
-        origin = start[: model.layout.parameters]
+        weights, origin = model.weights, start[: model.layout.parameters]
         memory = tuple(start[size:].view(self.rule.memory, -1)) if self.rule.step else ()
-        plain = self.rule.plain and drift is None and model.draws is None
+        traced = self.traced if self.rule.plain and drift is None and model.draws is None else None
+        step = job.first_step
         with torch.no_grad(), using(self.kernels):
-            for first, run in self.task.runs(job.client, job.first_step, job.steps, origin.dtype):
+            for run in self.task.runs(job.client, step, job.steps, weights.dtype):
                 batches = [(arranged(features, self.kernels), labels) for features, labels in run]
-                if plain and self.traced is not None and self.traced.descend(batches, job.rate):
-                    continue
-                for step, batch in enumerate(batches, first):
-                    self._fill_gradient(job.client, step, batch)
-                    direction = self.rule.direction(model.gradient, model.weights, origin, drift)
-                    if self.rule.step is not None:  # a copy, since the gradient is overwritten
-                        direction, memory = self.rule.step(direction.clone(), memory)
-                    model.weights.sub_(direction, alpha=job.rate)
+                if traced is None or not traced.descend(batches, job.rate):
+                    for place, batch in enumerate(batches, step):
+                        self._fill_gradient(job.client, place, batch)
+                        direction = self.rule.direction(model.gradient, weights, origin, drift)
+                        if self.rule.step is not None:  # a copy, since the gradient is overwritten
+                            direction, memory = self.rule.step(direction.clone(), memory)
+                        weights.sub_(direction, alpha=job.rate)
+                step += len(batches)
             return torch.cat([model.snapshot(), *memory]) if memory else model.snapshot()
 
     def _fill_gradient(self, client: int, step: int, batch: Batch) -> None:

@@ -41,32 +41,27 @@ class Task:
 
     def batch(self, client: int, step: int, dtype: torch.dtype) -> Batch:
         """The mini-batch at a position of the client's stream: a function of seed, client, step."""
-        _, (batch,) = next(self.runs(client, step, 1, dtype))
-        return batch
+        return next(self._batches(client, range(step, step + 1), dtype))
 
     def runs(
         self, client: int, first_step: int, steps: int, dtype: torch.dtype
-    ) -> Iterator[tuple[int, list[Batch]]]:
-        """The mini-batches of many steps, in lists of one length; with the step of the first.
-
-        The samples of many batches are copied at once, which takes less time than one by one.
-        """
+    ) -> Iterator[list[Batch]]:
+        """The mini-batches of successive steps, in lists of batches of one length."""
         most, last = self._most_at_once(dtype), first_step + steps
         for begin in range(first_step, last, most):
-            end = min(begin + most, last)
-            indices = self.batches.indices(client, begin, end - begin)
-            chosen = torch.from_numpy(indices).to(self.features.device)
-            lengths = [self.batches.length(client, step) for step in range(begin, end)]
-            samples = torch.split(self.features.index_select(0, chosen), lengths)
-            labels = torch.split(self.labels.index_select(0, chosen), lengths)
-            step = begin
-            for _, run in groupby(zip(samples, labels, strict=True), _length):
-                batches = [
-                    (self._inputs(raw, client, number, dtype), label)
-                    for number, (raw, label) in enumerate(run, step)
-                ]
-                yield step, batches
-                step += len(batches)
+            together = self._batches(client, range(begin, min(begin + most, last)), dtype)
+            for _, run in groupby(together, _length):
+                yield list(run)
+
+    def _batches(self, client: int, steps: range, dtype: torch.dtype) -> Iterator[Batch]:
+        """Mini-batches whose samples are copied at once, which is faster than one by one."""
+        indices = self.batches.indices(client, steps.start, len(steps))
+        chosen = torch.from_numpy(indices).to(self.features.device)
+        lengths = [self.batches.length(client, step) for step in steps]
+        samples = torch.split(self.features.index_select(0, chosen), lengths)
+        labels = torch.split(self.labels.index_select(0, chosen), lengths)
+        for step, sample, label in zip(steps, samples, labels, strict=True):
+            yield self._inputs(sample, client, step, dtype), label
 
     def _inputs(self, features: Tensor, client: int, step: int, dtype: torch.dtype) -> Tensor:
         """Inputs of the model from the samples of a mini-batch."""
