@@ -74,6 +74,16 @@ def test_a_batch_does_not_depend_on_what_was_read_before(order: Order) -> None:
 
 
 @pytest.mark.parametrize("order", ORDERS)
+def test_batches_read_together_are_those_read_one_by_one(order: Order) -> None:
+    stream = BatchStream(PARTS, 4, seed=1, order=order)
+    for client in range(3):
+        for first, steps in [(0, 1), (0, 12), (2, 3), (5, 7)]:
+            single = [stream.indices(client, first + step) for step in range(steps)]
+            together = stream.indices(client, first, steps)
+            assert together.tolist() == np.concatenate(single).tolist()
+
+
+@pytest.mark.parametrize("order", ORDERS)
 def test_relabelled_clients_keep_their_batches(order: Order) -> None:
     relabelled = [2, 0, 1]  # new client i is old client relabelled[i]
     old = BatchStream(PARTS, 4, seed=1, order=order)

@@ -27,6 +27,7 @@ from favano.training import (
     one_thread,
     trace_gradients,
 )
+from favano.training.task import Batch
 from tests.training.clock import Clock, slow
 
 SHAPE, CLASSES, BATCH = (3, 8, 8), 5, 6
@@ -147,6 +148,30 @@ def test_a_job_ends_where_autograd_ends(
             fast = LoopTrainer(model, data, rule, gradient).run(start, job)
             assert torch.equal(plain, fast)
             assert not torch.equal(plain, start)
+
+
+def test_plain_steps_on_batches_of_one_length_are_one_call(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Corrected steps are taken one by one."""
+    model, data = flat(NETWORKS["our BatchNorm"], torch.float32), task(torch.float32)
+    calls: list[int] = []
+    descend = GradientTrace.descend
+
+    def counted(gradient: GradientTrace, batches: list[Batch], rate: float) -> bool:
+        calls.append(len(batches))
+        return descend(gradient, batches, rate)
+
+    monkeypatch.setattr(GradientTrace, "descend", counted)
+    with one_thread():
+        gradient, start = paying(model, data.loss), model.snapshot()
+        assert trace_gradients(gradient, data, 10**9).lengths == (6, 4, 3)
+        for rule, expected in ((LocalRule(), [1, 1, 2, 1, 2]), (LocalRule(0.5), [])):
+            calls.clear()
+            job = Job(0, 0, 1, 7, 0.1)
+            plain = LoopTrainer(model, data, rule).run(start, job)
+            assert torch.equal(LoopTrainer(model, data, rule, gradient).run(start, job), plain)
+            assert calls == expected
 
 
 @pytest.mark.parametrize("name", DOUBTFUL)

@@ -56,31 +56,32 @@ class BatchStream:
             given, clients = len(self.streams), len(self.parts)
             need(given == clients, "streams", given, f"need one per client ({clients})")
 
-    def indices(self, client: int, step: int) -> Ints:
-        """Samples of mini-batch number `step` of the client's stream, (batch,)."""
-        part, size = self.parts[client], self.batch_size
+    def indices(self, client: int, step: int, steps: int = 1) -> Ints:
+        """Samples of `steps` mini-batches of the client's stream, the first of them number `step`.
+
+        (batch,), or the batches one after the other.
+        """
+        part, size = self.parts[client], len(self.parts[client])
+        begin, end = self._begin(client, step), self._begin(client, step + steps)
         if self.order == "replacement":
-            places = step * size + np.arange(size)
-            drawn = uniform(self.seed, Stream.BATCHES, self.stream(client), places)
-            return part[(drawn * len(part)).astype(np.int64)]
-        if self.order == "epoch":
-            epoch, place = divmod(step, -(-len(part) // size))
-            return self.epoch_order(client, epoch)[place * size : (place + 1) * size]
-        epoch, place = divmod(step * size, len(part))
-        pieces: list[Ints] = []
-        while size > 0:
-            piece = self.epoch_order(client, epoch)[place : place + size]
-            pieces.append(piece)
-            size, epoch, place = size - len(piece), epoch + 1, 0
-        return np.concatenate(pieces)
+            drawn = uniform(self.seed, Stream.BATCHES, self.stream(client), np.arange(begin, end))
+            return part[(drawn * size).astype(np.int64)]
+        epochs = range(begin // size, -(-end // size))
+        orders = [self.epoch_order(client, epoch) for epoch in epochs]
+        joined = orders[0] if len(orders) == 1 else np.concatenate(orders)
+        return joined[begin - epochs.start * size : end - epochs.start * size]
 
     def length(self, client: int, step: int) -> int:
         """Number of samples in that mini-batch."""
+        return self._begin(client, step + 1) - self._begin(client, step)
+
+    def _begin(self, client: int, step: int) -> int:
+        """Number of samples in the client's stream before that mini-batch."""
         if self.order != "epoch":
-            return self.batch_size
-        part_size = len(self.parts[client])
-        place = step % -(-part_size // self.batch_size)
-        return min(self.batch_size, part_size - place * self.batch_size)
+            return step * self.batch_size
+        size = len(self.parts[client])
+        epoch, place = divmod(step, -(-size // self.batch_size))
+        return epoch * size + place * self.batch_size
 
     def lengths(self) -> dict[int, float]:
         """All lengths of batches, each with its share of the batches; clients count equally."""

@@ -13,7 +13,7 @@ from functools import partial
 from itertools import islice
 from statistics import median
 from time import perf_counter, process_time
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -22,11 +22,9 @@ from torch.func import functional_call
 from favano.training.flat import FlatModel
 from favano.training.kernel_sets import arranged, using
 from favano.training.processor_time import Clock, processor_seconds
-from favano.training.task import Loss, Task, plain_gradient
+from favano.training.task import Batch, Loss, Task, plain_gradient
 from favano.training.trace_code import Calls, straight_line
 from favano.types import Kernels
-
-Batch: TypeAlias = tuple[Tensor, Tensor]
 
 FEWEST = 20_000  # local steps that make up for a first trace and its two seconds of imports
 FEWEST_EACH = 1_000  # the same for each further length of a batch
@@ -62,11 +60,20 @@ class GradientTrace:
 
     def fill(self, features: Tensor, labels: Tensor) -> bool:
         """Fill the model's `gradient` and move its buffers; False if the shape has no trace."""
-        calls = self._traces.get(features.shape)
+        return self._run([(features, labels)])
+
+    def descend(self, batches: Sequence[Batch], rate: float) -> bool:
+        """Take a step of SGD for each of these batches, which have the same shape.
+
+        In one call, this takes less time than step by step. False if the shape has no trace.
+        """
+        return self._run(batches, rate)
+
+    def _run(self, batches: Sequence[Batch], rate: float | None = None) -> bool:
+        calls = self._traces.get(batches[0][0].shape)
         if calls is None:
             return False
-        with torch.inference_mode():
-            calls(features, labels)
+        calls(batches, rate)
         return True
 
     def prepare(self, batches: Sequence[Batch]) -> bool:
@@ -189,4 +196,4 @@ def _trace(model: FlatModel, loss: Loss, batch: Batch) -> Calls:
     key = one if model.draws is None else model.draws.key  # set in every step
     traced = make_fx(gradients)(weights, state, one, key.clone(), *batch)
     fixed = [*(p.detach() for p in parameters.values()), *buffers.values(), one, key]
-    return straight_line(traced.graph, fixed, used)
+    return straight_line(traced.graph, fixed, used, model.weights, model.gradient)

@@ -30,6 +30,11 @@ class LocalRule:
     def __post_init__(self) -> None:
         need(self.proximal >= 0, "proximal", self.proximal, "need a number >= 0")
 
+    @property
+    def plain(self) -> bool:
+        """Whether the direction is the gradient, for jobs without a drift correction."""
+        return self.proximal == 0 and self.step is None
+
     def direction(
         self, gradient: Vector, weights: Vector, start: Vector, drift: Vector | None = None
     ) -> Vector:

@@ -13,7 +13,7 @@ from favano.training.gradient_trace import GradientTrace
 from favano.training.kernel_sets import arranged, using
 from favano.training.lanes import Finished, Job, Work, finite_rows
 from favano.training.local_rule import LocalRule
-from favano.training.task import Task, plain_gradient
+from favano.training.task import Batch, Task, plain_gradient
 from favano.types import Ints, Kernels, Stack, Vector
 
 
@@ -42,28 +42,34 @@ class LoopTrainer:
 
     def run(self, start: Vector, job: Job, drift: Vector | None = None) -> Vector:
         """The end model of one job."""
-        model, client = self.model, job.client
         if job.steps == 0:
             return start
-        size, remember = model.layout.size, self.rule.step
+        model, size = self.model, self.model.layout.size
         model.load(start[:size])
         model.module.train()
         weights, origin = model.weights, start[: model.layout.parameters]
-        memory = tuple(start[size:].view(self.rule.memory, -1)) if remember else ()
-        room = self.task.room()
+        memory = tuple(start[size:].view(self.rule.memory, -1)) if self.rule.step else ()
+        traced = self.traced if self.rule.plain and drift is None and model.draws is None else None
+        step = job.first_step
         with torch.no_grad(), using(self.kernels):
-            for step in range(job.first_step, job.first_step + job.steps):
-                features, labels = self.task.batch(client, step, weights.dtype, room)
-                if model.draws is not None:
-                    model.draws.set(self.task.key(client, step), weights.device)
-                features = arranged(features, self.kernels)
-                if self.traced is None or not self.traced.fill(features, labels):
-                    plain_gradient(model, self.task.loss, features, labels)
-                direction = self.rule.direction(model.gradient, weights, origin, drift)
-                if remember is not None:  # a copy, since the gradient is overwritten
-                    direction, memory = remember(direction.clone(), memory)
-                weights.sub_(direction, alpha=job.rate)
+            for run in self.task.runs(job.client, step, job.steps, weights.dtype):
+                batches = [(arranged(features, self.kernels), labels) for features, labels in run]
+                if traced is None or not traced.descend(batches, job.rate):
+                    for place, batch in enumerate(batches, step):
+                        self._fill_gradient(job.client, place, batch)
+                        direction = self.rule.direction(model.gradient, weights, origin, drift)
+                        if self.rule.step is not None:  # a copy, since the gradient is overwritten
+                            direction, memory = self.rule.step(direction.clone(), memory)
+                        weights.sub_(direction, alpha=job.rate)
+                step += len(batches)
             return torch.cat([model.snapshot(), *memory]) if memory else model.snapshot()
+
+    def _fill_gradient(self, client: int, step: int, batch: Batch) -> None:
+        """Compute the gradient of one mini-batch."""
+        if (draws := self.model.draws) is not None:
+            draws.set(self.task.key(client, step), self.model.vector.device)
+        if self.traced is None or not self.traced.fill(*batch):
+            plain_gradient(self.model, self.task.loss, *batch)
 
 
 class SerialLanes:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import groupby
 from typing import TypeAlias, cast
 
 import torch
@@ -18,6 +19,10 @@ from favano.training.draw_check import find_draws
 from favano.training.flat import FlatModel
 
 Loss: TypeAlias = Callable[[Tensor, Tensor], Tensor]
+Batch: TypeAlias = tuple[Tensor, Tensor]  # inputs of the model, and labels
+
+_AT_ONCE = 2**23  # bytes of samples that are copied at once
+_ALIGNMENT = 64  # bytes; PyTorch's own tensors begin at multiples of it
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,36 +39,56 @@ class Task:
     loss: Loss = functional.cross_entropy
     preprocessing: Preprocessing | None = None
 
-    def batch(
-        self, client: int, step: int, dtype: torch.dtype, room: Tensor | None = None
-    ) -> tuple[Tensor, Tensor]:
-        """The mini-batch at a position of the client's stream: a function of seed, client, step.
+    def batch(self, client: int, step: int, dtype: torch.dtype) -> Batch:
+        """The mini-batch at a position of the client's stream: a function of seed, client, step."""
+        return next(self._batches(client, range(step, step + 1), dtype))
 
-        With `room` (from `self.room()`) the samples are written there, and replaced by the next.
-        """
-        device = self.features.device
-        chosen = torch.from_numpy(self.batches.indices(client, step)).to(device)
-        if room is None:
-            features = self.features.index_select(0, chosen)
-        else:
-            features = torch.index_select(self.features, 0, chosen, out=room[: len(chosen)])
-        labels = self.labels.index_select(0, chosen)
+    def runs(
+        self, client: int, first_step: int, steps: int, dtype: torch.dtype
+    ) -> Iterator[list[Batch]]:
+        """The mini-batches of successive steps, in lists of batches of one length."""
+        most, last = self._most_at_once(dtype), first_step + steps
+        for begin in range(first_step, last, most):
+            together = self._batches(client, range(begin, min(begin + most, last)), dtype)
+            for _, run in groupby(together, _length):
+                yield list(run)
+
+    def _batches(self, client: int, steps: range, dtype: torch.dtype) -> Iterator[Batch]:
+        """Mini-batches whose samples are copied at once, which is faster than one by one."""
+        indices = self.batches.indices(client, steps.start, len(steps))
+        chosen = torch.from_numpy(indices).to(self.features.device)
+        lengths = [self.batches.length(client, step) for step in steps]
+        samples = torch.split(self.features.index_select(0, chosen), lengths)
+        labels = torch.split(self.labels.index_select(0, chosen), lengths)
+        for step, sample, label in zip(steps, samples, labels, strict=True):
+            yield self._inputs(sample, client, step, dtype), label
+
+    def _inputs(self, features: Tensor, client: int, step: int, dtype: torch.dtype) -> Tensor:
+        """Inputs of the model from the samples of a mini-batch."""
         if self.preprocessing is None:
-            return features, labels
+            return features
         if self.preprocessing.augments:
             stream = self.batches.stream(client)
-            draws = augmentation_draws(self.batches.seed, stream, step, len(chosen))
-            draw = torch.from_numpy(draws).to(device, torch.float32)
+            draws = augmentation_draws(self.batches.seed, stream, step, len(features))
+            draw = torch.from_numpy(draws).to(features.device, torch.float32)
             features = augment(features, self.preprocessing, draw)
-        return to_float(features, self.preprocessing, dtype), labels
+        return to_float(features, self.preprocessing, dtype)
+
+    def _most_at_once(self, dtype: torch.dtype) -> int:
+        """The most mini-batches whose samples are copied at once."""
+        number = self.features.dtype if self.preprocessing is None else dtype
+        sample = self.features[0].numel() * number.itemsize
+        if self.preprocessing is None and sample % _ALIGNMENT:
+            return 1  # kernels may round differently for inputs that are not aligned
+        return max(1, _AT_ONCE // (sample * self.batches.batch_size))
 
     def key(self, client: int, step: int) -> int:
         """The key for quantised gradients and dropout, a function of (seed, client, step)."""
         return word(self.batches.seed, Stream.LUQ, self.batches.stream(client), step)
 
-    def room(self) -> Tensor:
-        """Memory for one batch of samples."""
-        return self.features.new_empty((self.batches.batch_size, *self.features.shape[1:]))
+
+def _length(batch: Batch) -> int:
+    return len(batch[1])
 
 
 def check_inputs(model: FlatModel, features: Tensor, what: str) -> Tensor:
