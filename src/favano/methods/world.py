@@ -45,12 +45,22 @@ class World:
 
     def sizes(self, by_samples: bool) -> Floats:
         """What clients are weighed by, (n,): one each, or their samples."""
-        return self.samples if by_samples else np.ones(self.clients)
+        return self.samples if by_samples else self._alike
 
     def shares(self, by_samples: bool) -> Floats:
         """The importance p_i of each client, of sum 1: equal, or by samples."""
-        size = self.sizes(by_samples)
-        return np.asarray(size / size.sum())
+        if by_samples not in self._shares:  # methods ask in every update
+            size = self.sizes(by_samples)
+            self._shares[by_samples] = size / size.sum()
+        return self._shares[by_samples]
+
+    @cached_property
+    def _alike(self) -> Floats:
+        return np.ones(self.clients)
+
+    @cached_property
+    def _shares(self) -> dict[bool, Floats]:
+        return {}
 
     def poll(self) -> Poll:
         """Ask s random clients for what they have, whenever the clock says so."""
