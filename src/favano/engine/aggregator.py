@@ -193,9 +193,9 @@ class Aggregator(Generic[S]):
             rows = torch.from_numpy(np.flatnonzero(finite)).to(end.device)
             start, end, jobs = start[rows], end[rows], jobs[finite]
         client, own = self.course.known.client[jobs], None
-        if self._buffers == "local":
-            end = self._where_they_ended(jobs, start, end)
         if len(jobs):
+            if self._buffers == "local":
+                end = self._where_they_ended(jobs, start, end)
             sent = end if self.link is None else self.link.up(jobs, start, end, server)
             parameters = self.layout.parameters
             answers = self._answers(jobs, start[:, :parameters], sent[:, :parameters])
