@@ -63,6 +63,8 @@ from tests.specs import complete
         ({"quantise": "luq", "quantiser_grid": "min"}, r"quantiser_grid=min: need sawb or relea"),
         ({"quantise": "luq", "track_bound": True}, r"track_bound=True: need quantise=none"),
         ({"quantise": "luq", "precision": "bf16"}, r"precision=bf16: need tf32 or float32"),
+        ({"device": "cuda", "precision": "bf16", "engine": "loop"}, r"precision=bf16: goes with"),
+        ({"engine": "pool"}, r"engine=pool: need lanes or loop"),
     ],
 )
 def test_refused(values: dict[str, object], message: str) -> None:

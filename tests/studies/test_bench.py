@@ -79,9 +79,13 @@ def test_a_fleet_that_trains_nothing_is_refused() -> None:
 
 
 def test_refusals() -> None:
-    spec = resolve(spec_of(buffers="local"))
-    with pytest.raises(BadInput, match="buffers=local: such runs do not use lanes"):
-        bench(spec, bench_samples(spec), Effort())
+    for keys, rule in (
+        ({"engine": "loop"}, "engine=loop: bench compares the plain loop with lanes"),
+        ({"algorithm": "asyncfeded"}, "algorithm=asyncfeded: its jobs depend on the models"),
+    ):
+        spec = resolve(spec_of(**keys))
+        with pytest.raises(BadInput, match=rule):
+            bench(spec, bench_samples(spec), Effort())
     for name in ("seconds", "repeats", "workers"):
         with pytest.raises(BadInput, match=f"{name}=0: need"):
             Effort(**{name: 0})

@@ -52,6 +52,6 @@ class Keys(TypedDict, total=False):
     codec_scale: float
     codec_dither: bool
     device: str
-    precision: Literal["tf32", "float32", "bf16"]
     engine: Literal["lanes", "loop"]
+    precision: Literal["tf32", "float32", "bf16"]
     kernels: Literal["auto", "onednn", "native", "channels-last"]

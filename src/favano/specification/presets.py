@@ -92,12 +92,11 @@ def _with_codec(run: RunPart) -> RunPart:
 
 
 def _check_lanes(spec: Spec) -> None:
-    lanes = spec.run.device != "cpu" and spec.problem.batch_order == "epoch"
-    grows = spec.method.grows
-    rule = "goes with lanes of a GPU: need device=cuda, batch_order=epoch, a schedule known ahead"
-    on_lanes = lanes and not grows
-    need(spec.run.precision != "bf16" or on_lanes, "precision", spec.run.precision, rule)
-    rule = f"need none with {spec.method.name}, whose schedule grows"
+    stacked = spec.run.device != "cpu" and spec.problem.batch_order == "epoch"
+    lanes = stacked and spec.run.engine == "lanes"
+    rule = "goes with lanes of a GPU: need device=cuda, batch_order=epoch, engine=lanes"
+    need(spec.run.precision != "bf16" or lanes, "precision", spec.run.precision, rule)
+    rule, grows = f"need none with {spec.method.name}, whose schedule grows", spec.method.grows
     need(spec.run.codec == "none" or not grows, "codec", spec.run.codec, rule)
 
 

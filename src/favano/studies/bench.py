@@ -124,9 +124,10 @@ def bench(spec: Spec, samples: Samples, effort: Effort, model: ModelFactory | No
 
     `model` makes the network, by default that of the specification.
     """
-    rule = "such runs do not use lanes, so there is nothing to compare"
-    need(spec.run.buffers != "local", "buffers", spec.run.buffers, rule)
+    rule = "its jobs depend on the models, so that the work of a sample is not known"
     need(not spec.method.grows, "algorithm", spec.method.name, rule)
+    rule = "bench compares the plain loop with lanes; leave it out"
+    need(spec.run.engine == "lanes", "engine", spec.run.engine, rule)
     systems = _systems(spec, samples, model or sources.named_model(spec, samples), effort)
     pilots = [_pilot(system, effort.seconds) for system in systems]
     taken = [
