@@ -199,7 +199,10 @@ class Aggregator(Generic[S]):
             sent = end if self.link is None else self.link.up(jobs, start, end, server)
             parameters = self.layout.parameters
             answers = self._answers(jobs, start[:, :parameters], sent[:, :parameters])
-            state = _updated(self.method, self.state, answers, self.blends)
+            before = self.state
+            if self.linear:  # after a product, the state has no model
+                before = before._replace(model=server[:parameters])
+            state = _updated(self.method, before, answers, self.blends)
             own, buffers = self._own(jobs, server, start, end), self._merged(server, end, answers)
             server = state.model if buffers is None else torch.cat([state.model, buffers])
             if self._buffers == "local":

@@ -295,7 +295,7 @@ class Engine:
             if self._poisoned:
                 yield from self._refuse(runs, refused)
                 runs = runs[self._open[runs]]
-            linear = self._products.takes[runs] if self._products else np.zeros_like(runs, np.bool_)
+            linear = np.array([self._is_linear(run, refused) for run in runs.tolist()], np.bool_)
             made = [self._update_one(run) for run in runs[~linear].tolist()]
             made += self._update_linear(runs[linear].tolist())
             if made:
@@ -311,9 +311,11 @@ class Engine:
             except NonFiniteUpdate as error:
                 yield Step(run, error)
                 self._close(run)
-                continue
-            if self._products is not None and self._products.takes[run] and not finite.all():
-                self._products.refuse(run, self._about(run, self._jobs[run][finite]), finite)
+
+    def _is_linear(self, run: int, refused: dict[int, Ints]) -> bool:
+        """Whether the next update of a run is made by a product: not if answers are left out."""
+        whole = not len(refused.get(run, NOBODY))
+        return whole and self._products is not None and bool(self._products.takes[run])
 
     def _update_one(self, run: int) -> _Made:
         """Make the next update of one run."""
@@ -326,6 +328,8 @@ class Engine:
             return one.update(server, start, end, table.finite[jobs])
 
         update = self._within_memory(made)
+        if self._products is not None:
+            self._products.forget(run)
         if update.own is not None:
             self._holdings.keep_own(self._holdings.first[run] + update.clients, update.own)
         return _Made(run, one.version, [jobs], rows.keep(update.server[None]))
@@ -398,8 +402,7 @@ class Engine:
         update = np.repeat(np.arange(len(runs)), answers)
         place = 1 + np.arange(len(jobs)) - np.repeat(np.cumsum(answers) - answers, answers)
         rows[update, place] = table.start[jobs]
-        ends = np.where(table.finite[jobs], table.end[jobs], server[update])  # no refused ones
-        rows[update, place + answers[update]] = ends
+        rows[update, place + answers[update]] = table.end[jobs]
         return rows
 
     def _about(self, run: int, jobs: Ints | None = None, version: int | None = None) -> About:

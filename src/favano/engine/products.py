@@ -17,7 +17,7 @@ import torch
 
 from favano.methods import Answers, AnyMethod, ModelState, State
 from favano.training import Layout, product_precision, to_device
-from favano.types import Floats, Ints, Mask, Stack
+from favano.types import Floats, Ints, Stack
 
 if TYPE_CHECKING:
     from favano.engine.aggregator import Aggregator
@@ -136,11 +136,6 @@ class ProductUpdates:
         """Whether several updates of this run can be made at once: clients take up new versions."""
         return self._next[run][0][1].own is None
 
-    def refuse(self, run: int, about: About, kept: Mask) -> None:
-        """Use only some of the answers of the next update."""
-        state, found = self._caches[run](self._runs[run].state, about)
-        self._next[run] = [(state, without(found, kept))]
-
     def mixed(self, runs: Sequence[int], rows: Ints) -> tuple[Stack, list[tuple[Ints, Stack]]]:
         """New server models, and the models that clients continue from; changes no state.
 
@@ -221,24 +216,6 @@ def _units(answers: int) -> _Units:
 def _one(shape: tuple[int, ...], content: bytes) -> Floats:
     """One object for all equal weights, so that they can be compared by identity."""
     return np.frombuffer(content).reshape(shape)
-
-
-def without(found: AggregationWeights, kept: Mask) -> AggregationWeights:
-    """The weights among all answers: zero for the answers that were refused."""
-    k = len(kept)
-    places = np.concatenate([[0], 1 + np.flatnonzero(kept), 1 + k + np.flatnonzero(kept)])
-
-    def widened(weights: Floats) -> Floats:
-        wide = np.zeros((*weights.shape[:-1], 1 + 2 * k))
-        wide[..., places] = weights
-        return wide
-
-    own = None
-    if found.own is not None:
-        own = np.zeros((k, 1 + 2 * k))
-        own[kept] = widened(found.own)
-    buffers = None if found.buffers is None else widened(found.buffers)
-    return AggregationWeights(widened(found.server), buffers, own)
 
 
 def new_servers(models: Stack, updates: Sequence[AggregationWeights], layout: Layout) -> Stack:
