@@ -207,16 +207,12 @@ class Engine:
                     table.update[self._jobs[run]] = one.version + 1
                 if not one.ahead:
                     self._ready.add(self._jobs[run][table.steps[self._jobs[run]] > 0])
-        jobs, counts = self._jobs_of(runs)
+        lists = [self._jobs[run] for run in runs]
+        jobs, counts = np.concatenate(lists), [len(one) for one in lists]
         lacks = table.end[jobs] < 0
         place = np.repeat(np.arange(len(runs)), counts)
         missing[list(runs)] = np.bincount(place, lacks, minlength=len(runs))
         self._early -= int((~lacks & (table.steps[jobs] > 0)).sum())
-
-    def _jobs_of(self, runs: Sequence[int]) -> tuple[Ints, Ints]:
-        """The jobs of the next updates of these runs, and the number of jobs of each run."""
-        lists = [self._jobs[run] for run in runs]
-        return np.concatenate(lists), np.array([len(one) for one in lists])
 
     def _launch(self) -> None:
         """Fill the free lanes, and let them go on."""
@@ -336,15 +332,12 @@ class Engine:
 
     def _update_linear(self, runs: Sequence[int]) -> list[_Made]:
         """Make the next updates of these runs by products: one for all, or one for many updates."""
-        assert self._products is not None or not runs
-        chains = {run: self._chain(run) for run in runs}
-        single = [run for run, chain in chains.items() if len(chain) == 1]
-        parts = [
-            single[first : first + self._at_once] for first in range(0, len(single), self._at_once)
-        ]
-        made = [one for part in parts for one in self._update_together(part)]
-        return made + [
-            self._update_chain(run, jobs) for run, jobs in chains.items() if len(jobs) > 1
+        chains, at_once = {run: self._chain(run) for run in runs}, self._at_once
+        single = [run for run in runs if len(chains[run]) == 1]
+        batches = [single[first : first + at_once] for first in range(0, len(single), at_once)]
+        batches += [[run] for run in runs if len(chains[run]) > 1]
+        return [
+            one for batch in batches for one in self._update_together({r: chains[r] for r in batch})
         ]
 
     def _chain(self, run: int) -> list[Ints]:
@@ -353,56 +346,51 @@ class Engine:
         The chain ends with a version that is evaluated, and where an update needs the one before
         it for more than the server model.
         """
-        one, table, chain = self._runs[run], self._table, [self._jobs[run]]
-        assert self._products is not None
-        self._products.prepare(run, self._about)
-        if self._scoring is None or self._poisoned or not self._products.chains(run):
+        one, table, chain, products = (
+            self._runs[run],
+            self._table,
+            [self._jobs[run]],
+            self._products,
+        )
+        assert products is not None
+        products.prepare(run, self._about)
+        if self._scoring is None or self._poisoned or not products.chains(run):
             return chain
         for version in range(one.version + 1, min(one.version + _LONGEST, one.course.updates - 1)):
             jobs = table.numbers(run, one.course.jobs(version + 1))
             if self._scoring.due(run, version) or (table.end[jobs] < 0).any():
                 break
             chain.append(jobs)
+            products.extend(run, self._about(run, jobs, version + 1))
+            self._early -= int((table.steps[jobs] > 0).sum())
         return chain
 
-    def _update_chain(self, run: int, chain: list[Ints]) -> _Made:
-        """Make several updates of one run by one product."""
-        assert self._products is not None
-        one, table, products = self._runs[run], self._table, self._products
-        jobs, first = np.concatenate(chain), one.version + 1
-        about = [self._about(run, some, first + place) for place, some in enumerate(chain)]
-        rows = np.concatenate([[self._server[run]], table.start[jobs], table.end[jobs]])
-        servers = self._within_memory(partial(products.chained, run, about, rows))
-        for _ in chain:
-            products.finish(run)
-        self._early -= int((table.steps[jobs[len(chain[0]) :]] > 0).sum())
-        return _Made(run, one.version, chain, self._rows.keep(servers))
-
-    def _update_together(self, runs: Sequence[int]) -> list[_Made]:
-        """Make the next update of each of these runs by one product."""
-        assert self._products is not None
-        rows = self._answer_rows(runs)
-        servers, own = self._within_memory(partial(self._products.mixed, runs, rows))
+    def _update_together(self, chains: dict[int, list[Ints]]) -> list[_Made]:
+        """Make updates of these runs by one product; all chains have the same length."""
+        products, runs = self._products, list(chains)
+        assert products is not None
+        rows = self._answer_rows(runs, [np.concatenate(chain) for chain in chains.values()])
+        servers, own = self._within_memory(partial(products.mixed, runs, rows))
         for run in runs:
-            self._products.finish(run)
+            products.finish(run)
         for places, models in own:
             clients = [self._table.client[self._jobs[runs[place]]] for place in places.tolist()]
             self._holdings.keep_own(np.concatenate(clients), models)
-        kept = self._rows.keep(servers)
+        kept = self._rows.keep(servers).reshape(len(runs), -1)
         return [
-            _Made(run, self._runs[run].version, [self._jobs[run]], kept[place : place + 1])
-            for place, run in enumerate(runs)
+            _Made(run, self._runs[run].version, chains[run], new)
+            for run, new in zip(runs, kept, strict=True)
         ]
 
-    def _answer_rows(self, runs: Sequence[int]) -> Ints:
-        """Rows of each update's [w_{t-1}, starts, ends], (U, 1 + 2k), padded with w_{t-1}."""
-        table, (jobs, answers) = self._table, self._jobs_of(runs)
+    def _answer_rows(self, runs: Sequence[int], lists: Sequence[Ints]) -> Ints:
+        """Rows of each run's [w, starts, ends] of these jobs, (U, 1 + 2k), padded with w."""
+        jobs, answers = np.concatenate(lists), np.array([len(one) for one in lists])
         server = self._server[list(runs)]
         rows = np.repeat(server[:, None], 1 + 2 * int(answers.max()), axis=1)
         update = np.repeat(np.arange(len(runs)), answers)
         place = 1 + np.arange(len(jobs)) - np.repeat(np.cumsum(answers) - answers, answers)
-        rows[update, place] = table.start[jobs]
-        rows[update, place + answers[update]] = table.end[jobs]
+        rows[update, place] = self._table.start[jobs]
+        rows[update, place + answers[update]] = self._table.end[jobs]
         return rows
 
     def _about(self, run: int, jobs: Ints | None = None, version: int | None = None) -> About:

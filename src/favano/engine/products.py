@@ -136,39 +136,30 @@ class ProductUpdates:
         """Whether several updates of this run can be made at once: clients take up new versions."""
         return self._next[run][0][1].own is None
 
-    def mixed(self, runs: Sequence[int], rows: Ints) -> tuple[Stack, list[tuple[Ints, Stack]]]:
-        """New server models, and the models that clients continue from; changes no state.
+    def extend(self, run: int, about: About) -> None:
+        """Find the weights of one more update of this run."""
+        self._next[run].append(self._caches[run](self._next[run][-1][0], about))
 
-        `rows` are those of each update's [w_{t-1}, starts, ends], padded with w_{t-1}.
+    def mixed(self, runs: Sequence[int], rows: Ints) -> tuple[Stack, list[tuple[Ints, Stack]]]:
+        """New server models, run by run, and the models that clients continue from.
+
+        `rows` are those of each run's [w, starts, ends], padded with w. All updates of a run with
+        weights are made. Changes no state.
         """
-        weights = [self._next[run][0][1] for run in runs]
+        chains = [[weights for _, weights in self._next[run]] for run in runs]
         models = self._rows.take(rows)
         with product_precision("float32"):
-            servers = new_servers(models, weights, self._layout)
-            own = new_own(models, weights, self._layout)
+            servers = new_servers(models, chains, self._layout)
+            own = new_own(models, [chain[0] for chain in chains], self._layout)
         self._rows.reserve(len(servers) + sum(len(one) for _, one in own))
         return servers, own
 
-    def chained(self, run: int, about: Sequence[About], rows: Ints) -> Stack:
-        """The server models after several updates of one run, (m, size); changes no state.
-
-        `rows` are those of [w, all starts, all ends].
-        """
-        found = self._next[run]
-        for answers in about[len(found) :]:
-            found.append(self._caches[run](found[-1][0], answers))
-        models = self._rows.take(rows)
-        with product_precision("float32"):
-            servers = chained_servers([weights for _, weights in found], models, self._layout)
-        self._rows.reserve(len(servers))
-        return servers
-
     def finish(self, run: int) -> None:
-        """The next update of this run is made."""
-        (self._runs[run].state, _), *later = self._next.pop(run)
-        if later:
-            self._next[run] = later
-        self._runs[run].go_on()
+        """The updates of this run are made."""
+        updates = self._next.pop(run)
+        self._runs[run].state = updates[-1][0]
+        for _ in updates:
+            self._runs[run].go_on()
 
     def forget(self, run: int) -> None:
         """Forget what was found for the next update."""
@@ -218,64 +209,50 @@ def _one(shape: tuple[int, ...], content: bytes) -> Floats:
     return np.frombuffer(content).reshape(shape)
 
 
-def new_servers(models: Stack, updates: Sequence[AggregationWeights], layout: Layout) -> Stack:
+def new_servers(
+    models: Stack, chains: Sequence[Sequence[AggregationWeights]], layout: Layout
+) -> Stack:
     """The server models after updates: weighted sums of parameters and buffers, largest counters.
 
     Args:
-        models: (U, 1 + 2k, size) old server model, start models and end models of each update,
-            padded with the server model if an update has fewer answers than another.
-        updates: weights of each update.
+        models: (U, 1 + 2k, size) server model, start models and end models of each chain of
+            updates, padded with the server model if a chain has fewer answers than another.
+        chains: weights of consecutive updates; all chains have the same length m.
         layout: of the models.
+
+    Returns:
+        (U m, size) the models of the first chain, then those of the second, ...
     """
     first, last = layout.parameters, layout.parameters + layout.buffers
-    weights = np.zeros((2 if layout.buffers else 1, len(updates), 1, models.shape[1]))
-    for row, found in enumerate(updates):
-        weights[0, row, 0, : len(found.server)] = found.server
-        if layout.buffers and found.buffers is not None:
-            weights[1, row, 0, : len(found.buffers)] = found.buffers
-    given = to_device(weights, models).to(models.dtype)
-    parts = [(given[0] @ models[..., :first])[:, 0]]
+    width = models.shape[1]
+    found = [_mixture([[one.server for one in chain] for chain in chains], width)]
     if layout.buffers:
-        parts.append((given[1] @ models[..., first:last])[:, 0])
-    if layout.counters:
-        parts.append(models[..., last:].amax(dim=1))
-    return torch.cat(parts, dim=1) if len(parts) > 1 else parts[0]
-
-
-def chained_servers(updates: Sequence[AggregationWeights], models: Stack, layout: Layout) -> Stack:
-    """The server models after consecutive updates, of which only the first starts from models[0].
-
-    Args:
-        updates: weights of each update.
-        models: (1 + 2k, size) server model, all start models, all end models.
-        layout: of the models.
-    """
-    first, last = layout.parameters, layout.parameters + layout.buffers
-    parts = [_chained([one.server for one in updates], models[:, :first])]
+        buffers = [[cast(Floats, one.buffers) for one in chain] for chain in chains]
+        found.append(_mixture(buffers, width))
+    weights = to_device(np.stack(found), models).to(models.dtype)
+    parts = [weights[0] @ models[..., :first]]
     if layout.buffers:
-        weights = [cast(Floats, one.buffers) for one in updates]
-        parts.append(_chained(weights, models[:, first:last]))
-    if layout.counters:
-        counted, k = models[:, last:], len(models) // 2
-        of_answers = torch.maximum(counted[1 : 1 + k], counted[1 + k :])
-        largest = torch.cat([counted[:1], of_answers]).cummax(0).values
-        used = np.cumsum([len(one.server) // 2 for one in updates])
-        parts.append(largest[to_device(used, models)])
-    return torch.cat(parts, dim=1) if len(parts) > 1 else parts[0]
+        parts.append(weights[1] @ models[..., first:last])
+    if layout.counters:  # of the models that a version has seen
+        seen = _mixture([[np.ones_like(one.server) for one in chain] for chain in chains], width)
+        counted = to_device(seen, models)[..., None] * models[:, None, :, last:]
+        parts.append(counted.amax(dim=2).to(models.dtype))
+    return (torch.cat(parts, dim=2) if len(parts) > 1 else parts[0]).flatten(0, 1)
 
 
-def _chained(weights: Sequence[Floats], models: Stack) -> Stack:
-    """The same for numbers that are weighted alike."""
-    k = len(models) // 2
-    mixed, place = np.zeros((len(weights), 1 + 2 * k)), 1
-    before = np.eye(1, 1 + 2 * k)[0]
-    for row, one in zip(mixed, weights, strict=True):
-        answers = len(one) // 2
-        np.multiply(before, one[0], out=row)
-        row[place : place + answers] = one[1 : 1 + answers]
-        row[place + k : place + k + answers] = one[1 + answers :]
-        before, place = row, place + answers
-    return to_device(mixed, models).to(models.dtype) @ models
+def _mixture(chains: Sequence[Sequence[Floats]], width: int) -> Floats:
+    """Weights of the given models in the server models of chains, (U, m, width)."""
+    mixed = np.zeros((len(chains), len(chains[0]), width))
+    for rows, chain in zip(mixed, chains, strict=True):
+        before, place, answers = rows[0], 1, sum(len(one) // 2 for one in chain)
+        before[0] = 1.0
+        for row, one in zip(rows, chain, strict=True):
+            k = len(one) // 2
+            np.multiply(before, one[0], out=row)
+            row[place : place + k] = one[1 : 1 + k]
+            row[place + answers : place + answers + k] = one[1 + k :]
+            before, place = row, place + k
+    return mixed
 
 
 def new_own(
