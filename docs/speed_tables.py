@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 from limits import BATCH, NETWORKS, Limit, Precision, limit, step_bytes
@@ -69,9 +70,9 @@ def rounded(value: float) -> str:
     return f"{float(f'{value:.3g}'):,.0f}"
 
 
-def peers() -> str:
+def peers(name: str = "peers") -> str:
     """Other systems, and favano's speed over theirs."""
-    found: Peers = json.loads(text("peers"))
+    found: Peers = json.loads(text(name))
     rows = [
         [one["label"], f"missing: {one['missing']}", "", ""]
         if "missing" in one
@@ -246,6 +247,7 @@ def scaling() -> str:
 
 TABLES: Mapping[str, Callable[[], str]] = {
     "peers": peers,
+    "peers-arm": partial(peers, "peers_arm"),
     "kernel-sets": kernel_sets,
     "lanes": lanes,
     "gpu": gpu,

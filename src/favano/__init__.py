@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
     Fleet = FleetPart
 
-__version__ = "0.1.0"
+__version__ = "0.2.0.dev0"
 
 _HOME = {
     "Answers": "methods.method",
