@@ -245,6 +245,16 @@ def test_updates_between_two_evaluations_may_be_made_at_once(
     assert (max(chains, default=0) > 1) == (name not in ONE_BY_ONE)
 
 
+def test_updates_that_are_not_evaluated_are_told() -> None:
+    """Progress, and the speed that `favano bench` shows, hear of them."""
+    problems = [Problem("quafl", seed) for seed in range(2)]  # its updates are made one by one
+    scoring = Scoring(lambda *_: False, lambda *_: False, lambda models: models[:, :2])
+    aggregators = [one.aggregator() for one in problems]
+    runs = Engine(aggregators, stack_lanes(problems, 20), products=True, scoring=scoring)
+    for found, problem in zip(seen_of(runs.steps(at_once=2), 2), problems, strict=True):
+        assert [at.version for at in found] == [at.version for at in problem.alone]
+
+
 def test_refusals_between_two_evaluations_are_told() -> None:
     problems = [Problem(name, 1, poisoned=True) for name in ("favano", "quafl", "fedasync")]
     scoring = Scoring(every_third, every_third, lambda models: models[:, :2])

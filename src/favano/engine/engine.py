@@ -22,7 +22,6 @@ from torch.nn import functional
 from favano.engine.aggregator import NOBODY, Aggregator, Measurement, Moment, Update
 from favano.engine.holdings import HeldModels, Holdings
 from favano.engine.job_table import JobTable
-from favano.engine.link import first_versions
 from favano.engine.model_rows import ModelRows
 from favano.engine.products import About, ProductUpdates
 from favano.engine.ready_jobs import ReadyJobs
@@ -96,9 +95,6 @@ class Engine:
         self._special = np.array([not run.plain for run in runs])  # start with more than a model
         self._corrected = any(run.corrected for run in runs)
         self._ahead = np.array([run.ahead for run in runs])
-        self._first_version = {
-            number: first_versions(run.schedule) for number, run in enumerate(runs) if run.link
-        }
         self._server = np.full(len(runs), -1)  # row of each run's server model
         self._version = np.full(len(runs), -1)
         self._open = np.zeros(len(runs), dtype=np.bool_)
@@ -108,7 +104,6 @@ class Engine:
         self._under_way = 0  # jobs in the lanes
         self._poisoned = False  # whether any end model was not finite
         self._memories: dict[int, Vector] = {}  # of finished jobs
-        self._refused: list[Ints] = [NOBODY] * len(runs)  # clients, since the last moment
         self._products = ProductUpdates(runs, self._rows) if products else None
         widest = 1 + 2 * max(run.schedule.clients for run in runs)
         self._at_once = max(1, _NUMBERS_AT_ONCE // (self._layout.size * widest))
@@ -121,8 +116,7 @@ class Engine:
     def steps(self, *, at_once: int) -> Iterator[Step]:
         """The moments of all runs, each run's in order; `at_once` runs are open at a time.
 
-        With `scoring`, only moments that are evaluated, and the first and last one of each run. If
-        a run fails, the others continue.
+        Of updates that are made at once, only the last. If a run fails, the others continue.
         """
         waiting = np.arange(len(self._runs))
         while True:
@@ -188,7 +182,7 @@ class Engine:
         """How clients read a new version behind a codec, except their first model."""
         one, first = self._runs[run], int(self._holdings.first[run])
         assert one.link is not None
-        reads = np.unique(clients[self._first_version[run][clients] < one.version])
+        reads = np.unique(clients[one.link.first[clients] < one.version])
         reads = reads[~self._holdings.has_own(first + reads)]
         last = [self._rows.row(row) for row in self._holdings.row[first + reads].tolist()]
         server = self._rows.row(int(self._server[run]))
@@ -423,25 +417,16 @@ class Engine:
 
     def _moments(self, made: Sequence[_Made], refused: dict[int, Ints]) -> Iterator[Step]:
         """The moments of these runs after updates, or at their beginning."""
-        for run, clients in refused.items():
-            self._refused[run] = np.append(self._refused[run], clients)
         for one in made:
             self._rows.release(one.rows[:-1])
-        told = [one.run for one in made if self._is_told(one)]
-        measured = self._measured(told)
-        for run in told:
-            server, found = self._rows.row(int(self._server[run])), measured.get(run)
-            clients, self._refused[run] = self._refused[run], NOBODY
+        runs = [one.run for one in made]
+        measured = self._measured(runs)
+        for run in runs:
+            server, clients = self._rows.row(int(self._server[run])), refused.get(run, NOBODY)
             version, held = self._runs[run].version, self._held[run]
-            yield Step(run, Moment(version, server, clients, held, found))
+            yield Step(run, Moment(version, server, clients, held, measured.get(run)))
             if self._runs[run].over:
                 self._close(run)
-
-    def _is_told(self, made: _Made) -> bool:
-        """Whether the newest version is of interest to others."""
-        if self._scoring is None or made.last < 0 or self._runs[made.run].over:
-            return True
-        return self._scoring.due(made.run, made.last)
 
     def _measured(self, runs: Sequence[int]) -> dict[int, Measurement]:
         """Measurements of the runs that are evaluated together."""

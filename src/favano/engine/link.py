@@ -45,6 +45,7 @@ class Link:
         self.codec, self._sizes, self._parameters = codec, tuple(sizes), sum(sizes)
         self.bits = message_bits(codec, self._sizes) + 32 * plain
         self._client, self._message = schedule.client, message_numbers(schedule)
+        self.first = first_versions(schedule)  # (n,) sent in full
         self._clients = origin(seed, Stream.QUANTISER, streams)  # (n,)
         self._server = origin(seed, Stream.QUANTISER, [_SERVER])  # (1,)
         self._last_reply: dict[int, Vector] = {}  # to clients with models of their own

@@ -12,7 +12,6 @@ import numpy as np
 import torch
 
 from favano.engine.aggregator import NOBODY, NOTHING, Aggregator, Moment, Update
-from favano.engine.link import first_versions
 from favano.engine.spread import Spread, spread_of
 from favano.methods.method import S
 from favano.training import Trainer, finite_rows
@@ -31,7 +30,6 @@ class PlainLoop:
         self._own: dict[int, None] = {}  # clients with a model of their own, in order
         self._read: dict[int, None] = {}  # clients that read their version behind a codec, in order
         self._starts: dict[int, Vector] = {}  # of jobs that are not used yet
-        self._first = first_versions(run.schedule) if run.link else NOBODY
 
     def moments(self) -> Iterator[Moment]:
         """All server versions, one after the other."""
@@ -68,7 +66,8 @@ class PlainLoop:
         clients = run.course.known.client[jobs].tolist()
         read: Mapping[int, Vector] = NOTHING
         if run.link is not None:
-            who = sorted({c for c in clients if c not in self._own and self._first[c] < version})
+            first = run.link.first
+            who = sorted({c for c in clients if c not in self._own and first[c] < version})
             last = [self._held[client] for client in who]
             read = run.link.hand_out(version, self._server, who, last)
         for client in clients:
