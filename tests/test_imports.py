@@ -39,7 +39,7 @@ ALLOWED = {
     "models": {"types", "errors"},
     "quantisation": {"types", "errors", "rng"},
     "training": {"types", "errors", "rng", "data", "models", "quantisation"},
-    "metrics": {"types", "training"},
+    "metrics": {"types", "errors", "records", "training"},
     "specification": {"types", "errors", "options", "timing", "methods", "data", "quantisation"},
     "engine": {
         "types", "errors", "rng", "timing", "schedule", "methods", "quantisation", "training",
@@ -173,7 +173,7 @@ def test_what_trains_nothing_does_not_load_torch(arguments: list[str], code: int
 
 def test_drawing_a_page_does_not_load_torch(tmp_path: Path) -> None:
     """Of a result folder with every file that a page reads."""
-    row = Row(0, 10.0, 1, 5, 64, 64, 0.5, 0.75, 2.0, 1.0, 5)
+    row = Row(0, 10.0, 1, 5, 64, 64, 0.5, {"accuracy": 0.75}, 2.0, 1.0, 5)
     clients = Listed((0,), (0,), (1,), (5,), (0.0,), (1.0,))
     staleness = Staleness(width=1, counts=((1,),), mean=0.0, median=0.0, most=0)
     who = Participation(0, 1, (Speed("fast", 1, 1, 5, 1.0),), clients, staleness)

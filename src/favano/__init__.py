@@ -32,6 +32,9 @@ if TYPE_CHECKING:
     from favano.methods.method import ModelState as ModelState
     from favano.methods.quafl import Quafl as Quafl
     from favano.methods.scaffold import Scaffold as Scaffold
+    from favano.metrics.metric import Metric as Metric
+    from favano.metrics.metric import accuracy as accuracy
+    from favano.metrics.metric import perplexity as perplexity
     from favano.options import option as option
     from favano.report.api import load as load
     from favano.run.api import compare as compare
@@ -56,15 +59,18 @@ _HOME = {
     "Fleet": "specification.parts",
     "Interrupted": "run.result",
     "Method": "methods.method",
+    "Metric": "metrics.metric",
     "ModelState": "methods.method",
     "Problem": "run.problem",
     "Result": "run.result",
     "Stack": "types",
     "Vector": "types",
+    "accuracy": "metrics.metric",
     "column": "methods.arrays",
     "compare": "run.api",
     "load": "report.api",
     "option": "options",
+    "perplexity": "metrics.metric",
     "plan": "run.api",
     "simulate": "run.api",
     "with_rows": "methods.arrays",

@@ -9,12 +9,20 @@ from favano.records import History, Row, history_from_csv, history_to_csv
 
 finite = st.floats(allow_nan=False)
 count = st.integers(0, 2**60)
-rows = st.builds(
-    Row, count, finite, count, count, count, count, finite, finite, finite, finite, count
-)
+names = st.lists(st.sampled_from(["accuracy", "mae", "f1"]), unique=True, max_size=3)
 
 
-@given(st.lists(rows, max_size=5))
+@st.composite
+def histories(draw: st.DrawFn) -> list[Row]:
+    """Rows with the same metrics, whichever they are."""
+    metrics = st.fixed_dictionaries(dict.fromkeys(draw(names), finite))
+    row = st.builds(
+        Row, count, finite, count, count, count, count, finite, metrics, finite, finite, count
+    )
+    return draw(st.lists(row, max_size=5))
+
+
+@given(histories())
 def test_there_and_back(history: list[Row]) -> None:
     assert history_from_csv(history_to_csv(history)) == history
 
@@ -24,21 +32,44 @@ def test_header() -> None:
     assert history_to_csv([]).startswith(expected)
 
 
-ONE = Row(0, 7.0, 1, 3, 64, 128, 2.5, 0.25, 0.0, 0.0, 3)
-TWO = ONE._replace(seed=1, accuracy=0.5)
+COLUMNS = [
+    "seed", "time", "server_step", "local_steps", "bits_up", "bits_down", "loss", "accuracy",
+    "variance", "potential", "contributed_steps",
+]  # fmt: skip
+ONE = Row(0, 7.0, 1, 3, 64, 128, 2.5, {"accuracy": 0.25}, 0.0, 0.0, 3)
+TWO = ONE._replace(seed=1, metrics={"accuracy": 0.5})
 
 
 def test_columns() -> None:
     found = History.of({"favano": [ONE, TWO]})
-    assert list(found) == list(Row._fields)
+    assert list(found) == COLUMNS
     assert (found["seed"], found["accuracy"]) == ([0, 1], [0.25, 0.5])
     assert History.of({"favano": []})["loss"] == []
 
 
 def test_columns_of_several_results_name_the_method() -> None:
     found = History.of({"favano": [ONE], "fedavg": [ONE, TWO], "quafl": []})
-    assert list(found) == ["method", *Row._fields]
+    assert list(found) == ["method", *COLUMNS]
     assert found["method"] == ["favano", "fedavg", "fedavg"]
     frame = found.frame()
-    assert frame.shape == (3, 1 + len(Row._fields))
+    assert frame.shape == (3, 1 + len(COLUMNS))
     assert frame["accuracy"].tolist() == [0.25, 0.25, 0.5]
+
+
+def test_a_column_for_each_metric_in_the_place_of_accuracy() -> None:
+    row = ONE._replace(metrics={"mae": 1.5, "r2": 0.75})
+    header, line = history_to_csv([row]).splitlines()
+    assert header.split(",")[6:10] == ["loss", "mae", "r2", "variance"]
+    assert line.split(",")[6:10] == ["2.5", "1.5", "0.75", "0.0"]
+    assert history_from_csv(f"{header}\n{line}\n") == [row]
+
+
+def test_a_problem_without_metrics_has_a_loss() -> None:
+    row = ONE._replace(metrics={})
+    assert ",loss,variance," in history_to_csv([row])
+    assert row.value("loss") == 2.5
+
+
+def test_results_with_different_metrics_in_one_table() -> None:
+    found = History.of({"favano": [ONE], "fedavg": [ONE._replace(metrics={"mae": 1.5})]})
+    assert (found["accuracy"], found["mae"]) == ([0.25, None], [None, 1.5])

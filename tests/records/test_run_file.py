@@ -6,9 +6,9 @@ import json
 import math
 from dataclasses import replace
 
-from favano.records import Entry, Row, RunFile, run_from_json, run_to_json
+from favano.records import Entry, MetricRecord, Row, RunFile, run_from_json, run_to_json
 
-ROW = Row(0, 7.0, 1, 3, 64, 128, 2.5, 0.25, 0.0, 0.0, 3)
+ROW = Row(0, 7.0, 1, 3, 64, 128, 2.5, {"accuracy": 0.25}, 0.0, 0.0, 3)
 ONE = RunFile(
     favano="0.1.0",
     command="favano reproduce table-2",
@@ -42,3 +42,12 @@ def test_earlier_versions_do_not_say_the_kernels() -> None:
     document = json.loads(run_to_json(ONE))
     del document["kernels"]
     assert run_from_json(json.dumps(document)) == replace(ONE, kernels=None)
+
+
+def test_histories_with_other_metrics() -> None:
+    metrics = (MetricRecord("mae", "low"), MetricRecord("r2"))
+    row = ROW._replace(metrics={"mae": 1.5, "r2": 0.5})
+    one = replace(ONE, metrics=metrics, history=(row,))
+    text = run_to_json(one)
+    assert json.loads(text)["history"] == [[0, 7.0, 1, 3, 64, 128, 2.5, 1.5, 0.5, 0.0, 0.0, 3]]
+    assert run_from_json(text) == one

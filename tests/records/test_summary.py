@@ -10,6 +10,7 @@ import pytest
 
 from favano.records import (
     AuditRecord,
+    MetricRecord,
     Row,
     SpeedShare,
     Summary,
@@ -18,12 +19,11 @@ from favano.records import (
     summary_to_json,
 )
 
-ROW = Row(3, 140.0, 20, 61, 640, 1280, 0.5, 0.75, 2.0, 1.0, 60)
+ROW = Row(3, 140.0, 20, 61, 640, 1280, 0.5, {"accuracy": 0.75}, 2.0, 1.0, 60)
 RUN = replace(
     run_record("favano", ROW, "complete"),
     wall_seconds=1.5,
-    mean_model_accuracy=0.7,
-    mean_model_loss=0.6,
+    mean_model={"accuracy": 0.7, "loss": 0.6},
     wrapped_messages=2,
 )
 SHARE = SpeedShare(name="fast", clients=2, weight=0.5, low=0.4, high=0.6, fair=0.5)
@@ -110,3 +110,17 @@ def test_runs_of_earlier_versions_have_the_status_of_the_result(status: str) -> 
 def test_damage_is_named(text: str, complaint: str) -> None:
     with pytest.raises(ValueError, match=complaint):
         summary_from_json(text)
+
+
+def test_metrics_of_any_name() -> None:
+    row = ROW._replace(metrics={"mae": 1.5, "r2": 0.5})
+    run = replace(run_record("favano", row, "complete"), mean_model={"mae": 2.0, "loss": 0.6})
+    metrics = (MetricRecord("mae", "low", "kW"), MetricRecord("r2"))
+    text = summary_to_json(replace(ONE, runs=(run,), metrics=metrics))
+    document = json.loads(text)
+    assert document["metrics"][0] == {"name": "mae", "best": "low", "unit": "kW"}
+    assert list(document["runs"][0])[2:6] == ["status", "mae", "r2", "loss"]
+    (found,) = summary_from_json(text).runs
+    assert (found.metrics, found.value("mae"), found.value("loss")) == (run.metrics, 1.5, 0.5)
+    assert found.mean_model["mae"] == 2.0
+    assert math.isnan(found.mean_model["r2"])

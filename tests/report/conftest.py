@@ -20,7 +20,17 @@ def a_row(seed: int, step: int, accuracy: float) -> Row:
     """Evaluation number `step`, at time 10 times that; a gigabit a step each way."""
     bits = step * 10**9
     return Row(
-        seed, 10.0 * step, step, 5 * step, bits, bits, 1 - accuracy, accuracy, 2.0 * step, 0, step
+        seed,
+        10.0 * step,
+        step,
+        5 * step,
+        bits,
+        bits,
+        1 - accuracy,
+        {"accuracy": accuracy},
+        2.0 * step,
+        0,
+        step,
     )
 
 

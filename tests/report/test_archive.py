@@ -17,8 +17,10 @@ def write(
     out: Path, algorithm: str, seed: int, *, status: str = "complete", **spec: object
 ) -> None:
     entry = Entry("paper", algorithm, "iid", seed, "complete")._replace(status=status)  # type: ignore[arg-type]
-    rows = [Row(seed, 50.0 * k, k, 20 * k, 10, 10, 1.0 / (k + 1), 0.1 * k, 0.0, 0.0, 20 * k)
-            for k in range(3)]  # fmt: skip
+    rows = [
+        (seed, 50.0 * k, k, 20 * k, 10, 10, 1.0 / (k + 1), 0.1 * k, 0.0, 0.0, 20 * k)
+        for k in range(3)
+    ]
     document = {
         "favano": "0.1.0",
         "command": "favano reproduce table-2",

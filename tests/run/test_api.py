@@ -13,7 +13,7 @@ from torch import nn
 
 import favano
 from favano.errors import BadInput, NonFiniteUpdate
-from favano.records import Row
+from favano.records.history import columns
 from favano.run import seed_run
 from favano.run.progress import Silence
 from favano.run.result_folder import check_folder
@@ -165,12 +165,12 @@ def test_fleets(tmp_path: Path) -> None:
 
 def test_the_history_has_columns() -> None:
     result = favano.simulate("favano", own(network()), FLEET, **TWO_SEEDS)
-    assert list(result.history) == list(Row._fields)
+    assert list(result.history) == columns(["accuracy"])
     assert result.history["accuracy"] == [row.accuracy for row in result.rows]
     assert result.history["seed"] == [0, 0, 0, 1, 1, 1]
     assert result.accuracy == [result.rows[2].accuracy, result.rows[5].accuracy]
     frame = result.history.frame()
-    assert list(frame.columns) == list(Row._fields)
+    assert list(frame.columns) == columns(["accuracy"])
     assert frame["loss"].tolist() == [row.loss for row in result.rows]
 
 
@@ -179,7 +179,7 @@ def test_a_comparison_has_a_column_for_the_method() -> None:
     found = favano.compare(["favano", *both], own(network()), FLEET, **KEYS)
     names = ["favano", "fedbuff", "two"]
     assert [result.spec.name for result in found.results] == names
-    assert list(found.history) == ["method", *Row._fields]
+    assert list(found.history) == ["method", *columns(["accuracy"])]
     rows = {result.spec.name: len(result.rows) for result in found.results}
     assert found.history["method"] == [name for name in names for _ in range(rows[name])]
     assert found.history.frame().groupby("method", sort=False).size().to_dict() == rows
@@ -369,7 +369,7 @@ REFUSED: list[tuple[Callable[[], object], str]] = [
     (lambda: problem(model=None), "model=None: need a network for your own data$"),
     (lambda: problem(model=3), "model=3: need a network or a function that makes one; data sets "),
     (lambda: problem(model="perceptron"), "model=perceptron: need a network or a function "),
-    (lambda: problem(loss=3), "loss=3: need a function of outputs and labels$"),
+    (lambda: problem(loss=3), "loss=3: need a function of outputs and targets$"),
     (lambda: problem(data_dir=3), "data_dir=3: need the path of a folder$"),
     (lambda: problem(split="odd"), "split=odd: need one of iid, two-class, "),
     (lambda: problem(split=3), "split=3: need a valid string$"),
@@ -386,10 +386,10 @@ REFUSED: list[tuple[Callable[[], object], str]] = [
     (lambda: simulate(problem=problem(train=(X[1:], Y))),
      "train=59, 60: need equally many rows and labels$"),
     (lambda: simulate(problem=problem(train=(X, Y.float()))),
-     "train=torch.float32: need whole numbers as labels$"),
+     "train=torch.float32: need whole numbers as labels; other targets need a loss"),
     (lambda: simulate(problem=problem(train=(X, Y - 1))), "train=-1: need labels from 0 on$"),
     (lambda: simulate(problem=problem(train=(X, Y[:, None]))),
-     r"train=\(60, 1\): need one label per sample$"),
+     r"test=whole numbers of shape \(\): need targets like those of train, whole numbers of "),
     (lambda: simulate(problem=problem(train=(X[:, :3], Y))),
      r"model=Linear: cannot take a batch of inputs of shape \(3,\): "),
     (lambda: simulate(problem=problem(test=(X[:, :3], Y))),

@@ -52,8 +52,8 @@ def close(found: Sequence[Row], expected: Sequence[Row]) -> None:
     """Counters to the bit; what is measured as closely as float32 is."""
     assert len(found) == len(expected) > 0
     for one, other in zip(found, expected, strict=True):
-        assert one._replace(loss=0, accuracy=0, variance=0, potential=0) == other._replace(
-            loss=0, accuracy=0, variance=0, potential=0
+        assert one._replace(loss=0, metrics={}, variance=0, potential=0) == other._replace(
+            loss=0, metrics={}, variance=0, potential=0
         )
         measured = one.loss, one.accuracy, one.variance, one.potential
         reference = other.loss, other.accuracy, other.variance, other.potential
@@ -70,7 +70,7 @@ def test_the_history_is_that_of_worker_processes(
         close(one.rows, other.rows)
         assert one.status == "complete"
         assert [r.seed for r in one.runs] == [0, 1]
-        means = [[run.mean_model_accuracy for run in result.runs] for result in (one, other)]
+        means = [[run.mean_model["accuracy"] for run in result.runs] for result in (one, other)]
         assert means[0] == pytest.approx(means[1], abs=0.01)
 
 

@@ -26,7 +26,7 @@ from favano.specification.spec import PARTS, changed
 from tests.forks import FORKS
 from tests.specs import complete, read_spec, spec_of
 
-ROW = Row(0, 7.0, 1, 3, 64, 128, 2.5, 0.25, 0.0, 0.0, 3)
+ROW = Row(0, 7.0, 1, 3, 64, 128, 2.5, {"accuracy": 0.25}, 0.0, 0.0, 3)
 
 
 def result(seeds: int = 1) -> Result:

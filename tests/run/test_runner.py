@@ -205,7 +205,7 @@ def test_learning_happens_and_is_recorded(digits: Samples) -> None:
     assert 0 < last.potential < last.variance
     record = result.runs[0]
     assert record.server_steps == 200 == last.server_step
-    assert record.mean_model_accuracy > 0.3
+    assert record.mean_model["accuracy"] > 0.3
     assert (result.status, result.error) == ("complete", None)
 
 

@@ -40,7 +40,7 @@ class ClientModels(Protocol):
 class Measurement(NamedTuple):
     """Measurements of one server version."""
 
-    numbers: Tensor  # (4,) loss, accuracy, variance and potential
+    numbers: Tensor  # (m + 3,) loss, m metrics, variance and potential
     server: Vector  # a copy
     mean: Vector  # of all models
 

@@ -50,7 +50,7 @@ class Scoring:
 
     due: Callable[[int, int], bool]  # whether a version of a run is evaluated
     together: Callable[[int, int], bool]  # and whether this may be done here, with other runs
-    score: Callable[[Stack], Tensor]  # (k, 2) loss and accuracy
+    score: Callable[[Stack], Tensor]  # (k, 1 + m) loss and metrics
 
 
 class _Made(NamedTuple):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, NamedTuple, TypeAlias
 
@@ -78,8 +78,9 @@ class Recorder(Generic[S]):
     run: Aggregator[S]
     seed: int
     times: Floats
-    score: Callable[[Vector], Tensor]  # (2,) loss and accuracy
+    score: Callable[[Vector], Tensor]  # (1 + m,) loss and metrics
     live: Live | None = None
+    metrics: Sequence[str] = ("accuracy",)  # their names
     last: Observation | None = field(init=False, default=None)
     _refused: int = field(init=False, default=0)
     _versions: list[int] | None = field(init=False, default=None)  # evaluated, if all are known
@@ -119,7 +120,7 @@ class Recorder(Generic[S]):
         plan, bits = self.run.schedule, self.run.message_bits
         counters, versions = count_work(plan), plan.versions_at(self.times)
         rows = []
-        for number, (loss, accuracy, variance, potential) in enumerate(measured):
+        for number, (loss, *values, variance, potential) in enumerate(measured):
             done = int(versions[number]) + 1
             first = int(counters.first_downloads[done])
             others = int(counters.downloads[done]) - first
@@ -131,7 +132,7 @@ class Recorder(Generic[S]):
                 bits_up=int(counters.uploads[done]) * bits,
                 bits_down=first * self.run.first_message_bits + others * bits,
                 loss=loss,
-                accuracy=accuracy,
+                metrics=dict(zip(self.metrics, values, strict=True)),
                 variance=variance,
                 potential=potential,
                 contributed_steps=int(counters.contributed_steps[done]),

@@ -1,27 +1,22 @@
-"""Loss and accuracy of a model on the test set."""
+"""Loss and metrics of a model on the test set."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import NamedTuple
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
 
 import torch
 from torch import Tensor
 from torch.func import functional_call, vmap
 
+from favano.metrics.metric import Metric, accuracy
 from favano.training import FlatModel, Loss
 from favano.types import Stack, Vector
 
-_NUMBERS = 1 << 23  # input numbers per batch
-_TOGETHER = 1 << 28  # input numbers of all models that are scored at once
+_NUMBERS = 1 << 23  # input or output numbers per batch
+_TOGETHER = 1 << 28  # the same for all models that are scored at once
 _PASSES = 60  # running statistics have weight 0.9^60 = 0.002 at the start
-
-
-class Score(NamedTuple):
-    """Mean loss, and share of samples that are classified correctly."""
-
-    loss: float
-    accuracy: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,39 +25,57 @@ class Evaluator:
 
     model: FlatModel
     features: Tensor  # (M, ...) inputs of the model
-    labels: Tensor  # (M,)
+    targets: Tensor  # (M, ...)
     loss: Loss
     calibration: Tensor | None = None  # inputs from which the model's buffers are estimated
+    metrics: Mapping[str, Metric] = field(default_factory=lambda: {"accuracy": accuracy})
 
-    def __call__(self, vector: Vector) -> Score:
-        """Score one model."""
-        return Score(*self.measure(vector).tolist())
+    def __call__(self, vector: Vector) -> dict[str, float]:
+        """Metrics and mean loss of one model, by name."""
+        loss, *values = self.measure(vector).tolist()
+        return {**dict(zip(self.metrics, values, strict=True)), "loss": loss}
 
     def measure(self, vector: Vector) -> Tensor:
-        """Mean loss and accuracy, (2,), without waiting for the device."""
+        """Mean loss and metrics, (1 + m,), without waiting for the device."""
+        self.load(vector)
+        return self.score(self.features, self.targets)
+
+    def load(self, vector: Vector) -> None:
+        """Make a model the one that is scored."""
         self.model.load(vector)
         if self.calibration is not None:
             self._estimate_buffers(self.calibration)
         self.model.module.eval()
-        loss = torch.zeros((), device=self.labels.device, dtype=torch.float64)
-        correct = torch.zeros((), device=self.labels.device, dtype=torch.int64)
-        parts = (torch.split(one, self._batch) for one in (self.features, self.labels))
+
+    def score(self, features: Tensor, targets: Tensor) -> Tensor:
+        """Mean loss and metrics of the loaded model on these data."""
+        sums = torch.zeros(1 + len(self.metrics), device=targets.device, dtype=torch.float64)
+        parts, outputs = (torch.split(one, self._batch) for one in (features, targets)), []
         with torch.no_grad():
-            for features, labels in zip(*parts, strict=True):
-                output = self.model.module(features)
-                loss += self.loss(output, labels).double() * len(labels)
-                correct += (output.argmax(dim=1) == labels).sum()
-        return torch.stack([loss, correct.double()]) / len(self.labels)
+            for some, theirs in zip(*parts, strict=True):
+                output = self.model.module(some)
+                values = self._values(output, theirs)
+                sums += torch.stack([_sum(value, len(theirs)) for value in values])
+                outputs += [output] if self._whole else []
+            return self._finished(sums / len(targets), outputs, targets)
+
+    def outputs(self, size: int) -> Tensor:
+        """Outputs of the model as it is now for the first samples."""
+        self.model.module.eval()
+        with torch.no_grad():
+            parts = torch.split(self.features[:size], self._batch)
+            return torch.cat([self.model.module(part) for part in parts])
 
     def measure_all(self, vectors: Stack) -> Tensor:
-        """Mean loss and accuracy of many models, (k, 2).
+        """Mean loss and metrics of many models, (k, 1 + m).
 
         If the test set is one batch, many models are scored at once: one model would leave a GPU
         idle most of the time.
         """
-        if self.calibration is not None or len(self.labels) > self._batch:
+        one_by_one = self.calibration is not None or len(self.targets) > self._batch
+        if one_by_one or not self._vectorised:
             return torch.stack([self.measure(vector) for vector in vectors])
-        at_once = max(1, _TOGETHER // max(1, self.features.numel()))
+        at_once = max(1, _TOGETHER // max(1, self._width * len(self.targets)))
         return torch.cat([self._measure_together(part) for part in torch.split(vectors, at_once)])
 
     def _measure_together(self, vectors: Stack) -> Tensor:
@@ -70,18 +83,64 @@ class Evaluator:
         module, parameters = self.model.module.eval(), self.model.layout.parameters
         named = self.model.named(vectors[:, :parameters], vectors[:, parameters:])
 
-        def score(*model: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
+        def scores(*model: dict[str, Tensor]) -> list[Tensor]:
             output = functional_call(module, model, (self.features,))
-            return self.loss(output, self.labels), output.argmax(dim=1) == self.labels
+            return [*self._values(output, self.targets), *([output] if self._whole else [])]
 
         with torch.no_grad():
-            loss, correct = vmap(score)(*named)
-        return torch.stack([loss.double(), correct.double().mean(dim=1)], dim=1)
+            found, count = vmap(scores)(*named), 1 + len(self.metrics)
+            means = torch.stack([_mean_of_each(value) for value in found[:count]], dim=1)
+            if self._unfinished:
+                for place, mean in enumerate(means):
+                    self._finished(mean, [one[place] for one in found[count:]], self.targets)
+        return means
+
+    def _values(self, output: Tensor, targets: Tensor) -> list[Tensor]:
+        """Loss and metrics of a batch; zero for metrics of all samples."""
+        loss = self.loss(output, targets)
+        metrics = self.metrics.values()
+        zero = torch.zeros_like(loss)
+        return [loss, *(zero if one.whole else _value(one, output, targets) for one in metrics)]
+
+    def _finished(self, means: Tensor, outputs: list[Tensor], targets: Tensor) -> Tensor:
+        """The scores of one model, in the place of means over samples."""
+        for place, one in enumerate(self.metrics.values(), start=1):
+            if one.whole:
+                means[place] = _value(one, torch.cat(outputs), targets)
+            elif one.then is not None:
+                means[place] = one.then(means[place])
+        return means
+
+    @property
+    def _whole(self) -> bool:
+        """Whether all outputs of a model are needed at once."""
+        return any(one.whole for one in self.metrics.values())
+
+    @property
+    def _unfinished(self) -> bool:
+        """Whether any metric is more than a mean over samples."""
+        return any(one.whole or one.then is not None for one in self.metrics.values())
+
+    @cached_property
+    def _vectorised(self) -> bool:
+        """Whether the metrics can be computed for many models at once."""
+        try:
+            vmap(lambda one: self._values(one, self.targets[:2]))(self.outputs(2)[None])
+        except Exception:  # a metric looks at single values, or leaves PyTorch
+            return False
+        return True
+
+    @cached_property
+    def _width(self) -> int:
+        """Numbers in an input or an output, whichever is larger."""
+        with torch.no_grad():
+            output: Tensor = self.model.module.eval()(self.features[:1])
+        return max(1, self.features[:1].numel(), output.numel())
 
     @property
     def _batch(self) -> int:
         """Samples in one batch."""
-        return max(1, _NUMBERS // max(1, self.features[:1].numel()))
+        return max(1, _NUMBERS // self._width)
 
     def _estimate_buffers(self, inputs: Tensor) -> None:
         """Pass one batch through the model until the running statistics are those of the batch."""
@@ -93,3 +152,19 @@ class Evaluator:
                     model.draws.set(number, model.vector.device)
                 with model.drawing():
                     model.module(inputs)
+
+
+def _value(metric: Metric, output: Tensor, targets: Tensor) -> Tensor:
+    return torch.as_tensor(metric.function(output, targets), device=output.device)
+
+
+def _sum(value: Tensor, samples: int) -> Tensor:
+    """The sum over the samples of a batch, from a value per sample or from their mean."""
+    if value.ndim == 0:
+        return value.double() * samples
+    return value.double().sum() * (samples / value.numel())
+
+
+def _mean_of_each(value: Tensor) -> Tensor:
+    """The mean of each of k models, from a value per sample, (k, M, ...), or from means, (k,)."""
+    return value.double() if value.ndim == 1 else value.double().flatten(1).mean(dim=1)

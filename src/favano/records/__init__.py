@@ -20,6 +20,7 @@ from favano.records.history import Row as Row
 from favano.records.history import diverged as diverged
 from favano.records.history import history_from_csv as history_from_csv
 from favano.records.history import history_to_csv as history_to_csv
+from favano.records.history import metric_names as metric_names
 from favano.records.history import up_to as up_to
 from favano.records.ledger import Ending as Ending
 from favano.records.ledger import Entry as Entry
@@ -27,6 +28,12 @@ from favano.records.ledger import Rates as Rates
 from favano.records.ledger import entries_from_csv as entries_from_csv
 from favano.records.ledger import entries_to_csv as entries_to_csv
 from favano.records.ledger import rates_tried as rates_tried
+from favano.records.metric import ACCURACY as ACCURACY
+from favano.records.metric import LOSS as LOSS
+from favano.records.metric import Best as Best
+from favano.records.metric import MetricRecord as MetricRecord
+from favano.records.metric import leading as leading
+from favano.records.metric import undescribed as undescribed
 from favano.records.participation import Participation as Participation
 from favano.records.participation import participation_from_json as participation_from_json
 from favano.records.participation import participation_to_json as participation_to_json
@@ -39,6 +46,7 @@ from favano.records.summary import RunRecord as RunRecord
 from favano.records.summary import SpeedShare as SpeedShare
 from favano.records.summary import Status as Status
 from favano.records.summary import Summary as Summary
+from favano.records.summary import final_values as final_values
 from favano.records.summary import run_record as run_record
 from favano.records.summary import summary_from_json as summary_from_json
 from favano.records.summary import summary_to_json as summary_to_json

@@ -5,12 +5,25 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import fields, is_dataclass
-from typing import Annotated, TypeAlias, TypeVar
+from dataclasses import field, fields, is_dataclass
+from typing import Annotated, Any, TypeAlias, TypeVar
 
 from pydantic import BeforeValidator, TypeAdapter
 
 Document = TypeVar("Document")
+
+
+_SPREAD, _OMITTED = "spread", "omitted"
+
+
+def spread(prefix: str = "") -> Any:
+    """A field of a dataclass, a mapping, whose keys are keys of the document itself."""
+    return field(default_factory=dict, metadata={_SPREAD: prefix})
+
+
+def omitted(default: object) -> Any:
+    """A field of a dataclass that is left out of the document where it has its default."""
+    return field(default=default, metadata={_OMITTED: True})
 
 
 def to_json(document: object, *, indent: int | None = None) -> str:
@@ -36,7 +49,15 @@ def finite(document: object) -> object:
     if isinstance(document, list | tuple):
         return [finite(value) for value in document]
     if is_dataclass(document):
-        return {field.name: finite(getattr(document, field.name)) for field in fields(document)}
+        found: dict[str, object] = {}
+        for one in fields(document):
+            value = getattr(document, one.name)
+            if one.metadata.get(_SPREAD) is not None:
+                prefix = one.metadata[_SPREAD]
+                found |= {f"{prefix}{key}": finite(cell) for key, cell in value.items()}
+            elif not (one.metadata.get(_OMITTED) and value == one.default):
+                found[one.name] = finite(value)
+        return found
     return document
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from functools import partial
 from math import isfinite
 from typing import TYPE_CHECKING, NamedTuple
 
-from favano.records.table import from_csv, to_csv
+from favano.records.metric import ACCURACY, LOSS
+from favano.records.table import from_csv, write_csv
 
 if TYPE_CHECKING:
     from pandas import DataFrame  # type: ignore[import-untyped]
@@ -23,10 +23,35 @@ class Row(NamedTuple):
     bits_up: int  # from clients to the server
     bits_down: int  # from the server to clients
     loss: float  # mean over the test set
-    accuracy: float  # share of the test set, 0 to 1
+    metrics: Mapping[str, float]  # by name, a column each; the leading one first
     variance: float  # sum_i ||w_i - w||^2 over the models the clients started from
     potential: float  # ||w - mu||^2 + sum_i ||w_i - mu||^2
     contributed_steps: int  # local steps used by updates
+
+    @property
+    def accuracy(self) -> float:
+        """The accuracy of a classifier, a share of one."""
+        return self.metrics[ACCURACY.name]
+
+    def value(self, metric: str) -> float:
+        """A metric by its name, or the loss."""
+        return self.loss if metric == LOSS.name else self.metrics[metric]
+
+    def cell(self, column: str) -> object:
+        """The value in a column of `columns`; None for a metric that this row does not have."""
+        return getattr(self, column) if column in Row._fields else self.metrics.get(column)
+
+
+def columns(metrics: Iterable[str]) -> list[str]:
+    """Names of the columns of a history: the fields of a row, with one column for each metric."""
+    place = Row._fields.index("metrics")
+    return [*Row._fields[:place], *metrics, *Row._fields[place + 1 :]]
+
+
+def metric_names(rows: Sequence[Row]) -> tuple[str, ...]:
+    """Names of the metrics in a history; of an empty one, accuracy."""
+    found = dict.fromkeys(name for row in rows for name in row.metrics)
+    return tuple(found) if rows else (ACCURACY.name,)
 
 
 def diverged(row: Row) -> bool:
@@ -43,8 +68,15 @@ def up_to(rows: Iterable[Row], horizon: float) -> list[Row]:
     return [row for row in rows if row.time <= horizon]
 
 
-history_to_csv = partial(to_csv, Row)
-history_from_csv = partial(from_csv, Row)
+def history_to_csv(rows: Sequence[Row]) -> str:
+    """The text of `history.csv`."""
+    header = columns(metric_names(rows))
+    return write_csv(header, ([row.cell(name) for name in header] for row in rows))
+
+
+def history_from_csv(text: str) -> list[Row]:
+    """The inverse of `history_to_csv`; columns that are not fields of a row are metrics."""
+    return from_csv(Row, text, others="metrics")
 
 
 class History(dict[str, list[object]]):
@@ -55,8 +87,8 @@ class History(dict[str, list[object]]):
         """The rows of results by name; where there are several, the first column is the method."""
         rows = [row for some in results.values() for row in some]
         names: list[object] = [name for name, some in results.items() for _ in some]
-        columns = {name: [getattr(row, name) for row in rows] for name in Row._fields}
-        return cls({"method": names, **columns} if len(results) > 1 else columns)
+        table = {name: [row.cell(name) for row in rows] for name in columns(metric_names(rows))}
+        return cls({"method": names, **table} if len(results) > 1 else table)
 
     def frame(self) -> DataFrame:
         """The columns as a pandas frame."""

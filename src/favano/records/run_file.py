@@ -4,15 +4,30 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from math import nan
-from typing import Annotated, Final
+from typing import Annotated, Final, cast
 
-from pydantic import BeforeValidator
+from pydantic import BeforeValidator, ValidationInfo
 
-from favano.records.document import from_json, null_is_nan, to_json
-from favano.records.history import Row
+from favano.records.document import finite, from_json, null_is_nan, omitted, to_json
+from favano.records.history import Row, columns
 from favano.records.ledger import Entry
+from favano.records.metric import ACCURACY, MetricRecord
 
 FOLDER: Final = "runs"
+
+
+def _as_rows(lists: object, file: ValidationInfo) -> object:
+    """The lists of a history, with the metrics of each in a mapping."""
+    if not isinstance(lists, list) or "metrics" not in file.data:
+        return lists
+    names = [one.name for one in file.data["metrics"]]
+    first = Row._fields.index("metrics")
+    last = first + len(names)
+    return [
+        [*cells[:first], dict(zip(names, cells[first:last], strict=True)), *cells[last:]]
+        for cells in map(null_is_nan, lists)
+        if isinstance(cells, list)
+    ]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,12 +40,15 @@ class RunFile:
     footprint: str  # constants used for energy and carbon
     kernels: str | None = None  # CPU kernels used for training; unknown in earlier versions
     entry: Entry
-    history: Annotated[tuple[Row, ...], BeforeValidator(null_is_nan)]
+    metrics: tuple[MetricRecord, ...] = omitted((ACCURACY,))
+    history: Annotated[tuple[Row, ...], BeforeValidator(_as_rows)]
 
 
 def run_to_json(run: RunFile) -> str:
-    """The text of a run file."""
-    return to_json(run) + "\n"
+    """The text of a run file; each row of the history is a list of the cells of its columns."""
+    header = columns(one.name for one in run.metrics)
+    lists = [[row.cell(name) for name in header] for row in run.history]
+    return to_json({**cast(dict[str, object], finite(run)), "history": lists}) + "\n"
 
 
 def run_from_json(text: str) -> RunFile:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from math import nan
-from typing import Annotated, Literal, TypeAlias, get_args
+from typing import Annotated, Final, Literal, TypeAlias, get_args
 
 from pydantic import BeforeValidator, ValidationInfo
 
-from favano.records.document import Number, from_json, to_json
+from favano.errors import need
+from favano.records.document import Number, from_json, omitted, spread, to_json
 from favano.records.history import Row
+from favano.records.metric import ACCURACY, LOSS, MetricRecord
 
+MEAN_MODEL: Final = "mean_model_"
 Status: TypeAlias = Literal["complete", "diverged", "partial"]  # the worst last
 
 
@@ -25,7 +28,7 @@ def worst(statuses: Iterable[Status]) -> Status:
     return max(statuses, key=get_args(Status).index)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class RunRecord:
     """The final numbers of one seed. NaN means unknown or not finite.
 
@@ -35,7 +38,7 @@ class RunRecord:
     algorithm: str
     seed: int
     status: Status
-    accuracy: Number  # share of the test set, 0 to 1
+    metrics: Mapping[str, Number] = spread()
     loss: Number
     variance: Number
     time: float  # simulated, in units of time
@@ -44,10 +47,28 @@ class RunRecord:
     bits_up: int
     bits_down: int
     wall_seconds: Number = nan  # from the first to the last update
-    mean_model_accuracy: Number = nan
-    mean_model_loss: Number = nan
+    mean_model: Mapping[str, Number] = spread(MEAN_MODEL)  # its metrics and its loss
     refused_updates: int = 0  # because of NaN or infinity
     wrapped_messages: int = 0  # beyond the radius of the lattice, so decoded wrongly
+
+    @property
+    def accuracy(self) -> float:
+        """The accuracy of a classifier, a share of one."""
+        return self.metrics[ACCURACY.name]
+
+    def value(self, metric: str) -> float:
+        """A metric by its name, or the loss."""
+        return self.loss if metric == LOSS.name else self.metrics[metric]
+
+
+def final_values(
+    runs: Iterable[RunRecord], metrics: tuple[MetricRecord, ...], name: str | None = None
+) -> list[float]:
+    """The value of each run: of a metric by its name, by default of the leading one."""
+    known = [*(one.name for one in metrics), LOSS.name]
+    chosen = known[0] if name is None else name
+    need(chosen in known, "metric", chosen, f"need one of {', '.join(known)}")
+    return [run.value(chosen) for run in runs]
 
 
 def run_record(algorithm: str, row: Row, status: Status) -> RunRecord:
@@ -56,7 +77,7 @@ def run_record(algorithm: str, row: Row, status: Status) -> RunRecord:
         algorithm=algorithm,
         seed=row.seed,
         status=status,
-        accuracy=row.accuracy,
+        metrics=row.metrics,
         loss=row.loss,
         variance=row.variance,
         time=row.time,
@@ -64,6 +85,7 @@ def run_record(algorithm: str, row: Row, status: Status) -> RunRecord:
         local_steps=row.local_steps,
         bits_up=row.bits_up,
         bits_down=row.bits_down,
+        mean_model=dict.fromkeys([*row.metrics, LOSS.name], nan),
     )
 
 
@@ -93,12 +115,19 @@ class AuditRecord:
     left_out: tuple[str, ...] = ()  # parts of the run that the audit leaves out
 
 
-def _with_status(runs: object, summary: ValidationInfo) -> object:
-    """Give runs of earlier versions, which have no status, the status of the whole result."""
-    if not isinstance(runs, list) or "status" not in summary.data:
+def _with_metrics(runs: object, summary: ValidationInfo) -> object:
+    """Gather the metrics of each run; a run of earlier versions gets the status of the result."""
+    if not isinstance(runs, list) or not {"status", "metrics"} <= summary.data.keys():
         return runs
-    status = summary.data["status"]
-    return [{"status": status, **run} if isinstance(run, dict) else run for run in runs]
+    names = [one.name for one in summary.data["metrics"]]
+    whole = {"status": summary.data["status"]}
+    return [{**whole, **_gathered(run, names)} if isinstance(run, dict) else run for run in runs]
+
+
+def _gathered(run: dict[str, object], names: list[str]) -> dict[str, object]:
+    """A run of the file with its metrics in two mappings."""
+    mean = {name: run.get(f"{MEAN_MODEL}{name}") for name in [*names, LOSS.name]}
+    return {**run, "metrics": {name: run.get(name) for name in names}, "mean_model": mean}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,11 +135,12 @@ class Summary:
     """The content of `summary.json`. None means unknown."""
 
     status: Status
+    metrics: tuple[MetricRecord, ...] = omitted((ACCURACY,))
     favano: str | None = None  # the version that wrote it
     command: str | None = None
     torch: str | None = None  # its version
     kernels: str | None = None  # CPU kernels used for training
-    runs: Annotated[tuple[RunRecord, ...], BeforeValidator(_with_status)]
+    runs: Annotated[tuple[RunRecord, ...], BeforeValidator(_with_metrics)]
     audit: AuditRecord | None = None  # of the first seed
     trace: str | None = None  # digest of the recorded step times
     title: str | None = None  # the method's name in print

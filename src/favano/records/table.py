@@ -7,7 +7,7 @@ any of these with None, which is an empty cell.
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from io import StringIO
 from types import NoneType
 from typing import Literal, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
@@ -24,27 +24,37 @@ def to_csv(kind: type[Line], lines: Iterable[Line], *, digits: int | None = None
     >>> to_csv(Reading, [Reading(0, 0.125), Reading(1)])
     'seed,loss\\n0,0.125\\n1,\\n'
     """
+    if digits is None:
+        return write_csv(kind._fields, lines)
+    return write_csv(kind._fields, ([_rounded(cell, digits) for cell in line] for line in lines))
+
+
+def write_csv(header: Sequence[str], lines: Iterable[Iterable[object]]) -> str:
+    """Lines of cells as CSV."""
     text = StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(kind._fields)
-    if digits is None:
-        writer.writerows(lines)
-    else:
-        writer.writerows([_rounded(cell, digits) for cell in line] for line in lines)
+    writer.writerow(header)
+    writer.writerows(lines)
     return text.getvalue()
 
 
-def from_csv(kind: type[Line], text: str) -> list[Line]:
-    """The inverse of `to_csv`; columns in any order. A `ValueError` says what is wrong."""
+def from_csv(kind: type[Line], text: str, *, others: str | None = None) -> list[Line]:
+    """The inverse of `to_csv`; columns in any order. A `ValueError` says what is wrong.
+
+    Columns that are not fields are ignored, or read as numbers into the mapping `others`.
+    """
     types = get_type_hints(kind)
-    parsers = {name: _parser(name, types[name]) for name in kind._fields}
+    parsers = {name: _parser(name, types[name]) for name in kind._fields if name != others}
     lines = []
     for row in csv.DictReader(StringIO(text)):
         if None in row.values():
             raise ValueError("a row is cut short")
         if missing := [name for name in parsers if name not in row]:
             raise ValueError(f"no column {missing[0]!r}")
-        lines.append(kind._make(parse(row[name]) for name, parse in parsers.items()))
+        cells: dict[str, object] = {name: parse(row[name]) for name, parse in parsers.items()}
+        if others is not None:
+            cells[others] = {name: float(row[name]) for name in row if name not in parsers}
+        lines.append(kind._make(cells[name] for name in kind._fields))
     return lines
 
 

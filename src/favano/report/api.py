@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from favano.records import History, as_path
+from favano.records import ACCURACY, History, as_path
 from favano.report.collection import collect
 from favano.report.findings import title_of
 from favano.report.page import write_page
@@ -26,7 +26,11 @@ class Loaded:
     @property
     def accuracy(self) -> dict[str, list[float]]:
         """Accuracy of each seed at the horizon, by method."""
-        return {one.name: [run.accuracy for run in one.runs] for one in self.results}
+        return self.final(ACCURACY.name)
+
+    def final(self, metric: str | None = None) -> dict[str, list[float]]:
+        """The value of each seed at the horizon, by method: of a metric, or of the leading one."""
+        return {one.name: one.final(metric) for one in self.results}
 
     def report(self, page: Path | str, title: str | None = None) -> Path:
         """Write one self-contained HTML page."""

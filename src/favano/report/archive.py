@@ -46,6 +46,7 @@ def _result(group: list[tuple[Path, RunFile]]) -> Result:
         command=first.command,
         version=first.favano,
         tools=tools(None, first.kernels),
+        metrics=first.metrics,
     )
 
 

@@ -38,8 +38,11 @@ def _of_result(result: Result) -> Iterator[str]:
 def _not_finite(result: Result) -> Iterator[str]:
     """The seeds that ended without a finite loss or, if all losses are finite, variance."""
     verb = "diverged: it ended" if result.status == "diverged" else "ended"
+    leading = result.leading.name
     losses = [
-        run.seed for run in result.runs if not math.isfinite(run.loss) or math.isnan(run.accuracy)
+        run.seed
+        for run in result.runs
+        if not math.isfinite(run.loss) or math.isnan(run.value(leading))
     ]
     variances = [run.seed for run in result.runs if not math.isfinite(run.variance)]
     if seeds := losses or variances:

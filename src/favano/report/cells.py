@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
+from favano.records import LOSS
+from favano.report.metric_words import gap_unit, heading, signed_with_spread, with_spread
 from favano.report.result import Result
-from favano.report.table import Spread, over, paired, reference
-from favano.report.wording import DASH, fixed, percent, signed, significant
+from favano.report.table import over, paired, reference
+from favano.report.wording import DASH, fixed, significant
 
-_HEADINGS: Mapping[str, str] = {
-    "accuracy": "accuracy, %",
-    "difference": "difference, points",
-    "loss": "loss",
+_COUNTS = {
     "server_steps": "server steps",
     "local_steps": "local steps",
     "gigabits": "gigabits sent",
@@ -23,30 +22,35 @@ _HEADINGS: Mapping[str, str] = {
 def columns(results: Sequence[Result]) -> dict[str, str]:
     """Columns and their headings; a difference needs two results and names its reference."""
     against = reference(results)
-    headings = dict(_HEADINGS)
-    if against is None or len(results) < 2:
-        del headings["difference"]
-    else:
-        headings["difference"] = f"against {against.title}, points"
-    return headings
+    metrics = (against or results[0]).metrics
+    first, *others = [*((one.name, heading(one)) for one in metrics), (LOSS.name, LOSS.name)]
+    difference = []
+    if against is not None and len(results) > 1:
+        unit = gap_unit(against.leading)
+        words = f"against {against.title}"
+        difference = [("difference", f"{words}, {unit}" if unit else words)]
+    return {**dict([first, *difference, *others]), **_COUNTS}
 
 
 def cells(result: Result, against: Result | None) -> dict[str, str]:
     """Every cell of a result by its column; differences are taken against another result."""
     asked, runs = result.spec.get("seeds"), result.runs
     some = isinstance(asked, int) and asked != len(runs)
-    words = dict.fromkeys(_HEADINGS, DASH)
+    metrics = {one.name: one for one in result.metrics}
+    words = dict.fromkeys([*metrics, LOSS.name, "difference", *_COUNTS], DASH)
     words["seeds"] = f"{len(runs)} of {asked}" if some else str(len(runs))
     if against:
         words["difference"] = difference_words(result, against)
     if not runs:
         return words
-    accuracy, loss = over(run.accuracy for run in runs), over(run.loss for run in runs)
+    for name, metric in metrics.items():
+        words[name] = with_spread(metric, over(run.value(name) for run in runs))
+    loss = over(run.loss for run in runs)
+    deviation = DASH if loss.count < 2 else fixed(loss.deviation, 3)
     finite = math.isfinite(loss.mean)
     gigabits = over((run.bits_up + run.bits_down) / 1e9 for run in runs)
     return words | {
-        "accuracy": f"{percent(accuracy.mean)} ± {_deviation(accuracy, 1, 100)}",
-        "loss": f"{fixed(loss.mean, 3)} ± {_deviation(loss, 3)}" if finite else "not finite",
+        LOSS.name: f"{fixed(loss.mean, 3)} ± {deviation}" if finite else "not finite",
         "server_steps": fixed(over(run.server_steps for run in runs).mean, 0),
         "local_steps": fixed(over(run.local_steps for run in runs).mean, 0),
         "gigabits": significant(gigabits.mean),
@@ -60,9 +64,4 @@ def difference_words(result: Result, against: Result) -> str:
     pair = paired(result, against)
     if pair is None:
         return DASH
-    return f"{signed(100 * pair.mean)} ± {_deviation(pair, 1, 100)} ({pair.count})"
-
-
-def _deviation(spread: Spread, digits: int, scale: int = 1) -> str:
-    """A standard deviation; one seed has none."""
-    return DASH if spread.count < 2 else fixed(scale * spread.deviation, digits)
+    return f"{signed_with_spread(result.leading, pair)} ({pair.count})"

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
-from favano.records import Row
+from favano.records import MetricRecord, Row
+from favano.report.metric_words import heading
 from favano.report.result import Result
 from favano.types import Floats
 
@@ -18,15 +20,45 @@ AXES: Mapping[str, Callable[[Row], float]] = {
     "bits": lambda row: row.bits_up + row.bits_down,
 }
 
-MEASURES: Mapping[str, Callable[[Row], float]] = {
-    "accuracy": lambda row: 100 * row.accuracy,
-    "loss": lambda row: row.loss,
-    "variance": lambda row: row.variance,
-    "potential": lambda row: row.potential,
-    "contributed_steps": lambda row: row.contributed_steps,
-}
 
-LOGARITHMIC = frozenset({"variance", "potential"})
+@dataclass(frozen=True)
+class Measure:
+    """What a plot can show against an axis: its title, a short name, and how values are said."""
+
+    title: str
+    short: str
+    kind: Literal["percent", "fixed", "significant", "logarithmic", "count"]
+    value: Callable[[Row], float]
+
+
+def measures(metrics: Iterable[MetricRecord], where: str = "Test") -> dict[str, Measure]:
+    """All measures by key, the leading metric first."""
+    return {
+        **{one.name: _measure(one, where) for one in metrics},
+        "loss": Measure(f"{where} loss", "loss", "fixed", lambda row: row.loss),
+        "variance": Measure(
+            "Variance of the client models, logarithmic",
+            "variance",
+            "logarithmic",
+            lambda row: row.variance,
+        ),
+        "potential": Measure(
+            "Potential, logarithmic", "potential", "logarithmic", lambda row: row.potential
+        ),
+        "contributed_steps": Measure(
+            "Local steps used by updates", "steps used", "count", lambda row: row.contributed_steps
+        ),
+    }
+
+
+def _measure(metric: MetricRecord, where: str) -> Measure:
+    name, scale = metric.name, 100 if metric.unit == "%" else 1
+    return Measure(
+        f"{where} {heading(metric)}",
+        name,
+        "percent" if metric.unit == "%" else "significant",
+        lambda row: scale * row.value(name),
+    )
 
 
 @dataclass(frozen=True)
@@ -44,7 +76,7 @@ class Curve:
 
     seeds: Sequence[int]  # (I,) number of seeds averaged at each point
     along: Mapping[str, Floats]  # by axis, of AXES: (I,)
-    bands: Mapping[str, Band]  # by measure, of MEASURES
+    bands: Mapping[str, Band]  # by measure
 
 
 def curve(result: Result) -> Curve:
@@ -66,8 +98,8 @@ def curve(result: Result) -> Curve:
         seeds=[len(column) for column in columns],
         along={axis: _means(columns, value) for axis, value in AXES.items()},
         bands={
-            measure: _band(columns, value, positive=measure in LOGARITHMIC)
-            for measure, value in MEASURES.items()
+            key: _band(columns, measure.value, positive=measure.kind == "logarithmic")
+            for key, measure in measures(result.metrics).items()
         },
     )
 

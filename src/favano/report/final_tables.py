@@ -32,22 +32,30 @@ def _final(index: int, setting: Setting, looks: Mapping[str, Look]) -> str:
 
 
 def overview(settings: Sequence[Setting], looks: Mapping[str, Look]) -> str:
-    """Accuracy of every method in every setting; nothing if there is only one setting."""
+    """The leading metric of every method in every setting; nothing if there is one setting."""
     if len(settings) < 2:
         return ""
     found = [{result.title: result for result in setting.results} for setting in settings]
     rows = []
     for title, look in looks.items():
         here = [results.get(title) for results in found]
-        texts = [escape(cells(each, None)["accuracy"]) if each else DASH for each in here]
+        texts = [escape(cells(each, None)[each.leading.name]) if each else DASH for each in here]
         first = next(each for each in here if each)
         rows.append((name(replace(first, status="complete"), look), texts))
     headings = {f"setting-{index}": each.title for index, each in enumerate(settings)}
-    caption = "Accuracy in %, all settings"
+    caption = f"{_leading(settings)}, all settings"
     whole = table(caption, "method", headings, rows)
     if len(settings) <= _FIT:
         return whole
     return f'<div class="wide" role="region" tabindex="0" aria-label="{caption}">{whole}</div>'
+
+
+def _leading(settings: Sequence[Setting]) -> str:
+    """The metric of an overview."""
+    first, *others = dict.fromkeys(setting.results[0].leading for setting in settings)
+    if others:
+        return "Leading metric"
+    return first.name.capitalize() + (f" in {first.unit}" if first.unit else "")
 
 
 def differences(setting: Setting) -> dict[str, list[str]]:

@@ -6,9 +6,10 @@ import math
 from collections.abc import Sequence
 
 from favano.report.collection import NOT_SET, setting
+from favano.report.metric_words import amount, gap, level, stated
 from favano.report.result import Result
 from favano.report.table import comparable, finished, over
-from favano.report.wording import counted, fixed, listed, percent, significant
+from favano.report.wording import counted, listed, significant
 
 _SYMBOLS = (
     ("clients", "n", "clients"),
@@ -62,8 +63,9 @@ def _either(results: Sequence[Result], key: str) -> str:
 def sentence(results: Sequence[Result]) -> str:
     """What the comparison shows.
 
-    Only complete results are ranked, by mean accuracy over the seeds they share. The first FAVANO
-    is compared with the best other result; without FAVANO, the best result with the second.
+    Only complete results are ranked, by the mean of the leading metric over the seeds they share.
+    The first FAVANO is compared with the best other result; without FAVANO, the best result with
+    the second.
     """
     ranked = [result for result in results if _flaw(result) is None]
     left_out = _left_out(results, bool(ranked))
@@ -72,34 +74,36 @@ def sentence(results: Sequence[Result]) -> str:
     if not comparable(ranked):
         return f"The results differ in data, fleet or horizon and are not ranked.{left_out}"
     common = set.intersection(*(set(finished(result)) for result in ranked))
-    scores = {result.name: _score(result, common) for result in ranked}
-    order = sorted(ranked, key=lambda result: -scores[result.name])
+    metric, scores = ranked[0].leading, {result.name: _score(result, common) for result in ranked}
+    sign = -1 if metric.best == "high" else 1
+    order = sorted(ranked, key=lambda result: sign * scores[result.name])
     subject = next((result for result in ranked if result.algorithm == "favano"), order[0])
     after = f"After {significant(_end(ranked))} units of time"
-    reached = f"{subject.title} reaches {percent(scores[subject.name])} %"
+    reached = f"{subject.title} reaches {stated(metric, scores[subject.name])}"
     if len(ranked) == 1:
         return f"{after} {reached} ({counted(len(subject.runs), 'seed')}).{left_out}"
     rival = next(result for result in order if result is not subject)
-    points = 100 * (scores[subject.name] - scores[rival.name])
-    size = fixed(abs(points), 1)
-    gap = f"{size} point" if size == "1.0" else f"{size} points"
-    evidence = _evidence(subject, rival, common, points)
-    if size == "0.0":
-        verb = f"level with {rival.title} to a tenth of a point"
-    elif points > 0:
+    mine, theirs = scores[subject.name], scores[rival.name]
+    side = f"{gap(metric, mine - theirs)} {'above' if mine > theirs else 'below'}"
+    evidence = _evidence(subject, rival, common, mine - theirs)
+    if level(metric, mine, theirs):
+        tenth = " to a tenth of a point" if metric.unit == "%" else ""
+        verb = f"level with {rival.title}{tenth}"
+    elif metric.better(mine, theirs):
         second = ", the next best" if len(ranked) > 2 else ""
-        verb = f"{gap} above {rival.title}{second}"
+        verb = f"{side} {rival.title}{second}"
     else:
-        best = f"{rival.title} reaches {percent(scores[rival.name])} %"
-        best += ", the highest accuracy" if len(ranked) > 2 else ""
-        below = f"{subject.title} {percent(scores[subject.name])} %, {gap} below"
-        return f"{after} {best}; {below} ({evidence}).{left_out}"
+        best = f"{rival.title} reaches {stated(metric, theirs)}"
+        best += f", the {metric.best}est {metric.name}" if len(ranked) > 2 else ""
+        own = f"{subject.title} {amount(metric, mine)}, {side}"
+        return f"{after} {best}; {own} ({evidence}).{left_out}"
     return f"{after} {reached}, {verb} ({evidence}).{left_out}"
 
 
 def _score(result: Result, common: set[int]) -> float:
-    """Mean accuracy over the common seeds, or over all its seeds if there are none."""
-    return over(run.accuracy for run in result.runs if not common or run.seed in common).mean
+    """Mean over the common seeds, or over all its seeds if there are none."""
+    name = result.leading.name
+    return over(run.value(name) for run in result.runs if not common or run.seed in common).mean
 
 
 def _end(ranked: Sequence[Result]) -> float:
@@ -108,15 +112,15 @@ def _end(ranked: Sequence[Result]) -> float:
     return asked if asked is not None else max(run.time for each in ranked for run in each.runs)
 
 
-def _evidence(subject: Result, rival: Result, common: set[int], points: float) -> str:
+def _evidence(subject: Result, rival: Result, common: set[int], difference: float) -> str:
     if not common:
         return "means over different seeds"
     seeds = counted(len(common), "seed")
     if len(common) == 1:
         return seeds
-    ours, theirs = finished(subject), finished(rival)
-    gaps = [ours[seed].accuracy - theirs[seed].accuracy for seed in common]
-    if points < 0:
+    ours, theirs, name = finished(subject), finished(rival), subject.leading.name
+    gaps = [ours[seed].value(name) - theirs[seed].value(name) for seed in common]
+    if difference < 0:
         return f"{seeds}, lower in {sum(gap < 0 for gap in gaps)} of {len(common)}"
     return f"{seeds}, higher in {sum(gap > 0 for gap in gaps)} of {len(common)}"
 
@@ -125,8 +129,9 @@ def _flaw(result: Result) -> str | None:
     """Why a result cannot be ranked."""
     if result.status != "complete":
         return result.status
-    finite = all(math.isfinite(run.accuracy) for run in result.runs)
-    return None if finite else "without a finite accuracy"
+    name = result.leading.name
+    finite = all(math.isfinite(run.value(name)) for run in result.runs)
+    return None if finite else f"without a finite {name}"
 
 
 def _left_out(results: Sequence[Result], others: bool) -> str:

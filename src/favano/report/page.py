@@ -15,6 +15,7 @@ from string import Template
 from favano import __version__
 from favano.errors import BadInput, need
 from favano.report.caveats import caveats
+from favano.report.curves import Measure, measures
 from favano.report.final_tables import final_tables, overview
 from favano.report.findings import sentence, setting_sentence
 from favano.report.fragments import badge, swatch
@@ -52,6 +53,8 @@ def render(results: Sequence[Result], title: str) -> str:
     everything = [result for setting in settings for result in setting.results]
     has_numbers = {result.title for result in everything if result.runs}
     references = {title: title for title in looks if title in has_numbers}
+    metrics = dict.fromkeys(one for result in everything for one in result.metrics)
+    shown = measures(metrics, _where(everything))
     style, script = _file("page.css"), "\n".join(_file(name) for name in _SCRIPTS)
     return Template(_file("page.html")).substitute(
         title=escape(title),
@@ -75,7 +78,22 @@ def render(results: Sequence[Result], title: str) -> str:
         staleness=staleness(settings, looks),
         specifications=specifications(settings, looks),
         version=escape(__version__),
-        payload=payload(settings, looks),
+        measures=_choices(shown),
+        payload=payload(settings, looks, shown),
+    )
+
+
+def _where(results: Sequence[Result]) -> str:
+    """What models are scored on."""
+    return "Mean client" if results[0].spec.get("evaluate_on") == "clients" else "Test"
+
+
+def _choices(shown: Mapping[str, Measure]) -> str:
+    """One button per measure; the first is chosen."""
+    return "".join(
+        f'<label><input type="radio" name="measure" value="{escape(key)}" autocomplete="off"'
+        f"{'' if number else ' checked'}><span>{escape(one.short)}</span></label>\n"
+        for number, (key, one) in enumerate(shown.items())
     )
 
 

@@ -7,8 +7,9 @@ import math
 from collections.abc import Mapping, Sequence
 
 from favano.records import finite
-from favano.report.curves import curve
+from favano.report.curves import Measure, curve
 from favano.report.final_tables import differences
+from favano.report.metric_words import gap_unit
 from favano.report.palette import Look
 from favano.report.result import Result
 from favano.report.settings import Setting
@@ -17,11 +18,13 @@ from favano.types import Floats
 _UNSAFE = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
 
 
-def payload(settings: Sequence[Setting], looks: Mapping[str, Look]) -> str:
+def payload(
+    settings: Sequence[Setting], looks: Mapping[str, Look], shown: Mapping[str, Measure]
+) -> str:
     """All curves and clients as one JSON text, which cannot end the element around it.
 
-    >>> payload([], {})
-    '{"methods":[],"settings":[]}'
+    >>> payload([], {}, {})
+    '{"methods":[],"measures":{},"settings":[]}'
     """
     numbers = {title: number for number, title in enumerate(looks)}
     document = {
@@ -29,9 +32,11 @@ def payload(settings: Sequence[Setting], looks: Mapping[str, Look]) -> str:
             {"title": title, "look": look.classes, "mark": look.path}
             for title, look in looks.items()
         ],
+        "measures": {key: {"name": one.title, "kind": one.kind} for key, one in shown.items()},
         "settings": [
             {
                 "title": setting.title,
+                "unit": gap_unit(setting.results[0].leading),
                 "differences": differences(setting),
                 "results": [_result(each, numbers[each.title]) for each in setting.results],
             }

@@ -11,16 +11,22 @@ from favano import records
 from favano.errors import need
 from favano.methods import our_methods
 from favano.records import (
+    ACCURACY,
+    MetricRecord,
     Participation,
     Row,
     RunRecord,
     Summary,
+    final_values,
     history_from_csv,
+    leading,
+    metric_names,
     participation_from_json,
     read_file,
     run_record,
     specification_from_toml,
     summary_from_json,
+    undescribed,
     up_to,
 )
 from favano.records.folder import HISTORY, PARTICIPATION, SPEC, SUMMARY
@@ -56,6 +62,7 @@ class Result:
         participation: who trained the model.
         verdict: which clients the method favours.
         method_title: the method's name in print.
+        metrics: of the problem, the leading one first.
     """
 
     name: str
@@ -70,6 +77,16 @@ class Result:
     participation: Participation | None = None
     verdict: str | None = None
     method_title: str | None = None
+    metrics: tuple[MetricRecord, ...] = (ACCURACY,)
+
+    @property
+    def leading(self) -> MetricRecord:
+        """The metric that results are compared by."""
+        return leading(self.metrics)
+
+    def final(self, metric: str | None = None) -> list[float]:
+        """The value of each seed at the horizon: of a metric by its name, or of the leading one."""
+        return final_values(self.runs, self.metrics, metric)
 
     @property
     def algorithm(self) -> str:
@@ -120,7 +137,8 @@ def read_result(folder: Path) -> Result:
     spec = read_file(folder / SPEC, specification_from_toml)
     name = algorithm_of(spec, folder.name)
     summary = _read_if_there(folder / SUMMARY, summary_from_json)
-    rows = within(spec, _read_if_there(folder / HISTORY, history_from_csv) or ())
+    history = _read_if_there(folder / HISTORY, history_from_csv) or []
+    rows = within(spec, history)
     return Result(
         name=name,
         folder=folder,
@@ -134,6 +152,7 @@ def read_result(folder: Path) -> Result:
         participation=_read_if_there(folder / PARTICIPATION, participation_from_json),
         verdict=summary.audit.verdict if summary and summary.audit else None,
         method_title=summary.title if summary else None,
+        metrics=summary.metrics if summary else undescribed(metric_names(history)),
     )
 
 

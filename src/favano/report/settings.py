@@ -12,7 +12,7 @@ from favano.report.wording import significant
 # Keys of the setting, as opposed to those of the method.
 WORLD = (
     "dataset", "split", "model", "clients", "fast_fraction", "fast_mean", "slow_mean", "step_law",
-    "speed_rounding", "speed_order", "horizon", "normalise", "holdout",
+    "speed_rounding", "speed_order", "horizon", "normalise", "holdout", "evaluate_on",
 )  # fmt: skip
 
 
@@ -41,7 +41,9 @@ def by_setting(results: Sequence[Result]) -> list[Setting]:
 def agree(one: Result, other: Result) -> bool:
     """Whether two results belong to one setting; a key that only one of them has is ignored."""
     both = [key for key in WORLD if key in one.spec and key in other.spec]
-    return all(setting(one, key) == setting(other, key) for key in both)
+    return one.leading == other.leading and all(
+        setting(one, key) == setting(other, key) for key in both
+    )
 
 
 def _title(result: Result, keys: Sequence[str]) -> str:

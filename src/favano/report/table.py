@@ -36,7 +36,7 @@ def reference(results: Sequence[Result]) -> Result | None:
 
 
 def paired(result: Result, other: Result) -> Spread | None:
-    """Accuracy of `result` minus that of `other`, over the seeds that both completed.
+    """The leading metric of `result` minus that of `other`, over the seeds that both completed.
 
     None if there is no such seed, or if data, fleet or horizon differ: a difference between runs of
     two lengths, or on two tasks, would say nothing about the methods.
@@ -45,7 +45,9 @@ def paired(result: Result, other: Result) -> Spread | None:
         return None
     mine, theirs = finished(result), finished(other)
     common = sorted(mine.keys() & theirs.keys())
-    return over(mine[seed].accuracy - theirs[seed].accuracy for seed in common) if common else None
+    name = result.leading.name
+    gaps = [mine[seed].value(name) - theirs[seed].value(name) for seed in common]
+    return over(gaps) if gaps else None
 
 
 def comparable(results: Sequence[Result]) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from textwrap import fill
 from typing import TYPE_CHECKING
 
+from favano.records import LOSS
 from favano.report.cells import cells, columns
 from favano.report.result import Result
 from favano.report.table import reference
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
 _METHOD = "method"
 _HEADING = 9  # characters per line of a heading
 _NAMES = (40, 24, 16, 10)  # characters per line of a name, tried from the largest on
-_SPARED = ("gigabits", "loss", "local_steps", "server_steps")  # columns to leave out, in this order
 _CAPTION = "mean ± standard deviation over seeds, at the horizon; (paired seeds)"
 
 
@@ -71,10 +71,17 @@ def _fitting(
         names = [_lines(_name(result), longest) for result in results]
         if _longest([_METHOD, *names]) + sum(widths.values()) <= width:
             break
-    for key in _SPARED:
+    for key in _spared(results[0]):
         if _longest([_METHOD, *names]) + sum(widths[one] for one in shown) > width:
             shown.remove(key)
     return names, shown
+
+
+def _spared(result: Result) -> list[str]:
+    """Columns to leave out, in this order: never the leading metric."""
+    others = [one.name for one in reversed(result.metrics[1:])]
+    loss = [LOSS.name] if result.leading != LOSS else []
+    return ["gigabits", *loss, *others, "local_steps", "server_steps"]
 
 
 def _name(result: Result) -> str:

@@ -86,7 +86,7 @@ def plan(
     if given.is_own:
         from favano.run.samples import own_samples
 
-        labels = own_samples(given.train, given.test, "cpu").host_labels
+        labels = own_samples(given.train, given.test, "cpu", given.loss).host_labels
     elif getattr(spec.method, "sample_weights", False):
         labels = load_data(spec, _path(given.data_dir)).train_labels
     return Plan(plan_seed(spec, spec.run.seed, labels))
@@ -104,16 +104,20 @@ def _run(
     rule = "need an object with the methods begin, advance and end"
     need(progress is None or watches, "progress", type(progress).__name__, rule)
     specs = _specs(methods, given, fleet, keys)
+    from favano.metrics import Metric, as_metrics
     from favano.run.result import Comparison, Interrupted
     from favano.run.runner import run_together
     from favano.run.samples import load_samples, named_model, own_samples
 
+    metrics: Mapping[str, Metric] | None = None
+    if given.metrics is not None:
+        metrics = as_metrics(given.metrics)
     if given.is_own:
-        samples = own_samples(given.train, given.test, specs[0].run.device, given.loss)
+        samples = own_samples(given.train, given.test, specs[0].run.device, given.loss, metrics)
     else:
         samples = load_samples(specs[0], _path(given.data_dir))
-        if given.loss is not None:
-            samples = replace(samples, loss=given.loss)
+        metrics = samples.metrics if metrics is None else metrics
+        samples = replace(samples, loss=given.loss or samples.loss, metrics=metrics)
     model = given.model or named_model(specs[0], samples)
     found = Comparison(run_together(specs, samples, model, progress=progress))
     alone = found.results[0] if len(found.results) == 1 else found

@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from torch import nn
+from torch.nn import functional
 
 from favano.engine import Aggregator, Link
 from favano.methods import State
+from favano.metrics import accuracy
 from favano.planning.planned import Planned
 from favano.quantisation import Codec, Lattice, MinMax, Qsgd
 from favano.run.samples import ModelFactory, Samples, initial_module, make_task
@@ -37,7 +39,8 @@ def assemble(
     """
     spec, method = planned.spec, planned.method
     task = make_task(spec, planned.seed, planned.fleet, samples)
-    check_fit(flat, task, samples.classes)
+    judged = samples.loss is functional.cross_entropy or accuracy in samples.metrics.values()
+    check_fit(flat, task, samples.classes if judged else 0)
     check_inputs(flat, samples.test_features, "test inputs")
     aggregator: Aggregator[State] = Aggregator(
         method,

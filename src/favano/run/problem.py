@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     from torch import Tensor, nn
 
+    from favano.metrics.metric import Function, Metric
     from favano.training import Loss
 
     Array: TypeAlias = Tensor | npt.NDArray[np.generic]
@@ -30,12 +31,17 @@ class Problem:
         model: your network: a module, whose weights are the initial ones of every seed, or a
             function that makes one, called once per seed; by default the paper's network for the
             named data set.
-        train: your samples and labels 0..classes-1, tensors or arrays; by default `dataset`.
+        train: your samples and targets, tensors or arrays; by default `dataset`. Whole numbers
+            0..classes-1 are classes; other targets, of any shape, need a loss.
         test: the same for evaluation.
         dataset: a data set by name, or a folder of Parquet files.
         split: how samples are dealt out to the clients.
         batch_size: samples per local step.
-        loss: a function of a batch of outputs and labels; cross entropy by default.
+        loss: a function of a batch of outputs and targets that returns their mean loss; cross
+            entropy by default.
+        metrics: by name, functions of outputs and targets, or `favano.Metric(...)` with direction
+            and unit. The first is the one that methods are compared by. By default accuracy for
+            classes, and nothing but the loss for other targets.
         data_dir: folder with the Parquet files of a named data set.
         batch_order: `epoch` or `replacement`.
         normalise: MNIST: subtract 0.1307, divide by 0.3081.
@@ -50,6 +56,7 @@ class Problem:
     split: str | None = None
     batch_size: int | None = None
     loss: Loss | None = None
+    metrics: Mapping[str, Metric | Function] | None = None
     data_dir: Path | str | None = None
     batch_order: str = "epoch"
     normalise: bool = False
@@ -72,7 +79,7 @@ class Problem:
             need(self.dataset != OWN, "dataset", OWN, rule)
         rule = "need a network or a function that makes one; data sets by name go to dataset="
         need(self.model is None or callable(self.model), "model", self.model, rule)
-        rule = "need a function of outputs and labels"
+        rule = "need a function of outputs and targets"
         need(self.loss is None or callable(self.loss), "loss", self.loss, rule)
         place = self.data_dir is None or isinstance(self.data_dir, Path | str)
         need(place, "data_dir", self.data_dir, "need the path of a folder")

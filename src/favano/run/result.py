@@ -12,7 +12,20 @@ from torch import Tensor
 from favano.errors import NonFiniteUpdate
 from favano.planning.comparison import folder_name
 from favano.planning.planned import Planned
-from favano.records import AuditRecord, BoundRow, History, Row, RunRecord, Status, as_path
+from favano.records import (
+    ACCURACY,
+    AuditRecord,
+    BoundRow,
+    History,
+    MetricRecord,
+    Row,
+    RunRecord,
+    Status,
+    as_path,
+    final_values,
+    leading,
+)
+from favano.report.metric_words import stated
 from favano.specification.spec import Spec
 from favano.training import NO_TRACE, TraceReport
 from favano.types import Kernels
@@ -23,6 +36,7 @@ class Result:
     """The evaluations of all seeds, how their runs ended, and the final models."""
 
     spec: Spec
+    metrics: tuple[MetricRecord, ...] = (ACCURACY,)
     status: Status = "complete"
     rows: list[Row] = field(default_factory=list)
     runs: list[RunRecord] = field(default_factory=list)
@@ -38,7 +52,11 @@ class Result:
     @property
     def accuracy(self) -> list[float]:
         """Final accuracy of each seed."""
-        return [run.accuracy for run in self.runs]
+        return self.final(ACCURACY.name)
+
+    def final(self, metric: str | None = None) -> list[float]:
+        """The final value of each seed: of a metric by its name, or of the leading one."""
+        return final_values(self.runs, self.metrics, metric)
 
     @property
     def history(self) -> History:
@@ -88,9 +106,17 @@ class Comparison:
         return path
 
     def __str__(self) -> str:
-        """Methods with their mean accuracy."""
-        lines = [(result.spec.name, result.accuracy) for result in self.results]
-        return "\n".join(f"{name}: {100 * fmean(values):.2f} %" for name, values in lines if values)
+        """Methods with the mean of their leading metric."""
+        return "\n".join(
+            f"{result.spec.name}: {_mean(result)}" for result in self.results if result.runs
+        )
+
+
+def _mean(result: Result) -> str:
+    metric, mean = leading(result.metrics), fmean(result.final())
+    if metric == ACCURACY:
+        return f"{100 * mean:.2f} %"
+    return stated(metric, mean)
 
 
 class Interrupted(KeyboardInterrupt):

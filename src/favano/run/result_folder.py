@@ -102,6 +102,7 @@ def write_result(folder: Path, result: Result, command: str) -> None:
     }
     summary = Summary(
         status=result.status,
+        metrics=result.metrics,
         favano=__version__,
         command=command,
         torch=torch.__version__,

@@ -9,6 +9,7 @@ from time import perf_counter
 from torch import nn
 
 from favano.errors import need
+from favano.metrics import check_metrics, recorded
 from favano.planning.planned import plan_seeds
 from favano.quantisation import quantised
 from favano.run.engines import engine
@@ -53,7 +54,7 @@ def run_together(
     `finished` gets each result soon after all its seeds have ended. Without `audits` the results
     do not say who trained the models.
     """
-    results = [Result(resolve(spec)) for spec in specs]
+    results = [Result(resolve(spec), recorded(samples.metrics)) for spec in specs]
     planned = [
         (result, one)
         for result in results
@@ -69,6 +70,7 @@ def run_together(
     gradients: dict[Kernels, GradientTrace] = {}
     with one_thread():
         runs = [SeedRun(result, one, samples, flat, model, gradients) for result, one in planned]
+        check_metrics(runs[0].evaluate)
         for gradient in gradients.values():
             _trace(gradient, [one for one in runs if one.trainer.traced is gradient])
     display, ended = progress or Silence(), _EndedRuns(runs, finished)

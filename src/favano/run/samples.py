@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from math import ceil
 from pathlib import Path
 from typing import TypeAlias
@@ -16,9 +16,12 @@ from torch.nn import functional
 from favano.data import BatchStream, Preprocessing, check_parts, split
 from favano.data.transforms import to_float
 from favano.errors import BadInput, need
+from favano.metrics import Metric, accuracy
 from favano.models import build
+from favano.records import ACCURACY
 from favano.rng import torch_seed
 from favano.run.data import load_data
+from favano.run.targets import as_targets
 from favano.specification.spec import Spec, given
 from favano.timing import Fleet
 from favano.training import Loss, Task
@@ -40,14 +43,20 @@ class Samples:
     labels: Tensor
     test_features: Tensor
     test_labels: Tensor
-    classes: int
+    classes: int  # 0: targets are not classes
     preprocessing: Preprocessing | None = None
     loss: Loss = functional.cross_entropy
+    metrics: Mapping[str, Metric] = field(default_factory=lambda: {ACCURACY.name: accuracy})
 
     @property
     def host_labels(self) -> Ints:
-        """Training labels as a NumPy array."""
+        """Training labels, or other targets, as a NumPy array."""
         return self.labels.cpu().numpy()
+
+    @property
+    def labelled(self) -> bool:
+        """Whether each sample has one class, by which data can be split."""
+        return bool(self.classes) and self.labels.ndim == 1
 
     def calibration(self) -> Tensor:
         """A batch of training inputs, spread over the data set."""
@@ -83,8 +92,13 @@ def load_samples(
 
 def make_task(spec: Spec, seed: int, fleet: Fleet, samples: Samples) -> Task:
     """The data split over the clients for one seed; a split with an empty client is refused."""
-    parts = split(samples.host_labels, given(spec.fleet.clients), given(spec.problem.split), seed)
-    check_parts(parts, samples.host_labels, samples.classes, how=given(spec.problem.split))
+    how, unlabelled = given(spec.problem.split), not samples.labelled
+    rule = "deals out by class; targets that are not one class per sample need iid"
+    need(samples.labelled or how == "iid", "split", how, rule)
+    parts = split(samples.host_labels, given(spec.fleet.clients), how, seed)
+    check_parts(
+        parts, samples.host_labels, samples.classes, how=how, allow_missing_classes=unlabelled
+    )
     size, streams = given(spec.problem.batch_size), fleet.streams
     batches = BatchStream(parts, size, seed, streams, spec.problem.batch_order)
     return Task(samples.features, samples.labels, batches, samples.loss, samples.preprocessing)
@@ -111,22 +125,35 @@ def in_steps(spec: Spec, samples: Samples) -> Spec:
     return replace(spec, training=training, method=method)
 
 
-def own_samples(train: object, test: object, device: str, loss: Loss | None = None) -> Samples:
-    """Samples from the user's tensors or arrays: (features, labels), labels 0..classes-1."""
+def own_samples(
+    train: object,
+    test: object,
+    device: str,
+    loss: Loss | None = None,
+    metrics: Mapping[str, Metric] | None = None,
+) -> Samples:
+    """Samples from the user's tensors or arrays: (features, targets).
+
+    Classes have cross entropy and accuracy unless a loss or metrics are given.
+    """
     on = check_device(device)
     mine, theirs = _tensors("train", train), _tensors("test", test)
-    for name, (features, labels) in (("train", mine), ("test", theirs)):
-        equal = len(features) == len(labels) > 0
-        need(equal, name, f"{len(features)}, {len(labels)}", "need equally many rows and labels")
-        need(labels.ndim == 1, name, tuple(labels.shape), "need one label per sample")
-        need(not labels.is_floating_point(), name, labels.dtype, "need whole numbers as labels")
-        need(int(labels.min()) >= 0, name, int(labels.min()), "need labels from 0 on")
+    for name, (features, targets) in (("train", mine), ("test", theirs)):
+        equal = len(features) == len(targets) > 0
+        need(equal, name, f"{len(features)}, {len(targets)}", "need equally many rows and labels")
     rule = f"need inputs of one type, those of train are {mine[0].dtype}"
     need(theirs[0].dtype == mine[0].dtype, "test", theirs[0].dtype, rule)
-    features, labels, test_features, test_labels = (t.to(on) for t in (*mine, *theirs))
-    classes = int(max(labels.max(), test_labels.max())) + 1
-    own_loss, targets = loss or functional.cross_entropy, test_labels.long()
-    return Samples(features, labels.long(), test_features, targets, classes, loss=own_loss)
+    found = as_targets(mine[1], theirs[1], mine[0].dtype, loss)
+    usual = {ACCURACY.name: accuracy} if found.classes else {}
+    return Samples(
+        features=mine[0].to(on),
+        labels=found.train.to(on),
+        test_features=theirs[0].to(on),
+        test_labels=found.test.to(on),
+        classes=found.classes,
+        loss=loss or functional.cross_entropy,
+        metrics=usual if metrics is None else metrics,
+    )
 
 
 def _tensors(name: str, given: object) -> Pair:

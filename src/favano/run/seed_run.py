@@ -53,7 +53,12 @@ class SeedRun:
         self.trainer = LoopTrainer(flat, task, assembled.rule, gradient, self.kernels)
         calibration = samples.calibration() if spec.run.buffers == "local" else None
         self.evaluate = Evaluator(
-            flat, samples.test_features, samples.test_labels, samples.loss, calibration
+            flat,
+            samples.test_features,
+            samples.test_labels,
+            samples.loss,
+            calibration,
+            samples.metrics,
         )
         last_update = float(schedule.time[-1:].sum())
         live = None
@@ -65,6 +70,7 @@ class SeedRun:
             evaluation_times(given(spec.run.horizon), given(spec.run.evaluate_every), last_update),
             self.evaluate.measure,
             live,
+            tuple(samples.metrics),
         )
         self.tracker: Tracker | None = None
         if spec.run.track_bound:
@@ -117,13 +123,12 @@ class SeedRun:
         if self.planned.seed == self.result.spec.run.seed:
             self.result.first = self.planned
         if last is not None:
-            mean, whole = self.evaluate(last.mean), self.over and not self.stopped
+            whole = self.over and not self.stopped
             end: Status = "diverged" if diverged(rows[-1]) else "complete"
             record = replace(
                 run_record(self.result.spec.name, rows[-1], end if whole else "partial"),
                 wall_seconds=self.ended - self.began,
-                mean_model_accuracy=mean.accuracy,
-                mean_model_loss=mean.loss,
+                mean_model=self.evaluate(last.mean),
                 refused_updates=last.refused,
                 wrapped_messages=last.wrapped,
             )

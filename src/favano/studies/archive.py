@@ -43,7 +43,7 @@ class Archive:
             status="complete" if result.status == "complete" else "diverged",
             accuracy=record.accuracy,
             loss=record.loss,
-            mean_model_accuracy=record.mean_model_accuracy,
+            mean_model_accuracy=record.mean_model["accuracy"],
             variance=record.variance,
             time=record.time,
             server_steps=record.server_steps,

@@ -90,7 +90,8 @@ class LaneStack:
         self._batch = task.batches.batch_size
         self._roster = roster = roster or make_roster([t.task.batches for t in trainers], device)
         whole = model.draws is None and not model.layout.buffers  # short batches may be padded
-        self._padded = task.loss is functional.cross_entropy and whole
+        classes = task.loss is functional.cross_entropy and task.labels.ndim == 1
+        self._padded = classes and whole
         # Numbers of lanes that are launched together; empty if it is always all of them.
         pieces = tuple(min(size, widest, capacity) for size in _PIECES)
         self.pieces = () if self._padded else pieces

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import groupby
@@ -34,7 +35,7 @@ class Task:
     """
 
     features: Tensor  # (N, ...)
-    labels: Tensor  # (N,)
+    labels: Tensor  # (N, ...) classes, or targets of any type
     batches: BatchStream
     loss: Loss = functional.cross_entropy
     preprocessing: Preprocessing | None = None
@@ -115,14 +116,39 @@ def plain_gradient(model: FlatModel, loss: Loss, features: Tensor, labels: Tenso
 
 
 def check_fit(model: FlatModel, task: Task, classes: int) -> None:
-    """Refuse a model that does not fit the labels, before any training.
+    """Refuse a model or a loss that does not fit the targets, before any training.
 
-    Also refuses a model that draws random numbers other than by dropout (`draw_check`).
+    Also refuses a model that draws random numbers other than by dropout (`draw_check`). `classes`
+    is the number of classes among the targets, or 0.
     """
     name = type(model.module).__name__
     features, labels = task.batch(0, 0, model.vector.dtype)
     output = check_inputs(model, features, "a batch of inputs")
-    fits = output.ndim == 2 and output.shape[1] >= classes
-    need(fits, "model", name, f"gives {tuple(output.shape[1:])} outputs, labels need {classes}")
+    if classes:
+        fits = output.ndim == labels.ndim + 1 and output.shape[1] >= classes
+        need(fits, "model", name, f"gives {tuple(output.shape[1:])} outputs, labels need {classes}")
+    _check_loss(task.loss, output, labels[:2])
     if not model.draws_checked:
         find_draws(model, task.loss, (features, labels))
+
+
+def _check_loss(loss: Loss, output: Tensor, targets: Tensor) -> None:
+    """Refuse a loss that raises, that is not one number, or that has no gradient."""
+    name = getattr(loss, "__name__", type(loss).__name__)
+    given, wanted = tuple(output.shape[1:]), tuple(targets.shape[1:])
+    shapes = f"outputs of shape {given} and targets of shape {wanted}"
+    column = {given, wanted} == {(1,), ()} and targets.is_floating_point()
+    need(not column, "loss", name, f"would pair every output with every target: {shapes}")
+    with warnings.catch_warnings(), torch.enable_grad():
+        warnings.filterwarnings("error", message="Using a target size")
+        try:
+            value = loss(output.detach().requires_grad_(), targets)
+        except Exception as error:
+            rule = f"cannot take {shapes}: {str(error).splitlines()[0]}"
+            raise BadInput("loss", name, rule) from error
+    one = isinstance(value, Tensor) and value.ndim == 0
+    found = f"a tensor of shape {tuple(value.shape)}" if isinstance(value, Tensor) else repr(value)
+    need(
+        one, "loss", name, f"returns {found}, need a tensor with one number, the mean over a batch"
+    )
+    need(value.requires_grad, "loss", name, "has no gradient: it does not depend on the outputs")

@@ -10,12 +10,13 @@ const AXES = {
 
 const percent = (value) => `${grouped(value, 1)} %`;
 
-const MEASURES = {
-  accuracy: { name: "Test accuracy, %", say: percent, most: 100 },
-  loss: { name: "Test loss", say: (value) => grouped(value, 3) },
-  variance: { name: "Variance of the client models, logarithmic", say: significant, log: true },
-  potential: { name: "Potential, logarithmic", say: significant, log: true },
-  contributed_steps: { name: "Local steps used by updates", say: short },
+/** How the values of each kind of measure are said. */
+const KINDS = {
+  percent: { say: percent, most: 100 },
+  fixed: { say: (value) => grouped(value, 3) },
+  significant: { say: significant },
+  logarithmic: { say: significant, log: true },
+  count: { say: short },
 };
 
 /** Lowest and highest value of a measure over all settings, so that plots can be compared. */
@@ -23,7 +24,7 @@ const extent = (settings, measure, shown) => {
   let [low, high] = [Infinity, -Infinity];
   for (const result of settings.flatMap((setting) => setting.results)) {
     if (!shown.has(result.method)) continue;
-    const band = result.y[measure];
+    const band = result.y[measure] ?? { mean: [], low: [], high: [] }; // of another problem
     for (const value of [...band.mean, ...band.low, ...band.high]) {
       if (value === null) continue;
       low = Math.min(low, value);
@@ -34,15 +35,15 @@ const extent = (settings, measure, shown) => {
 };
 
 /** The vertical axis of a measure over a range of pixels. */
-const verticalAxis = (settings, measure, shown, range) => {
-  const { log, most } = MEASURES[measure];
-  const [low, high] = extent(settings, measure, shown);
+const verticalAxis = (page, measure, shown, range) => {
+  const { log, most } = KINDS[page.measures[measure].kind];
+  const [low, high] = extent(page.settings, measure, shown);
   if (log) {
     const domain = [low * 0.9, Math.max(high, low * 10) * 1.1];
     return { ticks: decades(...domain), scale: logarithmic(domain, range), format: short };
   }
-  const found = ticks(0, Math.min(high, most ?? high), 5);
-  return { ticks: found, scale: linear([0, found.at(-1)], range), format: short };
+  const found = ticks(Math.min(0, low), Math.min(high, most ?? high), 5);
+  return { ticks: found, scale: linear([found[0], found.at(-1)], range), format: short };
 };
 
 /** The horizontal axis over a range of pixels; a logarithmic one starts at the first positive value. */
@@ -114,11 +115,11 @@ const lastUpTo = (values, x) => {
 const drawCurves = (figure, page, setting, { axis, measure, shown, log: logAxis }) => {
   const width = figure.clientWidth;
   const height = page.settings.length > 1 || width < 600 ? 300 : 420;
-  const drawn = setting.results.filter((result) => shown.has(result.method) && result.seeds.length > 0);
+  const drawn = setting.results.filter((result) => shown.has(result.method) && result.seeds.length > 0 && measure in result.y);
   const longest = Math.max(0, ...drawn.map((result) => page.methods[result.method].title.length));
   const labelled = longest * 7.6 + 18 <= width * 0.27;
   const box = { left: 46, right: width - (labelled ? longest * 7.6 + 18 : 12), top: 10, bottom: height - 46 };
-  const vertical = verticalAxis(page.settings, measure, shown, [box.bottom, box.top]);
+  const vertical = verticalAxis(page, measure, shown, [box.bottom, box.top]);
   const horizontal = horizontalAxis(drawn, axis, logAxis, [box.left, box.right]);
   const svg = canvas(width, height);
   svg.append(axes(box, horizontal, vertical));
@@ -153,7 +154,8 @@ const drawCurves = (figure, page, setting, { axis, measure, shown, log: logAxis 
 
   const longestRun = series.reduce((best, one) => (best && best.xs.at(-1) >= one.xs.at(-1) ? best : one), null);
   const values = longestRun ? [...new Set(longestRun.result.x[axis])].filter((value) => !logAxis || value > 0) : [];
-  const { say, log, name } = MEASURES[measure];
+  const { name, kind } = page.measures[measure];
+  const { say, log } = KINDS[kind];
   const tell = (stop) => {
     const rows = [];
     const points = [];

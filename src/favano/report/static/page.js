@@ -24,7 +24,7 @@
   };
 
   const drawAllCurves = () => {
-    document.getElementById("measure-name").textContent = MEASURES[chosen("measure")].name;
+    document.getElementById("measure-name").textContent = page.measures[chosen("measure")].name;
     figures.filter((figure) => figure.dataset.chart === "curves").forEach(draw);
   };
 
@@ -32,7 +32,7 @@
     input.addEventListener("change", () => {
       drawAllCurves();
       const scale = document.getElementById("log").checked ? ", logarithmic" : "";
-      say(`The plot now shows ${MEASURES[chosen("measure")].name} against ${AXES[chosen("axis")]}${scale}.`);
+      say(`The plot now shows ${page.measures[chosen("measure")].name} against ${AXES[chosen("axis")]}${scale}.`);
     });
   }
 
@@ -40,10 +40,11 @@
   const tables = [...document.querySelectorAll("#final table[data-setting]")];
   const compare = () => {
     for (const table of tables) {
-      const words = page.settings[table.dataset.setting].differences[reference.value];
+      const { differences, unit } = page.settings[table.dataset.setting];
+      const words = differences[reference.value];
       const heading = table.querySelector("th[data-column=difference]");
       if (!heading) continue;
-      heading.textContent = `against ${reference.value}, points`;
+      heading.textContent = [`against ${reference.value}`, unit].filter(Boolean).join(", ");
       table.querySelectorAll("td[data-column=difference]").forEach((cell, row) => {
         cell.textContent = words ? words[row] : "–";
         cell.dataset.label = heading.textContent;

@@ -1,0 +1,83 @@
+"""Metrics: the numbers that models are judged by, besides the loss."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, TypeAlias, get_args
+
+import torch
+from torch.nn import functional
+
+from favano.errors import need
+from favano.records import Best, MetricRecord, RunRecord
+from favano.records.history import Row
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    Function: TypeAlias = Callable[[Tensor, Tensor], Tensor | float]
+
+# Names of other columns, in files and in tables.
+_TAKEN: Final = {
+    *Row._fields, *RunRecord.__dataclass_fields__, "method", "difference", "gigabits",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A function of outputs and targets, and how to read its values.
+
+    Args:
+        function: of the outputs and targets of a batch; returns a number per sample, or the mean
+            over the batch. Models are judged by the mean over all samples.
+        best: `high` or `low`, which values are better.
+        unit: is printed beside the values; `%`: values are shares of one, printed in per cent.
+        whole: the function is called once, with the outputs and targets of all samples.
+        then: is applied to the mean, as `torch.exp` for a perplexity.
+
+    >>> Metric(functional.l1_loss, best="low", unit="kW").best
+    'low'
+    """
+
+    function: Function
+    best: Best = "high"
+    unit: str = ""
+    whole: bool = False
+    then: Callable[[Tensor], Tensor] | None = None
+
+    def __post_init__(self) -> None:
+        rule = "need a function of outputs and targets"
+        need(callable(self.function), "metric", self.function, rule)
+        need(self.best in get_args(Best), "best", self.best, "need high or low")
+        need(isinstance(self.unit, str), "unit", self.unit, "need a text")
+        rule = "is applied to a mean over samples; a metric with whole=True has none"
+        need(self.then is None or not self.whole, "then", self.then, rule)
+
+
+def _correct(output: Tensor, target: Tensor) -> Tensor:
+    """Whether the class of each target has the largest output; classes are dimension 1."""
+    found = output.argmax(dim=1)
+    if found.shape != target.shape or target.is_floating_point():
+        raise ValueError(f"needs classes, not targets of {target.dtype} and {tuple(target.shape)}")
+    return found == target
+
+
+accuracy: Final = Metric(_correct, unit="%")
+perplexity: Final = Metric(functional.cross_entropy, best="low", then=torch.exp)
+
+
+def as_metrics(given: Mapping[str, Metric | Function]) -> dict[str, Metric]:
+    """Metrics by name; a plain function is one whose high values are better."""
+    rule = 'need names with functions, as {"mae": favano.Metric(function, best="low")}'
+    need(isinstance(given, Mapping), "metrics", type(given).__name__, rule)
+    for name, one in given.items():
+        need(isinstance(name, str) and bool(name), "metrics", name, "need a text as name")
+        need(name not in _TAKEN, "metrics", name, "is another column; choose another name")
+        need(callable(one) or isinstance(one, Metric), "metrics", name, rule)
+    return {name: one if isinstance(one, Metric) else Metric(one) for name, one in given.items()}
+
+
+def recorded(metrics: Mapping[str, Metric]) -> tuple[MetricRecord, ...]:
+    """Metrics as files describe them."""
+    return tuple(MetricRecord(name, one.best, one.unit) for name, one in metrics.items())

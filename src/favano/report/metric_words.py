@@ -1,0 +1,80 @@
+"""Values of metrics in words: per cent for shares of one, three significant digits for others."""
+
+from __future__ import annotations
+
+from favano.records import ACCURACY, MetricRecord
+from favano.report.table import Spread
+from favano.report.wording import DASH, fixed, percent, signed, significant
+
+_PERCENT = "%"
+
+
+def heading(metric: MetricRecord) -> str:
+    """Name and unit.
+
+    >>> heading(ACCURACY), heading(MetricRecord("mae", "low", "kW")), heading(MetricRecord("f1"))
+    ('accuracy, %', 'mae, kW', 'f1')
+    """
+    return f"{metric.name}, {metric.unit}" if metric.unit else metric.name
+
+
+def number(metric: MetricRecord, value: float) -> str:
+    """A value without its unit."""
+    return percent(value) if metric.unit == _PERCENT else significant(value)
+
+
+def amount(metric: MetricRecord, value: float) -> str:
+    """A value with its unit.
+
+    >>> amount(ACCURACY, 0.912), amount(MetricRecord("mae", "low", "kW"), 0.03)
+    ('91.2 %', '0.03 kW')
+    """
+    return f"{number(metric, value)} {metric.unit}".rstrip()
+
+
+def stated(metric: MetricRecord, value: float) -> str:
+    """A value in a sentence; accuracies need no name."""
+    words = amount(metric, value)
+    return words if metric == ACCURACY else f"{metric.name} {words}"
+
+
+def gap(metric: MetricRecord, difference: float) -> str:
+    """The size of a difference.
+
+    >>> gap(ACCURACY, -0.01), gap(ACCURACY, 0.023), gap(MetricRecord("mae", "low", "kW"), -0.5)
+    ('1.0 point', '2.3 points', '0.5 kW')
+    """
+    size = number(metric, abs(difference))
+    if metric.unit != _PERCENT:
+        return f"{size} {metric.unit}".rstrip()
+    return f"{size} point" if size == "1.0" else f"{size} points"
+
+
+def gap_unit(metric: MetricRecord) -> str:
+    """The unit of differences."""
+    return "points" if metric.unit == _PERCENT else metric.unit
+
+
+def with_spread(metric: MetricRecord, found: Spread) -> str:
+    """Mean and standard deviation over seeds."""
+    return f"{number(metric, found.mean)} ± {_deviation(metric, found)}"
+
+
+def signed_with_spread(metric: MetricRecord, found: Spread) -> str:
+    """A difference with its sign and standard deviation."""
+    if metric.unit == _PERCENT:
+        return f"{signed(100 * found.mean)} ± {_deviation(metric, found)}"
+    sign = "+" if found.mean > 0 else ""
+    return f"{sign}{significant(found.mean)} ± {_deviation(metric, found)}"
+
+
+def level(metric: MetricRecord, one: float, other: float) -> bool:
+    """Whether two values cannot be told apart as they are printed."""
+    if metric.unit == _PERCENT:
+        return fixed(100 * abs(one - other), 1) == "0.0"
+    return number(metric, one) == number(metric, other)
+
+
+def _deviation(metric: MetricRecord, found: Spread) -> str:
+    """A standard deviation; one seed has none."""
+    return DASH if found.count < 2 else number(metric, found.deviation)

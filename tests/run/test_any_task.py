@@ -1,0 +1,216 @@
+"""Tasks of one's own, with the public interface alone: any targets, any loss, any metrics."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+import favano
+from favano.errors import BadInput
+from favano.specification.keys import Keys
+
+FLEET = favano.Fleet(clients=6)
+KEYS: Keys = {"selected": 3, "local_steps": 4, "learning_rate": 0.1, "horizon": 105.0}
+EVERY: Keys = {**KEYS, "evaluate_every": 35.0}
+FASTER: Keys = {**EVERY, "learning_rate": 1.0}
+LOOP: Keys = {**EVERY, "engine": "loop"}
+X = torch.randn(300, 4, generator=torch.Generator().manual_seed(0))
+Y = X @ torch.tensor([1.0, -2.0, 0.5, 3.0])
+CLASSES = (Y > 0).long()
+
+
+def regression(**changes: object) -> favano.Problem:
+    given = {
+        "train": (X[:240], Y[:240, None]),
+        "test": (X[240:], Y[240:, None]),
+        "loss": functional.mse_loss,
+        "split": "iid",
+        "batch_size": 16,
+    }
+    return favano.Problem(lambda: nn.Linear(4, 1), **{**given, **changes})  # type: ignore[arg-type]
+
+
+def rounded(values: list[object]) -> list[float]:
+    return [round(float(str(value)), 6) for value in values]
+
+
+def test_regression(tmp_path: Path) -> None:
+    mae = favano.Metric(functional.l1_loss, best="low", unit="kW")
+    result = favano.simulate("favano", regression(metrics={"mae": mae}), FLEET, **EVERY)
+    assert list(result.history)[5:9] == ["bits_down", "loss", "mae", "variance"]
+    assert result.history["mae"] == [row.metrics["mae"] for row in result.rows]
+    assert result.final() == result.final("mae") == [result.rows[-1].metrics["mae"]]
+    assert result.final("loss")[0] < result.rows[0].loss / 2
+    model = result.models[0]
+    error = (X[240:] @ model["weight"].T + model["bias"] - Y[240:, None]).abs().mean()
+    assert result.final("mae") == pytest.approx([float(error)], rel=1e-5)
+    result.save(tmp_path / "mine")
+    document = json.loads((tmp_path / "mine" / "summary.json").read_text())
+    assert document["metrics"] == [{"name": "mae", "best": "low", "unit": "kW"}]
+    assert document["runs"][0]["mae"] == result.final()[0]
+    assert "accuracy" not in (tmp_path / "mine" / "history.csv").read_text()
+    assert favano.load(tmp_path / "mine").history == result.history
+
+
+def test_targets_of_numpy_are_numbers_like_the_inputs() -> None:
+    given = regression(train=(X[:240], Y[:240, None].double().numpy()))
+    same = favano.simulate("favano", given, FLEET, **EVERY)
+    assert same.rows == favano.simulate("favano", regression(), FLEET, **EVERY).rows
+
+
+def test_without_metrics_the_loss_leads() -> None:
+    result = favano.simulate("favano", regression(), FLEET, **EVERY)
+    assert list(result.history)[6:8] == ["loss", "variance"]
+    assert result.final() == result.final("loss")
+    assert str(favano.Comparison([result])).startswith("favano: loss ")
+
+
+class Recurrent(nn.Module):
+    """Logits of the next token, (N, tokens, T)."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embedding, self.layer = nn.Embedding(5, 6), nn.GRU(6, 8, batch_first=True)
+        self.logits = nn.Linear(8, 5)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        found: Tensor = self.logits(self.layer(self.embedding(tokens))[0])
+        return found.transpose(1, 2)
+
+
+def texts() -> Tensor:
+    """Sequences that count up modulo five."""
+    return (torch.arange(9) + torch.arange(200)[:, None]) % 5
+
+
+def test_the_next_token_of_a_sequence() -> None:
+    text = texts()
+    train, test = (text[:160, :-1], text[:160, 1:]), (text[160:, :-1], text[160:, 1:])
+    metrics = {"perplexity": favano.perplexity, "accuracy": favano.accuracy}
+    problem = favano.Problem(Recurrent, train, test, split="iid", batch_size=8, metrics=metrics)
+    result = favano.simulate("favano", problem, FLEET, **FASTER)
+    last = result.rows[-1]
+    assert last.metrics["perplexity"] == pytest.approx(math.exp(last.loss))
+    assert last.metrics["perplexity"] < 0.8 * result.rows[0].metrics["perplexity"]
+    network = Recurrent().eval()
+    network.load_state_dict(result.models[0])
+    hits = network(test[0]).argmax(dim=1) == test[1]
+    assert result.accuracy == pytest.approx([float(hits.double().mean())])
+
+
+def f1(output: Tensor, target: Tensor) -> float:
+    """F1 of class 1: no mean over samples."""
+    chosen = output.argmax(dim=1).numpy()
+    both = int((chosen & target.numpy()).sum())
+    return 2 * both / max(1, int(chosen.sum() + target.numpy().sum()))
+
+
+def test_a_metric_of_all_outputs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It sees the whole test set at once, however large the batches are."""
+    sizes: list[int] = []
+
+    def noted(output: Tensor, target: Tensor) -> float:
+        sizes.append(len(output))
+        return f1(output, target)
+
+    monkeypatch.setattr("favano.metrics.evaluation._NUMBERS", 7 * 4)
+    problem = favano.Problem(
+        lambda: nn.Linear(4, 2), train=(X[:240], CLASSES[:240]), test=(X[240:], CLASSES[240:]),
+        split="iid", batch_size=16, metrics={"f1": favano.Metric(noted, whole=True)},
+    )  # fmt: skip
+    result = favano.simulate("favano", problem, FLEET, **EVERY)
+    assert set(sizes) == {60}
+    model = result.models[0]
+    output = X[240:] @ model["weight"].T + model["bias"]
+    assert result.final() == pytest.approx([f1(output, CLASSES[240:])])
+
+
+def test_a_plain_function_is_a_metric_and_loop_and_lanes_agree() -> None:
+    def largest(output: Tensor, target: Tensor) -> Tensor:
+        return (output - target).abs().amax(dim=1)
+
+    problem = regression(metrics={"error": largest, "share": lambda o, t: (o > t).float().mean()})
+    lanes = favano.simulate("fedbuff", problem, FLEET, **EVERY)
+    loop = favano.simulate("fedbuff", problem, FLEET, **LOOP)
+    assert rounded(lanes.history["error"]) == rounded(loop.history["error"])
+    assert rounded(lanes.history["share"]) == rounded(loop.history["share"])
+
+
+def test_classification_files_are_as_before(tmp_path: Path) -> None:
+    problem = favano.Problem(
+        lambda: nn.Linear(4, 2), train=(X[:240], CLASSES[:240]), test=(X[240:], CLASSES[240:]),
+        split="two-class", batch_size=16,
+    )  # fmt: skip
+    favano.simulate("favano", problem, FLEET, **EVERY).save(tmp_path / "mine")
+    with (tmp_path / "mine" / "history.csv").open() as file:
+        header = next(csv.reader(file))
+    assert header == [
+        "seed", "time", "server_step", "local_steps", "bits_up", "bits_down", "loss", "accuracy",
+        "variance", "potential", "contributed_steps",
+    ]  # fmt: skip
+    assert "metrics" not in json.loads((tmp_path / "mine" / "summary.json").read_text())
+
+
+def vector_loss(output: Tensor, target: Tensor) -> Tensor:
+    return (output - target).square().mean(dim=1)
+
+
+def broken(output: Tensor, target: Tensor) -> Tensor:
+    raise RuntimeError("no such thing\nat all")
+
+
+def run(**changes: object) -> Callable[[], object]:
+    return lambda: favano.simulate("favano", regression(**changes), FLEET, **EVERY)
+
+
+REFUSED: list[tuple[Callable[[], object], str]] = [
+    (run(loss=vector_loss), "loss=vector_loss: returns a tensor of shape (2,), need a tensor with"),
+    (run(loss=broken), "loss=broken: cannot take outputs of shape (1,) and targets of shape (1,):"),
+    (run(loss=lambda o, t: t.mean()), "loss=<lambda>: has no gradient"),
+    (run(loss=lambda o, t: 3.0), "loss=<lambda>: returns 3.0, need a tensor with one number"),
+    (run(train=(X[:240], Y[:240]), test=(X[240:], Y[240:])),
+     "loss=mse_loss: would pair every output with every target: outputs of shape (1,) and"),
+    (run(split="two-class"), "split=two-class: deals out by class; targets that are not one class"),
+    (run(test=(X[240:], Y[240:])),
+     "test=floats of shape (): need targets like those of train, floats of shape (1,)"),
+    (run(metrics={"mae": broken}), "metrics=mae: raises RuntimeError: no such thing"),
+    (run(metrics={"mae": lambda o, t: "high"}), "metrics=mae: returns str, need a number"),
+    (run(metrics={"mae": lambda o, t: (o - t).T}),
+     "metrics=mae: returns a tensor of shape (1, 2) for 2 samples, need one number, or one per"),
+    (run(metrics={"mae": favano.Metric(lambda o, t: o - t, whole=True)}),
+     "metrics=mae: returns a tensor of shape (60, 1) for 60 samples, need one number"),
+    (run(metrics={"time": broken}), "metrics=time: is another column; choose another name"),
+    (run(metrics={"mae": 3}), "metrics=mae: need names with functions, as "),
+    (run(metrics=[broken]), "metrics=list: need names with functions, as "),
+    (lambda: favano.Metric(broken, best="lower"), "best=lower: need high or low"),  # type: ignore[arg-type]
+    (lambda: favano.Metric(3), "metric=3: need a function of outputs and targets"),  # type: ignore[arg-type]
+    (run(metrics={"accuracy": favano.accuracy}), "metrics=accuracy: raises ValueError: needs cl"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("call", "message"), REFUSED, ids=[text[:40] for _, text in REFUSED])
+def test_refused_before_training(
+    call: Callable[[], object], message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("favano.run.runner.engine", lambda *given: pytest.fail("training began"))
+    with pytest.raises(BadInput, match="^" + re.escape(message)) as refused:
+        call()
+    assert "\n" not in str(refused.value)
+
+
+def test_own_metrics_on_named_data() -> None:
+    problem = favano.Problem(
+        dataset="digits", metrics={"perplexity": favano.perplexity}, split="iid", batch_size=16
+    )
+    result = favano.simulate("favano", problem, FLEET, **EVERY)
+    assert result.final() == pytest.approx(np.exp(result.final("loss")).tolist())
