@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from favano.run.api import compare as compare
     from favano.run.api import plan as plan
     from favano.run.api import simulate as simulate
+    from favano.run.observer import STOP as STOP
     from favano.run.problem import Problem as Problem
     from favano.run.result import Comparison as Comparison
     from favano.run.result import Interrupted as Interrupted
@@ -63,6 +64,7 @@ _HOME = {
     "ModelState": "methods.method",
     "Problem": "run.problem",
     "Result": "run.result",
+    "STOP": "run.observer",
     "Stack": "types",
     "Vector": "types",
     "accuracy": "metrics.metric",

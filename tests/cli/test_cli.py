@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -19,6 +20,7 @@ from favano.records import history_from_csv
 
 SHORT = ["--clients", "10", "--selected", "3", "--local-steps", "4"]
 SHORT += ["--horizon", "140", "--evaluate-every", "70"]
+LOGGED = re.compile(r".+, seed \d+, time .+: .*loss ")
 
 
 class Program:
@@ -31,7 +33,7 @@ class Program:
         self.monkeypatch, self.capsys = monkeypatch, capsys
 
     def __call__(self, *arguments: str) -> tuple[int, str, str]:
-        """Exit code, standard output and standard error."""
+        """Exit code, standard output and standard error; lines about evaluations go to `log`."""
         self.monkeypatch.setattr(sys, "argv", ["favano", *arguments])
         handler = signal.getsignal(signal.SIGTERM)
         try:
@@ -42,7 +44,10 @@ class Program:
         captured = self.capsys.readouterr()
         code = ending.value.code
         assert code is None or isinstance(code, int)
-        return code or 0, captured.out, captured.err
+        lines = captured.err.splitlines(keepends=True)
+        self.log = [line for line in lines if LOGGED.match(line)]
+        said = "".join(line for line in lines if line not in self.log)
+        return code or 0, captured.out, said
 
 
 @pytest.fixture
@@ -56,7 +61,8 @@ def test_run_writes_a_result_folder_and_prints_one_document(
     favano: Program, tmp_path: Path
 ) -> None:
     code, out, err = favano("run", *SHORT, "--seeds", "2", "--out", "r", "--json")
-    assert (code, err) == (0, "")  # silent when not a terminal
+    assert (code, err) == (0, "")
+    assert len(favano.log) == 2 * 3  # a line per evaluation when not a terminal
     document = json.loads(out)
     assert document["spec"]["clients"] == 10
     assert [run["seed"] for run in document["runs"]] == [0, 1]

@@ -28,3 +28,20 @@ def test_the_bar_tells_time_speed_and_what_is_left_a_few_times_a_second() -> Non
     assert "time 6,825" in text
     assert "2,000 steps/s" in text
     assert "0:00:11" in text  # what is left after nearly ten seconds
+
+
+def test_a_line_per_evaluation_with_the_time_left() -> None:
+    now, text = [100.0], io.StringIO()
+    log = TerminalProgress(Console(file=text, width=40), clock=lambda: now[0])
+    log.begin(400)
+    row = {
+        "method": "favano", "seed": 3, "time": 0.0, "loss": 2.31, "mae": 0.51234, "variance": 0.0,
+    }  # fmt: skip
+    log.evaluated(row)
+    now[0] += 30.0
+    log.advance("favano, seed 3", 100, 70.0)
+    log.evaluated({**row, "time": 70.0, "loss": 1.5})
+    assert text.getvalue().splitlines() == [
+        "favano, seed 3, time 0: mae 0.5123, loss 2.31",
+        "favano, seed 3, time 70: mae 0.5123, loss 1.5; 2 min left",
+    ]

@@ -1,8 +1,8 @@
-"""Progress bars with the time left, shown on a terminal only."""
+"""Progress with the time left: a bar on a terminal, elsewhere a line per evaluation."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from time import monotonic
 from typing import Self
@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
 from favano.cli.shell import notes
+from favano.records import LOSS, Row
 
 _PERIOD = 0.25  # seconds between two redraws, each of which takes more than a millisecond
 
@@ -33,7 +34,7 @@ class TerminalProgress:
     """Simulated time reached, local steps per second and time left."""
 
     def __init__(self, console: Console, clock: Callable[[], float] = monotonic) -> None:
-        self._clock = clock
+        self._console, self._clock = console, clock
         self._bar = Progress(
             TextColumn("{task.description}"),
             BarColumn(),
@@ -47,7 +48,7 @@ class TerminalProgress:
             auto_refresh=False,  # a drawing thread and forked workers do not work together
         )
         self._task: TaskID | None = None
-        self._done = 0
+        self._total = self._done = 0  # local steps
         self._drawn = 0.0
         self._began = 0.0
 
@@ -65,7 +66,7 @@ class TerminalProgress:
     def begin(self, steps: int) -> None:
         """Start the bar of runs with this many local steps in total."""
         self.end()
-        self._done, self._began = 0, self._clock()
+        self._total, self._done, self._began = steps, 0, self._clock()
         self._task = self._bar.add_task("starting", total=max(1, steps), detail="")
         self._bar.refresh()
 
@@ -85,11 +86,36 @@ class TerminalProgress:
             refresh=True,
         )
 
+    def evaluated(self, row: Mapping[str, object]) -> None:
+        """Write one evaluation as a line, with the time left; for output without a terminal."""
+        judged = [name for name in row if name not in ("method", *Row._fields)]
+        values = ", ".join(f"{name} {row[name]:.4g}" for name in [*judged, LOSS.name])
+        left = f"; {duration(self._left)} left" if self._done else ""
+        line = f"{row['method']}, seed {row['seed']}, time {row['time']:g}: {values}{left}"
+        self._console.print(line, soft_wrap=True, markup=False)
+
+    @property
+    def _left(self) -> float:
+        """Seconds left at the mean speed so far."""
+        return (self._clock() - self._began) * max(0, self._total - self._done) / self._done
+
     def end(self) -> None:
         """Remove the present bar."""
         if self._task is not None:
             self._bar.remove_task(self._task)
             self._task = None
+
+
+def duration(seconds: float) -> str:
+    """Seconds, minutes or hours in words.
+
+    >>> duration(7.4), duration(95), duration(7300)
+    ('7 s', '2 min', '2 h 2 min')
+    """
+    minutes = round(seconds / 60)
+    if seconds < 60:
+        return f"{seconds:.0f} s"
+    return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
 
 
 class TerminalWatcher:

@@ -47,8 +47,10 @@ def _results(specs: Sequence[Spec], data_dir: Path | None) -> list[Result]:
 
     with decoding(specs[0].problem.dataset) as on_image:
         samples = load_samples(specs[0], data_dir, on_image)
+    model = named_model(specs[0], samples)
     with TerminalProgress(notes) as progress:
-        return run_together(specs, samples, named_model(specs[0], samples), progress=progress)
+        log = None if notes.is_terminal else progress.evaluated
+        return run_together(specs, samples, model, progress=progress, on_evaluate=log)
 
 
 def _keep(results: Sequence[Result], folders: Sequence[Path]) -> None:

@@ -92,6 +92,7 @@ class Aggregator(Generic[S]):
             rule = "has clients with a memory, which must not continue before their answer is used"
             need(_used_before_next(self.schedule), "method", method.name, rule)
         self.non_finite, self._buffers, self.link = non_finite, buffers, link
+        self.stopped = False  # set from outside, to end the run early
 
     @property
     def schedule(self) -> Schedule:
@@ -125,8 +126,8 @@ class Aggregator(Generic[S]):
 
     @property
     def over(self) -> bool:
-        """Whether all updates are made."""
-        return self.version + 1 == self.course.updates
+        """Whether the run has ended: all updates are made, or it was stopped."""
+        return self.stopped or self.version + 1 == self.course.updates
 
     def starts(self, client: Ints, models: Stack) -> Stack:
         """What clients start from: these models with their own buffers, and their memories."""

@@ -112,15 +112,25 @@ class Recorder(Generic[S]):
                 spread = moment.clients.spread(server, live)
                 yield Measurement(torch.cat([score, spread.distances]), server.clone(), spread.mean)
 
-    def rows(self) -> list[Row]:
-        """One row per evaluation so far."""
-        if not self._measured:
+    @property
+    def count(self) -> int:
+        """Number of evaluations so far."""
+        return len(self._measured)
+
+    def drop_after(self, count: int) -> None:
+        """Keep so many evaluations: the run ends with the last of them."""
+        del self._measured[count:]
+        self.times = self.times[:count]
+
+    def rows(self, first: int = 0) -> list[Row]:
+        """One row per evaluation so far, from number `first` on; waits for a GPU."""
+        if self.count <= first:
             return []
-        measured = torch.stack(self._measured).tolist()
+        measured = torch.stack(self._measured[first:]).tolist()
         plan, bits = self.run.schedule, self.run.message_bits
         counters, versions = count_work(plan), plan.versions_at(self.times)
         rows = []
-        for number, (loss, *values, variance, potential) in enumerate(measured):
+        for number, (loss, *values, variance, potential) in enumerate(measured, first):
             done = int(versions[number]) + 1
             first = int(counters.first_downloads[done])
             others = int(counters.downloads[done]) - first

@@ -16,7 +16,7 @@ from favano.records.history import Row
 from favano.records.metric import ACCURACY, LOSS, MetricRecord
 
 MEAN_MODEL: Final = "mean_model_"
-Status: TypeAlias = Literal["complete", "diverged", "partial"]  # the worst last
+Status: TypeAlias = Literal["complete", "stopped", "diverged", "partial"]  # the worst last
 
 
 def worst(statuses: Iterable[Status]) -> Status:

@@ -27,6 +27,8 @@ def _of_result(result: Result) -> Iterator[str]:
         return
     if result.status == "partial":
         yield f"{result.title} is partial: {_reached(result)}. Its numbers are those so far."
+    if result.status == "stopped":
+        yield f"{result.title} was stopped by its observer: {_reached(result)}."
     yield from _not_finite(result)
     if refused := sum(run.refused_updates for run in result.runs):
         what = counted(refused, "update")

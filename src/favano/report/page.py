@@ -116,10 +116,13 @@ def _caveats(settings: Sequence[Setting], looks: Mapping[str, Look]) -> str:
 
 def _partial(results: Sequence[Result]) -> str:
     """One line at the top of a page whose results are not all complete."""
-    lack = sum(not result.ended for result in results)
-    diverged = sum(result.status == "diverged" for result in results)
+    stopped, diverged = (
+        sum(result.status == status for result in results) for status in ("stopped", "diverged")
+    )
+    lack = sum(not result.ended for result in results) - stopped
     of_all = f"of {counted(len(results), 'result')}"
     said = f"<strong>Partial:</strong> {lack} {of_all} not complete. " if lack else ""
+    said += f"<strong>Stopped:</strong> {stopped} {of_all} before the horizon. " if stopped else ""
     said += f"<strong>Diverged:</strong> {diverged} {of_all}. " if diverged else ""
     if not said:
         return ""

@@ -55,7 +55,7 @@ class Result:
             that ends later is in the files, but in no table. For a seed that stopped earlier, the
             numbers of its last evaluation.
         status: `missing` without any evaluation, `partial` until every seed has ended, `diverged`
-            if a seed ended without a finite loss or variance.
+            if a seed ended without a finite loss or variance, `stopped` if an observer ended one.
         command: the command that reproduces it.
         version: the version of favano that wrote it.
         tools: PyTorch and CPU kernels used for training.

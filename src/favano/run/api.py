@@ -22,6 +22,7 @@ from favano.specification.spec import PARTS, Spec, make_spec
 
 if TYPE_CHECKING:
     from favano.planning.plan import Plan
+    from favano.run.observer import Observer
     from favano.run.progress import Progress
     from favano.run.result import Comparison, Result
 
@@ -34,6 +35,7 @@ def simulate(
     fleet: FleetPart | None = None,
     *,
     progress: Progress | None = None,
+    on_evaluate: Observer | None = None,
     **keys: Unpack[Keys],
 ) -> Result:
     """Run one method and return its history and final models.
@@ -43,13 +45,16 @@ def simulate(
         problem: a data set's name, or `favano.Problem(...)`.
         fleet: clients and their speeds; by default those of the paper for the data set.
         progress: is told how far the run is.
+        on_evaluate: is called at every evaluation with a mapping from `method` and the columns of
+            the history to their values; if it returns `favano.STOP`, the run of this method and
+            seed ends there, and its status is `stopped`.
         **keys: keys of clock, training and run. Keys that are not given take the paper's constants
             for the data set; with your own data they take neutral values, which are printed.
 
     Ctrl-C raises `favano.Interrupted`, a `KeyboardInterrupt` whose `result` holds the evaluations
     made so far.
     """
-    return _run([method], problem, fleet, keys, progress).results[0]
+    return _run([method], problem, fleet, keys, progress, on_evaluate).results[0]
 
 
 def compare(
@@ -58,6 +63,7 @@ def compare(
     fleet: FleetPart | None = None,
     *,
     progress: Progress | None = None,
+    on_evaluate: Observer | None = None,
     **keys: Unpack[Keys],
 ) -> Comparison:
     """Run several methods, or variants of one, on the same seeds; arguments as in `simulate`.
@@ -67,7 +73,7 @@ def compare(
     several = isinstance(methods, Sequence) and not isinstance(methods, str)
     shown = methods if isinstance(methods, str) else type(methods).__name__
     need(several, "methods", shown, "need a list of methods")
-    return _run(list(methods), problem, fleet, keys, progress)
+    return _run(list(methods), problem, fleet, keys, progress, on_evaluate)
 
 
 def plan(
@@ -98,11 +104,14 @@ def _run(
     fleet: FleetPart | None,
     keys: Mapping[str, object],
     progress: Progress | None,
+    on_evaluate: Observer | None,
 ) -> Comparison:
     given = as_problem(problem)
     watches = all(hasattr(progress, name) for name in ("begin", "advance", "end"))
     rule = "need an object with the methods begin, advance and end"
     need(progress is None or watches, "progress", type(progress).__name__, rule)
+    rule = "need a function of a row"
+    need(on_evaluate is None or callable(on_evaluate), "on_evaluate", on_evaluate, rule)
     specs = _specs(methods, given, fleet, keys)
     from favano.metrics import Metric, as_metrics
     from favano.run.result import Comparison, Interrupted
@@ -119,7 +128,9 @@ def _run(
         metrics = samples.metrics if metrics is None else metrics
         samples = replace(samples, loss=given.loss or samples.loss, metrics=metrics)
     model = given.model or named_model(specs[0], samples)
-    found = Comparison(run_together(specs, samples, model, progress=progress))
+    found = Comparison(
+        run_together(specs, samples, model, progress=progress, on_evaluate=on_evaluate)
+    )
     alone = found.results[0] if len(found.results) == 1 else found
     if any(result.interrupted for result in found.results):
         raise Interrupted(alone)

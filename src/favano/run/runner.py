@@ -13,6 +13,7 @@ from favano.metrics import check_metrics, recorded
 from favano.planning.planned import plan_seeds
 from favano.quantisation import quantised
 from favano.run.engines import engine
+from favano.run.observer import Observer
 from favano.run.progress import Progress, Silence
 from favano.run.result import Result
 from favano.run.samples import ModelFactory, Samples, in_steps, initial_module, number_type
@@ -45,14 +46,15 @@ def run_together(
     progress: Progress | None = None,
     workers: int | None = None,
     finished: Callable[[Result], None] = lambda result: None,
+    on_evaluate: Observer | None = None,
     audits: bool = True,
 ) -> list[Result]:
     """Run every seed of several specifications with one network on one set of lanes.
 
     Ctrl-C ends the runs early: their evaluations are kept, marked partial. A run that meets NaN
     ends alone. `workers` is the number of processes, by default one per core; it changes no result.
-    `finished` gets each result soon after all its seeds have ended. Without `audits` the results
-    do not say who trained the models.
+    `finished` gets each result soon after all its seeds have ended. `on_evaluate` is told of every
+    evaluation. Without `audits` the results do not say who trained the models.
     """
     results = [Result(resolve(spec), recorded(samples.metrics)) for spec in specs]
     planned = [
@@ -69,7 +71,10 @@ def run_together(
     flat = FlatModel(network, device=samples.labels.device, dtype=dtype)
     gradients: dict[Kernels, GradientTrace] = {}
     with one_thread():
-        runs = [SeedRun(result, one, samples, flat, model, gradients) for result, one in planned]
+        runs = [
+            SeedRun(result, one, samples, flat, model, gradients, on_evaluate)
+            for result, one in planned
+        ]
         check_metrics(runs[0].evaluate)
         for gradient in gradients.values():
             _trace(gradient, [one for one in runs if one.trainer.traced is gradient])

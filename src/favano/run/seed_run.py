@@ -17,6 +17,7 @@ from favano.records import Status, diverged, run_record, worst
 from favano.run.assembly import assemble
 from favano.run.bound_tracking import Tracker
 from favano.run.constants import Probe
+from favano.run.observer import Observer, wants_to_stop
 from favano.run.progress import Progress
 from favano.run.result import Result
 from favano.run.run_kernels import kernels_for
@@ -40,9 +41,10 @@ class SeedRun:
         flat: FlatModel,
         model: nn.Module | ModelFactory,
         gradients: dict[Kernels, GradientTrace],
+        observer: Observer | None = None,
     ) -> None:
         spec, schedule, seed = planned.spec, planned.schedule, planned.seed
-        self.result, self.planned, self.flat = result, planned, flat
+        self.result, self.planned, self.flat, self.observer = result, planned, flat, observer
         assembled = assemble(planned, samples, flat, model)
         task, self.aggregator = assembled.task, assembled.aggregator
         self.kernels = result.kernels = kernels_for(planned, flat, task)
@@ -78,19 +80,20 @@ class SeedRun:
             self.tracker = Tracker(Probe(flat, task), planned.setting, rate)
         self.label = f"{spec.name}, seed {seed}"
         self.reached = -1  # the last server version
-        self.stopped = False  # by an update with NaN
+        self.failed = False  # by an update with NaN
         self.began = self.ended = 0.0
 
     @property
     def over(self) -> bool:
         """Whether the run has ended."""
-        return self.stopped or self.reached == self.aggregator.course.updates - 1
+        ended = self.failed or self.aggregator.stopped
+        return ended or self.reached == self.aggregator.course.updates - 1
 
     def record(self, moment: Moment | NonFiniteUpdate, display: Progress) -> None:
         """Record a moment of the run."""
         if isinstance(moment, NonFiniteUpdate):
             self.result.status, self.result.error = "partial", moment
-            self.stopped = True
+            self.failed = True
             return
         before, self.reached = self.reached, moment.version
         if moment.version < 0:
@@ -98,10 +101,21 @@ class SeedRun:
         else:
             time = float(self.aggregator.course.known.time[moment.version])
             display.advance(self.label, self._steps_between(before, moment.version), time)
+        told = self.recorder.count
         self.recorder.observe(moment)
+        if self.observer is not None:
+            self._tell(self.observer, told)
         if self.tracker is not None and self.recorder.last is not None:
             self.tracker.observe(self.recorder.rows(), self.recorder.last.mean)
         self.ended = perf_counter()
+
+    def _tell(self, observer: Observer, first: int) -> None:
+        """Tell the observer of new evaluations, until it ends the run."""
+        for number, row in enumerate(self.recorder.rows(first), start=first + 1):
+            if wants_to_stop(observer, self.result.spec.name, row):
+                self.recorder.drop_after(number)
+                self.aggregator.stopped = True
+                return
 
     def _steps_between(self, before: int, version: int) -> int:
         """Local steps used by the updates after one version, up to another."""
@@ -123,8 +137,9 @@ class SeedRun:
         if self.planned.seed == self.result.spec.run.seed:
             self.result.first = self.planned
         if last is not None:
-            whole = self.over and not self.stopped
-            end: Status = "diverged" if diverged(rows[-1]) else "complete"
+            whole = self.over and not self.failed
+            end: Status = "stopped" if self.aggregator.stopped else "complete"
+            end = "diverged" if diverged(rows[-1]) else end
             record = replace(
                 run_record(self.result.spec.name, rows[-1], end if whole else "partial"),
                 wall_seconds=self.ended - self.began,
@@ -142,7 +157,8 @@ class SeedRun:
         Methods that are not linear in the models, or whose steps depend on them, have no audit.
         """
         planned, result, first = self.planned, self.result, self.result.first
-        mine = planned.seed == result.spec.run.seed and result.status != "partial"
+        ended = result.status in ("complete", "diverged")
+        mine = planned.seed == result.spec.run.seed and ended
         known = self.aggregator.course.complete and planned.method.linear
         if mine and first is not None and known:
             result.audit = audit(first, first.weights)
