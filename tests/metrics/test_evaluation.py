@@ -20,13 +20,13 @@ def test_batches_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
     features, labels = torch.randn(50, 4), torch.randint(0, 3, (50,))
     evaluate = Evaluator(flat, features, labels, functional.cross_entropy)
     vector = flat.snapshot()
-    whole = evaluate(vector)
+    whole = evaluate.measure(vector).tolist()
     monkeypatch.setattr(evaluation, "_NUMBERS", 7 * features[0].numel())
-    parts = evaluate(vector)
+    parts = evaluate.measure(vector).tolist()
     assert parts == pytest.approx(whole)
     output = module.eval()(features).detach()
-    assert whole["loss"] == pytest.approx(float(functional.cross_entropy(output, labels)), rel=1e-5)
-    assert whole["accuracy"] == pytest.approx(float((output.argmax(1) == labels).float().mean()))
+    assert whole[0] == pytest.approx(float(functional.cross_entropy(output, labels)), rel=1e-5)
+    assert whole[1] == pytest.approx(float((output.argmax(1) == labels).float().mean()))
     assert torch.equal(flat.snapshot(), vector)  # buffers did not move
 
 
@@ -98,12 +98,16 @@ def test_quantised_models_are_scored_as_they_are_trained_or_in_full() -> None:
     module = nn.Sequential(nn.Linear(4, 6), nn.ReLU(), nn.Linear(6, 3))
     features, labels = torch.randn(50, 4), torch.randint(0, 3, (50,))
 
-    def score(recipe: Recipe | None) -> dict[str, float]:
+    def score(recipe: Recipe | None) -> list[float]:
         flat = FlatModel(quantised(module, recipe), device="cpu")
-        return Evaluator(flat, features, labels, functional.cross_entropy)(flat.snapshot())
+        return (
+            Evaluator(flat, features, labels, functional.cross_entropy)
+            .measure(flat.snapshot())
+            .tolist()
+        )
 
     plain, few = score(None), score(Recipe())
     assert score(Recipe(evaluate_with="full")) == plain
-    assert few["loss"] != plain["loss"]
+    assert few[0] != plain[0]
     rounded = quantised(module, Recipe()).eval()(features).detach()
-    assert few["loss"] == pytest.approx(float(functional.cross_entropy(rounded, labels)), rel=1e-5)
+    assert few[0] == pytest.approx(float(functional.cross_entropy(rounded, labels)), rel=1e-5)

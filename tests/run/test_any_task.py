@@ -214,3 +214,37 @@ def test_own_metrics_on_named_data() -> None:
     )
     result = favano.simulate("favano", problem, FLEET, **EVERY)
     assert result.final() == pytest.approx(np.exp(result.final("loss")).tolist())
+
+
+def test_evaluation_per_client(tmp_path: Path) -> None:
+    ways: list[Keys] = [
+        {**EVERY, "seeds": 2, "evaluate_on": "test"},
+        {**EVERY, "seeds": 2, "evaluate_on": "clients"},
+        {**EVERY, "seeds": 2, "evaluate_on": "both"},
+    ]
+    problem = favano.Problem(
+        lambda: nn.Linear(4, 2), train=(X[:240], CLASSES[:240]), test=(X[240:], CLASSES[240:]),
+        split="shards:1", batch_size=16,
+    )  # fmt: skip
+    test, clients, both = (favano.simulate("favano", problem, FLEET, **keys) for keys in ways)
+    assert list(both.history)[7:10] == ["accuracy", "accuracy_clients", "accuracy_worst"]
+    assert both.history["accuracy"] == test.history["accuracy"]
+    assert both.history["accuracy_clients"] == clients.history["accuracy"]
+    assert both.history["accuracy_worst"] == clients.history["accuracy_worst"]
+    means, worst = clients.final(), clients.final("accuracy_worst")
+    assert all(low < mean for low, mean in zip(worst, means, strict=True))
+    both.save(tmp_path / "mine")
+    (read,) = favano.load(tmp_path / "mine").results
+    assert read.final("accuracy_worst") == worst
+    assert [one.unit for one in read.metrics] == ["%", "%", "%"]
+
+
+def test_local_buffers_are_estimated_before_clients_are_scored() -> None:
+    network = nn.Sequential(nn.Linear(4, 6), nn.BatchNorm1d(6), nn.Linear(6, 2))
+    problem = favano.Problem(
+        network, train=(X[:240], CLASSES[:240]), test=(X[240:], CLASSES[240:]), split="iid",
+        batch_size=16,
+    )  # fmt: skip
+    keys: Keys = {**EVERY, "evaluate_on": "both", "buffers": "local"}
+    result = favano.simulate("favano", problem, FLEET, **keys)
+    assert result.final("accuracy_clients")[0] > 0.5

@@ -30,11 +30,6 @@ class Evaluator:
     calibration: Tensor | None = None  # inputs from which the model's buffers are estimated
     metrics: Mapping[str, Metric] = field(default_factory=lambda: {"accuracy": accuracy})
 
-    def __call__(self, vector: Vector) -> dict[str, float]:
-        """Metrics and mean loss of one model, by name."""
-        loss, *values = self.measure(vector).tolist()
-        return {**dict(zip(self.metrics, values, strict=True)), "loss": loss}
-
     def measure(self, vector: Vector) -> Tensor:
         """Mean loss and metrics, (1 + m,), without waiting for the device."""
         self.load(vector)

@@ -18,7 +18,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from favano.data.transforms import to_float
 from favano.training import FlatModel, Task
 from favano.types import Floats, Vector
 
@@ -60,7 +59,8 @@ class Probe:
         mean, squares, losses = torch.zeros_like(self.model.gradient), 0.0, 0.0
         noises, sharpness = [], []
         for client in range(clients):
-            features, labels = self._data(client)
+            part = self.task.batches.parts[client][:_MOST_SAMPLES]
+            features, labels = self.task.samples(part, self.model.vector.dtype)
             loss, gradient = self._gradient(vector, features, labels)
             mean += gradient / clients
             squares += float(gradient.square().sum()) / clients
@@ -83,14 +83,6 @@ class Probe:
             smoothness=max(sharpness),
             smoothness_typical=float(np.median(sharpness)),
         )
-
-    def _data(self, client: int) -> tuple[Tensor, Tensor]:
-        part = self.task.batches.parts[client][:_MOST_SAMPLES]
-        chosen = torch.from_numpy(part).to(self.task.labels.device)
-        features, labels = self.task.features[chosen], self.task.labels[chosen]
-        if self.task.preprocessing is not None:
-            features = to_float(features, self.task.preprocessing, self.model.vector.dtype)
-        return features, labels
 
     def _loss(self, vector: Vector, features: Tensor, labels: Tensor) -> Tensor:
         self.model.load(vector)

@@ -120,7 +120,9 @@ def on_stacks(runs: Sequence[SeedRun], lanes: StackLanes, share: Share) -> Itera
         return runs[run].recorder.due(version)
 
     def together(run: int, version: int) -> bool:
-        return runs[run].recorder.live is None and due(run, version)
+        one = runs[run]
+        alike = one.recorder.live is None and one.judge is one.evaluate
+        return alike and due(run, version)
 
     scoring = Scoring(due, together, runs[0].evaluate.measure_all)
     rows = share.rows + AHEAD * lanes.capacity

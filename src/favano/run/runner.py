@@ -9,7 +9,7 @@ from time import perf_counter
 from torch import nn
 
 from favano.errors import need
-from favano.metrics import check_metrics, recorded
+from favano.metrics import check_metrics, client_metrics
 from favano.planning.planned import plan_seeds
 from favano.quantisation import quantised
 from favano.run.engines import engine
@@ -56,7 +56,10 @@ def run_together(
     `finished` gets each result soon after all its seeds have ended. `on_evaluate` is told of every
     evaluation. Without `audits` the results do not say who trained the models.
     """
-    results = [Result(resolve(spec), recorded(samples.metrics)) for spec in specs]
+    complete = [resolve(spec) for spec in specs]
+    results = [
+        Result(spec, client_metrics(samples.metrics, spec.run.evaluate_on)) for spec in complete
+    ]
     planned = [
         (result, one)
         for result in results

@@ -10,10 +10,10 @@ from torch import nn
 
 from favano.engine import Moment, Recorder, evaluation_times, live_models
 from favano.errors import NonFiniteUpdate
-from favano.metrics import Evaluator
+from favano.metrics import ClientEvaluator, Evaluator
 from favano.planning.audit import audit
 from favano.planning.planned import Planned
-from favano.records import Status, diverged, run_record, worst
+from favano.records import LOSS, Status, diverged, run_record, worst
 from favano.run.assembly import assemble
 from favano.run.bound_tracking import Tracker
 from favano.run.constants import Probe
@@ -24,7 +24,7 @@ from favano.run.run_kernels import kernels_for
 from favano.run.samples import ModelFactory, Samples
 from favano.specification.spec import given
 from favano.training import FlatModel, GradientTrace, LoopTrainer
-from favano.types import Kernels
+from favano.types import Kernels, Vector
 
 
 class SeedRun:
@@ -62,6 +62,8 @@ class SeedRun:
             calibration,
             samples.metrics,
         )
+        self.clients = ClientEvaluator(self.evaluate, task, spec.run.evaluate_on == "both")
+        self.judge = self.evaluate if spec.run.evaluate_on == "test" else self.clients
         last_update = float(schedule.time[-1:].sum())
         live = None
         if spec.run.variance == "live":
@@ -70,9 +72,9 @@ class SeedRun:
             self.aggregator,
             seed,
             evaluation_times(given(spec.run.horizon), given(spec.run.evaluate_every), last_update),
-            self.evaluate.measure,
+            self.judge.measure,
             live,
-            tuple(samples.metrics),
+            tuple(one.name for one in result.metrics),
         )
         self.tracker: Tracker | None = None
         if spec.run.track_bound:
@@ -143,13 +145,18 @@ class SeedRun:
             record = replace(
                 run_record(self.result.spec.name, rows[-1], end if whole else "partial"),
                 wall_seconds=self.ended - self.began,
-                mean_model=self.evaluate(last.mean),
+                mean_model=self._score(last.mean),
                 refused_updates=last.refused,
                 wrapped_messages=last.wrapped,
             )
             self.result.runs.append(record)
             self.result.status = worst([self.result.status, record.status])
             self.result.models[self.planned.seed] = self.flat.state_dict(last.server)
+
+    def _score(self, vector: Vector) -> dict[str, float]:
+        """Metrics and loss of a model, by name."""
+        loss, *values = self.judge.measure(vector).tolist()
+        return {**dict(zip(self.recorder.metrics, values, strict=True)), LOSS.name: loss}
 
     def audit_first(self) -> None:
         """Audit the first seed; the others differ only by chance.

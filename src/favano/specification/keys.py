@@ -43,6 +43,7 @@ class Keys(TypedDict, total=False):
     seeds: int
     seed: int
     evaluate_every: float
+    evaluate_on: Literal["test", "clients", "both"]
     variance: Literal["start", "live"]
     track_bound: bool
     buffers: Literal["average", "local"]

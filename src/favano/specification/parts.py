@@ -185,6 +185,9 @@ class RunPart(Options):
     seeds: Count = option(1, "how many seeds")
     seed: Whole = option(0, "the first seed")
     evaluate_every: PositiveTime | None = option(None, "time between rows", otherwise=BY_DATA_SET)
+    evaluate_on: Literal["test", "clients", "both"] = option(
+        "test", "the test set, each client's samples (mean, worst tenth), or both"
+    )
     variance: Literal["start", "live"] = option(
         "start", "models of the variance: at their start, or in training"
     )

@@ -18,6 +18,7 @@ from favano.errors import BadInput, need
 from favano.rng import Stream, word
 from favano.training.draw_check import find_draws
 from favano.training.flat import FlatModel
+from favano.types import Ints
 
 Loss: TypeAlias = Callable[[Tensor, Tensor], Tensor]
 Batch: TypeAlias = tuple[Tensor, Tensor]  # inputs of the model, and labels
@@ -53,6 +54,14 @@ class Task:
             together = self._batches(client, range(begin, min(begin + most, last)), dtype)
             for _, run in groupby(together, _length):
                 yield list(run)
+
+    def samples(self, places: Ints, dtype: torch.dtype) -> Batch:
+        """The samples at these places of the training set, not augmented."""
+        chosen = torch.from_numpy(places).to(self.features.device)
+        features, labels = self.features[chosen], self.labels[chosen]
+        if self.preprocessing is not None:
+            features = to_float(features, self.preprocessing, dtype)
+        return features, labels
 
     def _batches(self, client: int, steps: range, dtype: torch.dtype) -> Iterator[Batch]:
         """Mini-batches whose samples are copied at once, which is faster than one by one."""

@@ -1,0 +1,80 @@
+"""Loss and metrics of a model on the samples that each client holds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from favano.metrics.evaluation import Evaluator
+from favano.metrics.metric import Metric, recorded
+from favano.records import LOSS, MetricRecord
+from favano.training import Task
+from favano.types import Ints, Stack, Vector
+
+EvaluateOn: TypeAlias = Literal["test", "clients", "both"]
+
+
+@dataclass(frozen=True, eq=False)
+class ClientEvaluator:
+    """Scores flat models on the test set and on each client's samples, or on the latter alone."""
+
+    test: Evaluator
+    task: Task
+    both: bool
+
+    def measure(self, vector: Vector) -> Tensor:
+        """Mean loss, metrics, and the numbers over clients of `client_metrics`."""
+        scores = self.each(vector, range(len(self.task.batches.parts)))
+        judged, place = recorded(self.test.metrics), 1
+        if not judged:
+            judged, place = (LOSS,), 0
+        means = torch.cat([scores[:, :1].mean(dim=0), scores[:, 1:].nanmean(dim=0)])
+        worst = [worst_tenth(scores[:, place + k], one) for k, one in enumerate(judged)]
+        if not self.both:
+            return torch.cat([means, torch.stack(worst)])
+        pairs = torch.stack([means[place:], torch.stack(worst)], dim=1).flatten()
+        return torch.cat([self.test.measure(vector), pairs])
+
+    def each(self, vector: Vector, clients: Iterable[int], most: int | None = None) -> Stack:
+        """Mean loss and metrics for each of these clients, (n, 1 + m).
+
+        On all its samples, or on at most `most`, evenly spread.
+        """
+        self.test.load(vector)
+        parts = (_spread(self.task.batches.parts[client], most) for client in clients)
+        samples = (self.task.samples(part, vector.dtype) for part in parts)
+        return torch.stack([self.test.score(*one) for one in samples])
+
+
+def _spread(part: Ints, most: int | None) -> Ints:
+    """At most so many places of a part."""
+    if most is None or len(part) <= most:
+        return part
+    return part[np.linspace(0, len(part) - 1, most).astype(np.int64)]
+
+
+def worst_tenth(values: Tensor, metric: MetricRecord) -> Tensor:
+    """The mean over the tenth of the clients with the worst values; NaN is not among them."""
+    sign = 1 if metric.best == "high" else -1
+    return sign * torch.sort(sign * values).values[: -(-len(values) // 10)].mean()
+
+
+def client_metrics(metrics: Mapping[str, Metric], on: EvaluateOn) -> tuple[MetricRecord, ...]:
+    """All metrics of a run: those of the problem, and what is added for clients.
+
+    `NAME_clients` is the mean over clients, each with the same weight, and `NAME_worst` the mean
+    over the tenth that is served worst. Without a test set NAME itself is the mean over clients.
+    """
+    own = recorded(metrics)
+    endings = {"test": (), "clients": ("worst",), "both": ("clients", "worst")}[on]
+    more = (
+        MetricRecord(f"{one.name}_{ending}", one.best, one.unit)
+        for one in own or (LOSS,)
+        for ending in endings
+    )
+    return (*own, *more)
