@@ -12,6 +12,8 @@ from favano.records import (
     AuditRecord,
     MetricRecord,
     Row,
+    ServedRecord,
+    ServedSpeed,
     SpeedShare,
     Summary,
     run_record,
@@ -48,6 +50,15 @@ ONE = Summary(
     trace="ab12",
     title="FAVANO",
     source="cd34",
+    served=ServedRecord(
+        seed=3,
+        metric="accuracy",
+        mean=0.6,
+        worst=0.5,
+        speeds=(ServedSpeed("fast", 1, 0.7, 0.7), ServedSpeed("slow", 1, 0.5, 0.5)),
+        client=(0, 1),
+        score=(0.5, 0.7),
+    ),
 )
 
 
@@ -61,7 +72,7 @@ def test_keys_in_their_order() -> None:
     document = json.loads(summary_to_json(ONE))
     assert list(document) == [
         "status", "favano", "command", "torch", "kernels", "runs", "audit", "trace", "title",
-        "source",
+        "source", "served",
     ]  # fmt: skip
     assert list(document["runs"][0]) == [
         "algorithm", "seed", "status", "accuracy", "loss", "variance", "time", "server_steps",
@@ -84,7 +95,7 @@ def test_null_on_disk_is_nan_in_memory() -> None:
 @pytest.mark.parametrize("status", ["complete", "diverged", "partial"])
 def test_runs_of_earlier_versions_have_the_status_of_the_result(status: str) -> None:
     document = json.loads(summary_to_json(ONE)) | {"status": status}
-    for key in ("title", "source"):
+    for key in ("title", "source", "served"):
         del document[key]
     for key in ("status", "wall_seconds", "wrapped_messages"):
         del document["runs"][0][key]
@@ -93,7 +104,7 @@ def test_runs_of_earlier_versions_have_the_status_of_the_result(status: str) -> 
     assert found.runs[0].status == status
     assert found.runs[0].wrapped_messages == 0
     assert found.audit == replace(AUDIT, left_out=())
-    assert (found.title, found.source) == (None, None)
+    assert (found.title, found.source, found.served) == (None, None, None)
 
 
 @pytest.mark.parametrize(
@@ -102,7 +113,7 @@ def test_runs_of_earlier_versions_have_the_status_of_the_result(status: str) -> 
         ("", "Invalid JSON"),
         ("[]", "should be an object"),
         ('{"status": "complete"}', "runs"),
-        ('{"status": "done", "runs": [{}]}', "'complete', 'diverged' or 'partial'"),
+        ('{"status": "done", "runs": [{}]}', "'complete', 'stopped', 'diverged' or 'partial'"),
         ('{"status": "complete", "runs": [3]}', "runs.0"),
         ('{"status": "complete", "runs": [{"seed": 3}]}', "runs.0.algorithm"),
     ],

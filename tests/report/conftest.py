@@ -86,6 +86,27 @@ def add_participation(folder: Path, fast: float = 0.5) -> None:
     (folder / "participation.json").write_text(json.dumps(a_participation(fast)))
 
 
+def a_service(fast: float = 0.9) -> dict[str, object]:
+    """The same three clients, served by the final model; the fast one by `fast`."""
+    return {
+        "seed": 0,
+        "metric": "accuracy",
+        "mean": (fast + 1.3) / 3,
+        "worst": 0.5,
+        "speeds": [
+            {"name": "fast", "clients": 1, "mean": fast, "worst": fast},
+            {"name": "slow", "clients": 2, "mean": 0.65, "worst": 0.5},
+        ],
+        "client": [0, 1, 2],
+        "score": [0.5, fast, 0.8],
+    }
+
+
+def add_service(folder: Path, fast: float = 0.9) -> None:
+    path = folder / "summary.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "served": a_service(fast)}))
+
+
 @pytest.fixture(scope="session")
 def write() -> Writer:
     def writer(

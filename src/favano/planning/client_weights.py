@@ -53,14 +53,19 @@ def weigh_clients(
 ) -> ClientWeights:
     """Weigh the clients; the cost grows with the number of cells."""
     clients = fleet.clients
-    listed = np.arange(clients)
-    if clients > most:
-        listed = np.linspace(0, clients - 1, min(SAMPLE, most)).round().astype(np.int64)
+    listed = listed_clients(clients, most)
     _, speed = speed_classes(fleet)
     alike = clients + fleet.groups * (speed.max() + 1) + speed
     alike[listed] = listed
     _, cell = np.unique(alike, return_inverse=True)
     return ClientWeights(listed, cell, effective_weights(method, schedule, cell, local))
+
+
+def listed_clients(clients: int, most: int = MOST) -> Ints:
+    """All clients of a small fleet, an even sample of a large one."""
+    if clients <= most:
+        return np.arange(clients)
+    return np.linspace(0, clients - 1, min(SAMPLE, most)).round().astype(np.int64)
 
 
 def speed_classes(fleet: Fleet) -> tuple[list[str], Ints]:

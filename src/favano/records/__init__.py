@@ -40,6 +40,8 @@ from favano.records.participation import participation_to_json as participation_
 from favano.records.run_file import RunFile as RunFile
 from favano.records.run_file import run_from_json as run_from_json
 from favano.records.run_file import run_to_json as run_to_json
+from favano.records.served import ServedRecord as ServedRecord
+from favano.records.served import ServedSpeed as ServedSpeed
 from favano.records.specification import specification_from_toml as specification_from_toml
 from favano.records.summary import AuditRecord as AuditRecord
 from favano.records.summary import RunRecord as RunRecord

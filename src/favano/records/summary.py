@@ -14,6 +14,7 @@ from favano.errors import need
 from favano.records.document import Number, from_json, omitted, spread, to_json
 from favano.records.history import Row
 from favano.records.metric import ACCURACY, LOSS, MetricRecord
+from favano.records.served import ServedRecord
 
 MEAN_MODEL: Final = "mean_model_"
 Status: TypeAlias = Literal["complete", "stopped", "diverged", "partial"]  # the worst last
@@ -145,6 +146,7 @@ class Summary:
     trace: str | None = None  # digest of the recorded step times
     title: str | None = None  # the method's name in print
     source: str | None = None  # digest of the file of a user's method
+    served: ServedRecord | None = None  # how well the first seed's final model serves the clients
 
 
 def summary_to_json(summary: Summary) -> str:

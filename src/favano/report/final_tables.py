@@ -14,6 +14,7 @@ from favano.report.table import reference
 from favano.report.wording import DASH
 
 _FIT = 6  # settings that fit on a screen
+_COLUMNS = 8  # the same for columns of final numbers
 
 
 def final_tables(settings: Sequence[Setting], looks: Mapping[str, Look]) -> str:
@@ -28,7 +29,8 @@ def _final(index: int, setting: Setting, looks: Mapping[str, Look]) -> str:
         words = cells(result, against)
         rows.append((name(result, looks[result.title]), [escape(words[key]) for key in headings]))
     caption, unseen = setting.title or "Final numbers of each method", not setting.title
-    return table(caption, "method", headings, rows, setting=index, unseen=unseen)
+    made = table(caption, "method", headings, rows, setting=index, unseen=unseen)
+    return _scrolled(made, caption) if len(headings) > _COLUMNS else made
 
 
 def overview(settings: Sequence[Setting], looks: Mapping[str, Look]) -> str:
@@ -45,9 +47,13 @@ def overview(settings: Sequence[Setting], looks: Mapping[str, Look]) -> str:
     headings = {f"setting-{index}": each.title for index, each in enumerate(settings)}
     caption = f"{_leading(settings)}, all settings"
     whole = table(caption, "method", headings, rows)
-    if len(settings) <= _FIT:
-        return whole
-    return f'<div class="wide" role="region" tabindex="0" aria-label="{caption}">{whole}</div>'
+    return whole if len(settings) <= _FIT else _scrolled(whole, caption)
+
+
+def _scrolled(whole: str, caption: str) -> str:
+    """A table that is wider than the page."""
+    label = escape(caption)
+    return f'<div class="wide" role="region" tabindex="0" aria-label="{label}">{whole}</div>'
 
 
 def _leading(settings: Sequence[Setting]) -> str:

@@ -7,11 +7,12 @@ import math
 from collections.abc import Mapping, Sequence
 
 from favano.records import finite
-from favano.report.curves import Measure, curve
+from favano.report.curves import Measure, curve, measures
 from favano.report.final_tables import differences
-from favano.report.metric_words import gap_unit
+from favano.report.metric_words import gap_unit, heading
 from favano.report.palette import Look
 from favano.report.result import Result
+from favano.report.service import points
 from favano.report.settings import Setting
 from favano.types import Floats
 
@@ -37,6 +38,7 @@ def payload(
             {
                 "title": setting.title,
                 "unit": gap_unit(setting.results[0].leading),
+                "leading": _leading(setting.results[0]),
                 "differences": differences(setting),
                 "results": [_result(each, numbers[each.title]) for each in setting.results],
             }
@@ -47,6 +49,12 @@ def payload(
     for character, escape in _UNSAFE.items():
         text = text.replace(character, escape)
     return text
+
+
+def _leading(result: Result) -> dict[str, str]:
+    """The name of the leading metric, and how its values are said."""
+    metric = result.leading
+    return {"name": heading(metric), "kind": measures([metric])[metric.name].kind}
 
 
 def _result(result: Result, number: int) -> dict[str, object]:
@@ -60,6 +68,7 @@ def _result(result: Result, number: int) -> dict[str, object]:
             for measure, band in drawn.bands.items()
         },
         "participation": result.participation,
+        "service": points(result),
     }
 
 

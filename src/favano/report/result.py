@@ -16,6 +16,7 @@ from favano.records import (
     Participation,
     Row,
     RunRecord,
+    ServedRecord,
     Summary,
     final_values,
     history_from_csv,
@@ -63,6 +64,7 @@ class Result:
         verdict: which clients the method favours.
         method_title: the method's name in print.
         metrics: of the problem, the leading one first.
+        served: how well the final model serves each client.
     """
 
     name: str
@@ -78,6 +80,7 @@ class Result:
     verdict: str | None = None
     method_title: str | None = None
     metrics: tuple[MetricRecord, ...] = (ACCURACY,)
+    served: ServedRecord | None = None
 
     @property
     def leading(self) -> MetricRecord:
@@ -152,6 +155,7 @@ def read_result(folder: Path) -> Result:
         participation=_read_if_there(folder / PARTICIPATION, participation_from_json),
         verdict=summary.audit.verdict if summary and summary.audit else None,
         method_title=summary.title if summary else None,
+        served=summary.served if summary else None,
         metrics=summary.metrics if summary else undescribed(metric_names(history)),
     )
 

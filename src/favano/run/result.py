@@ -20,6 +20,7 @@ from favano.records import (
     MetricRecord,
     Row,
     RunRecord,
+    ServedRecord,
     Status,
     as_path,
     final_values,
@@ -43,6 +44,7 @@ class Result:
     models: dict[int, dict[str, Tensor]] = field(default_factory=dict)
     bounds: list[BoundRow] = field(default_factory=list)  # with track_bound
     audit: AuditRecord | None = None  # of the first seed, if it ended
+    served: ServedRecord | None = None  # how well the first seed's final model serves each client
     error: NonFiniteUpdate | None = None  # what stopped a run
     first: Planned | None = None  # the plan of the first seed
     interrupted: bool = False  # by Ctrl-C

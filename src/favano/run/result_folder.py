@@ -112,6 +112,7 @@ def write_result(folder: Path, result: Result, command: str) -> None:
         trace=trace_digest(spec),
         title=spec.method.title,
         source=source_digest(spec.method),
+        served=result.served,
     )
     files: dict[str, str | bytes] = {
         SPEC: tomli_w.dumps(spec_tables(spec)),

@@ -54,7 +54,8 @@ def run_together(
     Ctrl-C ends the runs early: their evaluations are kept, marked partial. A run that meets NaN
     ends alone. `workers` is the number of processes, by default one per core; it changes no result.
     `finished` gets each result soon after all its seeds have ended. `on_evaluate` is told of every
-    evaluation. Without `audits` the results do not say who trained the models.
+    evaluation. Without `audits` the results do not say who trained the models and
+    whom they serve.
     """
     complete = [resolve(spec) for spec in specs]
     results = [
@@ -97,8 +98,9 @@ def run_together(
     for result in results:
         _hand_in(runs, result)
     try:
-        for one in runs if audits else ():
-            one.audit_first()
+        with one_thread():
+            for one in runs if audits else ():
+                one.describe_first()
     except KeyboardInterrupt:  # only audits are missing
         for one in runs:
             one.interrupt()

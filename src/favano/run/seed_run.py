@@ -13,7 +13,7 @@ from favano.errors import NonFiniteUpdate
 from favano.metrics import ClientEvaluator, Evaluator
 from favano.planning.audit import audit
 from favano.planning.planned import Planned
-from favano.records import LOSS, Status, diverged, run_record, worst
+from favano.records import LOSS, Status, diverged, leading, run_record, worst
 from favano.run.assembly import assemble
 from favano.run.bound_tracking import Tracker
 from favano.run.constants import Probe
@@ -22,6 +22,7 @@ from favano.run.progress import Progress
 from favano.run.result import Result
 from favano.run.run_kernels import kernels_for
 from favano.run.samples import ModelFactory, Samples
+from favano.run.served import served
 from favano.specification.spec import given
 from favano.training import FlatModel, GradientTrace, LoopTrainer
 from favano.types import Kernels, Vector
@@ -158,14 +159,22 @@ class SeedRun:
         loss, *values = self.judge.measure(vector).tolist()
         return {**dict(zip(self.recorder.metrics, values, strict=True)), LOSS.name: loss}
 
-    def audit_first(self) -> None:
-        """Audit the first seed; the others differ only by chance.
+    def describe_first(self) -> None:
+        """Note who trained the model of the first seed, and whom it serves.
 
-        Methods that are not linear in the models, or whose steps depend on them, have no audit.
+        The other seeds differ only by chance. Methods that are not linear in the models, or whose
+        steps depend on them, have no audit.
         """
-        planned, result, first = self.planned, self.result, self.result.first
-        ended = result.status in ("complete", "diverged")
-        mine = planned.seed == result.spec.run.seed and ended
+        planned, result, first, last = (
+            self.planned,
+            self.result,
+            self.result.first,
+            self.recorder.last,
+        )
+        if planned.seed != result.spec.run.seed or result.status == "partial":
+            return
         known = self.aggregator.course.complete and planned.method.linear
-        if mine and first is not None and known:
+        if first is not None and known and result.status != "stopped":
             result.audit = audit(first, first.weights)
+        if last is not None:
+            result.served = served(planned, self.clients, leading(result.metrics), last.server)

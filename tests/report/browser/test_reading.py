@@ -8,7 +8,8 @@ from pathlib import Path
 from playwright.sync_api import Page, expect
 
 from favano.report import collect, write_page
-from tests.report.conftest import Writer, add_participation
+from tests.report import test_other_metrics as others
+from tests.report.conftest import Writer, add_participation, add_service
 
 from .conftest import Open
 
@@ -152,4 +153,43 @@ def test_names_are_text(opened: Open, tmp_path: Path, write: Writer) -> None:
     assert seen.page.evaluate("typeof hacked") == "undefined"
     seen.page.locator("#curves .stage").first.hover()
     assert evil in seen.page.locator("#curves .readout").first.inner_text()
+    assert seen.complaints == []
+
+
+def test_whom_the_model_serves(opened: Open, compared: Path, tmp_path: Path) -> None:
+    """A mark per client, a large one per speed, and values to point at."""
+    add_service(compared / "favano", 0.9)
+    add_service(compared / "fedavg", 0.7)
+    write_page(collect([compared]), tmp_path / "page.html", "Service")
+    seen = opened(tmp_path / "page.html")
+    assert seen.complaints == []
+    figures = seen.page.locator("#service figure")
+    assert figures.count() == 2
+    favano = figures.first
+    assert favano.locator(".faint path").count() == 3
+    assert favano.locator(".label").all_text_contents() == ["fast 90.0 %", "slow 65.0 %"]
+    favano.locator(".reader").focus()
+    seen.page.keyboard.press("Home")
+    words = favano.locator(".readout").inner_text().split("\n")
+    assert words[0] == "client 0, slow"
+    assert "50.0 %" in words
+    expect(favano.locator("svg")).to_have_attribute(
+        "aria-label",
+        re.compile(r"^accuracy, % of each client against its effective weight\. FAVANO"),
+    )
+
+
+def test_metrics_of_another_problem(opened: Open, tmp_path: Path) -> None:
+    """Each has a button; a metric may be negative, and its unit is in the table."""
+    others.write(tmp_path / "favano", "favano", [[2.0, 0.5], [2.5, 0.7]])
+    others.write(tmp_path / "fedavg", "fedavg", [[2.0, 0.8], [2.0, 1.2]])
+    write_page(collect([tmp_path]), tmp_path / "page.html", "Regression")
+    seen = opened(tmp_path / "page.html")
+    page = seen.page
+    assert page.locator("#measure-name").inner_text() == "Test mae, kW"
+    page.get_by_role("radio", name="r2").click()
+    assert page.locator("#measure-name").inner_text() == "Test r2"
+    assert "−2" in page.locator("#curves .axes text").all_text_contents()
+    page.get_by_label("Differences against").select_option("FedAvg")
+    expect(page.locator("th[data-column=difference]").first).to_have_text("against FedAvg, kW")
     assert seen.complaints == []
