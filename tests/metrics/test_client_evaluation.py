@@ -61,6 +61,19 @@ def test_few_samples_are_spread_over_a_client() -> None:
     assert clients.each(model, [0], 2)[:, 1].tolist() == [5.0]  # 1 and 9
 
 
+def test_a_metric_that_fails_for_a_client_is_left_out() -> None:
+    def picky(output: Tensor, target: Tensor) -> float:
+        if len(output) == 1:
+            raise ValueError("not defined for one sample")
+        return float(output.mean())
+
+    clients, model = evaluator(False, mean=Metric(picky, whole=True))
+    assert clients.each(model, [1])[0, 0] == 100.0
+    loss, mean, worst = clients.measure(model).tolist()
+    assert loss == pytest.approx((285 / 9 + 100 + 132.5) / 3)
+    assert (mean, worst) == (pytest.approx((5 + 11.5) / 2), 5.0)
+
+
 def test_the_worst_tenth_of_many() -> None:
     values = torch.tensor([*range(20), math.nan])
     assert worst_tenth(values, MetricRecord("f1")) == 1.0  # 0, 1 and 2 of 21

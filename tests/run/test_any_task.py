@@ -129,7 +129,7 @@ def test_a_metric_of_all_outputs(monkeypatch: pytest.MonkeyPatch) -> None:
         split="iid", batch_size=16, metrics={"f1": favano.Metric(noted, whole=True)},
     )  # fmt: skip
     result = favano.simulate("favano", problem, FLEET, **EVERY)
-    assert set(sizes) == {60}
+    assert set(sizes) == {60, 40}  # the test set, and the samples of a client
     model = result.models[0]
     output = X[240:] @ model["weight"].T + model["bias"]
     assert result.final() == pytest.approx([f1(output, CLASSES[240:])])

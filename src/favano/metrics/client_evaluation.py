@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from favano.metrics.evaluation import Evaluator
 from favano.metrics.metric import Metric, recorded
@@ -48,7 +49,18 @@ class ClientEvaluator:
         self.test.load(vector)
         parts = (_spread(self.task.batches.parts[client], most) for client in clients)
         samples = (self.task.samples(part, vector.dtype) for part in parts)
-        return torch.stack([self.test.score(*one) for one in samples])
+        return torch.stack([self._score(*one) for one in samples])
+
+    def _score(self, features: Tensor, targets: Tensor) -> Tensor:
+        """Mean loss and metrics on the samples of one client; NaN for metrics that fail there.
+
+        Some are not defined for every client, as the area under a curve for a single class.
+        """
+        try:
+            return self.test.score(features, targets)
+        except Exception:
+            loss = replace(self.test, metrics={}).score(features, targets)
+            return functional.pad(loss, (0, len(self.test.metrics)), value=torch.nan)
 
 
 def _spread(part: Ints, most: int | None) -> Ints:
