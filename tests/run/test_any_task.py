@@ -17,7 +17,9 @@ from torch.nn import functional
 
 import favano
 from favano.errors import BadInput
+from favano.run import engines
 from favano.specification.keys import Keys
+from tests.run.test_engines import stacks
 
 FLEET = favano.Fleet(clients=6)
 KEYS: Keys = {"selected": 3, "local_steps": 4, "learning_rate": 0.1, "horizon": 105.0}
@@ -248,3 +250,61 @@ def test_local_buffers_are_estimated_before_clients_are_scored() -> None:
     keys: Keys = {**EVERY, "evaluate_on": "both", "buffers": "local"}
     result = favano.simulate("favano", problem, FLEET, **keys)
     assert result.final("accuracy_clients")[0] > 0.5
+
+
+class Attending(nn.Module):
+    """A causal layer of attention, which knows the place of each token."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embedding, self.places = nn.Embedding(5, 8), nn.Embedding(8, 8)
+        self.all, self.logits = nn.Linear(8, 24), nn.Linear(8, 5)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        found = self.embedding(tokens) + self.places(torch.arange(tokens.shape[1]))
+        query, key, value = self.all(found).chunk(3, dim=-1)
+        mixed = functional.scaled_dot_product_attention(query, key, value, is_causal=True)
+        output: Tensor = self.logits(found + mixed)
+        return output.transpose(1, 2)
+
+
+def sequences(model: Callable[[], nn.Module]) -> favano.Problem:
+    text = texts()
+    train, test = (text[:160, :-1], text[:160, 1:]), (text[160:, :-1], text[160:, 1:])
+
+    def sure(output: Tensor, target: Tensor) -> float:  # not for `vmap`
+        return float(output.softmax(dim=1).max())
+
+    metrics = {
+        "perplexity": favano.perplexity,
+        "accuracy": favano.accuracy,
+        "sure": favano.Metric(sure),
+    }
+    return favano.Problem(model, train, test, split="iid", batch_size=7, metrics=metrics)
+
+
+STACKED = {
+    "regression": regression(
+        metrics={
+            "mae": favano.Metric(functional.l1_loss, best="low"),
+            "largest": favano.Metric(lambda o, t: (o - t).abs().max(), best="low", whole=True),
+        }
+    ),
+    "attention": sequences(Attending),
+    "recurrent": sequences(Recurrent),
+}
+
+
+@pytest.mark.parametrize("name", STACKED)
+def test_stacks_of_models_agree_with_the_loop(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Batches are of several lengths, and many models are scored at once where that is possible."""
+    keys: Keys = {**FASTER, "learning_rate": 0.1, "seeds": 2}
+    loop = favano.simulate("favano", STACKED[name], FLEET, **keys)
+    monkeypatch.setattr(engines, "_steps", stacks)
+    lanes = favano.simulate("favano", STACKED[name], FLEET, **keys)
+    assert loop.metrics == lanes.metrics
+    for metric in (*loop.rows[0].metrics, "loss", "variance"):
+        found, expected = (
+            [float(str(value)) for value in result.history[metric]] for result in (lanes, loop)
+        )
+        assert found == pytest.approx(expected, rel=2e-3, abs=1e-6)
