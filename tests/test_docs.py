@@ -119,6 +119,19 @@ def test_every_make_target_has_a_rule() -> None:
     assert {"demo", "test", "docs"} <= set(named) & rules
 
 
+TASKS = re.findall(
+    r"```python\n(.*?)```", (ROOT / "docs" / "tasks.md").read_text(encoding="utf-8"), re.DOTALL
+)
+
+
+@pytest.mark.parametrize("block", TASKS)
+def test_the_tasks_run(block: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Each is short, and prints something."""
+    assert len([line for line in block.splitlines() if line.strip()]) <= 15
+    exec(compile(block, "docs/tasks.md", "exec"), {"__name__": "docs"})
+    assert capsys.readouterr().out.strip()
+
+
 def test_the_readme_stands_alone() -> None:
     """Elsewhere a picture of this repository would be a broken link."""
     assert "![" not in README
