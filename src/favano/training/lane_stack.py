@@ -8,7 +8,7 @@ a launch is a captured graph. Finished lanes are refilled between two launches.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Sequence
 from copy import deepcopy
 from functools import partial
 from importlib.util import find_spec
@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor, nn
-from torch.func import functional_call, grad, vmap
+from torch.func import functional_call, vmap
 from torch.nn import functional
 
 from favano.data.transforms import ROOM, augment, to_float
@@ -59,6 +59,7 @@ class LaunchResult:
         """Which end models have neither NaN nor infinity; waits for the device."""
         if self._arrived is not None:
             self._arrived.synchronize()
+            self.ends.record_stream(torch.cuda.current_stream())
         return np.asarray(self._finite.numpy(), dtype=np.bool_)
 
 
@@ -117,6 +118,11 @@ class LaneStack:
         self._batches, self._size = roster.batches.cpu().numpy(), roster.size.cpu().numpy()
         self._host_row, self._host_step, self._host_left = np.zeros((3, capacity), dtype=np.int64)
         self._drawn = np.full((capacity, 2), -1, dtype=np.int64)  # epochs of the orders
+
+    @property
+    def device(self) -> torch.device:
+        """Where the lanes are."""
+        return self._stack.device
 
     @property
     def lane_bytes(self) -> int:
@@ -205,7 +211,13 @@ class LaneStack:
             return
         both, epochs = both[missing], epochs[missing]
         self._drawn[both, epochs % 2] = epochs
-        at, epoch = to_device(np.stack([both, epochs]), self._stack)
+        size = 1 << (len(both) - 1).bit_length()  # few sizes; the last order is drawn repeatedly
+        padded = np.stack([both, epochs])[:, np.minimum(np.arange(size), len(both) - 1)]
+        self._run(("orders", size), self._shuffle, to_device(padded, self._stack))
+
+    def _shuffle(self, lanes_and_epochs: Tensor) -> None:
+        """Draw the orders of these epochs."""
+        at, epoch = lanes_and_epochs
         longest = self._roster.longest
         places = (epoch % 2)[:, None] * longest + torch.arange(longest, device=at.device)
         self._order[at[:, None], places] = self._roster.shuffled(self._row[at], epoch)
@@ -237,16 +249,19 @@ class LaneStack:
                 lanes = lanes[count:]
 
     def _launch(self, lanes: slice | Ints, length: int) -> None:
-        """One launch, captured on CUDA."""
+        """One launch."""
         if isinstance(lanes, slice):
-            shape, launch, given = lanes.stop, partial(self._step_of, lanes, length), []
+            self._run((lanes.stop, length), partial(self._step_of, lanes, length))
         else:
-            shape, launch = -len(lanes), partial(self._step_of, length=length)
-            given = [to_device(lanes, self._stack)]
+            launch = partial(self._step_of, length=length)
+            self._run((-len(lanes), length), launch, to_device(lanes, self._stack))
+
+    def _run(self, shape: Hashable, launch: Callable[..., None], *given: Tensor) -> None:
+        """Call `launch`; on CUDA it is captured."""
         if self._captured is None:
             launch(*given)
         else:
-            self._captured.run((shape, length), launch, *given)
+            self._captured.run(shape, launch, *given)
 
     def _step_of(self, lanes: Tensor | slice, length: int) -> None:
         """One SGD step of these lanes."""
@@ -263,7 +278,7 @@ class LaneStack:
         weights, buffers = self._model.named(models[:, :parameters], models[:, parameters:size])
         parts = models[:, size:].view(len(models), -1, parameters).unbind(1) if self._steps else ()
         memory = [self._model.named_weights(part) for part in parts]
-        gradients, moved = vmap(grad(self._loss, has_aux=True), randomness="different")(
+        gradients, moved = self._gradients(
             weights, buffers, features, labels, valid, self._keys(rows, steps)
         )
         drift, start = self._of(self._drift, lanes), self._of(self._start, lanes)
@@ -283,6 +298,20 @@ class LaneStack:
         if not isinstance(lanes, slice):
             self._stack[lanes] = models
         self._step[lanes] = steps + 1
+
+    def _gradients(
+        self, weights: dict[str, Tensor], buffers: dict[str, Tensor], *given: Tensor
+    ) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+        """Gradients of all lanes, and their buffers after the forward pass.
+
+        Lanes do not share weights, so their gradients are those of the sum of their losses.
+        `torch.func.grad` would load PyTorch's compiler, which takes seconds.
+        """
+        free = {name: weight.detach().requires_grad_() for name, weight in weights.items()}
+        with torch.enable_grad():
+            losses, moved = vmap(self._loss, randomness="different")(free, buffers, *given)
+            found = torch.autograd.grad(losses.sum(), list(free.values()))
+        return dict(zip(free, found, strict=True)), {n: one.detach() for n, one in moved.items()}
 
     def _remembered(self, moves: Stack, memory: Sequence[Stack], rule: Tensor) -> Stack:
         """The directions of clients with a memory, which is renewed in place."""
