@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
-from typing import TypeVar, cast
+from typing import TypeAlias, TypeVar, cast
 
 import torch
 from torch import Tensor
 
 T = TypeVar("T")
+
+_Captured: TypeAlias = tuple[torch.cuda.CUDAGraph, list[Tensor], object]  # inputs, result
 
 _WARM_UP = 2  # runs of a launch before it is captured
 
@@ -23,7 +25,7 @@ class GraphCache:
 
     def __init__(self) -> None:
         self._seen: dict[Hashable, int] = {}
-        self._graphs: dict[Hashable, tuple[torch.cuda.CUDAGraph, list[Tensor], object]] = {}
+        self._graphs: dict[Hashable, _Captured] = {}
         self._pool = torch.cuda.graph_pool_handle()
         self._side = torch.cuda.Stream()  # type: ignore[no-untyped-call]
 
@@ -35,20 +37,39 @@ class GraphCache:
         seen = self._seen.get(shape, 0)
         if seen < _WARM_UP:  # on a side stream, as PyTorch requires before a capture
             self._seen[shape] = seen + 1
-            self._side.wait_stream(torch.cuda.current_stream())
-            with torch.cuda.stream(self._side):
+            with on_stream(self._side):
                 found = launch(*given)
             torch.cuda.current_stream().wait_stream(self._side)
             return found
         if shape not in self._graphs:
-            graph, places = torch.cuda.CUDAGraph(), [tensor.clone() for tensor in given]
-            with torch.cuda.graph(graph, pool=self._pool):  # captures, but runs nothing
-                self._graphs[shape] = graph, places, launch(*places)
+            self._graphs[shape] = self._captured(launch, [tensor.clone() for tensor in given])
         graph, places, result = self._graphs[shape]
         for place, tensor in zip(places, given, strict=True):
             place.copy_(tensor)
         graph.replay()
         return cast(T, result)
+
+    def _captured(self, launch: Callable[..., object], places: list[Tensor]) -> _Captured:
+        """A launch as a graph; it does not run.
+
+        `torch.cuda.graph` gives all unused memory back to the driver before each capture, which is
+        slow. Here that happens only if memory is short.
+        """
+        try:
+            return self._capture(launch, places)
+        except torch.cuda.OutOfMemoryError:
+            pass
+        torch.cuda.empty_cache()  # not in the handler: there the error still holds memory
+        return self._capture(launch, places)
+
+    def _capture(self, launch: Callable[..., object], places: list[Tensor]) -> _Captured:
+        graph = torch.cuda.CUDAGraph()
+        with on_stream(self._side):
+            graph.capture_begin(self._pool)
+            try:
+                return graph, places, launch(*places)
+            finally:
+                graph.capture_end()
 
 
 def new_stream(device: torch.device, *, urgent: bool = False) -> torch.cuda.Stream | None:

@@ -209,7 +209,7 @@ class LaneStack:
             return
         wanted = np.stack([lanes[places[0]], epochs[places]])
         self._drawn[wanted[0], wanted[1] % self._slots] = wanted[1]
-        size = 1 << (count - 1).bit_length()  # few sizes; the last order is drawn repeatedly
+        size = max(_FEWEST, 1 << (count - 1).bit_length())  # the last order is drawn repeatedly
         padded = wanted[:, np.minimum(np.arange(size), count - 1)]
         self._run(("orders", size), self._shuffle, to_device(padded, self._stack))
 
