@@ -20,15 +20,16 @@ from torch import Tensor
 from torch.nn import functional
 
 from favano.engine.aggregator import NOBODY, Aggregator, Measurement, Moment, Update
+from favano.engine.distances import inner_products, walk
 from favano.engine.holdings import HeldModels, Holdings
 from favano.engine.job_table import JobTable
 from favano.engine.model_rows import ModelRows
-from favano.engine.products import About, ProductUpdates
+from favano.engine.products import About, ProductUpdates, weighted
 from favano.engine.ready_jobs import ReadyJobs
 from favano.errors import NonFiniteUpdate
 from favano.methods import State
-from favano.training import Lanes, Work, to_device
-from favano.types import Ints, Stack, Vector
+from favano.training import Lanes, Work, product_precision, to_device
+from favano.types import Floats, Ints, Stack, Vector
 
 _NUMBERS_AT_ONCE = 1 << 29  # numbers in the models of one product
 _LONGEST = 64  # updates of one run that are made at once
@@ -286,7 +287,7 @@ class Engine:
                 yield from self._refuse(runs, refused)
                 runs = runs[self._open[runs]]
             linear = np.array([self._is_linear(run, refused) for run in runs.tolist()], np.bool_)
-            made = [self._update_one(run) for run in runs[~linear].tolist()]
+            made = [self._update_alone(run) for run in runs[~linear].tolist()]
             made += self._update_linear(runs[linear].tolist())
             if made:
                 self._renew(made, refused)
@@ -307,6 +308,40 @@ class Engine:
         whole = not len(refused.get(run, NOBODY))
         return whole and self._products is not None and bool(self._products.takes[run])
 
+    def _update_alone(self, run: int) -> _Made:
+        """Make the next update of a run by itself, or several at once."""
+        scoring, plain = self._scoring, self._products is None or self._poisoned
+        if scoring is None or plain or not self._runs[run].by_distances:
+            return self._update_one(run)
+        return self._update_by_distances(run, scoring)
+
+    def _update_by_distances(self, run: int, scoring: Scoring) -> _Made:
+        """Make the next updates of a run, as long as their jobs are finished."""
+        table, one, rows = self._table, self._runs[run], self._rows
+        numbers, first = table.of(run), one.course.jobs(one.version + 1)
+        others = np.setdiff1d(np.flatnonzero(table.end[numbers] >= 0), first)
+        others = others[np.argsort(table.due[numbers[others]], kind="stable")]
+        jobs = np.concatenate([first, others])[:_LONGEST]
+        start, end = table.start[numbers[jobs]], table.end[numbers[jobs]]
+        at_hand = np.concatenate([self._server[[run]], start, end])
+
+        def products() -> tuple[Stack, Floats]:
+            models = rows.take(at_hand)
+            rows.reserve(len(jobs))
+            return models, inner_products(models[:, : self._layout.parameters])
+
+        models, found = self._within_memory(products)
+        used, weights = walk(one, jobs, found, partial(scoring.due, run))
+
+        def made() -> Stack:
+            with product_precision("float32"):
+                return weighted(models[None], weights[:, None], self._layout)[0]
+
+        servers = self._within_memory(made)
+        chain = [numbers[some] for some in used]
+        self._early -= sum(int((table.steps[some] > 0).sum()) for some in chain[1:])
+        return _Made(run, one.version, chain, rows.keep(servers))
+
     def _update_one(self, run: int) -> _Made:
         """Make the next update of one run."""
         table, jobs, rows = self._table, self._jobs[run], self._rows
@@ -326,13 +361,15 @@ class Engine:
 
     def _update_linear(self, runs: Sequence[int]) -> list[_Made]:
         """Make the next updates of these runs by products: one for all, or one for many updates."""
-        chains, at_once = {run: self._chain(run) for run in runs}, self._at_once
-        single = [run for run in runs if len(chains[run]) == 1]
-        batches = [single[first : first + at_once] for first in range(0, len(single), at_once)]
-        batches += [[run] for run in runs if len(chains[run]) > 1]
-        return [
-            one for batch in batches for one in self._update_together({r: chains[r] for r in batch})
-        ]
+        chains = {run: self._chain(run) for run in runs}
+        made = []
+        for length in sorted({len(chain) for chain in chains.values()}):
+            alike = [run for run in runs if len(chains[run]) == length]
+            at_once = max(1, self._at_once // length)
+            for first in range(0, len(alike), at_once):
+                some = {run: chains[run] for run in alike[first : first + at_once]}
+                made += self._update_together(some)
+        return made
 
     def _chain(self, run: int) -> list[Ints]:
         """The jobs of a run's next updates, as long as all of them are finished.
@@ -340,14 +377,10 @@ class Engine:
         The chain ends with a version that is evaluated, and where an update needs the one before
         it for more than the server model.
         """
-        one, table, chain, products = (
-            self._runs[run],
-            self._table,
-            [self._jobs[run]],
-            self._products,
-        )
+        one, table, products = self._runs[run], self._table, self._products
         assert products is not None
         products.prepare(run, self._about)
+        chain = [self._jobs[run]]
         if self._scoring is None or self._poisoned or not products.chains(run):
             return chain
         for version in range(one.version + 1, min(one.version + _LONGEST, one.course.updates - 1)):
@@ -355,7 +388,9 @@ class Engine:
             if self._scoring.due(run, version) or (table.end[jobs] < 0).any():
                 break
             chain.append(jobs)
-            products.extend(run, self._about(run, jobs, version + 1))
+        chain = chain[: 1 << (len(chain).bit_length() - 1)]  # few lengths: more runs at once
+        for number, jobs in enumerate(chain[1:], start=one.version + 2):
+            products.extend(run, self._about(run, jobs, number))
             self._early -= int((table.steps[jobs] > 0).sum())
         return chain
 
@@ -419,12 +454,12 @@ class Engine:
         """The moments of these runs after updates, or at their beginning."""
         for one in made:
             self._rows.release(one.rows[:-1])
-        runs = [one.run for one in made]
-        measured = self._measured(runs)
-        for run in runs:
+        measured = self._measured([one.run for one in made])
+        for run, _, jobs, _ in made:
             server, clients = self._rows.row(int(self._server[run])), refused.get(run, NOBODY)
             version, held = self._runs[run].version, self._held[run]
-            yield Step(run, Moment(version, server, clients, held, measured.get(run)))
+            steps = sum(int(self._table.steps[some].sum()) for some in jobs)
+            yield Step(run, Moment(version, server, clients, held, steps, measured.get(run)))
             if self._runs[run].over:
                 self._close(run)
 

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 from torch.func import functional_call, vmap
 
-from favano.metrics.metric import Metric, accuracy
-from favano.training import FlatModel, Loss
+from favano.metrics.metric import OURS, Metric, accuracy
+from favano.training import FlatModel, GraphCache, Loss
 from favano.types import Stack, Vector
 
 _NUMBERS = 1 << 23  # input or output numbers per batch
@@ -70,11 +70,28 @@ class Evaluator:
         one_by_one = self.calibration is not None or len(self.targets) > self._batch
         if one_by_one or not self._vectorised:
             return torch.stack([self.measure(vector) for vector in vectors])
-        at_once = max(1, _TOGETHER // max(1, self._width * len(self.targets)))
-        return torch.cat([self._measure_together(part) for part in torch.split(vectors, at_once)])
+        most = max(1, _TOGETHER // max(1, self._width * len(self.targets)))
+        at_once = 1 << (most.bit_length() - 1)
+        return torch.cat([self._captured(part) for part in torch.split(vectors, at_once)])
+
+    def _captured(self, vectors: Stack) -> Tensor:
+        """The same for models that are scored at once; on CUDA by a graph.
+
+        A metric of the user's may do what a graph cannot repeat, as moving numbers to the device.
+        """
+        if not vectors.is_cuda or any(one not in OURS for one in self.metrics.values()):
+            return self._measure_together(vectors)
+        number = len(vectors)
+        size = 1 << (number - 1).bit_length()  # few sizes; the last model is scored repeatedly
+        rows = torch.arange(size, device=vectors.device).clamp_(max=number - 1)
+        return self._graphs.run(size, self._measure_together, vectors[rows])[:number].clone()
+
+    @cached_property
+    def _graphs(self) -> GraphCache:
+        return GraphCache()
 
     def _measure_together(self, vectors: Stack) -> Tensor:
-        """The same for models that are scored at once."""
+        """Score models without a graph."""
         module, parameters = self.model.module.eval(), self.model.layout.parameters
         named = self.model.named(vectors[:, :parameters], vectors[:, parameters:])
 

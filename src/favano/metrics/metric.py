@@ -65,6 +65,7 @@ def _correct(output: Tensor, target: Tensor) -> Tensor:
 
 accuracy: Final = Metric(_correct, unit="%")
 perplexity: Final = Metric(functional.cross_entropy, best="low", then=torch.exp)
+OURS: Final = (accuracy, perplexity)
 
 
 def as_metrics(given: Mapping[str, Metric | Function]) -> dict[str, Metric]:

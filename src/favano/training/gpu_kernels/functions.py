@@ -1,4 +1,7 @@
-"""The kernels as functions that `torch.func.grad` and `vmap` understand."""
+"""The kernels as functions of autograd. Tensors begin with a dimension of lanes, but not in `vmap`.
+
+Gradients are taken outside of `vmap`, so that a backward pass sees all lanes, too.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +11,8 @@ from torch.autograd import Function
 from favano.training.gpu_kernels import convolution, normalisation
 
 
-def _one_lane(kernel, *given):
-    """The results of a kernel for tensors without a dimension of lanes."""
-    found = kernel(*(one[None] if isinstance(one, Tensor) else one for one in given))
-    return found[0] if isinstance(found, Tensor) else tuple(part[0] for part in found)
-
-
-def _lanes(kernel, info, dimensions, *given):
-    """The results of a kernel under `vmap`; tensors that all lanes share are repeated as views."""
+def _for_all_lanes(function, info, dimensions, *given):
+    """Apply a function under `vmap`; tensors that all lanes share are repeated as views."""
 
     def stacked(value, lane):
         if not isinstance(value, Tensor):
@@ -24,40 +21,16 @@ def _lanes(kernel, info, dimensions, *given):
             value.expand(info.batch_size, *value.shape) if lane is None else value.movedim(lane, 0)
         )
 
-    found = kernel(*map(stacked, given, dimensions))
-    return (found, 0) if isinstance(found, Tensor) else (tuple(found), (0,) * len(found))
-
-
-def _gradient(kernel) -> type[Function]:
-    """A kernel of a backward pass. It has no derivative, so nothing is saved for one."""
-
-    class Gradient(Function):
-        @staticmethod
-        def forward(*given):
-            return _one_lane(kernel, *given)
-
-        @staticmethod
-        def setup_context(ctx, inputs, output) -> None:
-            pass
-
-        @staticmethod
-        def vmap(info, dimensions, *given):
-            return _lanes(kernel, info, dimensions, *given)
-
-    return Gradient
-
-
-_ImagesGradient = _gradient(convolution.images_gradient)
-_WeightsGradient = _gradient(convolution.weights_gradient)
-_NormalisationGradient = _gradient(normalisation.backward)
+    found = function.apply(*map(stacked, given, dimensions))
+    return found, 0 if isinstance(found, Tensor) else (0,) * len(found)
 
 
 class Convolution(Function):
-    """Convolution of images (B, I, H, W) with weights (O, I, k, k)."""
+    """Convolution of images (L, B, I, H, W) with weights (L, O, I, k, k)."""
 
     @staticmethod
     def forward(images: Tensor, weights: Tensor, stride: int, padding: int) -> Tensor:
-        return _one_lane(convolution.forward, images, weights, stride, padding)
+        return convolution.forward(images, weights, stride, padding)
 
     @staticmethod
     def setup_context(ctx, inputs, output) -> None:
@@ -70,25 +43,25 @@ class Convolution(Function):
         size, how = tuple(images.shape[-2:]), (ctx.stride, ctx.padding)
         to_images = to_weights = None
         if ctx.needs_input_grad[0]:
-            to_images = _ImagesGradient.apply(gradient, weights, size, *how)
+            to_images = convolution.images_gradient(gradient, weights, size, *how)
         if ctx.needs_input_grad[1]:
-            to_weights = _WeightsGradient.apply(gradient, images, weights.shape[-1], *how)
+            to_weights = convolution.weights_gradient(gradient, images, weights.shape[-1], *how)
         return to_images, to_weights, None, None
 
     @staticmethod
     def vmap(info, dimensions, *given):
-        return _lanes(convolution.forward, info, dimensions, *given)
+        return _for_all_lanes(Convolution, info, dimensions, *given)
 
 
 class BatchNormalisation(Function):
-    """(B, C, H, W) normalised, rectified or not, with the batch's mean and variance.
+    """(L, B, C, H, W) normalised, rectified or not, with the batch's mean and variance.
 
     `residual`, if not None, is added before rectifying.
     """
 
     @staticmethod
     def forward(images, weight, bias, residual, relu: bool, epsilon: float):
-        return _one_lane(normalisation.forward, images, weight, bias, residual, relu, epsilon)
+        return normalisation.forward(images, weight, bias, residual, relu, epsilon)
 
     @staticmethod
     def setup_context(ctx, inputs, output) -> None:
@@ -100,10 +73,10 @@ class BatchNormalisation(Function):
     @staticmethod
     def backward(ctx, gradient, _mean, _variance):
         how = (ctx.with_residual, ctx.relu, ctx.epsilon)
-        found = _NormalisationGradient.apply(gradient, *ctx.saved_tensors, *how)
+        found = normalisation.backward(gradient, *ctx.saved_tensors, *how)
         images, residual, weight, bias = found
         return images, weight, bias, residual if ctx.with_residual else None, None, None
 
     @staticmethod
     def vmap(info, dimensions, *given):
-        return _lanes(normalisation.forward, info, dimensions, *given)
+        return _for_all_lanes(BatchNormalisation, info, dimensions, *given)
