@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from favano.metrics import Evaluator, evaluation
+from favano.metrics import Evaluator, Metric, accuracy, evaluation, perplexity
 from favano.models.norm import BatchNorm2d
 from favano.quantisation import Recipe, quantised
 from favano.training import FlatModel
@@ -114,3 +114,36 @@ def test_quantised_models_are_scored_as_they_are_trained_or_in_full() -> None:
     assert few[0] != plain[0]
     rounded = quantised(module, Recipe()).eval()(features).detach()
     assert few[0] == pytest.approx(float(functional.cross_entropy(rounded, labels)), rel=1e-5)
+
+
+def test_what_cannot_be_scored_at_once_is_scored_one_by_one() -> None:
+    """Recurrent layers have no rule for many models; a metric may look at single values."""
+
+    class Recurrent(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer, self.last = nn.LSTM(3, 4, batch_first=True), nn.Linear(4, 2)
+
+        def forward(self, inputs: Tensor) -> Tensor:
+            found: Tensor = self.last(self.layer(inputs)[0][:, -1])
+            return found
+
+    def largest(output: Tensor, target: Tensor) -> float:
+        return float(output.max())
+
+    generator = torch.Generator().manual_seed(0)
+    features = torch.randn(9, 5, 3, generator=generator)
+    labels = torch.randint(0, 2, (9,), generator=generator)
+    plain = nn.Sequential(nn.Flatten(), nn.Linear(15, 2))
+    cases: list[tuple[nn.Module, dict[str, Metric]]] = [
+        (Recurrent(), {"accuracy": accuracy}),
+        (plain, {"largest": Metric(largest)}),
+        (plain, {"largest": Metric(largest, whole=True), "perplexity": perplexity}),
+    ]
+    for module, metrics in cases:
+        flat = FlatModel(module, device="cpu")
+        evaluate = Evaluator(flat, features, labels, functional.cross_entropy, metrics=metrics)
+        noise = torch.rand(3, flat.layout.size, generator=generator)
+        models = flat.snapshot() + 0.3 * noise
+        expected = torch.stack([evaluate.measure(model) for model in models])
+        assert torch.allclose(evaluate.measure_all(models), expected, rtol=1e-5, atol=1e-6)

@@ -291,7 +291,6 @@ STACKED = {
         }
     ),
     "attention": sequences(Attending),
-    "recurrent": sequences(Recurrent),
 }
 
 

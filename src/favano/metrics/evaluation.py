@@ -92,20 +92,25 @@ class Evaluator:
 
     def _measure_together(self, vectors: Stack) -> Tensor:
         """Score models without a graph."""
-        module, parameters = self.model.module.eval(), self.model.layout.parameters
-        named = self.model.named(vectors[:, :parameters], vectors[:, parameters:])
-
-        def scores(*model: dict[str, Tensor]) -> list[Tensor]:
-            output = functional_call(module, model, (self.features,))
-            return [*self._values(output, self.targets), *([output] if self._whole else [])]
-
         with torch.no_grad():
-            found, count = vmap(scores)(*named), 1 + len(self.metrics)
+            found, count = self._stacked(vectors, len(self.targets)), 1 + len(self.metrics)
             means = torch.stack([_mean_of_each(value) for value in found[:count]], dim=1)
             if self._unfinished:
                 for place, mean in enumerate(means):
                     self._finished(mean, [one[place] for one in found[count:]], self.targets)
         return means
+
+    def _stacked(self, vectors: Stack, samples: int) -> list[Tensor]:
+        """Loss and metrics of each model for the first samples, and its outputs if needed."""
+        module, parameters = self.model.module.eval(), self.model.layout.parameters
+        named = self.model.named(vectors[:, :parameters], vectors[:, parameters:])
+        features, targets = self.features[:samples], self.targets[:samples]
+
+        def scores(*model: dict[str, Tensor]) -> list[Tensor]:
+            output = functional_call(module, model, (features,))
+            return [*self._values(output, targets), *([output] if self._whole else [])]
+
+        return vmap(scores)(*named)
 
     def _values(self, output: Tensor, targets: Tensor) -> list[Tensor]:
         """Loss and metrics of a batch; zero for metrics of all samples."""
@@ -135,10 +140,11 @@ class Evaluator:
 
     @cached_property
     def _vectorised(self) -> bool:
-        """Whether the metrics can be computed for many models at once."""
+        """Whether many models can be scored at once."""
         try:
-            vmap(lambda one: self._values(one, self.targets[:2]))(self.outputs(2)[None])
-        except Exception:  # a metric looks at single values, or leaves PyTorch
+            with torch.no_grad():
+                self._stacked(self.model.vector[None], 2)
+        except Exception:  # a recurrent layer, or a metric that looks at single values
             return False
         return True
 
