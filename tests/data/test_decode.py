@@ -99,7 +99,9 @@ def test_other_columns_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "train-0.parquet"
     pyarrow.parquet.write_table(pyarrow.table({"text": ["a"], "label": [0]}), path)
     message = refusal(Folder("own", (path,), (path,)), tmp_path / "out")
-    assert message == "dataset=own: columns text, label: need image (or img) and label"
+    assert (
+        message == "dataset=own: columns text, label: need image (or img) and label (or character)"
+    )
 
 
 def test_two_sizes_are_refused(

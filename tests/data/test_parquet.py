@@ -32,9 +32,10 @@ def test_arrays_do_not_depend_on_the_library(
     monkeypatch.setitem(sys.modules, "datasets", None)
     second = load(str(own), cache_dir=tmp_path / "b")
     assert first.classes == second.classes == 4
-    for part in ("train_images", "train_labels", "test_images", "test_labels"):
-        assert np.array_equal(getattr(first, part), getattr(second, part))
-    assert second.train_labels.tolist() == [0, 1, 2, 3]
+    for mine, other in ((first.train, second.train), (first.test, second.test)):
+        assert np.array_equal(mine.inputs, other.inputs)
+        assert np.array_equal(mine.labels, other.labels)
+    assert second.train.labels.tolist() == [0, 1, 2, 3]
 
 
 def test_files_are_joined_in_order(own: Path) -> None:

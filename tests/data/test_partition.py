@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from favano.data.partition import check_parts, check_split, split
+from favano.data.partition import SPLITS, check_parts, check_split, split
 from favano.errors import BadInput
 from favano.rng import Stream, permutation
 from favano.types import Ints
@@ -118,11 +118,11 @@ def test_shards_are_runs_of_the_sorted_labels() -> None:
     [
         (
             "two-clas",
-            "need one of iid, two-class, two-class-free, two-class-trim, shards:N, dirichlet:A",
+            f"need one of {', '.join(SPLITS)}",
         ),
         (
             "iid:3",
-            "need one of iid, two-class, two-class-free, two-class-trim, shards:N, dirichlet:A",
+            f"need one of {', '.join(SPLITS)}",
         ),
         ("shards:0", "need shards:N with N a whole number from 1"),
         ("shards:2.5", "need shards:N with N a whole number from 1"),

@@ -336,7 +336,7 @@ def problem(**parts: object) -> favano.Problem:
 X, Y = pair(60)
 NAME = r"need a name, file.py:Name, or an object of favano.Method$"
 DATA = r"need a data set's name or favano.Problem\(model, train=..., test=...\)$"
-PAIR = r"need a pair \(samples, labels\) of tensors or arrays$"
+PAIR = r"need a pair \(samples, targets\) of tensors or arrays, a data set, or a list per client$"
 LIST = "need a list of methods$"
 SPEEDS = r"need favano.Fleet\(...\), as favano.Fleet.two_speeds\(100\)$"
 REFUSED: list[tuple[Callable[[], object], str]] = [
@@ -372,7 +372,7 @@ REFUSED: list[tuple[Callable[[], object], str]] = [
     (lambda: problem(loss=3), "loss=3: need a function of outputs and labels$"),
     (lambda: problem(data_dir=3), "data_dir=3: need the path of a folder$"),
     (lambda: problem(split="odd"), "split=odd: need one of iid, two-class, "),
-    (lambda: problem(split=3), "split=3: need a valid string$"),
+    (lambda: problem(split=3), "split=3: need a name, or a list with the numbers of each client"),
     (lambda: problem(batch_size=0), "batch_size=0: need greater than or equal to 1$"),
     (lambda: problem(batch_order="odd"), "batch_order=odd: need epoch, continuous or "),
     (lambda: favano.Problem(dataset=3), "dataset=3: need a valid string$"),  # type: ignore
@@ -386,10 +386,10 @@ REFUSED: list[tuple[Callable[[], object], str]] = [
     (lambda: simulate(problem=problem(train=(X[1:], Y))),
      "train=59, 60: need equally many rows and labels$"),
     (lambda: simulate(problem=problem(train=(X, Y.float()))),
-     "train=torch.float32: need whole numbers as labels$"),
+     "train=torch.float32: need whole numbers as labels; other targets need a loss"),
     (lambda: simulate(problem=problem(train=(X, Y - 1))), "train=-1: need labels from 0 on$"),
     (lambda: simulate(problem=problem(train=(X, Y[:, None]))),
-     r"train=\(60, 1\): need one label per sample$"),
+     r"test=whole numbers of shape \(\): need targets like those of train, whole numbers of "),
     (lambda: simulate(problem=problem(train=(X[:, :3], Y))),
      r"model=Linear: cannot take a batch of inputs of shape \(3,\): "),
     (lambda: simulate(problem=problem(test=(X[:, :3], Y))),

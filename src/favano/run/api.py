@@ -9,11 +9,13 @@ from inspect import isabstract
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias, Unpack, cast
 
+from favano.data import is_natural
 from favano.errors import BadInput, need
 from favano.methods import AnyMethod, Method, foreign_option, make_method
 from favano.options import did_you_mean, options_of
 from favano.planning.comparison import label_variants, shared_keys
 from favano.planning.planned import plan_seed
+from favano.run.data import load_data, split_of
 from favano.run.problem import Problem, as_problem
 from favano.specification.keys import Keys
 from favano.specification.parts import FleetPart
@@ -22,6 +24,7 @@ from favano.specification.spec import PARTS, Spec, make_spec
 
 if TYPE_CHECKING:
     from favano.planning.plan import Plan
+    from favano.run.own_data import OwnData
     from favano.run.progress import Progress
     from favano.run.result import Comparison, Result
 
@@ -78,18 +81,14 @@ def plan(
 ) -> Plan:
     """The schedule of the first seed without training; arguments as in `simulate`."""
     from favano.planning.plan import Plan
-    from favano.run.data import load_data
 
     given = as_problem(problem)
-    (spec,) = _specs([method], given, fleet, keys)
-    labels = None
-    if given.is_own:
-        from favano.run.samples import own_samples
-
-        labels = own_samples(given.train, given.test, "cpu").host_labels
-    elif getattr(spec.method, "sample_weights", False):
-        labels = load_data(spec, _path(given.data_dir)).train_labels
-    return Plan(plan_seed(spec, spec.run.seed, labels))
+    data = _own_data(given)
+    (spec,) = _specs([method], given, _counted(fleet, given, data), keys)
+    traits = None if data is None else data.traits
+    if data is None and getattr(spec.method, "sample_weights", False):
+        traits = load_data(spec.problem, _path(given.data_dir)).traits
+    return Plan(plan_seed(spec, spec.run.seed, traits))
 
 
 def _run(
@@ -103,17 +102,19 @@ def _run(
     watches = all(hasattr(progress, name) for name in ("begin", "advance", "end"))
     rule = "need an object with the methods begin, advance and end"
     need(progress is None or watches, "progress", type(progress).__name__, rule)
-    specs = _specs(methods, given, fleet, keys)
+    data = _own_data(given)
+    specs = _specs(methods, given, _counted(fleet, given, data), keys)
+    from favano.run.own_data import own_owners, own_samples
     from favano.run.result import Comparison, Interrupted
     from favano.run.runner import run_together
-    from favano.run.samples import load_samples, named_model, own_samples
+    from favano.run.samples import load_samples, named_model
 
-    if given.is_own:
-        samples = own_samples(given.train, given.test, specs[0].run.device, given.loss)
+    if data is not None:
+        samples = own_samples(data, specs[0].run.device, given.loss)
     else:
         samples = load_samples(specs[0], _path(given.data_dir))
-        if given.loss is not None:
-            samples = replace(samples, loss=given.loss)
+        owners = {**samples.owners, **own_owners(given, len(samples.labels))}
+        samples = replace(samples, owners=owners, loss=given.loss or samples.loss)
     model = given.model or named_model(specs[0], samples)
     found = Comparison(run_together(specs, samples, model, progress=progress))
     alone = found.results[0] if len(found.results) == 1 else found
@@ -123,6 +124,31 @@ def _run(
         if result.error is not None:
             raise result.error
     return found
+
+
+def _own_data(problem: Problem) -> OwnData | None:
+    """The caller's data; None for a data set by name."""
+    if not problem.is_own:
+        return None
+    from favano.run.own_data import read_data
+
+    return read_data(problem)
+
+
+def _counted(fleet: FleetPart | None, problem: Problem, data: OwnData | None) -> FleetPart | None:
+    """The fleet, with the number of clients that a natural split has, if it is not given."""
+    rule = "need favano.Fleet(...), as favano.Fleet.two_speeds(100)"
+    need(fleet is None or isinstance(fleet, FleetPart), "fleet", type(fleet).__name__, rule)
+    how = split_of(problem.part)
+    if (fleet is not None and fleet.clients is not None) or not is_natural(how):
+        return fleet
+    if problem.parts is not None:
+        clients = len(problem.parts)
+    elif data is not None:
+        clients = data.traits.clients_by(how)
+    else:
+        clients = load_data(problem.part, _path(problem.data_dir)).traits.clients_by(how)
+    return replace(fleet or FleetPart(), clients=clients)
 
 
 def _specs(
@@ -135,8 +161,6 @@ def _specs(
     made = [_as_method(one) for one in methods]
     need(bool(made), "methods", "[]", "need at least one method")
     _check_keys(keys, made)
-    rule = "need favano.Fleet(...), as favano.Fleet.two_speeds(100)"
-    need(fleet is None or isinstance(fleet, FleetPart), "fleet", type(fleet).__name__, rule)
     fleet, part = fleet or FleetPart(), problem.part
     asked = [
         replace(make_spec(shared_keys(keys, one, made)), method=one, problem=part, fleet=fleet)

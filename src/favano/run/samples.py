@@ -1,9 +1,9 @@
-"""The data of a run on its device: a named data set, or the user's own tensors."""
+"""The data of a run on its device."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from math import ceil
 from pathlib import Path
 from typing import TypeAlias
@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from favano.data import BatchStream, Preprocessing, check_parts, split
+from favano.data import BatchStream, Preprocessing, Traits, deal, is_natural
 from favano.data.transforms import to_float
 from favano.errors import BadInput, need
 from favano.models import build
@@ -25,7 +25,6 @@ from favano.training import Loss, Task
 from favano.types import Ints
 
 ModelFactory: TypeAlias = Callable[[], nn.Module]
-Pair: TypeAlias = tuple[Tensor, Tensor]
 
 _TEST_BLOCK = 4096
 _UNEQUAL = ("dirichlet", "two-class-free")
@@ -40,14 +39,15 @@ class Samples:
     labels: Tensor
     test_features: Tensor
     test_labels: Tensor
-    classes: int
+    classes: int  # 0: the targets are not classes
     preprocessing: Preprocessing | None = None
     loss: Loss = functional.cross_entropy
+    owners: Mapping[str, Ints] = field(default_factory=dict)  # of the training data, by column
 
     @property
-    def host_labels(self) -> Ints:
-        """Training labels as a NumPy array."""
-        return self.labels.cpu().numpy()
+    def traits(self) -> Traits:
+        """What a split may know of the training data."""
+        return traits_of(self.labels, self.classes, self.owners)
 
     def calibration(self) -> Tensor:
         """A batch of training inputs, spread over the data set."""
@@ -61,30 +61,37 @@ class Samples:
         return tuple(self.features.shape[1:])
 
 
+def traits_of(targets: Tensor, classes: int, owners: Mapping[str, Ints]) -> Traits:
+    """What a split may know of training data with these targets."""
+    if not classes or targets.ndim > 1:
+        return Traits(len(targets), owners=owners)
+    return Traits(len(targets), targets.cpu().numpy(), classes, owners)
+
+
 def load_samples(
     spec: Spec, data_dir: Path | None = None, on_image: Callable[[int], None] = lambda total: None
 ) -> Samples:
     """The data set of a specification on its device; it is the same for all seeds."""
     device = check_device(spec.run.device)
-    data = load_data(spec, data_dir, on_image)
-    steps = data.preprocessing
-    raw = torch.from_numpy(np.array(data.train_images)).to(device)
-    blocks = np.array_split(data.test_images, -(-len(data.test_images) // _TEST_BLOCK))
-    test = [to_float(torch.from_numpy(np.array(block)).to(device), steps) for block in blocks]
+    data = load_data(spec.problem, data_dir, on_image)
+    train, test, steps = data.train, data.test, data.preprocessing
+    raw = torch.from_numpy(np.array(train.inputs)).to(device)
+    blocks = np.array_split(test.inputs, -(-len(test.inputs) // _TEST_BLOCK))
+    tests = [to_float(torch.from_numpy(np.array(block)).to(device), steps) for block in blocks]
     return Samples(
         features=raw if steps.augments else to_float(raw, steps),
-        labels=torch.from_numpy(np.array(data.train_labels)).to(device),
-        test_features=torch.cat(test),
-        test_labels=torch.from_numpy(np.array(data.test_labels)).to(device),
+        labels=torch.from_numpy(np.array(train.labels)).to(device),
+        test_features=torch.cat(tests),
+        test_labels=torch.from_numpy(np.array(test.labels)).to(device),
         classes=data.classes,
         preprocessing=steps if steps.augments else None,
+        owners=train.owners,
     )
 
 
 def make_task(spec: Spec, seed: int, fleet: Fleet, samples: Samples) -> Task:
     """The data split over the clients for one seed; a split with an empty client is refused."""
-    parts = split(samples.host_labels, given(spec.fleet.clients), given(spec.problem.split), seed)
-    check_parts(parts, samples.host_labels, samples.classes, how=given(spec.problem.split))
+    parts = deal(samples.traits, given(spec.fleet.clients), given(spec.problem.split), seed)
     size, streams = given(spec.problem.batch_size), fleet.streams
     batches = BatchStream(parts, size, seed, streams, spec.problem.batch_order)
     return Task(samples.features, samples.labels, batches, samples.loss, samples.preprocessing)
@@ -98,9 +105,9 @@ def in_steps(spec: Spec, samples: Samples) -> Spec:
     """
     if spec.training.local_steps_unit == "steps":
         return spec
-    split_name = given(spec.problem.split).partition(":")[0]
-    rule = f"split={spec.problem.split} gives clients epochs of different lengths; count in steps"
-    equal = split_name not in _UNEQUAL
+    how = given(spec.problem.split)
+    rule = f"split={how} gives clients epochs of different lengths; count in steps"
+    equal = how.partition(":")[0] not in _UNEQUAL and not is_natural(how)
     need(equal, "local_steps_unit", spec.training.local_steps_unit, rule)
     epoch = ceil(len(samples.labels) / (given(spec.fleet.clients) * given(spec.problem.batch_size)))
     steps = epoch * given(spec.training.local_steps)
@@ -109,37 +116,6 @@ def in_steps(spec: Spec, samples: Samples) -> Spec:
     if (most := getattr(method, longest, None)) is not None:
         method = replace(method, **{longest: epoch * most})
     return replace(spec, training=training, method=method)
-
-
-def own_samples(train: object, test: object, device: str, loss: Loss | None = None) -> Samples:
-    """Samples from the user's tensors or arrays: (features, labels), labels 0..classes-1."""
-    on = check_device(device)
-    mine, theirs = _tensors("train", train), _tensors("test", test)
-    for name, (features, labels) in (("train", mine), ("test", theirs)):
-        equal = len(features) == len(labels) > 0
-        need(equal, name, f"{len(features)}, {len(labels)}", "need equally many rows and labels")
-        need(labels.ndim == 1, name, tuple(labels.shape), "need one label per sample")
-        need(not labels.is_floating_point(), name, labels.dtype, "need whole numbers as labels")
-        need(int(labels.min()) >= 0, name, int(labels.min()), "need labels from 0 on")
-    rule = f"need inputs of one type, those of train are {mine[0].dtype}"
-    need(theirs[0].dtype == mine[0].dtype, "test", theirs[0].dtype, rule)
-    features, labels, test_features, test_labels = (t.to(on) for t in (*mine, *theirs))
-    classes = int(max(labels.max(), test_labels.max())) + 1
-    own_loss, targets = loss or functional.cross_entropy, test_labels.long()
-    return Samples(features, labels.long(), test_features, targets, classes, loss=own_loss)
-
-
-def _tensors(name: str, given: object) -> Pair:
-    """Samples and labels as tensors; anything else is refused."""
-    rule = "need a pair (samples, labels) of tensors or arrays"
-    if not (isinstance(given, tuple | list) and len(given) == 2):
-        raise BadInput(name, type(given).__name__, rule)
-    try:
-        features, labels = (torch.as_tensor(part) for part in given)
-    except (TypeError, ValueError, RuntimeError):
-        raise BadInput(name, " and ".join(type(part).__name__ for part in given), rule) from None
-    need(features.ndim > 0 and labels.ndim > 0, name, "numbers", rule)
-    return features, labels
 
 
 def named_model(spec: Spec, samples: Samples) -> ModelFactory:

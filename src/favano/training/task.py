@@ -1,4 +1,4 @@
-"""The learning task of the clients: samples, labels, mini-batches and the loss."""
+"""The learning task of the clients: samples, targets, mini-batches and the loss."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Task:
     """
 
     features: Tensor  # (N, ...)
-    labels: Tensor  # (N,)
+    labels: Tensor  # (N, ...), targets of any kind
     batches: BatchStream
     loss: Loss = functional.cross_entropy
     preprocessing: Preprocessing | None = None
@@ -115,14 +115,15 @@ def plain_gradient(model: FlatModel, loss: Loss, features: Tensor, labels: Tenso
 
 
 def check_fit(model: FlatModel, task: Task, classes: int) -> None:
-    """Refuse a model that does not fit the labels, before any training.
+    """Refuse a model that does not fit the classes, if there are any, before any training.
 
     Also refuses a model that draws random numbers other than by dropout (`draw_check`).
     """
     name = type(model.module).__name__
     features, labels = task.batch(0, 0, model.vector.dtype)
     output = check_inputs(model, features, "a batch of inputs")
-    fits = output.ndim == 2 and output.shape[1] >= classes
-    need(fits, "model", name, f"gives {tuple(output.shape[1:])} outputs, labels need {classes}")
+    if classes and task.loss is functional.cross_entropy:
+        fits = output.ndim == labels.ndim + 1 and output.shape[1] >= classes
+        need(fits, "model", name, f"gives {tuple(output.shape[1:])} outputs, labels need {classes}")
     if not model.draws_checked:
         find_draws(model, task.loss, (features, labels))

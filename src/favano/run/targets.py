@@ -1,0 +1,43 @@
+"""The user's targets: classes, or numbers of any shape."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from favano.errors import need
+from favano.training import Loss
+
+
+class Targets(NamedTuple):
+    """Targets of the training and of the test set."""
+
+    train: Tensor  # (N, ...)
+    test: Tensor  # (M, ...)
+    classes: int  # 0: they are not classes
+
+
+def as_targets(train: Tensor, test: Tensor, inputs: torch.dtype, loss: Loss | None) -> Targets:
+    """Whole numbers from 0 on are classes; everything else needs a loss of the user's own.
+
+    Floats become numbers of the type of the inputs, so that they fit the outputs of a network.
+    """
+    floats = train.is_floating_point()
+    rule = "need whole numbers as labels; other targets need a loss, as favano.Problem(..., loss=f)"
+    need(not floats or loss is not None, "train", train.dtype, rule)
+    rule = f"need targets like those of train, {_described(train)}"
+    need(_described(test) == _described(train), "test", _described(test), rule)
+    if floats:
+        number = inputs if inputs.is_floating_point else torch.float32
+        return Targets(train.to(number), test.to(number), 0)
+    lowest = int(min(train.min(), test.min()))
+    need(lowest >= 0 or loss is not None, "train", lowest, "need labels from 0 on")
+    classes = int(max(train.max(), test.max())) + 1 if lowest >= 0 else 0
+    return Targets(train.long(), test.long(), classes)
+
+
+def _described(targets: Tensor) -> str:
+    kind = "floats" if targets.is_floating_point() else "whole numbers"
+    return f"{kind} of shape {tuple(targets.shape[1:])}"
