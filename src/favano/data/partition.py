@@ -41,8 +41,8 @@ class Traits:
     def owners_by(self, how: str) -> Ints:
         """The client of each sample in a natural split."""
         column = how.removeprefix("column:")
-        rule = f"no such column of the data; need one of {', '.join(self.owners) or 'none'}"
-        need(column in self.owners, "split", how, rule)
+        known = f"need one of {', '.join(self.owners)}" if self.owners else "they say no clients"
+        need(column in self.owners, "split", how, f"no such column of the data; {known}")
         return self.owners[column]
 
     def clients_by(self, how: str) -> int:

@@ -63,7 +63,9 @@ def load(
         dataset = replace(dataset, train=replace(dataset.train, owners=owners))
     if normalise:
         dataset = replace(dataset, preprocessing=_normalised(dataset))
-    if holdout:
+    if holdout and dataset.preprocessing.tokens:
+        dataset = text.hold_out(dataset, holdout)
+    elif holdout:
         dataset = hold_out(dataset, holdout, seed)
     return take_fraction(dataset, fraction, seed) if fraction < 1 else dataset
 

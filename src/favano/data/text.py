@@ -6,6 +6,7 @@ either kind are left out.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -13,11 +14,11 @@ import numpy as np
 import numpy.typing as npt
 
 from favano.data import cache
-from favano.data.dataset import Rows
+from favano.data.dataset import Dataset, Rows
 from favano.data.origins import Origin
 from favano.data.tables import codes_of, tables_of
 from favano.errors import need
-from favano.types import Ints, Mask
+from favano.types import Ints
 
 if TYPE_CHECKING:
     import pyarrow
@@ -92,16 +93,37 @@ def read(folder: Path) -> tuple[Rows, Rows]:
 
 def _split(owner: Ints) -> tuple[Ints, Ints]:
     """Training and test windows: role by role, first and last; none has text of both."""
+    order, rank, size = _ranked(owner)
+    cut = (_TRAIN * (size + WINDOW)).astype(np.int64)  # of the role's text
+    enough = (cut > WINDOW) & (size > cut)
+    train = enough & (rank < cut - WINDOW)
+    test = enough & (rank >= cut) & ((rank - cut) % WINDOW == 0)
+    return np.sort(order[train]), np.sort(order[test])
+
+
+def hold_out(dataset: Dataset, count: int) -> Dataset:
+    """Test on about `count` windows at the ends of the roles' training texts, in proportion.
+
+    As in the test set, they do not overlap, and share no text with those of training.
+    """
+    owner = dataset.train.owners[_OWNER]
+    most = len(owner) // WINDOW
+    need(count <= most, "holdout", count, f"need 1..{most}, windows that do not overlap")
+    order, rank, size = _ranked(owner)
+    held = np.minimum(count * size // len(owner), (size - 1) // WINDOW - 1).clip(0)
+    left = size - 1 - rank  # windows that follow in the role
+    test = (left % WINDOW == 0) & (left // WINDOW < held)
+    train = (held == 0) | (left > held * WINDOW)
+    kept, tried = (dataset.train.take(np.sort(order[chosen])) for chosen in (train, test))
+    return replace(dataset, train=kept, test=tried)
+
+
+def _ranked(owner: Ints) -> tuple[Ints, Ints, Ints]:
+    """Windows by role; the number of each within its role, and how many the role has."""
     order = np.argsort(owner, kind="stable")
     order = order[owner[order] >= 0]
     _, first, size = np.unique(owner[order], return_index=True, return_counts=True)
-    rank = np.arange(len(order)) - np.repeat(first, size)  # of a window within its role
-    cut = (_TRAIN * (size + WINDOW)).astype(np.int64)  # of the role's text
-    enough = (cut > WINDOW) & (size > cut)
-    begin, fits = np.repeat(cut, size), np.repeat(enough, size)
-    train: Mask = fits & (rank < begin - WINDOW)
-    test: Mask = fits & (rank >= begin) & ((rank - begin) % WINDOW == 0)
-    return np.sort(order[train]), np.sort(order[test])
+    return order, np.arange(len(order)) - np.repeat(first, size), np.repeat(size, size)
 
 
 def _rows(windows: Codes, owner: Ints, chosen: Ints) -> Rows:

@@ -7,6 +7,7 @@ from dataclasses import asdict, replace
 from typing import NamedTuple, TypeVar
 
 from favano.data.natural import OWN as OWN
+from favano.data.natural import is_natural
 from favano.errors import need
 from favano.options import Options, options_of
 from favano.specification.parts import RunPart, TrainingPart
@@ -66,6 +67,9 @@ def resolve(spec: Spec) -> Spec:
         return spec
     asked = spec
     values = preset_of(asked.problem.dataset)._asdict() | dict(asked.method.suggests)
+    clients = asked.fleet.clients
+    if clients is not None and is_natural(asked.problem.split or str(values["split"])):
+        values["selected"] = min(int(values["selected"]), clients)  # the data may have few clients
     parts = {
         part: _filled(getattr(asked, part), values)
         for part in ("problem", "fleet", "clock", "training", "run", "method")
