@@ -104,11 +104,25 @@ def test_mnist_from_its_files(
     assert np.bincount(dataset.train.labels).tolist() == counts
     assert dataset.train.inputs[:6000].mean() / 255 == pytest.approx(0.1307, abs=0.002)
     assert not dataset.preprocessing.mean
+    train, test = (rows.owners["writer_id"] for rows in (dataset.train, dataset.test))
+    assert (len(np.unique(train)), len(np.unique(test))) == (539, 297)
+    assert not set(train.tolist()) & set(test.tolist())  # no writer is in both
 
     monkeypatch.setattr(sources, "decode", refuse)  # the second load maps what was decoded
     held = load("mnist", data_dir=data_root, cache_dir=tmp_path, normalise=True, holdout=10000)
     assert (len(held.train.labels), len(held.test.labels)) == (50000, 10000)
     assert held.preprocessing.mean == (0.1307,)
+
+
+def test_femnist_from_its_files(data_root: Path, tmp_path: Path) -> None:
+    dataset = load("femnist", data_dir=data_root, cache_dir=tmp_path, normalise=True)
+    assert dataset.train.inputs.shape == (41495, 1, 28, 28)
+    assert (dataset.classes, len(dataset.test.labels)) == (62, 4763)
+    train, test = (rows.owners["writer_id"] for rows in (dataset.train, dataset.test))
+    assert np.unique(train).tolist() == np.unique(test).tolist() == list(range(300))
+    assert (np.diff(train) >= 0).all()  # rows are in order of writer
+    mean = dataset.train.inputs.mean() / 255
+    assert mean == pytest.approx(dataset.preprocessing.mean[0], abs=1e-4)
 
 
 @pytest.mark.slow
