@@ -228,6 +228,21 @@ def test_named_data_in_lists() -> None:
     assert (result.spec.problem.split, result.spec.fleet.clients) == ("own", 3)
 
 
+def test_named_data_by_a_file(tmp_path: Path) -> None:
+    """The file is about all training samples, also if some of them are held out."""
+    np.save(tmp_path / "owners.npy", np.arange(1437) % 6)
+    split = f"file:{tmp_path / 'owners.npy'}"
+    given = favano.Problem(dataset="digits", split=split, batch_size=8, holdout=300)
+    assert favano.simulate("favano", given, **GIVEN).spec.fleet.clients == 6
+
+
+def test_epochs_of_different_lengths_are_refused() -> None:
+    rule = r"^local_steps_unit=epochs: split=own gives clients epochs of different lengths"
+    keys: Keys = {**GIVEN, "local_steps_unit": "epochs"}
+    with pytest.raises(BadInput, match=rule):
+        favano.simulate("favano", problem([pair(9), pair(30)]), **keys)
+
+
 def test_arrays_larger_than_memory_are_never_copied(tmp_path: Path) -> None:
     """The file has no blocks but those that are written; reading it all would take a while."""
     rows, width = 2**16, 2**18
@@ -330,6 +345,8 @@ REFUSED: list[tuple[dict[str, object], str]] = [
      "train=torch.uint16: need a type whose rows PyTorch can pick: "),
     ({"train": table().rename_column("features", "a")},
      r"train=columns who, a, label: name those of inputs and targets, as columns=\('x', 'y'\)$"),
+    ({"train": table(), "split": "column:features", "columns": ("features", "label")},
+     r"split=column:features: holds float64 \(120, 5\): need a word or a whole number per sample$"),
     ({"train": table(), "columns": ("features", "b")},
      "train=columns who, features, label: name those of inputs and targets"),
     ({"train": table(), "columns": ("who", "label")}, "train=column who: need numbers, the same "),

@@ -67,7 +67,7 @@ def coded(text: str) -> Codes:
     """The number of each character in the alphabet; characters outside it become blanks.
 
     >>> coded("To be?").tolist()
-    [45, 67, 1, 54, 57, 25]
+    [44, 67, 1, 54, 57, 24]
     """
     numbers = np.full(256, ALPHABET.index(" "), dtype=np.uint8)
     for number, letter in enumerate(ALPHABET):

@@ -104,7 +104,7 @@ def _run(
     need(progress is None or watches, "progress", type(progress).__name__, rule)
     data = _own_data(given)
     specs = _specs(methods, given, _counted(fleet, given, data), keys)
-    from favano.run.own_data import own_owners, own_samples
+    from favano.run.own_data import listed_owners, own_samples
     from favano.run.result import Comparison, Interrupted
     from favano.run.runner import run_together
     from favano.run.samples import load_samples, named_model
@@ -113,7 +113,7 @@ def _run(
         samples = own_samples(data, specs[0].run.device, given.loss)
     else:
         samples = load_samples(specs[0], _path(given.data_dir))
-        owners = {**samples.owners, **own_owners(given, len(samples.labels))}
+        owners = {**samples.owners, **listed_owners(given, len(samples.labels))}
         samples = replace(samples, owners=owners, loss=given.loss or samples.loss)
     model = given.model or named_model(specs[0], samples)
     found = Comparison(run_together(specs, samples, model, progress=progress))

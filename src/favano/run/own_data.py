@@ -64,16 +64,15 @@ def read_data(problem: Problem) -> OwnData:
     rule = f"need inputs of one type, those of train are {mine.inputs.dtype}"
     need(theirs.inputs.dtype == mine.inputs.dtype, "test", theirs.inputs.dtype, rule)
     found = as_targets(mine.targets, theirs.targets, mine.inputs.dtype, problem.loss)
-    owners = {**mine.owners, **own_owners(problem, len(mine.targets))}
+    count = len(mine.targets)
+    owners = {**mine.owners, **listed_owners(problem, count), **file_owners(split, count)}
     train = mine._replace(targets=found.train, owners=owners)
     return OwnData(train, theirs._replace(targets=found.test), found.classes)
 
 
-def own_owners(problem: Problem, count: int) -> dict[str, Ints]:
-    """Whose the `count` training samples are, by the lists or the file that the split names."""
-    if problem.parts is not None:
-        return {OWN: owners_of(problem.parts, count)}
-    return file_owners(problem.split, count) if isinstance(problem.split, str) else {}
+def listed_owners(problem: Problem, count: int) -> dict[str, Ints]:
+    """Whose the `count` training samples are, if the split lists them."""
+    return {} if problem.parts is None else {OWN: owners_of(problem.parts, count)}
 
 
 def own_samples(data: OwnData, device: str, loss: Loss | None = None) -> Samples:
@@ -164,7 +163,10 @@ class _Reader(NamedTuple):
         kind, _, column = self.split.partition(":")
         if kind != "column" or column not in getattr(given, "column_names", ()):
             return {}
-        return {column: numbered(np.asarray(given.select_columns([column])[:][column]))}
+        values = np.asarray(given.select_columns([column])[:][column])
+        rule = f"holds {values.dtype} {values.shape}: need a word or a whole number per sample"
+        need(values.ndim == 1 and values.dtype.kind in "iuU", "split", self.split, rule)
+        return {column: numbered(values)}
 
 
 def _check_sizes(name: str, sizes: list[int]) -> None:
