@@ -60,7 +60,7 @@ def test_a_missing_column_is_refused_with_those_there_are() -> None:
 def test_without_classes_only_iid_deals_out() -> None:
     parts = deal(Traits(7), 3, "iid", seed=0)
     assert sorted(np.concatenate(parts).tolist()) == list(range(7))
-    with pytest.raises(BadInput, match=r"^split=two-class: needs a class per sample; need iid"):
+    with pytest.raises(BadInput, match=r"^split=two-class: deals out by class; targets"):
         deal(Traits(7), 3, "two-class", seed=0)
 
 

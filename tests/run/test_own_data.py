@@ -311,7 +311,7 @@ def test_targets_of_any_shape_are_in_the_batches() -> None:
         places = [int((features == one).all(1).nonzero()) for one in batch]
         assert torch.equal(found, targets[places])
         assert data.classes == classes
-        rule = r"^split=two-class: needs a class per sample; need iid for other targets$"
+        rule = r"^split=two-class: deals out by class; targets that are not one class per sample"
         with pytest.raises(BadInput, match=rule):
             rows_of(both, test=both, loss=nn.functional.mse_loss, split="two-class")
 
@@ -354,6 +354,10 @@ REFUSED: list[tuple[dict[str, object], str]] = [
      "collate=failing: fails on the samples of train: KeyError: 'length'$"),
     ({"train": Points(9), "collate": too_few},
      "collate=too_few: makes 3 inputs of 9 samples of train: need one of each$"),
+    ({"train": table().to_iterable_dataset()},
+     "train=IterableDataset: need a data set with a length, not a stream or a set of splits$"),
+    ({"train": datasets.DatasetDict({"train": table()})},
+     "train=DatasetDict: need a data set with a length, not a stream or a set of splits$"),
     ({"train": 3, "collate": failing}, "train=int: need a list or data set of samples$"),
 ]  # fmt: skip
 

@@ -60,7 +60,8 @@ def deal(traits: Traits, clients: int, how: str, seed: int) -> list[Ints]:
         return owned_parts(traits.owners_by(how), clients, how, seed)
     labels = traits.labels
     if labels is None:
-        need(how == "iid", "split", how, "needs a class per sample; need iid for other targets")
+        rule = "deals out by class; targets that are not one class per sample need iid"
+        need(how == "iid", "split", how, rule)
         labels = np.zeros(traits.count, dtype=np.int64)
     parts = split(labels, clients, how, seed)
     check_parts(parts, labels, traits.classes or 1, how=how)

@@ -131,9 +131,10 @@ class _Reader(NamedTuple):
         if self.collate is not None:
             return Part(*self._collated(name, _samples(name, given)), self._owners(given))
         if hasattr(given, "column_names"):
-            inputs, targets = self._columns_of(name, given)
-            return Part(_column(name, given, inputs), _column(name, given, targets),
-                        self._owners(given))  # fmt: skip
+            rule = "need a data set with a length, not a stream or a set of splits"
+            need(_is_map_style(given), name, type(given).__name__, rule)
+            inputs, targets = (_column(name, given, one) for one in self._columns_of(name, given))
+            return Part(inputs, targets, self._owners(given))
         if isinstance(given, TensorDataset):
             given = given.tensors
         if not isinstance(given, tuple | list) and _is_map_style(given):
