@@ -201,3 +201,11 @@ def test_a_class_without_holder_is_refused_by_name() -> None:
 def test_five_clients_hold_ten_classes() -> None:
     labels = shuffled((20,) * 10)
     check_parts(split(labels, 5, "two-class", 0), labels, 10, how="two-class")
+
+
+def test_a_class_without_samples_is_nobodys_fault() -> None:
+    """Letters of an alphabet that a text does not use."""
+    labels = np.array([0, 2, 2, 0])
+    check_parts([np.array([0, 1]), np.array([2])], labels, 5)
+    with pytest.raises(BadInput, match="class 2 has no holder"):
+        check_parts([np.array([0]), np.array([3])], labels, 5)

@@ -115,7 +115,7 @@ def check_parts(
     how: str = "given",
     allow_missing_classes: bool = False,
 ) -> None:
-    """Refuse parts that overlap, that are empty, or that leave out a class."""
+    """Refuse parts that overlap, that are empty, or that leave out a class of the samples."""
     need(len(parts) >= 1, "clients", len(parts), "need 1 or more")
     for client, part in enumerate(parts):
         rule = f"client {client} has no samples: need fewer clients or another split"
@@ -128,10 +128,10 @@ def check_parts(
     need(owners[shared] <= 1, "split", how, rule)
     if allow_missing_classes:
         return
-    held = np.bincount(labels[owners == 1], minlength=classes)
-    missing = int(np.argmin(held > 0))
+    there, held = (np.bincount(some, minlength=classes) for some in (labels, labels[owners == 1]))
+    missing = int(np.argmax((there > 0) & (held == 0)))
     rule = f"class {missing} has no holder: need {_remedy(how, classes)}"
-    need(bool(held[missing]), "split", how, rule)
+    need(there[missing] == 0 or held[missing] > 0, "split", how, rule)
 
 
 def _remedy(how: str, classes: int) -> str:
