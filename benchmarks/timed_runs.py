@@ -45,7 +45,7 @@ class TimedCapture(torch.cuda.graph):
 
 def images(specs: Sequence[Spec], samples: Samples) -> int:
     """Samples in all mini-batches that the updates use."""
-    planned = [one for spec in specs for one in plan_seeds(spec, samples.host_labels)]
+    planned = [one for spec in specs for one in plan_seeds(spec, samples.traits)]
     return sum(
         image_count(one.schedule, make_task(one.spec, one.seed, one.fleet, samples).batches)
         for one in planned

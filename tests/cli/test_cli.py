@@ -304,3 +304,15 @@ def test_help_and_version(favano: Program) -> None:
     assert "compare" in favano("--help")[1]
     assert "--fast-fraction" in favano("run", "--help")[1]
     assert favano("--version")[1].startswith("0.")
+
+
+def test_clients_from_a_file(favano: Program, tmp_path: Path) -> None:
+    (tmp_path / "owners.txt").write_text("\n".join(str(place % 7) for place in range(1437)))
+    keys = ["--split", "file:owners.txt", "--horizon", "70", "--evaluate-every", "70"]
+    code, out, _ = favano("plan", *keys, "--json")
+    assert (code, len(json.loads(out)["clients"])) == (0, 7)
+    code, out, _ = favano("compare", "--algorithms", "favano,fedavg", *keys, "--json")
+    assert (code, json.loads(out)["spec"]["clients"]) == (0, 7)
+    code, _, err = favano("run", *keys, "--clients", "8")
+    assert code == 2
+    assert err.strip() == "favano: clients=8: need 1..7, the clients of split=file:owners.txt"

@@ -133,7 +133,7 @@ def test_a_decoded_folder_needs_neither_datasets_nor_pillow(mnist: Path) -> None
         "for name in ('datasets', 'PIL', 'flwr_datasets'): sys.modules[name] = None\n"
         "from favano.cli.app import app\n"
         "from favano.data import load\n"
-        "assert len(load('mnist').train_labels) == 12000\n"
+        "assert len(load('mnist').train.labels) == 12000\n"
     )
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True,

@@ -3,7 +3,7 @@ from favano.data.preprocessing import Preprocessing
 
 
 def test_names_are_those_of_the_command_line() -> None:
-    assert NAMES == ("digits", "mnist", "cifar10", "tiny-imagenet")
+    assert NAMES == ("digits", "mnist", "cifar10", "tiny-imagenet", "femnist", "shakespeare")
 
 
 def test_preprocessing_is_the_papers() -> None:

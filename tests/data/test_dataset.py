@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from favano.data.dataset import Dataset, hold_out, take_fraction
+from favano.data.dataset import Dataset, Rows, hold_out, take_fraction
 from favano.data.preprocessing import Preprocessing
 from favano.errors import BadInput
 
@@ -13,10 +13,8 @@ def numbered(train: int, test: int, *, classes: int = 3, channels: int = 1) -> D
     labels = np.arange(train + test) % classes
     return Dataset(
         name="numbered",
-        train_images=images[:train],
-        train_labels=labels[:train],
-        test_images=images[train:],
-        test_labels=labels[train:],
+        train=Rows(images[:train], labels[:train]),
+        test=Rows(images[train:], labels[train:]),
         classes=classes,
         preprocessing=Preprocessing(scale=255.0),
     )
@@ -30,36 +28,36 @@ def test_labels_beyond_the_classes_are_refused() -> None:
     images, labels = np.zeros((2, 1, 2, 2), np.uint8), np.array([0, 3])
     message = r"^dataset=mine: train labels run from 0 to 3: need 0\.\.2$"
     with pytest.raises(BadInput, match=message):
-        Dataset("mine", images, labels, images, labels, 3, Preprocessing(scale=1.0))
+        Dataset("mine", Rows(images, labels), Rows(images, labels), 3, Preprocessing(scale=1.0))
 
 
 def test_unequal_lengths_are_refused() -> None:
     images, labels = np.zeros((2, 1, 2, 2), np.uint8), np.array([0])
-    message = r"^dataset=mine: 2 train images and 1 labels: need equally many, not 0$"
+    message = r"^dataset=mine: 2 train samples and 1 labels: need equally many, not 0$"
     with pytest.raises(BadInput, match=message):
-        Dataset("mine", images, labels, images, labels, 3, Preprocessing(scale=1.0))
+        Dataset("mine", Rows(images, labels), Rows(images, labels), 3, Preprocessing(scale=1.0))
 
 
 def test_preprocessing_for_other_channels_is_refused() -> None:
     images, labels = np.zeros((1, 3, 2, 2), np.uint8), np.array([0])
     grey = Preprocessing(scale=1.0, mean=(0.1,), std=(0.3,))
     with pytest.raises(BadInput, match="images of 3 channels, preprocessing for 1"):
-        Dataset("mine", images, labels, images, labels, 3, grey)
+        Dataset("mine", Rows(images, labels), Rows(images, labels), 3, grey)
 
 
 def test_hold_out_moves_training_images_and_forgets_the_test_set() -> None:
     dataset = numbered(20, 5)
     held = hold_out(dataset, 8, seed=1)
-    train, test = held.train_images[:, 0, 0, 0], held.test_images[:, 0, 0, 0]
+    train, test = held.train.inputs[:, 0, 0, 0], held.test.inputs[:, 0, 0, 0]
     assert (len(train), len(test)) == (12, 8)
     assert sorted([*train.tolist(), *test.tolist()]) == list(range(20))
-    assert held.train_labels.tolist() == (train % 3).tolist()
-    assert held.test_labels.tolist() == (test % 3).tolist()
+    assert held.train.labels.tolist() == (train % 3).tolist()
+    assert held.test.labels.tolist() == (test % 3).tolist()
 
 
 def test_hold_out_follows_the_seed_alone() -> None:
     dataset = numbered(20, 5)
-    first, again, other = (hold_out(dataset, 8, seed).test_images for seed in (1, 1, 2))
+    first, again, other = (hold_out(dataset, 8, seed).test.inputs for seed in (1, 1, 2))
     assert np.array_equal(first, again)
     assert not np.array_equal(first, other)
 
@@ -74,15 +72,15 @@ def test_hold_out_must_leave_something(count: int) -> None:
 def test_a_fraction_keeps_every_class_and_follows_the_seed() -> None:
     dataset = numbered(60, 9)
     small = take_fraction(dataset, 0.25, seed=1)
-    train = small.train_images[:, 0, 0, 0]
-    assert np.bincount(small.train_labels).tolist() == [5, 5, 5]
-    assert np.bincount(small.test_labels).tolist() == [1, 1, 1]
-    assert small.train_labels.tolist() == (train % 3).tolist()
+    train = small.train.inputs[:, 0, 0, 0]
+    assert np.bincount(small.train.labels).tolist() == [5, 5, 5]
+    assert np.bincount(small.test.labels).tolist() == [1, 1, 1]
+    assert small.train.labels.tolist() == (train % 3).tolist()
     assert len(set(train.tolist())) == 15
-    assert np.bincount(take_fraction(dataset, 0.01, seed=1).test_labels).tolist() == [1, 1, 1]
-    again, other = (take_fraction(dataset, 0.25, seed).train_images for seed in (1, 2))
-    assert np.array_equal(small.train_images, again)
-    assert not np.array_equal(small.train_images, other)
+    assert np.bincount(take_fraction(dataset, 0.01, seed=1).test.labels).tolist() == [1, 1, 1]
+    again, other = (take_fraction(dataset, 0.25, seed).train.inputs for seed in (1, 2))
+    assert np.array_equal(small.train.inputs, again)
+    assert not np.array_equal(small.train.inputs, other)
 
 
 @pytest.mark.parametrize("fraction", [0.0, 1.5, -0.1])

@@ -95,11 +95,50 @@ def test_images_may_be_plain_bytes_in_a_column_img(tmp_path: Path, encode: Image
     assert arrays.train_images.tolist() == np.full((1, 1, 2, 3), 9).tolist()
 
 
+def test_columns_of_clients_are_kept(tmp_path: Path, encode: ImageEncoder) -> None:
+    """FEMNIST as the hub has it: without a test set, a tenth of each writer's images is one."""
+    writers = ["f1"] * 20 + ["f2"] * 9 + ["f3"] * 31
+    columns = {
+        "image": [encode(value, (3, 2), "L") for value in range(60)],
+        "writer_id": writers,
+        "hsf_id": [4] * 60,
+        "character": list(range(60)),
+    }
+    path = tmp_path / "train-0.parquet"
+    pyarrow.parquet.write_table(pyarrow.table(columns), path)
+    out = tmp_path / "out"
+    out.mkdir()
+    decode(
+        Folder("femnist", (path,), ()), out, name="femnist", mode="L", classes=62,
+        owner="writer_id", on_image=lambda total: None,
+    )  # fmt: skip
+    arrays, train, test = cache.read(out), *(cache.read_owners(out, p) for p in ("train", "test"))
+    assert sorted(train) == ["hsf_id", "writer_id"]
+    assert np.bincount(train["writer_id"]).tolist() == [18, 9, 28]
+    assert np.bincount(test["writer_id"]).tolist() == [2, 0, 3]
+    for labels, owners in ((arrays.train_labels, train), (arrays.test_labels, test)):
+        assert [writers[label] for label in labels] == [f"f{1 + w}" for w in owners["writer_id"]]
+    both = np.concatenate([arrays.train_labels, arrays.test_labels])
+    assert sorted(both.tolist()) == list(range(60))
+    assert arrays.test_images[:, 0, 0, 0].tolist() == arrays.test_labels.tolist()
+
+
+def test_without_a_test_set_clients_must_be_named(grey: Folder, tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    with pytest.raises(BadInput, match=r"^dataset=femnist: columns image, label: need writer_id$"):
+        decode(
+            Folder("femnist", grey.train, ()), tmp_path / "out", name="femnist", mode="L",
+            classes=62, owner="writer_id", on_image=lambda total: None,
+        )  # fmt: skip
+
+
 def test_other_columns_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "train-0.parquet"
     pyarrow.parquet.write_table(pyarrow.table({"text": ["a"], "label": [0]}), path)
     message = refusal(Folder("own", (path,), (path,)), tmp_path / "out")
-    assert message == "dataset=own: columns text, label: need image (or img) and label"
+    assert (
+        message == "dataset=own: columns text, label: need image (or img) and label (or character)"
+    )
 
 
 def test_two_sizes_are_refused(

@@ -39,6 +39,15 @@ def test_the_hubs_split_becomes_the_test_set(
     assert tables["test"]["label"].to_pylist() == [3]
 
 
+def test_a_repository_may_have_no_test_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = datasets.Dataset.from_dict({"x": ["a"], "y": ["b"], "character_id": ["c"]})
+    found = datasets.DatasetDict({"train": table})
+    monkeypatch.setattr(datasets, "load_dataset", lambda *_, cache_dir: found)
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_: [])
+    hub = Hub("shakespeare", "flwrlabs/shakespeare", None)
+    assert list(download(hub, tmp_path, "shakespeare")) == ["train"]
+
+
 def test_no_network_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def no_address(*_: object) -> NoReturn:
         raise socket.gaierror("name or service not known")

@@ -67,8 +67,8 @@ def test_the_cache_name_changes_with_the_files(tmp_path: Path) -> None:
 
 def test_an_unknown_name_is_refused_with_the_known_ones() -> None:
     message = (
-        r"^dataset=mnits: need one of digits, mnist, cifar10, tiny-imagenet, "
-        r"or a folder of Parquet files$"
+        r"^dataset=mnits: need one of digits, mnist, cifar10, tiny-imagenet, femnist, "
+        r"shakespeare, or a folder of Parquet files$"
     )
     with pytest.raises(BadInput, match=message):
         find("mnits", None)

@@ -6,6 +6,8 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pyarrow
+import pyarrow.parquet
 import pytest
 
 from favano.data import load
@@ -32,9 +34,10 @@ def test_arrays_do_not_depend_on_the_library(
     monkeypatch.setitem(sys.modules, "datasets", None)
     second = load(str(own), cache_dir=tmp_path / "b")
     assert first.classes == second.classes == 4
-    for part in ("train_images", "train_labels", "test_images", "test_labels"):
-        assert np.array_equal(getattr(first, part), getattr(second, part))
-    assert second.train_labels.tolist() == [0, 1, 2, 3]
+    for mine, other in ((first.train, second.train), (first.test, second.test)):
+        assert np.array_equal(mine.inputs, other.inputs)
+        assert np.array_equal(mine.labels, other.labels)
+    assert second.train.labels.tolist() == [0, 1, 2, 3]
 
 
 def test_files_are_joined_in_order(own: Path) -> None:
@@ -42,6 +45,29 @@ def test_files_are_joined_in_order(own: Path) -> None:
     tables = read_parquet(Folder("own", files, files[:1]), "own")
     assert tables["train"]["label"].to_pylist() == [0, 1, 2, 1, 0]
     assert tables["test"]["label"].to_pylist() == [0, 1, 2]
+
+
+def write_writers(folder: Path, rows: list[tuple[str, int, int]]) -> None:
+    split, index, writer = zip(*rows, strict=True)
+    columns = {"split": list(split), "index": list(index), "writer_id": list(writer)}
+    pyarrow.parquet.write_table(pyarrow.table(columns), folder / "writers.parquet")
+
+
+def test_a_file_of_writers_says_whose_the_images_are(own: Path, tmp_path: Path) -> None:
+    train = [("train", 2, 5), ("train", 0, 7), ("train", 1, 5), ("train", 3, 7)]
+    before = load(str(own), cache_dir=tmp_path / "a")
+    write_writers(own, [*train, ("test", 1, 9), ("test", 0, 7)])
+    dataset = load(str(own), cache_dir=tmp_path / "a")
+    assert before.train.owners == {}
+    assert dataset.train.owners["writer_id"].tolist() == [0, 1, 1, 0]
+    assert dataset.test.owners["writer_id"].tolist() == [0, 2]
+
+
+def test_a_file_of_too_few_writers_is_refused(own: Path, tmp_path: Path) -> None:
+    write_writers(own, [("train", 0, 7), ("train", 1, 5)])
+    message = "writers.parquet has 2 rows for train: need one for each of 4 images"
+    with pytest.raises(BadInput, match=message):
+        load(str(own), cache_dir=tmp_path / "a")
 
 
 def test_other_files_are_refused(own: Path) -> None:

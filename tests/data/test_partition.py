@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from favano.data.partition import check_parts, check_split, split
+from favano.data.partition import SPLITS, check_parts, check_split, split
 from favano.errors import BadInput
 from favano.rng import Stream, permutation
 from favano.types import Ints
@@ -118,11 +118,11 @@ def test_shards_are_runs_of_the_sorted_labels() -> None:
     [
         (
             "two-clas",
-            "need one of iid, two-class, two-class-free, two-class-trim, shards:N, dirichlet:A",
+            f"need one of {', '.join(SPLITS)}",
         ),
         (
             "iid:3",
-            "need one of iid, two-class, two-class-free, two-class-trim, shards:N, dirichlet:A",
+            f"need one of {', '.join(SPLITS)}",
         ),
         ("shards:0", "need shards:N with N a whole number from 1"),
         ("shards:2.5", "need shards:N with N a whole number from 1"),
@@ -201,3 +201,11 @@ def test_a_class_without_holder_is_refused_by_name() -> None:
 def test_five_clients_hold_ten_classes() -> None:
     labels = shuffled((20,) * 10)
     check_parts(split(labels, 5, "two-class", 0), labels, 10, how="two-class")
+
+
+def test_a_class_without_samples_is_nobodys_fault() -> None:
+    """Letters of an alphabet that a text does not use."""
+    labels = np.array([0, 2, 2, 0])
+    check_parts([np.array([0, 1]), np.array([2])], labels, 5)
+    with pytest.raises(BadInput, match="class 2 has no holder"):
+        check_parts([np.array([0]), np.array([3])], labels, 5)

@@ -31,7 +31,7 @@ def test_a_folder_of_parquet_files(own: Path, tmp_path: Path) -> None:
     assert dataset.classes == 5
     assert dataset.preprocessing.scale == 255
     assert not dataset.preprocessing.augments
-    assert dataset.train_images[:, 0, 0, 0].tolist() == list(range(0, 200, 20))
+    assert dataset.train.inputs[:, 0, 0, 0].tolist() == list(range(0, 200, 20))
 
 
 def refuse(*_: object, name: str, mode: str | None, classes: int | None) -> NoReturn:
@@ -44,7 +44,7 @@ def test_the_second_load_decodes_nothing(
     first = load(str(own), cache_dir=tmp_path / "cache")
     monkeypatch.setattr(sources, "decode", refuse)
     second = load(str(own), cache_dir=tmp_path / "cache")
-    assert np.array_equal(first.train_images, second.train_images)
+    assert np.array_equal(first.train.inputs, second.train.inputs)
 
 
 def test_files_that_changed_are_decoded_again(
@@ -52,7 +52,7 @@ def test_files_that_changed_are_decoded_again(
 ) -> None:
     load(str(own), cache_dir=tmp_path / "cache")
     write_parquet(own / "validation-0.parquet", [encode(99, (4, 4), "L")], [4])
-    assert load(str(own), cache_dir=tmp_path / "cache").test_images.max() == 99
+    assert load(str(own), cache_dir=tmp_path / "cache").test.inputs.max() == 99
 
 
 def test_the_default_cache_is_the_users(own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -71,7 +71,7 @@ def test_a_folder_is_normalised_by_its_own_moments(own: Path, tmp_path: Path) ->
 
 def test_digits_take_options_too() -> None:
     dataset = load("digits", normalise=True, holdout=400, seed=5)
-    assert (len(dataset.train_labels), len(dataset.test_labels)) == (1037, 400)
+    assert (len(dataset.train.labels), len(dataset.test.labels)) == (1037, 400)
     assert len(dataset.preprocessing.mean) == 1
 
 
@@ -98,25 +98,39 @@ def test_mnist_from_its_files(
     data_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     dataset = load("mnist", data_dir=data_root, cache_dir=tmp_path)
-    assert dataset.train_images.shape == (60000, 1, 28, 28)
-    assert dataset.test_images.shape == (10000, 1, 28, 28)
+    assert dataset.train.inputs.shape == (60000, 1, 28, 28)
+    assert dataset.test.inputs.shape == (10000, 1, 28, 28)
     counts = [5923, 6742, 5958, 6131, 5842, 5421, 5918, 6265, 5851, 5949]
-    assert np.bincount(dataset.train_labels).tolist() == counts
-    assert dataset.train_images[:6000].mean() / 255 == pytest.approx(0.1307, abs=0.002)
+    assert np.bincount(dataset.train.labels).tolist() == counts
+    assert dataset.train.inputs[:6000].mean() / 255 == pytest.approx(0.1307, abs=0.002)
     assert not dataset.preprocessing.mean
+    train, test = (rows.owners["writer_id"] for rows in (dataset.train, dataset.test))
+    assert (len(np.unique(train)), len(np.unique(test))) == (539, 297)
+    assert not set(train.tolist()) & set(test.tolist())  # no writer is in both
 
     monkeypatch.setattr(sources, "decode", refuse)  # the second load maps what was decoded
     held = load("mnist", data_dir=data_root, cache_dir=tmp_path, normalise=True, holdout=10000)
-    assert (len(held.train_labels), len(held.test_labels)) == (50000, 10000)
+    assert (len(held.train.labels), len(held.test.labels)) == (50000, 10000)
     assert held.preprocessing.mean == (0.1307,)
+
+
+def test_femnist_from_its_files(data_root: Path, tmp_path: Path) -> None:
+    dataset = load("femnist", data_dir=data_root, cache_dir=tmp_path, normalise=True)
+    assert dataset.train.inputs.shape == (41495, 1, 28, 28)
+    assert (dataset.classes, len(dataset.test.labels)) == (62, 4763)
+    train, test = (rows.owners["writer_id"] for rows in (dataset.train, dataset.test))
+    assert np.unique(train).tolist() == np.unique(test).tolist() == list(range(300))
+    assert (np.diff(train) >= 0).all()  # rows are in order of writer
+    mean = dataset.train.inputs.mean() / 255
+    assert mean == pytest.approx(dataset.preprocessing.mean[0], abs=1e-4)
 
 
 @pytest.mark.slow
 def test_cifar10_from_its_files(data_root: Path, tmp_path: Path) -> None:
     dataset = load("cifar10", data_dir=data_root, cache_dir=tmp_path)
-    assert dataset.train_images.shape == (50000, 3, 32, 32)
-    assert np.bincount(dataset.train_labels).tolist() == [5000] * 10
-    mean = dataset.train_images[:5000].mean(axis=(0, 2, 3)) / 255
+    assert dataset.train.inputs.shape == (50000, 3, 32, 32)
+    assert np.bincount(dataset.train.labels).tolist() == [5000] * 10
+    mean = dataset.train.inputs[:5000].mean(axis=(0, 2, 3)) / 255
     assert mean == pytest.approx(dataset.preprocessing.mean, abs=0.01)
 
 
@@ -125,5 +139,5 @@ def test_tiny_imagenet_from_its_files(data_root: Path, tmp_path: Path) -> None:
     dataset = load("tiny-imagenet", data_dir=data_root, cache_dir=tmp_path)
     assert dataset.input_shape == (3, 64, 64)
     assert dataset.classes == 200
-    assert np.bincount(dataset.test_labels, minlength=200).tolist() == [50] * 200
-    assert len(dataset.train_labels) in (66666, 100000)
+    assert np.bincount(dataset.test.labels, minlength=200).tolist() == [50] * 200
+    assert len(dataset.train.labels) in (66666, 100000)

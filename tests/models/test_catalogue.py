@@ -6,14 +6,26 @@ import torch
 from favano.errors import BadInput
 from favano.models import MODELS, build
 
+OF_TEXTS = ("leaf-lstm", "transformer")
 
-@pytest.mark.parametrize("name", MODELS)
+
+@pytest.mark.parametrize("name", [name for name in MODELS if name not in OF_TEXTS])
 def test_every_network_takes_its_images(name: str) -> None:
     network = build(name, input_shape=(1, 16, 16), classes=7)
     assert network(torch.rand(2, 1, 16, 16)).shape == (2, 7)
     assert bool(list(network.buffers())) is (
-        name != "perceptron" and not name.endswith("groupnorm")
+        name.startswith("resnet") and not name.endswith("groupnorm")
     )
+
+
+@pytest.mark.parametrize("name", OF_TEXTS)
+def test_every_network_takes_its_texts(name: str) -> None:
+    network = build(name, input_shape=(5,), classes=7)
+    texts = torch.tensor([[0, 1, 2, 3, 4], [6, 5, 4, 3, 2]], dtype=torch.uint8)
+    assert network(texts).shape == (2, 7)
+    assert list(network.buffers()) == []
+    with pytest.raises(BadInput, match=r"^input_shape=\(1, 8, 8\): need the length of a text$"):
+        build(name, input_shape=(1, 8, 8), classes=7)
 
 
 def test_names_are_those_of_the_command_line() -> None:
@@ -24,6 +36,9 @@ def test_names_are_those_of_the_command_line() -> None:
         "resnet18",
         "resnet18-groupnorm",
         "resnet18-3x3",
+        "leaf-cnn",
+        "leaf-lstm",
+        "transformer",
     ]
 
 
@@ -42,7 +57,7 @@ def test_bad_arguments_are_refused() -> None:
         build("resnet50", input_shape=(3, 32, 32), classes=10)
     assert str(caught.value) == (
         "model=resnet50: need one of perceptron, resnet20, resnet20-groupnorm, resnet18, "
-        "resnet18-groupnorm, resnet18-3x3"
+        "resnet18-groupnorm, resnet18-3x3, leaf-cnn, leaf-lstm, transformer"
     )
     with pytest.raises(BadInput, match=r"^classes=0: need 1 or more$"):
         build("perceptron", input_shape=(4,), classes=0)

@@ -29,16 +29,19 @@ def with_pytorchs_norm() -> nn.Module:
     )
 
 
-def named(name: str) -> Callable[[], nn.Module]:
-    return lambda: build(name, input_shape=(3, 8, 8), classes=CLASSES)
+def named(name: str, shape: tuple[int, ...] = (3, 8, 8)) -> Callable[[], nn.Module]:
+    return lambda: build(name, input_shape=shape, classes=CLASSES)
 
 
-NETWORKS = {
+NETWORKS: dict[str, Callable[[], nn.Module]] = {
     "ours": with_our_norm,
     "stock": with_pytorchs_norm,
     "perceptron": named("perceptron"),
     "resnet20": named("resnet20"),
     "resnet20-groupnorm": named("resnet20-groupnorm"),
+    "leaf-cnn": named("leaf-cnn"),
+    "leaf-lstm": named("leaf-lstm", (6,)),
+    "transformer": named("transformer", (6,)),
 }
 
 
@@ -55,12 +58,15 @@ def stacked_states(network: nn.Module) -> tuple[Tensors, Tensors]:
     return parameters, buffers
 
 
+@pytest.mark.filterwarnings("ignore:There is a performance drop")  # of PyTorch's LSTM
 @pytest.mark.parametrize("kind", NETWORKS)
 def test_stacked_clients_equal_a_loop(kind: str) -> None:
     torch.manual_seed(0)
     network = NETWORKS[kind]().double()
     parameters, buffers = stacked_states(network)
     images = torch.randn(CLIENTS, BATCH, 3, 8, 8, dtype=torch.float64)
+    if kind in ("leaf-lstm", "transformer"):
+        images = torch.randint(0, CLASSES, (CLIENTS, BATCH, 6))
     labels = torch.randint(0, CLASSES, (CLIENTS, BATCH))
     untouched = {name: value.clone() for name, value in buffers.items()}
     own = {name: value.clone() for name, value in network.state_dict().items()}

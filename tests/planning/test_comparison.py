@@ -53,6 +53,8 @@ def test_the_default_are_the_papers_four() -> None:
         (["favano"], ["quafl.dampening=true"], "set=quafl: not compared; need one of favano$"),
         (["favano", "sgd"], [], "algorithm=sgd: unknown; "),
         (["fedavg", "fedavg"], [], "algorithms=fedavg: is named twice; give each variant a label$"),
+        (["favano"], ["favano.split=own"], "split=own: own splits can only be run from Python"),
+        (DEFAULT, ["fedbuff.split=column:who"], "set=split: must be the same for all methods"),
         (["favano"], ["favano.dataset=own"], "dataset=own: own data can only be run from Python"),
     ],
 )

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from favano.data import Traits
 from favano.errors import BadInput
 from favano.methods.favano import Favano
 from favano.methods.weights import Empirical, Known, Weights
@@ -90,7 +91,8 @@ def test_clients_are_weighed_by_the_samples_that_the_split_gives_them() -> None:
     labels = np.arange(1000) % 10
     keys: dict[str, object] = {"algorithm": "fedavg", "sample_weights": True, "clients": 3}
     spec = complete(**keys, selected=1, split="iid")
-    assert bind_method(spec, 0, labels).world.samples.tolist() == [334, 333, 333]
+    traits = Traits(1000, labels, 10)
+    assert bind_method(spec, 0, traits).world.samples.tolist() == [334, 333, 333]
     with pytest.raises(BadInput, match=r"^sample_weights=True: needs the data"):
         _ = bind_method(spec, 0).world.samples
 

@@ -336,7 +336,7 @@ def problem(**parts: object) -> favano.Problem:
 X, Y = pair(60)
 NAME = r"need a name, file.py:Name, or an object of favano.Method$"
 DATA = r"need a data set's name or favano.Problem\(model, train=..., test=...\)$"
-PAIR = r"need a pair \(samples, labels\) of tensors or arrays$"
+PAIR = r"need a pair \(samples, targets\) of tensors or arrays, a data set, or a list per client$"
 LIST = "need a list of methods$"
 SPEEDS = r"need favano.Fleet\(...\), as favano.Fleet.two_speeds\(100\)$"
 REFUSED: list[tuple[Callable[[], object], str]] = [
@@ -372,7 +372,7 @@ REFUSED: list[tuple[Callable[[], object], str]] = [
     (lambda: problem(loss=3), "loss=3: need a function of outputs and targets$"),
     (lambda: problem(data_dir=3), "data_dir=3: need the path of a folder$"),
     (lambda: problem(split="odd"), "split=odd: need one of iid, two-class, "),
-    (lambda: problem(split=3), "split=3: need a valid string$"),
+    (lambda: problem(split=3), "split=3: need a name, or a list with the numbers of each client"),
     (lambda: problem(batch_size=0), "batch_size=0: need greater than or equal to 1$"),
     (lambda: problem(batch_order="odd"), "batch_order=odd: need epoch, continuous or "),
     (lambda: favano.Problem(dataset=3), "dataset=3: need a valid string$"),  # type: ignore

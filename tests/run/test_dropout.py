@@ -6,9 +6,11 @@ import pytest
 import torch
 from torch import nn
 
+import favano
 from favano.records import Row
+from favano.run.own_data import own_samples, read_data
 from favano.run.runner import run
-from favano.run.samples import Samples, own_samples
+from favano.run.samples import Samples
 from favano.specification.spec import make_spec
 
 KEYS: dict[str, object] = {
@@ -22,7 +24,8 @@ def samples() -> Samples:
     features = torch.randn(300, 12, generator=generator)
     labels = torch.randint(0, 4, (300,), generator=generator)
     features[torch.arange(300), labels] += 3.0
-    return own_samples((features[:192], labels[:192]), (features[192:], labels[192:]), "cpu")
+    train, test = (features[:192], labels[:192]), (features[192:], labels[192:])
+    return own_samples(read_data(favano.Problem(network(), train=train, test=test)), "cpu")
 
 
 def network() -> nn.Sequential:

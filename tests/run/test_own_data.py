@@ -1,17 +1,25 @@
-"""Tensors and networks of one's own: named as such, with defaults that are said."""
+"""Data and networks of one's own: named as such, with defaults that are said."""
 
 from __future__ import annotations
 
+import runpy
+from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
 
+import datasets
+import numpy as np
 import pytest
 import torch
-from torch import nn
+from torch import Tensor, nn
+from torch.utils.data import Dataset, TensorDataset
 
 import favano
 from favano.errors import BadInput
+from favano.planning.planned import make_fleet
+from favano.run.own_data import own_samples, read_data
 from favano.run.result_folder import check_folder, write_result
+from favano.run.samples import make_task
 from favano.specification.keys import Keys
 from tests.specs import complete
 
@@ -114,3 +122,255 @@ def test_inputs_are_of_one_type() -> None:
     )
     with pytest.raises(BadInput, match=r"^test=torch.float64: need inputs of one type"):
         favano.simulate("favano", problem, FLEET, **GIVEN)
+
+
+EXAMPLES = runpy.run_path(str(Path(__file__).parents[2] / "examples" / "own_data.py"))
+
+
+@pytest.mark.parametrize("case", EXAMPLES["CASES"], ids=lambda case: case.__name__)
+def test_examples(case: Callable[[], favano.Problem]) -> None:
+    """Each learns something, on as many clients as the data have."""
+    keys: Keys = {"selected": 2, "learning_rate": 0.2, "horizon": 200.0, "local_steps": 10}
+    result = favano.simulate("favano", case(), **keys)
+    natural = result.spec.problem.split in ("own", "column:town")
+    assert result.spec.fleet.clients == (3 if natural else 20)
+    losses = [row.loss for row in result.rows]
+    assert losses[-1] < losses[0]
+
+
+class Points(Dataset[tuple[Tensor, int]]):
+    """Counts how often each sample is taken."""
+
+    def __init__(self, rows: int) -> None:
+        self.features, self.labels = pair(rows)
+        self.taken: list[int] = []
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def __getitem__(self, place: int) -> tuple[Tensor, int]:
+        self.taken.append(place)
+        return self.features[place], int(self.labels[place])
+
+
+def problem(train: object, **more: object) -> favano.Problem:
+    given: dict[str, object] = {"test": pair(30), "batch_size": 8, **more}
+    return favano.Problem(lambda: nn.Linear(5, 3), train=train, **given)  # type: ignore[arg-type]
+
+
+def rows_of(train: object, **more: object) -> list[object]:
+    """The history of a run on these data."""
+    return list(favano.simulate("favano", problem(train, **more), FLEET, **GIVEN).rows)
+
+
+def table() -> datasets.Dataset:
+    features, labels = pair(120)
+    who = [f"client {place % 4}" for place in range(120)]
+    columns = {"who": who, "features": features.tolist(), "label": labels.tolist()}
+    return datasets.Dataset.from_dict(columns)
+
+
+def test_all_forms_of_the_same_data_are_the_same_run() -> None:
+    features, labels = pair(120)
+    expected = rows_of((features, labels), split="iid")
+    points = Points(120)
+    assert rows_of(points, split="iid") == expected
+    assert points.taken == list(range(120))
+    assert rows_of(TensorDataset(features, labels), split="iid") == expected
+    assert rows_of((features.numpy(), labels.numpy()), split="iid") == expected
+    assert rows_of([features, labels], split="iid") == expected
+    assert rows_of(table().remove_columns("who"), split="iid") == expected
+    assert rows_of(table(), split="iid") == expected
+    renamed = table().rename_columns({"features": "a", "label": "b"})
+    assert rows_of(renamed, split="iid", columns=("a", "b")) == expected
+
+
+def test_all_forms_of_the_same_split_are_the_same_run(tmp_path: Path) -> None:
+    features, labels = pair(120)
+    owner = torch.arange(120) % 4
+    lists = [torch.nonzero(owner == client).flatten().numpy() for client in range(4)]
+    expected = rows_of((features, labels), split=lists)
+    assert rows_of(table(), split="column:who") == expected
+    np.save(tmp_path / "owners.npy", owner.numpy())
+    assert rows_of((features, labels), split=f"file:{tmp_path / 'owners.npy'}") == expected
+    by_client = read_data(problem([(features[part], labels[part]) for part in lists]))
+    assert by_client.traits.owners["own"].tolist() == sorted(owner.tolist())
+    assert torch.equal(by_client.train.inputs[:30], features[lists[0]])
+
+
+def test_fewer_clients_than_the_data_have() -> None:
+    parts = [pair(12), pair(30), pair(7), pair(25), pair(9), pair(14)]
+    result = favano.simulate("favano", problem(parts), **GIVEN)
+    assert result.spec.fleet.clients == 6
+    some = favano.simulate("favano", problem(parts), FLEET, **GIVEN)
+    assert some.spec.fleet.clients == 4
+    assert some.rows[-1].loss != result.rows[-1].loss
+    plan = favano.plan("favano", problem(parts), **GIVEN)
+    assert plan.planned.fleet.clients == 6
+
+
+def test_few_clients_are_all_selected() -> None:
+    keys: Keys = {"local_steps": 2, "horizon": 70.0}
+    result = favano.simulate("favano", problem([pair(12), pair(30)]), **keys)
+    assert result.spec.clock.selected == 2
+
+
+def test_weights_by_samples_follow_the_split() -> None:
+    parts = problem([pair(12), pair(30), pair(7)])
+    planned = favano.plan(favano.FedAvg(sample_weights=True), parts, **GIVEN).planned
+    assert planned.method.world.samples.tolist() == [12, 30, 7]
+
+
+def test_named_data_in_lists() -> None:
+    lists = [np.arange(10), np.arange(100, 300), np.arange(500, 600)]
+    given = favano.Problem(dataset="digits", split=lists, batch_size=8)
+    result = favano.simulate("favano", given, **GIVEN)
+    assert (result.spec.problem.split, result.spec.fleet.clients) == ("own", 3)
+
+
+def test_named_data_by_a_file(tmp_path: Path) -> None:
+    """The file is about all training samples, also if some of them are held out."""
+    np.save(tmp_path / "owners.npy", np.arange(1437) % 6)
+    split = f"file:{tmp_path / 'owners.npy'}"
+    given = favano.Problem(dataset="digits", split=split, batch_size=8, holdout=300)
+    assert favano.simulate("favano", given, **GIVEN).spec.fleet.clients == 6
+
+
+def test_epochs_of_different_lengths_are_refused() -> None:
+    rule = r"^local_steps_unit=epochs: split=own gives clients epochs of different lengths"
+    keys: Keys = {**GIVEN, "local_steps_unit": "epochs"}
+    with pytest.raises(BadInput, match=rule):
+        favano.simulate("favano", problem([pair(9), pair(30)]), **keys)
+
+
+def test_arrays_larger_than_memory_are_never_copied(tmp_path: Path) -> None:
+    """The file has no blocks but those that are written; reading it all would take a while."""
+    rows, width = 2**16, 2**18
+    path = tmp_path / "large.npy"
+    large = np.lib.format.open_memmap(path, "w+", dtype=np.float32, shape=(rows, width))  # 64 GiB
+    large[::1024, :5] = 1.0
+    large.flush()
+    mapped = np.load(path, mmap_mode="r")
+    labels = np.arange(rows) % 3
+
+    class First(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.output = nn.Linear(5, 3)
+
+        def forward(self, inputs: Tensor) -> Tensor:
+            logits: Tensor = self.output(inputs[:, :5])
+            return logits
+
+    test = (mapped[:6], labels[:6])
+    given = favano.Problem(First, train=(mapped, labels), test=test, split="iid", batch_size=2)
+    assert read_data(given).train.inputs.data_ptr() == mapped.ctypes.data
+    result = favano.simulate("favano", given, FLEET, **GIVEN)
+    assert result.rows[-1].loss != result.rows[0].loss
+
+
+def test_images_of_hugging_face(tmp_path: Path) -> None:
+    pixels = np.arange(2 * 3 * 4 * 3, dtype=np.uint8).reshape(2, 3, 4, 3)  # (N, H, W, C)
+    for kind, expected in (("RGB", pixels.transpose(0, 3, 1, 2)), ("L", pixels[..., 0][:, None])):
+        shown = list(pixels if kind == "RGB" else pixels[..., 0])
+        features = datasets.Features({"image": datasets.Image(), "label": datasets.Value("int64")})
+        images = datasets.Dataset.from_dict({"image": shown, "label": [0, 1]}, features=features)
+        found = read_data(problem(images, test=images, split="iid"))
+        assert found.train.inputs.dtype == torch.float32
+        assert np.array_equal((found.train.inputs * 255).round().numpy(), expected)
+
+
+def test_collate_is_called_once_for_all_samples() -> None:
+    calls = []
+
+    def pad(samples: list[tuple[list[float], int]]) -> tuple[Tensor, Tensor]:
+        calls.append(len(samples))
+        rows = [torch.tensor([*numbers, *[0.0] * (5 - len(numbers))]) for numbers, _ in samples]
+        return torch.stack(rows), torch.tensor([label for _, label in samples])
+
+    samples = [([1.0] * (1 + place % 5), place % 3) for place in range(40)]
+    alike = read_data(problem(samples, test=samples[:6], collate=pad, split="iid"))
+    parts = read_data(problem([samples[:30], samples[30:]], test=samples[:6], collate=pad))
+    assert calls == [40, 6, 40, 6]
+    assert torch.equal(alike.train.inputs, parts.train.inputs)
+    assert parts.traits.owners["own"].tolist() == [0] * 30 + [1] * 10
+    assert alike.traits.owners == {}
+
+
+def test_targets_of_any_shape_are_in_the_batches() -> None:
+    """Numbers, and a class per position of a sequence."""
+    features, _ = pair(40)
+    texts = torch.arange(160).view(40, 4) % 3
+    spec = complete(clients=4, selected=2, split="iid", batch_size=8)
+    for targets, classes in ((features.cumsum(1), 0), (texts, 3)):
+        both = (features, targets)
+        given = problem(both, test=both, loss=nn.functional.mse_loss, split="iid")
+        data = read_data(given)
+        task = make_task(spec, 0, make_fleet(spec, 0), own_samples(data, "cpu", given.loss))
+        batch, found = task.batch(0, 0, torch.float32)
+        places = [int((features == one).all(1).nonzero()) for one in batch]
+        assert torch.equal(found, targets[places])
+        assert data.classes == classes
+        rule = r"^split=two-class: deals out by class; targets that are not one class per sample"
+        with pytest.raises(BadInput, match=rule):
+            rows_of(both, test=both, loss=nn.functional.mse_loss, split="two-class")
+
+
+def failing(samples: list[object]) -> object:
+    raise KeyError("length")
+
+
+def too_few(samples: list[object]) -> object:
+    return torch.zeros(3, 5), torch.zeros(3)
+
+
+X, Y = pair(12)
+REFUSED: list[tuple[dict[str, object], str]] = [
+    ({"train": []}, r"train=\[\]: need the data of at least one client$"),
+    ({"train": [(X, Y), (X[:0], Y[:0])]},
+     r"train\[1\]=no samples: need at least one for each client$"),
+    ({"train": [(X, Y), (X[:, :3], Y)]},
+     r"train\[1\]=torch.float32 \(3,\): need samples as those of client 0, torch.float32 \(5,\)$"),
+    ({"train": [(X, Y), X]}, r"train\[1\]=Tensor: need a pair \(samples, targets\) of "),
+    ({"train": [(X, Y)], "split": "iid"}, "split=iid: train is already a list per client; leave "),
+    ({"train": (X, Y), "split": []}, r"split=\[\]: need a name, or a list with the numbers "),
+    ({"train": (X, Y), "split": [[0, 1], ["a"]]}, r"split\[1\]=\['a'\]: need a name, or a list "),
+    ({"train": (X, Y), "split": [[0, 1], [12]]},
+     r"split=own: client 1 has samples outside 0\.\.11$"),
+    ({"train": (X, Y), "split": [[0, 1], []]}, "split=own: client 1 has no samples: need "),
+    ({"train": (X, Y), "split": [[0, 1], [1]]}, "split=own: client 1 has samples that are in "),
+    ({"train": (X, Y), "split": "column:who"}, "split=column:who: no such column of the data; "),
+    ({"train": (X, Y), "split": "file:nowhere.npy"}, "split=file:nowhere.npy: no such file$"),
+    ({"train": (X.numpy().astype(np.uint16), Y), "test": (X.numpy().astype(np.uint16), Y)},
+     "train=torch.uint16: need a type whose rows PyTorch can pick: "),
+    ({"train": table().rename_column("features", "a")},
+     r"train=columns who, a, label: name those of inputs and targets, as columns=\('x', 'y'\)$"),
+    ({"train": table(), "split": "column:features", "columns": ("features", "label")},
+     r"split=column:features: holds float64 \(120, 5\): need a word or a whole number per sample$"),
+    ({"train": table(), "columns": ("features", "b")},
+     "train=columns who, features, label: name those of inputs and targets"),
+    ({"train": table(), "columns": ("who", "label")}, "train=column who: need numbers, the same "),
+    ({"train": [(X[0], 1)], "collate": failing},
+     "collate=failing: fails on the samples of train: KeyError: 'length'$"),
+    ({"train": Points(9), "collate": too_few},
+     "collate=too_few: makes 3 inputs of 9 samples of train: need one of each$"),
+    ({"train": table().to_iterable_dataset()},
+     "train=IterableDataset: need a data set with a length, not a stream or a set of splits$"),
+    ({"train": datasets.DatasetDict({"train": table()})},
+     "train=DatasetDict: need a data set with a length, not a stream or a set of splits$"),
+    ({"train": 3, "collate": failing}, "train=int: need a list or data set of samples$"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("given", "message"), REFUSED, ids=[text for _, text in REFUSED])
+def test_refused_in_one_sentence(given: dict[str, object], message: str) -> None:
+    with pytest.raises(BadInput, match=f"^{message}") as refused:
+        favano.simulate("favano", problem(**given), **GIVEN)
+    assert len(str(refused.value).splitlines()) == 1
+
+
+@pytest.mark.parametrize("key", ["collate", "columns"])
+def test_what_is_for_own_data_is_refused(key: str) -> None:
+    given = {"collate": failing, "columns": ("x", "y")}[key]
+    with pytest.raises(BadInput, match=rf"^{key}=.*: goes with train and test, your own data$"):
+        favano.Problem(dataset="digits", **{key: given})  # type: ignore[arg-type]

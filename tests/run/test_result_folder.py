@@ -225,7 +225,19 @@ def test_other_step_times_in_the_same_file_are_another_run(tmp_path: Path) -> No
     write_result(folder, replace(result(), spec=spec), "favano run")
     check_folder(folder, spec)
     trace.write_text("client,duration\n0,1\n1,3\n")
-    with pytest.raises(BadInput, match="already holds a run of other step times"):
+    with pytest.raises(BadInput, match=r"already holds a run of other contents of .*times.csv"):
+        check_folder(folder, spec)
+
+
+def test_another_split_in_the_same_file_is_another_run(tmp_path: Path) -> None:
+    owners = tmp_path / "owners.txt"
+    owners.write_text("0\n1\n")
+    spec = complete(clients=2, selected=1, split=f"file:{owners}")
+    folder = tmp_path / "r"
+    write_result(folder, replace(result(), spec=spec), "favano run")
+    check_folder(folder, spec)
+    owners.write_text("1\n0\n")
+    with pytest.raises(BadInput, match=r"already holds a run of other contents of .*owners.txt"):
         check_folder(folder, spec)
 
 

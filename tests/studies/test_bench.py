@@ -20,7 +20,7 @@ def test_synthetic_images_have_the_shape_of_the_data_set() -> None:
     mnist = bench_samples(resolve(spec_of(dataset="mnist")))
     assert mnist.features.shape == (60_000, 1, 28, 28)
     assert 0 <= float(mnist.features.min()) < float(mnist.features.max()) <= 1
-    assert np.bincount(mnist.host_labels).tolist() == [6000] * 10
+    assert np.bincount(mnist.labels).tolist() == [6000] * 10
     assert (len(mnist.test_features), mnist.preprocessing) == (1, None)
     with pytest.raises(BadInput, match="dataset=digits: has no synthetic stand-in"):
         bench_samples(resolve(spec_of()), synthetic=True)

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from favano.cli.flags import Config, DataDir, Json, Out, Values
+from favano.cli.flags import Config, DataDir, Json, Out, Values, counted
 from favano.cli.shell import default_folder, print_json, say, screen
 from favano.cli.training import Force, end, json_document, train
 from favano.planning.comparison import DEFAULT, chosen, comparison, folder_name, keys_for
@@ -38,7 +38,7 @@ def compare_command(
     named = tuple({ALGORITHM: name} for name in algorithms.split(",")) if algorithms else ()
     methods = chosen(found.methods, named) or [{ALGORITHM: name} for name in DEFAULT]
     shared = keys_for(found.shared, methods, found.methods)
-    specs = comparison({**shared, **flags}, methods, set_ or [])
+    specs = comparison(counted({**shared, **flags}, data_dir), methods, set_ or [])
     folder = out or default_folder("compare", specs)
     compare(specs, folder, data_dir, json=json, force=force)
 

@@ -12,11 +12,13 @@ from typing import Annotated, cast
 import typer
 from typer.core import TyperCommand
 
+from favano.cli.progress import decoding
 from favano.methods import AnyMethod, all_methods, method_class
 from favano.methods.clock import Clock
 from favano.options import Option, options_of
 from favano.planning.comparison import clock_keys, keys_for
 from favano.quantisation.recipe import Recipe
+from favano.run.data import with_clients
 from favano.specification.config import Config as ConfigFile
 from favano.specification.config import read_config
 from favano.specification.presets import check_named
@@ -150,7 +152,22 @@ def with_spec_flags(
 
 def spec_from(config: Path | None, flags: Values) -> Spec:
     """The specification of one run: the keys of a file, overridden by flags."""
-    spec = make_spec(keys_of_one(read_config(config), flags))
+    return _named_spec(keys_of_one(read_config(config), flags))
+
+
+def spec_with_data(config: Path | None, flags: Values, data_dir: Path | None) -> Spec:
+    """The same; a natural split takes the number of clients from the data."""
+    return _named_spec(counted(keys_of_one(read_config(config), flags), data_dir))
+
+
+def counted(keys: Values, data_dir: Path | None) -> Values:
+    """The keys, with the number of clients in the data where their split is natural."""
+    with decoding(str(keys.get("dataset"))) as on_image:
+        return with_clients(keys, data_dir, on_image)
+
+
+def _named_spec(keys: Values) -> Spec:
+    spec = make_spec(keys)
     check_named(spec)
     return spec
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich.console import JustifyMethod
 from rich.table import Table
 
-from favano.cli.flags import Config, DataDir, Json, Out, Values, spec_from
+from favano.cli.flags import Config, DataDir, Json, Out, Values, spec_with_data
 from favano.cli.shell import notes, print_json, screen
 from favano.planning.client_weights import speed_names
 from favano.planning.plan import Plan
@@ -24,13 +24,13 @@ def plan_command(
     json: Json = False,
 ) -> None:
     """Plan the schedule: who is contacted when, after how many steps, with what weight."""
-    spec = resolve(spec_from(config, flags))
+    spec = resolve(spec_with_data(config, flags, data_dir))
     if out:
         check_writable(out)
     by_samples = getattr(spec.method, "sample_weights", False)
-    labels = load_data(spec, data_dir).train_labels if by_samples else None
+    traits = load_data(spec.problem, data_dir).traits if by_samples else None
     with notes.status("planning"):
-        plan = Plan(plan_seed(spec, spec.run.seed, labels))
+        plan = Plan(plan_seed(spec, spec.run.seed, traits))
         document = plan.document
     if out:
         plan.save(out)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from favano.cli.flags import Config, DataDir, Json, Out, Values, spec_from
+from favano.cli.flags import Config, DataDir, Json, Out, Values, spec_with_data
 from favano.cli.shell import default_folder, print_json, screen
 from favano.cli.training import Force, end, json_document, train
 from favano.report import final_table, read_result
@@ -18,7 +18,7 @@ def run_command(
     force: Force = False,
 ) -> None:
     """Run one method in simulated time, for one or more seeds."""
-    spec = resolve(spec_from(config, flags))
+    spec = resolve(spec_with_data(config, flags, data_dir))
     folder = out or default_folder(spec.name, [spec])
     train([spec], [folder], data_dir, force=force)
     if json:

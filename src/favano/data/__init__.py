@@ -6,8 +6,9 @@ Nothing here needs PyTorch, except `favano.data.transforms`, which turns pixels 
 from favano.data.batches import BatchStream as BatchStream
 from favano.data.catalogue import NAMES as NAMES
 from favano.data.dataset import Dataset as Dataset
+from favano.data.natural import is_natural as is_natural
 from favano.data.origins import find as find
-from favano.data.partition import check_parts as check_parts
-from favano.data.partition import split as split
+from favano.data.partition import Traits as Traits
+from favano.data.partition import deal as deal
 from favano.data.preprocessing import Preprocessing as Preprocessing
 from favano.data.sources import load as load

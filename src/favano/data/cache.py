@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 from uuid import uuid4
@@ -21,7 +21,7 @@ from favano.types import Ints
 
 
 class Arrays(NamedTuple):
-    """Contents of a cache folder, one `.npy` file each."""
+    """Images in a cache folder, one `.npy` file for each array."""
 
     train_images: Pixels  # (N, C, H, W)
     train_labels: Ints  # (N,)
@@ -30,15 +30,18 @@ class Arrays(NamedTuple):
     classes: int
 
 
+TEXT = ("text", "roles")  # the arrays of a text by role
+
+
 def default_root() -> Path:
     """`$XDG_CACHE_HOME/favano`, by default `~/.cache/favano`."""
     base = os.environ.get("XDG_CACHE_HOME")
     return (Path(base) if base else Path.home() / ".cache") / "favano"
 
 
-def complete(folder: Path) -> bool:
-    """Whether a folder holds all arrays."""
-    return all((folder / f"{name}.npy").is_file() for name in Arrays._fields)
+def complete(folder: Path, names: Iterable[str] = Arrays._fields) -> bool:
+    """Whether a folder holds all arrays, by default those of images."""
+    return all((folder / f"{name}.npy").is_file() for name in names)
 
 
 def ensure(folder: Path, write: Callable[[Path], None]) -> None:
@@ -71,3 +74,17 @@ def read(folder: Path) -> Arrays:
         np.load(folder / "test_labels.npy"),
         int(np.load(folder / "classes.npy")),
     )
+
+
+def write_owners(folder: Path, part: str, owners: Mapping[str, Ints]) -> None:
+    """Write whose the samples of a part are, by column."""
+    np.savez(folder / f"{part}_owners.npz", **owners)  # type: ignore[arg-type]
+
+
+def read_owners(folder: Path, part: str) -> dict[str, Ints]:
+    """Whose the samples of a part are, by column; nothing in folders that do not say it."""
+    path = folder / f"{part}_owners.npz"
+    if not path.is_file():
+        return {}
+    with np.load(path) as owners:
+        return dict(owners)

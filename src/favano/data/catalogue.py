@@ -1,4 +1,4 @@
-"""Data sets known by name: where they come from and how the paper preprocesses them."""
+"""Data sets known by name: where they come from and how they are preprocessed."""
 
 from __future__ import annotations
 
@@ -16,19 +16,22 @@ class Known:
 
     Args:
         hub: its repository.
-        test_split: the split to test on; its labels are public.
+        test_split: the split to test on, whose labels are public; None: a part of the samples of
+            each client in `owner`.
         classes: number of classes.
-        mode: every image is converted to it; TinyImageNet mixes grey and colour files.
+        mode: every image is converted to it; TinyImageNet mixes grey and colour files. None: text.
         preprocessing: as in the paper.
         normalised: with mean 0 and standard deviation 1 per channel.
+        owner: the column that says whose a sample is.
     """
 
     hub: str
-    test_split: str
+    test_split: str | None
     classes: int
-    mode: Mode
+    mode: Mode | None
     preprocessing: Preprocessing
     normalised: Preprocessing
+    owner: str = ""
 
 
 DIGITS: Final = "digits"
@@ -40,13 +43,19 @@ _CIFAR10 = Preprocessing(
     255.0, (0.4914, 0.4822, 0.4465), (0.2023, 0.1994, 0.2010), crop_padding=4, flip=True
 )
 _TINY_IMAGENET = Preprocessing(255.0, (0.4802, 0.4481, 0.3975), (0.2302, 0.2265, 0.2262), flip=True)
+_FEMNIST = Preprocessing(255.0, (0.9615,), (0.1642,))
+_TOKENS = Preprocessing(1.0, tokens=True)
 
 KNOWN: Final[dict[str, Known]] = {
-    "mnist": Known("ylecun/mnist", "test", 10, "L", Preprocessing(255.0), _MNIST),
+    "mnist": Known("ylecun/mnist", "test", 10, "L", Preprocessing(255.0), _MNIST, "writer_id"),
     "cifar10": Known("uoft-cs/cifar10", "test", 10, "RGB", _CIFAR10, _CIFAR10),
     "tiny-imagenet": Known(
         "zh-plus/tiny-imagenet", "valid", 200, "RGB", _TINY_IMAGENET, _TINY_IMAGENET
     ),
+    "femnist": Known(
+        "flwrlabs/femnist", None, 62, "L", Preprocessing(255.0), _FEMNIST, "writer_id"
+    ),
+    "shakespeare": Known("flwrlabs/shakespeare", None, 80, None, _TOKENS, _TOKENS, "character_id"),
 }
 
 NAMES: Final = (DIGITS, *KNOWN)

@@ -1,13 +1,15 @@
-"""A data set in memory or mapped into it: raw pixels, labels, and their preprocessing."""
+"""A data set in memory or mapped into it: samples for training and testing, and how to use them."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from favano.data.partition import Traits
 from favano.data.preprocessing import Preprocessing
 from favano.errors import need
 from favano.rng import Stream, permutation
@@ -17,89 +19,94 @@ Pixels: TypeAlias = npt.NDArray[np.uint8]
 
 
 @dataclass(frozen=True, eq=False)
-class Dataset:
-    """Images of shape (N, C, H, W) with labels 0..classes-1, for training and for testing.
+class Rows:
+    """Samples: their inputs, their classes, and whose they are.
 
-    The images may be read-only memory maps: index them, never write into them.
+    The inputs may be read-only memory maps: index them, never write into them.
     """
 
+    inputs: Pixels  # (N, ...), images or characters
+    labels: Ints  # (N,)
+    owners: Mapping[str, Ints] = field(default_factory=dict)  # (N,) by column; -1: nobody's
+
+    def take(self, chosen: Ints) -> Rows:
+        """Some of the samples."""
+        owners = {column: who[chosen] for column, who in self.owners.items()}
+        return Rows(self.inputs[chosen], self.labels[chosen], owners)
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """Samples with labels 0..classes-1; images have the shape (N, C, H, W)."""
+
     name: str
-    train_images: Pixels  # (N, C, H, W)
-    train_labels: Ints  # (N,)
-    test_images: Pixels  # (M, C, H, W)
-    test_labels: Ints  # (M,)
+    train: Rows
+    test: Rows
     classes: int
     preprocessing: Preprocessing
 
     def __post_init__(self) -> None:
-        for part, images, labels in (
-            ("train", self.train_images, self.train_labels),
-            ("test", self.test_images, self.test_labels),
-        ):
-            self._need(images.ndim == 4, f"{part} images of shape {images.shape}: need N, C, H, W")
+        for part, rows in (("train", self.train), ("test", self.test)):
+            inputs, labels = rows.inputs, rows.labels
+            fits = self.preprocessing.tokens or inputs.ndim == 4
+            self._need(fits, f"{part} images of shape {inputs.shape}: need N, C, H, W")
             self._need(
-                len(images) == len(labels) > 0,
-                f"{len(images)} {part} images and {len(labels)} labels: need equally many, not 0",
+                len(inputs) == len(labels) > 0,
+                f"{len(inputs)} {part} samples and {len(labels)} labels: need equally many, not 0",
             )
             low, high = int(labels.min()), int(labels.max())
             self._need(
                 low >= 0 and high < self.classes,
                 f"{part} labels run from {low} to {high}: need 0..{self.classes - 1}",
             )
-        train, test = self.train_images.shape[1:], self.test_images.shape[1:]
-        self._need(train == test, f"train images are {train}, test images {test}: need one shape")
-        channels, expected = self.train_images.shape[1], len(self.preprocessing.mean)
+        train, test = self.train.inputs.shape[1:], self.test.inputs.shape[1:]
+        self._need(train == test, f"train samples are {train}, test samples {test}: need one shape")
+        channels, expected = train[0], len(self.preprocessing.mean)
         self._need(
             expected in (0, channels),
             f"images of {channels} channels, preprocessing for {expected}: need equally many",
         )
 
     @property
-    def input_shape(self) -> tuple[int, int, int]:
-        """Channels, height and width of one image."""
-        _, channels, height, width = self.train_images.shape
-        return channels, height, width
+    def traits(self) -> Traits:
+        """What a split may know of the training samples."""
+        rows = self.train
+        return Traits(len(rows.labels), rows.labels, self.classes, rows.owners)
+
+    @property
+    def input_shape(self) -> tuple[int, ...]:
+        """Shape of one input: channels, height and width of an image."""
+        return self.train.inputs.shape[1:]
 
     def _need(self, condition: bool, rule: str) -> None:
         need(condition, "dataset", self.name, rule)
 
 
 def hold_out(dataset: Dataset, count: int, seed: int) -> Dataset:
-    """Test on `count` random training images instead of the official test set.
+    """Test on `count` random training samples instead of the official test set.
 
     Reading A19 of the paper's "unseen validation dataset".
     """
-    size = len(dataset.train_labels)
+    size = len(dataset.train.labels)
     need(0 < count < size, "holdout", count, f"need 1..{size - 1}, or 0 for the official test set")
     order = permutation(seed, Stream.HOLDOUT, size)
     held, kept = np.sort(order[:count]), np.sort(order[count:])
-    return replace(
-        dataset,
-        train_images=dataset.train_images[kept],
-        train_labels=dataset.train_labels[kept],
-        test_images=dataset.train_images[held],
-        test_labels=dataset.train_labels[held],
-    )
+    return replace(dataset, train=dataset.train.take(kept), test=dataset.train.take(held))
 
 
 def take_fraction(dataset: Dataset, fraction: float, seed: int) -> Dataset:
-    """A random share of the images of every class, at least one, for training and for testing."""
+    """A random share of the samples of every class, at least one, for training and for testing."""
     need(0 < fraction <= 1, "data_fraction", fraction, "need a number > 0, 1 at most")
     train, test = (
-        _share(labels, fraction, permutation(seed, Stream.HOLDOUT, len(labels), client=1 + part))
-        for part, labels in enumerate((dataset.train_labels, dataset.test_labels))
+        rows.take(_share(rows.labels, fraction, seed, client=1 + part))
+        for part, rows in enumerate((dataset.train, dataset.test))
     )
-    return replace(
-        dataset,
-        train_images=dataset.train_images[train],
-        train_labels=dataset.train_labels[train],
-        test_images=dataset.test_images[test],
-        test_labels=dataset.test_labels[test],
-    )
+    return replace(dataset, train=train, test=test)
 
 
-def _share(labels: Ints, fraction: float, order: Ints) -> Ints:
-    """Sorted positions of the first `fraction` of each class in this order."""
+def _share(labels: Ints, fraction: float, seed: int, client: int) -> Ints:
+    """Sorted positions of a random share of each class."""
+    order = permutation(seed, Stream.HOLDOUT, len(labels), client=client)
     by_class = (order[labels[order] == label] for label in np.unique(labels))
     kept = [members[: max(1, round(fraction * len(members)))] for members in by_class]
     return np.sort(np.concatenate(kept))

@@ -6,23 +6,26 @@ import io
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from favano.data import cache
 from favano.data.catalogue import Mode
-from favano.data.hugging_face import download
-from favano.data.origins import Folder, Origin
-from favano.data.parquet import read_parquet
+from favano.data.origins import Origin
+from favano.data.tables import codes_of, owner_codes, tables_of
 from favano.errors import BadInput, need
+from favano.rng import Stream, permutation
 from favano.types import Ints
 
 if TYPE_CHECKING:
     import pyarrow
     from PIL.Image import Image
 
+_IMAGE, _LABEL = ("image", "img"), ("label", "character")  # columns
 _ROWS = 1000  # read at once
+_TENTH = 10
+_SPLIT_SEED = 0  # every run has the same test set
 
 
 def decode(
@@ -32,9 +35,10 @@ def decode(
     name: str,
     mode: Mode | None,
     classes: int | None,
+    owner: str = "",
     on_image: Callable[[int], None],
 ) -> None:
-    """Fill `folder` with the arrays of `favano.data.cache.Arrays`.
+    """Fill `folder` with the arrays of `favano.data.cache.Arrays`, and whose the images are.
 
     Args:
         origin: where the images are.
@@ -42,14 +46,13 @@ def decode(
         name: the data set, for messages.
         mode: grey or colour; None means grey if every image is grey.
         classes: number of classes; None means that of the files, or the largest label plus one.
+        owner: the column of the clients, if the data have no test set.
         on_image: called after each image with the total number of images.
     """
-    with TemporaryDirectory(dir=folder, ignore_cleanup_errors=True) as arrow:
-        if isinstance(origin, Folder):
-            tables = read_parquet(origin, name)
-        else:
-            tables = download(origin, Path(arrow), name)
-        tables = {part: _two_columns(name, table) for part, table in tables.items()}
+    with tables_of(origin, folder, name) as found:
+        complete = found if "test" in found else _with_test(found["train"], owner, name)
+        owners = owner_codes(complete, leave_out=(*_IMAGE, *_LABEL))
+        tables = {part: _two_columns(name, table) for part, table in complete.items()}
         chosen = mode or _common_mode(name, tables)
         labels = {part: _labels(name, table) for part, table in tables.items()}
         count = classes or _named_classes(tables["train"]) or int(labels["train"].max()) + 1
@@ -58,6 +61,8 @@ def decode(
             rule = f"{part} labels run from {low} to {high}: need 0..{count - 1}"
             need(low >= 0 and high < count, "dataset", name, rule)
             np.save(folder / f"{part}_labels.npy", values)
+            if owners[part]:
+                cache.write_owners(folder, part, owners[part])
         first = next(_images(name, tables["train"]))
         shape = (1 if chosen == "L" else 3, first.height, first.width)
         total = sum(len(values) for values in labels.values())
@@ -65,16 +70,30 @@ def decode(
             for _ in _write_images(name, table, folder / f"{part}_images.npy", chosen, shape):
                 on_image(total)
         np.save(folder / "classes.npy", np.int64(count))
-        del tables, table  # closes the memory maps before their files are deleted
+        del found, complete, tables, table  # closes the memory maps
+
+
+def _with_test(table: pyarrow.Table, owner: str, name: str) -> dict[str, pyarrow.Table]:
+    """Every tenth image of each owner, in random order, for testing; LEAF's share."""
+    rule = f"columns {', '.join(table.column_names)}: need {owner}"
+    need(owner in table.column_names, "dataset", name, rule)
+    codes = codes_of(table[owner])
+    order = permutation(_SPLIT_SEED, Stream.HOLDOUT, len(codes))
+    order = order[np.argsort(codes[order], kind="stable")]  # by owner
+    _, first, size = np.unique(codes[order], return_index=True, return_counts=True)
+    rank = np.arange(len(order)) - np.repeat(first, size)
+    held = rank % _TENTH == _TENTH - 1
+    parts = {"train": order[~held], "test": order[held]}
+    return {part: table.take(np.sort(places)) for part, places in parts.items()}
 
 
 def _two_columns(name: str, table: pyarrow.Table) -> pyarrow.Table:
     """The columns `image` and `label` alone."""
     present = table.column_names
-    image = next((column for column in ("image", "img") if column in present), None)
-    rule = f"columns {', '.join(present)}: need image (or img) and label"
-    need(image is not None and "label" in present, "dataset", name, rule)
-    columns = table.select([image, "label"]).rename_columns(["image", "label"])
+    found = [next((one for one in names if one in present), None) for names in (_IMAGE, _LABEL)]
+    rule = f"columns {', '.join(present)}: need image (or img) and label (or character)"
+    need(None not in found, "dataset", name, rule)
+    columns = table.select(found).rename_columns(["image", "label"])
     return columns.replace_schema_metadata(table.schema.metadata)
 
 
@@ -82,8 +101,8 @@ def _named_classes(table: pyarrow.Table) -> int | None:
     """The number of class names in the metadata that Hugging Face adds to its files."""
     try:
         features = json.loads(table.schema.metadata[b"huggingface"])["info"]["features"]
-        return len(features["label"]["names"])
-    except (KeyError, TypeError, ValueError):
+        return len(next(features[one] for one in _LABEL if one in features)["names"])
+    except (KeyError, TypeError, ValueError, StopIteration):
         return None
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from favano.data.catalogue import DIGITS, DIGITS_PREPROCESSING
-from favano.data.dataset import Dataset, Pixels
+from favano.data.dataset import Dataset, Pixels, Rows
 from favano.rng import Stream, permutation
 from favano.types import Ints
 
@@ -24,10 +24,8 @@ def digits() -> Dataset:
     test, train = np.sort(order[:_TEST_SIZE]), np.sort(order[_TEST_SIZE:])
     return Dataset(
         name=DIGITS,
-        train_images=images[train],
-        train_labels=labels[train],
-        test_images=images[test],
-        test_labels=labels[test],
+        train=Rows(images[train], labels[train]),
+        test=Rows(images[test], labels[test]),
         classes=10,
         preprocessing=DIGITS_PREPROCESSING,
     )

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def download(origin: Hub, arrow: Path, name: str) -> dict[str, pyarrow.Table]:
-    """Tables `train` and `test` with all columns of the repository.
+    """Tables `train` and, if it has one, `test`, with all columns of the repository.
 
     Args:
         origin: the repository.
@@ -40,7 +40,8 @@ def download(origin: Hub, arrow: Path, name: str) -> dict[str, pyarrow.Table]:
             found = datasets.load_dataset(origin.repository, cache_dir=str(arrow))
     except (OSError, ValueError, datasets.exceptions.DatasetsError) as error:
         raise BadInput("dataset", name, unreachable) from error
-    return {"train": found["train"].data.table, "test": found[origin.test_split].data.table}
+    parts = {"train": "train", "test": origin.test_split}
+    return {part: found[split].data.table for part, split in parts.items() if split}
 
 
 def _resolves() -> bool:

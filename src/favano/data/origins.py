@@ -1,4 +1,4 @@
-"""Where images are: a folder of Parquet files or of decoded arrays, or a repository of the hub."""
+"""Where data are: a folder of Parquet files or of decoded arrays, or a repository of the hub."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from favano.data import cache
 from favano.data.catalogue import KNOWN, NAMES
 from favano.errors import need
 
-_DECODING = "1"  # version of the decoding; older caches are not read
+WRITERS = "writers.parquet"  # more columns for the samples, beside their files
+_DECODING = "2"  # version of the decoding; older caches are not read
 _TEST_PREFIXES = ("test", "validation", "valid")
 
 
@@ -23,27 +24,29 @@ class Folder:
     label: str
     train: tuple[Path, ...]
     test: tuple[Path, ...]
+    writers: Path | None = None
 
     @property
     def cache_name(self) -> str:
         """Name of the cache: depends on the files' names, sizes and modification times."""
-        files = [(path.name, path.stat()) for path in (*self.train, *self.test)]
+        writers = () if self.writers is None else (self.writers,)
+        files = [(path.name, path.stat()) for path in (*self.train, *self.test, *writers)]
         lines = [f"{name} {status.st_size} {status.st_mtime_ns}" for name, status in files]
         return f"{self.label}-{_short_hash([_DECODING, *lines])}"
 
 
 @dataclass(frozen=True)
 class Hub:
-    """A repository of the Hugging Face hub and the split to test on."""
+    """A repository of the Hugging Face hub and the split to test on, if it has one."""
 
     label: str
     repository: str
-    test_split: str
+    test_split: str | None
 
     @property
     def cache_name(self) -> str:
         """Name of the cache; newer versions on the hub are ignored."""
-        return f"{self.label}-{_short_hash([_DECODING, self.repository, self.test_split])}"
+        return f"{self.label}-{_short_hash([_DECODING, self.repository, str(self.test_split)])}"
 
 
 @dataclass(frozen=True)
@@ -53,7 +56,7 @@ class Decoded:
     folder: Path
 
 
-Origin: TypeAlias = Folder | Hub  # images that have to be decoded
+Origin: TypeAlias = Folder | Hub  # data that have to be decoded
 
 
 def find(name: str, data_dir: Path | None) -> Origin | Decoded:
@@ -67,25 +70,28 @@ def find(name: str, data_dir: Path | None) -> Origin | Decoded:
         rule = f"need one of {', '.join(NAMES)}, or a folder of Parquet files"
         need(path.is_dir(), "dataset", name, rule)
         advice = "need train-*.parquet and test-*.parquet (or validation-*.parquet)"
-        return _local(name, path, path.resolve().name, advice)
+        return _local(name, path, path.resolve().name, advice, tested=True)
     given = os.environ.get("FAVANO_DATA")
     root = data_dir if data_dir is not None else Path(given) if given else None
     if root is None:
         return Hub(name, KNOWN[name].hub, KNOWN[name].test_split)
     advice = "give another --data-dir or FAVANO_DATA, or neither to download from the hub"
-    return _local(name, root / name, name, advice)
+    return _local(name, root / name, name, advice, tested=KNOWN[name].test_split is not None)
 
 
-def _local(name: str, path: Path, label: str, advice: str) -> Folder | Decoded:
-    if cache.complete(path):
+def _local(name: str, path: Path, label: str, advice: str, *, tested: bool) -> Folder | Decoded:
+    """The files of a folder; `tested`: it needs files to test on."""
+    if cache.complete(path) or cache.complete(path, cache.TEXT):
         return Decoded(path)
     train = tuple(sorted(path.glob("train-*.parquet")))
     candidates = (tuple(sorted(path.glob(f"{prefix}-*.parquet"))) for prefix in _TEST_PREFIXES)
     test = next((files for files in candidates if files), ())
     for part, files in (("train", train), ("test", test)):
         missing = f"{part}-*.parquet" if train or test else "Parquet files"
-        need(bool(files), "dataset", name, f"no {missing} in {path}; {advice}")
-    return Folder(label, train, test)
+        needed = part == "train" or tested
+        need(bool(files) or not needed, "dataset", name, f"no {missing} in {path}; {advice}")
+    writers = path / WRITERS
+    return Folder(label, train, test, writers if writers.is_file() else None)
 
 
 def _short_hash(lines: list[str]) -> str:

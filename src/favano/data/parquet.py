@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from favano.data.origins import Folder
-from favano.errors import BadInput
+from favano.data.origins import WRITERS, Folder
+from favano.errors import BadInput, need
 
 if TYPE_CHECKING:
     import pyarrow
 
 
 def read_parquet(origin: Folder, name: str) -> dict[str, pyarrow.Table]:
-    """Tables `train` and `test` with all columns of the files; `name` is for messages."""
+    """Tables `train` and, if there are files of it, `test`, with all columns of the files.
+
+    `name` is for messages. A file of writers has more columns for the samples: its rows name them
+    by `split` and `index`.
+    """
     try:
         import pyarrow
         from pyarrow import parquet
@@ -21,9 +25,29 @@ def read_parquet(origin: Folder, name: str) -> dict[str, pyarrow.Table]:
     tables = {}
     for part, paths in (("train", origin.train), ("test", origin.test)):
         try:
-            files = [parquet.read_table(path) for path in paths]
-            tables[part] = pyarrow.concat_tables(files, promote_options="permissive")
+            if paths:
+                files = [parquet.read_table(path) for path in paths]
+                tables[part] = pyarrow.concat_tables(files, promote_options="permissive")
         except (OSError, pyarrow.ArrowException) as error:
             rule = f"files in {paths[0].parent} cannot be read; need Parquet with image and label"
             raise BadInput("dataset", name, rule) from error
+    if origin.writers is not None:
+        more = parquet.read_table(origin.writers)
+        tables = {part: _with_columns(part, table, more, name) for part, table in tables.items()}
     return tables
+
+
+def _with_columns(part: str, table: pyarrow.Table, more: pyarrow.Table, name: str) -> pyarrow.Table:
+    """A table with the columns that a file of writers has for its rows."""
+    from pyarrow import compute
+
+    named = {"split", "index"} <= set(more.column_names)
+    need(named, "dataset", name, f"{WRITERS} has {more.column_names}: need split and index")
+    own = more.filter(compute.equal(more["split"], part)).sort_by("index")
+    alike = own["index"].to_pylist() == list(range(len(table)))
+    rule = f"{WRITERS} has {len(own)} rows for {part}: need one for each of {len(table)} images"
+    need(alike, "dataset", name, rule)
+    for column in more.column_names:
+        if column not in ("split", "index"):
+            table = table.append_column(column, own[column])
+    return table

@@ -6,23 +6,66 @@ two-class-free   two classes per client, drawn independently for each client
 two-class-trim   two-class, and all clients have the same number of samples
 shards:N         sorted by label, cut, N shards per client (McMahan et al. 2017)
 dirichlet:A      class proportions by Dirichlet(A)
+column:NAME      one client per value of a column of the data
+file:PATH        one client per number or name in a file, which has one for each training sample
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from favano.data.dirichlet import dirichlet
+from favano.data.natural import OWN, is_natural, owned_parts
 from favano.data.two_class import deal_blocks, deal_free, share_out
 from favano.errors import BadInput, need
 from favano.rng import Stream, permutation
 from favano.types import Ints
 
 _PLAIN = ("iid", "two-class", "two-class-free", "two-class-trim")
-SPLITS = (*_PLAIN, "shards:N", "dirichlet:A")
+SPLITS = (*_PLAIN, "shards:N", "dirichlet:A", "column:NAME", "file:PATH")
+
+
+@dataclass(frozen=True, eq=False)
+class Traits:
+    """What a split may know of the training samples: their classes, and whose they are."""
+
+    count: int
+    labels: Ints | None = None  # None: their targets are not classes
+    classes: int = 0
+    owners: Mapping[str, Ints] = field(default_factory=dict)  # by column
+
+    def owners_by(self, how: str) -> Ints:
+        """The client of each sample in a natural split."""
+        column = how.removeprefix("column:")
+        known = f"need one of {', '.join(self.owners)}" if self.owners else "they say no clients"
+        need(column in self.owners, "split", how, f"no such column of the data; {known}")
+        return self.owners[column]
+
+    def clients_by(self, how: str) -> int:
+        """The number of clients of a natural split."""
+        owners = self.owners_by(how)
+        return len(np.unique(owners[owners >= 0]))
+
+
+def deal(traits: Traits, clients: int, how: str, seed: int) -> list[Ints]:
+    """Sorted positions of each client's samples; refused if a client or a class has none.
+
+    Natural splits may leave out classes: they are as they are.
+    """
+    if is_natural(how):
+        return owned_parts(traits.owners_by(how), clients, how, seed)
+    labels = traits.labels
+    if labels is None:
+        rule = "deals out by class; targets that are not one class per sample need iid"
+        need(how == "iid", "split", how, rule)
+        labels = np.zeros(traits.count, dtype=np.int64)
+    parts = split(labels, clients, how, seed)
+    check_parts(parts, labels, traits.classes or 1, how=how)
+    return parts
 
 
 def split(labels: Ints, clients: int, how: str, seed: int) -> list[Ints]:
@@ -31,7 +74,7 @@ def split(labels: Ints, clients: int, how: str, seed: int) -> list[Ints]:
     Args:
         labels: class of every training sample.
         clients: number of clients, n.
-        how: one of `SPLITS`.
+        how: one of `SPLITS`, except those that the data say.
         seed: of all draws.
 
     >>> labels = np.repeat(np.arange(4), 6)
@@ -72,7 +115,7 @@ def check_parts(
     how: str = "given",
     allow_missing_classes: bool = False,
 ) -> None:
-    """Refuse parts that overlap, that are empty, or that leave out a class."""
+    """Refuse parts that overlap, that are empty, or that leave out a class of the samples."""
     need(len(parts) >= 1, "clients", len(parts), "need 1 or more")
     for client, part in enumerate(parts):
         rule = f"client {client} has no samples: need fewer clients or another split"
@@ -85,10 +128,10 @@ def check_parts(
     need(owners[shared] <= 1, "split", how, rule)
     if allow_missing_classes:
         return
-    held = np.bincount(labels[owners == 1], minlength=classes)
-    missing = int(np.argmin(held > 0))
+    there, held = (np.bincount(some, minlength=classes) for some in (labels, labels[owners == 1]))
+    missing = int(np.argmax((there > 0) & (held == 0)))
     rule = f"class {missing} has no holder: need {_remedy(how, classes)}"
-    need(bool(held[missing]), "split", how, rule)
+    need(there[missing] == 0 or held[missing] > 0, "split", how, rule)
 
 
 def _remedy(how: str, classes: int) -> str:
@@ -100,7 +143,7 @@ def _remedy(how: str, classes: int) -> str:
 def _parse(how: str) -> tuple[str, float]:
     """The kind of split and its number, 0 if it has none."""
     kind, colon, argument = how.partition(":")
-    if how in _PLAIN:
+    if how in (*_PLAIN, OWN) or (is_natural(how) and argument):
         return kind, 0.0
     if kind == "shards" and colon:
         whole = argument.isascii() and argument.isdigit() and int(argument) >= 1

@@ -17,6 +17,7 @@ class Preprocessing:
         std: as many numbers as `mean`.
         crop_padding: width of the border of zeros before a random crop to the original size.
         flip: mirror left and right with probability one half.
+        tokens: inputs are not pixels but whole numbers, which the model takes as they are.
 
     >>> Preprocessing(scale=255.0).augments
     False
@@ -27,6 +28,7 @@ class Preprocessing:
     std: tuple[float, ...] = ()
     crop_padding: int = 0
     flip: bool = False
+    tokens: bool = False
 
     def __post_init__(self) -> None:
         need(self.scale > 0, "scale", self.scale, "need a number > 0")

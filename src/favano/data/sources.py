@@ -9,12 +9,13 @@ from pathlib import Path
 
 import numpy as np
 
-from favano.data import cache
+from favano.data import cache, text
 from favano.data.catalogue import DIGITS, FOLDER_PREPROCESSING, KNOWN
-from favano.data.dataset import Dataset, Pixels, hold_out, take_fraction
+from favano.data.dataset import Dataset, Pixels, Rows, hold_out, take_fraction
 from favano.data.decode import decode
 from favano.data.digits import digits
-from favano.data.origins import Decoded, find
+from favano.data.natural import file_owners
+from favano.data.origins import Decoded, Origin, find
 from favano.data.preprocessing import Preprocessing
 from favano.errors import need
 from favano.types import Floats
@@ -30,59 +31,81 @@ def load(
     normalise: bool = False,
     holdout: int = 0,
     fraction: float = 1.0,
+    split: str = "",
     seed: int = 0,
     on_image: Callable[[int], None] = lambda total: None,
 ) -> Dataset:
     """A data set by name or path; its images are memory maps, except those of `digits`.
 
     Args:
-        name: `digits`, `mnist`, `cifar10`, `tiny-imagenet`, or the path of a folder with
-            `train-*.parquet` and `test-*.parquet` (or `validation-*.parquet`) files, or with
-            the decoded arrays of a cache.
+        name: one of `NAMES`, or the path of a folder with `train-*.parquet` and `test-*.parquet`
+            (or `validation-*.parquet`) files, or with the decoded arrays of a cache.
         data_dir: the folder that holds a folder per named data set; by default `$FAVANO_DATA`,
             and without either the data set is downloaded from the Hugging Face hub.
         cache_dir: where decoded images are kept; by default `~/.cache/favano`.
         normalise: subtract the mean and divide by the standard deviation even where the paper only
             scales: MNIST with the usual constants, digits and folders with their own.
-        holdout: number of random training images to test on instead of the official test set.
-        fraction: share of the training and of the test images to keep, chosen at random.
+        holdout: number of random training samples to test on instead of the official test set.
+        fraction: share of the training and of the test samples to keep, chosen at random.
+        split: how samples will be split; a file that it names is read here.
         seed: of both choices.
         on_image: called after each decoded image with the total number of images.
 
     >>> dataset = load("digits")
-    >>> len(dataset.train_labels), len(dataset.test_labels), dataset.input_shape
+    >>> len(dataset.train.labels), len(dataset.test.labels), dataset.input_shape
     (1437, 360, (1, 8, 8))
     """
     need(holdout >= 0, "holdout", holdout, "need 0 or more")
     root = cache_dir or cache.default_root()
-    dataset = digits() if name == DIGITS else _decoded(name, data_dir, root, on_image)
+    dataset = digits() if name == DIGITS else _cached(name, data_dir, root, on_image)
+    if more := file_owners(split, len(dataset.train.labels)):
+        owners = {**dataset.train.owners, **more}
+        dataset = replace(dataset, train=replace(dataset.train, owners=owners))
     if normalise:
         dataset = replace(dataset, preprocessing=_normalised(dataset))
-    if holdout:
+    if holdout and dataset.preprocessing.tokens:
+        dataset = text.hold_out(dataset, holdout)
+    elif holdout:
         dataset = hold_out(dataset, holdout, seed)
     return take_fraction(dataset, fraction, seed) if fraction < 1 else dataset
 
 
-def _decoded(
+def _cached(
     name: str, data_dir: Path | None, root: Path, on_image: Callable[[int], None]
 ) -> Dataset:
+    """A data set from the cache, which is filled first if need be."""
     origin, known = find(name, data_dir), KNOWN.get(name)
+    if known is not None and known.mode is None:
+        folder = _filled(origin, root, partial(text.encode, name=name))
+        return Dataset(name, *text.read(folder), known.classes, known.preprocessing)
+    mode, classes, owner = (known.mode, known.classes, known.owner) if known else (None, None, "")
+    write = partial(decode, name=name, mode=mode, classes=classes, owner=owner, on_image=on_image)
+    folder = _filled(origin, root, write)
+    arrays = cache.read(folder)
+    return Dataset(
+        name,
+        Rows(arrays.train_images, arrays.train_labels, cache.read_owners(folder, "train")),
+        Rows(arrays.test_images, arrays.test_labels, cache.read_owners(folder, "test")),
+        arrays.classes,
+        known.preprocessing if known else FOLDER_PREPROCESSING,
+    )
+
+
+def _filled(origin: Origin | Decoded, root: Path, write: Callable[[Origin, Path], None]) -> Path:
+    """The folder of decoded arrays."""
     if isinstance(origin, Decoded):
-        folder = origin.folder
-    else:
-        folder = root / origin.cache_name
-        mode, classes = (known.mode, known.classes) if known else (None, None)
-        write = partial(decode, origin, name=name, mode=mode, classes=classes, on_image=on_image)
-        cache.ensure(folder, write)
-    preprocessing = known.preprocessing if known else FOLDER_PREPROCESSING
-    return Dataset(name, *cache.read(folder), preprocessing)
+        return origin.folder
+    folder = root / origin.cache_name
+    cache.ensure(folder, partial(write, origin))
+    return folder
 
 
 def _normalised(dataset: Dataset) -> Preprocessing:
+    need(not dataset.preprocessing.tokens, "normalise", True, f"{dataset.name} has no images")
     if dataset.name in KNOWN:
         return KNOWN[dataset.name].normalised
     scale = dataset.preprocessing.scale
-    mean, std = (tuple((moment / scale).tolist()) for moment in _moments(dataset.train_images))
+    mean, std = (tuple((moment / scale).tolist()) for moment in _moments(dataset.train.inputs))
     return replace(dataset.preprocessing, mean=mean, std=std)
 
 

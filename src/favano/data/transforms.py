@@ -24,7 +24,9 @@ ROOM = 1 << 24  # draws reserved for one step in a client's stream
 def to_float(
     images: Tensor, preprocessing: Preprocessing, dtype: torch.dtype = torch.float32
 ) -> Tensor:
-    """`(x / scale - mean) / std` per channel of raw images (..., C, H, W)."""
+    """`(x / scale - mean) / std` per channel of raw images (..., C, H, W); tokens as they are."""
+    if preprocessing.tokens:
+        return images
     scaled = images.to(dtype) / preprocessing.scale
     if not preprocessing.mean:
         return scaled

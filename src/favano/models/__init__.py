@@ -1,4 +1,4 @@
-"""The paper's three networks as plain PyTorch modules."""
+"""The networks of the paper and of LEAF, as plain PyTorch modules."""
 
 from favano.models.catalogue import MODELS as MODELS
 from favano.models.catalogue import build as build

@@ -8,8 +8,10 @@ from typing import Final, Protocol
 from torch import nn
 
 from favano.errors import need
+from favano.models.leaf import leaf_cnn, leaf_lstm
 from favano.models.perceptron import perceptron
 from favano.models.resnet import resnet18, resnet20
+from favano.models.transformer import transformer
 
 
 class Builder(Protocol):
@@ -26,6 +28,9 @@ MODELS: Final[dict[str, Builder]] = {
     "resnet18": resnet18,
     "resnet18-groupnorm": partial(resnet18, norm="group"),
     "resnet18-3x3": partial(resnet18, stem="3x3"),
+    "leaf-cnn": leaf_cnn,
+    "leaf-lstm": leaf_lstm,
+    "transformer": transformer,
 }
 
 

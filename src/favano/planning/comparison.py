@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from favano.data import is_natural
 from favano.errors import need
 from favano.methods import AnyMethod, make_method, method_class
 from favano.methods.clock import Clock
@@ -14,7 +15,7 @@ from favano.options import options_of
 from favano.planning.planned import bind_method, policy_keys
 from favano.quantisation.recipe import Recipe
 from favano.specification.presets import check_named, resolve
-from favano.specification.spec import ALGORITHM, LABEL, Spec, make_spec, part_options
+from favano.specification.spec import ALGORITHM, LABEL, Spec, given, make_spec, part_options
 
 DEFAULT = ("favano", "fedavg", "quafl", "fedbuff")
 _ALIKE = ("dataset", "normalise", "holdout", "data_fraction", "model", "device", "quantise")
@@ -50,7 +51,8 @@ def comparison(
     specs = [resolve(spec) for spec in label_variants(made)]
     for spec in specs:
         check_named(spec)
-    for key in (*_ALIKE, *Recipe.__dataclass_fields__):
+    natural = any(is_natural(given(spec.problem.split)) for spec in specs)
+    for key in (*_ALIKE, *(["split"] if natural else []), *Recipe.__dataclass_fields__):
         alike = len({spec.keys[key] for spec in specs}) == 1
         need(alike, "set", key, "must be the same for all methods that are compared")
     return specs

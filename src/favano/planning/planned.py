@@ -10,7 +10,7 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
-from favano.data import split
+from favano.data import Traits, deal
 from favano.engine.audit import LocalSteps
 from favano.errors import need
 from favano.methods import AnyMethod, World, is_ours
@@ -21,7 +21,7 @@ from favano.schedule import Course, Policy, Poll, Schedule, course, plan
 from favano.specification.spec import Spec, given, steps_of
 from favano.theory import Form, Setting, setting
 from favano.timing import Fleet, Trace, parse_law, traced_fleet, two_speeds
-from favano.types import Floats, Ints
+from favano.types import Floats
 
 # Schedules that are in use.
 _schedules: WeakValueDictionary[Hashable, Schedule] = WeakValueDictionary()
@@ -72,18 +72,18 @@ class Planned:
         return weigh_clients(self.method, self.schedule, self.fleet, self.local_steps, most)
 
 
-def plan_seeds(spec: Spec, labels: Ints | None = None) -> list[Planned]:
+def plan_seeds(spec: Spec, traits: Traits | None = None) -> list[Planned]:
     """Plan all seeds. Whatever can be refused without data is refused here.
 
-    `labels` are those of the training data, for methods that weight clients by their samples.
+    `traits` are those of the training data, for methods that weight clients by their samples.
     """
     first, seeds = spec.run.seed, spec.run.seeds
-    return [plan_seed(spec, seed, labels) for seed in range(first, first + seeds)]
+    return [plan_seed(spec, seed, traits) for seed in range(first, first + seeds)]
 
 
-def plan_seed(spec: Spec, seed: int, labels: Ints | None = None) -> Planned:
+def plan_seed(spec: Spec, seed: int, traits: Traits | None = None) -> Planned:
     """Plan one seed of a specification."""
-    method = bind_method(spec, seed, labels)
+    method = bind_method(spec, seed, traits)
     _check_clock(spec, method.policy())
     schedule = make_schedule(spec, method, seed)
     found = bound_setting(spec, method) if spec.run.track_bound else None
@@ -116,26 +116,26 @@ def make_fleet(spec: Spec, seed: int) -> Fleet:
     )
 
 
-def make_world(spec: Spec, seed: int, labels: Ints | None = None) -> World:
+def make_world(spec: Spec, seed: int, traits: Traits | None = None) -> World:
     """What a method may know of its run."""
     count: Callable[[], Floats] | None = None
-    if labels is not None:
+    if traits is not None:
 
         def count() -> Floats:
-            parts = split(labels, given(spec.fleet.clients), given(spec.problem.split), seed)
+            parts = deal(traits, given(spec.fleet.clients), given(spec.problem.split), seed)
             return np.array([len(part) for part in parts], dtype=np.float64)
 
     return World(make_fleet(spec, seed), steps_of(spec), spec.clock, count)
 
 
-def bind_method(spec: Spec, seed: int, labels: Ints | None = None) -> AnyMethod:
+def bind_method(spec: Spec, seed: int, traits: Traits | None = None) -> AnyMethod:
     """The method of a specification, bound to one seed's run.
 
     A method from outside the package is checked first, since its declarations may be wrong.
     """
     if not is_ours(spec.method):
         check_method(spec.method)
-    method = spec.method.bind(make_world(spec, seed, labels))
+    method = spec.method.bind(make_world(spec, seed, traits))
     method.init(np.zeros(1))  # type: ignore[arg-type]  # so that errors come before any training
     return method
 

@@ -9,11 +9,13 @@ from inspect import isabstract
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias, Unpack, cast
 
+from favano.data import is_natural
 from favano.errors import BadInput, need
 from favano.methods import AnyMethod, Method, foreign_option, make_method
 from favano.options import did_you_mean, options_of
 from favano.planning.comparison import label_variants, shared_keys
 from favano.planning.planned import plan_seed
+from favano.run.data import load_data, split_of
 from favano.run.problem import Problem, as_problem
 from favano.specification.keys import Keys
 from favano.specification.parts import FleetPart
@@ -23,6 +25,7 @@ from favano.specification.spec import PARTS, Spec, make_spec
 if TYPE_CHECKING:
     from favano.planning.plan import Plan
     from favano.run.observer import Observer
+    from favano.run.own_data import OwnData
     from favano.run.progress import Progress
     from favano.run.result import Comparison, Result
 
@@ -84,18 +87,14 @@ def plan(
 ) -> Plan:
     """The schedule of the first seed without training; arguments as in `simulate`."""
     from favano.planning.plan import Plan
-    from favano.run.data import load_data
 
     given = as_problem(problem)
-    (spec,) = _specs([method], given, fleet, keys)
-    labels = None
-    if given.is_own:
-        from favano.run.samples import own_samples
-
-        labels = own_samples(given.train, given.test, "cpu", given.loss).host_labels
-    elif getattr(spec.method, "sample_weights", False):
-        labels = load_data(spec, _path(given.data_dir)).train_labels
-    return Plan(plan_seed(spec, spec.run.seed, labels))
+    data = _own_data(given)
+    (spec,) = _specs([method], given, _counted(fleet, given, data), keys)
+    traits = None if data is None else data.traits
+    if data is None and getattr(spec.method, "sample_weights", False):
+        traits = load_data(spec.problem, _path(given.data_dir)).traits
+    return Plan(plan_seed(spec, spec.run.seed, traits))
 
 
 def _run(
@@ -112,21 +111,22 @@ def _run(
     need(progress is None or watches, "progress", type(progress).__name__, rule)
     rule = "need a function of a row"
     need(on_evaluate is None or callable(on_evaluate), "on_evaluate", on_evaluate, rule)
-    specs = _specs(methods, given, fleet, keys)
-    from favano.metrics import Metric, as_metrics
+    data = _own_data(given)
+    specs = _specs(methods, given, _counted(fleet, given, data), keys)
+    from favano.metrics import as_metrics
+    from favano.run.own_data import listed_owners, own_samples
     from favano.run.result import Comparison, Interrupted
     from favano.run.runner import run_together
-    from favano.run.samples import load_samples, named_model, own_samples
+    from favano.run.samples import load_samples, named_model
 
-    metrics: Mapping[str, Metric] | None = None
-    if given.metrics is not None:
-        metrics = as_metrics(given.metrics)
-    if given.is_own:
-        samples = own_samples(given.train, given.test, specs[0].run.device, given.loss, metrics)
+    if data is not None:
+        samples = own_samples(data, specs[0].run.device, given.loss)
     else:
         samples = load_samples(specs[0], _path(given.data_dir))
-        metrics = samples.metrics if metrics is None else metrics
-        samples = replace(samples, loss=given.loss or samples.loss, metrics=metrics)
+        owners = {**samples.owners, **listed_owners(given, len(samples.labels))}
+        samples = replace(samples, owners=owners, loss=given.loss or samples.loss)
+    if given.metrics is not None:
+        samples = replace(samples, metrics=as_metrics(given.metrics))
     model = given.model or named_model(specs[0], samples)
     found = Comparison(
         run_together(specs, samples, model, progress=progress, on_evaluate=on_evaluate)
@@ -140,6 +140,31 @@ def _run(
     return found
 
 
+def _own_data(problem: Problem) -> OwnData | None:
+    """The caller's data; None for a data set by name."""
+    if not problem.is_own:
+        return None
+    from favano.run.own_data import read_data
+
+    return read_data(problem)
+
+
+def _counted(fleet: FleetPart | None, problem: Problem, data: OwnData | None) -> FleetPart | None:
+    """The fleet, with the number of clients that a natural split has, if it is not given."""
+    rule = "need favano.Fleet(...), as favano.Fleet.two_speeds(100)"
+    need(fleet is None or isinstance(fleet, FleetPart), "fleet", type(fleet).__name__, rule)
+    how = split_of(problem.part)
+    if (fleet is not None and fleet.clients is not None) or not is_natural(how):
+        return fleet
+    if problem.parts is not None:
+        clients = len(problem.parts)
+    elif data is not None:
+        clients = data.traits.clients_by(how)
+    else:
+        clients = load_data(problem.part, _path(problem.data_dir)).traits.clients_by(how)
+    return replace(fleet or FleetPart(), clients=clients)
+
+
 def _specs(
     methods: Sequence[AMethod],
     problem: Problem,
@@ -150,8 +175,6 @@ def _specs(
     made = [_as_method(one) for one in methods]
     need(bool(made), "methods", "[]", "need at least one method")
     _check_keys(keys, made)
-    rule = "need favano.Fleet(...), as favano.Fleet.two_speeds(100)"
-    need(fleet is None or isinstance(fleet, FleetPart), "fleet", type(fleet).__name__, rule)
     fleet, part = fleet or FleetPart(), problem.part
     asked = [
         replace(make_spec(shared_keys(keys, one, made)), method=one, problem=part, fleet=fleet)

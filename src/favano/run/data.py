@@ -2,22 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from favano.data import Dataset, load
-from favano.specification.spec import Spec
+from favano.data import Dataset, is_natural, load
+from favano.options import options_of
+from favano.specification.parts import ProblemPart
+from favano.specification.presets import OWN, preset_of
 
 
 def load_data(
-    spec: Spec, data_dir: Path | None = None, on_image: Callable[[int], None] = lambda total: None
+    problem: ProblemPart,
+    data_dir: Path | None = None,
+    on_image: Callable[[int], None] = lambda total: None,
 ) -> Dataset:
     """The data set, the same for all seeds; `on_image` is called for each decoded image."""
     return load(
-        spec.problem.dataset,
+        problem.dataset,
         data_dir=data_dir,
-        normalise=spec.problem.normalise,
-        holdout=spec.problem.holdout,
-        fraction=spec.problem.data_fraction,
+        normalise=problem.normalise,
+        holdout=problem.holdout,
+        fraction=problem.data_fraction,
+        split=split_of(problem),
         on_image=on_image,
     )
+
+
+def split_of(problem: ProblemPart) -> str:
+    """The split of a problem, perhaps that of its data set."""
+    return problem.split or preset_of(problem.dataset).split
+
+
+def with_clients(
+    keys: Mapping[str, object],
+    data_dir: Path | None = None,
+    on_image: Callable[[int], None] = lambda total: None,
+) -> dict[str, object]:
+    """Flat keys with the number of clients that the data have, if their split is natural."""
+    own = {key: value for key, value in keys.items() if key in options_of(ProblemPart)}
+    problem = ProblemPart(**own)  # type: ignore[arg-type]
+    how = split_of(problem)
+    if "clients" in keys or not is_natural(how) or OWN in (how, problem.dataset):
+        return dict(keys)
+    traits = load_data(problem, data_dir, on_image).traits
+    return {**keys, "clients": traits.clients_by(how)}

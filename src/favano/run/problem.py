@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from favano.errors import need
+from favano.errors import BadInput, need
 from favano.specification.parts import ProblemPart
 from favano.specification.presets import OWN
 
@@ -15,12 +16,14 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
     from torch import Tensor, nn
+    from torch.utils.data import Dataset
 
     from favano.metrics.metric import Function, Metric
     from favano.training import Loss
+    from favano.types import Ints
 
     Array: TypeAlias = Tensor | npt.NDArray[np.generic]
-    Pair: TypeAlias = tuple[Array, Array]
+    Source: TypeAlias = tuple[Array, Array] | Dataset[Any] | Any
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,11 +34,16 @@ class Problem:
         model: your network: a module, whose weights are the initial ones of every seed, or a
             function that makes one, called once per seed; by default the paper's network for the
             named data set.
-        train: your samples and targets, tensors or arrays; by default `dataset`. Whole numbers
-            0..classes-1 are classes; other targets, of any shape, need a loss.
+        train: your data; by default `dataset`. A pair (samples, targets) of tensors or arrays, a
+            PyTorch data set of such pairs, or a Hugging Face data set. A list of these is split by
+            client. Arrays that are mapped from files are never copied as a whole. Targets that are
+            whole numbers 0..classes-1 are classes; others, of any shape, need a loss.
         test: the same for evaluation.
         dataset: a data set by name, or a folder of Parquet files.
-        split: how samples are dealt out to the clients.
+        split: how samples are dealt out to the clients: a name, or a list of samples per client.
+        collate: makes (inputs, targets) from a list of samples, for samples of different lengths.
+            It is called once for all training samples and once for all test samples.
+        columns: those of inputs and of targets in a Hugging Face data set, if not obvious.
         batch_size: samples per local step.
         loss: a function of a batch of outputs and targets that returns their mean loss; cross
             entropy by default.
@@ -50,10 +58,10 @@ class Problem:
     """
 
     model: nn.Module | Callable[[], nn.Module] | None = None
-    train: Pair | None = None
-    test: Pair | None = None
+    train: Source | Sequence[Source] | None = None
+    test: Source | Sequence[Source] | None = None
     dataset: str | None = None
-    split: str | None = None
+    split: str | Sequence[npt.ArrayLike] | None = None
     batch_size: int | None = None
     loss: Loss | None = None
     metrics: Mapping[str, Metric | Function] | None = None
@@ -62,6 +70,8 @@ class Problem:
     normalise: bool = False
     holdout: int = 0
     data_fraction: float = 1.0
+    collate: Callable[[list[Any]], object] | None = None
+    columns: tuple[str, str] | None = None
 
     def __post_init__(self) -> None:
         both = (self.train is None) == (self.test is None)
@@ -77,6 +87,11 @@ class Problem:
         else:
             rule = "need train and test, your own data"
             need(self.dataset != OWN, "dataset", OWN, rule)
+            for key in ("collate", "columns"):
+                value = getattr(self, key)
+                need(value is None, key, value, "goes with train and test, your own data")
+        dealt = is_by_client(self.train, self.collate) and self.split is not None
+        need(not dealt, "split", self.split, "train is already a list per client; leave it out")
         rule = "need a network or a function that makes one; data sets by name go to dataset="
         need(self.model is None or callable(self.model), "model", self.model, rule)
         rule = "need a function of outputs and targets"
@@ -90,19 +105,46 @@ class Problem:
         """Whether the data are the caller's own."""
         return self.train is not None
 
+    @cached_property
+    def parts(self) -> list[Ints] | None:
+        """The samples of each client, if `split` lists them."""
+        import numpy as np
+
+        if self.split is None or isinstance(self.split, str):
+            return None
+        rule = "need a name, or a list with the numbers of each client's samples"
+        if not isinstance(self.split, Sequence):
+            raise BadInput("split", self.split, rule)
+        need(len(self.split) > 0, "split", "[]", rule)
+        parts = [np.asarray(part) for part in self.split]
+        for client, part in enumerate(parts):
+            whole = part.ndim == 1 and (part.dtype.kind in "iu" or part.size == 0)
+            need(whole, f"split[{client}]", self.split[client], rule)
+        return [part.astype(np.int64) for part in parts]
+
     @property
     def part(self) -> ProblemPart:
         """The keys of the problem."""
+        listed = self.parts is not None or is_by_client(self.train, self.collate)
         return ProblemPart(
             dataset=OWN if self.is_own else self.dataset or "digits",
             model=None if self.model is None else OWN,
-            split=self.split,
+            split=OWN if listed else self.split,  # type: ignore[arg-type]
             batch_size=self.batch_size,
             batch_order=self.batch_order,  # type: ignore[arg-type]
             normalise=self.normalise,
             holdout=self.holdout,
             data_fraction=self.data_fraction,
         )
+
+
+def is_by_client(given: object, collate: object) -> bool:
+    """Whether data are a list per client: not a pair of arrays, nor samples to be collated."""
+    if not isinstance(given, list):
+        return False
+    if collate is None:
+        return not (given and all(hasattr(one, "shape") for one in given))
+    return not (given and all(isinstance(one, tuple | dict) for one in given))
 
 
 def as_problem(given: Problem | str) -> Problem:

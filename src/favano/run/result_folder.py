@@ -43,9 +43,10 @@ def check_folder(folder: Path, spec: Spec) -> None:
         rule = f"already holds another run (differs in {', '.join(differing)}); choose a new folder"
         need(not differing, "out", folder, rule)
         if is_finished(folder):
-            held, law, name = read_summary(folder), spec.fleet.step_law, spec.method.name
-            rule = f"already holds a run of other step times ({law}); choose a new folder"
-            need(trace_digest(spec) == held.trace, "out", folder, rule)
+            held, name = read_summary(folder), spec.method.name
+            named = ", ".join(_named_files(spec))
+            rule = f"already holds a run of other contents of {named}; choose a new folder"
+            need(files_digest(spec) == held.trace, "out", folder, rule)
             rule = f"already holds a run of another version of {name}; choose a new folder"
             need(source_digest(spec.method) == held.source, "out", folder, rule)
 
@@ -64,12 +65,16 @@ def read_summary(folder: Path) -> Summary:
     return records.summary_from_json((folder / SUMMARY).read_text(encoding="utf-8"))
 
 
-def trace_digest(spec: Spec) -> str | None:
-    """A digest of a run's recorded step times; None without any."""
-    name, _, text = spec.fleet.step_law.partition(":")
-    path = Path(text)
-    recorded = name == "trace" and path.is_file()
-    return hashlib.sha256(path.read_bytes()).hexdigest() if recorded else None
+def files_digest(spec: Spec) -> str | None:
+    """A digest of the files that a run names: step times, and a split; None without any."""
+    contents = [Path(name).read_bytes() for name in _named_files(spec) if Path(name).is_file()]
+    return hashlib.sha256(b"".join(contents)).hexdigest() if contents else None
+
+
+def _named_files(spec: Spec) -> list[str]:
+    texts = (("trace", spec.fleet.step_law), ("file", spec.problem.split or ""))
+    pairs = ((kind, text.partition(":")) for kind, text in texts)
+    return [path for kind, (found, _, path) in pairs if found == kind]
 
 
 def is_finished(folder: Path) -> bool:
@@ -109,7 +114,7 @@ def write_result(folder: Path, result: Result, command: str) -> None:
         kernels=result.kernels,
         runs=tuple(result.runs),
         audit=result.audit,
-        trace=trace_digest(spec),
+        trace=files_digest(spec),
         title=spec.method.title,
         source=source_digest(spec.method),
         served=result.served,

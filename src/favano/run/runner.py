@@ -64,7 +64,7 @@ def run_together(
     planned = [
         (result, one)
         for result in results
-        for one in plan_seeds(in_steps(result.spec, samples), samples.host_labels)
+        for one in plan_seeds(in_steps(result.spec, samples), samples.traits)
     ]
     recipe = results[0].spec.training.recipe
     alike = all(result.spec.training.recipe == recipe for result in results)

@@ -1,4 +1,4 @@
-"""The data of a run on its device: a named data set, or the user's own tensors."""
+"""The data of a run on its device."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from favano.data import BatchStream, Preprocessing, check_parts, split
+from favano.data import BatchStream, Preprocessing, Traits, deal, is_natural
 from favano.data.transforms import to_float
 from favano.errors import BadInput, need
 from favano.metrics import Metric, accuracy
@@ -22,14 +22,12 @@ from favano.models import build
 from favano.records import ACCURACY
 from favano.rng import torch_seed
 from favano.run.data import load_data
-from favano.run.targets import as_targets
 from favano.specification.spec import Spec, given
 from favano.timing import Fleet
 from favano.training import Loss, Task
 from favano.types import Ints
 
 ModelFactory: TypeAlias = Callable[[], nn.Module]
-Pair: TypeAlias = tuple[Tensor, Tensor]
 
 _TEST_BLOCK = 4096
 _UNEQUAL = ("dirichlet", "two-class-free")
@@ -44,20 +42,16 @@ class Samples:
     labels: Tensor
     test_features: Tensor
     test_labels: Tensor
-    classes: int  # 0: targets are not classes
+    classes: int  # 0: the targets are not classes
     preprocessing: Preprocessing | None = None
     loss: Loss = functional.cross_entropy
+    owners: Mapping[str, Ints] = field(default_factory=dict)  # of the training data, by column
     metrics: Mapping[str, Metric] = field(default_factory=lambda: {ACCURACY.name: accuracy})
 
     @property
-    def host_labels(self) -> Ints:
-        """Training labels, or other targets, as a NumPy array."""
-        return self.labels.cpu().numpy()
-
-    @property
-    def labelled(self) -> bool:
-        """Whether each sample has one class, by which data can be split."""
-        return bool(self.classes) and self.labels.ndim == 1
+    def traits(self) -> Traits:
+        """What a split may know of the training data."""
+        return traits_of(self.labels, self.classes, self.owners)
 
     def calibration(self) -> Tensor:
         """A batch of training inputs, spread over the data set."""
@@ -71,35 +65,37 @@ class Samples:
         return tuple(self.features.shape[1:])
 
 
+def traits_of(targets: Tensor, classes: int, owners: Mapping[str, Ints]) -> Traits:
+    """What a split may know of training data with these targets."""
+    if not classes or targets.ndim > 1:
+        return Traits(len(targets), owners=owners)
+    return Traits(len(targets), targets.cpu().numpy(), classes, owners)
+
+
 def load_samples(
     spec: Spec, data_dir: Path | None = None, on_image: Callable[[int], None] = lambda total: None
 ) -> Samples:
     """The data set of a specification on its device; it is the same for all seeds."""
     device = check_device(spec.run.device)
-    data = load_data(spec, data_dir, on_image)
-    steps = data.preprocessing
-    raw = torch.from_numpy(np.array(data.train_images)).to(device)
-    blocks = np.array_split(data.test_images, -(-len(data.test_images) // _TEST_BLOCK))
-    test = [to_float(torch.from_numpy(np.array(block)).to(device), steps) for block in blocks]
+    data = load_data(spec.problem, data_dir, on_image)
+    train, test, steps = data.train, data.test, data.preprocessing
+    raw = torch.from_numpy(np.array(train.inputs)).to(device)
+    blocks = np.array_split(test.inputs, -(-len(test.inputs) // _TEST_BLOCK))
+    tests = [to_float(torch.from_numpy(np.array(block)).to(device), steps) for block in blocks]
     return Samples(
         features=raw if steps.augments else to_float(raw, steps),
-        labels=torch.from_numpy(np.array(data.train_labels)).to(device),
-        test_features=torch.cat(test),
-        test_labels=torch.from_numpy(np.array(data.test_labels)).to(device),
+        labels=torch.from_numpy(np.array(train.labels)).to(device),
+        test_features=torch.cat(tests),
+        test_labels=torch.from_numpy(np.array(test.labels)).to(device),
         classes=data.classes,
         preprocessing=steps if steps.augments else None,
+        owners=train.owners,
     )
 
 
 def make_task(spec: Spec, seed: int, fleet: Fleet, samples: Samples) -> Task:
     """The data split over the clients for one seed; a split with an empty client is refused."""
-    how, unlabelled = given(spec.problem.split), not samples.labelled
-    rule = "deals out by class; targets that are not one class per sample need iid"
-    need(samples.labelled or how == "iid", "split", how, rule)
-    parts = split(samples.host_labels, given(spec.fleet.clients), how, seed)
-    check_parts(
-        parts, samples.host_labels, samples.classes, how=how, allow_missing_classes=unlabelled
-    )
+    parts = deal(samples.traits, given(spec.fleet.clients), given(spec.problem.split), seed)
     size, streams = given(spec.problem.batch_size), fleet.streams
     batches = BatchStream(parts, size, seed, streams, spec.problem.batch_order)
     return Task(samples.features, samples.labels, batches, samples.loss, samples.preprocessing)
@@ -113,9 +109,9 @@ def in_steps(spec: Spec, samples: Samples) -> Spec:
     """
     if spec.training.local_steps_unit == "steps":
         return spec
-    split_name = given(spec.problem.split).partition(":")[0]
-    rule = f"split={spec.problem.split} gives clients epochs of different lengths; count in steps"
-    equal = split_name not in _UNEQUAL
+    how = given(spec.problem.split)
+    rule = f"split={how} gives clients epochs of different lengths; count in steps"
+    equal = how.partition(":")[0] not in _UNEQUAL and not is_natural(how)
     need(equal, "local_steps_unit", spec.training.local_steps_unit, rule)
     epoch = ceil(len(samples.labels) / (given(spec.fleet.clients) * given(spec.problem.batch_size)))
     steps = epoch * given(spec.training.local_steps)
@@ -124,50 +120,6 @@ def in_steps(spec: Spec, samples: Samples) -> Spec:
     if (most := getattr(method, longest, None)) is not None:
         method = replace(method, **{longest: epoch * most})
     return replace(spec, training=training, method=method)
-
-
-def own_samples(
-    train: object,
-    test: object,
-    device: str,
-    loss: Loss | None = None,
-    metrics: Mapping[str, Metric] | None = None,
-) -> Samples:
-    """Samples from the user's tensors or arrays: (features, targets).
-
-    Classes have cross entropy and accuracy unless a loss or metrics are given.
-    """
-    on = check_device(device)
-    mine, theirs = _tensors("train", train), _tensors("test", test)
-    for name, (features, targets) in (("train", mine), ("test", theirs)):
-        equal = len(features) == len(targets) > 0
-        need(equal, name, f"{len(features)}, {len(targets)}", "need equally many rows and labels")
-    rule = f"need inputs of one type, those of train are {mine[0].dtype}"
-    need(theirs[0].dtype == mine[0].dtype, "test", theirs[0].dtype, rule)
-    found = as_targets(mine[1], theirs[1], mine[0].dtype, loss)
-    usual = {ACCURACY.name: accuracy} if found.classes else {}
-    return Samples(
-        features=mine[0].to(on),
-        labels=found.train.to(on),
-        test_features=theirs[0].to(on),
-        test_labels=found.test.to(on),
-        classes=found.classes,
-        loss=loss or functional.cross_entropy,
-        metrics=usual if metrics is None else metrics,
-    )
-
-
-def _tensors(name: str, given: object) -> Pair:
-    """Samples and labels as tensors; anything else is refused."""
-    rule = "need a pair (samples, labels) of tensors or arrays"
-    if not (isinstance(given, tuple | list) and len(given) == 2):
-        raise BadInput(name, type(given).__name__, rule)
-    try:
-        features, labels = (torch.as_tensor(part) for part in given)
-    except (TypeError, ValueError, RuntimeError):
-        raise BadInput(name, " and ".join(type(part).__name__ for part in given), rule) from None
-    need(features.ndim > 0 and labels.ndim > 0, name, "numbers", rule)
-    return features, labels
 
 
 def named_model(spec: Spec, samples: Samples) -> ModelFactory:

@@ -11,6 +11,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field
 
 from favano.data.batches import Order as BatchOrder
+from favano.data.catalogue import NAMES
 from favano.data.partition import check_split
 from favano.errors import need
 from favano.options import (
@@ -46,18 +47,23 @@ def _checked_split(text: str) -> str:
 class ProblemPart(Options):
     """What is learnt: data and their split over the clients, network, batches."""
 
-    dataset: str = option("digits", "digits, mnist, cifar10, tiny-imagenet or a folder")
+    dataset: str = option("digits", f"{', '.join(NAMES)} or a folder")
     split: Annotated[str, AfterValidator(_checked_split)] | None = option(
         None,
-        "iid, two-class, two-class-free, two-class-trim, shards:N or dirichlet:A",
+        "iid, two-class, two-class-free, two-class-trim, shards:N, dirichlet:A, or of the data: "
+        "column:NAME, or file:PATH with the client of each training sample",
         otherwise=BY_DATA_SET,
     )
-    model: str | None = option(None, "perceptron, resnet20, resnet18, ...", otherwise=BY_DATA_SET)
+    model: str | None = option(
+        None,
+        "perceptron, resnet20, resnet18, leaf-cnn, leaf-lstm, transformer, ...",
+        otherwise=BY_DATA_SET,
+    )
     batch_size: Count | None = option(None, "samples per local step", otherwise=BY_DATA_SET)
     batch_order: BatchOrder = option("epoch", "how mini-batches are drawn")
     normalise: bool = option(False, "MNIST: subtract 0.1307, divide by 0.3081")
-    holdout: Whole = option(0, "test on so many training images instead")
-    data_fraction: PositiveShare = option(1.0, "share of the training and test images in use")
+    holdout: Whole = option(0, "test on so many training samples instead")
+    data_fraction: PositiveShare = option(1.0, "share of the training and test samples in use")
 
 
 class FleetPart(Options):

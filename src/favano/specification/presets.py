@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, replace
 from typing import NamedTuple, TypeVar
 
+from favano.data.natural import OWN as OWN
+from favano.data.natural import is_natural
 from favano.errors import need
 from favano.options import Options, options_of
 from favano.specification.parts import RunPart, TrainingPart
@@ -15,7 +17,10 @@ Part = TypeVar("Part", bound=Options)
 
 
 class Preset(NamedTuple):
-    """What the paper (or we, for digits and own data) use on a data set."""
+    """What the paper (or we, for other data sets) use on a data set.
+
+    In a natural split the data say how many clients there are, and `clients` is not looked at.
+    """
 
     model: str
     split: str
@@ -29,12 +34,13 @@ class Preset(NamedTuple):
     evaluate_every: float
 
 
-OWN = "own"  # the data set, or the network, that was given from Python
 PRESETS: Mapping[str, Preset] = {
     "digits": Preset("perceptron", "two-class", 30, 6, 20, 5, 0.5, 32, 3000, 50),
     "mnist": Preset("perceptron", "two-class", 100, 20, 20, 10, 0.5, 128, 5000, 50),
     "cifar10": Preset("resnet20", "two-class", 100, 20, 20, 10, 0.005, 128, 10000, 250),
     "tiny-imagenet": Preset("resnet18", "iid", 100, 20, 20, 10, 0.1, 128, 10000, 250),
+    "femnist": Preset("leaf-cnn", "column:writer_id", 100, 20, 20, 10, 0.1, 20, 5000, 100),
+    "shakespeare": Preset("leaf-lstm", "column:character_id", 100, 20, 20, 10, 0.8, 10, 5000, 250),
     OWN: Preset(OWN, "iid", 20, 5, 20, 5, 0.05, 32, 2000, 50),
 }
 _OTHER = PRESETS["mnist"]
@@ -61,6 +67,9 @@ def resolve(spec: Spec) -> Spec:
         return spec
     asked = spec
     values = preset_of(asked.problem.dataset)._asdict() | dict(asked.method.suggests)
+    clients = asked.fleet.clients
+    if clients is not None and is_natural(asked.problem.split or str(values["split"])):
+        values["selected"] = min(int(values["selected"]), clients)  # the data may have few clients
     parts = {
         part: _filled(getattr(asked, part), values)
         for part in ("problem", "fleet", "clock", "training", "run", "method")
@@ -101,7 +110,7 @@ def _check_lanes(spec: Spec) -> None:
 
 
 def check_named(spec: Spec) -> None:
-    """Refuse data or a network that only Python can give."""
-    for key, value in (("dataset", spec.problem.dataset), ("model", spec.problem.model)):
-        what = "data" if key == "dataset" else "networks"
+    """Refuse data, a network or a split that only Python can give."""
+    for key, what in (("dataset", "data"), ("model", "networks"), ("split", "splits")):
+        value = getattr(spec.problem, key)
         need(value != OWN, key, value, f"own {what} can only be run from Python")

@@ -240,7 +240,7 @@ class _TimedTrainer:
 
 def _plain(samples: Samples, model: ModelFactory, threads: int, spec: Spec) -> _Sample:
     """Train one update after the other, one client after the other, in this process."""
-    one = plan_seed(spec, spec.run.seed, samples.host_labels)
+    one = plan_seed(spec, spec.run.seed, samples.traits)
     network = quantised(sources.initial_module(model, one.seed), spec.training.recipe)
     flat = FlatModel(network, device=samples.labels.device)
     task, aggregator, rule = assemble(one, samples, flat, model)
@@ -258,7 +258,7 @@ def _plain(samples: Samples, model: ModelFactory, threads: int, spec: Spec) -> _
 
 def _work(spec: Spec, samples: Samples) -> dict[str, float]:
     """The workload of a sample."""
-    planned = plan_seeds(spec, samples.host_labels)
+    planned = plan_seeds(spec, samples.traits)
     batches = [make_task(spec, one.seed, one.fleet, samples).batches for one in planned]
     return workload(planned, batches)
 

@@ -1,4 +1,4 @@
-"""The learning task of the clients: samples, labels, mini-batches and the loss."""
+"""The learning task of the clients: samples, targets, mini-batches and the loss."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Task:
     """
 
     features: Tensor  # (N, ...)
-    labels: Tensor  # (N, ...) classes, or targets of any type
+    labels: Tensor  # (N, ...), targets of any kind
     batches: BatchStream
     loss: Loss = functional.cross_entropy
     preprocessing: Preprocessing | None = None

@@ -1,0 +1,118 @@
+"""Splits that the data say: a column, a file, or lists given from Python."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from favano.errors import BadInput, need
+from favano.rng import Stream, permutation
+from favano.types import Ints
+
+OWN: Final = "own"  # a data set, a network or a split that was given from Python
+_KINDS = ("column", "file")
+_HEADING = "client"
+
+
+def is_natural(how: str) -> bool:
+    """Whether a split takes the clients from the data."""
+    return how == OWN or how.partition(":")[0] in _KINDS
+
+
+def file_owners(how: str, count: int) -> dict[str, Ints]:
+    """The clients of `count` training samples in a split `file:PATH`; nothing in other splits."""
+    kind, _, path = how.partition(":")
+    if kind != "file":
+        return {}
+    owners = read_owners(Path(path), how)
+    rule = f"names {len(owners)} clients, need one for each of {count} training samples"
+    need(len(owners) == count, "split", how, rule)
+    return {how: owners}
+
+
+def read_owners(path: Path, how: str) -> Ints:
+    """Numbers for the clients that a file names, one per training sample.
+
+    The file is an array (`.npy`), a text with a client per line, or a CSV file with a column
+    `client`. Clients have numbers or names; a negative number is nobody's.
+    """
+    need(path.is_file(), "split", how, "no such file")
+    try:
+        if path.suffix == ".npy":
+            values = np.load(path, allow_pickle=False)
+        else:
+            values = _lines(path.read_text(encoding="utf-8"), how)
+    except (OSError, ValueError, EOFError) as error:
+        raise error if isinstance(error, BadInput) else _unreadable(how) from error
+    flat = values.ndim == 1 and values.dtype.kind in "iuU"
+    need(flat, "split", how, f"holds {values.dtype} {values.shape}: need one client per sample")
+    return numbered(values)
+
+
+def _unreadable(how: str) -> BadInput:
+    return BadInput("split", how, "cannot be read: need .npy, or text with a client per line")
+
+
+def _lines(text: str, how: str) -> npt.NDArray[np.generic]:
+    """The clients of a text; whole numbers if all of them are."""
+    rows = [row for row in csv.reader(text.splitlines()) if row]
+    need(bool(rows), "split", how, "is empty: need one client per line")
+    place = 0
+    if _HEADING in rows[0]:
+        place = rows.pop(0).index(_HEADING)
+    else:
+        rule = f"has {len(rows[0])} columns: need one, or the heading {_HEADING}"
+        need(len(rows[0]) == 1, "split", how, rule)
+    short = next((line for line, row in enumerate(rows) if len(row) <= place), None)
+    need(short is None, "split", how, f"row {short} has no client")
+    names = [row[place].strip() for row in rows]
+    try:
+        return np.array([int(name) for name in names])
+    except ValueError:
+        return np.array(names)
+
+
+def numbered(values: npt.NDArray[np.generic]) -> Ints:
+    """Numbers 0, 1, ... for the sorted values; negative numbers stay negative.
+
+    >>> numbered(np.array([30, 10, -1, 30])).tolist()
+    [1, 0, -1, 1]
+    """
+    held = np.ones(len(values), bool) if values.dtype.kind == "U" else values >= 0  # type: ignore
+    found = np.full(len(values), -1, dtype=np.int64)
+    found[held] = np.unique(values[held], return_inverse=True)[1]
+    return found
+
+
+def owners_of(parts: Sequence[Ints], count: int) -> Ints:
+    """The client of each sample, from the samples of each client."""
+    owners = np.full(count, -1, dtype=np.int64)
+    for client, part in enumerate(parts):
+        rule = f"client {client} has no samples: need at least one each"
+        need(len(part) > 0, "split", OWN, rule)
+        inside = part.min() >= 0 and part.max() < count
+        need(bool(inside), "split", OWN, f"client {client} has samples outside 0..{count - 1}")
+        taken = part[owners[part] >= 0]
+        twice = len(np.unique(part)) < len(part) or len(taken) > 0
+        rule = f"client {client} has samples that are in the lists twice: need disjoint lists"
+        need(not twice, "split", OWN, rule)
+        owners[part] = client
+    return owners
+
+
+def owned_parts(owners: Ints, clients: int, how: str, seed: int) -> list[Ints]:
+    """Sorted positions of each client's samples; of more clients, `clients` random ones."""
+    order = np.argsort(owners, kind="stable")
+    order = order[np.searchsorted(owners[order], 0) :]  # without -1
+    names, first = np.unique(owners[order], return_index=True)
+    need(len(names) > 0, "split", how, "names no client")
+    rule = f"need 1..{len(names)}, the clients of split={how}"
+    need(clients <= len(names), "clients", clients, rule)
+    parts = np.split(order, first[1:])
+    chosen = np.sort(permutation(seed, Stream.SPLIT, len(names))[:clients])
+    return [parts[client] for client in chosen]

@@ -1,0 +1,70 @@
+"""The tables of an origin, and the columns that say whose the samples are, as numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from favano.data.hugging_face import download
+from favano.data.origins import Folder, Origin
+from favano.data.parquet import read_parquet
+from favano.types import Ints
+
+if TYPE_CHECKING:
+    import pyarrow
+
+
+@contextmanager
+def tables_of(origin: Origin, folder: Path, name: str) -> Iterator[dict[str, pyarrow.Table]]:
+    """Tables `train` and, if there is one, `test`, while they are decoded into `folder`.
+
+    `name` is for messages. The tables may be mapped from files that are deleted at the end: keep
+    no reference to them.
+    """
+    with TemporaryDirectory(dir=folder, ignore_cleanup_errors=True) as arrow:
+        if isinstance(origin, Folder):
+            yield read_parquet(origin, name)
+        else:
+            yield download(origin, Path(arrow), name)
+
+
+def owner_codes(
+    tables: Mapping[str, pyarrow.Table], leave_out: Sequence[str] = ()
+) -> dict[str, dict[str, Ints]]:
+    """Numbers for the values of each column of words or whole numbers, by part and column.
+
+    A value has the same number in all parts; numbers are in the order in which values appear, and a
+    missing value has -1.
+    """
+    import pyarrow
+
+    found: dict[str, dict[str, Ints]] = {part: {} for part in tables}
+    ends = np.cumsum([len(table) for table in tables.values()])
+    shared = set.intersection(*(set(table.column_names) for table in tables.values()))
+    for column in shared - set(leave_out):
+        chunks = [chunk for table in tables.values() for chunk in table[column].chunks]
+        if chunks and all(_can_name(chunk.type) for chunk in chunks):
+            codes = codes_of(pyarrow.chunked_array(chunks))
+            for part, own in zip(tables, np.split(codes, ends[:-1]), strict=True):
+                found[part][column] = own
+    return found
+
+
+def codes_of(column: pyarrow.ChunkedArray) -> Ints:
+    """A number for each value, in the order in which values appear; -1 for missing ones."""
+    coded = column.dictionary_encode().unify_dictionaries()
+    parts = [np.asarray(chunk.indices.fill_null(-1)) for chunk in coded.chunks]
+    return np.concatenate([*parts, np.empty(0)]).astype(np.int64)
+
+
+def _can_name(kind: pyarrow.DataType) -> bool:
+    """Whether values of this type can name clients."""
+    from pyarrow import types
+
+    tests = (types.is_string, types.is_large_string, types.is_integer)
+    return any(test(kind) for test in tests)

@@ -1,0 +1,245 @@
+"""The user's own data as tensors: arrays, PyTorch or Hugging Face data sets, by client or not."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional
+from torch.utils.data import TensorDataset, default_collate
+
+from favano.data import Traits
+from favano.data.natural import OWN, file_owners, numbered, owners_of
+from favano.errors import BadInput, need
+from favano.metrics import accuracy
+from favano.records import ACCURACY
+from favano.run.problem import Problem, is_by_client
+from favano.run.samples import Samples, check_device, traits_of
+from favano.run.targets import as_targets
+from favano.training import Loss
+from favano.types import Ints
+
+Collate: TypeAlias = Callable[[list[Any]], Any]
+Columns: TypeAlias = tuple[str, str]
+
+_INPUTS = ("image", "img", "x", "input", "inputs", "features", "input_ids")
+_TARGETS = ("label", "labels", "y", "target", "targets", "character")
+_PAIR = "need a pair (samples, targets) of tensors or arrays, a data set, or a list per client"
+_WIDE = (torch.uint16, torch.uint32, torch.uint64)  # PyTorch picks no rows of these types
+
+
+class Part(NamedTuple):
+    """Training or test data, and whose they are."""
+
+    inputs: Tensor  # (N, ...)
+    targets: Tensor  # (N, ...)
+    owners: Mapping[str, Ints]  # by column
+
+
+class OwnData(NamedTuple):
+    """All data of a problem, where the user has them: nothing is copied that need not be."""
+
+    train: Part
+    test: Part
+    classes: int  # 0: the targets are not classes
+
+    @property
+    def traits(self) -> Traits:
+        """What a split may know of the training data."""
+        return traits_of(self.train.targets, self.classes, self.train.owners)
+
+
+def read_data(problem: Problem) -> OwnData:
+    """The data of a problem; whatever does not fit together is refused."""
+    split = problem.split if isinstance(problem.split, str) else ""
+    reader = _Reader(problem.collate, problem.columns, split)
+    mine, theirs = reader.read("train", problem.train), reader.read("test", problem.test)
+    for name, (inputs, targets, _) in (("train", mine), ("test", theirs)):
+        equal = len(inputs) == len(targets) > 0
+        need(equal, name, f"{len(inputs)}, {len(targets)}", "need equally many rows and labels")
+        rule = "need a type whose rows PyTorch can pick: uint8, int16, int32, int64 or floats"
+        need(inputs.dtype not in _WIDE, name, inputs.dtype, rule)
+    rule = f"need inputs of one type, those of train are {mine.inputs.dtype}"
+    need(theirs.inputs.dtype == mine.inputs.dtype, "test", theirs.inputs.dtype, rule)
+    found = as_targets(mine.targets, theirs.targets, mine.inputs.dtype, problem.loss)
+    count = len(mine.targets)
+    owners = {**mine.owners, **listed_owners(problem, count), **file_owners(split, count)}
+    train = mine._replace(targets=found.train, owners=owners)
+    return OwnData(train, theirs._replace(targets=found.test), found.classes)
+
+
+def listed_owners(problem: Problem, count: int) -> dict[str, Ints]:
+    """Whose the `count` training samples are, if the split lists them."""
+    return {} if problem.parts is None else {OWN: owners_of(problem.parts, count)}
+
+
+def own_samples(data: OwnData, device: str, loss: Loss | None = None) -> Samples:
+    """The data on the device of a run."""
+    on = check_device(device)
+    if on.type == "cuda":
+        _check_memory(data, on)
+    (inputs, targets, owners), (test_inputs, test_targets, _) = data.train, data.test
+    return Samples(
+        inputs.to(on),
+        targets.to(on),
+        test_inputs.to(on),
+        test_targets.to(on),
+        data.classes,
+        loss=loss or functional.cross_entropy,
+        owners=owners,
+        metrics={ACCURACY.name: accuracy} if data.classes else {},
+    )
+
+
+def _check_memory(data: OwnData, device: torch.device) -> None:
+    """Refuse data that a GPU cannot hold; on a CPU, arrays may be larger than memory."""
+    tensors = [tensor for part in (data.train, data.test) for tensor in part[:2]]
+    size, (free, _) = sum(one.nbytes for one in tensors), torch.cuda.mem_get_info(device)
+    rule = f"need at most {free / 2**30:.1f} GiB, the free memory of {device}, or device=cpu"
+    need(size <= free, "train", f"{size / 2**30:.1f} GiB", rule)
+
+
+class _Reader(NamedTuple):
+    """Reads what a user may give for `train` and `test`."""
+
+    collate: Collate | None
+    columns: Columns | None
+    split: str
+
+    def read(self, name: str, given: object) -> Part:
+        """Inputs and targets; a list holds the data of one client after the other."""
+        if not is_by_client(given, self.collate):
+            return self._part(name, given)
+        assert isinstance(given, list)
+        need(len(given) > 0, name, "[]", "need the data of at least one client")
+        if self.collate is not None:
+            samples = [_samples(f"{name}[{client}]", one) for client, one in enumerate(given)]
+            sizes = [len(one) for one in samples]
+            _check_sizes(name, sizes)
+            inputs, targets = self._collated(name, [one for own in samples for one in own])
+        else:
+            parts = [self._part(f"{name}[{client}]", one) for client, one in enumerate(given)]
+            sizes = [len(part.inputs) for part in parts]
+            _check_sizes(name, sizes)
+            inputs = _joined(name, [part.inputs for part in parts])
+            targets = _joined(name, [part.targets for part in parts])
+        return Part(inputs, targets, {OWN: np.repeat(np.arange(len(sizes)), sizes)})
+
+    def _part(self, name: str, given: object) -> Part:
+        """The data of all clients, or of one."""
+        if self.collate is not None:
+            return Part(*self._collated(name, _samples(name, given)), self._owners(given))
+        if hasattr(given, "column_names"):
+            rule = "need a data set with a length, not a stream or a set of splits"
+            need(_is_map_style(given), name, type(given).__name__, rule)
+            inputs, targets = (_column(name, given, one) for one in self._columns_of(name, given))
+            return Part(inputs, targets, self._owners(given))
+        if isinstance(given, TensorDataset):
+            given = given.tensors
+        if not isinstance(given, tuple | list) and _is_map_style(given):
+            return Part(*_called(default_collate, name, _samples(name, given)), {})
+        return Part(*_pair(name, given), {})
+
+    def _collated(self, name: str, samples: list[Any]) -> tuple[Tensor, Tensor]:
+        assert self.collate is not None
+        return _called(self.collate, name, samples)
+
+    def _columns_of(self, name: str, given: Any) -> Columns:
+        """The columns of inputs and targets: named, of the usual names, or the only two."""
+        present: list[str] = list(given.column_names)
+        rest = [column for column in present if column != self.split.removeprefix("column:")]
+        usual = [[one for one in known if one in rest] for known in (_INPUTS, _TARGETS)]
+        guess = rest if len(rest) == 2 else []
+        if all(usual):
+            guess = [found[0] for found in usual]
+        chosen = list(self.columns or guess)
+        rule = "name those of inputs and targets, as columns=('x', 'y')"
+        known = len(chosen) == 2 and set(chosen) <= set(present)
+        need(known, name, f"columns {', '.join(present)}", rule)
+        return chosen[0], chosen[1]
+
+    def _owners(self, given: Any) -> dict[str, Ints]:
+        """The column that the split names."""
+        kind, _, column = self.split.partition(":")
+        if kind != "column" or column not in getattr(given, "column_names", ()):
+            return {}
+        values = np.asarray(given.select_columns([column])[:][column])
+        rule = f"holds {values.dtype} {values.shape}: need a word or a whole number per sample"
+        need(values.ndim == 1 and values.dtype.kind in "iuU", "split", self.split, rule)
+        return {column: numbered(values)}
+
+
+def _check_sizes(name: str, sizes: list[int]) -> None:
+    for client, size in enumerate(sizes):
+        need(size > 0, f"{name}[{client}]", "no samples", "need at least one for each client")
+
+
+def _joined(name: str, tensors: list[Tensor]) -> Tensor:
+    for client, one in enumerate(tensors):
+        first, own = tensors[0], f"{one.dtype} {tuple(one.shape[1:])}"
+        alike = one.dtype == first.dtype and one.shape[1:] == first.shape[1:]
+        rule = f"need samples as those of client 0, {first.dtype} {tuple(first.shape[1:])}"
+        need(alike, f"{name}[{client}]", own, rule)
+    return torch.cat(tensors)
+
+
+def _is_map_style(given: object) -> bool:
+    sized = hasattr(given, "__len__") and hasattr(given, "__getitem__")
+    return sized and not isinstance(given, Tensor | np.ndarray | str | Mapping)
+
+
+def _samples(name: str, given: Any) -> list[Any]:
+    """All samples of a list or a data set, each taken once."""
+    need(_is_map_style(given), name, type(given).__name__, "need a list or data set of samples")
+    return [given[place] for place in range(len(given))]
+
+
+def _called(collate: Collate, name: str, samples: list[Any]) -> tuple[Tensor, Tensor]:
+    """What a collate function makes of all samples at once."""
+    function = getattr(collate, "__name__", type(collate).__name__)
+    try:
+        made = collate(samples)
+    except Exception as error:
+        problem = f"{type(error).__name__}: {error}".splitlines()[0]
+        rule = f"fails on the samples of {name}: {problem}"
+        raise BadInput("collate", function, rule) from error
+    inputs, targets = _pair(f"collate({name})", made)
+    rule = f"makes {len(inputs)} inputs of {len(samples)} samples of {name}: need one of each"
+    need(len(inputs) == len(samples), "collate", function, rule)
+    return inputs, targets
+
+
+def _pair(name: str, given: object) -> tuple[Tensor, Tensor]:
+    """Samples and targets as tensors; anything else is refused."""
+    if not (isinstance(given, tuple | list) and len(given) == 2):
+        raise BadInput(name, type(given).__name__, _PAIR)
+    try:
+        inputs, targets = (_tensor(part) for part in given)
+    except (TypeError, ValueError, RuntimeError):
+        kinds = " and ".join(type(part).__name__ for part in given)
+        raise BadInput(name, kinds, _PAIR) from None
+    need(inputs.ndim > 0 and targets.ndim > 0, name, "numbers", _PAIR)
+    return inputs, targets
+
+
+def _tensor(given: Any) -> Tensor:
+    """A tensor on the same memory, also of a file that is mapped read-only."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "The given NumPy array is not writable")
+        return torch.as_tensor(given)
+
+
+def _column(name: str, given: Any, column: str) -> Tensor:
+    """A column of a Hugging Face data set; images become (C, H, W) from 0 to 1."""
+    values = np.asarray(given.select_columns([column]).with_format("numpy")[:][column])
+    alike = values.dtype != object and values.dtype.kind != "U"
+    rule = "need numbers, the same number of them in all rows; otherwise give collate="
+    need(alike, name, f"column {column}", rule)
+    if type(given.features[column]).__name__ != "Image":
+        return _tensor(values)
+    pixels = values[:, None] if values.ndim == 3 else np.moveaxis(values, -1, 1)
+    return torch.from_numpy(pixels / np.float32(255))

@@ -1,0 +1,138 @@
+"""Splits that the data say: columns, files and lists."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from favano.data.natural import file_owners, is_natural, numbered, owned_parts, owners_of
+from favano.data.partition import SPLITS, Traits, check_split, deal
+from favano.errors import BadInput
+
+WRITERS = np.array([2, 0, 2, -1, 1, 2, 0])
+
+
+def test_which_splits_are_natural() -> None:
+    assert [how for how in (*SPLITS, "own") if is_natural(how)] == [
+        "column:NAME",
+        "file:PATH",
+        "own",
+    ]
+    for how in ("column:", "file:", "column", "owned"):
+        with pytest.raises(BadInput, match=f"^split={how}: need one of iid"):
+            check_split(how)
+
+
+def test_every_client_has_its_own_samples_and_nobodys_are_left_out() -> None:
+    parts = owned_parts(WRITERS, 3, "own", seed=0)
+    assert [part.tolist() for part in parts] == [[1, 6], [4], [0, 2, 5]]
+
+
+def test_fewer_clients_are_drawn_by_seed() -> None:
+    owners = np.repeat(np.arange(40), 3)
+    drawn = [owned_parts(owners, 5, "own", seed) for seed in range(3)]
+    chosen = [[int(owners[part[0]]) for part in parts] for parts in drawn]
+    assert all(len(part) == 3 for parts in drawn for part in parts)
+    assert all(one == sorted(set(one)) for one in chosen)
+    assert len({tuple(one) for one in chosen}) == 3
+    again = owned_parts(owners, 5, "own", 0)
+    assert [part.tolist() for part in again] == [part.tolist() for part in drawn[0]]
+
+
+def test_more_clients_than_the_data_have_are_refused() -> None:
+    message = r"^clients=4: need 1..3, the clients of split=column:writer$"
+    with pytest.raises(BadInput, match=message):
+        deal(Traits(7, owners={"writer": WRITERS}), 4, "column:writer", seed=0)
+
+
+def test_a_missing_column_is_refused_with_those_there_are() -> None:
+    traits = Traits(7, owners={"writer": WRITERS, "hand": WRITERS})
+    assert traits.clients_by("column:writer") == 3
+    message = r"^split=column:writers: no such column of the data; need one of writer, hand$"
+    with pytest.raises(BadInput, match=message):
+        deal(traits, 3, "column:writers", seed=0)
+    with pytest.raises(BadInput, match=r"no such column of the data; they say no clients$"):
+        deal(Traits(7), 3, "column:writers", seed=0)
+
+
+def test_without_classes_only_iid_deals_out() -> None:
+    parts = deal(Traits(7), 3, "iid", seed=0)
+    assert sorted(np.concatenate(parts).tolist()) == list(range(7))
+    with pytest.raises(BadInput, match=r"^split=two-class: deals out by class; targets"):
+        deal(Traits(7), 3, "two-class", seed=0)
+
+
+def test_lists_of_samples_become_owners() -> None:
+    owners = owners_of([np.array([4, 0]), np.array([2])], 6)
+    assert owners.tolist() == [0, -1, 1, -1, 0, -1]
+
+
+@pytest.mark.parametrize(
+    ("lists", "rule"),
+    [
+        ([[0], []], r"client 1 has no samples: need at least one each"),
+        ([[0], [6]], r"client 1 has samples outside 0\.\.5"),
+        ([[0], [-1]], r"client 1 has samples outside 0\.\.5"),
+        ([[0, 1], [1]], r"client 1 has samples that are in the lists twice"),
+        ([[0, 0]], r"client 0 has samples that are in the lists twice"),
+    ],
+)
+def test_lists_that_are_no_split_are_refused(lists: list[list[int]], rule: str) -> None:
+    with pytest.raises(BadInput, match=rf"^split=own: {rule}"):
+        owners_of([np.array(one, dtype=np.int64) for one in lists], 6)
+
+
+def test_numbers_of_clients_follow_their_order() -> None:
+    assert numbered(np.array(["b", "a", "b"])).tolist() == [1, 0, 1]
+    assert numbered(np.array([9, -5, 3])).tolist() == [1, -1, 0]
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("plain.txt", "30\n10\n\n30\n"),
+        ("names.txt", "zoe\n anna\nzoe\n"),
+        ("table.csv", "sample,client\n0,30\n1,10\n2,30\n"),
+        ("column.csv", "client\n30\n10\n30\n"),
+    ],
+)
+def test_files_of_clients(name: str, text: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_text(text)
+    how = f"file:{tmp_path / name}"
+    assert file_owners(how, 3)[how].tolist() == [1, 0, 1]
+
+
+def test_arrays_of_clients(tmp_path: Path) -> None:
+    np.save(tmp_path / "owners.npy", np.array([7, 5, 7, -1], dtype=np.int32))
+    how = f"file:{tmp_path / 'owners.npy'}"
+    assert file_owners(how, 4)[how].tolist() == [1, 0, 1, -1]
+    assert file_owners("iid", 4) == {}
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "rule"),
+    [
+        ("few.txt", "0\n1\n", "names 2 clients, need one for each of 3 training samples"),
+        ("empty.txt", "", "is empty: need one client per line"),
+        ("wide.csv", "0,1\n1,1\n2,1\n", "has 2 columns: need one, or the heading client"),
+        ("short.csv", "sample,client\n0,1\n1\n2,1\n", "row 1 has no client"),
+        ("odd.npy", "no array", "cannot be read: need .npy, or text with a client per line"),
+    ],
+)
+def test_files_that_are_no_split_are_refused(
+    name: str, text: str, rule: str, tmp_path: Path
+) -> None:
+    (tmp_path / name).write_text(text)
+    with pytest.raises(BadInput) as refused:
+        file_owners(f"file:{tmp_path / name}", 3)
+    assert str(refused.value) == f"split=file:{tmp_path / name}: {rule}"
+
+
+def test_arrays_that_are_no_split_are_refused(tmp_path: Path) -> None:
+    np.save(tmp_path / "shares.npy", np.array([0.5, 0.5, 1.0]))
+    with pytest.raises(BadInput, match=r"holds float64 \(3,\): need one client per sample$"):
+        file_owners(f"file:{tmp_path / 'shares.npy'}", 3)
+    with pytest.raises(BadInput, match=r"^split=file:nowhere.txt: no such file$"):
+        file_owners("file:nowhere.txt", 3)

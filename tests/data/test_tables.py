@@ -1,0 +1,30 @@
+"""Columns that say whose the samples are."""
+
+from __future__ import annotations
+
+import pyarrow
+
+from favano.data.tables import owner_codes
+
+
+def test_a_client_has_one_number_in_all_parts() -> None:
+    train = pyarrow.table({"who": ["b", "a", "b"], "hand": [7, 7, 8], "size": [0.5, 1.0, 2.0]})
+    test = pyarrow.table({"who": ["c", "a"], "hand": [8, 9], "size": [0.5, 1.0]})
+    codes = owner_codes({"train": train, "test": test}, leave_out=("hand",))
+    assert {part: sorted(columns) for part, columns in codes.items()} == {
+        "train": ["who"],
+        "test": ["who"],
+    }
+    assert codes["train"]["who"].tolist() == [0, 1, 0]
+    assert codes["test"]["who"].tolist() == [2, 1]
+
+
+def test_numbers_name_clients_and_missing_ones_are_nobodys() -> None:
+    chunks = pyarrow.chunked_array([[30, None], [10, 30]])
+    codes = owner_codes({"train": pyarrow.table({"hand": chunks})})
+    assert codes["train"]["hand"].tolist() == [0, -1, 1, 0]
+
+
+def test_columns_of_one_part_alone_are_left_out() -> None:
+    train, test = pyarrow.table({"who": ["a"]}), pyarrow.table({"other": ["a"]})
+    assert owner_codes({"train": train, "test": test}) == {"train": {}, "test": {}}
