@@ -89,7 +89,7 @@ class SeedRun:
         if moment.version < 0:
             self.began = perf_counter()
         else:
-            time = float(self.aggregator.course.known.time[moment.version])
+            time = self.aggregator.course.time(moment.version)
             display.advance(self.label, moment.steps, time)
         self.recorder.observe(moment)
         if self.tracker is not None and self.recorder.last is not None:
