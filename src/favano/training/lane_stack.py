@@ -267,17 +267,18 @@ class LaneStack:
             weights, buffers, features, labels, valid, self._keys(rows, steps)
         )
         drift, start = self._of(self._drift, lanes), self._of(self._start, lanes)
+        rates, pulls, rules = self._rates[lanes], self._pull[lanes], self._rule[lanes]
         for name, weight in weights.items():
             column = (-1, *[1] * (weight.ndim - 1))
-            pull = None if start is None else self._pull[lanes].view(column)
+            pull = None if start is None else pulls.view(column)
             moves = direction(
                 gradients[name], weight, weight if start is None else start[name],
                 pull=pull, drift=None if drift is None else drift[name],
             )  # fmt: skip
             if memory:
-                here = self._rule[lanes].view(column)
-                moves = self._remembered(moves, [one[name] for one in memory], here)
-            weight.addcmul_(moves, self._rates[lanes].view(column), value=-1)
+                own = [one[name] for one in memory]
+                moves = self._remembered(moves, own, rules.view(column))
+            weight.addcmul_(moves, rates.view(column), value=-1)
         for name, buffer in buffers.items():
             buffer.copy_(moved[name])
         if not isinstance(lanes, slice):

@@ -4,6 +4,10 @@ For cuDNN this is a convolution with L groups: it rearranges all images and is s
 channels per group. Here a program takes some pixels of one lane and sums the products of its taps
 on tensor cores. Images and results have channels last in memory. So the channels of all pixels
 under one row of taps are k C contiguous numbers, and no image is rearranged between two layers.
+
+With few channels, reading every pixel k k times takes longer than the products. Then results are
+computed in squares of `side` by `side` pixels: such a square is one pixel of a convolution with
+side side O filters, whose taps (`taps.py`) cover all that the square depends on.
 """
 
 from __future__ import annotations
@@ -15,25 +19,38 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from favano.training.gpu_kernels.blocks import channels_last, gather_blocks, weights_blocks
+from favano.training.gpu_kernels.blocks import (
+    aligned_channels,
+    channels_last,
+    gather_blocks,
+    square_side,
+    weights_blocks,
+)
+from favano.training.gpu_kernels.taps import make_taps, sum_parts
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["batch"])
 def _gather_kernel(
-    images, taps, out, batch, height, width, out_height, out_width,
+    images, taps, out, batch,
+    HEIGHT: tl.constexpr, WIDTH: tl.constexpr, OUT_HEIGHT: tl.constexpr, OUT_WIDTH: tl.constexpr,
     IN: tl.constexpr, OUT: tl.constexpr, SIZE: tl.constexpr, STRIDE: tl.constexpr,
-    PADDING: tl.constexpr, PRECISION: tl.constexpr,
+    PADDING: tl.constexpr, SIDE: tl.constexpr, PRECISION: tl.constexpr,
     PIXELS: tl.constexpr, STRETCH: tl.constexpr, FILTERS: tl.constexpr,
 ):  # fmt: skip
-    """out[pixel, o] = sum of images[pixel * stride - padding + tap, i] taps[tap, o, i]."""
+    """out[pixel, o] = sum of images[pixel * stride - padding + tap, i] taps[tap, o, i].
+
+    Here a pixel is a square of `SIDE` by `SIDE` pixels of the result, and o its numbers.
+    """
     lane = tl.program_id(2).to(tl.int64)
     pixel = tl.program_id(0) * PIXELS + tl.arange(0, PIXELS)
-    size = out_height * out_width
+    wide = OUT_WIDTH // SIDE
+    size = OUT_HEIGHT // SIDE * wide
     within = pixel < batch * size
-    image, row, column = pixel // size, pixel % size // out_width, pixel % out_width
+    image, row, column = pixel // size, pixel % size // wide, pixel % wide
+    NUMBERS: tl.constexpr = SIDE * SIDE * OUT
     filters = tl.program_id(1) * FILTERS + tl.arange(0, FILTERS)
-    images += lane * batch * height * width * IN
-    taps += lane * SIZE * SIZE * IN * OUT
+    images += lane * batch * HEIGHT * WIDTH * IN
+    taps += lane * SIZE * SIZE * IN * NUMBERS
     ROW: tl.constexpr = SIZE * IN
     PER_ROW: tl.constexpr = (ROW + STRETCH - 1) // STRETCH
     total = tl.zeros((PIXELS, FILTERS), dtype=tl.float32)
@@ -43,25 +60,28 @@ def _gather_kernel(
         place = first + tl.arange(0, STRETCH)
         tap = first // IN if IN % STRETCH == 0 else place[None, :] // IN
         up, left = row * STRIDE - PADDING + tap_row, column * STRIDE - PADDING
-        at = (((image * height + up) * width + left) * IN)[:, None] + place[None, :]
-        known = (left[:, None] + tap >= 0) & (left[:, None] + tap < width)
-        known = known & (within & (up >= 0) & (up < height))[:, None]
+        at = (((image * HEIGHT + up) * WIDTH + left) * IN)[:, None] + place[None, :]
+        known = (left[:, None] + tap >= 0) & (left[:, None] + tap < WIDTH)
+        known = known & (within & (up >= 0) & (up < HEIGHT))[:, None]
         if ROW % STRETCH != 0:
             known = known & (place < ROW)[None, :]
         pixels = tl.load(images + at, mask=known, other=0.0)
-        at = (tap_row * OUT + filters)[:, None] * ROW + place[None, :]
-        known = (filters < OUT)[:, None] & (place < ROW)[None, :]
+        at = (tap_row * NUMBERS + filters)[:, None] * ROW + place[None, :]
+        known = (filters < NUMBERS)[:, None] & (place < ROW)[None, :]
         weight = tl.load(taps + at, mask=known, other=0.0)
         total = tl.dot(pixels, tl.trans(weight), total, input_precision=PRECISION)
-    out += lane * batch * out_height * out_width * OUT
-    at = pixel[:, None] * OUT + filters[None, :]
-    known = within[:, None] & (filters < OUT)[None, :]
-    tl.store(out + at, total.to(out.dtype.element_ty), mask=known)
+    out += lane * batch * OUT_HEIGHT * OUT_WIDTH * OUT
+    corner = ((image * OUT_HEIGHT + row * SIDE) * OUT_WIDTH + column * SIDE) * OUT
+    inside = filters // (SIDE * OUT) * OUT_WIDTH * OUT + filters % (SIDE * OUT)
+    known = within[:, None] & (filters < NUMBERS)[None, :]
+    result = total.to(out.dtype.element_ty)
+    tl.store(out + corner[:, None] + inside[None, :], result, mask=known)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["batch"])
 def _spread_kernel(
-    gradient, taps, out, batch, height, width, out_height, out_width,
+    gradient, taps, out, batch,
+    HEIGHT: tl.constexpr, WIDTH: tl.constexpr, OUT_HEIGHT: tl.constexpr, OUT_WIDTH: tl.constexpr,
     IN: tl.constexpr, OUT: tl.constexpr, SIZE: tl.constexpr, STRIDE: tl.constexpr,
     PADDING: tl.constexpr, PRECISION: tl.constexpr,
     PIXELS: tl.constexpr, STRETCH: tl.constexpr, FILTERS: tl.constexpr,
@@ -75,8 +95,8 @@ def _spread_kernel(
     residue = tl.program_id(1) % (STRIDE * STRIDE)
     top, side = residue // STRIDE, residue % STRIDE
     filters = tl.program_id(1) // (STRIDE * STRIDE) * FILTERS + tl.arange(0, FILTERS)
-    high = (out_height - top + STRIDE - 1) // STRIDE
-    wide = (out_width - side + STRIDE - 1) // STRIDE
+    high = (OUT_HEIGHT - top + STRIDE - 1) // STRIDE
+    wide = (OUT_WIDTH - side + STRIDE - 1) // STRIDE
     pixel = tl.program_id(0) * PIXELS + tl.arange(0, PIXELS)
     within = pixel < batch * high * wide
     image = pixel // (high * wide)
@@ -87,7 +107,7 @@ def _spread_kernel(
     tap_rows = (SIZE - first_row + STRIDE - 1) // STRIDE
     tap_columns = (SIZE - first_column + STRIDE - 1) // STRIDE
     PER_TAP: tl.constexpr = (IN + STRETCH - 1) // STRETCH
-    gradient += lane * batch * height * width * IN
+    gradient += lane * batch * HEIGHT * WIDTH * IN
     taps += lane * SIZE * SIZE * IN * OUT
     total = tl.zeros((PIXELS, FILTERS), dtype=tl.float32)
     for step in range(tap_rows * tap_columns * PER_TAP):
@@ -95,9 +115,9 @@ def _spread_kernel(
         tap_column = first_column + step // PER_TAP % tap_columns * STRIDE
         channel = step % PER_TAP * STRETCH + tl.arange(0, STRETCH)
         up, left = (row - PADDING + tap_row) // STRIDE, (column - PADDING + tap_column) // STRIDE
-        at = (((image * height + up) * width + left) * IN)[:, None] + channel[None, :]
+        at = (((image * HEIGHT + up) * WIDTH + left) * IN)[:, None] + channel[None, :]
         inside = (row + tap_row >= PADDING) & (column + tap_column >= PADDING)
-        inside = inside & (up < height) & (left < width)
+        inside = inside & (up < HEIGHT) & (left < WIDTH)
         known = (within & inside)[:, None]
         if IN % STRETCH != 0:
             known = known & (channel < IN)[None, :]
@@ -106,96 +126,99 @@ def _spread_kernel(
         known = (filters < OUT)[:, None] & (channel < IN)[None, :]
         weight = tl.load(taps + at, mask=known, other=0.0)
         total = tl.dot(pixels, tl.trans(weight), total, input_precision=PRECISION)
-    place = (image * out_height + row) * out_width + column
-    out += lane * batch * out_height * out_width * OUT
+    place = (image * OUT_HEIGHT + row) * OUT_WIDTH + column
+    out += lane * batch * OUT_HEIGHT * OUT_WIDTH * OUT
     at = place[:, None] * OUT + filters[None, :]
     known = within[:, None] & (filters < OUT)[None, :]
     tl.store(out + at, total.to(out.dtype.element_ty), mask=known)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["batch", "count", "at_once"])
 def _weights_kernel(
-    images, gradient, parts, batch, height, width, out_height, out_width, count, at_once,
+    images, gradient, parts, batch, count, at_once,
+    HEIGHT: tl.constexpr, WIDTH: tl.constexpr, OUT_HEIGHT: tl.constexpr, OUT_WIDTH: tl.constexpr,
     IN: tl.constexpr, OUT: tl.constexpr, SIZE: tl.constexpr, STRIDE: tl.constexpr,
-    PADDING: tl.constexpr, PRECISION: tl.constexpr, BY_TAP: tl.constexpr,
+    PADDING: tl.constexpr, SIDE: tl.constexpr, PRECISION: tl.constexpr,
     PIXELS: tl.constexpr, STRETCH: tl.constexpr, FILTERS: tl.constexpr,
 ):  # fmt: skip
     """parts[tap, i, o] = sum over pixels of images[source(pixel, tap), i] gradient[pixel, o].
 
-    A program takes `at_once` images of a lane and a stretch of one row of taps: of all taps in
-    turn, or with `BY_TAP` of three taps at once, so that the gradient is read only once.
+    A pixel is a square of the result, as in `_gather_kernel`. A program takes `at_once` images of a
+    lane, and `STRETCH` of the numbers under all taps.
     """
     ROW: tl.constexpr = SIZE * IN
-    LENGTH: tl.constexpr = IN if BY_TAP else ROW
-    PER_ROW: tl.constexpr = (LENGTH + STRETCH - 1) // STRETCH
-    tap_row, first = tl.program_id(0) // PER_ROW, tl.program_id(0) % PER_ROW * STRETCH
+    NUMBERS: tl.constexpr = SIDE * SIDE * OUT
+    UNIT: tl.constexpr = 16 if IN % 16 == 0 else 4  # numbers that surely belong to one tap
     lane, part = (tl.program_id(2) // count).to(tl.int64), tl.program_id(2) % count
-    place = first + tl.arange(0, STRETCH)
-    tap = first // IN if IN % STRETCH == 0 else place[None, :] // IN
+    place = tl.program_id(0) * STRETCH + tl.arange(0, STRETCH)
+    in_row = tl.max_contiguous(tl.multiple_of(place % ROW, UNIT), UNIT)
+    tap_row = tl.max_constancy(place // ROW, UNIT)
+    tap = tl.max_constancy(place % ROW // IN, UNIT)
     filters = tl.program_id(1) * FILTERS + tl.arange(0, FILTERS)
-    images += lane * batch * height * width * IN
-    gradient += lane * batch * out_height * out_width * OUT
-    size = out_height * out_width
+    inside = filters // (SIDE * OUT) * OUT_WIDTH * OUT + filters % (SIDE * OUT)
+    images += lane * batch * HEIGHT * WIDTH * IN
+    gradient += lane * batch * OUT_HEIGHT * OUT_WIDTH * OUT
+    wide = OUT_WIDTH // SIDE
+    size = OUT_HEIGHT // SIDE * wide
     last = tl.minimum((part + 1) * at_once, batch) * size
     total = tl.zeros((STRETCH, FILTERS), dtype=tl.float32)
-    second = tl.zeros((STRETCH, FILTERS), dtype=tl.float32)
-    third = tl.zeros((STRETCH, FILTERS), dtype=tl.float32)
     for start in range(part * at_once * size, last, PIXELS):
         pixel = start + tl.arange(0, PIXELS)
-        within = pixel < last
-        image, row, column = pixel // size, pixel % size // out_width, pixel % out_width
-        up, left = row * STRIDE - PADDING + tap_row, (column * STRIDE - PADDING)[:, None]
-        at = pixel[:, None] * OUT + filters[None, :]
-        known = within[:, None] & (filters < OUT)[None, :]
-        incoming = tl.load(gradient + at, mask=known, other=0.0)
-        at = ((image * height + up) * width)[:, None] * IN + left * IN + place[None, :]
-        inside = (within & (up >= 0) & (up < height))[:, None] & (place < LENGTH)[None, :]
-        known = inside & (left + tap >= 0) & (left + tap < width)
+        within = (pixel < last)[:, None]
+        image, row, column = pixel // size, pixel % size // wide, pixel % wide
+        corner = ((image * OUT_HEIGHT + row * SIDE) * OUT_WIDTH + column * SIDE) * OUT
+        known = within & (filters < NUMBERS)[None, :]
+        incoming = tl.load(gradient + corner[:, None] + inside[None, :], mask=known, other=0.0)
+        up, left = row * STRIDE - PADDING, column * STRIDE - PADDING
+        at = ((image * HEIGHT + up) * WIDTH + left) * IN
+        at = at[:, None] + (tap_row * WIDTH * IN + in_row)[None, :]
+        high, across = up[:, None] + tap_row[None, :], left[:, None] + tap[None, :]
+        known = within & (high >= 0) & (high < HEIGHT) & (across >= 0) & (across < WIDTH)
+        known = known & (place < SIZE * ROW)[None, :]
         pixels = tl.load(images + at, mask=known, other=0.0)
         total = tl.dot(tl.trans(pixels), incoming, total, input_precision=PRECISION)
-        if BY_TAP:
-            known = inside & (left + 1 >= 0) & (left + 1 < width)
-            pixels = tl.load(images + at + IN, mask=known, other=0.0)
-            second = tl.dot(tl.trans(pixels), incoming, second, input_precision=PRECISION)
-            known = inside & (left + 2 >= 0) & (left + 2 < width)
-            pixels = tl.load(images + at + 2 * IN, mask=known, other=0.0)
-            third = tl.dot(tl.trans(pixels), incoming, third, input_precision=PRECISION)
-    lanes = tl.num_programs(2) // count
-    parts += ((part * lanes + lane) * SIZE + tap_row) * ROW * OUT
-    at = place[:, None] * OUT + filters[None, :]
-    known = (place < LENGTH)[:, None] & (filters < OUT)[None, :]
+    parts += (part * (tl.num_programs(2) // count) + lane) * SIZE * ROW * NUMBERS
+    at = place[:, None] * NUMBERS + filters[None, :]
+    known = (place < SIZE * ROW)[:, None] & (filters < NUMBERS)[None, :]
     tl.store(parts + at, total, mask=known)
-    if BY_TAP:
-        tl.store(parts + IN * OUT + at, second, mask=known)
-        tl.store(parts + 2 * IN * OUT + at, third, mask=known)
 
 
 def _precision() -> str:
     return "tf32" if torch.backends.cudnn.allow_tf32 else "ieee"
 
 
-def _taps(weights: Tensor, like: Tensor) -> Tensor:
-    """Weights (L, O, I, k, k) as (L, k, O, k, I): each row of taps is contiguous."""
-    return weights.permute(0, 3, 1, 4, 2).to(like.dtype).contiguous()
-
-
 def _convolved(
-    images: Tensor, weights: Tensor, size: tuple[int, int], stride: int, padding: int, spread: bool
-) -> Tensor:
-    """Images (L, B, I, h, w) and weights (L, O, I, k, k) to (L, B, O, *size)."""
-    images, taps = channels_last(images), _taps(weights, images)
+    images: Tensor, weights: Tensor, size: tuple[int, int], stride: int, padding: int,
+    *, turned: bool,
+) -> Tensor:  # fmt: skip
+    """Images (L, B, I, h, w) and weights (L, O, I, k, k) to (L, B, O, *size).
+
+    With `turned` this is the gradient of the images: taps are reversed, and I and O swapped.
+    """
+    images, kernel = aligned_channels(images), weights.shape[-1]
     lanes, batch, height, width, inputs = images.shape
-    kernel, outputs = taps.shape[1:3]
+    outputs = weights.shape[2 if turned else 1]
     out = images.new_empty((lanes, batch, *size, outputs))
-    blocks = gather_blocks(inputs, outputs, kernel, images.dtype)
+    spread = turned and stride > 1
     apart = stride if spread else 1  # distance between the pixels of one program
-    tiles = triton.cdiv(batch * math.prod(-(-side // apart) for side in size), blocks.pixels)
-    programs = _spread_kernel if spread else _gather_kernel
-    programs[tiles, triton.cdiv(outputs, blocks.filters) * apart**2, lanes](
-        images, taps, out, batch, height, width, *size,
-        IN=inputs, OUT=outputs, SIZE=kernel, STRIDE=stride, PADDING=padding,
-        PRECISION=_precision(), **blocks.settings(),
-    )  # fmt: skip
+    side = 1 if spread else square_side(inputs, outputs, kernel, stride, size)
+    taps = make_taps(weights, inputs, images.dtype, stride, side, turned=turned)
+    blocks = gather_blocks(inputs, outputs, kernel, side, images.dtype)
+    pixels = batch * math.prod(-(-length // (apart * side)) for length in size)
+    columns = triton.cdiv(outputs * side**2, blocks.filters)
+    how = {
+        "HEIGHT": height, "WIDTH": width, "OUT_HEIGHT": size[0], "OUT_WIDTH": size[1],
+        "IN": inputs, "OUT": outputs, "PADDING": padding, "PRECISION": _precision(),
+        **blocks.settings(),
+    }  # fmt: skip
+    grid = triton.cdiv(pixels, blocks.pixels), columns * apart**2, lanes
+    if spread:
+        _spread_kernel[grid](images, taps, out, batch, SIZE=kernel, STRIDE=stride, **how)
+    else:
+        window = kernel + (side - 1) * stride
+        _gather_kernel[grid](
+            images, taps, out, batch, SIZE=window, STRIDE=side * stride, SIDE=side, **how
+        )
     return out.movedim(-1, 2)
 
 
@@ -203,35 +226,36 @@ def forward(images: Tensor, weights: Tensor, stride: int, padding: int) -> Tenso
     """The convolution of every lane, (L, B, O, h, w)."""
     size = weights.shape[-1]
     high, wide = ((side + 2 * padding - size) // stride + 1 for side in images.shape[-2:])
-    return _convolved(images, weights, (high, wide), stride, padding, spread=False)
+    return _convolved(images, weights, (high, wide), stride, padding, turned=False)
 
 
 def images_gradient(
     gradient: Tensor, weights: Tensor, size: tuple[int, int], stride: int, padding: int
 ) -> Tensor:
     """The gradient of the images, (L, B, I, *size): a convolution with reversed taps."""
-    turned, around = weights.transpose(1, 2).flip(3, 4), weights.shape[-1] - 1 - padding
-    return _convolved(gradient, turned, size, stride, around, spread=stride > 1)
+    around = weights.shape[-1] - 1 - padding
+    return _convolved(gradient, weights, size, stride, around, turned=True)
 
 
 def weights_gradient(
     gradient: Tensor, images: Tensor, size: int, stride: int, padding: int
 ) -> Tensor:
     """The gradient of the weights, (L, O, I, size, size)."""
-    gradient, images = channels_last(gradient), channels_last(images)
+    shape = (gradient.shape[2], images.shape[2], size, size)
+    gradient, images = channels_last(gradient), aligned_channels(images)
     lanes, batch, height, width, inputs = images.shape
     high, wide, outputs = gradient.shape[2:]
-    by_tap = size == 3 and inputs >= 16
-    length = inputs if by_tap else size * inputs
-    blocks = weights_blocks(length, outputs, images.dtype)
-    at_once = blocks.images(batch, high * wide)
+    side = square_side(inputs, outputs, size, stride, (high, wide))
+    window, numbers = size + (side - 1) * stride, side**2 * outputs
+    blocks = weights_blocks(window**2 * inputs, numbers, images.dtype)
+    at_once = blocks.images(batch, high * wide // side**2)
     count = triton.cdiv(batch, at_once)
-    parts = images.new_empty((count, lanes, size, size, inputs, outputs), dtype=torch.float32)
-    rows = size * triton.cdiv(length, blocks.stretch)
-    _weights_kernel[rows, triton.cdiv(outputs, blocks.filters), lanes * count](
-        images, gradient, parts, batch, height, width, high, wide, count, at_once,
-        IN=inputs, OUT=outputs, SIZE=size, STRIDE=stride, PADDING=padding,
-        PRECISION=_precision(), BY_TAP=by_tap, **blocks.settings(),
+    parts = images.new_empty((count, lanes, window**2 * inputs, numbers), dtype=torch.float32)
+    rows = triton.cdiv(window**2 * inputs, blocks.stretch)
+    _weights_kernel[rows, triton.cdiv(numbers, blocks.filters), lanes * count](
+        images, gradient, parts, batch, count, at_once,
+        HEIGHT=height, WIDTH=width, OUT_HEIGHT=high, OUT_WIDTH=wide,
+        IN=inputs, OUT=outputs, SIZE=window, STRIDE=side * stride, PADDING=padding, SIDE=side,
+        PRECISION=_precision(), **blocks.settings(),
     )  # fmt: skip
-    total = parts[0] if count == 1 else parts.sum(dim=0)
-    return total.permute(0, 4, 3, 1, 2)
+    return sum_parts(parts, shape, inputs, stride, side)

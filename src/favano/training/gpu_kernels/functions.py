@@ -5,7 +5,12 @@ from __future__ import annotations
 from torch import Tensor
 from torch.autograd import Function
 
-from favano.training.gpu_kernels import convolution, normalisation
+from favano.training.gpu_kernels import (
+    batch_normalisation,
+    convolution,
+    group_normalisation,
+    pooling,
+)
 
 
 def _one_lane(kernel, *given):
@@ -49,7 +54,6 @@ def _gradient(kernel) -> type[Function]:
 
 _ImagesGradient = _gradient(convolution.images_gradient)
 _WeightsGradient = _gradient(convolution.weights_gradient)
-_NormalisationGradient = _gradient(normalisation.backward)
 
 
 class Convolution(Function):
@@ -80,30 +84,65 @@ class Convolution(Function):
         return _lanes(convolution.forward, info, dimensions, *given)
 
 
-class BatchNormalisation(Function):
-    """(B, C, H, W) normalised, rectified or not, with the batch's mean and variance.
+def _normalisation(kernels) -> type[Function]:
+    """(B, C, H, W) normalised, rectified or not, with the mean and variance that were used.
 
-    `residual`, if not None, is added before rectifying.
+    `residual`, if not None, is added before rectifying; `how` is what the kernels need besides.
     """
+    to_inputs = _gradient(kernels.backward)
+
+    class Normalisation(Function):
+        @staticmethod
+        def forward(images, weight, bias, residual, *how):
+            return _one_lane(kernels.forward, images, weight, bias, residual, *how)
+
+        @staticmethod
+        def setup_context(ctx, inputs, output) -> None:
+            images, weight, bias, residual, *ctx.how = inputs
+            ctx.with_residual = residual is not None
+            ctx.save_for_backward(images, weight, bias, *output)
+            ctx.mark_non_differentiable(*output[1:])
+
+        @staticmethod
+        def backward(ctx, gradient, _mean, _variance):
+            found = to_inputs.apply(gradient, *ctx.saved_tensors, ctx.with_residual, *ctx.how)
+            images, residual, weight, bias = found
+            added = residual if ctx.with_residual else None
+            return images, weight, bias, added, *[None] * len(ctx.how)
+
+        @staticmethod
+        def vmap(info, dimensions, *given):
+            return _lanes(kernels.forward, info, dimensions, *given)
+
+    return Normalisation
+
+
+BatchNormalisation = _normalisation(batch_normalisation)
+GroupNormalisation = _normalisation(group_normalisation)
+
+
+_PoolingGradient = _gradient(pooling.backward)
+
+
+class MaxPooling(Function):
+    """Largest numbers of squares of (B, C, H, W), and the number of the pixel that each is from."""
 
     @staticmethod
-    def forward(images, weight, bias, residual, relu: bool, epsilon: float):
-        return _one_lane(normalisation.forward, images, weight, bias, residual, relu, epsilon)
+    def forward(images, size: int, stride: int, padding: int):
+        return _one_lane(pooling.forward, images, size, stride, padding)
 
     @staticmethod
     def setup_context(ctx, inputs, output) -> None:
-        images, weight, bias, residual, ctx.relu, ctx.epsilon = inputs
-        ctx.with_residual = residual is not None
-        ctx.save_for_backward(images, weight, bias, *output)
-        ctx.mark_non_differentiable(*output[1:])
+        images, *ctx.how = inputs
+        ctx.size = tuple(images.shape[-2:])
+        ctx.save_for_backward(output[1])
+        ctx.mark_non_differentiable(output[1])
 
     @staticmethod
-    def backward(ctx, gradient, _mean, _variance):
-        how = (ctx.with_residual, ctx.relu, ctx.epsilon)
-        found = _NormalisationGradient.apply(gradient, *ctx.saved_tensors, *how)
-        images, residual, weight, bias = found
-        return images, weight, bias, residual if ctx.with_residual else None, None, None
+    def backward(ctx, gradient, _origin):
+        found = _PoolingGradient.apply(gradient, *ctx.saved_tensors, ctx.size, *ctx.how)
+        return found, None, None, None
 
     @staticmethod
     def vmap(info, dimensions, *given):
-        return _lanes(normalisation.forward, info, dimensions, *given)
+        return _lanes(pooling.forward, info, dimensions, *given)

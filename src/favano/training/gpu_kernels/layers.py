@@ -9,7 +9,12 @@ from torch.nn import functional
 
 from favano.models.norm import BatchNorm2d
 from favano.quantisation import Quantised
-from favano.training.gpu_kernels.functions import BatchNormalisation, Convolution
+from favano.training.gpu_kernels.functions import (
+    BatchNormalisation,
+    Convolution,
+    GroupNormalisation,
+    MaxPooling,
+)
 
 
 class LaneConvolution(nn.Module):
@@ -74,6 +79,48 @@ class LaneBatchNorm(nn.Module):
         return out
 
 
+class LaneGroupNorm(nn.Module):
+    """A group normalisation with the parameters of `like`."""
+
+    casts_itself = True
+
+    def __init__(self, like: nn.GroupNorm) -> None:
+        super().__init__()
+        self.weight, self.bias = like.weight, like.bias
+        self._groups, self._epsilon = like.num_groups, like.eps
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Normalise (B, C, ...)."""
+        return self._normalise(images, None, relu=False)
+
+    def rectified(self, images: Tensor, residual: Tensor | None = None) -> Tensor:
+        """relu(norm(images) + residual)."""
+        return self._normalise(images, residual, relu=True)
+
+    def _normalise(self, images: Tensor, residual: Tensor | None, *, relu: bool) -> Tensor:
+        flat = images if images.ndim == 4 else images.flatten(2).unsqueeze(2)  # noqa: PLR2004
+        out: Tensor
+        out, *_ = GroupNormalisation.apply(  # type: ignore[no-untyped-call]
+            flat, self.weight, self.bias, residual, relu, self._epsilon, self._groups
+        )
+        return out.view(images.shape) if flat is not images else out
+
+
+class LaneMaxPool(nn.Module):
+    """A max-pooling like `like`."""
+
+    def __init__(self, like: nn.MaxPool2d) -> None:
+        super().__init__()
+        size, stride, padding = like.kernel_size, like.stride, like.padding
+        self._how = tuple(one if isinstance(one, int) else one[0] for one in (size, stride, padding))
+
+    def forward(self, images: Tensor) -> Tensor:
+        """(B, C, H, W) to (B, C, h, w)."""
+        out: Tensor
+        out, _ = MaxPooling.apply(images, *self._how)  # type: ignore[no-untyped-call]
+        return out
+
+
 def for_lanes(module: nn.Module) -> nn.Module:
     """A copy of a network, in training mode, with the layers that have kernels replaced."""
     return _replaced(deepcopy(module).train())
@@ -89,6 +136,10 @@ def _replaced(module: nn.Module) -> nn.Module:
         return module
     if isinstance(module, BatchNorm2d):
         return LaneBatchNorm(module)
+    if isinstance(module, nn.MaxPool2d) and _is_plain_pool(module):
+        return LaneMaxPool(module)
+    if isinstance(module, nn.GroupNorm) and module.affine:
+        return LaneGroupNorm(module)
     for name, child in module.named_children():
         setattr(module, name, _replaced(child))
     return module
@@ -98,3 +149,11 @@ def _has_kernel(layer: nn.Conv2d) -> bool:
     square = len({*layer.kernel_size}) == len({*layer.stride}) == len({*layer.padding}) == 1
     plain = layer.groups == 1 and layer.dilation == (1, 1) and layer.padding_mode == "zeros"
     return square and plain
+
+
+def _is_plain_pool(layer: nn.MaxPool2d) -> bool:
+    square = all(
+        isinstance(one, int) or len({*one}) == 1
+        for one in (layer.kernel_size, layer.stride, layer.padding)
+    )
+    return square and layer.dilation in (1, (1, 1)) and not (layer.ceil_mode or layer.return_indices)
