@@ -57,11 +57,10 @@ def gather_blocks(inputs: int, outputs: int, size: int, side: int, dtype: torch.
 
 def weights_blocks(length: int, outputs: int, dtype: torch.dtype) -> Blocks:
     """Blocks of the gradient of the weights; there are `length` numbers under the taps."""
-    filters = _power(outputs, 128)
     if dtype == torch.bfloat16:
-        return Blocks(64, _power(length, 256), filters, 8, stages=3)
+        return Blocks(64, _power(length, 256), max(64, _power(outputs, 128)), 8, stages=3)
     # Tensor cores that take larger tiles cannot take transposed TF32 matrices.
-    return Blocks(32, _power(length, 64), _power(outputs, 64), 2, stages=3)
+    return Blocks(32, _power(length, 128), _power(outputs, 64), 2, stages=3)
 
 
 def _power(numbers: int, most: int) -> int:

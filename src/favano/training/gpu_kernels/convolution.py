@@ -141,7 +141,7 @@ def _weights_kernel(
     PADDING: tl.constexpr, SIDE: tl.constexpr, PRECISION: tl.constexpr,
     PIXELS: tl.constexpr, STRETCH: tl.constexpr, FILTERS: tl.constexpr,
 ):  # fmt: skip
-    """parts[tap, i, o] = sum over pixels of images[source(pixel, tap), i] gradient[pixel, o].
+    """parts[o, tap, i] = sum over pixels of gradient[pixel, o] images[source(pixel, tap), i].
 
     A pixel is a square of the result, as in `_gather_kernel`. A program takes `at_once` images of a
     lane, and `STRETCH` of the numbers under all taps.
@@ -161,7 +161,7 @@ def _weights_kernel(
     wide = OUT_WIDTH // SIDE
     size = OUT_HEIGHT // SIDE * wide
     last = tl.minimum((part + 1) * at_once, batch) * size
-    total = tl.zeros((STRETCH, FILTERS), dtype=tl.float32)
+    total = tl.zeros((FILTERS, STRETCH), dtype=tl.float32)
     for start in range(part * at_once * size, last, PIXELS):
         pixel = start + tl.arange(0, PIXELS)
         within = (pixel < last)[:, None]
@@ -176,10 +176,10 @@ def _weights_kernel(
         known = within & (high >= 0) & (high < HEIGHT) & (across >= 0) & (across < WIDTH)
         known = known & (place < SIZE * ROW)[None, :]
         pixels = tl.load(images + at, mask=known, other=0.0)
-        total = tl.dot(tl.trans(pixels), incoming, total, input_precision=PRECISION)
+        total = tl.dot(tl.trans(incoming), pixels, total, input_precision=PRECISION)
     parts += (part * (tl.num_programs(2) // count) + lane) * SIZE * ROW * NUMBERS
-    at = place[:, None] * NUMBERS + filters[None, :]
-    known = (place < SIZE * ROW)[:, None] & (filters < NUMBERS)[None, :]
+    at = filters[:, None] * SIZE * ROW + place[None, :]
+    known = (filters < NUMBERS)[:, None] & (place < SIZE * ROW)[None, :]
     tl.store(parts + at, total, mask=known)
 
 
@@ -250,7 +250,7 @@ def weights_gradient(
     blocks = weights_blocks(window**2 * inputs, numbers, images.dtype)
     at_once = blocks.images(batch, high * wide // side**2)
     count = triton.cdiv(batch, at_once)
-    parts = images.new_empty((count, lanes, window**2 * inputs, numbers), dtype=torch.float32)
+    parts = images.new_empty((count, lanes, numbers, window**2 * inputs), dtype=torch.float32)
     rows = triton.cdiv(window**2 * inputs, blocks.stretch)
     _weights_kernel[rows, triton.cdiv(numbers, blocks.filters), lanes * count](
         images, gradient, parts, batch, count, at_once,

@@ -11,8 +11,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-_TILE = 32
-_NUMBERS = 4096  # numbers of taps that a program handles at once
+_CHANNELS = 32  # of a program
+_NUMBERS = 4096  # taps that a program handles at once
 
 
 @triton.jit
@@ -53,25 +53,35 @@ def _taps_kernel(
 def _parts_kernel(
     parts, gradient, count,
     INPUTS: tl.constexpr, IN: tl.constexpr, OUT: tl.constexpr, SIZE: tl.constexpr,
-    STRIDE: tl.constexpr, SIDE: tl.constexpr, LENGTH: tl.constexpr, TILE: tl.constexpr,
+    STRIDE: tl.constexpr, SIDE: tl.constexpr,
+    FILTERS: tl.constexpr, CHANNELS: tl.constexpr, PLACES: tl.constexpr,
 ):  # fmt: skip
-    """gradient[o, c, tap] = sum of parts[y + i stride, x + j stride, c, (i, j, o)]."""
+    """gradient[o, c, y, x] = sum of parts[(i, j, o), y + i stride, x + j stride, c]."""
     lane, lanes = tl.program_id(2).to(tl.int64), tl.num_programs(2)
-    out = (tl.program_id(0) * TILE + tl.arange(0, TILE))[:, None]
-    number = (tl.program_id(1) * LENGTH + tl.arange(0, LENGTH))[None, :]
-    channel, y, x = number // (SIZE * SIZE), number // SIZE % SIZE, number % SIZE
-    known = (out < OUT) & (channel < INPUTS)
+    out = (tl.program_id(0) * FILTERS + tl.arange(0, FILTERS))[:, None, None]
+    channel = (tl.program_id(1) * CHANNELS + tl.arange(0, CHANNELS))[None, :, None]
+    place = tl.arange(0, PLACES)[None, None, :]
+    known = (out < OUT) & (channel < INPUTS) & (place < SIZE * SIZE)
     WINDOW: tl.constexpr = SIZE + (SIDE - 1) * STRIDE
-    PART: tl.constexpr = WINDOW * WINDOW * IN * SIDE * SIDE * OUT
-    total = tl.zeros((TILE, LENGTH), dtype=tl.float32)
+    PART: tl.constexpr = SIDE * SIDE * OUT * WINDOW * WINDOW * IN
+    total = tl.zeros((FILTERS, CHANNELS, PLACES), dtype=tl.float32)
     for part in range(count):
         here = parts + (part * lanes + lane) * PART
-        for square in range(SIDE * SIDE):
-            up, left = y + square // SIDE * STRIDE, x + square % SIDE * STRIDE
-            at = ((up * WINDOW + left) * IN + channel) * SIDE * SIDE + square
-            total += tl.load(here + at * OUT + out, mask=known, other=0.0)
-    gradient += lane * OUT * INPUTS * SIZE * SIZE
-    tl.store(gradient + out * INPUTS * SIZE * SIZE + number, total, mask=known)
+        for square in tl.static_range(SIDE * SIDE):
+            y, x = place // SIZE + square // SIDE * STRIDE, place % SIZE + square % SIDE * STRIDE
+            at = (((square * OUT + out) * WINDOW + y) * WINDOW + x) * IN + channel
+            total += tl.load(here + at, mask=known, other=0.0)
+    at = (out * INPUTS + channel) * SIZE * SIZE + place
+    tl.store(gradient + lane * OUT * INPUTS * SIZE * SIZE + at, total, mask=known)
+
+
+def _tiles(outputs: int, inputs: int, places: int) -> tuple[tuple[int, int], dict[str, int]]:
+    """How many tiles there are of filters and of channels, and their sizes."""
+    deep = int(triton.next_power_of_2(places))
+    wide = min(_CHANNELS, max(4, int(triton.next_power_of_2(inputs))))
+    high = max(1, _NUMBERS // (wide * deep))
+    tiles = triton.cdiv(outputs, high), triton.cdiv(inputs, wide)
+    return tiles, {"FILTERS": high, "CHANNELS": wide, "PLACES": deep}
 
 
 def make_taps(
@@ -88,12 +98,10 @@ def make_taps(
         outputs, channels = channels, outputs
     window = size + (side - 1) * stride
     taps = weights.new_empty((lanes, window, side**2 * outputs, window, inputs), dtype=dtype)
-    places = int(triton.next_power_of_2(window**2))
-    wide = min(_TILE, max(4, int(triton.next_power_of_2(inputs))))
-    high = max(1, _NUMBERS // (wide * places))
-    _taps_kernel[triton.cdiv(outputs, high), triton.cdiv(inputs, wide), lanes](
+    tiles, how = _tiles(outputs, inputs, window**2)
+    _taps_kernel[*tiles, lanes](
         weights, taps, weights.stride(0), INPUTS=channels, IN=inputs, OUT=outputs, SIZE=size,
-        STRIDE=stride, SIDE=side, TURNED=turned, FILTERS=high, CHANNELS=wide, PLACES=places,
+        STRIDE=stride, SIDE=side, TURNED=turned, **how,
     )  # fmt: skip
     return taps
 
@@ -101,14 +109,13 @@ def make_taps(
 def sum_parts(
     parts: Tensor, shape: tuple[int, int, int, int], inputs: int, stride: int, side: int
 ) -> Tensor:
-    """The gradient of the weights, (L, *shape), from parts (count, L, window window inputs, ...)."""
+    """The gradient of the weights, (L, *shape), from parts (count, L, side side O, ...)."""
     count, lanes = parts.shape[:2]
     outputs, channels, size, _ = shape
     gradient = parts.new_empty((lanes, *shape))
-    length = 2 * _TILE
-    grid = triton.cdiv(outputs, _TILE), triton.cdiv(channels * size**2, length), lanes
-    _parts_kernel[grid](
+    tiles, how = _tiles(outputs, channels, size**2)
+    _parts_kernel[*tiles, lanes](
         parts, gradient, count, INPUTS=channels, IN=inputs, OUT=outputs, SIZE=size,
-        STRIDE=stride, SIDE=side, LENGTH=length, TILE=_TILE,
+        STRIDE=stride, SIDE=side, **how,
     )  # fmt: skip
     return gradient
