@@ -7,16 +7,19 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
 
-from favano.models.norm import BatchNorm2d
+from favano.models.norm import BatchNorm2d, GroupNorm, Norm
 from favano.models.resnet import ResidualBlock
 from favano.training import product_precision
+from favano.types import Precision
 
 pytestmark = pytest.mark.gpu
 
 LANES, BATCH = 3, 5
 
 
-def check(network: nn.Module, images: Tensor, tolerance: float) -> None:
+def check(
+    network: nn.Module, images: Tensor, tolerance: float, precision: Precision = "float32"
+) -> None:
     """Gradients and buffers of every lane equal those of the plain network."""
     from favano.training.gpu_kernels import for_lanes
 
@@ -39,8 +42,9 @@ def check(network: nn.Module, images: Tensor, tolerance: float) -> None:
         return (output.square() * torch.arange(output.numel(), device="cuda").view_as(output)
                 ).mean(), moved  # fmt: skip
 
-    with product_precision("float32"):
+    with product_precision(precision):
         found, moved = vmap(grad(lambda *a: loss(fast, *a), has_aux=True))(weights, buffers, images)
+    with product_precision("float32"):
         for lane in range(LANES):
             one = {name: value[lane] for name, value in weights.items()}
             state = {name: value[lane] for name, value in buffers.items()}
@@ -84,14 +88,42 @@ def test_convolutions(
     check(layer, images(inputs, 9), 1e-4)
 
 
-def test_batch_normalisation_far_from_zero() -> None:
-    check(BatchNorm2d(12), 100 + images(12, 7), 1e-2)
-
-
-@pytest.mark.parametrize("stride", [1, 2])
-def test_residual_blocks(stride: int) -> None:
+@pytest.mark.parametrize(("inputs", "outputs"), [(3, 16), (16, 16), (16, 20), (32, 32), (9, 4)])
+def test_convolutions_in_squares(inputs: int, outputs: int) -> None:
+    """With few channels and tensor cores, results are computed in squares of pixels."""
     torch.manual_seed(0)
-    check(ResidualBlock(16, 16 * stride, stride, "batch"), images(16, 8), 1e-3)
+    first = nn.Conv2d(inputs, outputs, 3, padding=1)
+    check(nn.Sequential(first, nn.Conv2d(outputs, 8, 3)), images(inputs, 10), 1e-2, "tf32")
+
+
+@pytest.mark.parametrize("layer", [BatchNorm2d(12), GroupNorm(12)])
+def test_normalisation_far_from_zero(layer: nn.Module) -> None:
+    check(layer, 100 + images(12, 7), 1e-2)
+
+
+@pytest.mark.parametrize(("groups", "channels"), [(5, 15), (1, 20), (12, 12), (6, 24)])
+def test_groups_of_any_size(groups: int, channels: int) -> None:
+    check(nn.GroupNorm(groups, channels), images(channels, 7), 1e-3)
+
+
+@pytest.mark.parametrize("norm", ["batch", "group"])
+@pytest.mark.parametrize("stride", [1, 2])
+def test_residual_blocks(stride: int, norm: Norm) -> None:
+    torch.manual_seed(0)
+    check(ResidualBlock(16, 16 * stride, stride, norm), images(16, 8), 1e-3)
+
+
+@pytest.mark.parametrize("pool", [nn.MaxPool2d(3, 2, 1), nn.MaxPool2d(2), nn.MaxPool2d(3, 1)])
+def test_max_pooling(pool: nn.Module) -> None:
+    torch.manual_seed(0)
+    check(nn.Sequential(nn.Conv2d(3, 12, 3, padding=1), pool), images(3, 9), 1e-3)
+
+
+def test_max_pooling_of_equal_numbers() -> None:
+    """The gradient goes to the first of equals, as in PyTorch."""
+    torch.manual_seed(0)
+    layers = nn.Sequential(nn.Conv2d(3, 8, 3, padding=1), nn.ReLU(), nn.MaxPool2d(3, 2, 1))
+    check(layers, images(3, 9), 1e-3)
 
 
 def test_layers_without_a_kernel_stay() -> None:
@@ -100,6 +132,7 @@ def test_layers_without_a_kernel_stay() -> None:
     layers = nn.Sequential(
         nn.Conv2d(4, 4, 3, groups=2), nn.Conv2d(4, 4, 3, dilation=2),
         nn.Conv2d(4, 4, 3, padding="same"), nn.Conv2d(4, 4, (1, 3)), nn.BatchNorm2d(4),
+        nn.MaxPool2d(2, ceil_mode=True), nn.MaxPool2d((2, 3)), nn.GroupNorm(2, 4, affine=False),
     )  # fmt: skip
     found = [type(layer) for layer in for_lanes(layers).children()]
     assert found == [type(layer) for layer in layers]
@@ -111,12 +144,13 @@ def test_a_whole_network() -> None:
     check(network, images(3, 8), 1e-3)
 
 
-def test_half_precision_activations() -> None:
+@pytest.mark.parametrize("norm", ["batch", "group"])
+def test_half_precision_activations(norm: Norm) -> None:
     """With bf16 images and float32 weights, gradients are float32 and close to the exact ones."""
     from favano.training.gpu_kernels import for_lanes
 
     torch.manual_seed(0)
-    network = for_lanes(ResidualBlock(16, 32, 2, "batch").cuda())
+    network = for_lanes(ResidualBlock(16, 32, 2, norm).cuda())
     weights = {name: value.detach().clone() for name, value in network.named_parameters()}
 
     def loss(weights: dict[str, Tensor], images: Tensor) -> Tensor:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Literal, NamedTuple, TypeAlias
 
 import torch
 import triton
 from torch import Tensor
 from torch.nn import functional
+
+Products: TypeAlias = Literal["bf16", "tf32", "float32"]
 
 _PIXELS_OF_WEIGHTS = 4096  # pixels per program of the weights' gradient
 _FEW_CHANNELS = 32  # up to here, results are computed in squares
@@ -35,32 +37,46 @@ class Blocks(NamedTuple):
         return min(batch, max(1, _PIXELS_OF_WEIGHTS // pixels))
 
 
-def square_side(inputs: int, outputs: int, size: int, stride: int, result: tuple[int, int]) -> int:
-    """Side of the squares of pixels in which results are computed."""
+def products_of(images: Tensor) -> Products:
+    """The precision of products with these images."""
+    if images.dtype == torch.bfloat16:
+        return "bf16"
+    return "tf32" if torch.backends.cudnn.allow_tf32 else "float32"
+
+
+def square_side(
+    inputs: int, outputs: int, size: int, stride: int, result: tuple[int, int], products: Products
+) -> int:
+    """Side of the squares of pixels in which results are computed.
+
+    Squares take more products, which are cheap on tensor cores only.
+    """
     few = max(inputs, outputs) <= _FEW_CHANNELS and size == 3 and stride == 1
-    return 2 if few and not any(length % 2 for length in result) else 1
+    even = not any(length % 2 for length in result)
+    return 2 if few and even and products != "float32" else 1
 
 
-def gather_blocks(inputs: int, outputs: int, size: int, side: int, dtype: torch.dtype) -> Blocks:
+def gather_blocks(inputs: int, outputs: int, size: int, side: int, products: Products) -> Blocks:
     """Blocks of the convolution and of the gradient of its images."""
     filters = _power(outputs * side**2, 256)
     warps = 8 if filters == 256 else 4
-    half = dtype == torch.bfloat16
+    longest = 64 if products == "bf16" else 32
     if side > 1:
-        return Blocks(128, _power((size + side - 1) * inputs, 64 if half else 32), filters, 4, 3)
+        stretch, stages = _power((size + side - 1) * inputs, longest), 2 if filters <= 64 else 3
+        return Blocks(128, stretch, filters, warps, stages)
     if inputs < 16:
         return Blocks(128, _power(size * inputs, 32), filters, warps, stages=3)
-    if half:
-        return Blocks(128 if filters > 16 else 256, _power(inputs, 64), filters, warps, stages=3)
-    return Blocks(128, _power(inputs, 32), filters, warps, stages=3)
+    pixels = 256 if products == "bf16" and filters == 16 else 128
+    return Blocks(pixels, _power(inputs, longest), filters, warps, stages=3)
 
 
-def weights_blocks(length: int, outputs: int, dtype: torch.dtype) -> Blocks:
+def weights_blocks(length: int, outputs: int, products: Products) -> Blocks:
     """Blocks of the gradient of the weights; there are `length` numbers under the taps."""
-    if dtype == torch.bfloat16:
-        return Blocks(64, _power(length, 256), max(64, _power(outputs, 128)), 8, stages=3)
-    # Tensor cores that take larger tiles cannot take transposed TF32 matrices.
-    return Blocks(32, _power(length, 128), _power(outputs, 64), 2, stages=3)
+    if products == "bf16":
+        return Blocks(64, _power(length, 128), max(64, _power(outputs, 128)), 4, stages=3)
+    # With two warps, since the tensor cores of four cannot take a transposed TF32 matrix.
+    stretch = _power(length, 128 if products == "tf32" else 64)
+    return Blocks(32, stretch, _power(outputs, 64), 2, stages=3)
 
 
 def _power(numbers: int, most: int) -> int:

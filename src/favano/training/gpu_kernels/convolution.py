@@ -20,9 +20,11 @@ import triton.language as tl
 from torch import Tensor
 
 from favano.training.gpu_kernels.blocks import (
+    Products,
     aligned_channels,
     channels_last,
     gather_blocks,
+    products_of,
     square_side,
     weights_blocks,
 )
@@ -183,8 +185,8 @@ def _weights_kernel(
     tl.store(parts + at, total, mask=known)
 
 
-def _precision() -> str:
-    return "tf32" if torch.backends.cudnn.allow_tf32 else "ieee"
+def _precision(products: Products) -> str:
+    return "ieee" if products == "float32" else "tf32"  # not used for bf16
 
 
 def _convolved(
@@ -201,14 +203,15 @@ def _convolved(
     out = images.new_empty((lanes, batch, *size, outputs))
     spread = turned and stride > 1
     apart = stride if spread else 1  # distance between the pixels of one program
-    side = 1 if spread else square_side(inputs, outputs, kernel, stride, size)
+    products = products_of(images)
+    side = 1 if spread else square_side(inputs, outputs, kernel, stride, size, products)
     taps = make_taps(weights, inputs, images.dtype, stride, side, turned=turned)
-    blocks = gather_blocks(inputs, outputs, kernel, side, images.dtype)
+    blocks = gather_blocks(inputs, outputs, kernel, side, products)
     pixels = batch * math.prod(-(-length // (apart * side)) for length in size)
     columns = triton.cdiv(outputs * side**2, blocks.filters)
     how = {
         "HEIGHT": height, "WIDTH": width, "OUT_HEIGHT": size[0], "OUT_WIDTH": size[1],
-        "IN": inputs, "OUT": outputs, "PADDING": padding, "PRECISION": _precision(),
+        "IN": inputs, "OUT": outputs, "PADDING": padding, "PRECISION": _precision(products),
         **blocks.settings(),
     }  # fmt: skip
     grid = triton.cdiv(pixels, blocks.pixels), columns * apart**2, lanes
@@ -245,9 +248,10 @@ def weights_gradient(
     gradient, images = channels_last(gradient), aligned_channels(images)
     lanes, batch, height, width, inputs = images.shape
     high, wide, outputs = gradient.shape[2:]
-    side = square_side(inputs, outputs, size, stride, (high, wide))
+    products = products_of(images)
+    side = square_side(inputs, outputs, size, stride, (high, wide), products)
     window, numbers = size + (side - 1) * stride, side**2 * outputs
-    blocks = weights_blocks(window**2 * inputs, numbers, images.dtype)
+    blocks = weights_blocks(window**2 * inputs, numbers, products)
     at_once = blocks.images(batch, high * wide // side**2)
     count = triton.cdiv(batch, at_once)
     parts = images.new_empty((count, lanes, numbers, window**2 * inputs), dtype=torch.float32)
@@ -256,6 +260,6 @@ def weights_gradient(
         images, gradient, parts, batch, count, at_once,
         HEIGHT=height, WIDTH=width, OUT_HEIGHT=high, OUT_WIDTH=wide,
         IN=inputs, OUT=outputs, SIZE=window, STRIDE=side * stride, PADDING=padding, SIDE=side,
-        PRECISION=_precision(), **blocks.settings(),
+        PRECISION=_precision(products), **blocks.settings(),
     )  # fmt: skip
     return sum_parts(parts, shape, inputs, stride, side)

@@ -15,6 +15,7 @@ from favano.training.gpu_kernels.functions import (
     GroupNormalisation,
     MaxPooling,
 )
+from favano.training.lane_lstm import LaneLSTM
 
 
 class LaneConvolution(nn.Module):
@@ -98,7 +99,7 @@ class LaneGroupNorm(nn.Module):
         return self._normalise(images, residual, relu=True)
 
     def _normalise(self, images: Tensor, residual: Tensor | None, *, relu: bool) -> Tensor:
-        flat = images if images.ndim == 4 else images.flatten(2).unsqueeze(2)  # noqa: PLR2004
+        flat = images if images.ndim == 4 else images.flatten(2).unsqueeze(2)
         out: Tensor
         out, *_ = GroupNormalisation.apply(  # type: ignore[no-untyped-call]
             flat, self.weight, self.bias, residual, relu, self._epsilon, self._groups
@@ -112,7 +113,9 @@ class LaneMaxPool(nn.Module):
     def __init__(self, like: nn.MaxPool2d) -> None:
         super().__init__()
         size, stride, padding = like.kernel_size, like.stride, like.padding
-        self._how = tuple(one if isinstance(one, int) else one[0] for one in (size, stride, padding))
+        self._how = tuple(
+            one if isinstance(one, int) else one[0] for one in (size, stride, padding)
+        )
 
     def forward(self, images: Tensor) -> Tensor:
         """(B, C, H, W) to (B, C, h, w)."""
@@ -136,6 +139,8 @@ def _replaced(module: nn.Module) -> nn.Module:
         return module
     if isinstance(module, BatchNorm2d):
         return LaneBatchNorm(module)
+    if isinstance(module, nn.LSTM) and not module.proj_size:
+        return LaneLSTM(module)
     if isinstance(module, nn.MaxPool2d) and _is_plain_pool(module):
         return LaneMaxPool(module)
     if isinstance(module, nn.GroupNorm) and module.affine:
@@ -156,4 +161,6 @@ def _is_plain_pool(layer: nn.MaxPool2d) -> bool:
         isinstance(one, int) or len({*one}) == 1
         for one in (layer.kernel_size, layer.stride, layer.padding)
     )
-    return square and layer.dilation in (1, (1, 1)) and not (layer.ceil_mode or layer.return_indices)
+    return (
+        square and layer.dilation in (1, (1, 1)) and not (layer.ceil_mode or layer.return_indices)
+    )
