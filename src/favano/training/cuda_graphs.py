@@ -7,27 +7,24 @@ from collections.abc import Callable, Hashable
 import torch
 from torch import Tensor
 
-_WARM_UP = 2  # runs of a launch before it is captured
-
 
 class GraphCache:
     """The graphs captured so far. They run one after the other and share their memory.
 
-    The launches before a capture do real work: nothing is computed twice. A graph reads and writes
+    The launch before a capture does real work: nothing is computed twice. A graph reads and writes
     tensors in place, so these must not move.
     """
 
     def __init__(self) -> None:
-        self._seen: dict[Hashable, int] = {}
+        self._seen: set[Hashable] = set()
         self._graphs: dict[Hashable, tuple[torch.cuda.CUDAGraph, list[Tensor]]] = {}
         self._pool = torch.cuda.graph_pool_handle()
         self._side = torch.cuda.Stream()  # type: ignore[no-untyped-call]
 
     def run(self, shape: Hashable, launch: Callable[..., None], *given: Tensor) -> None:
         """Run a launch; equal `shape` means equal shapes of the tensors that are given."""
-        seen = self._seen.get(shape, 0)
-        if seen < _WARM_UP:  # on a side stream, as PyTorch requires before a capture
-            self._seen[shape] = seen + 1
+        if shape not in self._seen:  # on a side stream, as PyTorch requires before a capture
+            self._seen.add(shape)
             self._side.wait_stream(torch.cuda.current_stream())
             with torch.cuda.stream(self._side):
                 launch(*given)

@@ -72,16 +72,18 @@ def _backward_kernel(
     origins += lane * OUT_HEIGHT * OUT_WIDTH
     to_images += lane * HEIGHT * WIDTH
     image, row, column = pixel // (HEIGHT * WIDTH), pixel // WIDTH % HEIGHT, pixel % WIDTH
+    row, column = row + PADDING, column + PADDING
+    REACH: tl.constexpr = (SIZE + STRIDE - 1) // STRIDE  # squares per direction
     total = tl.zeros((ROWS, BLOCK), dtype=tl.float32)
-    for tap in range(SIZE * SIZE):
-        up, left = row + PADDING - tap // SIZE, column + PADDING - tap % SIZE
-        inside = (up >= 0) & (up % STRIDE == 0) & (up // STRIDE < OUT_HEIGHT)
-        inside = inside & (left >= 0) & (left % STRIDE == 0) & (left // STRIDE < OUT_WIDTH)
-        at = (image * OUT_HEIGHT + up // STRIDE) * OUT_WIDTH + left // STRIDE
-        at = at * CHANNELS + channel
+    for number in tl.static_range(REACH * REACH):
+        high, wide = row // STRIDE - number // REACH, column // STRIDE - number % REACH
+        up, left = row - high * STRIDE, column - wide * STRIDE
+        inside = (high >= 0) & (high < OUT_HEIGHT) & (up < SIZE)
+        inside = inside & (wide >= 0) & (wide < OUT_WIDTH) & (left < SIZE)
+        at = ((image * OUT_HEIGHT + high) * OUT_WIDTH + wide) * CHANNELS + channel
         origin = tl.load(origins + at, mask=there & inside, other=255)
         incoming = tl.load(gradient + at, mask=there & inside, other=0.0).to(tl.float32)
-        total += tl.where(origin == tap, incoming, 0.0)
+        total += tl.where(origin == up * SIZE + left, incoming, 0.0)
     at = pixel * CHANNELS + channel
     tl.store(to_images + at, total.to(to_images.dtype.element_ty), mask=there)
 
