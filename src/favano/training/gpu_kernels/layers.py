@@ -157,10 +157,11 @@ def _has_kernel(layer: nn.Conv2d) -> bool:
 
 
 def _is_plain_pool(layer: nn.MaxPool2d) -> bool:
-    square = all(
-        isinstance(one, int) or len({*one}) == 1
-        for one in (layer.kernel_size, layer.stride, layer.padding)
-    )
-    return (
-        square and layer.dilation in (1, (1, 1)) and not (layer.ceil_mode or layer.return_indices)
-    )
+    sizes = (layer.kernel_size, layer.stride, layer.padding, layer.dilation)
+    square = all(isinstance(one, int) or len({*one}) == 1 for one in sizes)
+    plain = layer.dilation in (1, (1, 1)) and not (layer.ceil_mode or layer.return_indices)
+    return square and plain and _side(layer.kernel_size) < 16  # pixels are counted in bytes
+
+
+def _side(length: int | tuple[int, ...]) -> int:
+    return length if isinstance(length, int) else length[0]
