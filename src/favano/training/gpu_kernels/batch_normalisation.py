@@ -1,8 +1,7 @@
 """Batch normalisation, residual and rectifier of many lanes.
 
 Some programs share a lane's batch. A first kernel computes their sums; in a second one, each
-program adds up the sums of its lane and computes its part of the result. The first goes over the
-lanes backwards, so that either finds in the cache what the kernel before it has touched last.
+program adds up the sums of its lane and computes its part of the result.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ def _sums_kernel(
     images, sums, count, CHANNELS: tl.constexpr, BLOCK: tl.constexpr, ROWS: tl.constexpr,
     PARTS: tl.constexpr,
 ):  # fmt: skip
-    lane = (tl.num_programs(1) - 1 - tl.program_id(1)).to(tl.int64)
+    lane = tl.program_id(1).to(tl.int64)
     channel = tl.arange(0, BLOCK)
     known = channel < CHANNELS
     first, second, _ = moments(
@@ -84,9 +83,7 @@ def _result_kernel(
 
 
 @triton.jit
-def _coefficients(
-    weight, bias, means, variances, row, known, epsilon
-):  # fmt: skip
+def _coefficients(weight, bias, means, variances, row, known, epsilon):
     """Mean, 1 / deviation, scale and offset of each channel."""
     mean = tl.load(means + row, mask=known, other=0.0)
     inverse = 1.0 / tl.sqrt(tl.load(variances + row, mask=known, other=1.0) + epsilon)
@@ -100,7 +97,7 @@ def _gradient_sums_kernel(
     CHANNELS: tl.constexpr, BLOCK: tl.constexpr, ROWS: tl.constexpr, PARTS: tl.constexpr,
     WITH_RESIDUAL: tl.constexpr, RELU: tl.constexpr,
 ):  # fmt: skip
-    lane = (tl.num_programs(1) - 1 - tl.program_id(1)).to(tl.int64)
+    lane = tl.program_id(1).to(tl.int64)
     channel = tl.arange(0, BLOCK)
     known = channel < CHANNELS
     row, first_number = lane * CHANNELS + channel, lane * count * CHANNELS

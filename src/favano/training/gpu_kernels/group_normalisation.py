@@ -39,7 +39,7 @@ def _channels(CHANNELS: tl.constexpr, PER: tl.constexpr, BLOCK: tl.constexpr, GR
 
 
 @triton.jit(do_not_specialize=["count"])
-def _forward_kernel(
+def _group_kernel(
     images, residual, weight, bias, out, means, variances, count, epsilon,
     CHANNELS: tl.constexpr, PER: tl.constexpr, GROUPS: tl.constexpr, BLOCK: tl.constexpr,
     ROWS: tl.constexpr, WITH_RESIDUAL: tl.constexpr, RELU: tl.constexpr,
@@ -68,7 +68,7 @@ def _forward_kernel(
 
 
 @triton.jit(do_not_specialize=["count"])
-def _backward_kernel(
+def _group_gradient_kernel(
     gradient, images, out, weight, bias, means, variances,
     to_images, to_residual, to_weight, to_bias, count, epsilon,
     CHANNELS: tl.constexpr, PER: tl.constexpr, GROUPS: tl.constexpr, BLOCK: tl.constexpr,
@@ -125,7 +125,7 @@ def forward(
     out = torch.empty_like(images)
     mean, variance = weight.new_empty((2, lanes, batch, channels))
     added = out if residual is None else channels_last(residual)
-    _forward_kernel[batch, lanes](
+    _group_kernel[batch, lanes](
         images, added, weight, bias, out, mean, variance, height * width, epsilon,
         **_constants(channels, groups, residual is not None, relu),
     )  # fmt: skip
@@ -143,7 +143,7 @@ def backward(
     to_images = torch.empty_like(images)
     to_residual = torch.empty_like(images) if with_residual else images.new_empty((lanes, 0))
     to_weight, to_bias = weight.new_empty((2, lanes, batch, channels))
-    _backward_kernel[batch, lanes](
+    _group_gradient_kernel[batch, lanes](
         gradient, images, out, weight, bias, *statistics,
         to_images, to_residual, to_weight, to_bias, height * width, epsilon,
         **_constants(channels, groups, with_residual, relu),

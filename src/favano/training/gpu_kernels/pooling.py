@@ -30,7 +30,7 @@ def _tile(pixels, CHANNELS: tl.constexpr, BLOCK: tl.constexpr, ROWS: tl.constexp
 
 
 @triton.jit(do_not_specialize=["pixels"])
-def _forward_kernel(
+def _pool_kernel(
     images, out, origins, pixels,
     HEIGHT: tl.constexpr, WIDTH: tl.constexpr, OUT_HEIGHT: tl.constexpr, OUT_WIDTH: tl.constexpr,
     SIZE: tl.constexpr, STRIDE: tl.constexpr, PADDING: tl.constexpr,
@@ -59,7 +59,7 @@ def _forward_kernel(
 
 
 @triton.jit(do_not_specialize=["pixels"])
-def _backward_kernel(
+def _pool_gradient_kernel(
     gradient, origins, to_images, pixels,
     HEIGHT: tl.constexpr, WIDTH: tl.constexpr, OUT_HEIGHT: tl.constexpr, OUT_WIDTH: tl.constexpr,
     SIZE: tl.constexpr, STRIDE: tl.constexpr, PADDING: tl.constexpr,
@@ -112,7 +112,7 @@ def forward(images: Tensor, size: int, stride: int, padding: int) -> Pooled:
         out, HEIGHT=height, WIDTH=width, OUT_HEIGHT=high, OUT_WIDTH=wide,
         SIZE=size, STRIDE=stride, PADDING=padding,
     )  # fmt: skip
-    _forward_kernel[grid](images, out, origin, pixels, **how)
+    _pool_kernel[grid](images, out, origin, pixels, **how)
     return Pooled(out.movedim(-1, 2), origin.movedim(-1, 2))
 
 
@@ -127,5 +127,5 @@ def backward(
         found, HEIGHT=shape[0], WIDTH=shape[1], OUT_HEIGHT=high, OUT_WIDTH=wide,
         SIZE=size, STRIDE=stride, PADDING=padding,
     )  # fmt: skip
-    _backward_kernel[grid](gradient, origin, found, pixels, **how)
+    _pool_gradient_kernel[grid](gradient, origin, found, pixels, **how)
     return found.movedim(-1, 2)
