@@ -93,7 +93,7 @@ def _coefficients(weight, bias, means, variances, row, known, epsilon):
 
 @triton.jit(do_not_specialize=["count"])
 def _gradient_sums_kernel(
-    gradient, images, out, weight, bias, means, variances, sums, count, epsilon,
+    gradient, images, out, to_residual, weight, bias, means, variances, sums, count, epsilon,
     CHANNELS: tl.constexpr, BLOCK: tl.constexpr, ROWS: tl.constexpr, PARTS: tl.constexpr,
     WITH_RESIDUAL: tl.constexpr, RELU: tl.constexpr,
 ):  # fmt: skip
@@ -106,7 +106,7 @@ def _gradient_sums_kernel(
     )
     total, product = gradient_moments(
         gradient + first_number, images + first_number, out + first_number,
-        scale, offset, mean, inverse, channel, known,
+        to_residual + first_number, scale, offset, mean, inverse, channel, known,
         tl.program_id(0) * ROWS, count, PARTS * ROWS, CHANNELS, ROWS, WITH_RESIDUAL, RELU,
     )  # fmt: skip
     _store_sums(sums, total, product, lane, channel, known, CHANNELS)
@@ -114,10 +114,10 @@ def _gradient_sums_kernel(
 
 @triton.jit(do_not_specialize=["count"])
 def _gradient_kernel(
-    gradient, images, out, weight, bias, means, variances, sums,
-    to_images, to_residual, to_weight, to_bias, count, epsilon,
+    gradient, images, weight, bias, means, variances, sums,
+    to_images, to_weight, to_bias, count, epsilon,
     CHANNELS: tl.constexpr, BLOCK: tl.constexpr, ROWS: tl.constexpr, PARTS: tl.constexpr,
-    WITH_RESIDUAL: tl.constexpr, RELU: tl.constexpr,
+    RELU: tl.constexpr,
 ):  # fmt: skip
     part, lane = tl.program_id(0), tl.program_id(1).to(tl.int64)
     channel = tl.arange(0, BLOCK)
@@ -131,10 +131,9 @@ def _gradient_kernel(
         weight, bias, means, variances, row, known, epsilon
     )
     images_gradient(
-        gradient + first_number, images + first_number, out + first_number,
-        to_images + first_number, to_residual + first_number,
+        gradient + first_number, images + first_number, to_images + first_number,
         scale, offset, mean, scale * total / count, scale * inverse * product / count,
-        channel, known, part * ROWS, count, PARTS * ROWS, CHANNELS, ROWS, WITH_RESIDUAL, RELU,
+        channel, known, part * ROWS, count, PARTS * ROWS, CHANNELS, ROWS, RELU,
     )  # fmt: skip
 
 
@@ -173,16 +172,19 @@ def backward(
     gradient, images, out = (channels_last(one) for one in (gradient, images, out))
     weight, bias, *statistics = (one.contiguous() for one in (weight, bias, mean, variance))
     grid, count, how = _launch(images)
-    how |= {"WITH_RESIDUAL": with_residual, "RELU": relu}
-    sums = weight.new_empty((len(weight), _PARTS, 2, weight.shape[1]))
-    given = gradient, images, out, weight, bias, *statistics, sums
-    _gradient_sums_kernel[grid](*given, count, epsilon, **how)
     to_images = torch.empty_like(images)
     to_residual = torch.empty_like(images) if with_residual else images.new_empty((len(images), 0))
     to_weight, to_bias = weight.new_empty((2, *weight.shape))
+    sums = weight.new_empty((len(weight), _PARTS, 2, weight.shape[1]))
+    layer = weight, bias, *statistics, sums
+    _gradient_sums_kernel[grid](
+        gradient, images, out, to_residual, *layer, count, epsilon, **how,
+        WITH_RESIDUAL=with_residual, RELU=relu,
+    )  # fmt: skip
     _gradient_kernel[grid](
-        *given, to_images, to_residual, to_weight, to_bias, count, epsilon, **how
-    )
+        to_residual if with_residual else gradient, images, *layer,
+        to_images, to_weight, to_bias, count, epsilon, **how, RELU=relu and not with_residual,
+    )  # fmt: skip
     if with_residual:
         to_residual = to_residual.movedim(-1, 2)
     return Gradients(to_images.movedim(-1, 2), to_residual, to_weight, to_bias)

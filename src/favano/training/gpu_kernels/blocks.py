@@ -7,23 +7,22 @@ from typing import Literal, NamedTuple, TypeAlias
 import torch
 import triton
 from torch import Tensor
-from torch.nn import functional
 
 Products: TypeAlias = Literal["bf16", "tf32", "float32"]
 
 _PIXELS_OF_WEIGHTS = 4096  # pixels per program of the weights' gradient
-_FEW_CHANNELS = 32  # up to here, results are computed in squares
-_ALIGNED = 4  # numbers that are read at once at least
+_MOST_SUMS = 256  # per pixel, of a convolution that goes row by row
 
 
 class Blocks(NamedTuple):
     """The sizes of one program's work."""
 
     pixels: int  # at once
-    stretch: int  # numbers under the taps at once
+    stretch: int  # numbers of a row of taps at once
     filters: int
     warps: int
     stages: int  # of the pipeline of loads
+    stretches: int = 1  # of the weights' gradient
 
     def settings(self) -> dict[str, int]:
         """Arguments of the kernels."""
@@ -44,39 +43,42 @@ def products_of(images: Tensor) -> Products:
     return "tf32" if torch.backends.cudnn.allow_tf32 else "float32"
 
 
-def square_side(
-    inputs: int, outputs: int, size: int, stride: int, result: tuple[int, int], products: Products
-) -> int:
-    """Side of the squares of pixels in which results are computed.
-
-    Squares take more products, which are cheap on tensor cores only.
-    """
-    few = max(inputs, outputs) <= _FEW_CHANNELS and size == 3 and stride == 1
-    even = not any(length % 2 for length in result)
-    return 2 if few and even and products != "float32" else 1
+def triton_precision(products: Products) -> str:
+    """How a kernel multiplies float32; of no use for bf16."""
+    return "ieee" if products == "float32" else "tf32"
 
 
-def gather_blocks(inputs: int, outputs: int, size: int, side: int, products: Products) -> Blocks:
+def row_blocks(inputs: int, outputs: int, size: int, products: Products) -> Blocks | None:
+    """Blocks of a convolution that goes through images row by row; None if it would not pay."""
+    filters, most = _power(outputs, 64), 32 if products == "bf16" else 16
+    sums = size * filters  # per pixel
+    if inputs > most or outputs > filters or sums > _MOST_SUMS or products == "float32":
+        return None
+    stretch = _power(size * inputs if inputs < 16 else inputs, most)
+    if products == "tf32":
+        return Blocks(64, stretch, filters, 4, 3)
+    return Blocks(128, stretch, filters, 4 if sums <= 64 else 8, 3)
+
+
+def gather_blocks(inputs: int, outputs: int, size: int, products: Products) -> Blocks:
     """Blocks of the convolution and of the gradient of its images."""
-    filters = _power(outputs * side**2, 256)
+    filters = _power(outputs, 256)
     warps = 8 if filters == 256 else 4
-    longest = 64 if products == "bf16" else 32
-    if side > 1:
-        stretch, stages = _power((size + side - 1) * inputs, longest), 2 if filters <= 64 else 3
-        return Blocks(128, stretch, filters, warps, stages)
     if inputs < 16:
         return Blocks(128, _power(size * inputs, 32), filters, warps, stages=3)
+    longest = 64 if products == "bf16" else 32
     pixels = 256 if products == "bf16" and filters == 16 else 128
     return Blocks(pixels, _power(inputs, longest), filters, warps, stages=3)
 
 
-def weights_blocks(length: int, outputs: int, products: Products) -> Blocks:
-    """Blocks of the gradient of the weights; there are `length` numbers under the taps."""
-    if products == "bf16":
-        return Blocks(64, _power(length, 128), max(64, _power(outputs, 128)), 4, stages=3)
-    # With two warps, since the tensor cores of four cannot take a transposed TF32 matrix.
-    stretch = _power(length, 128 if products == "tf32" else 64)
-    return Blocks(32, stretch, _power(outputs, 64), 2, stages=3)
+def weights_blocks(row: int, outputs: int, products: Products) -> Blocks:
+    """Blocks of the gradient of the weights; there are `row` numbers under a row of taps."""
+    if products == "bf16" and outputs > 16:
+        return Blocks(64, 64, _power(outputs, 64), 4, 3, stretches=2 if 64 < row <= 128 else 1)
+    # With one or two warps, since the tensor cores of four cannot take a transposed TF32 matrix.
+    filters = stretch = _power(outputs, 32)
+    stretches = min(3, triton.cdiv(row, stretch))
+    return Blocks(64 if products == "bf16" else 32, stretch, filters, stretch // 16, 3, stretches)
 
 
 def _power(numbers: int, most: int) -> int:
@@ -87,10 +89,3 @@ def _power(numbers: int, most: int) -> int:
 def channels_last(images: Tensor) -> Tensor:
     """(L, B, C, H, W) as contiguous (L, B, H, W, C); copied only if necessary."""
     return images.movedim(2, -1).contiguous()
-
-
-def aligned_channels(images: Tensor) -> Tensor:
-    """The same, with channels of zeros added where their number is not a multiple of four."""
-    missing = -images.shape[2] % _ALIGNED
-    images = functional.pad(images, (0, 0, 0, 0, 0, missing)) if missing else images
-    return channels_last(images)

@@ -5,54 +5,113 @@ channels per group. Here a program takes some pixels of one lane and sums the pr
 on tensor cores. Images and results have channels last in memory. So the channels of all pixels
 under one row of taps are k C contiguous numbers, and no image is rearranged between two layers.
 
-With few channels, reading every pixel k k times takes longer than the products. Then results are
-computed in squares of `side` by `side` pixels: such a square is one pixel of a convolution with
-side side O filters, whose taps (`taps.py`) cover all that the square depends on.
+With few channels, reading every pixel for each row of taps takes longer than the products. Then a
+program goes through its images row by row, and adds what it has read to all rows of the result.
 """
 
 from __future__ import annotations
 
 import math
 
-import torch
 import triton
 import triton.language as tl
 from torch import Tensor
 
 from favano.training.gpu_kernels.blocks import (
-    Products,
-    aligned_channels,
     channels_last,
     gather_blocks,
     products_of,
-    square_side,
-    weights_blocks,
+    row_blocks,
+    triton_precision,
 )
-from favano.training.gpu_kernels.taps import make_taps, sum_parts
+from favano.training.gpu_kernels.taps import make_taps
+
+
+@triton.jit
+def _store(result, added, out, at, known, ADDED: tl.constexpr):
+    if ADDED:
+        result += tl.load(added + at, mask=known, other=0.0).to(tl.float32)
+    tl.store(out + at, result.to(out.dtype.element_ty), mask=known)
+
+
+@triton.jit(do_not_specialize=["batch"])
+def _rows_kernel(
+    images, taps, added, out, batch,
+    HEIGHT: tl.constexpr, WIDTH: tl.constexpr, OUT_HEIGHT: tl.constexpr, OUT_WIDTH: tl.constexpr,
+    IN: tl.constexpr, OUT: tl.constexpr, SIZE: tl.constexpr, PADDING: tl.constexpr,
+    PRECISION: tl.constexpr, ADDED: tl.constexpr,
+    PIXELS: tl.constexpr, STRETCH: tl.constexpr, FILTERS: tl.constexpr,
+):  # fmt: skip
+    """out[row, o] = sum over taps and i of images[row - padding + tap, i] taps[tap, o, i].
+
+    A program takes `PIXELS` columns, of one or more images. A row of them is part of `SIZE` rows
+    of the result; these are in `total`, the one that is complete next being the last.
+    """
+    lane = tl.program_id(2).to(tl.int64)
+    pixel = tl.program_id(0) * PIXELS + tl.arange(0, PIXELS)
+    within = pixel < batch * OUT_WIDTH
+    image, column = pixel // OUT_WIDTH, pixel % OUT_WIDTH
+    left = (column - PADDING)[:, None]
+    filters = tl.program_id(1) * FILTERS + tl.arange(0, FILTERS)
+    ROW: tl.constexpr = SIZE * IN
+    PER_ROW: tl.constexpr = (ROW + STRETCH - 1) // STRETCH
+    images += lane * batch * HEIGHT * WIDTH * IN
+    taps += lane * SIZE * ROW * OUT
+    first_number = lane * batch * OUT_HEIGHT * OUT_WIDTH * OUT
+    weights, total = (), ()
+    for step in tl.static_range(SIZE * PER_ROW):
+        place = step % PER_ROW * STRETCH + tl.arange(0, STRETCH)
+        source = (step // PER_ROW * OUT + filters)[:, None] * ROW + place[None, :]
+        real = (filters < OUT)[:, None] & (place < ROW)[None, :]
+        weights = weights + (tl.trans(tl.load(taps + source, mask=real, other=0.0)),)
+    for _ in tl.static_range(SIZE):
+        total = total + (tl.zeros((PIXELS, FILTERS), dtype=tl.float32),)
+    corner = (image * HEIGHT * WIDTH)[:, None] * IN + left * IN
+    goal = first_number + ((image * OUT_HEIGHT * OUT_WIDTH + column) * OUT)[:, None] + filters[None, :]
+    wanted = within[:, None] & (filters < OUT)[None, :]
+    for row in range(0, OUT_HEIGHT + SIZE - 1 - PADDING):
+        pixels = ()
+        for part in tl.static_range(PER_ROW):
+            place = part * STRETCH + tl.arange(0, STRETCH)
+            across = left + (part * STRETCH // IN if IN % STRETCH == 0 else place[None, :] // IN)
+            known = within[:, None] & (across >= 0) & (across < WIDTH) & (row < HEIGHT)
+            if ROW % STRETCH != 0:
+                known = known & (place < ROW)[None, :]
+            at = corner + row * WIDTH * IN + place[None, :]
+            pixels = pixels + (tl.load(images + at, mask=known, other=0.0),)
+        sums = ()
+        for tap_row in tl.static_range(SIZE):
+            found = total[tap_row]
+            for part in tl.static_range(PER_ROW):
+                weight = weights[tap_row * PER_ROW + part]
+                found = tl.dot(pixels[part], weight, found, input_precision=PRECISION)
+            sums = sums + (found,)
+        done = row + PADDING - SIZE + 1
+        _store(
+            sums[SIZE - 1], added, out, goal + done * OUT_WIDTH * OUT, wanted & (done >= 0), ADDED
+        )
+        total = (tl.zeros((PIXELS, FILTERS), dtype=tl.float32),)
+        for tap_row in tl.static_range(SIZE - 1):
+            total = total + (sums[tap_row],)
 
 
 @triton.jit(do_not_specialize=["batch"])
 def _gather_kernel(
-    images, taps, out, batch,
+    images, taps, added, out, batch,
     HEIGHT: tl.constexpr, WIDTH: tl.constexpr, OUT_HEIGHT: tl.constexpr, OUT_WIDTH: tl.constexpr,
     IN: tl.constexpr, OUT: tl.constexpr, SIZE: tl.constexpr, STRIDE: tl.constexpr,
-    PADDING: tl.constexpr, SIDE: tl.constexpr, PRECISION: tl.constexpr,
+    PADDING: tl.constexpr, PRECISION: tl.constexpr, ADDED: tl.constexpr,
     PIXELS: tl.constexpr, STRETCH: tl.constexpr, FILTERS: tl.constexpr,
 ):  # fmt: skip
-    """out[pixel, o] = sum of images[pixel * stride - padding + tap, i] taps[tap, o, i].
-
-    Here a pixel is a square of `SIDE` by `SIDE` pixels of the result, and o its numbers.
-    """
+    """out[pixel, o] = sum of images[pixel * stride - padding + tap, i] taps[tap, o, i]."""
     lane = tl.program_id(2).to(tl.int64)
     pixel = tl.program_id(0) * PIXELS + tl.arange(0, PIXELS)
-    wide = OUT_WIDTH // SIDE
-    size = OUT_HEIGHT // SIDE * wide
+    size = OUT_HEIGHT * OUT_WIDTH
     within = pixel < batch * size
-    image, row, column = pixel // size, pixel % size // wide, pixel % wide
-    NUMBERS: tl.constexpr = SIDE * SIDE * OUT
+    image, row, column = pixel // size, pixel % size // OUT_WIDTH, pixel % OUT_WIDTH
     filters = tl.program_id(1) * FILTERS + tl.arange(0, FILTERS)
     images += lane * batch * HEIGHT * WIDTH * IN
-    taps += lane * SIZE * SIZE * IN * NUMBERS
+    taps += lane * SIZE * SIZE * IN * OUT
     ROW: tl.constexpr = SIZE * IN
     PER_ROW: tl.constexpr = (ROW + STRETCH - 1) // STRETCH
     total = tl.zeros((PIXELS, FILTERS), dtype=tl.float32)
@@ -68,24 +127,22 @@ def _gather_kernel(
         if ROW % STRETCH != 0:
             known = known & (place < ROW)[None, :]
         pixels = tl.load(images + at, mask=known, other=0.0)
-        at = (tap_row * NUMBERS + filters)[:, None] * ROW + place[None, :]
-        known = (filters < NUMBERS)[:, None] & (place < ROW)[None, :]
+        at = (tap_row * OUT + filters)[:, None] * ROW + place[None, :]
+        known = (filters < OUT)[:, None] & (place < ROW)[None, :]
         weight = tl.load(taps + at, mask=known, other=0.0)
         total = tl.dot(pixels, tl.trans(weight), total, input_precision=PRECISION)
-    out += lane * batch * OUT_HEIGHT * OUT_WIDTH * OUT
-    corner = ((image * OUT_HEIGHT + row * SIDE) * OUT_WIDTH + column * SIDE) * OUT
-    inside = filters // (SIDE * OUT) * OUT_WIDTH * OUT + filters % (SIDE * OUT)
-    known = within[:, None] & (filters < NUMBERS)[None, :]
-    result = total.to(out.dtype.element_ty)
-    tl.store(out + corner[:, None] + inside[None, :], result, mask=known)
+    first_number = lane * batch * OUT_HEIGHT * OUT_WIDTH * OUT
+    at = first_number + pixel[:, None] * OUT + filters[None, :]
+    known = within[:, None] & (filters < OUT)[None, :]
+    _store(total, added, out, at, known, ADDED)
 
 
 @triton.jit(do_not_specialize=["batch"])
 def _spread_kernel(
-    gradient, taps, out, batch,
+    gradient, taps, added, out, batch,
     HEIGHT: tl.constexpr, WIDTH: tl.constexpr, OUT_HEIGHT: tl.constexpr, OUT_WIDTH: tl.constexpr,
     IN: tl.constexpr, OUT: tl.constexpr, SIZE: tl.constexpr, STRIDE: tl.constexpr,
-    PADDING: tl.constexpr, PRECISION: tl.constexpr,
+    PADDING: tl.constexpr, PRECISION: tl.constexpr, ADDED: tl.constexpr,
     PIXELS: tl.constexpr, STRETCH: tl.constexpr, FILTERS: tl.constexpr,
 ):  # fmt: skip
     """out[pixel, o] = sum of gradient[(pixel - padding + tap) / stride, i] taps[tap, o, i].
@@ -129,137 +186,57 @@ def _spread_kernel(
         weight = tl.load(taps + at, mask=known, other=0.0)
         total = tl.dot(pixels, tl.trans(weight), total, input_precision=PRECISION)
     place = (image * OUT_HEIGHT + row) * OUT_WIDTH + column
-    out += lane * batch * OUT_HEIGHT * OUT_WIDTH * OUT
-    at = place[:, None] * OUT + filters[None, :]
+    first_number = lane * batch * OUT_HEIGHT * OUT_WIDTH * OUT
+    at = first_number + place[:, None] * OUT + filters[None, :]
     known = within[:, None] & (filters < OUT)[None, :]
-    tl.store(out + at, total.to(out.dtype.element_ty), mask=known)
-
-
-@triton.jit(do_not_specialize=["batch", "count", "at_once"])
-def _weights_kernel(
-    images, gradient, parts, batch, count, at_once,
-    HEIGHT: tl.constexpr, WIDTH: tl.constexpr, OUT_HEIGHT: tl.constexpr, OUT_WIDTH: tl.constexpr,
-    IN: tl.constexpr, OUT: tl.constexpr, SIZE: tl.constexpr, STRIDE: tl.constexpr,
-    PADDING: tl.constexpr, SIDE: tl.constexpr, PRECISION: tl.constexpr,
-    PIXELS: tl.constexpr, STRETCH: tl.constexpr, FILTERS: tl.constexpr,
-):  # fmt: skip
-    """parts[o, tap, i] = sum over pixels of gradient[pixel, o] images[source(pixel, tap), i].
-
-    A pixel is a square of the result, as in `_gather_kernel`. A program takes `at_once` images of a
-    lane, and `STRETCH` of the numbers under all taps.
-    """
-    ROW: tl.constexpr = SIZE * IN
-    NUMBERS: tl.constexpr = SIDE * SIDE * OUT
-    UNIT: tl.constexpr = 16 if IN % 16 == 0 else 4  # numbers that surely belong to one tap
-    lane, part = (tl.program_id(2) // count).to(tl.int64), tl.program_id(2) % count
-    place = tl.program_id(0) * STRETCH + tl.arange(0, STRETCH)
-    in_row = tl.max_contiguous(tl.multiple_of(place % ROW, UNIT), UNIT)
-    tap_row = tl.max_constancy(place // ROW, UNIT)
-    tap = tl.max_constancy(place % ROW // IN, UNIT)
-    filters = tl.program_id(1) * FILTERS + tl.arange(0, FILTERS)
-    inside = filters // (SIDE * OUT) * OUT_WIDTH * OUT + filters % (SIDE * OUT)
-    images += lane * batch * HEIGHT * WIDTH * IN
-    gradient += lane * batch * OUT_HEIGHT * OUT_WIDTH * OUT
-    wide = OUT_WIDTH // SIDE
-    size = OUT_HEIGHT // SIDE * wide
-    last = tl.minimum((part + 1) * at_once, batch) * size
-    total = tl.zeros((FILTERS, STRETCH), dtype=tl.float32)
-    for start in range(part * at_once * size, last, PIXELS):
-        pixel = start + tl.arange(0, PIXELS)
-        within = (pixel < last)[:, None]
-        image, row, column = pixel // size, pixel % size // wide, pixel % wide
-        corner = ((image * OUT_HEIGHT + row * SIDE) * OUT_WIDTH + column * SIDE) * OUT
-        known = within & (filters < NUMBERS)[None, :]
-        incoming = tl.load(gradient + corner[:, None] + inside[None, :], mask=known, other=0.0)
-        up, left = row * STRIDE - PADDING, column * STRIDE - PADDING
-        at = ((image * HEIGHT + up) * WIDTH + left) * IN
-        at = at[:, None] + (tap_row * WIDTH * IN + in_row)[None, :]
-        high, across = up[:, None] + tap_row[None, :], left[:, None] + tap[None, :]
-        known = within & (high >= 0) & (high < HEIGHT) & (across >= 0) & (across < WIDTH)
-        known = known & (place < SIZE * ROW)[None, :]
-        pixels = tl.load(images + at, mask=known, other=0.0)
-        total = tl.dot(tl.trans(incoming), pixels, total, input_precision=PRECISION)
-    parts += (part * (tl.num_programs(2) // count) + lane) * SIZE * ROW * NUMBERS
-    at = filters[:, None] * SIZE * ROW + place[None, :]
-    known = (filters < NUMBERS)[:, None] & (place < SIZE * ROW)[None, :]
-    tl.store(parts + at, total, mask=known)
-
-
-def _precision(products: Products) -> str:
-    return "ieee" if products == "float32" else "tf32"  # not used for bf16
+    _store(total, added, out, at, known, ADDED)
 
 
 def _convolved(
     images: Tensor, weights: Tensor, size: tuple[int, int], stride: int, padding: int,
-    *, turned: bool,
+    added: Tensor | None, *, turned: bool,
 ) -> Tensor:  # fmt: skip
-    """Images (L, B, I, h, w) and weights (L, O, I, k, k) to (L, B, O, *size).
+    """Images (L, B, I, h, w) and weights (L, O, I, k, k) to (L, B, O, *size), plus `added`.
 
     With `turned` this is the gradient of the images: taps are reversed, and I and O swapped.
     """
-    images, kernel = aligned_channels(images), weights.shape[-1]
+    images, kernel = channels_last(images), weights.shape[-1]
     lanes, batch, height, width, inputs = images.shape
-    outputs = weights.shape[2 if turned else 1]
+    taps = make_taps(weights, images.dtype, turned=turned)
+    outputs, products = taps.shape[2], products_of(images)
     out = images.new_empty((lanes, batch, *size, outputs))
-    spread = turned and stride > 1
-    apart = stride if spread else 1  # distance between the pixels of one program
-    products = products_of(images)
-    side = 1 if spread else square_side(inputs, outputs, kernel, stride, size, products)
-    taps = make_taps(weights, inputs, images.dtype, stride, side, turned=turned)
-    blocks = gather_blocks(inputs, outputs, kernel, side, products)
-    pixels = batch * math.prod(-(-length // (apart * side)) for length in size)
-    columns = triton.cdiv(outputs * side**2, blocks.filters)
+    given = images, taps, out if added is None else channels_last(added), out, batch
+    plain = stride == 1 and 0 <= padding < kernel
+    by_row = row_blocks(inputs, outputs, kernel, products) if plain else None
+    blocks = by_row or gather_blocks(inputs, outputs, kernel, products)
+    apart = stride if turned else 1  # distance between the pixels of one program
+    columns = triton.cdiv(outputs, blocks.filters) * apart**2
     how = {
         "HEIGHT": height, "WIDTH": width, "OUT_HEIGHT": size[0], "OUT_WIDTH": size[1],
-        "IN": inputs, "OUT": outputs, "PADDING": padding, "PRECISION": _precision(products),
-        **blocks.settings(),
+        "IN": inputs, "OUT": outputs, "SIZE": kernel, "PADDING": padding,
+        "PRECISION": triton_precision(products), "ADDED": added is not None, **blocks.settings(),
     }  # fmt: skip
-    grid = triton.cdiv(pixels, blocks.pixels), columns * apart**2, lanes
-    if spread:
-        _spread_kernel[grid](images, taps, out, batch, SIZE=kernel, STRIDE=stride, **how)
+    if by_row:
+        tiles = triton.cdiv(batch * size[1], blocks.pixels)
+        _rows_kernel[tiles, columns, lanes](*given, **how)
     else:
-        window = kernel + (side - 1) * stride
-        _gather_kernel[grid](
-            images, taps, out, batch, SIZE=window, STRIDE=side * stride, SIDE=side, **how
-        )
+        pixels = batch * math.prod(-(-length // apart) for length in size)
+        programs = _spread_kernel if apart > 1 else _gather_kernel
+        programs[triton.cdiv(pixels, blocks.pixels), columns, lanes](*given, STRIDE=stride, **how)
     return out.movedim(-1, 2)
 
 
-def forward(images: Tensor, weights: Tensor, stride: int, padding: int) -> Tensor:
-    """The convolution of every lane, (L, B, O, h, w)."""
-    size = weights.shape[-1]
-    high, wide = ((side + 2 * padding - size) // stride + 1 for side in images.shape[-2:])
-    return _convolved(images, weights, (high, wide), stride, padding, turned=False)
+def forward(
+    images: Tensor, weights: Tensor, size: tuple[int, int], stride: int, padding: int
+) -> Tensor:
+    """The convolution of every lane, (L, B, O, *size)."""
+    return _convolved(images, weights, size, stride, padding, None, turned=False)
 
 
 def images_gradient(
-    gradient: Tensor, weights: Tensor, size: tuple[int, int], stride: int, padding: int
-) -> Tensor:
+    gradient: Tensor, weights: Tensor, size: tuple[int, int], stride: int, padding: int,
+    added: Tensor | None,
+) -> Tensor:  # fmt: skip
     """The gradient of the images, (L, B, I, *size): a convolution with reversed taps."""
     around = weights.shape[-1] - 1 - padding
-    return _convolved(gradient, weights, size, stride, around, turned=True)
-
-
-def weights_gradient(
-    gradient: Tensor, images: Tensor, size: int, stride: int, padding: int
-) -> Tensor:
-    """The gradient of the weights, (L, O, I, size, size)."""
-    shape = (gradient.shape[2], images.shape[2], size, size)
-    gradient, images = channels_last(gradient), aligned_channels(images)
-    lanes, batch, height, width, inputs = images.shape
-    high, wide, outputs = gradient.shape[2:]
-    products = products_of(images)
-    side = square_side(inputs, outputs, size, stride, (high, wide), products)
-    window, numbers = size + (side - 1) * stride, side**2 * outputs
-    blocks = weights_blocks(window**2 * inputs, numbers, products)
-    at_once = blocks.images(batch, high * wide // side**2)
-    count = triton.cdiv(batch, at_once)
-    parts = images.new_empty((count, lanes, numbers, window**2 * inputs), dtype=torch.float32)
-    rows = triton.cdiv(window**2 * inputs, blocks.stretch)
-    _weights_kernel[rows, triton.cdiv(numbers, blocks.filters), lanes * count](
-        images, gradient, parts, batch, count, at_once,
-        HEIGHT=height, WIDTH=width, OUT_HEIGHT=high, OUT_WIDTH=wide,
-        IN=inputs, OUT=outputs, SIZE=window, STRIDE=side * stride, PADDING=padding, SIDE=side,
-        PRECISION=_precision(products), **blocks.settings(),
-    )  # fmt: skip
-    return sum_parts(parts, shape, inputs, stride, side)
+    return _convolved(gradient, weights, size, stride, around, added, turned=True)

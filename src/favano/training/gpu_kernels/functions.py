@@ -10,6 +10,7 @@ from favano.training.gpu_kernels import (
     convolution,
     group_normalisation,
     pooling,
+    weights_gradient,
 )
 
 
@@ -53,35 +54,42 @@ def _gradient(kernel) -> type[Function]:
 
 
 _ImagesGradient = _gradient(convolution.images_gradient)
-_WeightsGradient = _gradient(convolution.weights_gradient)
+_WeightsGradient = _gradient(weights_gradient.weights_gradient)
 
 
 class Convolution(Function):
-    """Convolution of images (B, I, H, W) with weights (O, I, k, k)."""
+    """Convolution of images (B, I, H, W) with weights (O, I, k, k) to (B, O, *size).
+
+    It also hands on the images, for whatever else they are used for: the gradient of that is added
+    by the kernel of this one.
+    """
 
     @staticmethod
-    def forward(images: Tensor, weights: Tensor, stride: int, padding: int) -> Tensor:
-        return _one_lane(convolution.forward, images, weights, stride, padding)
+    def forward(images, weights, size, stride: int, padding: int):
+        found = _one_lane(convolution.forward, images, weights, size, stride, padding)
+        return found, images.view_as(images)
 
     @staticmethod
     def setup_context(ctx, inputs, output) -> None:
-        images, weights, ctx.stride, ctx.padding = inputs
+        images, weights, _, ctx.stride, ctx.padding = inputs
         ctx.save_for_backward(images, weights)
+        ctx.set_materialize_grads(False)
 
     @staticmethod
-    def backward(ctx, gradient):
+    def backward(ctx, gradient, added):
         images, weights = ctx.saved_tensors
         size, how = tuple(images.shape[-2:]), (ctx.stride, ctx.padding)
         to_images = to_weights = None
         if ctx.needs_input_grad[0]:
-            to_images = _ImagesGradient.apply(gradient, weights, size, *how)
+            to_images = _ImagesGradient.apply(gradient, weights, size, *how, added)
         if ctx.needs_input_grad[1]:
             to_weights = _WeightsGradient.apply(gradient, images, weights.shape[-1], *how)
-        return to_images, to_weights, None, None
+        return to_images, to_weights, None, None, None
 
     @staticmethod
-    def vmap(info, dimensions, *given):
-        return _lanes(convolution.forward, info, dimensions, *given)
+    def vmap(info, dimensions, images, *given):
+        found, _ = _lanes(convolution.forward, info, dimensions, images, *given)
+        return (found, images.view_as(images)), (0, dimensions[0])
 
 
 def _normalisation(kernels) -> type[Function]:

@@ -89,18 +89,19 @@ def _group_gradient_kernel(
     scale = weights * inverse
     offset = tl.load(bias + lane * CHANNELS + channel, mask=known, other=0.0) - mean * scale
     total, product = gradient_moments(
-        gradient, images, out, scale, offset, mean, inverse, channel, known,
-        0, count, ROWS, CHANNELS, ROWS, WITH_RESIDUAL, RELU,
+        gradient, images, out, to_residual + first_number, scale, offset, mean, inverse,
+        channel, known, 0, count, ROWS, CHANNELS, ROWS, WITH_RESIDUAL, RELU,
     )  # fmt: skip
     tl.store(to_bias + own, total, mask=known)
     tl.store(to_weight + own, product, mask=known)
     numbers = count * PER
     constant = inverse * _group_sums(weights * total, GROUPS) / numbers
     slope = inverse * inverse * _group_sums(weights * product, GROUPS) / numbers
+    tl.debug_barrier()  # the gradient of the residual is read by other threads
     images_gradient(
-        gradient, images, out, to_images + first_number, to_residual + first_number,
-        scale, offset, mean, constant, slope,
-        channel, known, 0, count, ROWS, CHANNELS, ROWS, WITH_RESIDUAL, RELU,
+        to_residual + first_number if WITH_RESIDUAL else gradient, images,
+        to_images + first_number, scale, offset, mean, constant, slope,
+        channel, known, 0, count, ROWS, CHANNELS, ROWS, RELU and not WITH_RESIDUAL,
     )  # fmt: skip
 
 

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from favano.models.norm import BatchNorm2d
+from favano.models.resnet import ResidualBlock
 from favano.quantisation import Quantised
 from favano.training.gpu_kernels.functions import (
     BatchNormalisation,
@@ -16,6 +17,9 @@ from favano.training.gpu_kernels.functions import (
     MaxPooling,
 )
 from favano.training.lane_lstm import LaneLSTM
+
+_ALIGNED = 4  # channels that are read at once at least
+_FEW_CHANNELS = 16
 
 
 class LaneConvolution(nn.Module):
@@ -34,10 +38,49 @@ class LaneConvolution(nn.Module):
 
     def product(self, images: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         """The convolution with other parameters."""
-        out: Tensor = Convolution.apply(  # type: ignore[no-untyped-call]
-            images, weight, self._stride, self._padding
+        return self._product(images, weight, bias)[0]
+
+    def handing_on(self, images: Tensor) -> tuple[Tensor, Tensor]:
+        """The convolution, and its images for another use: see `Convolution`."""
+        return self._product(images, self.weight, self.bias)
+
+    def _product(
+        self, images: Tensor, weight: Tensor, bias: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
+        stride, padding, kernel = self._stride, self._padding, weight.shape[-1]
+        high, wide = ((side + 2 * padding - kernel) // stride + 1 for side in images.shape[-2:])
+        folded, side = images, _side_of_squares(images, stride)
+        if side > 1 or images.shape[1] % _ALIGNED:
+            first = -padding % side  # row of taps that begins a square
+            last = -(kernel + first) % side
+            weight = _folded(functional.pad(weight, (first, last, first, last)), side)
+            folded, stride, padding = _folded(images, side), stride // side, (padding + first) // side
+        out: Tensor
+        out, passed = Convolution.apply(  # type: ignore[no-untyped-call]
+            folded, weight, (high, wide), stride, padding
         )
-        return out if bias is None else out + bias[:, None, None].to(out.dtype)
+        if bias is not None:
+            out = out + bias[:, None, None].to(out.dtype)
+        return out, passed if folded is images else images
+
+
+def _side_of_squares(images: Tensor, stride: int) -> int:
+    """Side of the squares of pixels that become channels, so that a stride of few ones is 1."""
+    channels, *sides = images.shape[1:]
+    few = channels * stride**2 <= _FEW_CHANNELS
+    return stride if few and not any(side % stride for side in sides) else 1
+
+
+def _folded(tensor: Tensor, side: int) -> Tensor:
+    """(N, C, H, W) as (N, C', H / side, W / side), with channels last in memory.
+
+    Squares of pixels become channels, and there are zeros up to a multiple of four channels.
+    """
+    number, channels, height, width = tensor.shape
+    squares = tensor.reshape(number, channels, height // side, side, width // side, side)
+    squares = squares.permute(0, 2, 4, 1, 3, 5)
+    squares = functional.pad(squares, (0, 0, 0, 0, 0, -channels % _ALIGNED))
+    return squares.flatten(3).movedim(-1, 1)
 
 
 class LaneBatchNorm(nn.Module):
@@ -74,9 +117,9 @@ class LaneBatchNorm(nn.Module):
         out, mean, variance = BatchNormalisation.apply(  # type: ignore[no-untyped-call]
             images, self.weight, self.bias, residual, relu, self._epsilon
         )
-        unbiased = variance * (numbers / (numbers - 1))
-        self.running_mean.mul_(1 - self._momentum).add_(mean, alpha=self._momentum)
-        self.running_var.mul_(1 - self._momentum).add_(unbiased, alpha=self._momentum)
+        moved = self._momentum * numbers / (numbers - 1)  # for an unbiased variance
+        self.running_mean.lerp_(mean, self._momentum)
+        self.running_var.mul_(1 - self._momentum).add_(variance, alpha=moved)
         return out
 
 
@@ -124,6 +167,24 @@ class LaneMaxPool(nn.Module):
         return out
 
 
+class LaneResidualBlock(nn.Module):
+    """A residual block with the layers of `like`.
+
+    The gradients of both uses of its inputs are added by the kernel of the first convolution.
+    """
+
+    def __init__(self, like: ResidualBlock, first: LaneConvolution) -> None:
+        super().__init__()
+        self.conv1, self.norm1 = first, like.norm1
+        self.conv2, self.norm2, self.shortcut = like.conv2, like.norm2, like.shortcut
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """(B, inputs, H, W) to (B, outputs, H / stride, W / stride)."""
+        hidden, inputs = self.conv1.handing_on(inputs)
+        hidden = self.norm1.rectified(hidden)
+        return self.norm2.rectified(self.conv2(hidden), self.shortcut(inputs))
+
+
 def for_lanes(module: nn.Module) -> nn.Module:
     """A copy of a network, in training mode, with the layers that have kernels replaced."""
     return _replaced(deepcopy(module).train())
@@ -147,6 +208,8 @@ def _replaced(module: nn.Module) -> nn.Module:
         return LaneGroupNorm(module)
     for name, child in module.named_children():
         setattr(module, name, _replaced(child))
+    if isinstance(module, ResidualBlock) and isinstance(module.conv1, LaneConvolution):
+        return LaneResidualBlock(module, module.conv1)
     return module
 
 

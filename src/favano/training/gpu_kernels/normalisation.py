@@ -102,10 +102,14 @@ def _rectified_gradient(
 
 @triton.jit
 def gradient_moments(
-    gradient, images, out, scale, offset, mean, inverse, channel, known, begin, end, step,
+    gradient, images, out, to_residual, scale, offset, mean, inverse,
+    channel, known, begin, end, step,
     CHANNELS: tl.constexpr, ROWS: tl.constexpr, WITH_RESIDUAL: tl.constexpr, RELU: tl.constexpr,
 ):  # fmt: skip
-    """Per channel: sums of the incoming gradient, and of its products with (x - mean) inverse."""
+    """Per channel: sums of the incoming gradient, and of its products with (x - mean) inverse.
+
+    The gradient of a residual is that before the rectifier, and written here.
+    """
     first = tl.zeros((ROWS, channel.shape[0]), dtype=tl.float32)
     second = tl.zeros((ROWS, channel.shape[0]), dtype=tl.float32)
     for start in range(begin, end, step):
@@ -113,6 +117,8 @@ def gradient_moments(
         incoming, image = _rectified_gradient(
             gradient, images, out, at, there, scale, offset, WITH_RESIDUAL, RELU
         )
+        if WITH_RESIDUAL:
+            tl.store(to_residual + at, incoming.to(to_residual.dtype.element_ty), mask=there)
         first += incoming
         second += incoming * (image - mean[None, :]) * inverse[None, :]
     return tl.sum(first, 0), tl.sum(second, 0)
@@ -120,18 +126,16 @@ def gradient_moments(
 
 @triton.jit
 def images_gradient(
-    gradient, images, out, to_images, to_residual, scale, offset, mean, constant, slope,
+    gradient, images, to_images, scale, offset, mean, constant, slope,
     channel, known, begin, end, step,
-    CHANNELS: tl.constexpr, ROWS: tl.constexpr, WITH_RESIDUAL: tl.constexpr, RELU: tl.constexpr,
+    CHANNELS: tl.constexpr, ROWS: tl.constexpr, RELU: tl.constexpr,
 ):  # fmt: skip
-    """to_images = scale g - constant - slope (x - mean); to_residual = g, before the rectifier."""
+    """to_images = scale g - constant - slope (x - mean), where g is before the rectifier."""
     for start in range(begin, end, step):
         at, there = tile(start, end, channel, known, CHANNELS, ROWS)
         incoming, image = _rectified_gradient(
-            gradient, images, out, at, there, scale, offset, WITH_RESIDUAL, RELU
+            gradient, images, images, at, there, scale, offset, False, RELU
         )
-        if WITH_RESIDUAL:
-            tl.store(to_residual + at, incoming.to(to_residual.dtype.element_ty), mask=there)
         distance = (image - mean[None, :]) * slope[None, :]
         found = scale[None, :] * incoming - constant[None, :] - distance
         tl.store(to_images + at, found.to(to_images.dtype.element_ty), mask=there)
