@@ -88,12 +88,21 @@ def test_convolutions(
     check(layer, images(inputs, 9), 1e-4)
 
 
-@pytest.mark.parametrize(("inputs", "outputs"), [(3, 16), (16, 16), (16, 20), (32, 32), (9, 4)])
-def test_convolutions_in_squares(inputs: int, outputs: int) -> None:
-    """With few channels and tensor cores, results are computed in squares of pixels."""
+@pytest.mark.parametrize(("inputs", "size", "padding"), [(3, 7, 3), (4, 4, 1), (1, 3, 0)])
+def test_strides_of_few_channels(inputs: int, size: int, padding: int) -> None:
+    """Squares of pixels become channels, if images can be divided into them."""
     torch.manual_seed(0)
-    first = nn.Conv2d(inputs, outputs, 3, padding=1)
-    check(nn.Sequential(first, nn.Conv2d(outputs, 8, 3)), images(inputs, 10), 1e-2, "tf32")
+    check(nn.Conv2d(inputs, 20, size, 2, padding), images(inputs, 10), 1e-4)
+
+
+@pytest.mark.parametrize(("inputs", "outputs"), [(3, 16), (16, 16), (16, 20), (32, 32), (9, 40)])
+@pytest.mark.parametrize(("size", "padding"), [(3, 1), (3, 0), (3, 2), (2, 1), (5, 2)])
+def test_few_channels(inputs: int, outputs: int, size: int, padding: int) -> None:
+    """On tensor cores these go row by row. Without biases, whose gradients cancel out in parts."""
+    torch.manual_seed(0)
+    first = nn.Conv2d(inputs, outputs, size, padding=padding, bias=False)
+    layers = nn.Sequential(first, nn.Conv2d(outputs, 16, size, padding=padding, bias=False))
+    check(layers, images(inputs, 10), 1e-2, "tf32")
 
 
 @pytest.mark.parametrize("layer", [BatchNorm2d(12), GroupNorm(12)])
@@ -111,6 +120,16 @@ def test_groups_of_any_size(groups: int, channels: int) -> None:
 def test_residual_blocks(stride: int, norm: Norm) -> None:
     torch.manual_seed(0)
     check(ResidualBlock(16, 16 * stride, stride, norm), images(16, 8), 1e-3)
+
+
+@pytest.mark.parametrize("norm", ["batch", "group"])
+@pytest.mark.parametrize(("precision", "tolerance"), [("float32", 1e-3), ("tf32", 5e-2)])
+def test_blocks_after_each_other(norm: Norm, precision: Precision, tolerance: float) -> None:
+    """Gradients of both paths through a block reach the block before it."""
+    torch.manual_seed(0)
+    blocks = (ResidualBlock(8, 16, 1, norm), ResidualBlock(16, 16, 1, norm))
+    network = nn.Sequential(*blocks, ResidualBlock(16, 32, 2, norm))
+    check(network, images(8, 8), tolerance, precision)
 
 
 @pytest.mark.parametrize("pool", [nn.MaxPool2d(3, 2, 1), nn.MaxPool2d(2), nn.MaxPool2d(3, 1)])
@@ -144,13 +163,14 @@ def test_a_whole_network() -> None:
     check(network, images(3, 8), 1e-3)
 
 
+@pytest.mark.parametrize("stride", [1, 2])
 @pytest.mark.parametrize(("norm", "tolerance"), [("batch", 0.05), ("group", 0.15)])
-def test_half_precision_activations(norm: Norm, tolerance: float) -> None:
+def test_half_precision_activations(norm: Norm, tolerance: float, stride: int) -> None:
     """With bf16 images and float32 weights, gradients are float32 and close to the exact ones."""
     from favano.training.gpu_kernels import for_lanes
 
     torch.manual_seed(0)
-    network = for_lanes(ResidualBlock(16, 32, 2, norm).cuda())
+    network = for_lanes(ResidualBlock(16, 16 * stride, stride, norm).cuda())
     weights = {name: value.detach().clone() for name, value in network.named_parameters()}
 
     def loss(weights: dict[str, Tensor], images: Tensor) -> Tensor:

@@ -11,7 +11,7 @@ from torch import Tensor
 Products: TypeAlias = Literal["bf16", "tf32", "float32"]
 
 _PIXELS_OF_WEIGHTS = 4096  # pixels per program of the weights' gradient
-_MOST_SUMS = 256  # per pixel, of a convolution that goes row by row
+_MOST_SUMS = 192  # per pixel, of a convolution that goes row by row
 
 
 class Blocks(NamedTuple):
@@ -50,9 +50,10 @@ def triton_precision(products: Products) -> str:
 
 def row_blocks(inputs: int, outputs: int, size: int, products: Products) -> Blocks | None:
     """Blocks of a convolution that goes through images row by row; None if it would not pay."""
-    filters, most = _power(outputs, 64), 32 if products == "bf16" else 16
+    most = 32 if products == "bf16" else 16  # inputs
+    filters = _power(outputs, 64 if size <= 3 else 32)
     sums = size * filters  # per pixel
-    if inputs > most or outputs > filters or sums > _MOST_SUMS or products == "float32":
+    if products == "float32" or inputs > most or outputs > 64 or sums > _MOST_SUMS:
         return None
     stretch = _power(size * inputs if inputs < 16 else inputs, most)
     if products == "tf32":

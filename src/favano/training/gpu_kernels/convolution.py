@@ -12,6 +12,7 @@ program goes through its images row by row, and adds what it has read to all row
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import triton
 import triton.language as tl
@@ -36,16 +37,17 @@ def _store(result, added, out, at, known, ADDED: tl.constexpr):
 
 @triton.jit(do_not_specialize=["batch"])
 def _rows_kernel(
-    images, taps, added, out, batch,
+    images, taps, added, out, sums, batch,
     HEIGHT: tl.constexpr, WIDTH: tl.constexpr, OUT_HEIGHT: tl.constexpr, OUT_WIDTH: tl.constexpr,
     IN: tl.constexpr, OUT: tl.constexpr, SIZE: tl.constexpr, PADDING: tl.constexpr,
-    PRECISION: tl.constexpr, ADDED: tl.constexpr,
+    PRECISION: tl.constexpr, ADDED: tl.constexpr, SUMS: tl.constexpr,
     PIXELS: tl.constexpr, STRETCH: tl.constexpr, FILTERS: tl.constexpr,
 ):  # fmt: skip
     """out[row, o] = sum over taps and i of images[row - padding + tap, i] taps[tap, o, i].
 
     A program takes `PIXELS` columns, of one or more images. A row of them is part of `SIZE` rows
-    of the result; these are in `total`, the one that is complete next being the last.
+    of the result; these are in `total`, the one that is complete next being the last. `sums` of
+    the result and its squares are for a batch normalisation.
     """
     lane = tl.program_id(2).to(tl.int64)
     pixel = tl.program_id(0) * PIXELS + tl.arange(0, PIXELS)
@@ -63,12 +65,16 @@ def _rows_kernel(
         place = step % PER_ROW * STRETCH + tl.arange(0, STRETCH)
         source = (step // PER_ROW * OUT + filters)[:, None] * ROW + place[None, :]
         real = (filters < OUT)[:, None] & (place < ROW)[None, :]
-        weights = weights + (tl.trans(tl.load(taps + source, mask=real, other=0.0)),)
+        weights += (tl.trans(tl.load(taps + source, mask=real, other=0.0)),)
     for _ in tl.static_range(SIZE):
-        total = total + (tl.zeros((PIXELS, FILTERS), dtype=tl.float32),)
+        total += (tl.zeros((PIXELS, FILTERS), dtype=tl.float32),)
     corner = (image * HEIGHT * WIDTH)[:, None] * IN + left * IN
-    goal = first_number + ((image * OUT_HEIGHT * OUT_WIDTH + column) * OUT)[:, None] + filters[None, :]
+    goal = (
+        first_number + ((image * OUT_HEIGHT * OUT_WIDTH + column) * OUT)[:, None] + filters[None, :]
+    )
     wanted = within[:, None] & (filters < OUT)[None, :]
+    first = tl.zeros((PIXELS, FILTERS), dtype=tl.float32)
+    second = tl.zeros((PIXELS, FILTERS), dtype=tl.float32)
     for row in range(0, OUT_HEIGHT + SIZE - 1 - PADDING):
         pixels = ()
         for part in tl.static_range(PER_ROW):
@@ -78,21 +84,29 @@ def _rows_kernel(
             if ROW % STRETCH != 0:
                 known = known & (place < ROW)[None, :]
             at = corner + row * WIDTH * IN + place[None, :]
-            pixels = pixels + (tl.load(images + at, mask=known, other=0.0),)
-        sums = ()
+            pixels += (tl.load(images + at, mask=known, other=0.0),)
+        rows = ()
         for tap_row in tl.static_range(SIZE):
             found = total[tap_row]
             for part in tl.static_range(PER_ROW):
                 weight = weights[tap_row * PER_ROW + part]
                 found = tl.dot(pixels[part], weight, found, input_precision=PRECISION)
-            sums = sums + (found,)
+            rows += (found,)
         done = row + PADDING - SIZE + 1
-        _store(
-            sums[SIZE - 1], added, out, goal + done * OUT_WIDTH * OUT, wanted & (done >= 0), ADDED
-        )
+        complete = wanted & (done >= 0)
+        result = rows[SIZE - 1]
+        _store(result, added, out, goal + done * OUT_WIDTH * OUT, complete, ADDED)
+        if SUMS:
+            result = tl.where(complete, result, 0.0)
+            first += result
+            second += result * result
         total = (tl.zeros((PIXELS, FILTERS), dtype=tl.float32),)
         for tap_row in tl.static_range(SIZE - 1):
-            total = total + (sums[tap_row],)
+            total += (rows[tap_row],)
+    if SUMS:
+        sums += (lane * tl.num_programs(0) + tl.program_id(0)) * 2 * OUT + filters
+        tl.store(sums, tl.sum(first, 0), mask=filters < OUT)
+        tl.store(sums + OUT, tl.sum(second, 0), mask=filters < OUT)
 
 
 @triton.jit(do_not_specialize=["batch"])
@@ -192,10 +206,20 @@ def _spread_kernel(
     _store(total, added, out, at, known, ADDED)
 
 
+class Convolved(NamedTuple):
+    """The result, (L, B, O, h, w), and sums of it and of its squares, (L, parts, 2, O).
+
+    There are no parts if the sums were not computed.
+    """
+
+    out: Tensor
+    sums: Tensor
+
+
 def _convolved(
     images: Tensor, weights: Tensor, size: tuple[int, int], stride: int, padding: int,
     added: Tensor | None, *, turned: bool,
-) -> Tensor:  # fmt: skip
+) -> Convolved:  # fmt: skip
     """Images (L, B, I, h, w) and weights (L, O, I, k, k) to (L, B, O, *size), plus `added`.
 
     With `turned` this is the gradient of the images: taps are reversed, and I and O swapped.
@@ -205,7 +229,7 @@ def _convolved(
     taps = make_taps(weights, images.dtype, turned=turned)
     outputs, products = taps.shape[2], products_of(images)
     out = images.new_empty((lanes, batch, *size, outputs))
-    given = images, taps, out if added is None else channels_last(added), out, batch
+    addend = out if added is None else channels_last(added)
     plain = stride == 1 and 0 <= padding < kernel
     by_row = row_blocks(inputs, outputs, kernel, products) if plain else None
     blocks = by_row or gather_blocks(inputs, outputs, kernel, products)
@@ -216,19 +240,24 @@ def _convolved(
         "IN": inputs, "OUT": outputs, "SIZE": kernel, "PADDING": padding,
         "PRECISION": triton_precision(products), "ADDED": added is not None, **blocks.settings(),
     }  # fmt: skip
+    tiles = triton.cdiv(batch * size[1], blocks.pixels) if by_row else 0
+    sums = weights.new_empty((lanes, 0 if turned else tiles, 2, outputs))
     if by_row:
-        tiles = triton.cdiv(batch * size[1], blocks.pixels)
-        _rows_kernel[tiles, columns, lanes](*given, **how)
+        _rows_kernel[tiles, columns, lanes](
+            images, taps, addend, out, sums, batch, SUMS=not turned, **how
+        )
     else:
         pixels = batch * math.prod(-(-length // apart) for length in size)
         programs = _spread_kernel if apart > 1 else _gather_kernel
-        programs[triton.cdiv(pixels, blocks.pixels), columns, lanes](*given, STRIDE=stride, **how)
-    return out.movedim(-1, 2)
+        programs[triton.cdiv(pixels, blocks.pixels), columns, lanes](
+            images, taps, addend, out, batch, STRIDE=stride, **how
+        )
+    return Convolved(out.movedim(-1, 2), sums)
 
 
 def forward(
     images: Tensor, weights: Tensor, size: tuple[int, int], stride: int, padding: int
-) -> Tensor:
+) -> Convolved:
     """The convolution of every lane, (L, B, O, *size)."""
     return _convolved(images, weights, size, stride, padding, None, turned=False)
 
@@ -239,4 +268,4 @@ def images_gradient(
 ) -> Tensor:  # fmt: skip
     """The gradient of the images, (L, B, I, *size): a convolution with reversed taps."""
     around = weights.shape[-1] - 1 - padding
-    return _convolved(gradient, weights, size, stride, around, added, turned=True)
+    return _convolved(gradient, weights, size, stride, around, added, turned=True).out

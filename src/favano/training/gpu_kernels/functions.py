@@ -61,22 +61,23 @@ class Convolution(Function):
     """Convolution of images (B, I, H, W) with weights (O, I, k, k) to (B, O, *size).
 
     It also hands on the images, for whatever else they are used for: the gradient of that is added
-    by the kernel of this one.
+    by the kernel of this one. Third are sums of the result for a batch normalisation.
     """
 
     @staticmethod
     def forward(images, weights, size, stride: int, padding: int):
-        found = _one_lane(convolution.forward, images, weights, size, stride, padding)
-        return found, images.view_as(images)
+        out, sums = _one_lane(convolution.forward, images, weights, size, stride, padding)
+        return out, images.view_as(images), sums
 
     @staticmethod
     def setup_context(ctx, inputs, output) -> None:
         images, weights, _, ctx.stride, ctx.padding = inputs
         ctx.save_for_backward(images, weights)
+        ctx.mark_non_differentiable(output[2])
         ctx.set_materialize_grads(False)
 
     @staticmethod
-    def backward(ctx, gradient, added):
+    def backward(ctx, gradient, added, _sums):
         images, weights = ctx.saved_tensors
         size, how = tuple(images.shape[-2:]), (ctx.stride, ctx.padding)
         to_images = to_weights = None
@@ -88,25 +89,26 @@ class Convolution(Function):
 
     @staticmethod
     def vmap(info, dimensions, images, *given):
-        found, _ = _lanes(convolution.forward, info, dimensions, images, *given)
-        return (found, images.view_as(images)), (0, dimensions[0])
+        (out, sums), _ = _lanes(convolution.forward, info, dimensions, images, *given)
+        return (out, images.view_as(images), sums), (0, dimensions[0], 0)
 
 
 def _normalisation(kernels) -> type[Function]:
     """(B, C, H, W) normalised, rectified or not, with the mean and variance that were used.
 
-    `residual`, if not None, is added before rectifying; `how` is what the kernels need besides.
+    `residual`, if not None, is added before rectifying, and `sums` are those of the images if they
+    are known; `how` is what the kernels need besides.
     """
     to_inputs = _gradient(kernels.backward)
 
     class Normalisation(Function):
         @staticmethod
-        def forward(images, weight, bias, residual, *how):
-            return _one_lane(kernels.forward, images, weight, bias, residual, *how)
+        def forward(images, weight, bias, residual, sums, *how):
+            return _one_lane(kernels.forward, images, weight, bias, residual, sums, *how)
 
         @staticmethod
         def setup_context(ctx, inputs, output) -> None:
-            images, weight, bias, residual, *ctx.how = inputs
+            images, weight, bias, residual, _, *ctx.how = inputs
             ctx.with_residual = residual is not None
             ctx.save_for_backward(images, weight, bias, *output)
             ctx.mark_non_differentiable(*output[1:])
@@ -116,7 +118,7 @@ def _normalisation(kernels) -> type[Function]:
             found = to_inputs.apply(gradient, *ctx.saved_tensors, ctx.with_residual, *ctx.how)
             images, residual, weight, bias = found
             added = residual if ctx.with_residual else None
-            return images, weight, bias, added, *[None] * len(ctx.how)
+            return images, weight, bias, added, None, *[None] * len(ctx.how)
 
         @staticmethod
         def vmap(info, dimensions, *given):

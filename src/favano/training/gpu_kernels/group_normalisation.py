@@ -117,7 +117,7 @@ def _constants(channels: int, groups: int, residual: bool, relu: bool) -> dict[s
 
 
 def forward(
-    images: Tensor, weight: Tensor, bias: Tensor, residual: Tensor | None,
+    images: Tensor, weight: Tensor, bias: Tensor, residual: Tensor | None, sums: None,
     relu: bool, epsilon: float, groups: int,
 ) -> Normalised:  # fmt: skip
     """Normalise (L, B, C, H, W) with weights (L, C); mean and variance are (L, B, C)."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from copy import deepcopy
+from typing import cast
 
 from torch import Tensor, nn
 from torch.nn import functional
 
-from favano.models.norm import BatchNorm2d
-from favano.models.resnet import ResidualBlock
+from favano.models.norm import BatchNorm2d, Normalisation
+from favano.models.resnet import FirstLayers, ResidualBlock
 from favano.quantisation import Quantised
 from favano.training.gpu_kernels.functions import (
     BatchNormalisation,
@@ -38,15 +39,22 @@ class LaneConvolution(nn.Module):
 
     def product(self, images: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         """The convolution with other parameters."""
-        return self._product(images, weight, bias)[0]
+        out, _, _ = self._convolved(images, weight)
+        return out if bias is None else out + bias[:, None, None].to(out.dtype)
 
-    def handing_on(self, images: Tensor) -> tuple[Tensor, Tensor]:
-        """The convolution, and its images for another use: see `Convolution`."""
-        return self._product(images, self.weight, self.bias)
-
-    def _product(
-        self, images: Tensor, weight: Tensor, bias: Tensor | None
+    def normalised(
+        self, images: Tensor, norm: Normalisation, residual: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
+        """relu(norm(convolution) + residual), and the images for another use."""
+        out, images, sums = self._convolved(images, self.weight)
+        if self.bias is not None:
+            out, sums = out + self.bias[:, None, None].to(out.dtype), None
+        if isinstance(norm, LaneBatchNorm):
+            return norm.rectified(out, residual, sums), images
+        return norm.rectified(out, residual), images
+
+    def _convolved(self, images: Tensor, weight: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
+        """The convolution, the images for another use, and sums for a batch normalisation."""
         stride, padding, kernel = self._stride, self._padding, weight.shape[-1]
         high, wide = ((side + 2 * padding - kernel) // stride + 1 for side in images.shape[-2:])
         folded, side = images, _side_of_squares(images, stride)
@@ -54,14 +62,13 @@ class LaneConvolution(nn.Module):
             first = -padding % side  # row of taps that begins a square
             last = -(kernel + first) % side
             weight = _folded(functional.pad(weight, (first, last, first, last)), side)
-            folded, stride, padding = _folded(images, side), stride // side, (padding + first) // side
+            folded = _folded(images, side)
+            stride, padding = stride // side, (padding + first) // side
         out: Tensor
-        out, passed = Convolution.apply(  # type: ignore[no-untyped-call]
+        out, passed, sums = Convolution.apply(  # type: ignore[no-untyped-call]
             folded, weight, (high, wide), stride, padding
         )
-        if bias is not None:
-            out = out + bias[:, None, None].to(out.dtype)
-        return out, passed if folded is images else images
+        return out, passed if folded is images else images, sums
 
 
 def _side_of_squares(images: Tensor, stride: int) -> int:
@@ -98,13 +105,17 @@ class LaneBatchNorm(nn.Module):
 
     def forward(self, images: Tensor) -> Tensor:
         """Normalise (B, C, H, W)."""
-        return self._normalise(images, None, relu=False)
+        return self._normalise(images, None, None, relu=False)
 
-    def rectified(self, images: Tensor, residual: Tensor | None = None) -> Tensor:
-        """relu(norm(images) + residual)."""
-        return self._normalise(images, residual, relu=True)
+    def rectified(
+        self, images: Tensor, residual: Tensor | None = None, sums: Tensor | None = None
+    ) -> Tensor:
+        """relu(norm(images) + residual); a convolution gives the sums of its results."""
+        return self._normalise(images, residual, sums, relu=True)
 
-    def _normalise(self, images: Tensor, residual: Tensor | None, *, relu: bool) -> Tensor:
+    def _normalise(
+        self, images: Tensor, residual: Tensor | None, sums: Tensor | None, *, relu: bool
+    ) -> Tensor:
         numbers = images.numel() // images.shape[1]
         out: Tensor
         if numbers == 1:  # no variance: see `favano.models.norm`
@@ -115,10 +126,10 @@ class LaneBatchNorm(nn.Module):
             out = out if residual is None else out + residual
             return functional.relu(out) if relu else out
         out, mean, variance = BatchNormalisation.apply(  # type: ignore[no-untyped-call]
-            images, self.weight, self.bias, residual, relu, self._epsilon
+            images, self.weight, self.bias, residual, sums, relu, self._epsilon
         )
         moved = self._momentum * numbers / (numbers - 1)  # for an unbiased variance
-        self.running_mean.lerp_(mean, self._momentum)
+        self.running_mean.mul_(1 - self._momentum).add_(mean, alpha=self._momentum)
         self.running_var.mul_(1 - self._momentum).add_(variance, alpha=moved)
         return out
 
@@ -145,7 +156,7 @@ class LaneGroupNorm(nn.Module):
         flat = images if images.ndim == 4 else images.flatten(2).unsqueeze(2)
         out: Tensor
         out, *_ = GroupNormalisation.apply(  # type: ignore[no-untyped-call]
-            flat, self.weight, self.bias, residual, relu, self._epsilon, self._groups
+            flat, self.weight, self.bias, residual, None, relu, self._epsilon, self._groups
         )
         return out.view(images.shape) if flat is not images else out
 
@@ -173,16 +184,30 @@ class LaneResidualBlock(nn.Module):
     The gradients of both uses of its inputs are added by the kernel of the first convolution.
     """
 
-    def __init__(self, like: ResidualBlock, first: LaneConvolution) -> None:
+    def __init__(
+        self, like: ResidualBlock, first: LaneConvolution, second: LaneConvolution
+    ) -> None:
         super().__init__()
         self.conv1, self.norm1 = first, like.norm1
-        self.conv2, self.norm2, self.shortcut = like.conv2, like.norm2, like.shortcut
+        self.conv2, self.norm2, self.shortcut = second, like.norm2, like.shortcut
 
     def forward(self, inputs: Tensor) -> Tensor:
         """(B, inputs, H, W) to (B, outputs, H / stride, W / stride)."""
-        hidden, inputs = self.conv1.handing_on(inputs)
-        hidden = self.norm1.rectified(hidden)
-        return self.norm2.rectified(self.conv2(hidden), self.shortcut(inputs))
+        hidden, inputs = self.conv1.normalised(inputs, self.norm1)
+        out, _ = self.conv2.normalised(hidden, self.norm2, self.shortcut(inputs))
+        return out
+
+
+class LaneFirstLayers(nn.Sequential):
+    """The first layers of a residual network: a convolution, its norm, and perhaps pooling."""
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """(B, C, H, W) to the channels of the first stage."""
+        convolution, norm, *pool = cast(
+            tuple[LaneConvolution, Normalisation, nn.Module], tuple(self)
+        )
+        hidden, _ = convolution.normalised(inputs, norm)
+        return pool[0](hidden) if pool else hidden
 
 
 def for_lanes(module: nn.Module) -> nn.Module:
@@ -208,8 +233,12 @@ def _replaced(module: nn.Module) -> nn.Module:
         return LaneGroupNorm(module)
     for name, child in module.named_children():
         setattr(module, name, _replaced(child))
-    if isinstance(module, ResidualBlock) and isinstance(module.conv1, LaneConvolution):
-        return LaneResidualBlock(module, module.conv1)
+    if isinstance(module, ResidualBlock):
+        first, second = module.conv1, module.conv2
+        if isinstance(first, LaneConvolution) and isinstance(second, LaneConvolution):
+            return LaneResidualBlock(module, first, second)
+    if isinstance(module, FirstLayers) and isinstance(module[0], LaneConvolution):
+        return LaneFirstLayers(*module)
     return module
 
 

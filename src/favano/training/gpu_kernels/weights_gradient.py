@@ -44,7 +44,7 @@ def _weights_kernel(
     last = tl.minimum((part + 1) * at_once, batch) * HIGH * OUT_WIDTH
     total = ()
     for _ in tl.static_range(TAP_ROWS * STRETCHES):
-        total = total + (tl.zeros((STRETCH, FILTERS), dtype=tl.float32),)
+        total += (tl.zeros((STRETCH, FILTERS), dtype=tl.float32),)
     for start in range(part * at_once * HIGH * OUT_WIDTH, last, PIXELS):
         pixel = start + tl.arange(0, PIXELS)
         image, row = pixel // (HIGH * OUT_WIDTH), pixel // OUT_WIDTH % HIGH
@@ -56,7 +56,7 @@ def _weights_kernel(
             known = (pixel < last) & (down >= 0) & (down < OUT_HEIGHT)
             known = known[:, None] & (filters < OUT)[None, :]
             found = tl.load(gradient + at[:, None] + filters[None, :], mask=known, other=0.0)
-            incoming = incoming + (found,)
+            incoming += (found,)
         up = row if ROWS else row * STRIDE - PADDING + first_row
         left = column * STRIDE - PADDING
         corner = ((image * HEIGHT + up) * WIDTH + left) * IN
@@ -70,11 +70,11 @@ def _weights_kernel(
             if ROW % LENGTH != 0:
                 known = known & (place < ROW)[None, :]
             found = tl.load(images + corner[:, None] + place[None, :], mask=known, other=0.0)
-            pixels = pixels + (tl.trans(found),)
+            pixels += (tl.trans(found),)
         sums = ()
         for number in tl.static_range(TAP_ROWS * STRETCHES):
             left_factor, right_factor = pixels[number % STRETCHES], incoming[number // STRETCHES]
-            sums = sums + (tl.dot(left_factor, right_factor, total[number], input_precision=PRECISION),)
+            sums += (tl.dot(left_factor, right_factor, total[number], input_precision=PRECISION),)
         total = sums
     parts += (part * (tl.num_programs(2) // count) + lane) * SIZE * ROW * OUT
     for number in tl.static_range(TAP_ROWS * STRETCHES):
