@@ -271,11 +271,18 @@ def test_quantised_lanes_equal_the_loop(
 
 
 @CASES
+@pytest.mark.parametrize("launches", [5, 12])
 def test_refilling_may_wait(
-    make: object, raw: bool, loss: Loss, proximal: float, monkeypatch: pytest.MonkeyPatch
+    make: object,
+    raw: bool,
+    loss: Loss,
+    proximal: float,
+    launches: int,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Lanes that are done early stand still while the others go on."""
+    """Lanes that are done early stand still while the others go on, for several epochs."""
     monkeypatch.setattr(lane_stack, "_MANY", 1)
+    monkeypatch.setattr(lane_stack, "_LAUNCHES", launches)
     check_equal(make, raw, loss, proximal, 5, "cpu")
 
 

@@ -52,6 +52,7 @@ class Moment(NamedTuple):
     server: Vector
     refused: Ints  # clients whose answer has NaN or infinity
     clients: ClientModels
+    steps: int = 0  # local steps that were used since the last moment
     measured: Measurement | None = None  # if evaluated together with other runs
 
 

@@ -326,13 +326,15 @@ class Engine:
 
     def _update_linear(self, runs: Sequence[int]) -> list[_Made]:
         """Make the next updates of these runs by products: one for all, or one for many updates."""
-        chains, at_once = {run: self._chain(run) for run in runs}, self._at_once
-        single = [run for run in runs if len(chains[run]) == 1]
-        batches = [single[first : first + at_once] for first in range(0, len(single), at_once)]
-        batches += [[run] for run in runs if len(chains[run]) > 1]
-        return [
-            one for batch in batches for one in self._update_together({r: chains[r] for r in batch})
-        ]
+        chains = {run: self._chain(run) for run in runs}
+        made = []
+        for length in sorted({len(chain) for chain in chains.values()}):
+            alike = [run for run in runs if len(chains[run]) == length]
+            at_once = max(1, self._at_once // length)
+            for first in range(0, len(alike), at_once):
+                some = {run: chains[run] for run in alike[first : first + at_once]}
+                made += self._update_together(some)
+        return made
 
     def _chain(self, run: int) -> list[Ints]:
         """The jobs of a run's next updates, as long as all of them are finished.
@@ -340,14 +342,10 @@ class Engine:
         The chain ends with a version that is evaluated, and where an update needs the one before
         it for more than the server model.
         """
-        one, table, chain, products = (
-            self._runs[run],
-            self._table,
-            [self._jobs[run]],
-            self._products,
-        )
+        one, table, products = self._runs[run], self._table, self._products
         assert products is not None
         products.prepare(run, self._about)
+        chain = [self._jobs[run]]
         if self._scoring is None or self._poisoned or not products.chains(run):
             return chain
         for version in range(one.version + 1, min(one.version + _LONGEST, one.course.updates - 1)):
@@ -355,7 +353,9 @@ class Engine:
             if self._scoring.due(run, version) or (table.end[jobs] < 0).any():
                 break
             chain.append(jobs)
-            products.extend(run, self._about(run, jobs, version + 1))
+        chain = chain[: 1 << (len(chain).bit_length() - 1)]  # few lengths: more runs at once
+        for number, jobs in enumerate(chain[1:], start=one.version + 2):
+            products.extend(run, self._about(run, jobs, number))
             self._early -= int((table.steps[jobs] > 0).sum())
         return chain
 
@@ -419,12 +419,12 @@ class Engine:
         """The moments of these runs after updates, or at their beginning."""
         for one in made:
             self._rows.release(one.rows[:-1])
-        runs = [one.run for one in made]
-        measured = self._measured(runs)
-        for run in runs:
+        measured = self._measured([one.run for one in made])
+        for run, _, jobs, _ in made:
             server, clients = self._rows.row(int(self._server[run])), refused.get(run, NOBODY)
             version, held = self._runs[run].version, self._held[run]
-            yield Step(run, Moment(version, server, clients, held, measured.get(run)))
+            steps = sum(int(self._table.steps[some].sum()) for some in jobs)
+            yield Step(run, Moment(version, server, clients, held, steps, measured.get(run)))
             if self._runs[run].over:
                 self._close(run)
 

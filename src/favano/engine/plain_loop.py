@@ -46,7 +46,8 @@ class PlainLoop:
                 if run.method.memory:
                     run.remember(client, memory[run.layout.size :] if good else None)
             self._renew(run.update(self._server, start, end[:, : run.layout.size], finite))
-            yield Moment(run.version, self._server, self._refused, self)
+            steps = int(work.steps.sum())
+            yield Moment(run.version, self._server, self._refused, self, steps)
 
     def _renew(self, update: Update) -> None:
         """Take over the results of an update."""

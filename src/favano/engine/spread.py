@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
-from torch.func import vmap
 
 from favano.training import product_precision, to_device
 from favano.types import Ints, Stack, Vector
@@ -82,8 +80,8 @@ def spreads(
         with product_precision("float32"):
             total += (count[:, None].to(servers.dtype) @ distance)[:, 0]
         clients += holders.sum(axis=1)
-    summed = vmap(partial(_summed, parameters=parameters))
-    distances, means = summed(total, squares, to_device(clients, reference), reference)
+    number = to_device(clients, reference)[:, None]
+    distances, means = _summed(total, squares, number, reference, parameters)
     return distances, means.to(servers.dtype)
 
 
@@ -98,7 +96,7 @@ def _distance(
 def _summed(
     total: Vector, squares: Tensor, clients: int | Tensor, reference: Vector, parameters: int
 ) -> tuple[Tensor, Vector]:
-    """Variance and potential, (2,), and the mean, from these sums over all clients."""
+    """Variance and potential, (..., 2), and the mean, from these sums over all clients."""
     shift = total / (clients + 1)
-    excess = total[:parameters] @ shift[:parameters]
-    return torch.stack([squares, squares - excess]).clamp(min=0), reference + shift
+    excess = torch.linalg.vecdot(total[..., :parameters], shift[..., :parameters])
+    return torch.stack([squares, squares - excess], dim=-1).clamp(min=0), reference + shift

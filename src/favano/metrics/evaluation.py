@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 from torch.func import functional_call, vmap
 
-from favano.training import FlatModel, Loss
+from favano.training import FlatModel, GraphCache, Loss
 from favano.types import Stack, Vector
 
 _NUMBERS = 1 << 23  # input numbers per batch
@@ -62,11 +63,24 @@ class Evaluator:
         """
         if self.calibration is not None or len(self.labels) > self._batch:
             return torch.stack([self.measure(vector) for vector in vectors])
-        at_once = max(1, _TOGETHER // max(1, self.features.numel()))
-        return torch.cat([self._measure_together(part) for part in torch.split(vectors, at_once)])
+        at_once = 1 << (max(1, _TOGETHER // max(1, self.features.numel())).bit_length() - 1)
+        return torch.cat([self._captured(part) for part in torch.split(vectors, at_once)])
+
+    def _captured(self, vectors: Stack) -> Tensor:
+        """The same for models that are scored at once; on CUDA by a graph."""
+        if not vectors.is_cuda:
+            return self._measure_together(vectors)
+        number = len(vectors)
+        size = 1 << (number - 1).bit_length()  # few sizes; the last model is scored repeatedly
+        rows = torch.arange(size, device=vectors.device).clamp_(max=number - 1)
+        return self._graphs.run(size, self._measure_together, vectors[rows])[:number].clone()
+
+    @cached_property
+    def _graphs(self) -> GraphCache:
+        return GraphCache()
 
     def _measure_together(self, vectors: Stack) -> Tensor:
-        """The same for models that are scored at once."""
+        """Score models without a graph."""
         module, parameters = self.model.module.eval(), self.model.layout.parameters
         named = self.model.named(vectors[:, :parameters], vectors[:, parameters:])
 

@@ -22,7 +22,10 @@ from favano.training import (
     SerialLanes,
     StackLanes,
     WorkerLanes,
+    new_stream,
+    on_stream,
     usable_cores,
+    wait_for_device,
 )
 
 _SHARE_FOR_MODELS = 0.4  # of the GPU memory, for the models that clients hold
@@ -78,8 +81,12 @@ def _steps(
     else:
         share, precision = _share(flat, runs), runs[0].result.spec.run.precision
         maker = LaneMaker(flat, trainers, precision, stacks=2, ahead=AHEAD)
-        # No variable keeps the stacks, so that smaller ones can replace them if memory is short.
-        yield on_stacks(runs, StackLanes(maker.fitting(share.lanes), maker.at_most), share)
+        try:
+            with on_stream(new_stream(flat.vector.device, urgent=True)):  # for all but launches
+                # No variable keeps the stacks: smaller ones may replace them if memory is short.
+                yield on_stacks(runs, StackLanes(maker.fitting(share.lanes), maker.at_most), share)
+        finally:
+            wait_for_device()
 
 
 class Share(NamedTuple):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import ceil
@@ -185,6 +186,8 @@ def check_device(name: str) -> torch.device:
     except RuntimeError:
         raise BadInput("device", name, "need cpu, cuda or cuda:N") from None
     if device.type == "cuda":
+        # Tensors of many sizes would fragment blocks of fixed size.
+        os.environ.setdefault("PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:True")
         need(torch.cuda.is_available(), "device", name, "PyTorch sees no CUDA device here")
         need((device.index or 0) < torch.cuda.device_count(), "device", name, "no such device")
     return device

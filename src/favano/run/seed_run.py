@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from time import perf_counter
 
-import numpy as np
 from torch import nn
 
 from favano.engine import Moment, Recorder, evaluation_times, live_models
@@ -86,22 +85,16 @@ class SeedRun:
             self.result.status, self.result.error = "partial", moment
             self.stopped = True
             return
-        before, self.reached = self.reached, moment.version
+        self.reached = moment.version
         if moment.version < 0:
             self.began = perf_counter()
         else:
             time = float(self.aggregator.course.known.time[moment.version])
-            display.advance(self.label, self._steps_between(before, moment.version), time)
+            display.advance(self.label, moment.steps, time)
         self.recorder.observe(moment)
         if self.tracker is not None and self.recorder.last is not None:
             self.tracker.observe(self.recorder.rows(), self.recorder.last.mean)
         self.ended = perf_counter()
-
-    def _steps_between(self, before: int, version: int) -> int:
-        """Local steps used by the updates after one version, up to another."""
-        course = self.aggregator.course
-        lists = [course.jobs(update) for update in range(before + 1, version + 1)]
-        return int(course.known.steps[np.concatenate(lists)].sum())
 
     def interrupt(self) -> None:
         """Note Ctrl-C: the result is partial unless the run has ended."""

@@ -1,3 +1,6 @@
+from .cuda_graphs import GraphCache as GraphCache
+from .cuda_graphs import new_stream as new_stream
+from .cuda_graphs import on_stream as on_stream
 from .cuda_graphs import wait_for_device as wait_for_device
 from .device_draws import to_device as to_device
 from .flat import FlatModel as FlatModel

@@ -1,44 +1,93 @@
-"""Launches as CUDA graphs: captured once per shape, then replayed without work on the host."""
+"""CUDA graphs, captured once per shape and replayed without work on the host, and streams."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager
+from typing import TypeAlias, TypeVar, cast
 
 import torch
 from torch import Tensor
+
+T = TypeVar("T")
+
+_Captured: TypeAlias = tuple[torch.cuda.CUDAGraph, list[Tensor], object]  # inputs, result
+
+_WARM_UP = 1  # runs of a launch before it is captured
 
 
 class GraphCache:
     """The graphs captured so far. They run one after the other and share their memory.
 
-    The launch before a capture does real work: nothing is computed twice. A graph reads and writes
+    The launches before a capture do real work: nothing is computed twice. A graph reads and writes
     tensors in place, so these must not move.
     """
 
     def __init__(self) -> None:
-        self._seen: set[Hashable] = set()
-        self._graphs: dict[Hashable, tuple[torch.cuda.CUDAGraph, list[Tensor]]] = {}
+        self._seen: dict[Hashable, int] = {}
+        self._graphs: dict[Hashable, _Captured] = {}
         self._pool = torch.cuda.graph_pool_handle()
         self._side = torch.cuda.Stream()  # type: ignore[no-untyped-call]
 
-    def run(self, shape: Hashable, launch: Callable[..., None], *given: Tensor) -> None:
-        """Run a launch; equal `shape` means equal shapes of the tensors that are given."""
-        if shape not in self._seen:  # on a side stream, as PyTorch requires before a capture
-            self._seen.add(shape)
-            self._side.wait_stream(torch.cuda.current_stream())
-            with torch.cuda.stream(self._side):
-                launch(*given)
+    def run(self, shape: Hashable, launch: Callable[..., T], *given: Tensor) -> T:
+        """Run a launch; equal `shape` means equal shapes of the tensors that are given.
+
+        What it returns is valid until the next launch.
+        """
+        seen = self._seen.get(shape, 0)
+        if seen < _WARM_UP:  # on a side stream, as PyTorch requires before a capture
+            self._seen[shape] = seen + 1
+            with on_stream(self._side):
+                found = launch(*given)
             torch.cuda.current_stream().wait_stream(self._side)
-            return
+            return found
         if shape not in self._graphs:
-            graph, places = torch.cuda.CUDAGraph(), [tensor.clone() for tensor in given]
-            with torch.cuda.graph(graph, pool=self._pool):  # captures, but runs nothing
-                launch(*places)
-            self._graphs[shape] = graph, places
-        graph, places = self._graphs[shape]
+            self._graphs[shape] = self._captured(launch, [tensor.clone() for tensor in given])
+        graph, places, result = self._graphs[shape]
         for place, tensor in zip(places, given, strict=True):
             place.copy_(tensor)
         graph.replay()
+        return cast(T, result)
+
+    def _captured(self, launch: Callable[..., object], places: list[Tensor]) -> _Captured:
+        """A launch as a graph; it does not run.
+
+        `torch.cuda.graph` gives all unused memory back to the driver before each capture, which is
+        slow. Here that happens only if memory is short.
+        """
+        try:
+            return self._capture(launch, places)
+        except torch.cuda.OutOfMemoryError:
+            pass
+        torch.cuda.empty_cache()  # not in the handler: there the error still holds memory
+        return self._capture(launch, places)
+
+    def _capture(self, launch: Callable[..., object], places: list[Tensor]) -> _Captured:
+        graph = torch.cuda.CUDAGraph()
+        with on_stream(self._side):
+            graph.capture_begin(self._pool)
+            try:
+                return graph, places, launch(*places)
+            finally:
+                graph.capture_end()
+
+
+def new_stream(device: torch.device, *, urgent: bool = False) -> torch.cuda.Stream | None:
+    """A stream of a GPU; kernels of an urgent one go first. None on a CPU."""
+    if device.type != "cuda":
+        return None
+    return torch.cuda.Stream(device, priority=-int(urgent))  # type: ignore[no-untyped-call]
+
+
+@contextmanager
+def on_stream(stream: torch.cuda.Stream | None) -> Iterator[None]:
+    """Queue work on a stream, to begin after the caller's work so far; None changes nothing."""
+    if stream is None:
+        yield
+        return
+    stream.wait_stream(torch.cuda.current_stream(stream.device))
+    with torch.cuda.stream(stream):
+        yield
 
 
 def wait_for_device() -> None:

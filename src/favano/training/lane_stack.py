@@ -8,7 +8,7 @@ a launch is a captured graph. Finished lanes are refilled between two launches.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Sequence
 from copy import deepcopy
 from functools import partial
 from importlib.util import find_spec
@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor, nn
-from torch.func import functional_call, grad, vmap
+from torch.func import functional_call, vmap
 from torch.nn import functional
 
 from favano.data.transforms import ROOM, augment, to_float
@@ -41,7 +41,7 @@ _FEWEST = 16
 _PIECES = (64, 32, 16, 8)  # lanes with equally long batches that are launched together
 _FILLED = 0.75  # least share of busy lanes in such a piece, except in the smallest
 _MANY = 128  # busy lanes from which on lanes are refilled less often
-_LAUNCHES = 6  # launches between two refillings in that case
+_LAUNCHES = 5  # launches between two refillings in that case; jobs often have 5, 10 or 20 steps
 
 
 class LaunchResult:
@@ -59,6 +59,7 @@ class LaunchResult:
         """Which end models have neither NaN nor infinity; waits for the device."""
         if self._arrived is not None:
             self._arrived.synchronize()
+            self.ends.record_stream(torch.cuda.current_stream())
         return np.asarray(self._finite.numpy(), dtype=np.bool_)
 
 
@@ -111,12 +112,18 @@ class LaneStack:
         self._places = torch.zeros((3, rows), device=device, dtype=torch.int64)
         # Row of the roster, position in the batch stream, and number of the rule.
         self._row, self._step, self._rule = self._places
-        # Samples in the order of an even epoch, then of an odd one.
-        self._order = self._row.new_zeros((rows, 2 * roster.longest))
         # The same on the host.
         self._batches, self._size = roster.batches.cpu().numpy(), roster.size.cpu().numpy()
         self._host_row, self._host_step, self._host_left = np.zeros((3, capacity), dtype=np.int64)
-        self._drawn = np.full((capacity, 2), -1, dtype=np.int64)  # epochs of the orders
+        # Samples in the orders of a few epochs; epoch e is in slot e modulo the number of slots.
+        self._slots = 1 + -(-_LAUNCHES // int(self._batches.min()))
+        self._order = self._row.new_zeros((rows, self._slots * roster.longest))
+        self._drawn = np.full((capacity, self._slots), -1, dtype=np.int64)  # epochs in the slots
+
+    @property
+    def device(self) -> torch.device:
+        """Where the lanes are."""
+        return self._stack.device
 
     @property
     def lane_bytes(self) -> int:
@@ -184,30 +191,33 @@ class LaneStack:
         """Number of steps until lanes are refilled.
 
         This is when the first job is finished; with many lanes a little later, since refilling
-        takes the host as long as several launches. No lane may reach a third epoch before.
+        takes the host as long as several launches. There are slots for no more than `_LAUNCHES`.
         """
-        live = np.flatnonzero(self._host_left)
-        least = int(self._host_left[live].min())
-        if len(live) >= _MANY:
-            least = max(least, _LAUNCHES)
-        return min(
-            least, int(self._host_left.max()), int(self._batches[self._host_row[live]].min())
-        )
+        left = self._host_left[self._host_left > 0]
+        least = _LAUNCHES if len(left) >= _MANY else int(left.min())
+        return min(least, int(left.max()), _LAUNCHES)
 
     def _draw_orders(self, lanes: Ints, launches: int) -> None:
         """Draw the orders of all epochs that these lanes reach in the next launches."""
         batches, steps = self._batches[self._host_row[lanes]], self._host_step[lanes]
-        ahead = np.minimum(self._host_left[lanes], launches) - 1
-        both = np.concatenate([lanes, lanes])
-        epochs = np.concatenate([steps // batches, (steps + ahead) // batches])
-        missing = self._drawn[both, epochs % 2] != epochs
-        if not missing.any():
+        last = (steps + np.minimum(self._host_left[lanes], launches) - 1) // batches
+        epochs = (steps // batches)[:, None] + np.arange(self._slots)
+        drawn = self._drawn[lanes[:, None], epochs % self._slots] == epochs
+        places = np.nonzero((epochs <= last[:, None]) & ~drawn)
+        count = len(places[0])
+        if not count:
             return
-        both, epochs = both[missing], epochs[missing]
-        self._drawn[both, epochs % 2] = epochs
-        at, epoch = to_device(np.stack([both, epochs]), self._stack)
+        wanted = np.stack([lanes[places[0]], epochs[places]])
+        self._drawn[wanted[0], wanted[1] % self._slots] = wanted[1]
+        size = max(_FEWEST, 1 << (count - 1).bit_length())  # the last order is drawn repeatedly
+        padded = wanted[:, np.minimum(np.arange(size), count - 1)]
+        self._run(("orders", size), self._shuffle, to_device(padded, self._stack))
+
+    def _shuffle(self, lanes_and_epochs: Tensor) -> None:
+        """Draw the orders of these epochs."""
+        at, epoch = lanes_and_epochs
         longest = self._roster.longest
-        places = (epoch % 2)[:, None] * longest + torch.arange(longest, device=at.device)
+        places = (epoch % self._slots)[:, None] * longest + torch.arange(longest, device=at.device)
         self._order[at[:, None], places] = self._roster.shuffled(self._row[at], epoch)
 
     def _launch_padded(self, live: Ints) -> None:
@@ -237,16 +247,19 @@ class LaneStack:
                 lanes = lanes[count:]
 
     def _launch(self, lanes: slice | Ints, length: int) -> None:
-        """One launch, captured on CUDA."""
+        """One launch."""
         if isinstance(lanes, slice):
-            shape, launch, given = lanes.stop, partial(self._step_of, lanes, length), []
+            self._run((lanes.stop, length), partial(self._step_of, lanes, length))
         else:
-            shape, launch = -len(lanes), partial(self._step_of, length=length)
-            given = [to_device(lanes, self._stack)]
+            launch = partial(self._step_of, length=length)
+            self._run((-len(lanes), length), launch, to_device(lanes, self._stack))
+
+    def _run(self, shape: Hashable, launch: Callable[..., None], *given: Tensor) -> None:
+        """Call `launch`; on CUDA it is captured."""
         if self._captured is None:
             launch(*given)
         else:
-            self._captured.run((shape, length), launch, *given)
+            self._captured.run(shape, launch, *given)
 
     def _step_of(self, lanes: Tensor | slice, length: int) -> None:
         """One SGD step of these lanes."""
@@ -255,7 +268,9 @@ class LaneStack:
         epoch, batch = steps // roster.batches[rows], steps % roster.batches[rows]
         within = (batch * self._batch)[:, None] + torch.arange(length, device=rows.device)
         valid = within < roster.size[rows, None]
-        place = (epoch % 2)[:, None] * roster.longest + within.clamp(max=roster.longest - 1)
+        place = (epoch % self._slots)[:, None] * roster.longest + within.clamp(
+            max=roster.longest - 1
+        )
         chosen = self._order[lanes].gather(1, place)
         features, labels = self._inputs(chosen, rows, steps), self._task.labels[chosen]
         models = self._stack[lanes]  # of a slice a view, of a tensor a copy
@@ -263,7 +278,7 @@ class LaneStack:
         weights, buffers = self._model.named(models[:, :parameters], models[:, parameters:size])
         parts = models[:, size:].view(len(models), -1, parameters).unbind(1) if self._steps else ()
         memory = [self._model.named_weights(part) for part in parts]
-        gradients, moved = vmap(grad(self._loss, has_aux=True), randomness="different")(
+        gradients, moved = self._gradients(
             weights, buffers, features, labels, valid, self._keys(rows, steps)
         )
         drift, start = self._of(self._drift, lanes), self._of(self._start, lanes)
@@ -284,6 +299,20 @@ class LaneStack:
         if not isinstance(lanes, slice):
             self._stack.index_copy_(0, lanes, models)  # faster than an assignment
         self._step[lanes] = steps + 1
+
+    def _gradients(
+        self, weights: dict[str, Tensor], buffers: dict[str, Tensor], *given: Tensor
+    ) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+        """Gradients of all lanes, and their buffers after the forward pass.
+
+        Lanes do not share weights, so their gradients are those of the sum of their losses.
+        `torch.func.grad` would load PyTorch's compiler, which takes seconds.
+        """
+        free = {name: weight.detach().requires_grad_() for name, weight in weights.items()}
+        with torch.enable_grad():
+            losses, moved = vmap(self._loss, randomness="different")(free, buffers, *given)
+            found = torch.autograd.grad(losses.sum(), list(free.values()))
+        return dict(zip(free, found, strict=True)), {n: one.detach() for n, one in moved.items()}
 
     def _remembered(self, moves: Stack, memory: Sequence[Stack], rule: Tensor) -> Stack:
         """The directions of clients with a memory, which is renewed in place."""

@@ -10,7 +10,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 import torch
 
-from favano.training.cuda_graphs import wait_for_device
+from favano.training.cuda_graphs import new_stream, on_stream, wait_for_device
 from favano.training.lane_stack import LaneStack, LaunchResult
 from favano.training.lanes import Finished, Work
 from favano.types import Ints, Stack
@@ -32,6 +32,8 @@ class StackLanes:
     def __init__(self, stacks: Sequence[LaneStack], fewer: StackFactory | None = None) -> None:
         self._fewer = fewer
         self._launched: deque[_Launch] = deque()
+        # Updates and evaluations do not wait for launches.
+        self._stream = new_stream(stacks[0].device)
         self._use(stacks)
 
     def _use(self, stacks: Sequence[LaneStack]) -> None:
@@ -68,7 +70,8 @@ class StackLanes:
         for number in self._idle:
             stack, in_lane = self._stacks[number], self._in_lane[number]
             if len(stack.free) < stack.capacity:
-                result = stack.launch()
+                with on_stream(self._stream):
+                    result = stack.launch()
                 self._launched.append(_Launch(number, in_lane[result.lanes], result))
                 in_lane[result.lanes] = -1
 
