@@ -50,6 +50,19 @@ def deeper() -> nn.Module:
     )  # fmt: skip
 
 
+class Rows(nn.Module):
+    """An LSTM over the rows of an image."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.rows, self.classes = nn.LSTM(6, 5, 2, batch_first=True), nn.Linear(5, 4)
+
+    def forward(self, images: Tensor) -> Tensor:
+        states, _ = self.rows(images.flatten(1, 2))
+        found: Tensor = self.classes(states[:, -1])
+        return found
+
+
 def doubled(output: Tensor, labels: Tensor) -> Tensor:
     return 2 * functional.cross_entropy(output, labels)
 
@@ -149,6 +162,7 @@ CASES = pytest.mark.parametrize(
         (with_batch_norm, False, functional.cross_entropy, 0.0),
         (with_batch_norm, True, functional.cross_entropy, 0.0),
         (with_stock_batch_norm, False, functional.cross_entropy, 0.0),
+        (Rows, False, functional.cross_entropy, 0.0),
     ],
 )
 

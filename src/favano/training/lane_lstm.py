@@ -1,4 +1,4 @@
-"""An LSTM as plain products, for many lanes. That of cuDNN takes one model at a time."""
+"""An LSTM as plain products, for many lanes: PyTorch's own takes one model at a time."""
 
 from __future__ import annotations
 
@@ -58,3 +58,12 @@ class LaneLSTM(nn.Module):
             hidden = shown.sigmoid() * cell.tanh()
             found.append(hidden)
         return torch.stack(found[::-1] if backwards else found), (hidden, cell)
+
+
+def with_lane_lstms(module: nn.Module) -> nn.Module:
+    """The network with its LSTMs replaced, in place. Those with projections stay."""
+    if isinstance(module, nn.LSTM) and not module.proj_size:
+        return LaneLSTM(module)
+    for name, child in module.named_children():
+        setattr(module, name, with_lane_lstms(child))
+    return module

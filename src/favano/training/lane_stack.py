@@ -27,6 +27,7 @@ from favano.training.cuda_graphs import GraphCache
 from favano.training.device_draws import device_bits, device_uniform, to_device
 from favano.training.dropout import drawing
 from favano.training.flat import FlatModel
+from favano.training.lane_lstm import with_lane_lstms
 from favano.training.lanes import Work
 from favano.training.local_rule import direction
 from favano.training.loop import LoopTrainer
@@ -370,8 +371,9 @@ class LaneStack:
 
 def lane_network(model: FlatModel) -> nn.Module:
     """The network in training mode, with our own kernels for float32 on CUDA."""
+    module = with_lane_lstms(deepcopy(model.module).train())
     if model.vector.is_cuda and model.vector.dtype == torch.float32 and find_spec("triton"):
-        from favano.training.gpu_kernels import for_lanes  # needs triton
+        from favano.training.gpu_kernels import with_kernels  # needs triton
 
-        return for_lanes(model.module)
-    return deepcopy(model.module).train()
+        return with_kernels(module)
+    return module

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from copy import deepcopy
+from typing import TypeAlias
+
 import pytest
 import torch
 from torch import Tensor, nn
-from torch.func import functional_call, grad, vmap
+from torch.func import functional_call, vmap
 
+from favano.models import build
 from favano.models.norm import BatchNorm2d, GroupNorm, Norm
 from favano.models.resnet import ResidualBlock
 from favano.training import product_precision
@@ -14,49 +19,67 @@ from favano.types import Precision
 
 pytestmark = pytest.mark.gpu
 
+Tensors: TypeAlias = dict[str, Tensor]
+
 LANES, BATCH = 3, 5
+
+
+def for_lanes(network: nn.Module) -> nn.Module:
+    from favano.training.gpu_kernels import with_kernels
+
+    return with_kernels(deepcopy(network))
+
+
+def gradients(
+    network: nn.Module, weights: Tensors, buffers: Tensors, images: Tensor
+) -> tuple[Tensors, Tensors]:
+    """Of all lanes at once; and the buffers after the forward pass."""
+    free = {name: value.detach().requires_grad_() for name, value in weights.items()}
+
+    def loss(weights: Tensors, buffers: Tensors, images: Tensor) -> tuple[Tensor, Tensors]:
+        moved = {name: value.clone() for name, value in buffers.items()}
+        output = functional_call(network, (weights, moved), (images,)).float()
+        rising = torch.arange(output.numel(), device="cuda").view_as(output)
+        return (output.square() * rising).mean(), moved
+
+    losses, moved = vmap(loss)(free, buffers, images)
+    found = torch.autograd.grad(losses.sum(), list(free.values()))
+    return dict(zip(free, found, strict=True)), moved
+
+
+def lanes(values: Iterable[tuple[str, Tensor]]) -> Tensors:
+    """Other weights or buffers for each lane."""
+    generator = torch.Generator("cuda").manual_seed(1)
+    return {
+        name: value.detach()
+        + 0.1 * torch.rand((LANES, *value.shape), generator=generator, device="cuda")
+        for name, value in values
+    }
 
 
 def check(
     network: nn.Module, images: Tensor, tolerance: float, precision: Precision = "float32"
 ) -> None:
     """Gradients and buffers of every lane equal those of the plain network."""
-    from favano.training.gpu_kernels import for_lanes
-
     network = network.cuda().train()
-    fast = for_lanes(network)
-    generator = torch.Generator("cuda").manual_seed(1)
-
-    def lanes(tensor: Tensor) -> Tensor:
-        noise = torch.rand((LANES, *tensor.shape), generator=generator, device="cuda")
-        return tensor.detach() + 0.1 * noise
-
-    weights = {name: lanes(value) for name, value in network.named_parameters()}
-    buffers = {name: lanes(value) for name, value in network.named_buffers()}
-
-    def loss(
-        module: nn.Module, weights: dict[str, Tensor], buffers: dict[str, Tensor], images: Tensor
-    ) -> tuple[Tensor, dict[str, Tensor]]:
-        moved = {name: value.clone() for name, value in buffers.items()}
-        output = functional_call(module, (weights, moved), (images,))
-        return (output.square() * torch.arange(output.numel(), device="cuda").view_as(output)
-                ).mean(), moved  # fmt: skip
-
+    weights, buffers = lanes(network.named_parameters()), lanes(network.named_buffers())
     with product_precision(precision):
-        found, moved = vmap(grad(lambda *a: loss(fast, *a), has_aux=True))(weights, buffers, images)
+        found, moved = gradients(for_lanes(network), weights, buffers, images)
     with product_precision("float32"):
         for lane in range(LANES):
-            one = {name: value[lane] for name, value in weights.items()}
-            state = {name: value[lane] for name, value in buffers.items()}
-            wanted, after = grad(lambda *a: loss(network, *a), has_aux=True)(
-                one, state, images[lane]
+            one = slice(lane, lane + 1)
+            wanted, after = gradients(
+                network,
+                {name: value[one] for name, value in weights.items()},
+                {name: value[one] for name, value in buffers.items()},
+                images[one],
             )
             for name, value in wanted.items():
                 scale = float(value.abs().max()) + 1e-6
-                error = float((found[name][lane] - value).abs().max())
+                error = float((found[name][one] - value).abs().max())
                 assert error <= tolerance * scale, (name, error, scale)
             for name, value in after.items():
-                torch.testing.assert_close(moved[name][lane], value, rtol=1e-4, atol=1e-5)
+                torch.testing.assert_close(moved[name][one], value, rtol=1e-4, atol=1e-5)
 
 
 def images(channels: int, side: int) -> Tensor:
@@ -122,14 +145,36 @@ def test_residual_blocks(stride: int, norm: Norm) -> None:
     check(ResidualBlock(16, 16 * stride, stride, norm), images(16, 8), 1e-3)
 
 
-@pytest.mark.parametrize("norm", ["batch", "group"])
-@pytest.mark.parametrize(("precision", "tolerance"), [("float32", 1e-3), ("tf32", 5e-2)])
-def test_blocks_after_each_other(norm: Norm, precision: Precision, tolerance: float) -> None:
-    """Gradients of both paths through a block reach the block before it."""
+def blocks(norm: Norm) -> nn.Module:
     torch.manual_seed(0)
-    blocks = (ResidualBlock(8, 16, 1, norm), ResidualBlock(16, 16, 1, norm))
-    network = nn.Sequential(*blocks, ResidualBlock(16, 32, 2, norm))
-    check(network, images(8, 8), tolerance, precision)
+    first, second = ResidualBlock(8, 16, 1, norm), ResidualBlock(16, 16, 1, norm)
+    return nn.Sequential(first, second, ResidualBlock(16, 32, 2, norm))
+
+
+@pytest.mark.parametrize("norm", ["batch", "group"])
+def test_blocks_after_each_other(norm: Norm) -> None:
+    """Gradients of both paths through a block reach the block before it."""
+    check(blocks(norm), images(8, 8), 1e-3)
+
+
+@pytest.mark.parametrize("norm", ["batch", "group"])
+@pytest.mark.parametrize(("precision", "tolerance"), [("tf32", 0.05), ("bf16", 0.3)])
+def test_rounded_products(norm: Norm, precision: Precision, tolerance: float) -> None:
+    """Gradients are float32, and as close to the exact ones as rounding allows.
+
+    If its images are rounded to bf16, one block of plain PyTorch has errors of 3 to 16 %.
+    """
+    network = for_lanes(blocks(norm).cuda().train())
+    weights, buffers = lanes(network.named_parameters()), lanes(network.named_buffers())
+    pixels = images(8, 8)
+    with product_precision("float32"):
+        exact, _ = gradients(network, weights, buffers, pixels)
+    with product_precision(precision):
+        rounded = pixels.bfloat16() if precision == "bf16" else pixels
+        found, _ = gradients(network, weights, buffers, rounded)
+    for name, value in exact.items():
+        assert found[name].dtype == torch.float32
+        assert float((found[name] - value).norm()) < tolerance * float(value.norm()), name
 
 
 @pytest.mark.parametrize("pool", [nn.MaxPool2d(3, 2, 1), nn.MaxPool2d(2), nn.MaxPool2d(3, 1)])
@@ -146,8 +191,6 @@ def test_max_pooling_of_equal_numbers() -> None:
 
 
 def test_layers_without_a_kernel_stay() -> None:
-    from favano.training.gpu_kernels import for_lanes
-
     layers = nn.Sequential(
         nn.Conv2d(4, 4, 3, groups=2), nn.Conv2d(4, 4, 3, dilation=2),
         nn.Conv2d(4, 4, 3, padding="same"), nn.Conv2d(4, 4, (1, 3)), nn.BatchNorm2d(4),
@@ -157,31 +200,7 @@ def test_layers_without_a_kernel_stay() -> None:
     assert found == [type(layer) for layer in layers]
 
 
-def test_a_whole_network() -> None:
+@pytest.mark.parametrize("name", ["resnet18", "resnet20"])
+def test_whole_networks(name: str) -> None:
     torch.manual_seed(0)
-    network = nn.Sequential(ResidualBlock(3, 16, 1, "batch"), nn.Flatten(), nn.Linear(16 * 64, 5))
-    check(network, images(3, 8), 1e-3)
-
-
-@pytest.mark.parametrize("stride", [1, 2])
-@pytest.mark.parametrize(("norm", "tolerance"), [("batch", 0.05), ("group", 0.15)])
-def test_half_precision_activations(norm: Norm, tolerance: float, stride: int) -> None:
-    """With bf16 images and float32 weights, gradients are float32 and close to the exact ones."""
-    from favano.training.gpu_kernels import for_lanes
-
-    torch.manual_seed(0)
-    network = for_lanes(ResidualBlock(16, 16 * stride, stride, norm).cuda())
-    weights = {name: value.detach().clone() for name, value in network.named_parameters()}
-
-    def loss(weights: dict[str, Tensor], images: Tensor) -> Tensor:
-        buffers = {name: value.clone() for name, value in network.named_buffers()}
-        output: Tensor = functional_call(network, (weights, buffers), (images,))
-        assert output.dtype == images.dtype
-        return (output.float() * torch.linspace(0, 1, output[0].numel(), device="cuda").view_as(
-            output[0])).mean()  # fmt: skip
-
-    one = images(16, 8)[0]
-    exact, rough = grad(loss)(weights, one), grad(loss)(weights, one.bfloat16())
-    for name, value in exact.items():
-        assert rough[name].dtype == torch.float32
-        assert float((rough[name] - value).norm()) < tolerance * float(value.norm()) + 1e-4, name
+    check(build(name, input_shape=(3, 32, 32), classes=5), images(3, 32), 1e-2)

@@ -19,10 +19,10 @@ from favano.training.gpu_kernels.normalisation import (
     images_gradient,
     moments,
     normalise,
-    rows_of,
 )
 
-_PARTS = 32  # programs per lane
+_PARTS = 64  # programs per lane
+_NUMBERS = 2048  # that a program handles at once
 
 
 @triton.jit
@@ -145,7 +145,7 @@ def _launch(images: Tensor) -> tuple[tuple[int, int], int, dict[str, int]]:
     """For images (L, B, H, W, C): the grid of programs, pixels per lane, constants of a kernel."""
     lanes, batch, height, width, channels = images.shape
     block = int(triton.next_power_of_2(channels))
-    how = {"CHANNELS": channels, "BLOCK": block, "ROWS": rows_of(block), "num_warps": 8}
+    how = {"CHANNELS": channels, "BLOCK": block, "ROWS": max(1, _NUMBERS // block), "num_warps": 4}
     return (_PARTS, lanes), batch * height * width, how
 
 

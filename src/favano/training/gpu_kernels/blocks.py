@@ -56,9 +56,7 @@ def row_blocks(inputs: int, outputs: int, size: int, products: Products) -> Bloc
     if products == "float32" or inputs > most or outputs > 64 or sums > _MOST_SUMS:
         return None
     stretch = _power(size * inputs if inputs < 16 else inputs, most)
-    if products == "tf32":
-        return Blocks(64, stretch, filters, 4, 3)
-    return Blocks(128, stretch, filters, 4 if sums <= 64 else 8, 3)
+    return Blocks(64, stretch, filters, 4, 3)
 
 
 def gather_blocks(inputs: int, outputs: int, size: int, products: Products) -> Blocks:

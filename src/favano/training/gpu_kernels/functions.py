@@ -1,7 +1,7 @@
 """The kernels as functions with gradients, to be called inside `vmap`.
 
-Each is a pair. The inner function, of tensors with a dimension of lanes, has the gradients. The outer
-one is called by the layer of one lane, and `vmap` lets it call the inner one for all lanes at once.
+Each is a pair. The inner function, of tensors with a dimension of lanes, has the gradients. The
+outer one is called by the layer of one lane, and `vmap` lets it call the inner one for all lanes.
 """
 
 from __future__ import annotations

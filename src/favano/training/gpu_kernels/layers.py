@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from copy import deepcopy
 from typing import cast
 
 from torch import Tensor, nn
@@ -17,7 +16,6 @@ from favano.training.gpu_kernels.functions import (
     GroupNormalisation,
     MaxPooling,
 )
-from favano.training.lane_lstm import LaneLSTM
 
 _ALIGNED = 4  # channels that are read at once at least
 _FEW_CHANNELS = 16
@@ -210,12 +208,8 @@ class LaneFirstLayers(nn.Sequential):
         return pool[0](hidden) if pool else hidden
 
 
-def for_lanes(module: nn.Module) -> nn.Module:
-    """A copy of a network, in training mode, with the layers that have kernels replaced."""
-    return _replaced(deepcopy(module).train())
-
-
-def _replaced(module: nn.Module) -> nn.Module:
+def with_kernels(module: nn.Module) -> nn.Module:
+    """The network with the layers that have kernels replaced, in place."""
     if isinstance(module, nn.Conv2d) and _has_kernel(module):
         return LaneConvolution(module)
     if isinstance(module, Quantised):
@@ -225,14 +219,12 @@ def _replaced(module: nn.Module) -> nn.Module:
         return module
     if isinstance(module, BatchNorm2d):
         return LaneBatchNorm(module)
-    if isinstance(module, nn.LSTM) and not module.proj_size:
-        return LaneLSTM(module)
     if isinstance(module, nn.MaxPool2d) and _is_plain_pool(module):
         return LaneMaxPool(module)
     if isinstance(module, nn.GroupNorm) and module.affine:
         return LaneGroupNorm(module)
     for name, child in module.named_children():
-        setattr(module, name, _replaced(child))
+        setattr(module, name, with_kernels(child))
     if isinstance(module, ResidualBlock):
         first, second = module.conv1, module.conv2
         if isinstance(first, LaneConvolution) and isinstance(second, LaneConvolution):

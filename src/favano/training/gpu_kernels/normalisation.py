@@ -14,8 +14,6 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-_NUMBERS = 4096  # numbers that a program handles at once
-
 
 class Normalised(NamedTuple):
     """The result, and the mean and the (biased) variance that it was made with."""
@@ -32,11 +30,6 @@ class Gradients(NamedTuple):
     residual: Tensor
     weight: Tensor
     bias: Tensor
-
-
-def rows_of(block: int) -> int:
-    """Pixels at once, for tiles of `block` channels."""
-    return max(1, _NUMBERS // block)
 
 
 @triton.jit
