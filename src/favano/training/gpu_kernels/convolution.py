@@ -59,7 +59,8 @@ def _rows_kernel(
     PER_ROW: tl.constexpr = (ROW + STRETCH - 1) // STRETCH
     images += lane * batch * HEIGHT * WIDTH * IN
     taps += lane * SIZE * ROW * OUT
-    first_number = lane * batch * OUT_HEIGHT * OUT_WIDTH * OUT
+    added += lane * batch * OUT_HEIGHT * OUT_WIDTH * OUT
+    out += lane * batch * OUT_HEIGHT * OUT_WIDTH * OUT
     weights, total = (), ()
     for step in tl.static_range(SIZE * PER_ROW):
         place = step % PER_ROW * STRETCH + tl.arange(0, STRETCH)
@@ -69,9 +70,7 @@ def _rows_kernel(
     for _ in tl.static_range(SIZE):
         total += (tl.zeros((PIXELS, FILTERS), dtype=tl.float32),)
     corner = (image * HEIGHT * WIDTH)[:, None] * IN + left * IN
-    goal = (
-        first_number + ((image * OUT_HEIGHT * OUT_WIDTH + column) * OUT)[:, None] + filters[None, :]
-    )
+    goal = ((image * OUT_HEIGHT * OUT_WIDTH + column) * OUT)[:, None] + filters[None, :]
     wanted = within[:, None] & (filters < OUT)[None, :]
     first = tl.zeros((PIXELS, FILTERS), dtype=tl.float32)
     second = tl.zeros((PIXELS, FILTERS), dtype=tl.float32)
@@ -145,8 +144,9 @@ def _gather_kernel(
         known = (filters < OUT)[:, None] & (place < ROW)[None, :]
         weight = tl.load(taps + at, mask=known, other=0.0)
         total = tl.dot(pixels, tl.trans(weight), total, input_precision=PRECISION)
-    first_number = lane * batch * OUT_HEIGHT * OUT_WIDTH * OUT
-    at = first_number + pixel[:, None] * OUT + filters[None, :]
+    added += lane * batch * OUT_HEIGHT * OUT_WIDTH * OUT
+    out += lane * batch * OUT_HEIGHT * OUT_WIDTH * OUT
+    at = pixel[:, None] * OUT + filters[None, :]
     known = within[:, None] & (filters < OUT)[None, :]
     _store(total, added, out, at, known, ADDED)
 
@@ -200,8 +200,9 @@ def _spread_kernel(
         weight = tl.load(taps + at, mask=known, other=0.0)
         total = tl.dot(pixels, tl.trans(weight), total, input_precision=PRECISION)
     place = (image * OUT_HEIGHT + row) * OUT_WIDTH + column
-    first_number = lane * batch * OUT_HEIGHT * OUT_WIDTH * OUT
-    at = first_number + place[:, None] * OUT + filters[None, :]
+    added += lane * batch * OUT_HEIGHT * OUT_WIDTH * OUT
+    out += lane * batch * OUT_HEIGHT * OUT_WIDTH * OUT
+    at = place[:, None] * OUT + filters[None, :]
     known = within[:, None] & (filters < OUT)[None, :]
     _store(total, added, out, at, known, ADDED)
 

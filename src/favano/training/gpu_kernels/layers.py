@@ -43,15 +43,13 @@ class LaneConvolution(nn.Module):
     def normalised(
         self, images: Tensor, norm: Normalisation, residual: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
-        """relu(norm(convolution) + residual), and the images for another use."""
+        """relu(norm(convolution without bias) + residual), and the images for another use."""
         out, images, sums = self._convolved(images, self.weight)
-        if self.bias is not None:
-            out, sums = out + self.bias[:, None, None].to(out.dtype), None
         if isinstance(norm, LaneBatchNorm):
             return norm.rectified(out, residual, sums), images
         return norm.rectified(out, residual), images
 
-    def _convolved(self, images: Tensor, weight: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
+    def _convolved(self, images: Tensor, weight: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """The convolution, the images for another use, and sums for a batch normalisation."""
         stride, padding, kernel = self._stride, self._padding, weight.shape[-1]
         high, wide = ((side + 2 * padding - kernel) // stride + 1 for side in images.shape[-2:])
