@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from statistics import median
 from time import perf_counter
 
@@ -27,6 +28,7 @@ from favano.training.lane_stack import LaneStack
 from favano.training.lanes import Job, Work
 
 CLIENTS, SAMPLES, LETTERS, LENGTH = 100, 512, 90, 80
+STEPS = 4  # of a job; batches of 128 are then all equally long
 
 
 class Text(nn.Module):
@@ -94,19 +96,25 @@ def trainer(name: str) -> LoopTrainer:
     return LoopTrainer(FlatModel(make(), device="cuda"), task, LocalRule())
 
 
-def loaded(one: LoopTrainer, lanes: int, precision: str) -> LaneStack:
-    """A stack whose lanes are all busy."""
-    stack = LaneStack(one.model, [one], lanes, precision, widest=lanes)  # type: ignore[arg-type]
-    zeros = np.zeros(lanes, dtype=np.int64)
-    work = Work(np.arange(lanes) % CLIENTS, zeros, zeros + 10**6, np.full(lanes, 0.01))
-    stack.load(np.arange(lanes), one.model.vector.repeat(lanes, 1), zeros, work)
-    return stack
+def load(stack: LaneStack, one: LoopTrainer) -> None:
+    """Give every lane a job of `STEPS` steps, which are one call of `launch`."""
+    lanes = np.arange(stack.capacity)
+    zeros = np.zeros_like(lanes)
+    work = Work(lanes % CLIENTS, zeros, zeros + STEPS, np.full(len(lanes), 0.01))
+    stack.load(lanes, one.model.vector.repeat(len(lanes), 1), zeros, work)
+    torch.cuda.synchronize()
 
 
-def seconds_of(call: Callable[[], object], least: float) -> float:
-    """Median seconds of a call that leaves the GPU idle."""
+def seconds_of(
+    call: Callable[[], object],
+    least: float,
+    before: Callable[[], None] = lambda: None,
+    samples: int = 3,
+) -> float:
+    """Median seconds of a call that leaves the GPU idle; what is done `before` is not counted."""
     taken: list[float] = []
-    while sum(taken) < least or len(taken) < 3:
+    while sum(taken) < least or len(taken) < samples:
+        before()
         began = perf_counter()
         call()
         torch.cuda.synchronize()
@@ -114,14 +122,14 @@ def seconds_of(call: Callable[[], object], least: float) -> float:
     return median(taken)
 
 
-def show_kernels(launch: Callable[[], object], steps: int, most: int) -> None:
+def show_kernels(launch: Callable[[], object], most: int) -> None:
     """Milliseconds per step of the kernels that take longest."""
     with profile(activities=[ProfilerActivity.CUDA]) as found:
         launch()
         torch.cuda.synchronize()
     total: Counter[str] = Counter()
     for event in found.key_averages():
-        total[event.key[:70]] += event.self_device_time_total / 1000 / steps
+        total[event.key[:70]] += event.self_device_time_total / 1000 / STEPS
     for name, milliseconds in total.most_common(most):
         print(f"    {milliseconds:8.3f} ms  {name}")
 
@@ -142,16 +150,14 @@ def main() -> None:
 def measure(name: str, precisions: list[str], lanes: int, seconds: float, kernels: int) -> None:
     """Print a line for each precision."""
     one, batch = trainer(name), NETWORKS[name][2]
-    steps = SAMPLES // batch  # of one call of `launch`: an epoch
-    start, job = one.model.snapshot(), Job(0, 0, 0, steps, 0.01)
+    start, job = one.model.snapshot(), Job(0, 0, 0, STEPS, 0.01)
     one.run(start, job)
-    loop = seconds_of(lambda: one.run(start, job), seconds) / steps
+    loop = seconds_of(lambda: one.run(start, job), seconds) / STEPS
     for precision in precisions:
-        stack, began = loaded(one, lanes, precision), perf_counter()
-        stack.launch()
-        torch.cuda.synchronize()
-        ready = perf_counter() - began
-        taken = seconds_of(stack.launch, seconds) / steps
+        stack = LaneStack(one.model, [one], lanes, precision, widest=lanes)  # type: ignore[arg-type]
+        again = partial(load, stack, one)
+        ready = seconds_of(stack.launch, 0.0, again, samples=1)
+        taken = seconds_of(stack.launch, seconds, again) / STEPS
         print(
             f"{name}, {precision}, {lanes} lanes: {1000 * taken:.2f} ms, "
             f"{lanes * batch / taken:,.0f} samples/s, plain loop {batch / loop:,.0f}, "
@@ -159,7 +165,8 @@ def measure(name: str, precisions: list[str], lanes: int, seconds: float, kernel
             flush=True,
         )
         if kernels:
-            show_kernels(stack.launch, steps, kernels)
+            again()
+            show_kernels(stack.launch, kernels)
 
 
 if __name__ == "__main__":

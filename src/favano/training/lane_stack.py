@@ -20,6 +20,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
 from torch.nn import functional
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from favano.data.transforms import ROOM, augment, to_float
 from favano.quantisation import draws_of
@@ -307,10 +308,11 @@ class LaneStack:
         """Gradients of all lanes, and their buffers after the forward pass.
 
         Lanes do not share weights, so their gradients are those of the sum of their losses.
-        `torch.func.grad` would load PyTorch's compiler, which takes seconds.
+        `torch.func.grad` would load PyTorch's compiler, which takes seconds. Attention is made of
+        plain products, since the gradient of PyTorch's fused one fails for many lanes on CUDA.
         """
         free = {name: weight.detach().requires_grad_() for name, weight in weights.items()}
-        with torch.enable_grad():
+        with torch.enable_grad(), sdpa_kernel(SDPBackend.MATH):
             losses, moved = vmap(self._loss, randomness="different")(free, buffers, *given)
             found = torch.autograd.grad(losses.sum(), list(free.values()))
         return dict(zip(free, found, strict=True)), {n: one.detach() for n, one in moved.items()}
