@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TypeAlias, cast
 
 import torch
@@ -13,11 +14,22 @@ State: TypeAlias = tuple[Tensor, Tensor]
 _PARAMETERS = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
 
 
+def plain_cell(given: Tensor, recurrent: Tensor, cell: Tensor) -> State:
+    """The state after a step, from the parts (B, 4 H) of its gates and the cells (B, H)."""
+    taken, kept, new, shown = (given + recurrent).chunk(4, -1)
+    cell = kept.sigmoid() * cell + taken.sigmoid() * new.tanh()
+    return shown.sigmoid() * cell.tanh(), cell
+
+
 class LaneLSTM(nn.Module):
-    """An LSTM (Hochreiter and Schmidhuber 1997) with the parameters of `like`."""
+    """An LSTM (Hochreiter and Schmidhuber 1997) with the parameters of `like`.
+
+    `cell` is replaced where there is a kernel.
+    """
 
     def __init__(self, like: nn.LSTM) -> None:
         super().__init__()
+        self.cell: Callable[[Tensor, Tensor, Tensor], State] = plain_cell
         for name, parameter in like.named_parameters():
             self.register_parameter(name, parameter)
         self._layers, self._hidden, self._bias = like.num_layers, like.hidden_size, like.bias
@@ -52,10 +64,7 @@ class LaneLSTM(nn.Module):
         given = functional.linear(sequence, weight, bias).unbind()
         (hidden, cell), found = state, []
         for step in reversed(given) if backwards else given:
-            gates = step + functional.linear(hidden, recurrent)
-            taken, kept, new, shown = gates.chunk(4, -1)
-            cell = kept.sigmoid() * cell + taken.sigmoid() * new.tanh()
-            hidden = shown.sigmoid() * cell.tanh()
+            hidden, cell = self.cell(step, functional.linear(hidden, recurrent), cell)
             found.append(hidden)
         return torch.stack(found[::-1] if backwards else found), (hidden, cell)
 

@@ -14,6 +14,7 @@ from torch.func import functional_call, vmap
 from favano.models.norm import BatchNorm2d, GroupNorm, Norm
 from favano.models.resnet import ResidualBlock, ResidualNetwork
 from favano.training import product_precision
+from favano.training.lane_lstm import with_lane_lstms
 from favano.types import Precision
 
 pytestmark = pytest.mark.gpu
@@ -26,7 +27,7 @@ LANES, BATCH = 3, 5
 def for_lanes(network: nn.Module) -> nn.Module:
     from favano.training.gpu_kernels import with_kernels
 
-    return with_kernels(deepcopy(network))
+    return with_kernels(with_lane_lstms(deepcopy(network)))
 
 
 def gradients(
@@ -59,7 +60,7 @@ def lanes(values: Iterable[tuple[str, Tensor]]) -> Tensors:
 def check(
     network: nn.Module, images: Tensor, tolerance: float, precision: Precision = "float32"
 ) -> None:
-    """Gradients and buffers of every lane equal those of the plain network."""
+    """Gradients and buffers of every lane equal those of a network without kernels."""
     network = network.cuda().train()
     weights, buffers = lanes(network.named_parameters()), lanes(network.named_buffers())
     with product_precision(precision):
@@ -68,7 +69,7 @@ def check(
         for lane in range(LANES):
             one = slice(lane, lane + 1)
             wanted, after = gradients(
-                network,
+                with_lane_lstms(deepcopy(network)),
                 {name: value[one] for name, value in weights.items()},
                 {name: value[one] for name, value in buffers.items()},
                 images[one],
@@ -187,6 +188,25 @@ def test_max_pooling_of_equal_numbers() -> None:
     torch.manual_seed(0)
     layers = nn.Sequential(nn.Conv2d(3, 8, 3, padding=1), nn.ReLU(), nn.MaxPool2d(3, 2, 1))
     check(layers, images(3, 9), 1e-3)
+
+
+class LastState(nn.Module):
+    """All parts of what an LSTM returns."""
+
+    def __init__(self, *, both_ways: bool, bias: bool) -> None:
+        super().__init__()
+        self.lstm = nn.LSTM(9, 12, 2, bias=bias, batch_first=True, bidirectional=both_ways)
+
+    def forward(self, images: Tensor) -> Tensor:
+        hidden, (last, cells) = self.lstm(images.flatten(1, 2))
+        return torch.cat([hidden.flatten(1), *last, *cells], dim=1)
+
+
+@pytest.mark.parametrize(("both_ways", "bias"), [(False, True), (True, False)])
+def test_lstms(both_ways: bool, bias: bool) -> None:
+    torch.manual_seed(0)
+    network = LastState(both_ways=both_ways, bias=bias)
+    check(network, images(2, 9), 1e-3)
 
 
 def test_layers_without_a_kernel_stay() -> None:

@@ -13,6 +13,7 @@ from favano.training.gpu_kernels import (
     batch_normalisation,
     convolution,
     group_normalisation,
+    lstm,
     pooling,
     weights_gradient,
 )
@@ -112,6 +113,23 @@ class _MaxPooling(Function):
         return found, None, None, None
 
 
+class _Cell(Function):
+    @staticmethod
+    def forward(given, recurrent, cell):
+        return tuple(lstm.forward(given, recurrent, cell))
+
+    @staticmethod
+    def setup_context(ctx, inputs, output) -> None:
+        _, after, gates = output
+        ctx.save_for_backward(gates, inputs[2], after)
+        ctx.mark_non_differentiable(gates)
+
+    @staticmethod
+    def backward(ctx, to_hidden, to_cell, _gates):
+        to_sums, to_before = lstm.backward(to_hidden, to_cell, *ctx.saved_tensors)
+        return to_sums, to_sums, to_before
+
+
 Convolution = _per_lane(_Convolution)
 """Convolution of images (B, I, H, W) with weights (O, I, k, k) to (B, O, *size).
 
@@ -129,3 +147,6 @@ GroupNormalisation = _per_lane(_normalisation(group_normalisation))
 
 MaxPooling = _per_lane(_MaxPooling)
 """Largest numbers of squares of (B, C, H, W), and the number of the pixel that each is from."""
+
+LstmCell = _per_lane(_Cell)
+"""Hidden states, cells and gates after a step, from both sums (B, 4 H) and the cells (B, H)."""

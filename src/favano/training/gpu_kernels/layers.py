@@ -14,8 +14,10 @@ from favano.training.gpu_kernels.functions import (
     BatchNormalisation,
     Convolution,
     GroupNormalisation,
+    LstmCell,
     MaxPooling,
 )
+from favano.training.lane_lstm import LaneLSTM, State
 
 _ALIGNED = 4  # channels that are read at once at least
 _FEW_CHANNELS = 16
@@ -174,6 +176,12 @@ class LaneMaxPool(nn.Module):
         return out
 
 
+def _lstm_cell(given: Tensor, recurrent: Tensor, cell: Tensor) -> State:
+    """The state after a step: see `LaneLSTM`."""
+    hidden, cell, _ = LstmCell.apply(given, recurrent, cell)  # type: ignore[no-untyped-call]
+    return hidden, cell
+
+
 class LaneResidualBlock(nn.Module):
     """A residual block with the layers of `like`.
 
@@ -221,6 +229,8 @@ def with_kernels(module: nn.Module) -> nn.Module:
         return LaneMaxPool(module)
     if isinstance(module, nn.GroupNorm) and module.affine:
         return LaneGroupNorm(module)
+    if isinstance(module, LaneLSTM):
+        module.cell = _lstm_cell
     for name, child in module.named_children():
         setattr(module, name, with_kernels(child))
     if isinstance(module, ResidualBlock):
