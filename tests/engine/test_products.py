@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from favano.engine.products import About, AggregationWeights, WeightCache, is_blend, new_own
+from favano.engine.products import About, AggregationWeights, WeightCache, keeps_one_model, new_own
 from favano.methods import Answers, AnyMethod, Method, ModelState, State, our_methods
 from favano.methods.arrays import with_rows, zeros
 from favano.schedule import Barrier
@@ -21,12 +21,15 @@ from tests.methods.bound import any_method
 from tests.methods.bound import bound as bound_to
 from tests.specs import bound
 
-BLENDS = [name for name in our_methods() if is_blend(bound(algorithm=name))]
+METHODS = {name: bound(algorithm=name) for name in our_methods()}
+BLENDS = [name for name, one in METHODS.items() if one.linear and keeps_one_model(one)]
 
 
 def test_all_methods_but_two_blend_models() -> None:
-    """The others correct gradients, or are not linear."""
+    """The others correct gradients, or have weights that depend on distances."""
     assert set(our_methods()) - set(BLENDS) == {"scaffold", "asyncfeded"}
+    assert METHODS["asyncfeded"].distances
+    assert keeps_one_model(METHODS["asyncfeded"])
 
 
 class Remembered(NamedTuple):
@@ -63,8 +66,8 @@ class Clipped(Method[ModelState]):
 
 
 def test_more_remembered_models_or_no_linearity_are_no_blend() -> None:
-    assert not is_blend(any_method(bound_to(LastAnswers())))
-    assert not is_blend(any_method(bound_to(Clipped())))
+    assert not keeps_one_model(any_method(bound_to(LastAnswers())))
+    assert not keeps_one_model(any_method(bound_to(Clipped())))
 
 
 def abouts(problem: Problem) -> Iterator[About]:

@@ -180,3 +180,38 @@ class Drifting(Method[ModelState]):
 def test_so_are_corrections() -> None:
     with pytest.raises(BadInput, match="method=drifting: declares itself linear"):
         check_method(any_method(Drifting()))
+
+
+class Nearest(Method[ModelState]):
+    """The server moves to the clients by an amount that depends on how far they are."""
+
+    distances = True
+
+    by: str = option("distance", "what the amount depends on")
+
+    def policy(self) -> Barrier:
+        return self.world.rounds()
+
+    def update(self, state: ModelState, answers: Answers) -> ModelState:
+        mean = answers.end.mean(0)
+        if self.by == "distance":
+            amount = float((mean - state.model).norm())
+        elif self.by == "length":
+            amount = float(mean.norm())
+        elif self.by == "largest":
+            amount = float(mean.max())
+        else:
+            amount = float(mean.abs().double()[0])
+        return ModelState(state.model + (mean - state.model) / (1.0 + amount))
+
+
+@pytest.mark.parametrize("by", ["distance", "length"])
+def test_methods_may_read_distances(by: str) -> None:
+    check_method(any_method(Nearest(by=by)))
+
+
+@pytest.mark.parametrize("by", ["largest", "number"])
+def test_methods_that_read_more_than_distances_are_refused(by: str) -> None:
+    rule = "declares that it reads nothing but distances of models, which is not so"
+    with pytest.raises(BadInput, match=rule):
+        check_method(any_method(Nearest(by=by)))

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from favano.engine.link import Link
-from favano.engine.products import is_blend
+from favano.engine.products import keeps_one_model
 from favano.engine.spread import Spread
 from favano.errors import NonFiniteUpdate, need
 from favano.methods import Answers, AnyMethod, Method
@@ -86,7 +86,9 @@ class Aggregator(Generic[S]):
         if self.course.complete and callable(rates):
             self._rates = rates(self.course.schedule)
         self.state, self.version = method.init(initial[: layout.parameters]), -1
-        self.corrected, self.blends = method.corrects, is_blend(cast(AnyMethod, method))
+        self.corrected, alone = method.corrects, keeps_one_model(cast(AnyMethod, method))
+        self.blends = method.linear and alone
+        self._by_distances = method.distances and alone and not method.has("restart")
         self._memory: dict[int, Vector] = {}  # of clients, from job to job
         self._own_buffers: dict[int, Vector] = {}
         if method.memory:
@@ -123,6 +125,11 @@ class Aggregator(Generic[S]):
     def linear(self) -> bool:
         """Whether an update is a sum of models with weights that do not depend on them."""
         return self.blends and self.link is None and self.ahead and self.course.complete
+
+    @property
+    def by_distances(self) -> bool:
+        """Whether an update is a sum of models with weights that depend on their distances."""
+        return self._by_distances and self.plain and self.link is None
 
     @property
     def over(self) -> bool:
@@ -201,7 +208,7 @@ class Aggregator(Generic[S]):
             parameters = self.layout.parameters
             answers = self._answers(jobs, start[:, :parameters], sent[:, :parameters])
             before = self.state
-            if self.linear:  # after a product, the state has no model
+            if self.linear or self.by_distances:  # after a product, the state has no model
                 before = before._replace(model=server[:parameters])
             state = _updated(self.method, before, answers, self.blends)
             own, buffers = self._own(jobs, server, start, end), self._merged(server, end, answers)
@@ -212,6 +219,15 @@ class Aggregator(Generic[S]):
             self.state = state
         self.go_on()
         return Update(server, client, own, refused)
+
+    def combine(
+        self, server: Vector, buffers: Vector, start: Stack, end: Stack
+    ) -> tuple[Vector, Vector]:
+        """Make the next update with combinations instead of models; the new model and buffers."""
+        answers = self._answers(self.course.jobs(self.version + 1), start, end)
+        self.state = self.method.update(self.state._replace(model=server), answers)
+        self.go_on()
+        return self.state.model, self.method.average(buffers, end, answers)
 
     def _where_they_ended(self, jobs: Ints, start: Stack, end: Stack) -> Stack:
         """End models with the clients' own buffers, also of jobs without steps."""

@@ -20,15 +20,16 @@ from torch import Tensor
 from torch.nn import functional
 
 from favano.engine.aggregator import NOBODY, Aggregator, Measurement, Moment, Update
+from favano.engine.distances import inner_products, walk
 from favano.engine.holdings import HeldModels, Holdings
 from favano.engine.job_table import JobTable
 from favano.engine.model_rows import ModelRows
-from favano.engine.products import About, ProductUpdates
+from favano.engine.products import About, ProductUpdates, weighted
 from favano.engine.ready_jobs import ReadyJobs
 from favano.errors import NonFiniteUpdate
 from favano.methods import State
-from favano.training import Lanes, Work, to_device
-from favano.types import Ints, Stack, Vector
+from favano.training import Lanes, Work, product_precision, to_device
+from favano.types import Floats, Ints, Stack, Vector
 
 _NUMBERS_AT_ONCE = 1 << 29  # numbers in the models of one product
 _LONGEST = 64  # updates of one run that are made at once
@@ -286,7 +287,7 @@ class Engine:
                 yield from self._refuse(runs, refused)
                 runs = runs[self._open[runs]]
             linear = np.array([self._is_linear(run, refused) for run in runs.tolist()], np.bool_)
-            made = [self._update_one(run) for run in runs[~linear].tolist()]
+            made = [self._update_alone(run) for run in runs[~linear].tolist()]
             made += self._update_linear(runs[linear].tolist())
             if made:
                 self._renew(made, refused)
@@ -306,6 +307,40 @@ class Engine:
         """Whether the next update of a run is made by a product: not if answers are left out."""
         whole = not len(refused.get(run, NOBODY))
         return whole and self._products is not None and bool(self._products.takes[run])
+
+    def _update_alone(self, run: int) -> _Made:
+        """Make the next update of a run by itself, or several at once."""
+        scoring, plain = self._scoring, self._products is None or self._poisoned
+        if scoring is None or plain or not self._runs[run].by_distances:
+            return self._update_one(run)
+        return self._update_by_distances(run, scoring)
+
+    def _update_by_distances(self, run: int, scoring: Scoring) -> _Made:
+        """Make the next updates of a run, as long as their jobs are finished."""
+        table, one, rows = self._table, self._runs[run], self._rows
+        numbers, first = table.of(run), one.course.jobs(one.version + 1)
+        others = np.setdiff1d(np.flatnonzero(table.end[numbers] >= 0), first)
+        others = others[np.argsort(table.due[numbers[others]], kind="stable")]
+        jobs = np.concatenate([first, others])[:_LONGEST]
+        start, end = table.start[numbers[jobs]], table.end[numbers[jobs]]
+        at_hand = np.concatenate([self._server[[run]], start, end])
+
+        def products() -> tuple[Stack, Floats]:
+            models = rows.take(at_hand)
+            rows.reserve(len(jobs))
+            return models, inner_products(models[:, : self._layout.parameters])
+
+        models, found = self._within_memory(products)
+        used, weights = walk(one, jobs, found, partial(scoring.due, run))
+
+        def made() -> Stack:
+            with product_precision("float32"):
+                return weighted(models[None], weights[:, None], self._layout)[0]
+
+        servers = self._within_memory(made)
+        chain = [numbers[some] for some in used]
+        self._early -= sum(int((table.steps[some] > 0).sum()) for some in chain[1:])
+        return _Made(run, one.version, chain, rows.keep(servers))
 
     def _update_one(self, run: int) -> _Made:
         """Make the next update of one run."""

@@ -45,12 +45,9 @@ class About(NamedTuple):
     version: int
 
 
-def is_blend(method: AnyMethod) -> bool:
-    """Whether the updates of a method are blends: linear, with a state of one model only.
-
-    The state is that of a test update on a model of two numbers.
-    """
-    if not method.linear or method.corrects:
+def keeps_one_model(method: AnyMethod) -> bool:
+    """Whether the state of a method has one model only, after a test update of two numbers."""
+    if method.corrects or not (method.linear or method.distances):
         return False
     one, two = np.zeros(1, dtype=np.int64), torch.zeros(1, 2)
     about = Answers(one, one + 1, one, np.ones(1), 0, two, two + 1.0)
@@ -223,25 +220,38 @@ def new_servers(
     Returns:
         (U m, size) the models of the first chain, then those of the second, ...
     """
-    first, last = layout.parameters, layout.parameters + layout.buffers
     width = models.shape[1]
     found = [_mixture([[one.server for one in chain] for chain in chains], width)]
     if layout.buffers:
         buffers = [[cast(Floats, one.buffers) for one in chain] for chain in chains]
         found.append(_mixture(buffers, width))
-    weights = to_device(np.stack(found), models).to(models.dtype)
-    parts = [weights[0] @ models[..., :first]]
+    if layout.counters:
+        seen = [[np.ones_like(one.server) for one in chain] for chain in chains]
+        found.append(_mixture(seen, width))
+    return weighted(models, np.stack(found), layout).flatten(0, 1)
+
+
+def weighted(models: Stack, weights: Floats, layout: Layout) -> Stack:
+    """Weighted sums of the models (U, k, size), (U, m, size).
+
+    The weights of parameters come first, (U, m, k), then those of buffers, if there are any, and
+    last ones for the models whose counters count, zeros for the others.
+    """
+    first, last = layout.parameters, layout.parameters + layout.buffers
+    given = list(to_device(weights, models).to(models.dtype))
+    parts = [given.pop(0) @ models[..., :first]]
     if layout.buffers:
-        parts.append(weights[1] @ models[..., first:last])
-    if layout.counters:  # of the models that a version has seen
-        seen = _mixture([[np.ones_like(one.server) for one in chain] for chain in chains], width)
-        counted = to_device(seen, models)[..., None] * models[:, None, :, last:]
-        parts.append(counted.amax(dim=2).to(models.dtype))
-    return (torch.cat(parts, dim=2) if len(parts) > 1 else parts[0]).flatten(0, 1)
+        parts.append(given.pop(0) @ models[..., first:last])
+    if layout.counters:
+        counted = given.pop(0)[..., None] * models[:, None, :, last:]
+        parts.append(counted.amax(dim=2))
+    return torch.cat(parts, dim=2) if len(parts) > 1 else parts[0]
 
 
 def _mixture(chains: Sequence[Sequence[Floats]], width: int) -> Floats:
     """Weights of the given models in the server models of chains, (U, m, width)."""
+    if len(chains[0]) == 1 and all(len(chain[0]) == width for chain in chains):  # for speed
+        return np.array(chains)
     mixed = np.zeros((len(chains), len(chains[0]), width))
     for rows, chain in zip(mixed, chains, strict=True):
         before, place, answers = rows[0], 1, sum(len(one) // 2 for one in chain)

@@ -5,12 +5,40 @@ Methods are trained on tensors. They are planned and audited on NumPy's arrays, 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import cast
 
 import numpy as np
 
 from favano.types import Floats, Ints, Stack, Vector
+
+
+class Combination(np.ndarray[tuple[int, ...], np.dtype[np.float64]]):
+    """Coefficients of a sum of given models, which knows its length.
+
+    The models are w, and others by their differences from it: the first coefficient is that of w in
+    the sum as it is written. Differences keep the length of a difference of close models exact.
+    """
+
+    products: Floats = np.empty((0, 0))  # inner products of w and the differences
+
+    def __array_finalize__(self, like: object) -> None:
+        """Sums of combinations are of the same models."""
+        self.products = getattr(like, "products", Combination.products)
+
+    def norm(self) -> float:
+        """Euclidean length of the sum."""
+        of = np.array(self)
+        of[0] = of.sum()  # w is in all the others, too
+        return math.sqrt(max(float(of @ self.products @ of), 0.0))
+
+
+def units(products: Floats) -> Stack:
+    """Each of the models as a combination of them, (m, m)."""
+    found = np.eye(len(products)).view(Combination)
+    found.products = products
+    return cast(Stack, found)
 
 
 def column(values: Floats, like: Stack | Floats) -> Stack:
@@ -37,6 +65,15 @@ def stacked(models: Sequence[Vector], like: Vector | Floats) -> Stack:
     import torch
 
     return torch.stack([*models]) if models else like.new_empty(0, len(like))
+
+
+def numbers(found: Sequence[Vector | float]) -> list[float]:
+    """Single numbers as floats; those on a device arrive together."""
+    if not hasattr(found[0], "new_tensor"):
+        return [float(one) for one in found]
+    import torch
+
+    return cast(list[float], torch.stack(cast(list[Vector], found)).tolist())
 
 
 def zeros(like: Vector | Floats, rows: int | None = None) -> Vector:

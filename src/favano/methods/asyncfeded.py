@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from favano.methods.arrays import stacked
+from favano.methods.arrays import numbers
 from favano.methods.method import Answers, Method
 from favano.options import Count, PositiveTime, Rate, option
 from favano.schedule import Adaptive, Latency
@@ -37,7 +37,7 @@ class AsyncFedED(Method[AsyncFedEDState]):
     1 / sqrt(n), which hardly learns; a server learning rate of 2 / n does (docs/readings.md).
     """
 
-    look = 11
+    look, distances = 11, True
     suggests = {"local_steps": 10}
 
     server_learning_rate: Rate = option(1.0, "lambda / epsilon", source="its paper")
@@ -67,7 +67,7 @@ class AsyncFedED(Method[AsyncFedEDState]):
 
     def update(self, state: AsyncFedEDState, answers: Answers) -> AsyncFedEDState:
         start, progress = answers.start[0], answers.end[0] - answers.start[0]
-        length, distance = stacked([progress.norm(), (state.model - start).norm()], start).tolist()
+        length, distance = numbers([progress.norm(), (state.model - start).norm()])
         if length == 0.0:
             return state
         gamma = distance / length

@@ -64,14 +64,16 @@ class Method(Options, ABC, Generic[S]):
     untouched. `self.world` says what is known of the run: clients, speeds, K, samples per client.
 
     Class attributes declare the rest: `name` on the command line and `title` in print (by default
-    both follow from the class), `linear` if updates are linear in all models involved, `memory` as
-    the number of vectors that a client keeps from job to job, and `suggests`, defaults of local
-    training that belong to the method.
+    both follow from the class), `linear` if updates are linear in all models involved, `distances`
+    if they are sums of models with weights that depend on nothing of the models but `norm()` of
+    their differences, `memory` as the number of vectors that a client keeps from job to job, and
+    `suggests`, defaults of local training that belong to the method.
     """
 
     name: ClassVar[str] = ""
     title: ClassVar[str] = ""
     linear: ClassVar[bool] = False
+    distances: ClassVar[bool] = False
     memory: ClassVar[int] = 0
     suggests: ClassVar[Mapping[str, object]] = MappingProxyType({})
     place: ClassVar[str] = ""  # `file.py:Name`, where it was read from a file

@@ -7,18 +7,19 @@ from copy import deepcopy
 import numpy as np
 
 from favano.errors import BadInput, need
+from favano.methods.arrays import units
 from favano.methods.clock import Clock
 from favano.methods.method import Answers
 from favano.methods.registry import AnyMethod
 from favano.methods.world import World
 from favano.timing import two_speeds
-from favano.types import Stack
+from favano.types import Stack, Vector
 
 _CLIENTS, _SIZE, _ANSWERS = 4, 5, 2
 
 
 def check_method(method: AnyMethod) -> None:
-    """Refuse a method that is not what it says: pure, and linear where it declares that.
+    """Refuse a method that is not what it says: pure, and what it declares of itself.
 
     Two updates in a row of a model of five numbers, with four clients, and what the clients make
     of them.
@@ -38,6 +39,30 @@ def check_method(method: AnyMethod) -> None:
         first, second, both = ends
         rule = "declares itself linear, but what it makes of a sum is not the sum"
         need(np.allclose(first + second, both, rtol=1e-9, atol=1e-9), "method", method.name, rule)
+    if method.distances:
+        rule = "declares that it reads nothing but distances of models, which is not so"
+        need(_knows_only_distances(bound), "method", method.name, rule)
+
+
+def _knows_only_distances(method: AnyMethod) -> bool:
+    """Whether an update of sums of models that know only their lengths is that of the models."""
+    import torch
+
+    random = np.random.default_rng(7)
+    models = random.standard_normal((1 + 2 * _ANSWERS, _SIZE))
+    basis = np.concatenate([models[:1], models[1:] - models[0]])
+    known, client = units(basis @ basis.T), np.arange(_ANSWERS)
+
+    def updated(given: Stack) -> Vector:
+        server, start, end = given[0], given[1 : 1 + _ANSWERS], given[1 + _ANSWERS :]
+        answers = Answers(client, client + 1, client, np.full(_ANSWERS, 0.1), 0, start, end)
+        return method.update(method.init(server), answers).model
+
+    try:
+        found = np.asarray(updated(known)) @ models
+    except AttributeError:
+        return False
+    return np.allclose(found, np.asarray(updated(torch.from_numpy(models))))
 
 
 def _twice(method: AnyMethod, model: int) -> np.ndarray[tuple[int], np.dtype[np.float64]]:

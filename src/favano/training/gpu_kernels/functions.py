@@ -1,7 +1,6 @@
-"""The kernels as functions with gradients, to be called inside `vmap`.
+"""The kernels as functions of autograd. Tensors begin with a dimension of lanes, but not in `vmap`.
 
-Each is a pair. The inner function, of tensors with a dimension of lanes, has the gradients. The
-outer one is called by the layer of one lane, and `vmap` lets it call the inner one for all lanes.
+Gradients are taken outside of `vmap`, so that a backward pass sees all lanes, too.
 """
 
 from __future__ import annotations
@@ -19,34 +18,27 @@ from favano.training.gpu_kernels import (
 )
 
 
-def _per_lane(inner: type[Function]) -> type[Function]:
-    """The function of one lane; tensors that all lanes share are repeated as views."""
+def _for_all_lanes(function, info, dimensions, *given):
+    """Apply a function under `vmap`; tensors that all lanes share are repeated as views."""
 
-    class PerLane(Function):
-        @staticmethod
-        def forward(*given):
-            raise NotImplementedError("kernels of lanes are for use inside vmap")
+    def stacked(value, lane):
+        if not isinstance(value, Tensor):
+            return value
+        if lane is None:
+            return value.expand(info.batch_size, *value.shape)
+        return value.movedim(lane, 0)
 
-        @staticmethod
-        def setup_context(ctx, inputs, output) -> None:
-            pass
-
-        @staticmethod
-        def vmap(info, dimensions, *given):
-            def stacked(value, lane):
-                if not isinstance(value, Tensor):
-                    return value
-                if lane is None:
-                    return value.expand(info.batch_size, *value.shape)
-                return value.movedim(lane, 0)
-
-            found = inner.apply(*map(stacked, given, dimensions))
-            return found, (0,) * len(found)
-
-    return PerLane
+    found = function.apply(*map(stacked, given, dimensions))
+    return found, (0,) * len(found)
 
 
-class _Convolution(Function):
+class Convolution(Function):
+    """Convolution of images (L, B, I, H, W) with weights (L, O, I, k, k) to (L, B, O, *size).
+
+    It also hands on the images, for whatever else they are used for: the gradient of that is added
+    by the kernel of this one. Third are sums of the result for a batch normalisation.
+    """
+
     @staticmethod
     def forward(images, weights, size, stride: int, padding: int):
         out, sums = convolution.forward(images, weights, size, stride, padding)
@@ -72,8 +64,18 @@ class _Convolution(Function):
             )
         return to_images, to_weights, None, None, None
 
+    @staticmethod
+    def vmap(info, dimensions, *given):
+        return _for_all_lanes(Convolution, info, dimensions, *given)
+
 
 def _normalisation(kernels) -> type[Function]:
+    """(L, B, C, H, W) normalised, rectified or not, with the mean and variance that were used.
+
+    `residual`, if not None, is added before rectifying, and `sums` are those of the images if they
+    are known; `how` is what the kernels need besides.
+    """
+
     class Normalisation(Function):
         @staticmethod
         def forward(images, weight, bias, residual, sums, *how):
@@ -92,10 +94,20 @@ def _normalisation(kernels) -> type[Function]:
             added = found.residual if ctx.with_residual else None
             return found.images, found.weight, found.bias, added, None, *[None] * len(ctx.how)
 
+        @staticmethod
+        def vmap(info, dimensions, *given):
+            return _for_all_lanes(Normalisation, info, dimensions, *given)
+
     return Normalisation
 
 
-class _MaxPooling(Function):
+BatchNormalisation = _normalisation(batch_normalisation)
+GroupNormalisation = _normalisation(group_normalisation)
+
+
+class MaxPooling(Function):
+    """Largest numbers of squares of (L, B, C, H, W), and from which pixel of the square each is."""
+
     @staticmethod
     def forward(images, size: int, stride: int, padding: int):
         return tuple(pooling.forward(images, size, stride, padding))
@@ -112,8 +124,14 @@ class _MaxPooling(Function):
         found = pooling.backward(gradient, *ctx.saved_tensors, ctx.size, *ctx.how)
         return found, None, None, None
 
+    @staticmethod
+    def vmap(info, dimensions, *given):
+        return _for_all_lanes(MaxPooling, info, dimensions, *given)
 
-class _Cell(Function):
+
+class LstmCell(Function):
+    """States, cells and gates after a step, from both sums (L, B, 4 H) and cells (L, B, H)."""
+
     @staticmethod
     def forward(given, recurrent, cell):
         return tuple(lstm.forward(given, recurrent, cell))
@@ -129,24 +147,6 @@ class _Cell(Function):
         to_sums, to_before = lstm.backward(to_hidden, to_cell, *ctx.saved_tensors)
         return to_sums, to_sums, to_before
 
-
-Convolution = _per_lane(_Convolution)
-"""Convolution of images (B, I, H, W) with weights (O, I, k, k) to (B, O, *size).
-
-It also hands on the images, for whatever else they are used for: the gradient of that is added by
-the kernel of this one. Third are sums of the result for a batch normalisation.
-"""
-
-BatchNormalisation = _per_lane(_normalisation(batch_normalisation))
-"""(B, C, H, W) normalised, rectified or not, with the mean and variance that were used.
-
-`residual`, if not None, is added before rectifying, and `sums` are those of the images if they are
-known. The same for groups of channels:
-"""
-GroupNormalisation = _per_lane(_normalisation(group_normalisation))
-
-MaxPooling = _per_lane(_MaxPooling)
-"""Largest numbers of squares of (B, C, H, W), and the number of the pixel that each is from."""
-
-LstmCell = _per_lane(_Cell)
-"""Hidden states, cells and gates after a step, from both sums (B, 4 H) and the cells (B, H)."""
+    @staticmethod
+    def vmap(info, dimensions, *given):
+        return _for_all_lanes(LstmCell, info, dimensions, *given)
