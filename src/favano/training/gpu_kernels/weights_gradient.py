@@ -92,7 +92,8 @@ def weights_gradient(
     lanes, batch, height, width, inputs = images.shape
     high, wide, outputs = gradient.shape[2:]
     products = products_of(images)
-    rows = stride == 1 and 1 < size <= _MOST_ROWS
+    tensor_cores = products != "float32"  # without them there are not enough registers
+    rows = stride == 1 and 1 < size <= _MOST_ROWS and tensor_cores
     blocks = weights_blocks(size * inputs, outputs, products)
     at_once = blocks.images(batch, high * wide)
     count = triton.cdiv(batch, at_once)
