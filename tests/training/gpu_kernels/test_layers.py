@@ -118,8 +118,10 @@ def test_strides_of_few_channels(inputs: int, size: int, padding: int) -> None:
     check(nn.Conv2d(inputs, 20, size, 2, padding), images(inputs, 10), 1e-4)
 
 
-@pytest.mark.parametrize(("inputs", "outputs"), [(3, 16), (16, 16), (16, 20), (32, 32), (9, 40)])
-@pytest.mark.parametrize(("size", "padding"), [(3, 1), (3, 0), (3, 2), (2, 1), (5, 2)])
+@pytest.mark.parametrize(
+    ("inputs", "outputs", "size", "padding"),
+    [(3, 16, 3, 1), (16, 16, 3, 0), (16, 20, 3, 2), (32, 32, 2, 1), (9, 40, 5, 2)],
+)
 def test_few_channels(inputs: int, outputs: int, size: int, padding: int) -> None:
     """On tensor cores these go row by row. Without biases, whose gradients cancel out in parts."""
     torch.manual_seed(0)
