@@ -164,5 +164,5 @@ class Recorder(Generic[S]):
             return False
         if self._versions is not None:
             return version >= self._versions[number]
-        time, follows = course.known.time, version + 1
-        return follows == len(time) or bool(self.times[number] < time[follows])
+        follows = version + 1
+        return follows == course.updates or self.times[number] < course.time(follows)

@@ -103,7 +103,7 @@ class SeedRun:
         if moment.version < 0:
             self.began = perf_counter()
         else:
-            time = float(self.aggregator.course.known.time[moment.version])
+            time = self.aggregator.course.time(moment.version)
             display.advance(self.label, moment.steps, time)
         told = self.recorder.count
         self.recorder.observe(moment)
