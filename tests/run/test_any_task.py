@@ -82,7 +82,7 @@ class Recurrent(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.embedding, self.layer = nn.Embedding(5, 6), nn.GRU(6, 8, batch_first=True)
+        self.embedding, self.layer = nn.Embedding(5, 6), nn.LSTM(6, 8, batch_first=True)
         self.logits = nn.Linear(8, 5)
 
     def forward(self, tokens: Tensor) -> Tensor:
@@ -291,6 +291,7 @@ STACKED = {
         }
     ),
     "attention": sequences(Attending),
+    "recurrent": sequences(Recurrent),
 }
 
 
