@@ -32,6 +32,7 @@ from favano.training import (
     finite_rows,
     one_thread,
 )
+from favano.training.optimisers import SGD, Optimiser
 from favano.types import Buffers, Floats, Ints, NonFinite, Stack, Vector
 from tests.specs import complete
 
@@ -59,6 +60,7 @@ class Problem:
         buffers: Buffers = "average",
         poisoned: bool = False,
         device: str = "cpu",
+        optimiser: Optimiser = SGD,
     ) -> None:
         self.name, self.seed, self.device = name, seed, device
         self.codec, self.buffers, self.poisoned = codec, buffers, poisoned
@@ -78,7 +80,8 @@ class Problem:
         task = Task(images.to(device), labels.to(device), BatchStream(parts, 4, seed))
         memory = self.method.memory
         step = self.spec.method.step if memory else None
-        rule = LocalRule(corrected=self.method.corrects, memory=memory, step=step)
+        corrected, self.kept = self.method.corrects, optimiser.kept
+        rule = LocalRule(corrected=corrected, memory=memory, step=step, optimiser=optimiser)
         self.trainer = LoopTrainer(self.flat, task, rule)
 
     def aggregator(self) -> Aggregator[State]:
@@ -91,6 +94,7 @@ class Problem:
         return Aggregator(
             self.method, self.planned.course if link is None else self.schedule, self.flat.layout,
             self.rates, self.initial, non_finite=non_finite, buffers=self.buffers, link=link,
+            kept=self.kept,
         )  # fmt: skip
 
     def rates(self, schedule: Schedule) -> Floats:

@@ -17,6 +17,7 @@ from favano.quantisation import Codec, Lattice, MinMax, Qsgd
 from favano.specification.presets import resolve
 from favano.specification.spec import changed
 from favano.training import Finished, Lanes, Work, WorkerLanes, one_thread
+from favano.training.optimisers import Optimiser
 from favano.types import Buffers, Ints, Stack, Vector
 from tests.engine.networks import (
     CLIENTS,
@@ -32,6 +33,7 @@ from tests.engine.networks import (
 from tests.forks import FORKS
 
 EVERY = pytest.mark.parametrize("name", list(our_methods()))
+HEAVY = Optimiser(momentum=0.9, weight_decay=0.1)
 
 
 @cache
@@ -76,6 +78,24 @@ def varied() -> list[Problem]:
         Problem("asyncfeded", 7, buffers="local", poisoned=True),
         Problem("asofed", 8, buffers="local"),
         Problem("fedbuff", 9, buffers="local", codec=MinMax(bits=5), poisoned=True),
+        *optimised(),
+    ]
+
+
+def optimised() -> list[Problem]:
+    """Optimisers that begin anew in each job, and some whose state stays with the clients.
+
+    Gradients of biases before BatchNorm are rounding errors; a large epsilon keeps them small.
+    """
+    fresh = [Optimiser("adamw", 0.9, beta2=0.99, epsilon=1e-2, weight_decay=0.1), HEAVY]
+    kept = [Optimiser("adam", 0.8, beta2=0.9, epsilon=1e-2, state="kept"),
+            Optimiser(momentum=0.5, nesterov=True, clip=0.3, state="kept")]  # fmt: skip
+    return [
+        *(Problem(name, 1, optimiser=one) for name in ("fedbuff", "asofed") for one in fresh),
+        Problem("favano", 2, optimiser=kept[0], poisoned=True),
+        Problem("quafl", 3, optimiser=kept[1], codec=MinMax(bits=5)),
+        Problem("asofed", 4, optimiser=kept[0], poisoned=True),
+        Problem("asyncfeded", 5, optimiser=kept[1], buffers="local"),
     ]
 
 
@@ -166,6 +186,7 @@ def test_few_models_are_kept(name: str) -> None:
 def test_worker_processes_equal_the_plain_loop() -> None:
     problems = [problem(name, 2) for name in ("favano", "fedavg", "scaffold", "asofed")]
     problems.append(Problem("quafl", 2, codec=MinMax(bits=5)))
+    problems += optimised()
     trainers = [one.trainer for one in problems]
     with one_thread(), WorkerLanes(problems[0].flat, trainers, workers=2) as lanes:
         runs = Engine([one.aggregator() for one in problems], lanes)

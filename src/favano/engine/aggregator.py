@@ -79,6 +79,7 @@ class Aggregator(Generic[S]):
         non_finite: NonFinite = "stop",
         buffers: Buffers = "average",
         link: Link | None = None,  # None: models are sent in full
+        kept: int = 0,  # vectors of their optimisers that clients keep
     ) -> None:
         self.method, self.layout, self.initial, self._rates = method, layout, initial, rates
         self.course = Foreseen(course) if isinstance(course, Schedule) else course
@@ -87,10 +88,13 @@ class Aggregator(Generic[S]):
             self._rates = rates(self.course.schedule)
         self.state, self.version = method.init(initial[: layout.parameters]), -1
         self.corrected, self.blends = method.corrects, is_blend(cast(AnyMethod, method))
+        self.memory, self._kept = method.memory + kept, kept  # vectors of each client
         self._memory: dict[int, Vector] = {}  # of clients, from job to job
+        self._steps_before: dict[int, int] = {}  # with that memory
         self._own_buffers: dict[int, Vector] = {}
-        if method.memory:
+        if self.memory:
             rule = "has clients with a memory, which must not continue before their answer is used"
+            rule += "; need optimiser_state=fresh" if kept and not method.memory else ""
             need(_used_before_next(self.schedule), "method", method.name, rule)
         self.non_finite, self._buffers, self.link = non_finite, buffers, link
 
@@ -117,7 +121,7 @@ class Aggregator(Generic[S]):
     @property
     def plain(self) -> bool:
         """Whether clients start from nothing but a model."""
-        return not (self.method.memory or self.corrected) and self.ahead
+        return not (self.memory or self.corrected) and self.ahead
 
     @property
     def linear(self) -> bool:
@@ -136,23 +140,31 @@ class Aggregator(Generic[S]):
             pairs = zip(client.tolist(), models[:, first:], strict=True)
             kept = torch.stack([own.get(who, given) for who, given in pairs])
             models = torch.cat([models[:, :first], kept], dim=1)
-        if not self.method.memory:
+        if not self.memory:
             return models
-        none = models.new_zeros(self.method.memory * self.layout.parameters)
+        none = models.new_zeros(self.memory * self.layout.parameters)
         memories = [self._memory.get(who, none) for who in client.tolist()]
         return torch.cat([models, torch.stack(memories)], dim=1)
 
-    def remember(self, client: int, memory: Vector | None) -> None:
-        """Renew the memory of a client; None: it begins with zeros again."""
+    def steps_before(self, client: Ints) -> Ints | None:
+        """Steps of these clients' optimisers so far; None: they begin with zeros in each job."""
+        if not self._kept:
+            return None
+        return np.array([self._steps_before.get(who, 0) for who in client.tolist()])
+
+    def remember(self, client: int, memory: Vector | None, steps: int) -> None:
+        """Renew the memory of a client after a job; None: it begins with zeros again."""
         self._memory.pop(client, None)
+        before = self._steps_before.pop(client, 0)
         if memory is not None:
-            self._memory[client] = memory
+            self._memory[client], self._steps_before[client] = memory, before + steps
 
     def work(self, jobs: Ints) -> Work:
         """The work of these jobs; corrected gradients are those of the newest version."""
         known = self.course.known
         client, place, steps = known.client[jobs], known.first_step[jobs], known.steps[jobs]
-        return Work(client, place, steps, self.rates[jobs], self.drift(client))
+        drift, before = self.drift(client), self.steps_before(client)
+        return Work(client, place, steps, self.rates[jobs], drift, before)
 
     def drift(self, client: Ints) -> Stack | None:
         """The drift correction of clients that start from the newest version."""
