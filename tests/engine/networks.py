@@ -15,6 +15,7 @@ from favano.data import BatchStream
 from favano.engine import Aggregator, Engine, Link, Moment, PlainLoop, Step
 from favano.errors import NonFiniteUpdate
 from favano.methods import State
+from favano.methods.server_optimiser import ServerOptimiser
 from favano.models.norm import BatchNorm2d
 from favano.planning.planned import plan_seed
 from favano.quantisation import Codec
@@ -61,8 +62,9 @@ class Problem:
         poisoned: bool = False,
         device: str = "cpu",
         optimiser: Optimiser = SGD,
+        server: ServerOptimiser | None = None,
     ) -> None:
-        self.name, self.seed, self.device = name, seed, device
+        self.name, self.seed, self.device, self.server = name, seed, device, server
         self.codec, self.buffers, self.poisoned = codec, buffers, poisoned
         keys: dict[str, object] = {"clients": CLIENTS, "selected": 3, "local_steps": 4}
         keys |= {"buffer": 2} if name == "fedbuff" else {}
@@ -94,7 +96,7 @@ class Problem:
         return Aggregator(
             self.method, self.planned.course if link is None else self.schedule, self.flat.layout,
             self.rates, self.initial, non_finite=non_finite, buffers=self.buffers, link=link,
-            kept=self.kept,
+            kept=self.kept, server=self.server,
         )  # fmt: skip
 
     def rates(self, schedule: Schedule) -> Floats:

@@ -87,6 +87,15 @@ def test_a_memory_needs_answers_that_are_used_before_their_client_goes_on() -> N
     make_aggregator(method, scheduled(method, 300), start_model())
 
 
+def test_so_does_an_optimiser_that_is_kept() -> None:
+    method, schedule = bound(FedBuff(buffer=3, buffer_mode="code"), 10), used_late()
+    layout, rates = Layout(parameters=4, buffers=0, counters=0), np.ones(len(schedule.client))
+    rule = "optimiser_state=kept: need fresh with fedbuff, whose clients go on before"
+    with pytest.raises(BadInput, match=rule):
+        Aggregator(method, schedule, layout, rates, start_model(), kept=1)
+    Aggregator(method, schedule, layout, rates, start_model())
+
+
 class Remembers:
     """Adds one to the model of every client, and two to each number of its memory."""
 

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from favano.engine import Aggregator, Engine, Moment, PlainLoop, Scoring, engine, holdings
 from favano.errors import NonFiniteUpdate
 from favano.methods import State, our_methods
+from favano.methods.server_optimiser import ServerOptimiser
 from favano.planning.planned import plan_seed
 from favano.quantisation import Codec, Lattice, MinMax, Qsgd
 from favano.specification.presets import resolve
@@ -96,6 +97,9 @@ def optimised() -> list[Problem]:
         Problem("quafl", 3, optimiser=kept[1], codec=MinMax(bits=5)),
         Problem("asofed", 4, optimiser=kept[0], poisoned=True),
         Problem("asyncfeded", 5, optimiser=kept[1], buffers="local"),
+        Problem("fedavg", 6, server=ServerOptimiser("momentum", 0.5, 0.9)),
+        Problem("scaffold", 7, server=ServerOptimiser("yogi", 0.1, 0.9, 0.1, 0.9)),
+        Problem("fedbuff", 8, server=ServerOptimiser("adam", 0.1, 0.9, 0.1, 0.9), poisoned=True),
     ]
 
 

@@ -52,7 +52,7 @@ def with_stock_batch_norm() -> nn.Module:
 def partly_trained() -> nn.Module:
     """With a layer that is frozen, and one parameter that is not used."""
     network = perceptron()
-    network[1].weight.requires_grad_(False)
+    network.get_parameter("1.weight").requires_grad_(False)
     network.register_parameter("unused", nn.Parameter(torch.ones(3)))
     return network
 

@@ -16,6 +16,7 @@ from favano.engine.spread import Spread
 from favano.errors import NonFiniteUpdate, need
 from favano.methods import Answers, AnyMethod, Method
 from favano.methods.method import S
+from favano.methods.server_optimiser import Moments, ServerOptimiser, check_step
 from favano.schedule import Course, Foreseen, Schedule
 from favano.training import Layout, Work
 from favano.types import Buffers, Floats, Ints, Mask, NonFinite, Stack, Vector
@@ -80,6 +81,7 @@ class Aggregator(Generic[S]):
         buffers: Buffers = "average",
         link: Link | None = None,  # None: models are sent in full
         kept: int = 0,  # vectors of their optimisers that clients keep
+        server: ServerOptimiser | None = None,  # None: it does what the method says
     ) -> None:
         self.method, self.layout, self.initial, self._rates = method, layout, initial, rates
         self.course = Foreseen(course) if isinstance(course, Schedule) else course
@@ -93,10 +95,16 @@ class Aggregator(Generic[S]):
         self._steps_before: dict[int, int] = {}  # with that memory
         self._own_buffers: dict[int, Vector] = {}
         if self.memory:
+            in_time = _used_before_next(self.schedule)
+            rule = f"need fresh with {method.name}, whose clients go on before their answer is used"
+            need(in_time or not kept, "optimiser_state", "kept", rule)
             rule = "has clients with a memory, which must not continue before their answer is used"
-            rule += "; need optimiser_state=fresh" if kept and not method.memory else ""
-            need(_used_before_next(self.schedule), "method", method.name, rule)
+            need(in_time, "method", method.name, rule)
         self.non_finite, self._buffers, self.link = non_finite, buffers, link
+        self._server = server
+        self._moments: Moments | None = None
+        if server is not None:
+            check_step(cast(AnyMethod, method), server)
 
     @property
     def schedule(self) -> Schedule:
@@ -126,7 +134,8 @@ class Aggregator(Generic[S]):
     @property
     def linear(self) -> bool:
         """Whether an update is a sum of models with weights that do not depend on them."""
-        return self.blends and self.link is None and self.ahead and self.course.complete
+        plain = self.link is None and self._server is None
+        return self.blends and plain and self.ahead and self.course.complete
 
     @property
     def over(self) -> bool:
@@ -216,6 +225,9 @@ class Aggregator(Generic[S]):
             if self.linear:  # after a product, the state has no model
                 before = before._replace(model=server[:parameters])
             state = _updated(self.method, before, answers, self.blends)
+            if self._server is not None:
+                model, self._moments = self._server.step(before.model, state.model, self._moments)
+                state = state._replace(model=model)
             own, buffers = self._own(jobs, server, start, end), self._merged(server, end, answers)
             server = state.model if buffers is None else torch.cat([state.model, buffers])
             if self._buffers == "local":

@@ -39,14 +39,14 @@ class Plan:
 
     @cached_property
     def weights(self) -> ClientWeights | None:
-        """Each client's share in the final model; None for methods that are not linear."""
-        if not self.planned.method.linear:
+        """Each client's share in the final model; None if it is not linear in the models."""
+        if not self.planned.linear:
             return None
         return self.planned.weigh(most=self.planned.fleet.clients)
 
     @cached_property
     def audit(self) -> AuditRecord | None:
-        """Who trains the model; None for methods that are not linear."""
+        """Who trains the model; None if it is not linear in the models."""
         return None if self.weights is None else audit(self.planned, self.weights)
 
     @property
@@ -63,6 +63,7 @@ class Plan:
             "clients": self.clients,
             "server_steps": self.schedule.updates,
             "time": self.time,
+            "client_vectors": self.planned.memory,
             "audit": None if found is None else {key: getattr(found, key) for key in _SAID},
         }
 

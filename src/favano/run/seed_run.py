@@ -131,6 +131,6 @@ class SeedRun:
         """
         planned, result, first = self.planned, self.result, self.result.first
         mine = planned.seed == result.spec.run.seed and result.status != "partial"
-        known = self.aggregator.course.complete and planned.method.linear
+        known = self.aggregator.course.complete and planned.linear
         if mine and first is not None and known:
             result.audit = audit(first, first.weights)

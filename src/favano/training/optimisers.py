@@ -6,7 +6,7 @@ This file does not load PyTorch, since specifications use it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -142,6 +142,11 @@ class Optimiser:
 
 
 SGD = Optimiser()
+USUAL: Mapping[OptimiserName, Optimiser] = {  # numbers as in `torch.optim`
+    "sgd": SGD,
+    "adam": Optimiser("adam", momentum=0.9, beta2=0.999, epsilon=1e-8),
+    "adamw": Optimiser("adamw", momentum=0.9, beta2=0.999, epsilon=1e-8, weight_decay=0.01),
+}
 
 
 def optimised(
