@@ -38,9 +38,9 @@ def plan_command(
         print_json(document)
         return
     screen.print(_by_speed(plan, f"{spec.name}: {plan.time:,.0f} units of time"))
-    if vectors := plan.planned.memory:
-        text = f"Each client keeps {vectors} vectors as long as the model; they do not travel."
-        screen.print(text, soft_wrap=True)
+    if plan.client_vectors:
+        kept = f"{plan.client_vectors} vectors as long as the model, which do not travel"
+        screen.print(f"Each client keeps {kept}.", soft_wrap=True)
     if plan.audit is None:
         by_server = spec.server.server_optimiser
         cause = "" if by_server == "none" else f" with server_optimiser={by_server}"

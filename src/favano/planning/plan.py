@@ -37,6 +37,11 @@ class Plan:
         """Time of the last update."""
         return float(self.schedule.time[-1]) if self.schedule.updates else 0.0
 
+    @property
+    def client_vectors(self) -> int:
+        """Vectors as long as the model that each client keeps from job to job; none travels."""
+        return self.planned.memory
+
     @cached_property
     def weights(self) -> ClientWeights | None:
         """Each client's share in the final model; None if it is not linear in the models."""
@@ -63,7 +68,6 @@ class Plan:
             "clients": self.clients,
             "server_steps": self.schedule.updates,
             "time": self.time,
-            "client_vectors": self.planned.memory,
             "audit": None if found is None else {key: getattr(found, key) for key in _SAID},
         }
 

@@ -56,7 +56,7 @@ class Planned:
 
     @property
     def memory(self) -> int:
-        """Vectors as long as the model that each client keeps; they do not travel."""
+        """Vectors as long as the model that each client keeps from job to job."""
         return self.method.memory + self.spec.training.local_optimiser.kept
 
     def rates(self, schedule: Schedule) -> Floats:
