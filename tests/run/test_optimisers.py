@@ -72,11 +72,13 @@ def test_lanes_of_a_gpu_equal_the_loop(name: str) -> None:
 
 def check_together(device: str, tolerance: float) -> None:
     """Four methods with one optimiser, in one pool; each as alone in the plain loop."""
-    methods = ["fedavg", "favano-delta", favano.FedBuff(buffer=2, buffer_mode="block"), "fedfix"]
+    buffered = favano.FedBuff(buffer=2, buffer_mode="block")
+    methods: list[str | favano.FedBuff] = ["fedavg", "favano-delta", buffered, "fedfix"]
     keys: Keys = {**KEYS, **EVERY["adam, kept"], "learning_rate": 0.02, "device": device}
+    one_by_one: Keys = {**keys, "engine": "loop"}
     together = favano.compare(methods, problem(), FLEET, **keys)
     for method, result in zip(methods, together.results, strict=True):
-        alone = favano.simulate(method, problem(), FLEET, **keys, engine="loop")
+        alone = favano.simulate(method, problem(), FLEET, **one_by_one)
         expected = pytest.approx([row.loss for row in alone.rows], rel=tolerance, abs=tolerance)
         assert [row.loss for row in result.rows] == expected
 
@@ -92,8 +94,9 @@ def test_several_methods_share_the_lanes_of_a_gpu() -> None:
 
 def test_methods_without_a_step_say_so() -> None:
     rule = "server_optimiser=adam: need none with favano, which averages models"
+    keys: Keys = {**KEYS, "server_optimiser": "adam"}
     with pytest.raises(BadInput, match=rule):
-        favano.simulate("favano", problem(), FLEET, **KEYS, server_optimiser="adam")
+        favano.simulate("favano", problem(), FLEET, **keys)
 
 
 def test_state_is_kept_only_where_answers_are_used_in_time() -> None:

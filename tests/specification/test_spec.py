@@ -75,11 +75,8 @@ from tests.specs import complete
         ({"optimiser_state": "kept"}, r"optimiser_state=kept: goes with a momentum, optimiser=ad"),
         ({"clip": 1, "optimiser_state": "kept"}, r"optimiser_state=kept: goes with a momentum"),
         ({"momentum": 0.9, "track_bound": True}, r"track_bound=True: need plain SGD and no serv"),
-        (
-            {"algorithm": "scaffold", "momentum": 0.9},
-            r"optimiser=sgd: need sgd without momentum: scaffold corrects gradients",
-        ),
-        ({"algorithm": "scaffold", "optimiser": "adam"}, r"optimiser=adam: need sgd without mome"),
+        ({"algorithm": "scaffold", "momentum": 0.9}, r"momentum=0.9: need plain steps with scaf"),
+        ({"algorithm": "scaffold", "optimiser": "adam"}, r"optimiser=adam: need plain steps wit"),
         ({"rate_schedule": "sine"}, r"rate_schedule=sine: need constant, linear\[:END\]"),
         ({"rate_length": 5}, r"rate_length=5.0: goes with a rate_schedule"),
         ({"rate_over": "steps"}, r"rate_over=steps: goes with a rate_schedule or a warm_up"),

@@ -224,14 +224,15 @@ MEMORIES = {
 }
 
 
-ADAM = Optimiser("adam", momentum=0.8, beta2=0.95, epsilon=1e-6)
+# Gradients of biases before BatchNorm are rounding errors; a large epsilon keeps them small.
+ADAM = Optimiser("adam", momentum=0.8, beta2=0.95, epsilon=1e-3)
 ADAMW = replace(ADAM, name="adamw", weight_decay=0.3)
 HEAVY = Optimiser(momentum=0.9, weight_decay=0.1)
 OPTIMISERS = {
     "momentum": [HEAVY, SGD],
     "nesterov": [replace(HEAVY, nesterov=True), HEAVY],
     "clipped": [Optimiser(clip=0.1), Optimiser(clip=0.4, weight_decay=0.2)],
-    "adam": [ADAM, replace(ADAM, momentum=0.5, beta2=0.8, epsilon=1e-3, clip=0.2)],
+    "adam": [ADAM, replace(ADAM, momentum=0.5, beta2=0.8, epsilon=1e-2, clip=0.2)],
     "adamw": [ADAMW, replace(ADAM, weight_decay=0.2)],
     "kept": [replace(ADAM, state="kept"), replace(HEAVY, state="kept")],
     "kept and fresh": [replace(HEAVY, state="kept"), ADAMW],

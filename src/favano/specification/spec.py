@@ -51,10 +51,12 @@ class Spec:
         if not optimiser.plain or by_server != "none":
             rule = "need plain SGD and no server_optimiser, since the theorem is about their steps"
             need(not self.run.track_bound, "track_bound", self.run.track_bound, rule)
-        if optimiser.form.vectors and self.method.corrects:
-            rule = f"need sgd without momentum: {self.method.name} corrects gradients by what plain"
-            rule += " steps have told it"
-            need(False, "optimiser", self.training.optimiser, rule)
+        if self.method.corrects:
+            key = "momentum" if optimiser.name == "sgd" else "optimiser"
+            rule = (
+                f"need plain steps with {self.method.name}: its corrections are computed from them"
+            )
+            need(not optimiser.form.vectors, key, getattr(self.training, key), rule)
         if self.training.recipe is not None:
             rule = "need quantise=none, since the theorem is about gradients in full precision"
             need(not self.run.track_bound, "track_bound", self.run.track_bound, rule)

@@ -73,9 +73,8 @@ def _adam(gradient: Stack, memory: Memory, count: Count, numbers: Numbers) -> tu
     """
     mean, square = memory
     beta1, beta2 = numbers.momentum, numbers.beta2
-    mean = mean + _like(1 - beta1, gradient) * (gradient - mean)
-    fresh = _like(1 - beta2, gradient) * gradient * gradient
-    square = _like(beta2, gradient) * square + fresh
+    mean = mean.lerp(gradient, _like(1 - beta1, gradient))
+    square = square.lerp(gradient * gradient, _like(1 - beta2, gradient))
     scale = square.sqrt() / _like((1 - beta2**count) ** 0.5, gradient)
     direction = mean / (scale + _like(numbers.epsilon, gradient))
     return direction / _like(1 - beta1**count, gradient), (mean, square)
