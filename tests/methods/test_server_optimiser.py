@@ -13,7 +13,13 @@ from favano.methods import Method, our_methods
 from favano.methods.fedavg import FedAvg
 from favano.methods.fedfix import FedFix
 from favano.methods.method import S
-from favano.methods.server_optimiser import Moments, Name, Server, ServerOptimiser, check_step
+from favano.methods.server_optimiser import (
+    Moments,
+    Server,
+    ServerOptimiser,
+    ServerOptimiserName,
+    check_step,
+)
 from favano.training import Layout
 from tests.methods.bound import bound, scheduled
 from tests.problems import close, quadratics, start_model
@@ -60,7 +66,7 @@ def test_momentum_is_that_of_torch() -> None:
         ("yogi", [0.25 + 0.1 * 4, 0.65 + 0.1 * 1]),
     ],
 )
-def test_squares_by_hand(name: Name, squares: list[float]) -> None:
+def test_squares_by_hand(name: ServerOptimiserName, squares: list[float]) -> None:
     """Steps 2 and -1, tau = 1/2: v begins with 1/4, m is 1 and then 1/2 * 1 - 1/2 * 1 = 0."""
     optimiser = ServerOptimiser(name, rate=0.1, momentum=0.5, epsilon=0.5, beta2=0.9)
     first = 1 + 0.1 * 1 / (squares[0] ** 0.5 + 0.5)
@@ -124,7 +130,7 @@ def test_methods_that_average_models_have_no_step(name: str) -> None:
 
 def test_usual_numbers_are_those_of_the_papers() -> None:
     assert Server().optimiser is None
-    expected: dict[Name, ServerOptimiser] = {
+    expected: dict[ServerOptimiserName, ServerOptimiser] = {
         "momentum": ServerOptimiser("momentum", 1.0, 0.9),
         "adagrad": ServerOptimiser("adagrad", 0.01, 0.0, 1e-3),
         "adam": ServerOptimiser("adam", 0.01, 0.9, 1e-3, 0.99),

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from favano.methods.asofed import AsoFed
 from favano.training import LocalRule
@@ -55,3 +56,18 @@ def test_a_lane_of_another_kind_is_left_alone() -> None:
     moves = table.refined(gradient, gradient, memory, *columns)
     assert moves.tolist() == [[1.5, 0.5], [3.0, 4.0]]
     assert memory[0].tolist() == [[1.5, 0.5], [1.0, 1.0]]
+
+
+def shift(gradient: Tensor, memory: tuple[Tensor, ...]) -> tuple[Tensor, tuple[Tensor, ...]]:
+    """Remembers the last two gradients."""
+    return gradient + memory[1], (gradient, memory[0])
+
+
+def test_a_method_may_hand_its_vectors_on() -> None:
+    """The second new vector is the first old one, not what it has become."""
+    table = RuleTable([LocalRule(memory=2, step=shift)])
+    memory = [torch.full((1, 2), 5.0), torch.full((1, 2), 7.0)]
+    columns = torch.ones(1, 1), torch.ones(1, 1), torch.from_numpy(table.numbers)[:, :, None]
+    moves = table.refined(torch.ones(1, 2), torch.ones(1, 2), memory, *columns)
+    assert moves.tolist() == [[8.0, 8.0]]
+    assert [one.tolist() for one in memory] == [[[1.0, 1.0]], [[5.0, 5.0]]]

@@ -67,8 +67,8 @@ class SpecCommand(TyperCommand):
     """A command with the flags of a specification.
 
     Its help is grouped by part and shows what matters to the methods named on the command line:
-    their own options, the keys of the clock they read, and details of local training where they
-    are asked for.
+    their own options, the keys of the clock they read, and the keys that go with a choice, such as
+    an optimiser or a codec, where it is made.
     """
 
     def parse_args(self, ctx: typer.Context, args: list[str]) -> list[str]:  # type: ignore[override]

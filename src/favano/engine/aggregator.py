@@ -225,15 +225,16 @@ class Aggregator(Generic[S]):
             if self.linear:  # after a product, the state has no model
                 before = before._replace(model=server[:parameters])
             state = _updated(self.method, before, answers, self.blends)
+            moments = self._moments
             if self._server is not None:
-                model, self._moments = self._server.step(before.model, state.model, self._moments)
+                model, moments = self._server.step(before.model, state.model, moments)
                 state = state._replace(model=model)
             own, buffers = self._own(jobs, server, start, end), self._merged(server, end, answers)
             server = state.model if buffers is None else torch.cat([state.model, buffers])
             if self._buffers == "local":
                 kept = end[:, parameters:].clone()
                 self._own_buffers.update(zip(client.tolist(), kept, strict=True))
-            self.state = state
+            self.state, self._moments = state, moments
         self.go_on()
         return Update(server, client, own, refused)
 

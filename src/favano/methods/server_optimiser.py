@@ -10,12 +10,13 @@ import numpy as np
 from pydantic import Field
 
 from favano.errors import need
+from favano.methods.arrays import zeros
 from favano.methods.method import Answers
 from favano.methods.registry import AnyMethod
 from favano.options import Options, PositiveTime, Rate, option
 from favano.types import Vector
 
-Name: TypeAlias = Literal["none", "momentum", "adagrad", "adam", "yogi"]
+ServerOptimiserName: TypeAlias = Literal["none", "momentum", "adagrad", "adam", "yogi"]
 Below1 = Annotated[float, Field(ge=0, lt=1)]
 
 
@@ -40,7 +41,7 @@ class ServerOptimiser:
     Algorithm 2; momentum: Hsu, Qi, Brown 2019). BatchNorm statistics are averaged as without it.
     """
 
-    name: Name
+    name: ServerOptimiserName
     rate: float  # eta
     momentum: float  # beta_1
     epsilon: float = 0.0  # tau
@@ -51,7 +52,7 @@ class ServerOptimiser:
     ) -> tuple[Vector, Moments]:
         """The new server model, from the models before and after the method's update."""
         moved = after - before
-        mean, square = moments or Moments(0.0 * moved, 0.0 * moved + self.epsilon**2)
+        mean, square = moments or Moments(zeros(moved), zeros(moved) + self.epsilon**2)
         if self.name == "momentum":
             mean = self.momentum * mean + moved
             return before + self.rate * mean, Moments(mean, square)
@@ -75,7 +76,9 @@ _ADAM: Final[Mapping[str, float]] = {
     "server_epsilon": 1e-3,
     "server_beta2": 0.99,
 }
-_USUAL: Final[Mapping[Name, Mapping[str, float]]] = {  # the papers' numbers, in the order above
+_USUAL: Final[
+    Mapping[ServerOptimiserName, Mapping[str, float]]
+] = {  # the papers' numbers, in the order above
     "none": {},
     "momentum": {"server_optimiser_rate": 1.0, "server_momentum": 0.9},
     "adagrad": {"server_optimiser_rate": 0.01, "server_momentum": 0.0, "server_epsilon": 1e-3},
@@ -87,7 +90,9 @@ _USUAL: Final[Mapping[Name, Mapping[str, float]]] = {  # the papers' numbers, in
 class Server(Options):
     """The server's optimiser, beside the options of the method."""
 
-    server_optimiser: Name = option("none", "what the server makes of the method's step")
+    server_optimiser: ServerOptimiserName = option(
+        "none", "what the server makes of the method's step"
+    )
     server_optimiser_rate: Rate | None = option(
         None, "step of this optimiser", otherwise="momentum 1, others 0.01", symbol="eta"
     )

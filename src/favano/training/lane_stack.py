@@ -173,7 +173,7 @@ class LaneStack:
         bounds = np.searchsorted(left[order], np.arange(1, launches + 2)).tolist()
         done = live[order[: bounds[-1]]]  # in the order in which they finish
         at = to_device(done, self._stack)
-        ends = self._stack.new_empty(len(done), self._width)
+        models, ends = self._stack[:, : self._width], self._stack.new_empty(len(done), self._width)
         with product_precision(self._precision):
             for number, (first, last) in enumerate(pairwise(bounds)):
                 at_work = live[left > number]
@@ -183,8 +183,7 @@ class LaneStack:
                     self._launch_by_length(at_work)
                 self._host_step[at_work] += 1
                 if first < last:
-                    trained = self._stack[:, : self._width]
-                    torch.index_select(trained, 0, at[first:last], out=ends[first:last])
+                    torch.index_select(models, 0, at[first:last], out=ends[first:last])
         self._host_left[live] = np.maximum(left - launches, 0)
         return LaunchResult(done, ends)
 

@@ -88,7 +88,8 @@ class RuleTable:
         columns, moves = Numbers(momentum, beta2, epsilon, l2, decay, clip), gradient
         for place, kind in enumerate(self._kinds, start=1):
             own: Memory = tuple(memory[vector] for vector in kind.places)
-            found, renewed = kind.refinement(gradient, weights, own, count, columns)
+            given = tuple(one.clone() for one in own) if kind.refinement.step else own
+            found, renewed = kind.refinement(gradient, weights, given, count, columns)
             here = number == place
             moves = found if self._alone else torch.where(here, found, moves)
             for old, new in zip(own, renewed, strict=True):
