@@ -13,8 +13,11 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.optim import SGD, Adam, AdamW
 
+from favano.engine import Aggregator, PlainLoop
+from favano.methods.fedavg import FedAvg
 from favano.training import FlatModel, GradientTrace, Job, LocalRule, LoopTrainer, Work
 from favano.training.optimisers import Optimiser, clipped
+from tests.methods.bound import bound, scheduled
 from tests.training.test_loop import network, task
 
 ADAM = Optimiser("adam", momentum=0.9, beta2=0.999, epsilon=1e-8)
@@ -89,6 +92,22 @@ def test_kept_state_goes_on_from_job_to_job() -> None:
         half = mine.run(start, Job(0, 0, 0, 4, 0.1))
         assert torch.equal(mine.run(half, Job(0, 0, 4, 3, 0.1, steps_before=4)), whole)
         assert len(whole) == mine.model.layout.size * (1 + optimiser.form.vectors)
+
+
+def test_rounds_of_one_client_that_keeps_its_state_are_one_long_training() -> None:
+    """FedAvg hands the client its own model back, and the aggregator its vectors and steps."""
+    method = bound(FedAvg(), 1, local_steps=3, selected=1)
+    schedule = scheduled(method, 100)
+    for optimiser, _ in SETTINGS.values():
+        mine = trainer(replace(optimiser, state="kept"))
+        initial, rates = mine.model.snapshot(), np.full(len(schedule.client), 0.1)
+        kept = mine.rule.kept
+        run = Aggregator(method, schedule, mine.model.layout, rates, initial, kept=kept)
+        *_, last = PlainLoop(run, mine).moments()
+        alone = trainer(optimiser)
+        whole = alone.run(initial, Job(0, 0, 0, schedule.used_steps, 0.1))
+        assert schedule.updates > 5
+        assert torch.allclose(last.server, whole, rtol=1e-12, atol=1e-12)
 
 
 def test_fresh_state_begins_anew_in_each_job() -> None:
