@@ -15,7 +15,7 @@ from favano.methods import Answers, Method
 from favano.methods.method import S
 from favano.schedule import Course, Schedule
 from favano.training import Layout, Work
-from favano.training.local_rule import Memory
+from favano.training.optimisers import Memory
 from favano.types import Stack, Vector
 
 Step: TypeAlias = Callable[[Stack, Memory], tuple[Stack, Memory]]

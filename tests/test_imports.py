@@ -40,14 +40,16 @@ ALLOWED = {
     "quantisation": {"types", "errors", "rng"},
     "training": {"types", "errors", "rng", "data", "models", "quantisation"},
     "metrics": {"types", "errors", "records", "training"},
-    "specification": {"types", "errors", "options", "timing", "methods", "data", "quantisation"},
+    "specification": {
+        "types", "errors", "options", "timing", "methods", "data", "quantisation", "training",
+    },
     "engine": {
         "types", "errors", "rng", "timing", "schedule", "methods", "quantisation", "training",
         "records",
     },
     "planning": {
         "types", "errors", "options", "records", "timing", "schedule", "theory", "methods", "data",
-        "quantisation", "specification", "engine",
+        "quantisation", "specification", "engine", "training",
     },
     "report": {"types", "errors", "records", "methods"},
     "run": {

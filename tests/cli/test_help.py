@@ -38,7 +38,7 @@ def groups(text: str) -> dict[str, list[str]]:
     for line in text.splitlines():
         if title := re.fullmatch(r"(\S.*):", line):
             flags = found.setdefault(title.group(1), [])
-        elif flag := re.match(r"  --([a-z][a-z-]*)", line):
+        elif flag := re.match(r"  --([a-z][a-z0-9-]*)", line):
             flags.append(flag.group(1).replace("-", "_"))
     return found
 
@@ -58,13 +58,15 @@ def test_help_of_every_method_is_short(method: str, favano: Program) -> None:
 def test_flags_are_grouped_by_part(favano: Program) -> None:
     found = groups(help_of(favano, "run"))
     assert list(found) == [
-        "Command", "Method favano", "Problem", "Fleet", "Server's clock", "Local training", "Run",
+        "Command", "Method favano", "Problem", "Fleet", "Server's clock", "Server's optimiser",
+        "Local training", "Run",
     ]  # fmt: skip
     assert {"out", "json", "force", "algorithm", "label"} <= set(found["Command"])
     assert found["Method favano"] == list(options_of(our_methods()["favano"]))
     assert found["Problem"] == list(options_of(PARTS["problem"]))
     assert found["Fleet"] == list(options_of(PARTS["fleet"]))
-    assert found["Run"] == list(options_of(PARTS["run"]))
+    codec = {"codec_bits", "codec_scale", "codec_dither"}
+    assert found["Run"] == [key for key in options_of(PARTS["run"]) if key not in codec]
 
 
 def test_only_flags_that_matter_to_the_method_are_shown(favano: Program) -> None:
@@ -89,11 +91,21 @@ def test_a_comparison_shows_the_flags_of_all_its_methods(favano: Program) -> Non
     assert {"strict_ties", "deadline"} <= set(found["Server's clock"])
 
 
-def test_flags_of_few_bits_are_shown_beside_them(favano: Program) -> None:
-    recipe = set(Recipe.__dataclass_fields__)
-    assert not recipe & set(groups(help_of(favano, "run"))["Local training"])
-    few = groups(help_of(favano, "run", "--quantise", "luq"))["Local training"]
-    assert recipe <= set(few)
+@pytest.mark.parametrize(
+    ("words", "group", "keys"),
+    [
+        (("--quantise", "luq"), "Local training", set(Recipe.__dataclass_fields__)),
+        (("--optimiser", "adam"), "Local training", {"beta2", "clip", "optimiser_state"}),
+        (("--rate-schedule", "cosine"), "Local training", {"rate_over", "warm_up"}),
+        (("--server-optimiser", "adam"), "Server's optimiser", {"server_beta2"}),
+        (("--codec", "qsgd"), "Run", {"codec_bits"}),
+    ],
+)
+def test_details_are_shown_beside_what_they_belong_to(
+    words: tuple[str, str], group: str, keys: set[str], favano: Program
+) -> None:
+    assert not keys & set(groups(help_of(favano, "run"))[group])
+    assert keys <= set(groups(help_of(favano, "run", *words))[group])
 
 
 def test_a_file_names_the_methods_too(favano: Program, tmp_path: Path) -> None:

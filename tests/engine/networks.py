@@ -15,6 +15,7 @@ from favano.data import BatchStream
 from favano.engine import Aggregator, Engine, Link, Moment, PlainLoop, Step
 from favano.errors import NonFiniteUpdate
 from favano.methods import State
+from favano.methods.server_optimiser import ServerOptimiser
 from favano.models.norm import BatchNorm2d
 from favano.planning.planned import plan_seed
 from favano.quantisation import Codec
@@ -32,6 +33,7 @@ from favano.training import (
     finite_rows,
     one_thread,
 )
+from favano.training.optimisers import SGD, Optimiser
 from favano.types import Buffers, Floats, Ints, NonFinite, Stack, Vector
 from tests.specs import complete
 
@@ -59,8 +61,10 @@ class Problem:
         buffers: Buffers = "average",
         poisoned: bool = False,
         device: str = "cpu",
+        optimiser: Optimiser = SGD,
+        server: ServerOptimiser | None = None,
     ) -> None:
-        self.name, self.seed, self.device = name, seed, device
+        self.name, self.seed, self.device, self.server = name, seed, device, server
         self.codec, self.buffers, self.poisoned = codec, buffers, poisoned
         keys: dict[str, object] = {"clients": CLIENTS, "selected": 3, "local_steps": 4}
         keys |= {"buffer": 2} if name == "fedbuff" else {}
@@ -78,7 +82,8 @@ class Problem:
         task = Task(images.to(device), labels.to(device), BatchStream(parts, 4, seed))
         memory = self.method.memory
         step = self.spec.method.step if memory else None
-        rule = LocalRule(corrected=self.method.corrects, memory=memory, step=step)
+        corrected, self.kept = self.method.corrects, optimiser.kept
+        rule = LocalRule(corrected=corrected, memory=memory, step=step, optimiser=optimiser)
         self.trainer = LoopTrainer(self.flat, task, rule)
 
     def aggregator(self) -> Aggregator[State]:
@@ -91,6 +96,7 @@ class Problem:
         return Aggregator(
             self.method, self.planned.course if link is None else self.schedule, self.flat.layout,
             self.rates, self.initial, non_finite=non_finite, buffers=self.buffers, link=link,
+            kept=self.kept, server=self.server,
         )  # fmt: skip
 
     def rates(self, schedule: Schedule) -> Floats:

@@ -8,16 +8,17 @@ import torch
 
 from favano.engine import Aggregator, PlainLoop
 from favano.errors import BadInput, NonFiniteUpdate
-from favano.methods import AnyMethod, our_methods
+from favano.methods import AnyMethod, ModelState, our_methods
 from favano.methods.asofed import AsoFed
 from favano.methods.favano import Favano
 from favano.methods.fedavg import FedAvg
 from favano.methods.fedbuff import FedBuff
 from favano.methods.quafl import Quafl
+from favano.methods.server_optimiser import ServerOptimiser
 from favano.methods.weights import Known
 from favano.schedule import Schedule
 from favano.training import Layout, Work
-from favano.types import NonFinite, Stack
+from favano.types import NonFinite, Stack, Vector
 from tests.engine.networks import Problem, same
 from tests.methods.bound import any_method, bound, scheduled, weighed
 from tests.problems import make_aggregator, quadratics, start_model
@@ -85,6 +86,43 @@ def test_a_memory_needs_answers_that_are_used_before_their_client_goes_on() -> N
         make_aggregator(method, schedule, start_model())
     make_aggregator(bound(FedAvg(), 10), schedule, start_model())
     make_aggregator(method, scheduled(method, 300), start_model())
+
+
+def test_so_does_an_optimiser_that_is_kept() -> None:
+    method, schedule = bound(FedBuff(buffer=3, buffer_mode="code"), 10), used_late()
+    layout, rates = Layout(parameters=4, buffers=0, counters=0), np.ones(len(schedule.client))
+    rule = "optimiser_state=kept: need fresh with fedbuff, whose clients go on before"
+    with pytest.raises(BadInput, match=rule):
+        Aggregator(method, schedule, layout, rates, start_model(), kept=1)
+    Aggregator(method, schedule, layout, rates, start_model())
+
+
+def test_an_update_that_failed_leaves_the_servers_optimiser(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It is made again when there is memory; the momentum must not have moved."""
+    method, average = bound(FedAvg(), 4), FedAvg.average
+    schedule, layout = scheduled(method, 300), Layout(parameters=3, buffers=1, counters=0)
+    server = ServerOptimiser("momentum", rate=1.0, momentum=0.9)
+    rates = np.ones(len(schedule.client))
+
+    def run() -> Aggregator[ModelState]:
+        return Aggregator(method, schedule, layout, rates, start_model(), server=server)
+
+    def made(one: Aggregator[ModelState]) -> Vector:
+        start = start_model().repeat(2, 1)
+        return one.update(start[0], start, start + 1.0, np.ones(2, dtype=np.bool_)).server
+
+    def failing(*given: object) -> Vector:
+        raise torch.cuda.OutOfMemoryError
+
+    whole, tried = run(), run()
+    for _ in range(2):
+        monkeypatch.setattr(FedAvg, "average", failing)
+        with pytest.raises(torch.cuda.OutOfMemoryError):
+            made(tried)
+        monkeypatch.setattr(FedAvg, "average", average)
+        assert torch.equal(made(tried), made(whole))
 
 
 class Remembers:

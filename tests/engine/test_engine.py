@@ -13,11 +13,13 @@ from favano.engine import Aggregator, Engine, Moment, PlainLoop, Scoring, engine
 from favano.engine.distances import walk
 from favano.errors import NonFiniteUpdate
 from favano.methods import State, our_methods
+from favano.methods.server_optimiser import ServerOptimiser
 from favano.planning.planned import plan_seed
 from favano.quantisation import Codec, Lattice, MinMax, Qsgd
 from favano.specification.presets import resolve
 from favano.specification.spec import changed
 from favano.training import Finished, Lanes, Work, WorkerLanes, one_thread
+from favano.training.optimisers import Optimiser
 from favano.types import Buffers, Floats, Ints, Stack, Vector
 from tests.engine.networks import (
     CLIENTS,
@@ -33,6 +35,7 @@ from tests.engine.networks import (
 from tests.forks import FORKS
 
 EVERY = pytest.mark.parametrize("name", list(our_methods()))
+HEAVY = Optimiser(momentum=0.9, weight_decay=0.1)
 
 
 @cache
@@ -77,6 +80,27 @@ def varied() -> list[Problem]:
         Problem("asyncfeded", 7, buffers="local", poisoned=True),
         Problem("asofed", 8, buffers="local"),
         Problem("fedbuff", 9, buffers="local", codec=MinMax(bits=5), poisoned=True),
+        *optimised(),
+    ]
+
+
+def optimised() -> list[Problem]:
+    """Optimisers that begin anew in each job, and some whose state stays with the clients.
+
+    Gradients of biases before BatchNorm are rounding errors; a large epsilon keeps them small.
+    """
+    fresh = [Optimiser("adamw", 0.9, beta2=0.99, epsilon=1e-2, weight_decay=0.1), HEAVY]
+    kept = [Optimiser("adam", 0.8, beta2=0.9, epsilon=1e-2, state="kept"),
+            Optimiser(momentum=0.5, nesterov=True, clip=0.3, state="kept")]  # fmt: skip
+    return [
+        *(Problem(name, 1, optimiser=one) for name in ("fedbuff", "asofed") for one in fresh),
+        Problem("favano", 2, optimiser=kept[0], poisoned=True),
+        Problem("quafl", 3, optimiser=kept[1], codec=MinMax(bits=5)),
+        Problem("asofed", 4, optimiser=kept[0], poisoned=True),
+        Problem("asyncfeded", 5, optimiser=kept[1], buffers="local"),
+        Problem("fedavg", 6, server=ServerOptimiser("momentum", 0.5, 0.9)),
+        Problem("scaffold", 7, server=ServerOptimiser("yogi", 0.1, 0.9, 0.1, 0.9)),
+        Problem("fedbuff", 8, server=ServerOptimiser("adam", 0.1, 0.9, 0.1, 0.9), poisoned=True),
     ]
 
 
@@ -167,6 +191,7 @@ def test_few_models_are_kept(name: str) -> None:
 def test_worker_processes_equal_the_plain_loop() -> None:
     problems = [problem(name, 2) for name in ("favano", "fedavg", "scaffold", "asofed")]
     problems.append(Problem("quafl", 2, codec=MinMax(bits=5)))
+    problems += optimised()
     trainers = [one.trainer for one in problems]
     with one_thread(), WorkerLanes(problems[0].flat, trainers, workers=2) as lanes:
         runs = Engine([one.aggregator() for one in problems], lanes)

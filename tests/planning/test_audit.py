@@ -123,3 +123,6 @@ def test_what_the_audit_does_not_know_is_said() -> None:
     compressed = audited(codec="qsgd", quantise="luq")
     assert compressed.left_out == ("compression of messages", "rounding to few bits")
     assert compressed.verdict.endswith("left out: compression of messages, rounding to few bits")
+    optimised = audited(optimiser="adam")
+    assert optimised.left_out == ("the clients' optimiser",)
+    assert audited(clip=1.0).left_out == audited(momentum=0.5).left_out == optimised.left_out

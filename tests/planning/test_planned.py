@@ -117,6 +117,30 @@ def test_step_sizes_and_their_decay() -> None:
     assert rates[schedule.begin >= 800] == pytest.approx(0.1 * full)
 
 
+def test_schedules_follow_time_or_the_steps_of_a_client() -> None:
+    """A job has the rate of its beginning."""
+    planned = plan_seed(mnist(rate_schedule="linear", warm_up=49, horizon=1000), 0)
+    begin, rates = planned.schedule.begin, planned.rates(planned.schedule)
+    known = begin < 1000
+    warm = np.minimum((begin[known] + 1) / 50, 1)
+    assert rates[known] == pytest.approx(0.5 * warm * (1 - begin[known] / 1000))
+    keys = {"rate_schedule": "steps:0.1:0.5", "rate_over": "steps", "rate_length": 40}
+    planned = plan_seed(mnist(**keys, horizon=1000), 0)
+    first, rates = planned.schedule.first_step, planned.rates(planned.schedule)
+    assert rates == pytest.approx(np.where(first < 20, 0.5, 0.05))
+    assert {0.5, 0.05} == set(rates.round(9))
+
+
+def test_what_clients_keep_is_known_before_training() -> None:
+    def vectors(**keys: object) -> int:
+        return plan_seed(complete(horizon=100, **keys), 0).memory
+
+    kept = {"optimiser_state": "kept"}
+    assert vectors() == vectors(optimiser="adam") == 0
+    assert vectors(optimiser="adamw", **kept) == vectors(algorithm="asofed") == 2
+    assert vectors(algorithm="asofed", momentum=0.9, **kept) == 3
+
+
 def test_what_can_be_refused_without_data_is_refused_at_once() -> None:
     check_plan(mnist(local_steps=2, local_steps_unit="epochs", horizon=100))
     with pytest.raises(BadInput, match=r"^deadline=40.0: is a key of methods with rounds, which "):

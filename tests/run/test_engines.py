@@ -123,6 +123,15 @@ def test_memory_is_shared_out() -> None:
     assert shared(147 * GIGA, perceptron, clients=100, runs=120).runs == 120
 
 
+def test_memories_of_clients_are_counted() -> None:
+    """Two vectors as long as the model: three times as much for each client."""
+    plain = shared(147 * GIGA, GIGA // 10, clients=100, runs=40)
+    kept = shared(147 * GIGA, GIGA // 10, clients=100, runs=40, memory=GIGA // 5)
+    assert (plain.runs, kept.runs) == (5, 1)
+    assert kept.rows == 102
+    assert kept.lanes == pytest.approx(0.9 * 147 * GIGA - 30.2 * GIGA, rel=1e-6)
+
+
 def test_more_clients_than_fit_are_one_run() -> None:
     """Not every client has a model of its own; the rows grow where they do."""
     share = shared(10 * GIGA, 101_800, clients=100_000, runs=3)

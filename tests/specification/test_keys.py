@@ -1,4 +1,4 @@
-"""The keys that functions take by name are those of clock, training and run."""
+"""The keys that functions take by name are those of clock, server, training and run."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from favano.options import options_of
 from favano.specification.keys import Keys
 from favano.specification.spec import PARTS
 
-PLACES = ("clock", "training", "run")
+PLACES = ("clock", "server", "training", "run")
 OPTIONS = {key: one for part in PLACES for key, one in options_of(PARTS[part]).items()}
 
 

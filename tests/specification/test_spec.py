@@ -65,6 +65,29 @@ from tests.specs import complete
         ({"quantise": "luq", "precision": "bf16"}, r"precision=bf16: need tf32 or float32"),
         ({"device": "cuda", "precision": "bf16", "engine": "loop"}, r"precision=bf16: goes with"),
         ({"engine": "pool"}, r"engine=pool: need lanes or loop"),
+        ({"optimiser": "rmsprop"}, r"optimiser=rmsprop: need sgd, adam or adamw"),
+        ({"beta2": 0.9}, r"beta2=0.9: goes with optimiser=adam or adamw"),
+        ({"epsilon": 1.0, "momentum": 0.9}, r"epsilon=1.0: goes with optimiser=adam or adamw"),
+        ({"momentum": 1.0}, r"momentum=1.0: need less than 1"),
+        ({"nesterov": True}, r"nesterov=True: goes with optimiser=sgd and a momentum"),
+        ({"optimiser": "adam", "nesterov": True}, r"nesterov=True: goes with optimiser=sgd and"),
+        ({"clip": 0}, r"clip=0: need greater than 0"),
+        ({"optimiser_state": "kept"}, r"optimiser_state=kept: goes with a momentum, optimiser=ad"),
+        ({"clip": 1, "optimiser_state": "kept"}, r"optimiser_state=kept: goes with a momentum"),
+        ({"momentum": 0.9, "track_bound": True}, r"track_bound=True: need plain SGD and no serv"),
+        ({"algorithm": "scaffold", "momentum": 0.9}, r"momentum=0.9: need plain steps with scaf"),
+        ({"algorithm": "scaffold", "optimiser": "adam"}, r"optimiser=adam: need plain steps wit"),
+        ({"rate_schedule": "sine"}, r"rate_schedule=sine: need constant, linear\[:END\]"),
+        ({"rate_length": 5}, r"rate_length=5.0: goes with a rate_schedule"),
+        ({"rate_over": "steps"}, r"rate_over=steps: goes with a rate_schedule or a warm_up"),
+        ({"rate_over": "steps", "rate_schedule": "linear"}, r"rate_over=steps: need rate_length"),
+        ({"rate_decay": True, "rate_schedule": "linear"}, r"rate_decay=True: is a schedule of it"),
+        ({"server_momentum": 0.9}, r"server_momentum=0.9: goes with server_optimiser=momentum or"),
+        (
+            {"server_optimiser": "adagrad", "server_beta2": 0.9},
+            r"server_beta2=0.9: goes with server_optimiser=adam or yogi",
+        ),
+        ({"server_optimiser": "sgd"}, r"server_optimiser=sgd: need none, momentum, adagrad, ada"),
     ],
 )
 def test_refused(values: dict[str, object], message: str) -> None:
@@ -92,10 +115,23 @@ def test_the_papers_constants() -> None:
 def test_nothing_stays_open(dataset: str, algorithm: str) -> None:
     spec = complete(dataset=dataset, algorithm=algorithm)
     without = {"deadline", "codec_bits", "codec_scale", *Recipe.__dataclass_fields__}
+    without |= {"rate_length", "momentum", "beta2", "epsilon", "weight_decay", "clip"}
+    without |= {"server_optimiser_rate", "server_momentum", "server_epsilon", "server_beta2"}
     if "proximal" not in spec.method.suggests:
         without |= {"proximal"}
     parts = {key: value for key, value in spec.keys.items() if key in part_options()}
     assert {key for key, value in parts.items() if value is None} == without
+
+
+def test_numbers_of_an_optimiser_are_filled_in() -> None:
+    """Those that are given stay, also a zero."""
+    adam = complete(optimiser="adamw", beta2=0.0).training
+    assert (adam.momentum, adam.beta2, adam.epsilon, adam.weight_decay) == (0.9, 0.0, 1e-8, 0.01)
+    server = complete(algorithm="fedavg", server_optimiser="yogi", server_beta2=0.0).server
+    assert (server.server_optimiser_rate, server.server_beta2) == (0.01, 0.0)
+    plain = complete(algorithm="fedavg", server_optimiser="momentum", momentum=0.5)
+    assert (plain.server.server_momentum, plain.server.server_epsilon) == (0.9, None)
+    assert (plain.training.momentum, plain.training.weight_decay) == (0.5, None)
 
 
 def test_options_that_stay_open_are_found_by_the_method() -> None:

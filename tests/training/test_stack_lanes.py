@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TypeAlias
+
 import numpy as np
 import pytest
 import torch
@@ -23,8 +27,10 @@ from favano.training import (
     Task,
     Work,
     check_fit,
+    finite_rows,
     lane_stack,
 )
+from favano.training.optimisers import SGD, Optimiser
 
 
 def perceptron() -> nn.Module:
@@ -41,6 +47,14 @@ def with_stock_batch_norm() -> nn.Module:
     return nn.Sequential(
         nn.Conv2d(1, 3, 3), nn.BatchNorm2d(3), nn.ReLU(), nn.Flatten(), nn.Linear(48, 4)
     )
+
+
+def partly_trained() -> nn.Module:
+    """With a layer that is frozen, and one parameter that is not used."""
+    network = perceptron()
+    network.get_parameter("1.weight").requires_grad_(False)
+    network.register_parameter("unused", nn.Parameter(torch.ones(3)))
+    return network
 
 
 def deeper() -> nn.Module:
@@ -103,8 +117,8 @@ JOBS = [
     Job(0, 0, 0, 5, 0.3),
     Job(1, 0, 0, 5, 0.3),
     Job(0, 1, 4, 1, 0.5),
-    Job(0, 2, 13, 9, 0.1),
-    Job(1, 2, 2, 4, 0.2),
+    Job(0, 2, 13, 9, 0.1, steps_before=6),
+    Job(1, 2, 2, 4, 0.2, steps_before=2),
     Job(1, 1, 7, 12, 0.05),
     Job(0, 0, 5, 2, 0.3),
 ]
@@ -136,9 +150,9 @@ def trained(lanes: StackLanes, starts: Tensor, drift: Tensor | None = None) -> T
     while left:
         now, waiting = np.split(waiting, [lanes.free])
         if len(now):
-            client, first_step, steps, rate = (column[now] for column in columns)
+            client, first_step, steps, rate, before = (column[now] for column in columns)
             given = None if drift is None else drift[now]
-            work = Work(client, first_step, steps, rate, given)
+            work = Work(client, first_step, steps, rate, given, before)
             lanes.load(now, starts[now], task[now], work)
         try:
             lanes.launch()
@@ -147,7 +161,7 @@ def trained(lanes: StackLanes, starts: Tensor, drift: Tensor | None = None) -> T
         finished = lanes.collect()
         if finished is not None:
             assert finished.finite.all()
-            ends[finished.jobs] = finished.ends
+            ends[finished.jobs, : finished.ends.shape[1]] = finished.ends
             left -= len(finished.jobs)
     return ends
 
@@ -238,6 +252,39 @@ MEMORIES = {
 }
 
 
+# Gradients of biases before BatchNorm are rounding errors; a large epsilon keeps them small.
+ADAM = Optimiser("adam", momentum=0.8, beta2=0.95, epsilon=1e-3)
+ADAMW = replace(ADAM, name="adamw", weight_decay=0.3)
+HEAVY = Optimiser(momentum=0.9, weight_decay=0.1)
+OPTIMISERS = {
+    "momentum": [HEAVY, SGD],
+    "nesterov": [replace(HEAVY, nesterov=True), HEAVY],
+    "clipped": [Optimiser(clip=0.1), Optimiser(clip=0.4, weight_decay=0.2)],
+    "adam": [ADAM, replace(ADAM, momentum=0.5, beta2=0.8, epsilon=1e-2, clip=0.2)],
+    "adamw": [ADAMW, replace(ADAM, weight_decay=0.2)],
+    "kept": [replace(ADAM, state="kept"), replace(HEAVY, state="kept")],
+    "kept and fresh": [replace(HEAVY, state="kept"), ADAMW],
+}
+
+
+def rules_of(optimisers: list[Optimiser]) -> list[LocalRule]:
+    """The first task also has a pull and corrections."""
+    return [LocalRule(0.5, True, optimiser=optimisers[0]), LocalRule(optimiser=optimisers[1])]
+
+
+def with_memory(optimisers: list[Optimiser]) -> list[LocalRule]:
+    """The first task has a method whose clients remember, too."""
+    step = AsoFed(memory_decay=0.3).step
+    return [LocalRule(0.2, memory=2, step=step, optimiser=optimisers[0]),
+            LocalRule(optimiser=optimisers[1])]  # fmt: skip
+
+
+EVERY_OPTIMISER = pytest.mark.parametrize("optimisers", OPTIMISERS.values(), ids=OPTIMISERS)
+EVERY_NETWORK = pytest.mark.parametrize("make", [perceptron, with_batch_norm, partly_trained])
+MADE_BY = pytest.mark.parametrize("rules_by", [rules_of, with_memory])
+Rules: TypeAlias = Callable[[list[Optimiser]], list[LocalRule]]
+
+
 def check_memories(make: object, rules: list[LocalRule], capacity: int, device: str) -> None:
     """Two tasks, one or both with clients that remember."""
     torch.manual_seed(5)
@@ -246,9 +293,9 @@ def check_memories(make: object, rules: list[LocalRule], capacity: int, device: 
     both = trainers(make(), raw=False, loss=loss, rules=rules, device=device)
     start, parameters = both[0].model.snapshot(), both[0].model.layout.parameters
     corrected = next((task for task, rule in enumerate(rules) if rule.corrected), None)
-    shape = len(JOBS), max(rule.memory for rule in rules) * parameters
+    shape = len(JOBS), max(rule.kept for rule in rules) * parameters
     generator = torch.Generator().manual_seed(1)
-    memories = torch.randn(shape, generator=generator, dtype=start.dtype).to(device)
+    memories = torch.rand(shape, generator=generator, dtype=start.dtype).to(device)
     starts = torch.cat([shifted(start), 0.1 * memories], dim=1)
     lanes = StackLanes([LaneStack(both[0].model, both, capacity)])
     check_ends(lanes, both, starts, corrections(start[:parameters], corrected))
@@ -262,6 +309,50 @@ def test_clients_with_a_memory_share_lanes(
 ) -> None:
     """The memory of a job is its own, whoever had the lane before or has the one beside."""
     check_memories(make, rules, capacity, "cpu")
+
+
+@EVERY_NETWORK
+@EVERY_OPTIMISER
+@MADE_BY
+def test_lanes_equal_the_loop_with_any_optimiser(
+    make: object, optimisers: list[Optimiser], rules_by: Rules
+) -> None:
+    """Runs with different optimisers share lanes; some have vectors that begin anew in each job."""
+    check_memories(make, rules_by(optimisers), 3, "cpu")
+
+
+def test_a_frozen_or_unused_parameter_stays_as_it_is() -> None:
+    """Also with weight decay."""
+    rules = [LocalRule(optimiser=ADAMW), LocalRule()]
+    both = trainers(partly_trained(), raw=False, loss=functional.cross_entropy, rules=rules)
+    start = both[0].model.snapshot()
+    lanes = StackLanes([LaneStack(both[0].model, both, 3)])
+    ends = trained(lanes, start.repeat(len(JOBS), 1))
+    frozen = both[0].model.named_weights(start)["1.weight"]
+    for end in ends:
+        after = both[0].model.named_weights(end)
+        assert torch.equal(after["1.weight"], frozen)
+        assert not torch.equal(after["3.weight"], both[0].model.named_weights(start)["3.weight"])
+
+
+def test_vectors_that_begin_anew_are_not_handed_in() -> None:
+    """Whether an end model is finite does not depend on them: a huge gradient squared is not."""
+    rules = [LocalRule(optimiser=ADAM), LocalRule()]
+
+    def huge(output: Tensor, labels: Tensor) -> Tensor:
+        return 1e200 * functional.cross_entropy(output, labels)
+
+    both = trainers(perceptron(), raw=False, loss=huge, rules=rules)
+    start, one = both[0].model.snapshot(), np.array([1])
+    work = Work(one, one, one, np.array([0.1]))
+    lanes = StackLanes([LaneStack(both[0].model, both, 1)])
+    lanes.load(one, start[None], one - 1, work)
+    lanes.launch()
+    finished = lanes.collect()
+    assert finished is not None
+    assert finished.ends.shape == (1, len(start))
+    assert finished.finite.tolist() == [True]
+    assert finite_rows(both[0].train(start[None], work)) == [True]
 
 
 def test_a_memory_with_nan_is_gone_with_its_job() -> None:
@@ -397,3 +488,13 @@ def test_corrected_and_plain_jobs_share_lanes_on_cuda(make: object, corrected: i
 @pytest.mark.parametrize("rules", MEMORIES.values(), ids=MEMORIES)
 def test_clients_with_a_memory_share_lanes_on_cuda(make: object, rules: list[LocalRule]) -> None:
     check_memories(make, rules, 5, "cuda")
+
+
+@pytest.mark.gpu
+@EVERY_NETWORK
+@EVERY_OPTIMISER
+@MADE_BY
+def test_lanes_equal_the_loop_with_any_optimiser_on_cuda(
+    make: object, optimisers: list[Optimiser], rules_by: Rules
+) -> None:
+    check_memories(make, rules_by(optimisers), 5, "cuda")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from shutil import get_terminal_size
 from textwrap import wrap
@@ -44,9 +44,21 @@ _TITLES: Mapping[str, str] = {
     "problem": "Problem",
     "fleet": "Fleet",
     "clock": "Server's clock",
+    "server": "Server's optimiser",
     "training": "Local training",
     "run": "Run",
 }
+_DETAILS: Mapping[str, Collection[str]] = {  # keys that are shown where this word is given
+    "luq": Recipe.__dataclass_fields__,
+    "--server-optimiser": (
+        "server_optimiser_rate", "server_momentum", "server_beta2", "server_epsilon",
+    ),
+    "--optimiser": (
+        "momentum", "nesterov", "beta2", "epsilon", "weight_decay", "clip", "optimiser_state",
+    ),
+    "--rate-schedule": ("rate_over", "rate_length", "warm_up"),
+    "--codec": ("codec_bits", "codec_scale", "codec_dither"),
+}  # fmt: skip
 _NAMES: Mapping[str, str] = {
     ALGORITHM: "the method: a name, or file.py:Name [default: favano]",
     LABEL: "name of the method in tables and on pages",
@@ -57,8 +69,8 @@ class SpecCommand(TyperCommand):
     """A command with the flags of a specification.
 
     Its help is grouped by part and shows what matters to the methods named on the command line:
-    their own options, the keys of the clock they read, and with `--quantise luq` those of few-bit
-    training.
+    their own options, the keys of the clock they read, and the keys that go with a choice, such as
+    an optimiser or a codec, where it is made.
     """
 
     def parse_args(self, ctx: typer.Context, args: list[str]) -> list[str]:  # type: ignore[override]
@@ -86,8 +98,9 @@ class SpecCommand(TyperCommand):
 def _unread_keys(kinds: Sequence[type[AnyMethod]], args: Sequence[str]) -> set[str]:
     """Keys that do not matter to these methods."""
     read = {key for kind in kinds for key in clock_keys(kind())}
-    few_bits = set() if "luq" in " ".join(args) else set(Recipe.__dataclass_fields__)
-    return (options_of(Clock).keys() - read) | few_bits
+    words = " ".join(args)
+    unasked = {key for word, keys in _DETAILS.items() if word not in words for key in keys}
+    return (options_of(Clock).keys() - read) | unasked
 
 
 def _section(title: str, records: Sequence[tuple[str, str]]) -> list[str]:
@@ -108,8 +121,8 @@ def _footer() -> list[str]:
     text = (
         "Defaults are in brackets; --no-NAME turns a flag off. Methods: "
         f"{', '.join(all_methods())}, or file.py:Name. --algorithm NAME --help shows the flags of "
-        "a method, `favano methods NAME` explains it, and --quantise luq --help shows the flags of "
-        "few-bit training."
+        "a method, `favano methods NAME` explains it. With --help, also --optimiser adam, "
+        "--rate-schedule cosine, --codec qsgd or --quantise luq shows the flags that go with it."
     )
     return wrap(text, _width())
 

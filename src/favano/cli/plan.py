@@ -38,8 +38,13 @@ def plan_command(
         print_json(document)
         return
     screen.print(_by_speed(plan, f"{spec.name}: {plan.time:,.0f} units of time"))
+    if plan.client_vectors:
+        kept = f"{plan.client_vectors} vectors as long as the model, which do not travel"
+        screen.print(f"Each client keeps {kept}.", soft_wrap=True)
     if plan.audit is None:
-        text = f"{spec.name} is not linear in the models, so clients have no weights"
+        by_server = spec.server.server_optimiser
+        cause = "" if by_server == "none" else f" with server_optimiser={by_server}"
+        text = f"{spec.name}{cause} is not linear in the models, so clients have no weights"
         screen.print(text, soft_wrap=True, markup=False)
         return
     screen.print(f"{spec.name} {plan.audit.verdict}", soft_wrap=True, markup=False)

@@ -16,6 +16,7 @@ from favano.engine.spread import Spread
 from favano.errors import NonFiniteUpdate, need
 from favano.methods import Answers, AnyMethod, Method
 from favano.methods.method import S
+from favano.methods.server_optimiser import Moments, ServerOptimiser, check_step
 from favano.schedule import Course, Foreseen, Schedule
 from favano.training import Layout, Work
 from favano.types import Buffers, Floats, Ints, Mask, NonFinite, Stack, Vector
@@ -79,6 +80,8 @@ class Aggregator(Generic[S]):
         non_finite: NonFinite = "stop",
         buffers: Buffers = "average",
         link: Link | None = None,  # None: models are sent in full
+        kept: int = 0,  # vectors of their optimisers that clients keep
+        server: ServerOptimiser | None = None,  # None: it does what the method says
     ) -> None:
         self.method, self.layout, self.initial, self._rates = method, layout, initial, rates
         self.course = Foreseen(course) if isinstance(course, Schedule) else course
@@ -89,13 +92,22 @@ class Aggregator(Generic[S]):
         self.corrected, alone = method.corrects, keeps_one_model(cast(AnyMethod, method))
         self.blends = method.linear and alone
         self._by_distances = method.distances and alone and not method.has("restart")
+        self.memory, self._kept = method.memory + kept, kept  # vectors of each client
         self._memory: dict[int, Vector] = {}  # of clients, from job to job
+        self._steps_before: dict[int, int] = {}  # with that memory
         self._own_buffers: dict[int, Vector] = {}
-        if method.memory:
+        if self.memory:
+            in_time = _used_before_next(self.schedule)
+            rule = f"need fresh with {method.name}, whose clients go on before their answer is used"
+            need(in_time or not kept, "optimiser_state", "kept", rule)
             rule = "has clients with a memory, which must not continue before their answer is used"
-            need(_used_before_next(self.schedule), "method", method.name, rule)
+            need(in_time, "method", method.name, rule)
         self.non_finite, self._buffers, self.link = non_finite, buffers, link
         self.stopped = False  # set from outside, to end the run early
+        self._server = server
+        self._moments: Moments | None = None
+        if server is not None:
+            check_step(cast(AnyMethod, method), server)
 
     @property
     def schedule(self) -> Schedule:
@@ -120,17 +132,18 @@ class Aggregator(Generic[S]):
     @property
     def plain(self) -> bool:
         """Whether clients start from nothing but a model."""
-        return not (self.method.memory or self.corrected) and self.ahead
+        return not (self.memory or self.corrected) and self.ahead
 
     @property
     def linear(self) -> bool:
         """Whether an update is a sum of models with weights that do not depend on them."""
-        return self.blends and self.link is None and self.ahead and self.course.complete
+        plain = self.link is None and self._server is None
+        return self.blends and plain and self.ahead and self.course.complete
 
     @property
     def by_distances(self) -> bool:
         """Whether an update is a sum of models with weights that depend on their distances."""
-        return self._by_distances and self.plain and self.link is None
+        return self._by_distances and self.plain and self.link is None and self._server is None
 
     @property
     def over(self) -> bool:
@@ -144,23 +157,31 @@ class Aggregator(Generic[S]):
             pairs = zip(client.tolist(), models[:, first:], strict=True)
             kept = torch.stack([own.get(who, given) for who, given in pairs])
             models = torch.cat([models[:, :first], kept], dim=1)
-        if not self.method.memory:
+        if not self.memory:
             return models
-        none = models.new_zeros(self.method.memory * self.layout.parameters)
+        none = models.new_zeros(self.memory * self.layout.parameters)
         memories = [self._memory.get(who, none) for who in client.tolist()]
         return torch.cat([models, torch.stack(memories)], dim=1)
 
-    def remember(self, client: int, memory: Vector | None) -> None:
-        """Renew the memory of a client; None: it begins with zeros again."""
+    def steps_before(self, client: Ints) -> Ints | None:
+        """Steps of these clients' optimisers so far; None: they begin with zeros in each job."""
+        if not self._kept:
+            return None
+        return np.array([self._steps_before.get(who, 0) for who in client.tolist()])
+
+    def remember(self, client: int, memory: Vector | None, steps: int) -> None:
+        """Renew the memory of a client after a job; None: it begins with zeros again."""
         self._memory.pop(client, None)
+        before = self._steps_before.pop(client, 0)
         if memory is not None:
-            self._memory[client] = memory
+            self._memory[client], self._steps_before[client] = memory, before + steps
 
     def work(self, jobs: Ints) -> Work:
         """The work of these jobs; corrected gradients are those of the newest version."""
         known = self.course.known
         client, place, steps = known.client[jobs], known.first_step[jobs], known.steps[jobs]
-        return Work(client, place, steps, self.rates[jobs], self.drift(client))
+        drift, before = self.drift(client), self.steps_before(client)
+        return Work(client, place, steps, self.rates[jobs], drift, before)
 
     def drift(self, client: Ints) -> Stack | None:
         """The drift correction of clients that start from the newest version."""
@@ -212,12 +233,16 @@ class Aggregator(Generic[S]):
             if self.linear or self.by_distances:  # after a product, the state has no model
                 before = before._replace(model=server[:parameters])
             state = _updated(self.method, before, answers, self.blends)
+            moments = self._moments
+            if self._server is not None:
+                model, moments = self._server.step(before.model, state.model, moments)
+                state = state._replace(model=model)
             own, buffers = self._own(jobs, server, start, end), self._merged(server, end, answers)
             server = state.model if buffers is None else torch.cat([state.model, buffers])
             if self._buffers == "local":
                 kept = end[:, parameters:].clone()
                 self._own_buffers.update(zip(client.tolist(), kept, strict=True))
-            self.state = state
+            self.state, self._moments = state, moments
         self.go_on(everyone)
         return Update(server, client, own, refused)
 

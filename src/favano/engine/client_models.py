@@ -21,7 +21,8 @@ def live_models(run: Aggregator[S], trainer: Trainer, fleet: Fleet, seed: int) -
     def at(time: float, held: ClientModels) -> Mapping[int, Vector]:
         now = under_way(run.course.known, policy, fleet, time=time, seed=seed)
         start, rates = run.starts(now.client, held.of(now.client)), run.rates[now.job]
-        work = Work(now.client, now.first_step, now.steps, rates, run.drift(now.client))
+        drift, before = run.drift(now.client), run.steps_before(now.client)
+        work = Work(now.client, now.first_step, now.steps, rates, drift, before)
         end = trainer.train(start, work)[:, : run.layout.size]
         return dict(zip(now.client.tolist(), end, strict=True))
 

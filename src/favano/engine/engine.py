@@ -92,7 +92,7 @@ class Engine:
         self._holdings = Holdings(self._rows, [run.schedule.clients for run in runs])
         parameters = self._layout.parameters
         self._held = [HeldModels(self._holdings, run, parameters) for run in range(len(runs))]
-        self._longest = max(run.method.memory for run in runs) * self._layout.parameters
+        self._longest = max(run.memory for run in runs) * self._layout.parameters
         self._special = np.array([not run.plain for run in runs])  # start with more than a model
         self._corrected = any(run.corrected for run in runs)
         self._ahead = np.array([run.ahead for run in runs])
@@ -240,15 +240,18 @@ class Engine:
         """Start models with what belongs to some of the clients: memories, buffers, corrections."""
         starts = functional.pad(models, (0, self._longest))
         drift = models.new_zeros(len(models), self._layout.parameters) if self._corrected else None
+        before = np.zeros_like(work.steps)
         for run in np.unique(of[self._special[of]]).tolist():
             one, mine = self._runs[run], np.flatnonzero(of == run)
             client, at = work.client[mine], to_device(mine, models)
             begun = one.starts(client, models[at])
             starts[at, : begun.shape[1]] = begun
+            if (made := one.steps_before(client)) is not None:
+                before[mine] = made
             correction = one.drift(client)
             if drift is not None and correction is not None:
                 drift[at] = correction
-        return starts, replace(work, drift=drift)
+        return starts, replace(work, drift=drift, steps_before=before)
 
     def _collect(self) -> None:
         """Keep the end models of finished jobs; waits for the lanes."""
@@ -275,7 +278,7 @@ class Engine:
         """End models without the memories, which clients renew when their answers are used."""
         size = self._layout.size
         for job, end, run in zip(jobs.tolist(), ends, self._table.run[jobs].tolist(), strict=True):
-            if memory := self._runs[run].method.memory * self._layout.parameters:
+            if memory := self._runs[run].memory * self._layout.parameters:
                 self._memories[job] = end[size : size + memory].clone()
         return ends[:, :size]
 
@@ -443,8 +446,8 @@ class Engine:
             self._holdings.forget_own(self._holdings.first[run] + clients)
         for job in jobs.tolist() if self._memories else ():
             if (memory := self._memories.pop(job, None)) is not None:
-                kept = memory if table.finite[job] else None
-                self._runs[table.run[job]].remember(int(table.who[job]), kept)
+                kept, steps = memory if table.finite[job] else None, int(table.steps[job])
+                self._runs[table.run[job]].remember(int(table.who[job]), kept, steps)
         for run in runs:
             if not self._runs[run].course.complete:
                 table.add(run, self._runs[run], int(self._holdings.first[run]))

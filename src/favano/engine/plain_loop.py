@@ -42,9 +42,10 @@ class PlainLoop:
             start = self._stacked([self._starts.pop(job) for job in jobs.tolist()])
             end = self._trainer.train(run.starts(work.client, start), work)
             finite = np.array(finite_rows(end), dtype=np.bool_)
-            for client, memory, good in zip(work.client.tolist(), end, finite, strict=True):
-                if run.method.memory:
-                    run.remember(client, memory[run.layout.size :] if good else None)
+            if run.memory:
+                jobs_done = zip(work.client.tolist(), work.steps.tolist(), end, finite, strict=True)
+                for client, steps, model, good in jobs_done:
+                    run.remember(client, model[run.layout.size :] if good else None, steps)
             self._renew(run.update(self._server, start, end[:, : run.layout.size], finite))
             steps = int(work.steps.sum())
             yield Moment(run.version, self._server, self._refused, self, steps)

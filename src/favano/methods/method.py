@@ -124,7 +124,8 @@ class Method(Options, ABC, Generic[S]):
         """The direction of a local step, and the client's memory after it.
 
         `gradient` holds the proximal pull and the drift already. Number by number: lanes call it
-        for any part of a model, and for many clients at once. A client begins with zeros.
+        for any part of a model, and for many clients at once. A client begins with zeros. The
+        optimiser of local training follows.
         """
         return gradient, memory
 

@@ -45,6 +45,7 @@ def left_out(spec: Spec) -> tuple[str, ...]:
     ignored = {
         "compression of messages": spec.run.codec != "none",
         "rounding to few bits": spec.training.quantise != "none",
+        "the clients' optimiser": not spec.training.local_optimiser.plain,
     }
     return tuple(name for name, used in ignored.items() if used)
 

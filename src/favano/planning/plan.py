@@ -37,16 +37,21 @@ class Plan:
         """Time of the last update."""
         return float(self.schedule.time[-1]) if self.schedule.updates else 0.0
 
+    @property
+    def client_vectors(self) -> int:
+        """Vectors as long as the model that each client keeps from job to job; none travels."""
+        return self.planned.memory
+
     @cached_property
     def weights(self) -> ClientWeights | None:
-        """Each client's share in the final model; None for methods that are not linear."""
-        if not self.planned.method.linear:
+        """Each client's share in the final model; None if it is not linear in the models."""
+        if not self.planned.linear:
             return None
         return self.planned.weigh(most=self.planned.fleet.clients)
 
     @cached_property
     def audit(self) -> AuditRecord | None:
-        """Who trains the model; None for methods that are not linear."""
+        """Who trains the model; None if it is not linear in the models."""
         return None if self.weights is None else audit(self.planned, self.weights)
 
     @property

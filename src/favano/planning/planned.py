@@ -21,6 +21,7 @@ from favano.schedule import Course, Policy, Poll, Schedule, course, plan
 from favano.specification.spec import Spec, given, steps_of
 from favano.theory import Form, Setting, setting
 from favano.timing import Fleet, Trace, parse_law, traced_fleet, two_speeds
+from favano.training.rate_schedule import parse_rates, rate_factors
 from favano.types import Floats
 
 # Schedules that are in use.
@@ -48,13 +49,28 @@ class Planned:
         horizon, policy = given(self.spec.run.horizon), self.method.policy()
         return course(self.schedule, policy, self.fleet, horizon=horizon, seed=self.seed)
 
+    @property
+    def linear(self) -> bool:
+        """Whether clients have effective weights: all steps of the server are linear in models."""
+        return self.method.linear and self.spec.server.server_optimiser == "none"
+
+    @property
+    def memory(self) -> int:
+        """Vectors as long as the model that each client keeps from job to job."""
+        return self.method.memory + self.spec.training.local_optimiser.kept
+
     def rates(self, schedule: Schedule) -> Floats:
-        """Step size of each job: learning rate, times the method's factor, times the decay."""
-        training = self.spec.training
+        """Step size of each job: learning rate, times the method's factor, times the schedule's."""
+        training, horizon = self.spec.training, given(self.spec.run.horizon)
         rates = given(training.learning_rate) * self.method.rates(schedule)
         if training.rate_decay:
-            share = schedule.begin / given(self.spec.run.horizon)
+            share = schedule.begin / horizon
             rates = rates * np.where(share < 0.6, 1.0, np.where(share < 0.8, 0.5, 0.1))
+        if training.rate_schedule != "constant" or training.warm_up:
+            by_time = training.rate_over == "time"
+            place = schedule.begin if by_time else schedule.first_step.astype(np.float64)
+            rule, length = parse_rates(training.rate_schedule), training.rate_length or horizon
+            rates = rates * rate_factors(rule, place, length, training.warm_up)
         return np.asarray(rates)
 
     @property

@@ -51,8 +51,9 @@ def simulate(
         on_evaluate: is called at every evaluation with a mapping from `method` and the columns of
             the history to their values; if it returns `favano.STOP`, the run of this method and
             seed ends there, and its status is `stopped`.
-        **keys: keys of clock, training and run. Keys that are not given take the paper's constants
-            for the data set; with your own data they take neutral values, which are printed.
+        **keys: keys of clock, server, training and run. Keys that are not given take the paper's
+            constants for the data set; with your own data they take neutral values, which are
+            printed.
 
     Ctrl-C raises `favano.Interrupted`, a `KeyboardInterrupt` whose `result` holds the evaluations
     made so far.
@@ -202,8 +203,9 @@ def _as_method(given: AMethod) -> AnyMethod:
 
 
 def _check_keys(keys: Mapping[str, object], methods: Sequence[AnyMethod]) -> None:
-    """Refuse names that are not keys of clock, training or run."""
-    known = [key for part in ("clock", "training", "run") for key in options_of(PARTS[part])]
+    """Refuse names that are not keys of clock, server, training or run."""
+    parts = ("clock", "server", "training", "run")
+    known = [key for part in parts for key in options_of(PARTS[part])]
     for key, value in keys.items():
         for part, where in (("problem", "favano.Problem"), ("fleet", "favano.Fleet")):
             rule = f"belongs to the {part}: give it to {where}(...)"

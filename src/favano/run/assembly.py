@@ -38,6 +38,7 @@ def assemble(
         model: gives the initial weights.
     """
     spec, method = planned.spec, planned.method
+    optimiser = spec.training.local_optimiser
     task = make_task(spec, planned.seed, planned.fleet, samples)
     judged = samples.loss is functional.cross_entropy or accuracy in samples.metrics.values()
     check_fit(flat, task, samples.classes if judged else 0)
@@ -51,12 +52,15 @@ def assemble(
         non_finite=spec.run.non_finite,
         buffers=spec.run.buffers,
         link=_link(planned, flat),
+        kept=optimiser.kept,
+        server=spec.server.optimiser,
     )
     rule = LocalRule(
         proximal=spec.training.proximal or 0.0,
         corrected=method.corrects,
         memory=method.memory,
         step=spec.method.step if method.memory else None,
+        optimiser=optimiser,
     )
     return Assembled(task, aggregator, rule)
 

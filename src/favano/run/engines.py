@@ -97,27 +97,29 @@ class Share(NamedTuple):
     lanes: int  # bytes for everything else
 
 
-def shared(free: int, model: int, clients: int, runs: int) -> Share:
-    """Divide the memory, with a model for each client of each open run.
+def shared(free: int, model: int, clients: int, runs: int, memory: int = 0) -> Share:
+    """Divide the memory, with a model and a memory for each client of each open run.
 
     Args:
         free: free bytes of the device.
         model: bytes of one model.
         clients: clients per run.
         runs: number of runs.
+        memory: bytes of what a client keeps beside its model.
     """
-    most = int(_SHARE_FOR_MODELS * free) // model
-    held = clients + _VERSIONS
-    open_runs = min(runs, max(1, most // held))
-    rows = max(1, min(open_runs * held, most))
-    return Share(open_runs, rows, int((1 - _MARGIN) * free) - rows * model)
+    most, held = int(_SHARE_FOR_MODELS * free), clients + _VERSIONS
+    open_runs = min(runs, max(1, most // (held * model + clients * memory)))
+    rows = max(1, min(open_runs * held, most // model))
+    kept = rows * model + open_runs * clients * memory
+    return Share(open_runs, rows, int((1 - _MARGIN) * free) - kept)
 
 
 def _share(flat: FlatModel, runs: Sequence[SeedRun]) -> Share:
     torch.cuda.empty_cache()
     free, _ = torch.cuda.mem_get_info(flat.vector.device)
     clients = max(one.planned.schedule.clients for one in runs)
-    return shared(free, flat.vector.numel() * flat.vector.element_size(), clients, len(runs))
+    memory = max(one.aggregator.memory for one in runs) * flat.weights.nbytes
+    return shared(free, flat.vector.nbytes, clients, len(runs), memory)
 
 
 def on_stacks(runs: Sequence[SeedRun], lanes: StackLanes, share: Share) -> Iterator[Step]:

@@ -168,7 +168,7 @@ class SeedRun:
         )
         if planned.seed != result.spec.run.seed or result.status == "partial":
             return
-        known = self.aggregator.course.complete and planned.method.linear
+        known = self.aggregator.course.complete and planned.linear
         if first is not None and known and result.status != "stopped":
             result.audit = audit(first, first.weights)
         if last is not None:

@@ -1,4 +1,4 @@
-"""The keys of clock, local training and run that the functions of `favano` take by name."""
+"""The keys of clock, server, local training and run that the functions of `favano` take by name."""
 
 from __future__ import annotations
 
@@ -22,11 +22,29 @@ class Keys(TypedDict, total=False):
     deadline: float
     at_deadline: Literal["drop", "take"]
     drop_last: bool
+    # server
+    server_optimiser: Literal["none", "momentum", "adagrad", "adam", "yogi"]
+    server_optimiser_rate: float
+    server_momentum: float
+    server_epsilon: float
+    server_beta2: float
     # local training
     learning_rate: float
     local_steps: int
     local_steps_unit: Literal["steps", "epochs"]
     rate_decay: bool
+    rate_schedule: str
+    rate_over: Literal["time", "steps"]
+    rate_length: float
+    warm_up: float
+    optimiser: Literal["sgd", "adam", "adamw"]
+    momentum: float
+    nesterov: bool
+    beta2: float
+    epsilon: float
+    weight_decay: float
+    clip: float
+    optimiser_state: Literal["fresh", "kept"]
     proximal: float
     quantise: Literal["none", "luq"]
     weight_bits: int

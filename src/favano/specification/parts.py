@@ -5,6 +5,7 @@ What is None is filled in with the constants of the data set (`presets`), or by 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -21,6 +22,7 @@ from favano.options import (
     PositiveTime,
     Rate,
     Share,
+    Time,
     Whole,
     option,
 )
@@ -33,6 +35,8 @@ from favano.quantisation.recipe import (
     Recipe,
 )
 from favano.timing import Order, Rounding
+from favano.training.optimisers import USUAL, Optimiser, OptimiserName, OptimiserState
+from favano.training.rate_schedule import RateOver, RateRule
 from favano.types import Buffers, KernelChoice, NonFinite, Precision
 
 BY_DATA_SET = "by data set"
@@ -114,7 +118,7 @@ class FleetPart(Options):
 
 
 class TrainingPart(Options):
-    """How clients learn: step sizes, number of steps, few bits."""
+    """How clients learn: step sizes, number of steps, optimiser, few bits."""
 
     learning_rate: Rate | None = option(
         None, "client step size", otherwise=BY_DATA_SET, symbol="eta"
@@ -126,6 +130,30 @@ class TrainingPart(Options):
         "steps", "what K counts: steps, or epochs of N/n samples"
     )
     rate_decay: bool = option(False, "halve steps at 60 % of the time, a fifth at 80 %")
+    rate_schedule: RateRule = option(
+        "constant", "constant, linear[:END], cosine[:END], or steps:FACTOR:AT[:AT...]"
+    )
+    rate_over: RateOver = option("time", "what it follows: simulated time, or a client's own steps")
+    rate_length: PositiveTime | None = option(
+        None, "time or steps until the end of the schedule", otherwise="horizon"
+    )
+    warm_up: Time = option(0.0, "time or steps in which the rate grows to its full value")
+    optimiser: OptimiserName = option("sgd", "what clients make of gradients")
+    momentum: Annotated[float, Field(ge=0, lt=1)] | None = option(
+        None, "running mean of gradients", otherwise="sgd 0, adam 0.9", symbol="beta_1"
+    )
+    nesterov: bool = option(False, "sgd: look ahead along the momentum")
+    beta2: Annotated[float, Field(ge=0, lt=1)] | None = option(
+        None, "adam: running mean of squares", otherwise="0.999", symbol="beta_2"
+    )
+    epsilon: PositiveTime | None = option(None, "adam: added to the root", otherwise="1e-8")
+    weight_decay: Rate | None = option(
+        None, "L2; with adamw beside the gradient", otherwise="0, adamw 0.01"
+    )
+    clip: PositiveTime | None = option(None, "largest norm of a client's gradient")
+    optimiser_state: OptimiserState = option(
+        "fresh", "momentum and adam: begun anew in each job, or kept by the client"
+    )
     proximal: Rate | None = option(
         None,
         "pull to the start model",
@@ -170,11 +198,51 @@ class TrainingPart(Options):
     )
 
     def check(self) -> None:
-        """Keys of few-bit training go with it."""
+        """Keys of an optimiser, of a schedule and of few-bit training go with it."""
+        self._check_optimiser()
+        self._check_schedule()
         if self.recipe is None:
             for name in Recipe.__dataclass_fields__:
                 value = getattr(self, name)
                 need(value is None, name, value, "goes with quantise=luq")
+
+    def _check_optimiser(self) -> None:
+        adam = self.optimiser != "sgd"
+        for name in ("beta2", "epsilon"):
+            value = getattr(self, name)
+            need(adam or value is None, name, value, "goes with optimiser=adam or adamw")
+        steady = not adam and bool(self.momentum)
+        rule = "goes with optimiser=sgd and a momentum"
+        need(not self.nesterov or steady, "nesterov", self.nesterov, rule)
+        fresh = self.optimiser_state == "fresh"
+        rule = "goes with a momentum, optimiser=adam or adamw; plain SGD has no state"
+        need(fresh or adam or steady, "optimiser_state", self.optimiser_state, rule)
+
+    def _check_schedule(self) -> None:
+        steady, length, over = self.rate_schedule == "constant", self.rate_length, self.rate_over
+        rule = "goes with a rate_schedule"
+        need(not steady or length is None, "rate_length", length, rule)
+        rule = "goes with a rate_schedule or a warm_up"
+        need(over == "time" or not steady or self.warm_up > 0, "rate_over", over, rule)
+        rule = "need rate_length, the number of a client's steps until the end of the schedule"
+        need(over == "time" or steady or length is not None, "rate_over", over, rule)
+        rule = "is a schedule of its own; leave out rate_schedule"
+        need(steady or not self.rate_decay, "rate_decay", self.rate_decay, rule)
+
+    @property
+    def local_optimiser(self) -> Optimiser:
+        """What clients make of gradients; numbers that are not given are the usual ones."""
+        usual = USUAL[self.optimiser]
+        return replace(
+            usual,
+            momentum=usual.momentum if self.momentum is None else self.momentum,
+            nesterov=self.nesterov,
+            beta2=usual.beta2 if self.beta2 is None else self.beta2,
+            epsilon=usual.epsilon if self.epsilon is None else self.epsilon,
+            weight_decay=usual.weight_decay if self.weight_decay is None else self.weight_decay,
+            clip=self.clip,
+            state=self.optimiser_state,
+        )
 
     @property
     def recipe(self) -> Recipe | None:

@@ -72,10 +72,12 @@ def resolve(spec: Spec) -> Spec:
         values["selected"] = min(int(values["selected"]), clients)  # the data may have few clients
     parts = {
         part: _filled(getattr(asked, part), values)
-        for part in ("problem", "fleet", "clock", "training", "run", "method")
+        for part in ("problem", "fleet", "clock", "server", "training", "run", "method")
     }
     full = replace(asked, **parts, asked=asked)
-    full = replace(full, training=_with_recipe(full.training), run=_with_codec(full.run))
+    training = _with_optimiser(_with_recipe(full.training))
+    server = _filled(full.server, full.server.numbers)
+    full = replace(full, training=training, server=server, run=_with_codec(full.run))
     _check_lanes(full)
     return full
 
@@ -92,6 +94,11 @@ def _filled(part: Part, values: Mapping[str, object]) -> Part:
 
 def _with_recipe(training: TrainingPart) -> TrainingPart:
     return training if training.recipe is None else replace(training, **asdict(training.recipe))
+
+
+def _with_optimiser(training: TrainingPart) -> TrainingPart:
+    found = training.local_optimiser
+    return training if found.name == "sgd" else _filled(training, asdict(found))
 
 
 def _with_codec(run: RunPart) -> RunPart:

@@ -1,4 +1,4 @@
-"""What a run is: one frozen value with six parts, all of them flat names on the command line."""
+"""What a run is: one frozen value with seven parts, all of them flat names on the command line."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from favano.errors import BadInput, need
 from favano.methods import AnyMethod, foreign_option, make_method, method_class
 from favano.methods.clock import Clock
 from favano.methods.favano import Favano
+from favano.methods.server_optimiser import Server
 from favano.options import Option, Options, did_you_mean, options_of
 from favano.specification.parts import FleetPart, ProblemPart, RunPart, TrainingPart
 
@@ -18,6 +19,7 @@ PARTS: Final[Mapping[str, type[Options]]] = {
     "problem": ProblemPart,
     "fleet": FleetPart,
     "clock": Clock,
+    "server": Server,
     "training": TrainingPart,
     "run": RunPart,
 }
@@ -32,6 +34,7 @@ class Spec:
     problem: ProblemPart = field(default_factory=ProblemPart)
     fleet: FleetPart = field(default_factory=FleetPart)
     clock: Clock = field(default_factory=Clock)
+    server: Server = field(default_factory=Server)
     training: TrainingPart = field(default_factory=TrainingPart)
     run: RunPart = field(default_factory=RunPart)
     asked: Spec | None = field(default=None, compare=False, repr=False)  # before it was completed
@@ -44,6 +47,16 @@ class Spec:
         ):
             fits = clients is None or value is None or value <= clients
             need(fits, name, value, f"need 1..clients ({clients})")
+        optimiser, by_server = self.training.local_optimiser, self.server.server_optimiser
+        if not optimiser.plain or by_server != "none":
+            rule = "need plain SGD and no server_optimiser, since the theorem is about their steps"
+            need(not self.run.track_bound, "track_bound", self.run.track_bound, rule)
+        if self.method.corrects:
+            key = "momentum" if optimiser.name == "sgd" else "optimiser"
+            rule = (
+                f"need plain steps with {self.method.name}: its corrections are computed from them"
+            )
+            need(not optimiser.form.vectors, key, getattr(self.training, key), rule)
         if self.training.recipe is not None:
             rule = "need quantise=none, since the theorem is about gradients in full precision"
             need(not self.run.track_bound, "track_bound", self.run.track_bound, rule)

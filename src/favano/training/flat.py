@@ -73,6 +73,8 @@ class FlatModel:
         need(bits > 16 or self.draws is None, "model", name, rule)
         self.vector: Vector = torch.empty(self.layout.size, device=device, dtype=dtype)
         self.gradient: Vector = torch.zeros(self.layout.parameters, device=device, dtype=dtype)
+        self.trained = tuple(name for name, p in self._parameters.items() if p.requires_grad)
+        self._decays = self._trained_numbers()
         self._tie()
 
     @property
@@ -84,6 +86,10 @@ class FlatModel:
     def parameter_sizes(self) -> tuple[int, ...]:
         """Lengths of the trained tensors in `vector`, one after the other."""
         return tuple(size for p in self._parameters.values() if (size := p.numel()))
+
+    def decaying(self, weights: Tensor) -> Tensor:
+        """The weights of parameters that are trained, (..., P); zeros for those that are frozen."""
+        return weights if self._decays is None else weights * self._decays
 
     def load(self, vector: Vector) -> None:
         """Set the module to this model."""
@@ -122,6 +128,15 @@ class FlatModel:
             name: values.detach().to("cpu", tensors[name].dtype, copy=True)
             for name, values in _named(tensors, vector).items()
         }
+
+    def _trained_numbers(self) -> Vector | None:
+        """1 for each number that is trained, 0 for each that is frozen; None if none is."""
+        if len(self.trained) == len(self._parameters):
+            return None
+        numbers = torch.zeros_like(self.gradient)
+        for name, part in self.named_weights(numbers).items():
+            part.fill_(name in self.trained)
+        return numbers
 
     def _tie(self) -> None:
         """Make parameters, gradients and buffers views of the vectors."""

@@ -34,6 +34,7 @@ from favano.training.local_rule import direction
 from favano.training.loop import LoopTrainer
 from favano.training.precision import HalfWeights, product_precision
 from favano.training.roster import Roster, make_roster
+from favano.training.rule_table import RuleTable
 from favano.types import Ints, Precision, Stack
 
 Mask = npt.NDArray[np.bool_]
@@ -84,11 +85,7 @@ class LaneStack:
         self._model, self._task = model, task
         rules = [trainer.rule for trainer in trainers]
         self._proximal = np.array([rule.proximal for rule in rules])  # of each task
-        # Rules of clients with a memory, and how many vectors each of them keeps.
-        self._steps = list(dict.fromkeys((one.step, one.memory) for one in rules if one.step))
-        self._step_number = np.array(  # of each task: 0 for plain SGD
-            [1 + self._steps.index((one.step, one.memory)) if one.step else 0 for one in rules]
-        )
+        self._rules = RuleTable(rules)
         self._precision: Precision = precision
         self._batch = task.batches.batch_size
         self._roster = roster = roster or make_roster([t.task.batches for t in trainers], device)
@@ -104,17 +101,22 @@ class LaneStack:
         self._captured = GraphCache() if device.type == "cuda" else None
         # The lanes on the device, and one more to pad launches with.
         rows = capacity + 1
-        memory = max((rule.memory for rule in rules), default=0) * model.layout.parameters
+        memory = self._rules.vectors * model.layout.parameters
         self._stack: Stack = functional.pad(model.vector, (0, memory)).repeat(rows, 1)
+        # End models are without the vectors that begin anew in each job.
+        self._width = model.layout.size + self._rules.kept * model.layout.parameters
         self._rates = model.vector.new_zeros(rows)
         weights = self._stack[:, : model.layout.parameters]
         corrected = any(rule.corrected for rule in rules)
         self._drift = torch.zeros_like(weights) if corrected else None
         self._start = torch.zeros_like(weights) if self._proximal.any() else None
         self._pull = torch.zeros_like(self._rates)
-        self._places = torch.zeros((3, rows), device=device, dtype=torch.int64)
-        # Row of the roster, position in the batch stream, and number of the rule.
-        self._row, self._step, self._rule = self._places
+        self._places = torch.zeros((4, rows), device=device, dtype=torch.int64)
+        # Row of the roster, position in the batch stream, number of the rule, and the position at
+        # which the optimiser began with zeros.
+        self._row, self._step, self._rule, self._since = self._places
+        numbers = len(self._rules.numbers), rows  # of the optimisers
+        self._numbers = torch.zeros(numbers, device=device, dtype=torch.float64)
         # The same on the host.
         self._batches, self._size = roster.batches.cpu().numpy(), roster.size.cpu().numpy()
         self._host_row, self._host_step, self._host_left = np.zeros((3, capacity), dtype=np.int64)
@@ -145,12 +147,16 @@ class LaneStack:
         self._host_row[lanes], self._host_step[lanes] = rows, work.first_step
         self._host_left[lanes] = work.steps
         self._drawn[lanes] = -1
-        real = np.stack([work.rate, self._proximal[task]]).view(np.int64)  # one upload for all
-        whole = np.stack([lanes, rows, work.first_step, self._step_number[task]])
-        uploaded = to_device(np.concatenate([whole, real]), self._stack)
-        at, (rate, pull) = uploaded[0], uploaded[4:].view(torch.float64).to(self._rates.dtype)
-        self._places[:, at] = uploaded[1:4]
+        since = work.first_step - (0 if work.steps_before is None else work.steps_before)
+        real = np.stack([work.rate, self._proximal[task], *self._rules.numbers[:, task]])
+        whole = np.stack([lanes, rows, work.first_step, self._rules.number[task], since])
+        uploaded = to_device(np.concatenate([whole, real.view(np.int64)]), self._stack)  # at once
+        at, numbers = uploaded[0], uploaded[5:].view(torch.float64)
+        rate, pull = numbers[:2].to(self._rates.dtype)
+        self._places[:, at] = uploaded[1:5]
         self._rates[at] = rate
+        if self._rules:
+            self._numbers[:, at] = numbers[2:]
         if self._start is not None:
             self._pull[at] = pull
             self._start[at] = models[:, : self._start.shape[1]]
@@ -171,7 +177,7 @@ class LaneStack:
         bounds = np.searchsorted(left[order], np.arange(1, launches + 2)).tolist()
         done = live[order[: bounds[-1]]]  # in the order in which they finish
         at = to_device(done, self._stack)
-        ends = self._stack.new_empty(len(done), self._stack.shape[1])
+        models, ends = self._stack[:, : self._width], self._stack.new_empty(len(done), self._width)
         with product_precision(self._precision):
             for number, (first, last) in enumerate(pairwise(bounds)):
                 at_work = live[left > number]
@@ -181,7 +187,7 @@ class LaneStack:
                     self._launch_by_length(at_work)
                 self._host_step[at_work] += 1
                 if first < last:
-                    torch.index_select(self._stack, 0, at[first:last], out=ends[first:last])
+                    torch.index_select(models, 0, at[first:last], out=ends[first:last])
         self._host_left[live] = np.maximum(left - launches, 0)
         return LaunchResult(done, ends)
 
@@ -279,13 +285,25 @@ class LaneStack:
         models = self._stack[lanes]  # of a slice a view, of a tensor a copy
         size = self._model.layout.size
         weights, buffers = self._model.named(models[:, :parameters], models[:, parameters:size])
-        parts = models[:, size:].view(len(models), -1, parameters).unbind(1) if self._steps else ()
-        memory = [self._model.named_weights(part) for part in parts]
         gradients, moved = self._gradients(
             weights, buffers, features, labels, valid, self._keys(rows, steps)
         )
+        if self._rules:
+            self._descend_refined(models, list(gradients.values()), lanes)
+        else:
+            self._descend(weights, gradients, lanes)
+        for name, buffer in buffers.items():
+            buffer.copy_(moved[name])
+        if not isinstance(lanes, slice):
+            self._stack.index_copy_(0, lanes, models)  # faster than an assignment
+        self._step[lanes] = steps + 1
+
+    def _descend(
+        self, weights: dict[str, Tensor], gradients: dict[str, Tensor], lanes: Tensor | slice
+    ) -> None:
+        """A step along the gradients, with their corrections."""
         drift, start = self._of(self._drift, lanes), self._of(self._start, lanes)
-        rates, pulls, rules = self._rates[lanes], self._pull[lanes], self._rule[lanes]
+        rates, pulls = self._rates[lanes], self._pull[lanes]
         for name, weight in weights.items():
             column = (-1, *[1] * (weight.ndim - 1))
             pull = None if start is None else pulls.view(column)
@@ -293,15 +311,29 @@ class LaneStack:
                 gradients[name], weight, weight if start is None else start[name],
                 pull=pull, drift=None if drift is None else drift[name],
             )  # fmt: skip
-            if memory:
-                own = [one[name] for one in memory]
-                moves = self._remembered(moves, own, rules.view(column))
             weight.addcmul_(moves, rates.view(column), value=-1)
-        for name, buffer in buffers.items():
-            buffer.copy_(moved[name])
-        if not isinstance(lanes, slice):
-            self._stack.index_copy_(0, lanes, models)  # faster than an assignment
-        self._step[lanes] = steps + 1
+
+    def _descend_refined(
+        self, models: Stack, gradients: Sequence[Tensor], lanes: Tensor | slice
+    ) -> None:
+        """A step by the rules of clients with a memory or an optimiser."""
+        layout = self._model.layout
+        weights, memory = models[:, : layout.parameters], models[:, layout.size :]
+        start = weights if self._start is None else self._start[lanes]
+        corrected = direction(
+            torch.cat([one.flatten(1) for one in gradients], dim=1), weights, start,
+            pull=None if self._start is None else self._pull[lanes, None],
+            drift=None if self._drift is None else self._drift[lanes],
+        )  # fmt: skip
+        moves = self._rules.refined(
+            corrected,
+            self._model.decaying(weights),
+            memory.view(len(models), -1, layout.parameters).unbind(1),
+            self._rule[lanes, None],
+            (self._step - self._since)[lanes, None] + 1,
+            self._numbers[:, lanes, None],
+        )
+        weights.addcmul_(moves, self._rates[lanes, None], value=-1)
 
     def _gradients(
         self, weights: dict[str, Tensor], buffers: dict[str, Tensor], *given: Tensor
@@ -312,21 +344,19 @@ class LaneStack:
         `torch.func.grad` would load PyTorch's compiler, which takes seconds. Attention is made of
         plain products, since the gradient of PyTorch's fused one fails for many lanes on CUDA.
         """
-        free = {name: weight.detach().requires_grad_() for name, weight in weights.items()}
+        trained = self._model.trained
+        free = {name: one.detach().requires_grad_(name in trained) for name, one in weights.items()}
         with torch.enable_grad(), sdpa_kernel(SDPBackend.MATH):
             losses, moved = vmap(self._loss, randomness="different")(free, buffers, *given)
-            found = torch.autograd.grad(losses.sum(), list(free.values()))
-        return dict(zip(free, found, strict=True)), {n: one.detach() for n, one in moved.items()}
-
-    def _remembered(self, moves: Stack, memory: Sequence[Stack], rule: Tensor) -> Stack:
-        """The directions of clients with a memory, which is renewed in place."""
-        for number, (step, vectors) in enumerate(self._steps, start=1):
-            here, own = rule == number, memory[:vectors]
-            found, renewed = step(moves, tuple(one.clone() for one in own))
-            moves = torch.where(here, found, moves)
-            for old, new in zip(own, renewed, strict=True):
-                old.copy_(torch.where(here, new, old))
-        return moves
+            wanted = [free[name] for name in trained]
+            found = torch.autograd.grad(
+                losses.sum(), wanted, allow_unused=True, materialize_grads=True
+            )
+        known = dict(zip(trained, found, strict=True))
+        gradients = {
+            n: known[n] if n in known else torch.zeros_like(one) for n, one in free.items()
+        }
+        return gradients, {name: one.detach() for name, one in moved.items()}
 
     def _of(self, stack: Stack | None, lanes: Tensor | slice) -> dict[str, Tensor] | None:
         """Rows of a stack of weights by name."""

@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol, cast
 
+import numpy as np
+
 from favano.types import Floats, Ints, Mask, Stack
 
 
@@ -20,6 +22,7 @@ class Job(NamedTuple):
     first_step: int
     steps: int
     rate: float
+    steps_before: int = 0  # that the client's optimiser has made since it began with zeros
 
 
 @dataclass(frozen=True)
@@ -31,10 +34,12 @@ class Work:
     steps: Ints  # (k,) local steps, possibly 0
     rate: Floats  # (k,) step size
     drift: Stack | None = None  # (k, P) added to every gradient of the job
+    steps_before: Ints | None = None  # (k,) that optimisers have made; None: they begin with zeros
 
     def jobs(self, task: Ints) -> list[Job]:
         """The jobs one by one."""
-        columns = (task, self.client, self.first_step, self.steps, self.rate)
+        before = np.zeros_like(self.steps) if self.steps_before is None else self.steps_before
+        columns = (task, self.client, self.first_step, self.steps, self.rate, before)
         return [Job(*job) for job in zip(*(one.tolist() for one in columns), strict=True)]
 
 

@@ -4,12 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from favano.errors import need
+from favano.training.optimisers import SGD, Count, Form, Memory, Numbers, Optimiser, optimised
 from favano.types import Stack, Vector
 
-Memory: TypeAlias = tuple[Stack, ...]
+MethodStep: TypeAlias = Callable[[Stack, Memory], tuple[Stack, Memory]]
+
+
+class Refinement(NamedTuple):
+    """What is made of a gradient with its corrections: the method's own step, then the optimiser's.
+
+    Rules that differ only in numbers have the same refinement.
+    """
+
+    memory: int  # vectors of the method
+    step: MethodStep | None
+    form: Form  # of the optimiser
+
+    def __call__(
+        self, gradient: Stack, weights: Stack, memory: Memory, count: Count, numbers: Numbers
+    ) -> tuple[Stack, Memory]:
+        """The direction, and all vectors after the step: the method's, then the optimiser's."""
+        own, state = memory[: self.memory], memory[self.memory :]
+        if self.step is not None:  # a copy, since the gradient may be overwritten
+            gradient, own = self.step(gradient.clone(), own)
+        moves, state = optimised(self.form, gradient, weights, state, count, numbers)
+        return moves, (*own, *state)
 
 
 @dataclass(frozen=True)
@@ -18,14 +40,16 @@ class LocalRule:
 
     The proximal term is the same for all jobs. A drift correction comes with a job and is constant
     during the job; `corrected` says that jobs have one, so that memory can be reserved. For clients
-    with a memory, `step` makes the direction from that sum and from `memory` vectors, which follow
-    the start and end models of a job.
+    of a method with a memory, `step` makes the direction from that sum and from `memory` vectors.
+    The optimiser gets what `step` returns. Vectors that a client keeps follow the start and end
+    models of a job.
     """
 
     proximal: float = 0.0
     corrected: bool = False
-    memory: int = 0  # vectors as long as the parameters
-    step: Callable[[Stack, Memory], tuple[Stack, Memory]] | None = None
+    memory: int = 0  # vectors of the method, as long as the parameters
+    step: MethodStep | None = None
+    optimiser: Optimiser = SGD
 
     def __post_init__(self) -> None:
         need(self.proximal >= 0, "proximal", self.proximal, "need a number >= 0")
@@ -33,12 +57,29 @@ class LocalRule:
     @property
     def plain(self) -> bool:
         """Whether the direction is the gradient, for jobs without a drift correction."""
-        return self.proximal == 0 and self.step is None
+        return self.proximal == 0 and self.refinement is None
+
+    @property
+    def refinement(self) -> Refinement | None:
+        """What is made of the corrected gradient; None: it is the direction."""
+        if self.step is None and self.optimiser.plain:
+            return None
+        return Refinement(self.memory, self.step, self.optimiser.form)
+
+    @property
+    def kept(self) -> int:
+        """Vectors that a client keeps from job to job."""
+        return self.memory + self.optimiser.kept
+
+    @property
+    def fresh(self) -> int:
+        """Vectors that begin with zeros in each job."""
+        return self.optimiser.form.vectors - self.optimiser.kept
 
     def direction(
         self, gradient: Vector, weights: Vector, start: Vector, drift: Vector | None = None
     ) -> Vector:
-        """The difference that is subtracted from the weights, divided by the step size."""
+        """The gradient with its corrections."""
         return direction(gradient, weights, start, pull=self.proximal or None, drift=drift)
 
 

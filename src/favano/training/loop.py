@@ -13,6 +13,7 @@ from favano.training.gradient_trace import GradientTrace
 from favano.training.kernel_sets import arranged, using
 from favano.training.lanes import Finished, Job, Work, finite_rows
 from favano.training.local_rule import LocalRule
+from favano.training.optimisers import Memory
 from favano.training.task import Batch, Task, plain_gradient
 from favano.types import Ints, Kernels, Stack, Vector
 
@@ -31,7 +32,7 @@ class LoopTrainer:
     def width(self) -> int:
         """Numbers in a start or end model: the model and the client's memory."""
         layout = self.model.layout
-        return layout.size + self.rule.memory * layout.parameters
+        return layout.size + self.rule.kept * layout.parameters
 
     def train(self, start: Stack, work: Work) -> Stack:
         """End models of the jobs."""
@@ -44,11 +45,11 @@ class LoopTrainer:
         """The end model of one job."""
         if job.steps == 0:
             return start
-        model, size = self.model, self.model.layout.size
+        model, size, refined = self.model, self.model.layout.size, self.rule.refinement
         model.load(start[:size])
         model.module.train()
         weights, origin = model.weights, start[: model.layout.parameters]
-        memory = tuple(start[size:].view(self.rule.memory, -1)) if self.rule.step else ()
+        memory = () if refined is None else self._memory(start[size:])
         traced = self.traced if self.rule.plain and drift is None and model.draws is None else None
         step = job.first_step
         with torch.no_grad(), using(self.kernels):
@@ -58,11 +59,20 @@ class LoopTrainer:
                     for place, batch in enumerate(batches, step):
                         self._fill_gradient(job.client, place, batch)
                         direction = self.rule.direction(model.gradient, weights, origin, drift)
-                        if self.rule.step is not None:  # a copy, since the gradient is overwritten
-                            direction, memory = self.rule.step(direction.clone(), memory)
+                        if refined is not None:
+                            count = job.steps_before + place - job.first_step + 1
+                            given = direction, model.decaying(weights), memory, count
+                            direction, memory = refined(*given, self.rule.optimiser.numbers)
                         weights.sub_(direction, alpha=job.rate)
                 step += len(batches)
-            return torch.cat([model.snapshot(), *memory]) if memory else model.snapshot()
+            kept = memory[: self.rule.kept]
+            return torch.cat([model.snapshot(), *kept]) if kept else model.snapshot()
+
+    def _memory(self, kept: Vector) -> Memory:
+        """The client's vectors at the beginning of a job."""
+        parameters = self.model.layout.parameters
+        fresh = kept.new_zeros(self.rule.fresh, parameters)
+        return (*kept.view(-1, parameters), *fresh)
 
     def _fill_gradient(self, client: int, step: int, batch: Batch) -> None:
         """Compute the gradient of one mini-batch."""

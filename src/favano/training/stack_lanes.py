@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -101,9 +100,5 @@ class StackLanes:
 
 
 def _part(work: Work, part: slice) -> Work:
-    drift = None if work.drift is None else work.drift[part]
-    client, first_step = work.client[part], work.first_step[part]
-    return replace(
-        work, client=client, first_step=first_step, steps=work.steps[part], rate=work.rate[part],
-        drift=drift,
-    )  # fmt: skip
+    columns = {name: column[part] for name, column in vars(work).items() if column is not None}
+    return Work(**columns)

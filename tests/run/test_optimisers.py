@@ -1,0 +1,113 @@
+"""Optimisers and schedules from Python: the page's example, and lanes against the plain loop."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+import favano
+from favano.errors import BadInput
+from favano.specification.keys import Keys
+
+PAGE = Path(__file__).parents[2] / "docs" / "training.md"
+FLEET = favano.Fleet(clients=6)
+KEYS: Keys = {"selected": 3, "local_steps": 4, "horizon": 150, "evaluate_every": 25}
+EVERY: dict[str, Keys] = {
+    "plain": {},
+    "momentum": {"momentum": 0.9, "weight_decay": 0.01},
+    "nesterov, kept": {"momentum": 0.9, "nesterov": True, "optimiser_state": "kept"},
+    "clipped": {"clip": 0.1, "proximal": 0.1},
+    "adam": {"optimiser": "adam", "weight_decay": 0.1},
+    "adam, kept": {"optimiser": "adam", "optimiser_state": "kept", "clip": 0.5},
+    "adamw": {"optimiser": "adamw", "epsilon": 1e-4, "rate_schedule": "cosine", "warm_up": 20},
+    "by steps": {"rate_schedule": "linear:0.1", "rate_over": "steps", "rate_length": 20},
+    "server momentum": {"server_optimiser": "momentum", "optimiser": "adam"},
+    "server yogi": {"server_optimiser": "yogi", "momentum": 0.5, "optimiser_state": "kept"},
+}
+
+
+def test_the_example_of_the_page_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    (code,) = re.findall(r"```python\n(.*?)```", PAGE.read_text(), flags=re.DOTALL)
+    assert len([line for line in code.splitlines() if line.strip()]) <= 10
+    exec(compile(code, PAGE.name, "exec"), {})
+    found = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert [name for name, _ in found] == ["anew", "kept", "wave", "yogi"]
+    assert len({accuracy for _, accuracy in found}) > 2
+    assert all(float(accuracy) > 0.6 for _, accuracy in found)
+
+
+def problem() -> favano.Problem:
+    """In float64, with batches of two lengths."""
+    torch.manual_seed(0)
+    x, y = torch.randn(190, 5, dtype=torch.float64), torch.arange(190) % 3
+    net = nn.Sequential(nn.Linear(5, 7), nn.Tanh(), nn.Linear(7, 3)).double()
+    return favano.Problem(net, train=(x, y), test=(x[:50], y[:50]), split="iid", batch_size=8)
+
+
+def losses(name: str, engine: str, device: str = "cpu") -> list[float]:
+    keys: Keys = {**KEYS, **EVERY[name], "learning_rate": 0.02, "device": device}
+    given: Keys = {**keys, "engine": engine}  # type: ignore[typeddict-item]
+    return [row.loss for row in favano.simulate("favano-delta", problem(), FLEET, **given).rows]
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_lanes_of_a_cpu_equal_the_loop_to_the_bit(name: str) -> None:
+    found = losses(name, "lanes")
+    assert len(found) > 5
+    assert found == losses(name, "loop")
+    assert name == "plain" or found[-1] != losses("plain", "loop")[-1]
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", EVERY)
+def test_lanes_of_a_gpu_equal_the_loop(name: str) -> None:
+    found = losses(name, "lanes", "cuda")
+    assert found == pytest.approx(losses(name, "loop", "cuda"), rel=1e-10, abs=1e-10)
+    assert found == pytest.approx(losses(name, "loop"), rel=1e-8, abs=1e-8)
+
+
+def check_together(device: str, tolerance: float) -> None:
+    """Four methods with one optimiser, in one pool; each as alone in the plain loop."""
+    buffered = favano.FedBuff(buffer=2, buffer_mode="block")
+    methods: list[str | favano.FedBuff] = ["fedavg", "favano-delta", buffered, "fedfix"]
+    keys: Keys = {**KEYS, **EVERY["adam, kept"], "learning_rate": 0.02, "device": device}
+    one_by_one: Keys = {**keys, "engine": "loop"}
+    together = favano.compare(methods, problem(), FLEET, **keys)
+    for method, result in zip(methods, together.results, strict=True):
+        alone = favano.simulate(method, problem(), FLEET, **one_by_one)
+        expected = pytest.approx([row.loss for row in alone.rows], rel=tolerance, abs=tolerance)
+        assert [row.loss for row in result.rows] == expected
+
+
+def test_several_methods_share_lanes() -> None:
+    check_together("cpu", 0.0)
+
+
+@pytest.mark.gpu
+def test_several_methods_share_the_lanes_of_a_gpu() -> None:
+    check_together("cuda", 1e-10)
+
+
+def test_methods_without_a_step_say_so() -> None:
+    rule = "server_optimiser=adam: need none with favano, which averages models"
+    keys: Keys = {**KEYS, "server_optimiser": "adam"}
+    with pytest.raises(BadInput, match=rule):
+        favano.simulate("favano", problem(), FLEET, **keys)
+
+
+def test_state_is_kept_only_where_answers_are_used_in_time() -> None:
+    keys: Keys = {**KEYS, "momentum": 0.9, "optimiser_state": "kept"}
+    with pytest.raises(BadInput, match="optimiser_state=kept: need fresh with fedbuff, whose cl"):
+        favano.simulate(favano.FedBuff(buffer=3, buffer_mode="code"), problem(), FLEET, **keys)
+
+
+def test_a_plan_counts_what_clients_keep_and_leaves_the_audit_out() -> None:
+    plan = favano.plan("fedavg", "digits", optimiser="adam", optimiser_state="kept")
+    assert plan.client_vectors == 2
+    assert plan.audit is not None
+    assert plan.audit.left_out == ("the clients' optimiser",)
+    assert favano.plan("fedavg", "digits", server_optimiser="adam").audit is None
