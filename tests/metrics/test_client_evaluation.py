@@ -10,11 +10,17 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from favano.data import BatchStream
-from favano.metrics import ClientEvaluator, Evaluator, Metric, client_metrics, worst_tenth
+from favano.metrics import (
+    ClientEvaluator,
+    ClientSamples,
+    Evaluator,
+    Metric,
+    client_metrics,
+    worst_tenth,
+)
 from favano.metrics.metric import accuracy
 from favano.records import LOSS, MetricRecord
-from favano.training import FlatModel, Task
+from favano.training import FlatModel
 from favano.types import Ints
 
 FEATURES = torch.arange(1.0, 13.0)[:, None]
@@ -27,9 +33,8 @@ def evaluator(both: bool, **metrics: Metric) -> tuple[ClientEvaluator, Tensor]:
     flat = FlatModel(nn.Linear(1, 1, bias=False), device="cpu")
     targets = torch.zeros(12, 1)
     test = Evaluator(flat, FEATURES[:2], targets[:2], functional.mse_loss, metrics=metrics)
-    batches = BatchStream(PARTS, 4, seed=0, streams=np.arange(3))
-    task = Task(FEATURES, targets, batches, functional.mse_loss)
-    return ClientEvaluator(test, task, both), torch.ones(1)
+    samples = ClientSamples(PARTS, lambda places: (FEATURES[places], targets[places]))
+    return ClientEvaluator(test, samples, both), torch.ones(1)
 
 
 def test_every_client_counts_the_same() -> None:

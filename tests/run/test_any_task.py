@@ -82,7 +82,7 @@ class Recurrent(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.embedding, self.layer = nn.Embedding(5, 6), nn.GRU(6, 8, batch_first=True)
+        self.embedding, self.layer = nn.Embedding(5, 6), nn.LSTM(6, 8, batch_first=True)
         self.logits = nn.Linear(8, 5)
 
     def forward(self, tokens: Tensor) -> Tensor:
@@ -291,6 +291,7 @@ STACKED = {
         }
     ),
     "attention": sequences(Attending),
+    "recurrent": sequences(Recurrent),
 }
 
 
@@ -307,3 +308,21 @@ def test_stacks_of_models_agree_with_the_loop(name: str, monkeypatch: pytest.Mon
             [float(str(value)) for value in result.history[metric]] for result in (lanes, loop)
         )
         assert found == pytest.approx(expected, rel=2e-3, abs=1e-6)
+
+
+def test_clients_are_scored_on_their_own_test_samples() -> None:
+    """Client 0 trains on one half-space and client 1 on the other; both are tested on the first."""
+    high, low = X[Y > 1][:60], X[Y < -1][:60]
+    ones, zeros = torch.ones(60, dtype=torch.long), torch.zeros(60, dtype=torch.long)
+    problem = favano.Problem(
+        lambda: nn.Linear(4, 2), train=[(high, ones), (low, zeros)], batch_size=16,
+        test=[(high[:20], ones[:20]), (high[20:40], zeros[:20])],
+    )  # fmt: skip
+    keys: Keys = {**EVERY, "selected": 1, "evaluate_on": "both", "learning_rate": 1.0}
+    result = favano.simulate("favano", problem, favano.Fleet(clients=2), **keys)
+    assert result.served is not None
+    own, other = result.served.score
+    assert own > 0.9
+    assert other < 0.1
+    assert result.final("accuracy_clients") == pytest.approx([(own + other) / 2])
+    assert result.final("accuracy_worst") == pytest.approx([other])

@@ -50,6 +50,32 @@ def deeper() -> nn.Module:
     )  # fmt: skip
 
 
+class Rows(nn.Module):
+    """An LSTM over the rows of an image."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.rows, self.classes = nn.LSTM(6, 5, 2, batch_first=True), nn.Linear(5, 4)
+
+    def forward(self, images: Tensor) -> Tensor:
+        states, _ = self.rows(images.flatten(1, 2))
+        found: Tensor = self.classes(states[:, -1])
+        return found
+
+
+class Attention(nn.Module):
+    """A transformer layer over the rows of an image."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.rows = nn.TransformerEncoderLayer(6, 2, 8, dropout=0.0, batch_first=True)
+        self.classes = nn.Linear(6, 4)
+
+    def forward(self, images: Tensor) -> Tensor:
+        found: Tensor = self.classes(self.rows(images.flatten(1, 2)).mean(1))
+        return found
+
+
 def doubled(output: Tensor, labels: Tensor) -> Tensor:
     return 2 * functional.cross_entropy(output, labels)
 
@@ -149,6 +175,8 @@ CASES = pytest.mark.parametrize(
         (with_batch_norm, False, functional.cross_entropy, 0.0),
         (with_batch_norm, True, functional.cross_entropy, 0.0),
         (with_stock_batch_norm, False, functional.cross_entropy, 0.0),
+        (Rows, False, functional.cross_entropy, 0.0),
+        (Attention, False, functional.cross_entropy, 0.0),
     ],
 )
 
@@ -341,6 +369,7 @@ def test_stacks_take_turns(number: int) -> None:
 
 
 @pytest.mark.gpu
+@pytest.mark.filterwarnings("ignore:RNN module weights")  # of the loop: weights are parts of a row
 @CASES
 @pytest.mark.parametrize("capacity", [3, 16])
 def test_lanes_equal_the_loop_on_cuda(

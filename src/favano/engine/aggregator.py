@@ -197,7 +197,7 @@ class Aggregator(Generic[S]):
         Answers that are not `finite` are refused, or end the run.
         """
         jobs = self.course.jobs(self.version + 1)
-        refused = self.refuse(jobs, finite)
+        everyone, refused = self.course.known.client[jobs], self.refuse(jobs, finite)
         if len(refused):
             rows = torch.from_numpy(np.flatnonzero(finite)).to(end.device)
             start, end, jobs = start[rows], end[rows], jobs[finite]
@@ -218,17 +218,16 @@ class Aggregator(Generic[S]):
                 kept = end[:, parameters:].clone()
                 self._own_buffers.update(zip(client.tolist(), kept, strict=True))
             self.state = state
-        self.go_on()
+        self.go_on(everyone)
         return Update(server, client, own, refused)
 
-    def combine(
-        self, server: Vector, buffers: Vector, start: Stack, end: Stack
-    ) -> tuple[Vector, Vector]:
+    def combine(self, server: Vector, buffers: Vector, answers: Answers) -> tuple[Vector, Vector]:
         """Make the next update with combinations instead of models; the new model and buffers."""
-        answers = self._answers(self.course.jobs(self.version + 1), start, end)
         self.state = self.method.update(self.state._replace(model=server), answers)
-        self.go_on()
-        return self.state.model, self.method.average(buffers, end, answers)
+        if self.layout.buffers:
+            buffers = self.method.average(buffers, answers.end, answers)
+        self.go_on(answers.client)
+        return self.state.model, buffers
 
     def _where_they_ended(self, jobs: Ints, start: Stack, end: Stack) -> Stack:
         """End models with the clients' own buffers, also of jobs without steps."""
@@ -236,11 +235,10 @@ class Aggregator(Generic[S]):
         kept = self.starts(self.course.known.client[jobs], start)[:, : self.layout.size]
         return torch.where(torch.from_numpy(idle).to(end.device)[:, None], kept, end)
 
-    def go_on(self) -> None:
-        """The next update is made: extend a schedule that depends on it."""
+    def go_on(self, client: Ints = NOBODY) -> None:
+        """The next update is made, from these clients: extend a schedule that depends on it."""
         self.version += 1
         if not self.course.complete:
-            client = self.course.known.client[self.course.jobs(self.version)]
             self.course.go_on(self.method.next_steps(self.state, client))
 
     def _answers(self, jobs: Ints, start: Stack, end: Stack) -> Answers:

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from favano.engine.aggregator import Aggregator
-from favano.methods import State
+from favano.methods import Answers, State
 from favano.methods.arrays import units
 from favano.types import Floats, Ints, Stack
 
@@ -35,16 +35,19 @@ def walk(
     `weighted` takes them.
     """
     models, place = units(products), {job: number for number, job in enumerate(jobs.tolist())}
+    known, rate = run.course.known, run.rates[jobs]
+    client, steps, base = known.client[jobs], known.steps[jobs], known.base[jobs]
     server, buffers, seen = models[0], models[0], np.eye(1, len(products))[0]
     used, versions = list[Ints](), []
     while not used or not (run.over or due(run.version)):
         wanted = run.course.jobs(run.version + 1)
         if not all(job in place for job in wanted.tolist()):
             break
-        start = np.array([1 + place[job] for job in wanted.tolist()], dtype=np.int64)
-        end = start + len(jobs)
-        server, buffers = run.combine(server, buffers, models[start], models[end])
-        seen[end] = 1.0
+        at = np.array([place[job] for job in wanted.tolist()], dtype=np.int64)
+        start, end, stale = models[1 + at], models[1 + at + len(jobs)], run.version - base[at]
+        about = (client[at], steps[at], stale, rate[at], run.version + 1)
+        server, buffers = run.combine(server, buffers, Answers(*about, start, end))
+        seen[1 + at + len(jobs)] = 1.0
         used.append(wanted)
         versions.append(np.array([server, buffers, seen]))
     parts = [True, run.layout.buffers > 0, run.layout.counters > 0]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Generic, NamedTuple, TypeAlias
 
 import numpy as np
@@ -128,7 +129,8 @@ class Recorder(Generic[S]):
             return []
         measured = torch.stack(self._measured[first:]).tolist()
         plan, bits = self.run.schedule, self.run.message_bits
-        counters, versions = count_work(plan), plan.versions_at(self.times)
+        counters = self._all_work if self.run.course.complete else count_work(plan)
+        versions = plan.versions_at(self.times)
         rows = []
         for number, (loss, *values, variance, potential) in enumerate(measured, first):
             done = int(versions[number]) + 1
@@ -150,6 +152,11 @@ class Recorder(Generic[S]):
             rows.append(row)
         return rows
 
+    @cached_property
+    def _all_work(self) -> Counters:
+        """The work of a schedule that is known from the start."""
+        return count_work(self.run.schedule)
+
     def due(self, version: int) -> bool:
         """Whether the next evaluation is after this version and before the next one."""
         number, course = len(self._measured), self.run.course
@@ -157,5 +164,5 @@ class Recorder(Generic[S]):
             return False
         if self._versions is not None:
             return version >= self._versions[number]
-        time, follows = course.known.time, version + 1
-        return follows == len(time) or bool(self.times[number] < time[follows])
+        follows = version + 1
+        return follows == course.updates or self.times[number] < course.time(follows)

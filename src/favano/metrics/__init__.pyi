@@ -1,5 +1,6 @@
 from .check import check_metrics as check_metrics
 from .client_evaluation import ClientEvaluator as ClientEvaluator
+from .client_evaluation import ClientSamples as ClientSamples
 from .client_evaluation import client_metrics as client_metrics
 from .client_evaluation import worst_tenth as worst_tenth
 from .evaluation import Evaluator as Evaluator

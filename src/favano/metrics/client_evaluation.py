@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
 import torch
@@ -14,10 +14,16 @@ from torch.nn import functional
 from favano.metrics.evaluation import Evaluator
 from favano.metrics.metric import Metric, recorded
 from favano.records import LOSS, MetricRecord
-from favano.training import Task
 from favano.types import Ints, Stack, Vector
 
 EvaluateOn: TypeAlias = Literal["test", "clients", "both"]
+
+
+class ClientSamples(NamedTuple):
+    """Samples of each client: their places, and what gives inputs and targets there."""
+
+    parts: Sequence[Ints]
+    take: Callable[[Ints], tuple[Tensor, Tensor]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,12 +31,12 @@ class ClientEvaluator:
     """Scores flat models on the test set and on each client's samples, or on the latter alone."""
 
     test: Evaluator
-    task: Task
+    samples: ClientSamples
     both: bool
 
     def measure(self, vector: Vector) -> Tensor:
         """Mean loss, metrics, and the numbers over clients of `client_metrics`."""
-        scores = self.each(vector, range(len(self.task.batches.parts)))
+        scores = self.each(vector, range(len(self.samples.parts)))
         judged, place = recorded(self.test.metrics), 1
         if not judged:
             judged, place = (LOSS,), 0
@@ -47,9 +53,8 @@ class ClientEvaluator:
         On all its samples, or on at most `most`, evenly spread.
         """
         self.test.load(vector)
-        parts = (_spread(self.task.batches.parts[client], most) for client in clients)
-        samples = (self.task.samples(part, vector.dtype) for part in parts)
-        return torch.stack([self._score(*one) for one in samples])
+        parts = (_spread(self.samples.parts[client], most) for client in clients)
+        return torch.stack([self._score(*self.samples.take(part)) for part in parts])
 
     def _score(self, features: Tensor, targets: Tensor) -> Tensor:
         """Mean loss and metrics on the samples of one client; NaN for metrics that fail there.

@@ -80,7 +80,7 @@ class ResidualNetwork(nn.Module):
         return logits
 
 
-class _Stem(nn.Sequential):
+class FirstLayers(nn.Sequential):
     """The first layers: a convolution, its rectified norm, and perhaps max-pooling."""
 
     def forward(self, inputs: Tensor) -> Tensor:
@@ -90,12 +90,12 @@ class _Stem(nn.Sequential):
         return pool[0](hidden) if pool else hidden
 
 
-def _stem(stem: Stem, channels: int, width: int, norm: Norm) -> _Stem:
+def _stem(stem: Stem, channels: int, width: int, norm: Norm) -> FirstLayers:
     need(stem in ("7x7", "3x3"), "stem", stem, "need 7x7 or 3x3")
     if stem == "3x3":
         convolution = nn.Conv2d(channels, width, 3, padding=1, bias=False)
-        return _Stem(convolution, normalisation(norm, width))
-    return _Stem(
+        return FirstLayers(convolution, normalisation(norm, width))
+    return FirstLayers(
         nn.Conv2d(channels, width, 7, stride=2, padding=3, bias=False),
         normalisation(norm, width),
         nn.MaxPool2d(3, stride=2, padding=1),

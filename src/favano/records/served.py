@@ -19,7 +19,7 @@ class ServedSpeed:
 
 @dataclass(frozen=True)
 class ServedRecord:
-    """The leading metric of the final model of one seed, on the samples that each client holds.
+    """The leading metric of the final model of one seed, on samples of each client.
 
     Of very many clients only a sample is listed, and all means are over those.
     """

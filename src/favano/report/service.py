@@ -16,7 +16,8 @@ from favano.report.settings import Setting
 
 SERVICE_LINK: Final = '<a href="#service">Whom it serves</a>\n'
 _NOTE = (
-    "The final model of the first seed, scored on training samples of each client, 200 at most. "
+    "The final model of the first seed, scored on samples of each client, 200 at most: its test "
+    "samples if the data say whose they are, else those it trains on. "
     "Each mark is a client: the further to the right, the more it counted in training; the higher, "
     "the larger its value. Large marks are the means of each speed. The worst tenth is the tenth "
     "of the clients with the worst values."

@@ -82,7 +82,7 @@ def own_samples(data: OwnData, device: str, loss: Loss | None = None) -> Samples
     on = check_device(device)
     if on.type == "cuda":
         _check_memory(data, on)
-    (inputs, targets, owners), (test_inputs, test_targets, _) = data.train, data.test
+    (inputs, targets, owners), (test_inputs, test_targets, testers) = data.train, data.test
     return Samples(
         inputs.to(on),
         targets.to(on),
@@ -91,6 +91,7 @@ def own_samples(data: OwnData, device: str, loss: Loss | None = None) -> Samples
         data.classes,
         loss=loss or functional.cross_entropy,
         owners=owners,
+        test_owners={OWN: testers[OWN]} if OWN in testers else {},
         metrics={ACCURACY.name: accuracy} if data.classes else {},
     )
 

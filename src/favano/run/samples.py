@@ -46,6 +46,7 @@ class Samples:
     preprocessing: Preprocessing | None = None
     loss: Loss = functional.cross_entropy
     owners: Mapping[str, Ints] = field(default_factory=dict)  # of the training data, by column
+    test_owners: Mapping[str, Ints] = field(default_factory=dict)  # numbered like these
     metrics: Mapping[str, Metric] = field(default_factory=lambda: {ACCURACY.name: accuracy})
 
     @property
@@ -90,6 +91,7 @@ def load_samples(
         classes=data.classes,
         preprocessing=steps if steps.augments else None,
         owners=train.owners,
+        test_owners=test.owners,
     )
 
 

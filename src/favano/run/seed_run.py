@@ -15,6 +15,7 @@ from favano.planning.planned import Planned
 from favano.records import LOSS, Status, diverged, leading, run_record, worst
 from favano.run.assembly import assemble
 from favano.run.bound_tracking import Tracker
+from favano.run.client_samples import client_samples
 from favano.run.constants import Probe
 from favano.run.observer import Observer, wants_to_stop
 from favano.run.progress import Progress
@@ -62,7 +63,8 @@ class SeedRun:
             calibration,
             samples.metrics,
         )
-        self.clients = ClientEvaluator(self.evaluate, task, spec.run.evaluate_on == "both")
+        held = client_samples(samples, task, given(spec.problem.split), flat.vector.dtype)
+        self.clients = ClientEvaluator(self.evaluate, held, spec.run.evaluate_on == "both")
         self.judge = self.evaluate if spec.run.evaluate_on == "test" else self.clients
         last_update = float(schedule.time[-1:].sum())
         live = None
@@ -101,7 +103,7 @@ class SeedRun:
         if moment.version < 0:
             self.began = perf_counter()
         else:
-            time = float(self.aggregator.course.known.time[moment.version])
+            time = self.aggregator.course.time(moment.version)
             display.advance(self.label, moment.steps, time)
         told = self.recorder.count
         self.recorder.observe(moment)

@@ -74,6 +74,9 @@ class Unrolling:
     def updates(self) -> int:
         return self._updates
 
+    def time(self, update: int) -> float:
+        return float(self._table["used"][self._order[update]])
+
     def jobs(self, update: int) -> Ints:
         return self._order[update : update + 1].copy()
 

@@ -37,6 +37,9 @@ class Course(Protocol):
     def updates(self) -> int:
         """Number of updates that are known."""
 
+    def time(self, update: int) -> float:
+        """When an update is made; it must be known."""
+
     def jobs(self, update: int) -> Ints:
         """Numbers of the jobs that an update uses; it must be known."""
 
@@ -64,6 +67,9 @@ class Foreseen:
         versions = np.arange(-1, schedule.updates + 1)
         bounds = np.searchsorted(schedule.base[self._by_base], versions)
         self._bounds: list[int] = bounds.tolist()
+
+    def time(self, update: int) -> float:
+        return float(self.schedule.time[update])
 
     def jobs(self, update: int) -> Ints:
         return self._in_order[self._offsets[update] : self._offsets[update + 1]]

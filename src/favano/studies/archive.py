@@ -62,6 +62,7 @@ class Archive:
             footprint=footprint.words,
             kernels=result.kernels,
             entry=entry,
+            metrics=result.metrics,
             history=tuple(result.rows),
         )
         path = self.path(run)

@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 _Captured: TypeAlias = tuple[torch.cuda.CUDAGraph, list[Tensor], object]  # inputs, result
 
-_WARM_UP = 2  # runs of a launch before it is captured
+_WARM_UP = 1  # runs of a launch before it is captured
 
 
 class GraphCache:

@@ -20,6 +20,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
 from torch.nn import functional
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from favano.data.transforms import ROOM, augment, to_float
 from favano.quantisation import draws_of
@@ -27,6 +28,7 @@ from favano.training.cuda_graphs import GraphCache
 from favano.training.device_draws import device_bits, device_uniform, to_device
 from favano.training.dropout import drawing
 from favano.training.flat import FlatModel
+from favano.training.lane_lstm import with_lane_lstms
 from favano.training.lanes import Work
 from favano.training.local_rule import direction
 from favano.training.loop import LoopTrainer
@@ -283,21 +285,22 @@ class LaneStack:
             weights, buffers, features, labels, valid, self._keys(rows, steps)
         )
         drift, start = self._of(self._drift, lanes), self._of(self._start, lanes)
+        rates, pulls, rules = self._rates[lanes], self._pull[lanes], self._rule[lanes]
         for name, weight in weights.items():
             column = (-1, *[1] * (weight.ndim - 1))
-            pull = None if start is None else self._pull[lanes].view(column)
+            pull = None if start is None else pulls.view(column)
             moves = direction(
                 gradients[name], weight, weight if start is None else start[name],
                 pull=pull, drift=None if drift is None else drift[name],
             )  # fmt: skip
             if memory:
-                here = self._rule[lanes].view(column)
-                moves = self._remembered(moves, [one[name] for one in memory], here)
-            weight.addcmul_(moves, self._rates[lanes].view(column), value=-1)
+                own = [one[name] for one in memory]
+                moves = self._remembered(moves, own, rules.view(column))
+            weight.addcmul_(moves, rates.view(column), value=-1)
         for name, buffer in buffers.items():
             buffer.copy_(moved[name])
         if not isinstance(lanes, slice):
-            self._stack[lanes] = models
+            self._stack.index_copy_(0, lanes, models)  # faster than an assignment
         self._step[lanes] = steps + 1
 
     def _gradients(
@@ -306,10 +309,11 @@ class LaneStack:
         """Gradients of all lanes, and their buffers after the forward pass.
 
         Lanes do not share weights, so their gradients are those of the sum of their losses.
-        `torch.func.grad` would load PyTorch's compiler, which takes seconds.
+        `torch.func.grad` would load PyTorch's compiler, which takes seconds. Attention is made of
+        plain products, since the gradient of PyTorch's fused one fails for many lanes on CUDA.
         """
         free = {name: weight.detach().requires_grad_() for name, weight in weights.items()}
-        with torch.enable_grad():
+        with torch.enable_grad(), sdpa_kernel(SDPBackend.MATH):
             losses, moved = vmap(self._loss, randomness="different")(free, buffers, *given)
             found = torch.autograd.grad(losses.sum(), list(free.values()))
         return dict(zip(free, found, strict=True)), {n: one.detach() for n, one in moved.items()}
@@ -370,8 +374,9 @@ class LaneStack:
 
 def lane_network(model: FlatModel) -> nn.Module:
     """The network in training mode, with our own kernels for float32 on CUDA."""
+    module = with_lane_lstms(deepcopy(model.module).train())
     if model.vector.is_cuda and model.vector.dtype == torch.float32 and find_spec("triton"):
-        from favano.training.gpu_kernels import for_lanes  # needs triton
+        from favano.training.gpu_kernels import with_kernels  # needs triton
 
-        return for_lanes(model.module)
-    return deepcopy(model.module).train()
+        return with_kernels(module)
+    return module

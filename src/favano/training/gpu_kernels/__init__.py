@@ -3,4 +3,4 @@
 Importing this package needs Triton, which comes with the CUDA builds of PyTorch.
 """
 
-from favano.training.gpu_kernels.layers import for_lanes as for_lanes
+from favano.training.gpu_kernels.layers import with_kernels as with_kernels

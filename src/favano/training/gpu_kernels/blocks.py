@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Literal, NamedTuple, TypeAlias
 
 import torch
 import triton
 from torch import Tensor
 
+Products: TypeAlias = Literal["bf16", "tf32", "float32"]
+
 _PIXELS_OF_WEIGHTS = 4096  # pixels per program of the weights' gradient
+_MOST_SUMS = 192  # per pixel, of a convolution that goes row by row
 
 
 class Blocks(NamedTuple):
@@ -19,6 +22,7 @@ class Blocks(NamedTuple):
     filters: int
     warps: int
     stages: int  # of the pipeline of loads
+    stretches: int = 1  # of the weights' gradient
 
     def settings(self) -> dict[str, int]:
         """Arguments of the kernels."""
@@ -32,25 +36,48 @@ class Blocks(NamedTuple):
         return min(batch, max(1, _PIXELS_OF_WEIGHTS // pixels))
 
 
-def gather_blocks(inputs: int, outputs: int, size: int, dtype: torch.dtype) -> Blocks:
+def products_of(images: Tensor) -> Products:
+    """The precision of products with these images."""
+    if images.dtype == torch.bfloat16:
+        return "bf16"
+    return "tf32" if torch.backends.cudnn.allow_tf32 else "float32"
+
+
+def triton_precision(products: Products) -> str:
+    """How a kernel multiplies float32; of no use for bf16."""
+    return "ieee" if products == "float32" else "tf32"
+
+
+def row_blocks(inputs: int, outputs: int, size: int, products: Products) -> Blocks | None:
+    """Blocks of a convolution that goes through images row by row; None if it would not pay."""
+    most = 32 if products == "bf16" else 16  # inputs
+    filters = _power(outputs, 64 if size <= 3 else 32)
+    sums = size * filters  # per pixel
+    if products == "float32" or inputs > most or outputs > 64 or sums > _MOST_SUMS:
+        return None
+    stretch = _power(size * inputs if inputs < 16 else inputs, most)
+    return Blocks(64, stretch, filters, 4, 3)
+
+
+def gather_blocks(inputs: int, outputs: int, size: int, products: Products) -> Blocks:
     """Blocks of the convolution and of the gradient of its images."""
     filters = _power(outputs, 256)
     warps = 8 if filters == 256 else 4
     if inputs < 16:
-        return Blocks(128, _power(size * inputs, 32), filters, warps, stages=1)
-    if dtype == torch.bfloat16:
-        return Blocks(128 if filters > 16 else 256, _power(inputs, 64), filters, warps, stages=3)
-    return Blocks(128, _power(inputs, 32), filters, warps, stages=3)
+        return Blocks(128, _power(size * inputs, 32), filters, warps, stages=3)
+    longest = 64 if products == "bf16" else 32
+    pixels = 256 if products == "bf16" and filters == 16 else 128
+    return Blocks(pixels, _power(inputs, longest), filters, warps, stages=3)
 
 
-def weights_blocks(length: int, outputs: int, dtype: torch.dtype) -> Blocks:
-    """Blocks of the gradient of the weights; `length` numbers are contiguous in memory."""
-    filters = _power(outputs, 128)
-    if dtype == torch.bfloat16:
-        return Blocks(64, _power(length, 64), filters, min(4, filters // 16), stages=3)
-    # Products of two transposed TF32 matrices are fast only if they are small.
-    stretch = _power(length, 32 if filters == 128 else 16)
-    return Blocks(32, stretch, filters, max(1, filters // 32), stages=3)
+def weights_blocks(row: int, outputs: int, products: Products) -> Blocks:
+    """Blocks of the gradient of the weights; there are `row` numbers under a row of taps."""
+    if products == "bf16" and outputs > 16:
+        return Blocks(64, 64, _power(outputs, 64), 4, 3, stretches=2 if 64 < row <= 128 else 1)
+    # With one or two warps, since the tensor cores of four cannot take a transposed TF32 matrix.
+    filters = stretch = _power(outputs, 32)
+    stretches = min(3, triton.cdiv(row, stretch))
+    return Blocks(64 if products == "bf16" else 32, stretch, filters, stretch // 16, 3, stretches)
 
 
 def _power(numbers: int, most: int) -> int:

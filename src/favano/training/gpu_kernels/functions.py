@@ -8,7 +8,14 @@ from __future__ import annotations
 from torch import Tensor
 from torch.autograd import Function
 
-from favano.training.gpu_kernels import convolution, normalisation
+from favano.training.gpu_kernels import (
+    batch_normalisation,
+    convolution,
+    group_normalisation,
+    lstm,
+    pooling,
+    weights_gradient,
+)
 
 
 def _for_all_lanes(function, info, dimensions, *given):
@@ -17,66 +24,129 @@ def _for_all_lanes(function, info, dimensions, *given):
     def stacked(value, lane):
         if not isinstance(value, Tensor):
             return value
-        return (
-            value.expand(info.batch_size, *value.shape) if lane is None else value.movedim(lane, 0)
-        )
+        if lane is None:
+            return value.expand(info.batch_size, *value.shape)
+        return value.movedim(lane, 0)
 
     found = function.apply(*map(stacked, given, dimensions))
-    return found, 0 if isinstance(found, Tensor) else (0,) * len(found)
+    return found, (0,) * len(found)
 
 
 class Convolution(Function):
-    """Convolution of images (L, B, I, H, W) with weights (L, O, I, k, k)."""
+    """Convolution of images (L, B, I, H, W) with weights (L, O, I, k, k) to (L, B, O, *size).
+
+    It also hands on the images, for whatever else they are used for: the gradient of that is added
+    by the kernel of this one. Third are sums of the result for a batch normalisation.
+    """
 
     @staticmethod
-    def forward(images: Tensor, weights: Tensor, stride: int, padding: int) -> Tensor:
-        return convolution.forward(images, weights, stride, padding)
+    def forward(images, weights, size, stride: int, padding: int):
+        out, sums = convolution.forward(images, weights, size, stride, padding)
+        return out, images.view_as(images), sums
 
     @staticmethod
     def setup_context(ctx, inputs, output) -> None:
-        images, weights, ctx.stride, ctx.padding = inputs
+        images, weights, _, *ctx.how = inputs
         ctx.save_for_backward(images, weights)
+        ctx.mark_non_differentiable(output[2])
+        ctx.set_materialize_grads(False)
 
     @staticmethod
-    def backward(ctx, gradient):
+    def backward(ctx, gradient, added, _sums):
         images, weights = ctx.saved_tensors
-        size, how = tuple(images.shape[-2:]), (ctx.stride, ctx.padding)
         to_images = to_weights = None
         if ctx.needs_input_grad[0]:
-            to_images = convolution.images_gradient(gradient, weights, size, *how)
+            size = tuple(images.shape[-2:])
+            to_images = convolution.images_gradient(gradient, weights, size, *ctx.how, added)
         if ctx.needs_input_grad[1]:
-            to_weights = convolution.weights_gradient(gradient, images, weights.shape[-1], *how)
-        return to_images, to_weights, None, None
+            to_weights = weights_gradient.weights_gradient(
+                gradient, images, weights.shape[-1], *ctx.how
+            )
+        return to_images, to_weights, None, None, None
 
     @staticmethod
     def vmap(info, dimensions, *given):
         return _for_all_lanes(Convolution, info, dimensions, *given)
 
 
-class BatchNormalisation(Function):
-    """(L, B, C, H, W) normalised, rectified or not, with the batch's mean and variance.
+def _normalisation(kernels) -> type[Function]:
+    """(L, B, C, H, W) normalised, rectified or not, with the mean and variance that were used.
 
-    `residual`, if not None, is added before rectifying.
+    `residual`, if not None, is added before rectifying, and `sums` are those of the images if they
+    are known; `how` is what the kernels need besides.
     """
 
+    class Normalisation(Function):
+        @staticmethod
+        def forward(images, weight, bias, residual, sums, *how):
+            return tuple(kernels.forward(images, weight, bias, residual, sums, *how))
+
+        @staticmethod
+        def setup_context(ctx, inputs, output) -> None:
+            images, weight, bias, residual, _, *ctx.how = inputs
+            ctx.with_residual = residual is not None
+            ctx.save_for_backward(images, weight, bias, *output)
+            ctx.mark_non_differentiable(*output[1:])
+
+        @staticmethod
+        def backward(ctx, gradient, _mean, _variance):
+            found = kernels.backward(gradient, *ctx.saved_tensors, ctx.with_residual, *ctx.how)
+            added = found.residual if ctx.with_residual else None
+            return found.images, found.weight, found.bias, added, None, *[None] * len(ctx.how)
+
+        @staticmethod
+        def vmap(info, dimensions, *given):
+            return _for_all_lanes(Normalisation, info, dimensions, *given)
+
+    return Normalisation
+
+
+BatchNormalisation = _normalisation(batch_normalisation)
+GroupNormalisation = _normalisation(group_normalisation)
+
+
+class MaxPooling(Function):
+    """Largest numbers of squares of (L, B, C, H, W), and from which pixel of the square each is."""
+
     @staticmethod
-    def forward(images, weight, bias, residual, relu: bool, epsilon: float):
-        return normalisation.forward(images, weight, bias, residual, relu, epsilon)
+    def forward(images, size: int, stride: int, padding: int):
+        return tuple(pooling.forward(images, size, stride, padding))
 
     @staticmethod
     def setup_context(ctx, inputs, output) -> None:
-        images, weight, bias, residual, ctx.relu, ctx.epsilon = inputs
-        ctx.with_residual = residual is not None
-        ctx.save_for_backward(images, weight, bias, *output)
-        ctx.mark_non_differentiable(*output[1:])
+        images, *ctx.how = inputs
+        ctx.size = tuple(images.shape[-2:])
+        ctx.save_for_backward(output[1])
+        ctx.mark_non_differentiable(output[1])
 
     @staticmethod
-    def backward(ctx, gradient, _mean, _variance):
-        how = (ctx.with_residual, ctx.relu, ctx.epsilon)
-        found = normalisation.backward(gradient, *ctx.saved_tensors, *how)
-        images, residual, weight, bias = found
-        return images, weight, bias, residual if ctx.with_residual else None, None, None
+    def backward(ctx, gradient, _origin):
+        found = pooling.backward(gradient, *ctx.saved_tensors, ctx.size, *ctx.how)
+        return found, None, None, None
 
     @staticmethod
     def vmap(info, dimensions, *given):
-        return _for_all_lanes(BatchNormalisation, info, dimensions, *given)
+        return _for_all_lanes(MaxPooling, info, dimensions, *given)
+
+
+class LstmCell(Function):
+    """States, cells and gates after a step, from both sums (L, B, 4 H) and cells (L, B, H)."""
+
+    @staticmethod
+    def forward(given, recurrent, cell):
+        return tuple(lstm.forward(given, recurrent, cell))
+
+    @staticmethod
+    def setup_context(ctx, inputs, output) -> None:
+        _, after, gates = output
+        ctx.save_for_backward(gates, inputs[2], after)
+        ctx.mark_non_differentiable(gates)
+
+    @staticmethod
+    def backward(ctx, to_hidden, to_cell, _gates):
+        to_sums, to_before = lstm.backward(to_hidden, to_cell, *ctx.saved_tensors)
+        return to_sums, to_sums, to_before
+
+    @staticmethod
+    def vmap(info, dimensions, *given):
+        return _for_all_lanes(LstmCell, info, dimensions, *given)

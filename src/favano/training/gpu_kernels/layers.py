@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
-from copy import deepcopy
+from typing import cast
 
 from torch import Tensor, nn
 from torch.nn import functional
 
-from favano.models.norm import BatchNorm2d
+from favano.models.norm import BatchNorm2d, Normalisation
+from favano.models.resnet import FirstLayers, ResidualBlock
 from favano.quantisation import Quantised
-from favano.training.gpu_kernels.functions import BatchNormalisation, Convolution
+from favano.training.gpu_kernels.functions import (
+    BatchNormalisation,
+    Convolution,
+    GroupNormalisation,
+    LstmCell,
+    MaxPooling,
+)
+from favano.training.lane_lstm import LaneLSTM, State
+
+_ALIGNED = 4  # channels that are read at once at least
+_FEW_CHANNELS = 16
 
 
 class LaneConvolution(nn.Module):
@@ -28,10 +39,53 @@ class LaneConvolution(nn.Module):
 
     def product(self, images: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         """The convolution with other parameters."""
-        out: Tensor = Convolution.apply(  # type: ignore[no-untyped-call]
-            images, weight, self._stride, self._padding
-        )
+        out, _, _ = self._convolved(images, weight)
         return out if bias is None else out + bias[:, None, None].to(out.dtype)
+
+    def normalised(
+        self, images: Tensor, norm: Normalisation, residual: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """relu(norm(convolution without bias) + residual), and the images for another use."""
+        out, images, sums = self._convolved(images, self.weight)
+        if isinstance(norm, LaneBatchNorm):
+            return norm.rectified(out, residual, sums), images
+        return norm.rectified(out, residual), images
+
+    def _convolved(self, images: Tensor, weight: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """The convolution, the images for another use, and sums for a batch normalisation."""
+        stride, padding, kernel = self._stride, self._padding, weight.shape[-1]
+        high, wide = ((side + 2 * padding - kernel) // stride + 1 for side in images.shape[-2:])
+        folded, side = images, _side_of_squares(images, stride)
+        if side > 1 or images.shape[1] % _ALIGNED:
+            first = -padding % side  # row of taps that begins a square
+            last = -(kernel + first) % side
+            weight = _folded(functional.pad(weight, (first, last, first, last)), side)
+            folded = _folded(images, side)
+            stride, padding = stride // side, (padding + first) // side
+        out: Tensor
+        out, passed, sums = Convolution.apply(  # type: ignore[no-untyped-call]
+            folded, weight, (high, wide), stride, padding
+        )
+        return out, passed if folded is images else images, sums
+
+
+def _side_of_squares(images: Tensor, stride: int) -> int:
+    """Side of the squares of pixels that become channels, so that a stride of few ones is 1."""
+    channels, *sides = images.shape[1:]
+    few = channels * stride**2 <= _FEW_CHANNELS
+    return stride if few and not any(side % stride for side in sides) else 1
+
+
+def _folded(tensor: Tensor, side: int) -> Tensor:
+    """(N, C, H, W) as (N, C', H / side, W / side), with channels last in memory.
+
+    Squares of pixels become channels, and there are zeros up to a multiple of four channels.
+    """
+    number, channels, height, width = tensor.shape
+    squares = tensor.reshape(number, channels, height // side, side, width // side, side)
+    squares = squares.permute(0, 2, 4, 1, 3, 5)
+    squares = functional.pad(squares, (0, 0, 0, 0, 0, -channels % _ALIGNED))
+    return squares.flatten(3).movedim(-1, 1)
 
 
 class LaneBatchNorm(nn.Module):
@@ -49,13 +103,17 @@ class LaneBatchNorm(nn.Module):
 
     def forward(self, images: Tensor) -> Tensor:
         """Normalise (B, C, H, W)."""
-        return self._normalise(images, None, relu=False)
+        return self._normalise(images, None, None, relu=False)
 
-    def rectified(self, images: Tensor, residual: Tensor | None = None) -> Tensor:
-        """relu(norm(images) + residual)."""
-        return self._normalise(images, residual, relu=True)
+    def rectified(
+        self, images: Tensor, residual: Tensor | None = None, sums: Tensor | None = None
+    ) -> Tensor:
+        """relu(norm(images) + residual); a convolution gives the sums of its results."""
+        return self._normalise(images, residual, sums, relu=True)
 
-    def _normalise(self, images: Tensor, residual: Tensor | None, *, relu: bool) -> Tensor:
+    def _normalise(
+        self, images: Tensor, residual: Tensor | None, sums: Tensor | None, *, relu: bool
+    ) -> Tensor:
         numbers = images.numel() // images.shape[1]
         out: Tensor
         if numbers == 1:  # no variance: see `favano.models.norm`
@@ -66,20 +124,98 @@ class LaneBatchNorm(nn.Module):
             out = out if residual is None else out + residual
             return functional.relu(out) if relu else out
         out, mean, variance = BatchNormalisation.apply(  # type: ignore[no-untyped-call]
-            images, self.weight, self.bias, residual, relu, self._epsilon
+            images, self.weight, self.bias, residual, sums, relu, self._epsilon
         )
-        unbiased = variance * (numbers / (numbers - 1))
+        moved = self._momentum * numbers / (numbers - 1)  # for an unbiased variance
         self.running_mean.mul_(1 - self._momentum).add_(mean, alpha=self._momentum)
-        self.running_var.mul_(1 - self._momentum).add_(unbiased, alpha=self._momentum)
+        self.running_var.mul_(1 - self._momentum).add_(variance, alpha=moved)
         return out
 
 
-def for_lanes(module: nn.Module) -> nn.Module:
-    """A copy of a network, in training mode, with the layers that have kernels replaced."""
-    return _replaced(deepcopy(module).train())
+class LaneGroupNorm(nn.Module):
+    """A group normalisation with the parameters of `like`."""
+
+    casts_itself = True
+
+    def __init__(self, like: nn.GroupNorm) -> None:
+        super().__init__()
+        self.weight, self.bias = like.weight, like.bias
+        self._groups, self._epsilon = like.num_groups, like.eps
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Normalise (B, C, ...)."""
+        return self._normalise(images, None, relu=False)
+
+    def rectified(self, images: Tensor, residual: Tensor | None = None) -> Tensor:
+        """relu(norm(images) + residual)."""
+        return self._normalise(images, residual, relu=True)
+
+    def _normalise(self, images: Tensor, residual: Tensor | None, *, relu: bool) -> Tensor:
+        flat = images if images.ndim == 4 else images.flatten(2).unsqueeze(2)
+        out: Tensor
+        out, *_ = GroupNormalisation.apply(  # type: ignore[no-untyped-call]
+            flat, self.weight, self.bias, residual, None, relu, self._epsilon, self._groups
+        )
+        return out.view(images.shape) if flat is not images else out
 
 
-def _replaced(module: nn.Module) -> nn.Module:
+class LaneMaxPool(nn.Module):
+    """A max-pooling like `like`."""
+
+    def __init__(self, like: nn.MaxPool2d) -> None:
+        super().__init__()
+        size, stride, padding = like.kernel_size, like.stride, like.padding
+        self._how = tuple(
+            one if isinstance(one, int) else one[0] for one in (size, stride, padding)
+        )
+
+    def forward(self, images: Tensor) -> Tensor:
+        """(B, C, H, W) to (B, C, h, w)."""
+        out: Tensor
+        out, _ = MaxPooling.apply(images, *self._how)  # type: ignore[no-untyped-call]
+        return out
+
+
+def _lstm_cell(given: Tensor, recurrent: Tensor, cell: Tensor) -> State:
+    """The state after a step: see `LaneLSTM`."""
+    hidden, cell, _ = LstmCell.apply(given, recurrent, cell)  # type: ignore[no-untyped-call]
+    return hidden, cell
+
+
+class LaneResidualBlock(nn.Module):
+    """A residual block with the layers of `like`.
+
+    The gradients of both uses of its inputs are added by the kernel of the first convolution.
+    """
+
+    def __init__(
+        self, like: ResidualBlock, first: LaneConvolution, second: LaneConvolution
+    ) -> None:
+        super().__init__()
+        self.conv1, self.norm1 = first, like.norm1
+        self.conv2, self.norm2, self.shortcut = second, like.norm2, like.shortcut
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """(B, inputs, H, W) to (B, outputs, H / stride, W / stride)."""
+        hidden, inputs = self.conv1.normalised(inputs, self.norm1)
+        out, _ = self.conv2.normalised(hidden, self.norm2, self.shortcut(inputs))
+        return out
+
+
+class LaneFirstLayers(nn.Sequential):
+    """The first layers of a residual network: a convolution, its norm, and perhaps pooling."""
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """(B, C, H, W) to the channels of the first stage."""
+        convolution, norm, *pool = cast(
+            tuple[LaneConvolution, Normalisation, nn.Module], tuple(self)
+        )
+        hidden, _ = convolution.normalised(inputs, norm)
+        return pool[0](hidden) if pool else hidden
+
+
+def with_kernels(module: nn.Module) -> nn.Module:
+    """The network with the layers that have kernels replaced, in place."""
     if isinstance(module, nn.Conv2d) and _has_kernel(module):
         return LaneConvolution(module)
     if isinstance(module, Quantised):
@@ -89,8 +225,20 @@ def _replaced(module: nn.Module) -> nn.Module:
         return module
     if isinstance(module, BatchNorm2d):
         return LaneBatchNorm(module)
+    if isinstance(module, nn.MaxPool2d) and _is_plain_pool(module):
+        return LaneMaxPool(module)
+    if isinstance(module, nn.GroupNorm) and module.affine:
+        return LaneGroupNorm(module)
+    if isinstance(module, LaneLSTM):
+        module.cell = _lstm_cell
     for name, child in module.named_children():
-        setattr(module, name, _replaced(child))
+        setattr(module, name, with_kernels(child))
+    if isinstance(module, ResidualBlock):
+        first, second = module.conv1, module.conv2
+        if isinstance(first, LaneConvolution) and isinstance(second, LaneConvolution):
+            return LaneResidualBlock(module, first, second)
+    if isinstance(module, FirstLayers) and isinstance(module[0], LaneConvolution):
+        return LaneFirstLayers(*module)
     return module
 
 
@@ -98,3 +246,14 @@ def _has_kernel(layer: nn.Conv2d) -> bool:
     square = len({*layer.kernel_size}) == len({*layer.stride}) == len({*layer.padding}) == 1
     plain = layer.groups == 1 and layer.dilation == (1, 1) and layer.padding_mode == "zeros"
     return square and plain
+
+
+def _is_plain_pool(layer: nn.MaxPool2d) -> bool:
+    sizes = (layer.kernel_size, layer.stride, layer.padding, layer.dilation)
+    square = all(isinstance(one, int) or len({*one}) == 1 for one in sizes)
+    plain = layer.dilation in (1, (1, 1)) and not (layer.ceil_mode or layer.return_indices)
+    return square and plain and _side(layer.kernel_size) < 16  # pixels are counted in bytes
+
+
+def _side(length: int | tuple[int, ...]) -> int:
+    return length if isinstance(length, int) else length[0]

@@ -1,0 +1,174 @@
+"""What a step of many lanes costs on a GPU, by network and precision, and in which kernels.
+
+    python benchmarks/launches.py [resnet20 resnet18 lstm ...] [--precision bf16 tf32]
+        [--lanes 64] [--seconds 0.5] [--kernels 15]
+
+Milliseconds of a step of all lanes in a captured graph, samples per second, the plain loop on the
+same GPU, and seconds until graphs are captured. Medians over `--seconds`; data are synthetic.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections import Counter
+from collections.abc import Callable
+from functools import partial
+from statistics import median
+from time import perf_counter
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.profiler import ProfilerActivity, profile
+
+from favano.data import BatchStream, Preprocessing
+from favano.models import build
+from favano.training import FlatModel, LocalRule, LoopTrainer, Task, product_precision
+from favano.training.lane_stack import LaneStack
+from favano.training.lanes import Job, Work
+
+CLIENTS, SAMPLES, LETTERS, LENGTH = 100, 512, 90, 80
+STEPS = 4  # of a job; batches of 128 are then all equally long
+
+
+class Text(nn.Module):
+    """Letters to one of 10 classes."""
+
+    def __init__(self, width: int, body: nn.Module) -> None:
+        super().__init__()
+        self.letters, self.body, self.output = nn.Embedding(LETTERS, 32), body, nn.Linear(width, 10)
+
+    def forward(self, text: Tensor) -> Tensor:
+        """(B, length) to logits."""
+        found = self.body(self.letters(text))
+        hidden = found[0] if isinstance(found, tuple) else found
+        logits: Tensor = self.output(hidden[:, -1])
+        return logits
+
+
+def lstm() -> nn.Module:
+    return Text(128, nn.LSTM(32, 128, num_layers=2, batch_first=True))
+
+
+def transformer() -> nn.Module:
+    layer = nn.TransformerEncoderLayer(32, 4, 128, dropout=0.0, batch_first=True)
+    return Text(32, nn.TransformerEncoder(layer, 2, enable_nested_tensor=False))
+
+
+def convnet() -> nn.Module:
+    """The small network of many examples: two convolutions, two linear layers."""
+    return nn.Sequential(
+        nn.Conv2d(3, 32, 5, padding=2), nn.ReLU(), nn.MaxPool2d(2),
+        nn.Conv2d(32, 64, 5, padding=2), nn.ReLU(), nn.MaxPool2d(2),
+        nn.Flatten(), nn.Linear(4096, 256), nn.ReLU(), nn.Linear(256, 10),
+    )  # fmt: skip
+
+
+def resnet(name: str, side: int, classes: int) -> Callable[[], nn.Module]:
+    return lambda: build(name, input_shape=(3, side, side), classes=classes)
+
+
+# The network, the side of its images (0: text), and the batch.
+NETWORKS: dict[str, tuple[Callable[[], nn.Module], int, int]] = {
+    "resnet20": (resnet("resnet20", 32, 10), 32, 128),
+    "resnet20-groupnorm": (resnet("resnet20-groupnorm", 32, 10), 32, 128),
+    "resnet18": (resnet("resnet18", 64, 200), 64, 128),
+    "convnet": (convnet, 32, 32),
+    "lstm": (lstm, 0, 32),
+    "transformer": (transformer, 0, 32),
+}
+
+
+def trainer(name: str) -> LoopTrainer:
+    make, side, batch = NETWORKS[name]
+    torch.manual_seed(0)
+    rows = CLIENTS * SAMPLES // 4  # clients share samples
+    steps = None
+    if side:
+        features = torch.randint(0, 256, (rows, 3, side, side), dtype=torch.uint8)
+        steps = Preprocessing(scale=255.0, crop_padding=4, flip=True)
+    else:
+        features = torch.randint(0, LETTERS, (rows, LENGTH))
+    parts = [np.random.default_rng(client).choice(rows, SAMPLES) for client in range(CLIENTS)]
+    labels = torch.randint(0, 10, (rows,))
+    data = BatchStream(parts, batch, 1)
+    task = Task(features.cuda(), labels.cuda(), data, preprocessing=steps)
+    return LoopTrainer(FlatModel(make(), device="cuda"), task, LocalRule())
+
+
+def load(stack: LaneStack, one: LoopTrainer) -> None:
+    """Give every lane a job of `STEPS` steps, which are one call of `launch`."""
+    lanes = np.arange(stack.capacity)
+    zeros = np.zeros_like(lanes)
+    work = Work(lanes % CLIENTS, zeros, zeros + STEPS, np.full(len(lanes), 0.01))
+    stack.load(lanes, one.model.vector.repeat(len(lanes), 1), zeros, work)
+    torch.cuda.synchronize()
+
+
+def seconds_of(
+    call: Callable[[], object],
+    least: float,
+    before: Callable[[], None] = lambda: None,
+    samples: int = 3,
+) -> float:
+    """Median seconds of a call that leaves the GPU idle; what is done `before` is not counted."""
+    taken: list[float] = []
+    while sum(taken) < least or len(taken) < samples:
+        before()
+        began = perf_counter()
+        call()
+        torch.cuda.synchronize()
+        taken.append(perf_counter() - began)
+    return median(taken)
+
+
+def show_kernels(launch: Callable[[], object], most: int) -> None:
+    """Milliseconds per step of the kernels that take longest."""
+    with profile(activities=[ProfilerActivity.CUDA]) as found:
+        launch()
+        torch.cuda.synchronize()
+    total: Counter[str] = Counter()
+    for event in found.key_averages():
+        total[event.key[:70]] += event.self_device_time_total / 1000 / STEPS
+    for name, milliseconds in total.most_common(most):
+        print(f"    {milliseconds:8.3f} ms  {name}")
+
+
+def main() -> None:
+    """Measure the given networks, or all."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("networks", nargs="*", default=list(NETWORKS))
+    parser.add_argument("--precision", nargs="+", default=["bf16", "tf32"])
+    parser.add_argument("--lanes", type=int, default=64)
+    parser.add_argument("--seconds", type=float, default=0.5)
+    parser.add_argument("--kernels", type=int, default=0, help="how many kernels are listed")
+    given = parser.parse_args()
+    for name in given.networks:
+        measure(name, given.precision, given.lanes, given.seconds, given.kernels)
+
+
+def measure(name: str, precisions: list[str], lanes: int, seconds: float, kernels: int) -> None:
+    """Print a line for each precision."""
+    one, batch = trainer(name), NETWORKS[name][2]
+    start, job = one.model.snapshot(), Job(0, 0, 0, STEPS, 0.01)
+    one.run(start, job)
+    loop = seconds_of(lambda: one.run(start, job), seconds) / STEPS
+    for precision in precisions:
+        stack = LaneStack(one.model, [one], lanes, precision, widest=lanes)  # type: ignore[arg-type]
+        again = partial(load, stack, one)
+        ready = seconds_of(stack.launch, 0.0, again, samples=1)
+        taken = seconds_of(stack.launch, seconds, again) / STEPS
+        print(
+            f"{name}, {precision}, {lanes} lanes: {1000 * taken:.2f} ms, "
+            f"{lanes * batch / taken:,.0f} samples/s, plain loop {batch / loop:,.0f}, "
+            f"ratio {lanes * loop / taken:.1f}; ready in {ready:.1f} s",
+            flush=True,
+        )
+        if kernels:
+            again()
+            show_kernels(stack.launch, kernels)
+
+
+if __name__ == "__main__":
+    with product_precision("tf32"):
+        main()

@@ -1,0 +1,202 @@
+"""Batch normalisation, residual and rectifier of many lanes.
+
+Some programs share a lane's batch. A first kernel computes their sums; in a second one, each
+program adds up the sums of its lane and computes its part of the result.
+"""
+
+from __future__ import annotations
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from favano.training.gpu_kernels.blocks import channels_last
+from favano.training.gpu_kernels.normalisation import (
+    Gradients,
+    Normalised,
+    gradient_moments,
+    images_gradient,
+    moments,
+    normalise,
+)
+
+_PARTS = 64  # programs per lane
+_NUMBERS = 2048  # that a program handles at once
+
+
+@triton.jit
+def _store_sums(sums, first, second, lane, channel, known, CHANNELS: tl.constexpr):
+    sums += (lane * tl.num_programs(0) + tl.program_id(0)) * 2 * CHANNELS
+    tl.store(sums + channel, first, mask=known)
+    tl.store(sums + CHANNELS + channel, second, mask=known)
+
+
+@triton.jit
+def _load_sums(sums, parts, lane, channel, known, CHANNELS: tl.constexpr, PARTS: tl.constexpr):
+    part = tl.arange(0, PARTS)
+    sums += (lane * parts + part)[:, None] * 2 * CHANNELS + channel[None, :]
+    known = (part < parts)[:, None] & known[None, :]
+    first = tl.load(sums, mask=known, other=0.0)
+    second = tl.load(sums + CHANNELS, mask=known, other=0.0)
+    return tl.sum(first, 0), tl.sum(second, 0)
+
+
+@triton.jit(do_not_specialize=["count"])
+def _sums_kernel(
+    images, sums, count, CHANNELS: tl.constexpr, BLOCK: tl.constexpr, ROWS: tl.constexpr,
+):  # fmt: skip
+    lane = tl.program_id(1).to(tl.int64)
+    channel = tl.arange(0, BLOCK)
+    known = channel < CHANNELS
+    first, second, _ = moments(
+        images + lane * count * CHANNELS, channel, known,
+        tl.program_id(0) * ROWS, count, tl.num_programs(0) * ROWS, CHANNELS, ROWS,
+    )  # fmt: skip
+    _store_sums(sums, first, second, lane, channel, known, CHANNELS)
+
+
+@triton.jit(do_not_specialize=["count", "parts"])
+def _result_kernel(
+    images, residual, weight, bias, sums, parts, out, means, variances, count, epsilon,
+    CHANNELS: tl.constexpr, BLOCK: tl.constexpr, ROWS: tl.constexpr, PARTS: tl.constexpr,
+    SHIFTED: tl.constexpr, WITH_RESIDUAL: tl.constexpr, RELU: tl.constexpr,
+):  # fmt: skip
+    part, lane = tl.program_id(0), tl.program_id(1).to(tl.int64)
+    channel = tl.arange(0, BLOCK)
+    known = channel < CHANNELS
+    first_number = lane * count * CHANNELS
+    images += first_number
+    first, second = _load_sums(sums, parts, lane, channel, known, CHANNELS, PARTS)
+    first, second = first / count, second / count
+    variance = tl.maximum(second - first * first, 0.0)
+    mean = first
+    if SHIFTED:
+        mean += tl.load(images + channel, mask=known, other=0.0).to(tl.float32)
+    row = lane * CHANNELS + channel
+    if part == 0:
+        tl.store(means + row, mean, mask=known)
+        tl.store(variances + row, variance, mask=known)
+    scale = tl.load(weight + row, mask=known, other=0.0) / tl.sqrt(variance + epsilon)
+    offset = tl.load(bias + row, mask=known, other=0.0) - mean * scale
+    normalise(
+        images, residual + first_number, out + first_number, scale, offset, channel, known,
+        part * ROWS, count, tl.num_programs(0) * ROWS, CHANNELS, ROWS, WITH_RESIDUAL, RELU,
+    )  # fmt: skip
+
+
+@triton.jit
+def _coefficients(weight, bias, means, variances, row, known, epsilon):
+    """Mean, 1 / deviation, scale and offset of each channel."""
+    mean = tl.load(means + row, mask=known, other=0.0)
+    inverse = 1.0 / tl.sqrt(tl.load(variances + row, mask=known, other=1.0) + epsilon)
+    scale = tl.load(weight + row, mask=known, other=0.0) * inverse
+    return mean, inverse, scale, tl.load(bias + row, mask=known, other=0.0) - mean * scale
+
+
+@triton.jit(do_not_specialize=["count"])
+def _gradient_sums_kernel(
+    gradient, images, out, to_residual, weight, bias, means, variances, sums, count, epsilon,
+    CHANNELS: tl.constexpr, BLOCK: tl.constexpr, ROWS: tl.constexpr,
+    WITH_RESIDUAL: tl.constexpr, RELU: tl.constexpr,
+):  # fmt: skip
+    lane = tl.program_id(1).to(tl.int64)
+    channel = tl.arange(0, BLOCK)
+    known = channel < CHANNELS
+    row, first_number = lane * CHANNELS + channel, lane * count * CHANNELS
+    mean, inverse, scale, offset = _coefficients(
+        weight, bias, means, variances, row, known, epsilon
+    )
+    total, product = gradient_moments(
+        gradient + first_number, images + first_number, out + first_number,
+        to_residual + first_number, scale, offset, mean, inverse, channel, known,
+        tl.program_id(0) * ROWS, count, tl.num_programs(0) * ROWS,
+        CHANNELS, ROWS, WITH_RESIDUAL, RELU,
+    )  # fmt: skip
+    _store_sums(sums, total, product, lane, channel, known, CHANNELS)
+
+
+@triton.jit(do_not_specialize=["count"])
+def _gradient_kernel(
+    gradient, images, weight, bias, means, variances, sums,
+    to_images, to_weight, to_bias, count, epsilon,
+    CHANNELS: tl.constexpr, BLOCK: tl.constexpr, ROWS: tl.constexpr, PARTS: tl.constexpr,
+    RELU: tl.constexpr,
+):  # fmt: skip
+    part, lane = tl.program_id(0), tl.program_id(1).to(tl.int64)
+    channel = tl.arange(0, BLOCK)
+    known = channel < CHANNELS
+    row, first_number = lane * CHANNELS + channel, lane * count * CHANNELS
+    total, product = _load_sums(sums, PARTS, lane, channel, known, CHANNELS, PARTS)
+    if part == 0:
+        tl.store(to_bias + row, total, mask=known)
+        tl.store(to_weight + row, product, mask=known)
+    mean, inverse, scale, offset = _coefficients(
+        weight, bias, means, variances, row, known, epsilon
+    )
+    images_gradient(
+        gradient + first_number, images + first_number, to_images + first_number,
+        scale, offset, mean, scale * total / count, scale * inverse * product / count,
+        channel, known, part * ROWS, count, tl.num_programs(0) * ROWS, CHANNELS, ROWS, RELU,
+    )  # fmt: skip
+
+
+def _launch(images: Tensor) -> tuple[tuple[int, int], int, dict[str, int]]:
+    """For images (L, B, H, W, C): the grid of programs, pixels per lane, constants of a kernel."""
+    lanes, batch, height, width, channels = images.shape
+    block = int(triton.next_power_of_2(channels))
+    how = {"CHANNELS": channels, "BLOCK": block, "ROWS": max(1, _NUMBERS // block), "num_warps": 4}
+    return (_PARTS, lanes), batch * height * width, how
+
+
+def forward(
+    images: Tensor, weight: Tensor, bias: Tensor, residual: Tensor | None, sums: Tensor | None,
+    relu: bool, epsilon: float,
+) -> Normalised:  # fmt: skip
+    """Normalise (L, B, C, H, W) with weights (L, C); mean and variance are (L, C).
+
+    `sums` of the images and their squares, (L, parts, 2, C), are computed if they are not given.
+    """
+    images, weight, bias = channels_last(images), weight.contiguous(), bias.contiguous()
+    grid, count, how = _launch(images)
+    known = sums is not None and sums.shape[1] > 0
+    if not known:
+        sums = weight.new_empty((len(weight), _PARTS, 2, weight.shape[1]))
+        _sums_kernel[grid](images, sums, count, **how)
+    out = torch.empty_like(images)
+    mean, variance = weight.new_empty((2, *weight.shape))
+    added = out if residual is None else channels_last(residual)
+    parts = sums.shape[1]
+    _result_kernel[grid](
+        images, added, weight, bias, sums, parts, out, mean, variance, count, epsilon, **how,
+        PARTS=int(triton.next_power_of_2(parts)), SHIFTED=not known,
+        WITH_RESIDUAL=residual is not None, RELU=relu,
+    )  # fmt: skip
+    return Normalised(out.movedim(-1, 2), mean, variance)
+
+
+def backward(
+    gradient: Tensor, images: Tensor, weight: Tensor, bias: Tensor,
+    out: Tensor, mean: Tensor, variance: Tensor, with_residual: bool, relu: bool, epsilon: float,
+) -> Gradients:  # fmt: skip
+    """Gradients of `forward`; that of a residual is empty if there is none."""
+    gradient, images, out = (channels_last(one) for one in (gradient, images, out))
+    weight, bias, *statistics = (one.contiguous() for one in (weight, bias, mean, variance))
+    grid, count, how = _launch(images)
+    to_images = torch.empty_like(images)
+    to_residual = torch.empty_like(images) if with_residual else images.new_empty((len(images), 0))
+    to_weight, to_bias = weight.new_empty((2, *weight.shape))
+    sums = weight.new_empty((len(weight), _PARTS, 2, weight.shape[1]))
+    layer = weight, bias, *statistics, sums
+    _gradient_sums_kernel[grid](
+        gradient, images, out, to_residual, *layer, count, epsilon, **how,
+        WITH_RESIDUAL=with_residual, RELU=relu,
+    )  # fmt: skip
+    _gradient_kernel[grid](
+        to_residual if with_residual else gradient, images, *layer,
+        to_images, to_weight, to_bias, count, epsilon, **how, PARTS=_PARTS,
+        RELU=relu and not with_residual,
+    )  # fmt: skip
+    if with_residual:
+        to_residual = to_residual.movedim(-1, 2)
+    return Gradients(to_images.movedim(-1, 2), to_residual, to_weight, to_bias)
