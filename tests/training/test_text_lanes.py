@@ -23,7 +23,7 @@ from .test_stack_lanes import check_ends, shifted
 
 
 @pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
-@pytest.mark.parametrize("name", ["transformer"])
+@pytest.mark.parametrize("name", ["leaf-lstm", "transformer"])
 def test_texts_in_lanes_equal_the_loop(
     name: str, device: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
