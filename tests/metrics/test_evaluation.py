@@ -147,3 +147,15 @@ def test_what_cannot_be_scored_at_once_is_scored_one_by_one() -> None:
         models = flat.snapshot() + 0.3 * noise
         expected = torch.stack([evaluate.measure(model) for model in models])
         assert torch.allclose(evaluate.measure_all(models), expected, rtol=1e-5, atol=1e-6)
+
+
+def test_batches_of_texts_are_small() -> None:
+    """A network makes many numbers of each character: a batch must fit into memory."""
+    torch.manual_seed(0)
+    network = nn.Sequential(nn.Embedding(9, 2), nn.Flatten(), nn.Linear(160, 9))
+    seen: list[int] = []
+    network.register_forward_pre_hook(lambda _, given: seen.append(len(given[0])))
+    texts, labels = torch.randint(0, 9, (2000, 80)), torch.randint(0, 9, (2000,))
+    flat = FlatModel(network, device="cpu")
+    Evaluator(flat, texts, labels, functional.cross_entropy).measure(flat.snapshot())
+    assert seen == [1, 819, 819, 362]  # the first finds out how large an output is
