@@ -168,3 +168,15 @@ def test_own_metrics_of_many_models_on_cuda() -> None:
         for _ in range(4):  # the graph is captured after a few calls
             found = evaluate.measure_all(models)
             assert torch.allclose(found, expected, rtol=1e-10, atol=1e-10)
+
+
+def test_batches_of_texts_are_small() -> None:
+    """A network makes many numbers of each character: a batch must fit into memory."""
+    torch.manual_seed(0)
+    network = nn.Sequential(nn.Embedding(9, 2), nn.Flatten(), nn.Linear(160, 9))
+    seen: list[int] = []
+    network.register_forward_pre_hook(lambda _, given: seen.append(len(given[0])))
+    texts, labels = torch.randint(0, 9, (2000, 80)), torch.randint(0, 9, (2000,))
+    flat = FlatModel(network, device="cpu")
+    Evaluator(flat, texts, labels, functional.cross_entropy).measure(flat.snapshot())
+    assert seen == [1, 819, 819, 362]  # the first finds out how large an output is

@@ -10,6 +10,7 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 from PIL import Image
+from torch import Tensor, nn
 
 import favano
 from favano.specification.keys import Keys
@@ -70,13 +71,23 @@ def test_the_data_say_who_the_clients_are(
     assert one.planned.fleet.clients == clients
 
 
+class Letters(nn.Module):
+    """A linear model of the last three characters."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.letters, self.output = nn.Embedding(80, 4), nn.Linear(12, 80)
+
+    def forward(self, windows: Tensor) -> Tensor:
+        logits: Tensor = self.output(self.letters(windows[:, -3:].long()).flatten(1))
+        return logits
+
+
 def test_other_splits_and_networks_of_natural_data(tmp_path: Path) -> None:
     folder = speeches(tmp_path / "data")
-    given = favano.Problem(dataset="shakespeare", data_dir=folder, split="iid", batch_size=4)
+    given = favano.Problem(Letters, dataset="shakespeare", data_dir=folder, split="iid")
     result = favano.simulate("favano", given, favano.Fleet(clients=5), **SHORT)
     assert (result.spec.problem.split, result.spec.fleet.clients) == ("iid", 5)
-    given = favano.Problem(
-        dataset="shakespeare", data_dir=folder, split="column:play", batch_size=4
-    )
+    given = favano.Problem(dataset="shakespeare", data_dir=folder, split="column:play")
     with pytest.raises(favano.BadInput, match=r"no such column of the data; need one of character"):
         favano.simulate("favano", given, **SHORT)

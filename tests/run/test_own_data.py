@@ -245,10 +245,10 @@ def test_epochs_of_different_lengths_are_refused() -> None:
 
 def test_arrays_larger_than_memory_are_never_copied(tmp_path: Path) -> None:
     """The file has no blocks but those that are written; reading it all would take a while."""
-    rows, width = 2**16, 2**18
+    rows, width = 2**20, 2**14
     path = tmp_path / "large.npy"
     large = np.lib.format.open_memmap(path, "w+", dtype=np.float32, shape=(rows, width))  # 64 GiB
-    large[::1024, :5] = 1.0
+    large[:: 2**17, :5] = 1.0
     large.flush()
     mapped = np.load(path, mmap_mode="r")
     labels = np.arange(rows) % 3
@@ -263,7 +263,8 @@ def test_arrays_larger_than_memory_are_never_copied(tmp_path: Path) -> None:
             return logits
 
     test = (mapped[:6], labels[:6])
-    given = favano.Problem(First, train=(mapped, labels), test=test, split="iid", batch_size=2)
+    lists = [np.arange(client, rows, 2**17) for client in range(4)]
+    given = favano.Problem(First, train=(mapped, labels), test=test, split=lists, batch_size=2)
     assert read_data(given).train.inputs.data_ptr() == mapped.ctypes.data
     result = favano.simulate("favano", given, FLEET, **GIVEN)
     assert result.rows[-1].loss != result.rows[0].loss

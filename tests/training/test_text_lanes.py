@@ -8,7 +8,7 @@ import torch
 from torch.nn import functional
 
 from favano.data import BatchStream
-from favano.models import build
+from favano.models import build, transformer
 from favano.training import (
     FlatModel,
     LaneStack,
@@ -24,7 +24,10 @@ from .test_stack_lanes import check_ends, shifted
 
 @pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
 @pytest.mark.parametrize("name", ["transformer"])
-def test_texts_in_lanes_equal_the_loop(name: str, device: str) -> None:
+def test_texts_in_lanes_equal_the_loop(
+    name: str, device: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(transformer, "_WIDTH", 16)
     torch.manual_seed(0)
     network = build(name, input_shape=(5,), classes=11)
     flat = FlatModel(network, device=device, dtype=torch.float64)

@@ -83,7 +83,8 @@ def numbered(values: npt.NDArray[np.generic]) -> Ints:
     >>> numbered(np.array([30, 10, -1, 30])).tolist()
     [1, 0, -1, 1]
     """
-    held = np.ones(len(values), bool) if values.dtype.kind == "U" else values >= 0  # type: ignore
+    named = values.dtype.kind == "U"
+    held = np.ones(len(values), bool) if named else np.greater_equal(values, 0)
     found = np.full(len(values), -1, dtype=np.int64)
     found[held] = np.unique(values[held], return_inverse=True)[1]
     return found

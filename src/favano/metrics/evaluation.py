@@ -16,6 +16,7 @@ from favano.types import Stack, Vector
 
 _NUMBERS = 1 << 23  # input or output numbers per batch
 _TOGETHER = 1 << 28  # the same for all models that are scored at once
+_EMBEDDED = 128  # numbers that a network makes of a token
 _PASSES = 60  # running statistics have weight 0.9^60 = 0.002 at the start
 
 
@@ -150,10 +151,11 @@ class Evaluator:
 
     @cached_property
     def _width(self) -> int:
-        """Numbers in an input or an output, whichever is larger."""
+        """Numbers in an input or an output, whichever is larger; a token is embedded into many."""
         with torch.no_grad():
             output: Tensor = self.model.module.eval()(self.features[:1])
-        return max(1, self.features[:1].numel(), output.numel())
+        embedded = 1 if self.features.is_floating_point() else _EMBEDDED
+        return max(1, embedded * self.features[:1].numel(), output.numel())
 
     @property
     def _batch(self) -> int:
