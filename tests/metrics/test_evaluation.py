@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 from torch import Tensor, nn
@@ -147,6 +149,25 @@ def test_what_cannot_be_scored_at_once_is_scored_one_by_one() -> None:
         models = flat.snapshot() + 0.3 * noise
         expected = torch.stack([evaluate.measure(model) for model in models])
         assert torch.allclose(evaluate.measure_all(models), expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.gpu
+def test_own_metrics_of_many_models_on_cuda() -> None:
+    """Ours are in the captured graph; one of the user's may make tensors of its own."""
+
+    def shifted(output: Tensor, target: Tensor) -> Tensor:
+        return output.mean() + torch.tensor(1.0, device=output.device)
+
+    plain, models = scored("cuda", torch.float64)
+    for metrics in (
+        {"perplexity": perplexity, "accuracy": accuracy},
+        {"shifted": Metric(shifted), "largest": Metric(lambda o, t: float(o.max()), whole=True)},
+    ):
+        evaluate = replace(plain, metrics=metrics)
+        expected = torch.stack([evaluate.measure(model) for model in models])
+        for _ in range(4):  # the graph is captured after a few calls
+            found = evaluate.measure_all(models)
+            assert torch.allclose(found, expected, rtol=1e-10, atol=1e-10)
 
 
 def test_batches_of_texts_are_small() -> None:

@@ -86,7 +86,7 @@ def add_participation(folder: Path, fast: float = 0.5) -> None:
     (folder / "participation.json").write_text(json.dumps(a_participation(fast)))
 
 
-def a_service(fast: float = 0.9) -> dict[str, object]:
+def a_served(fast: float = 0.9) -> dict[str, object]:
     """The same three clients, served by the final model; the fast one by `fast`."""
     return {
         "seed": 0,
@@ -102,9 +102,9 @@ def a_service(fast: float = 0.9) -> dict[str, object]:
     }
 
 
-def add_service(folder: Path, fast: float = 0.9) -> None:
+def add_served(folder: Path, fast: float = 0.9) -> None:
     path = folder / "summary.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), "served": a_service(fast)}))
+    path.write_text(json.dumps({**json.loads(path.read_text()), "served": a_served(fast)}))
 
 
 @pytest.fixture(scope="session")

@@ -6,7 +6,7 @@ import json
 import math
 from collections.abc import Mapping
 from dataclasses import field, fields, is_dataclass
-from typing import Annotated, Any, TypeAlias, TypeVar
+from typing import Annotated, TypeAlias, TypeVar
 
 from pydantic import BeforeValidator, TypeAdapter
 
@@ -16,12 +16,12 @@ Document = TypeVar("Document")
 _SPREAD, _OMITTED = "spread", "omitted"
 
 
-def spread(prefix: str = "") -> Any:
+def spread(prefix: str = "") -> dict[str, float]:
     """A field of a dataclass, a mapping, whose keys are keys of the document itself."""
     return field(default_factory=dict, metadata={_SPREAD: prefix})
 
 
-def omitted(default: object) -> Any:
+def omitted(default: Document) -> Document:
     """A field of a dataclass that is left out of the document where it has its default."""
     return field(default=default, metadata={_OMITTED: True})
 

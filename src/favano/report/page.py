@@ -22,13 +22,13 @@ from favano.report.fragments import badge, swatch
 from favano.report.palette import Look, methods
 from favano.report.payload import payload
 from favano.report.result import Result
-from favano.report.service import SERVICE_LINK, service
+from favano.report.served import SERVED_LINK, served
 from favano.report.settings import Setting, by_setting
 from favano.report.shares import shares, staleness
 from favano.report.specifications import specifications
 from favano.report.wording import counted
 
-_SCRIPTS = ("marks.js", "chart.js", "curves.js", "clients.js", "service.js", "page.js")
+_SCRIPTS = ("marks.js", "chart.js", "curves.js", "clients.js", "served.js", "page.js")
 
 
 def write_page(results: Sequence[Result], path: Path, title: str) -> None:
@@ -76,8 +76,8 @@ def render(results: Sequence[Result], title: str) -> str:
         places=_options({str(index): each.title for index, each in enumerate(settings)}),
         several=_useful(len(settings) > 1),
         shares=shares(settings, looks),
-        service=service(settings, looks),
-        service_link=SERVICE_LINK if any(result.served for result in everything) else "",
+        served=served(settings, looks),
+        served_link=SERVED_LINK if any(result.served for result in everything) else "",
         staleness=staleness(settings, looks),
         specifications=specifications(settings, looks),
         version=escape(__version__),

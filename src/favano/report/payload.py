@@ -12,7 +12,7 @@ from favano.report.final_tables import differences
 from favano.report.metric_words import gap_unit, heading
 from favano.report.palette import Look
 from favano.report.result import Result
-from favano.report.service import points
+from favano.report.served import points
 from favano.report.settings import Setting
 from favano.types import Floats
 
@@ -68,7 +68,7 @@ def _result(result: Result, number: int) -> dict[str, object]:
             for measure, band in drawn.bands.items()
         },
         "participation": result.participation,
-        "service": points(result),
+        "served": points(result),
     }
 
 

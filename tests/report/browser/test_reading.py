@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -9,7 +10,7 @@ from playwright.sync_api import Page, expect
 
 from favano.report import collect, write_page
 from tests.report import test_other_metrics as others
-from tests.report.conftest import Writer, add_participation, add_service
+from tests.report.conftest import Writer, add_participation, add_served
 
 from .conftest import Open
 
@@ -158,12 +159,12 @@ def test_names_are_text(opened: Open, tmp_path: Path, write: Writer) -> None:
 
 def test_whom_the_model_serves(opened: Open, compared: Path, tmp_path: Path) -> None:
     """A mark per client, a large one per speed, and values to point at."""
-    add_service(compared / "favano", 0.9)
-    add_service(compared / "fedavg", 0.7)
-    write_page(collect([compared]), tmp_path / "page.html", "Service")
+    add_served(compared / "favano", 0.9)
+    add_served(compared / "fedavg", 0.7)
+    write_page(collect([compared]), tmp_path / "page.html", "Served")
     seen = opened(tmp_path / "page.html")
     assert seen.complaints == []
-    figures = seen.page.locator("#service figure")
+    figures = seen.page.locator("#served figure")
     assert figures.count() == 2
     favano = figures.first
     assert favano.locator(".faint path").count() == 3
@@ -177,6 +178,18 @@ def test_whom_the_model_serves(opened: Open, compared: Path, tmp_path: Path) -> 
         "aria-label",
         re.compile(r"^accuracy, % of each client against its effective weight\. FAVANO"),
     )
+
+
+def test_nobody_served_by_a_diverged_model(opened: Open, compared: Path, tmp_path: Path) -> None:
+    add_served(compared / "favano")
+    path = compared / "favano" / "summary.json"
+    document = json.loads(path.read_text())
+    document["served"]["score"] = [None, None, None]
+    path.write_text(json.dumps(document))
+    write_page(collect([compared]), tmp_path / "page.html", "Diverged")
+    seen = opened(tmp_path / "page.html")
+    assert seen.complaints == []
+    assert seen.page.locator("#served .stage svg").count() == 1
 
 
 def test_metrics_of_another_problem(opened: Open, tmp_path: Path) -> None:

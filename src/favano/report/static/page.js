@@ -14,7 +14,7 @@
     const setting = page.settings[figure.dataset.setting];
     const result = setting.results[figure.dataset.result];
     if (figure.dataset.chart === "clients") drawClients(figure, setting, result);
-    else if (figure.dataset.chart === "service") drawService(figure, setting, result);
+    else if (figure.dataset.chart === "served") drawServed(figure, setting, result);
     else if (figure.dataset.chart === "staleness") drawStaleness(figure, setting, result);
     else {
       const boxes = document.querySelectorAll("input[data-method]:checked");

@@ -14,7 +14,7 @@ from favano.report.palette import Look
 from favano.report.result import Result
 from favano.report.settings import Setting
 
-SERVICE_LINK: Final = '<a href="#service">Whom it serves</a>\n'
+SERVED_LINK: Final = '<a href="#served">Whom it serves</a>\n'
 _NOTE = (
     "The final model of the first seed, scored on samples of each client, 200 at most: its test "
     "samples if the data say whose they are, else those it trains on. "
@@ -24,14 +24,14 @@ _NOTE = (
 )
 
 
-def service(settings: Sequence[Setting], looks: Mapping[str, Look]) -> str:
+def served(settings: Sequence[Setting], looks: Mapping[str, Look]) -> str:
     """The section: for each setting a table and a plot per method; empty if nothing is recorded."""
     blocks = [_block(index, each, looks) for index, each in enumerate(settings)]
     if not any(blocks):
         return ""
     return (
-        '<section id="service" aria-labelledby="service-heading">\n'
-        '<h2 id="service-heading">Whom the model serves</h2>\n'
+        '<section id="served" aria-labelledby="served-heading">\n'
+        '<h2 id="served-heading">Whom the model serves</h2>\n'
         f'{"".join(blocks)}\n<p class="note">{_NOTE}</p>\n</section>\n\n'
     )
 
@@ -41,7 +41,7 @@ def _block(index: int, setting: Setting, looks: Mapping[str, Look]) -> str:
     if not known:
         return ""
     figures = "".join(
-        f'<figure class="chart" data-chart="service" data-setting="{index}" '
+        f'<figure class="chart" data-chart="served" data-setting="{index}" '
         f'data-result="{place}"><figcaption><strong>{escape(result.title)}</strong> '
         f"{escape(_in_short(result, result.served))}</figcaption></figure>"
         for place, result in enumerate(setting.results)
@@ -53,8 +53,8 @@ def _block(index: int, setting: Setting, looks: Mapping[str, Look]) -> str:
 
 def _table(known: Sequence[tuple[Result, ServedRecord]], looks: Mapping[str, Look]) -> str:
     """The leading metric over all clients, over those of each speed, and over the worst tenth."""
-    first, served = known[0]
-    speeds = {f"speed-{place}": one.name for place, one in enumerate(served.speeds)}
+    first, about = known[0]
+    speeds = {f"speed-{place}": one.name for place, one in enumerate(about.speeds)}
     headings = {"mean": "all clients", **speeds, "worst": "worst tenth"}
     rows = []
     for result, found in known:

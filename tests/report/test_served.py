@@ -8,16 +8,16 @@ import pytest
 
 from favano.report import by_setting, collect, write_page
 from favano.report.palette import methods
-from favano.report.service import points, service
+from favano.report.served import points, served
 
-from .conftest import add_service
+from .conftest import add_served
 
 
 def test_by_hand(compared: Path) -> None:
-    add_service(compared / "favano", 0.9)
-    add_service(compared / "fedbuff", 0.8)  # has no participation.json
+    add_served(compared / "favano", 0.9)
+    add_served(compared / "fedbuff", 0.8)  # has no participation.json
     settings = by_setting(collect([compared]))
-    text = service(settings, methods(settings))
+    text = served(settings, methods(settings))
     assert "Mean over clients: accuracy, %, on their own samples" in text
     head, *rows = text.split('<tr role="row">')[1:]
     for word in ("all clients", "fast", "slow", "worst tenth"):
@@ -30,7 +30,7 @@ def test_by_hand(compared: Path) -> None:
 
 
 def test_clients_that_both_files_list(compared: Path) -> None:
-    add_service(compared / "favano", 0.9)
+    add_served(compared / "favano", 0.9)
     favano, fedavg, *_ = collect([compared])
     assert favano.served is not None
     found = points(favano)
@@ -43,7 +43,7 @@ def test_clients_that_both_files_list(compared: Path) -> None:
 
 def test_nothing_recorded_has_no_section(compared: Path, tmp_path: Path) -> None:
     write_page(collect([compared]), tmp_path / "page.html", "Earlier results")
-    assert "#service" not in (tmp_path / "page.html").read_text()
-    add_service(compared / "favano")
+    assert "#served" not in (tmp_path / "page.html").read_text()
+    add_served(compared / "favano")
     write_page(collect([compared]), tmp_path / "page.html", "Results")
-    assert '<a href="#service">Whom it serves</a>' in (tmp_path / "page.html").read_text()
+    assert '<a href="#served">Whom it serves</a>' in (tmp_path / "page.html").read_text()
