@@ -7,13 +7,13 @@ import pytest
 import torch
 
 from favano.errors import BadInput
-from favano.methods import Answers, our_methods
-from favano.options import options_of
+from favano.methods import Answers, Method, ModelState, our_methods
+from favano.options import option, options_of
 from favano.planning.planned import bind_method
 from favano.quantisation import Recipe
-from favano.schedule import Arrival
+from favano.schedule import Arrival, Barrier
 from favano.specification.presets import PRESETS, resolve
-from favano.specification.spec import make_spec, part_options
+from favano.specification.spec import Spec, make_spec, part_options
 from tests.specs import complete
 
 
@@ -229,3 +229,22 @@ def test_a_preset_that_does_not_fit_is_refused() -> None:
 
 def test_fractions_may_be_written_as_such() -> None:
     assert make_spec({"fast_fraction": "1/9"}).fleet.fast_fraction == pytest.approx(1 / 9)
+
+
+class Clashing(Method[ModelState]):
+    """Has an option of its own that any run has."""
+
+    momentum: float = option(0.5, "how fast")
+
+    def policy(self) -> Barrier:
+        return self.world.rounds()
+
+    def update(self, state: ModelState, answers: Answers) -> ModelState:
+        return state
+
+
+def test_options_of_a_method_have_names_of_their_own() -> None:
+    """A file could not tell them apart."""
+    rule = "algorithm=clashing: has options that are keys of any run: momentum; rename them"
+    with pytest.raises(BadInput, match=rule):
+        Spec(method=Clashing())  # type: ignore[arg-type]

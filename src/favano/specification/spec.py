@@ -40,6 +40,9 @@ class Spec:
     asked: Spec | None = field(default=None, compare=False, repr=False)  # before it was completed
 
     def __post_init__(self) -> None:
+        clash = ", ".join(options_of(type(self.method)).keys() & part_options().keys())
+        rule = f"has options that are keys of any run: {clash}; rename them"
+        need(not clash, ALGORITHM, self.method.name, rule)
         clients = self.fleet.clients
         for name, value in (
             ("selected", self.clock.selected),
@@ -113,10 +116,7 @@ def make_spec(keys: Mapping[str, object]) -> Spec:
         else:
             raise unknown_key(key, value, [name])
     made = {part: PARTS[part](**parts[part]) for part in PARTS}
-    method = make_method(name, options, label)
-    clash = options_of(type(method)).keys() & known.keys()
-    need(not clash, ALGORITHM, name, f"has options that are keys of any run: {', '.join(clash)}")
-    return Spec(method=method, **made)  # type: ignore[arg-type]
+    return Spec(method=make_method(name, options, label), **made)  # type: ignore[arg-type]
 
 
 def unknown_key(key: str, value: object, algorithms: Iterable[str]) -> BadInput:
