@@ -139,3 +139,20 @@ def test_not_a_number_is_said(tmp_path: Path) -> None:
     found = collect([tmp_path])
     assert "Nothing to rank: FAVANO (without a finite mae)." in sentence(found)
     assert any("without a finite loss in seed 0" in line for line in caveats(by_setting(found), []))
+
+
+def test_names_of_metrics_are_text(tmp_path: Path) -> None:
+    evil = '"><script>hacked</script>'
+    write(tmp_path / "favano", "favano", [[2.0, 0.5]])
+    for name in ("history.csv", "summary.json"):
+        path = tmp_path / "favano" / name
+        word = (
+            json.dumps(evil)[1:-1]
+            if name == "summary.json"
+            else '"' + evil.replace('"', '""') + '"'
+        )
+        path.write_text(path.read_text().replace("r2", word))
+    write_page(collect([tmp_path]), tmp_path / "page.html", "Evil")
+    text = (tmp_path / "page.html").read_text()
+    assert "hacked" in text
+    assert "<script>hacked" not in text

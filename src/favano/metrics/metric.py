@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 # Names of other columns, in files and in tables.
 _TAKEN: Final = {
-    *Row._fields, *RunRecord.__dataclass_fields__, "method", "difference", "gigabits",
+    *Row._fields, *RunRecord.__dataclass_fields__, "method", "difference", "gigabits", "seeds",
 }  # fmt: skip
 
 

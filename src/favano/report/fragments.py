@@ -56,13 +56,13 @@ def table(
         unseen: whether the caption is for screen readers only.
     """
     heads = "".join(
-        f'<th role="columnheader" scope="col" data-column="{key}">{escape(text)}</th>'
+        f'<th role="columnheader" scope="col" data-column="{escape(key)}">{escape(text)}</th>'
         for key, text in headings.items()
     )
     body = []
     for lead, cells in rows:
         data = "".join(
-            f'<td role="cell" data-column="{key}" data-label="{escape(text)}">{cell}</td>'
+            f'<td role="cell" data-column="{escape(key)}" data-label="{escape(text)}">{cell}</td>'
             for (key, text), cell in zip(headings.items(), cells, strict=True)
         )
         body.append(f'<tr role="row"><th role="rowheader" scope="row">{lead}</th>{data}</tr>')
