@@ -70,7 +70,7 @@ def test_workers_and_traces_give_the_bits_of_the_loop(
         fast = LoopTrainer(alone.model, alone.task, alone.rule, gradient, chosen)
         assert torch.equal(fast.run(start, JOB), expected)
         with WorkerLanes(alone.model, [fast], workers=2) as lanes:
-            task, client, first_step, steps, rate = (np.array([value]) for value in JOB)
+            task, client, first_step, steps, rate, _ = (np.array([value]) for value in JOB)
             work = Work(client, first_step, steps, rate)
             lanes.load(np.array([3]), start[None], task, work)
             done = lanes.collect()
