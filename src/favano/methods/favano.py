@@ -54,10 +54,10 @@ class Favano(Method[FavanoState]):
     )
     weights: WeightSource = option("exact", "where P(E > 0) and E[min(E, K)] come from")
     given_weights: tuple[PositiveTime, ...] = option(
-        (), "one weight for all, for each speed class (fast first) or for each client"
+        (), "for all, for each speed class (fast first) or for each client"
     )
     rate_scale: Literal["none", "selected"] = option(
-        "none", "selected: client steps times (s+1)/s, as QuAFL's simulator"
+        "none", "selected: steps times (s+1)/s, as QuAFL's simulator"
     )
 
     def check(self) -> None:

@@ -54,8 +54,8 @@ class ProblemPart(Options):
     dataset: str = option("digits", f"{', '.join(NAMES)} or a folder")
     split: Annotated[str, AfterValidator(_checked_split)] | None = option(
         None,
-        "iid, two-class, two-class-free, two-class-trim, shards:N, dirichlet:A, or of the data: "
-        "column:NAME, or file:PATH with the client of each training sample",
+        "iid, two-class, two-class-free, two-class-trim, shards:N, dirichlet:A, column:NAME or "
+        "file:PATH",
         otherwise=BY_DATA_SET,
     )
     model: str | None = option(
@@ -64,10 +64,10 @@ class ProblemPart(Options):
         otherwise=BY_DATA_SET,
     )
     batch_size: Count | None = option(None, "samples per local step", otherwise=BY_DATA_SET)
-    batch_order: BatchOrder = option("epoch", "how mini-batches are drawn")
+    batch_order: BatchOrder = option("epoch", "how batches are drawn")
     normalise: bool = option(False, "MNIST: subtract 0.1307, divide by 0.3081")
-    holdout: Whole = option(0, "test on so many training samples instead")
-    data_fraction: PositiveShare = option(1.0, "share of the training and test samples in use")
+    holdout: Whole = option(0, "test on so many training samples")
+    data_fraction: PositiveShare = option(1.0, "share of all samples in use")
 
 
 class FleetPart(Options):
@@ -82,7 +82,7 @@ class FleetPart(Options):
         "geometric, exponential, deterministic, lognormal[:SPREAD], or trace:FILE, a CSV with "
         "the columns client and duration",
     )
-    speed_rounding: Rounding = option("nearest", "how the number of fast clients is rounded")
+    speed_rounding: Rounding = option("nearest", "rounding of fast clients")
     speed_order: Order = option("random", "which clients are slow")
 
     def check(self) -> None:
@@ -260,7 +260,7 @@ class RunPart(Options):
     seed: Whole = option(0, "the first seed")
     evaluate_every: PositiveTime | None = option(None, "time between rows", otherwise=BY_DATA_SET)
     evaluate_on: Literal["test", "clients", "both"] = option(
-        "test", "the test set, each client's samples (mean, worst tenth), or both"
+        "test", "the test set, each client's samples, or both"
     )
     variance: Literal["start", "live"] = option(
         "start", "models of the variance: at their start, or in training"
@@ -269,7 +269,7 @@ class RunPart(Options):
     buffers: Buffers = option("average", "BatchNorm statistics: averaged, or per client")
     non_finite: NonFinite = option("stop", "what to do about NaN in an update")
     codec: Literal["none", "lattice", "min-max", "qsgd"] = option(
-        "none", "how models are compressed on their way"
+        "none", "how models are compressed"
     )
     codec_bits: Annotated[int, Field(ge=1, le=32)] | None = option(
         None, "bits per parameter", otherwise="lattice 14, others 8"
