@@ -217,27 +217,27 @@ def test_files_that_are_not_toml_are_refused(tmp_path: Path) -> None:
         read_spec(path)
 
 
-def test_other_step_times_in_the_same_file_are_another_run(tmp_path: Path) -> None:
-    trace = tmp_path / "times.csv"
-    trace.write_text("client,duration\n0,1\n1,2\n")
-    spec = complete(clients=2, selected=1, step_law=f"trace:{trace}")
-    folder = tmp_path / "r"
-    write_result(folder, replace(result(), spec=spec), "favano run")
-    check_folder(folder, spec)
-    trace.write_text("client,duration\n0,1\n1,3\n")
-    with pytest.raises(BadInput, match=r"already holds a run of other contents of .*times.csv"):
-        check_folder(folder, spec)
+TIMES = "client,duration\n0,1\n"
 
 
-def test_another_split_in_the_same_file_is_another_run(tmp_path: Path) -> None:
-    owners = tmp_path / "owners.txt"
-    owners.write_text("0\n1\n")
-    spec = complete(clients=2, selected=1, split=f"file:{owners}")
-    folder = tmp_path / "r"
+@pytest.mark.parametrize(
+    ("key", "kind", "name", "before", "after"),
+    [
+        ("step_law", "trace", "times.csv", f"{TIMES}1,2\n", f"{TIMES}1,3\n"),
+        ("split", "file", "owners.txt", "0\n1\n", "1\n0\n"),
+    ],
+)
+def test_other_contents_of_the_same_file_are_another_run(
+    key: str, kind: str, name: str, before: str, after: str, tmp_path: Path
+) -> None:
+    """Step times, and the client of each sample."""
+    file, folder = tmp_path / name, tmp_path / "r"
+    file.write_text(before)
+    spec = complete(clients=2, selected=1, **{key: f"{kind}:{file}"})
     write_result(folder, replace(result(), spec=spec), "favano run")
     check_folder(folder, spec)
-    owners.write_text("1\n0\n")
-    with pytest.raises(BadInput, match=r"already holds a run of other contents of .*owners.txt"):
+    file.write_text(after)
+    with pytest.raises(BadInput, match=rf"already holds a run of other contents of .*{name}"):
         check_folder(folder, spec)
 
 

@@ -28,7 +28,7 @@ from favano.engine.products import About, ProductUpdates, weighted
 from favano.engine.ready_jobs import ReadyJobs
 from favano.errors import NonFiniteUpdate
 from favano.methods import State
-from favano.training import Lanes, Work, product_precision, to_device
+from favano.training import Lanes, Work, to_device
 from favano.types import Floats, Ints, Stack, Vector
 
 _NUMBERS_AT_ONCE = 1 << 29  # numbers in the models of one product
@@ -325,25 +325,24 @@ class Engine:
         others = np.setdiff1d(np.flatnonzero(table.end[numbers] >= 0), first)
         others = others[np.argsort(table.due[numbers[others]], kind="stable")]
         jobs = np.concatenate([first, others])[:_LONGEST]
-        start, end = table.start[numbers[jobs]], table.end[numbers[jobs]]
-        at_hand = np.concatenate([self._server[[run]], start, end])
+        at_hand = self._answer_rows([run], [numbers[jobs]])
 
         def products() -> tuple[Stack, Floats]:
             models = rows.take(at_hand)
             rows.reserve(len(jobs))
-            return models, inner_products(models[:, : self._layout.parameters])
+            return models, inner_products(models[0, :, : self._layout.parameters])
 
         models, found = self._within_memory(products)
         used, weights = walk(one, jobs, found, partial(scoring.due, run))
-
-        def made() -> Stack:
-            with product_precision("float32"):
-                return weighted(models[None], weights[:, None], self._layout)[0]
-
-        servers = self._within_memory(made)
+        mixed = partial(weighted, models, weights[:, None], self._layout)
+        (servers,) = self._within_memory(mixed)
         chain = [numbers[some] for some in used]
-        self._early -= sum(int((table.steps[some] > 0).sum()) for some in chain[1:])
+        self._use_early(chain[1:])
         return _Made(run, one.version, chain, rows.keep(servers))
+
+    def _use_early(self, chain: Sequence[Ints]) -> None:
+        """These jobs are used, which were finished before it was their update's turn."""
+        self._early -= sum(int((self._table.steps[jobs] > 0).sum()) for jobs in chain)
 
     def _update_one(self, run: int) -> _Made:
         """Make the next update of one run."""
@@ -394,7 +393,7 @@ class Engine:
         chain = chain[: 1 << (len(chain).bit_length() - 1)]  # few lengths: more runs at once
         for number, jobs in enumerate(chain[1:], start=one.version + 2):
             products.extend(run, self._about(run, jobs, number))
-            self._early -= int((table.steps[jobs] > 0).sum())
+        self._use_early(chain[1:])
         return chain
 
     def _update_together(self, chains: dict[int, list[Ints]]) -> list[_Made]:

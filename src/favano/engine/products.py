@@ -145,9 +145,8 @@ class ProductUpdates:
         """
         chains = [[weights for _, weights in self._next[run]] for run in runs]
         models = self._rows.take(rows)
-        with product_precision("float32"):
-            servers = new_servers(models, chains, self._layout)
-            own = new_own(models, [chain[0] for chain in chains], self._layout)
+        servers = new_servers(models, chains, self._layout)
+        own = new_own(models, [chain[0] for chain in chains], self._layout)
         self._rows.reserve(len(servers) + sum(len(one) for _, one in own))
         return servers, own
 
@@ -239,9 +238,10 @@ def weighted(models: Stack, weights: Floats, layout: Layout) -> Stack:
     """
     first, last = layout.parameters, layout.parameters + layout.buffers
     given = list(to_device(weights, models).to(models.dtype))
-    parts = [given.pop(0) @ models[..., :first]]
-    if layout.buffers:
-        parts.append(given.pop(0) @ models[..., first:last])
+    with product_precision("float32"):
+        parts = [given.pop(0) @ models[..., :first]]
+        if layout.buffers:
+            parts.append(given.pop(0) @ models[..., first:last])
     if layout.counters:
         counted = given.pop(0)[..., None] * models[:, None, :, last:]
         parts.append(counted.amax(dim=2))
@@ -284,7 +284,8 @@ def new_own(
         assert own is not None
         weights = to_device(own.copy(), models).to(models.dtype)
         given = models[to_device(np.array(rows), models), : own.shape[1]]
-        mixed = weights @ given
+        with product_precision("float32"):
+            mixed = weights @ given
         if layout.counters:
             server, ends = given[:, :1, first:], given[:, 1 + len(own) :, first:]
             mixed[..., first:] = torch.maximum(server, ends)
