@@ -26,7 +26,6 @@ class GraphCache:
     def __init__(self) -> None:
         self._seen: dict[Hashable, int] = {}
         self._graphs: dict[Hashable, _Captured] = {}
-        self._pool = torch.cuda.graph_pool_handle()
         self._side = torch.cuda.Stream()  # type: ignore[no-untyped-call]
 
     def run(self, shape: Hashable, launch: Callable[..., T], *given: Tensor) -> T:
@@ -64,6 +63,8 @@ class GraphCache:
 
     def _capture(self, launch: Callable[..., object], places: list[Tensor]) -> _Captured:
         graph = torch.cuda.CUDAGraph()
+        if not self._graphs:  # PyTorch refuses a pool whose only graph was given up
+            self._pool = torch.cuda.graph_pool_handle()
         with on_stream(self._side):
             graph.capture_begin(self._pool)
             try:

@@ -39,8 +39,7 @@ from favano.types import Ints, Precision, Stack
 
 Mask = npt.NDArray[np.bool_]
 
-_SMALLER = 4  # smaller launches have a quarter of the lanes, a sixteenth, ...
-_FEWEST = 16
+_FEWEST = 16  # lanes in a launch, or orders that are drawn at once
 _PIECES = (64, 32, 16, 8)  # lanes with equally long batches that are launched together
 _FILLED = 0.75  # least share of busy lanes in such a piece, except in the smallest
 _MANY = 128  # busy lanes from which on lanes are refilled less often
@@ -230,11 +229,12 @@ class LaneStack:
         self._order[at[:, None], places] = self._roster.shuffled(self._row[at], epoch)
 
     def _launch_padded(self, live: Ints) -> None:
-        """One step of all lanes up to the last busy one; short batches are padded."""
-        size = self.capacity
-        while size // _SMALLER >= max(int(live[-1]) + 1, _FEWEST):
-            size //= _SMALLER
-        self._launch(slice(0, size), self._batch)
+        """One step of the busy lanes; short batches are padded, and so is the number of lanes."""
+        count = min(self.capacity, max(_FEWEST, 1 << (len(live) - 1).bit_length()))
+        if live[-1] < count:
+            self._launch(slice(0, count), self._batch)  # without copies of the models
+        else:
+            self._launch(self._piece(live, count), self._batch)
 
     def _launch_by_length(self, live: Ints) -> None:
         """One step of the busy lanes, those with equally long batches together.
@@ -250,10 +250,12 @@ class LaneStack:
             while len(lanes):
                 filled = (size for size in pieces if len(lanes) >= _FILLED * size)
                 count = next(filled, pieces[-1])
-                piece = np.full(count, self.capacity)  # padded with the extra lane
-                piece[: len(lanes)] = lanes[:count]
-                self._launch(piece, common)
+                self._launch(self._piece(lanes[:count], count), common)
                 lanes = lanes[count:]
+
+    def _piece(self, lanes: Ints, count: int) -> Ints:
+        """These lanes, padded with the extra one."""
+        return np.concatenate([lanes, np.full(count - len(lanes), self.capacity)])
 
     def _launch(self, lanes: slice | Ints, length: int) -> None:
         """One launch."""
