@@ -21,15 +21,24 @@ def plain_cell(given: Tensor, recurrent: Tensor, cell: Tensor) -> State:
     return shown.sigmoid() * cell.tanh(), cell
 
 
+def plain_walk(given: Tensor, recurrent: Tensor, state: State) -> tuple[Tensor, State]:
+    """Hidden states (T, B, H) after each step, and the last state."""
+    found = []
+    for step in given.unbind():
+        state = plain_cell(step, functional.linear(state[0], recurrent), state[1])
+        found.append(state[0])
+    return torch.stack(found), state
+
+
 class LaneLSTM(nn.Module):
     """An LSTM (Hochreiter and Schmidhuber 1997) with the parameters of `like`.
 
-    `cell` is replaced where there is a kernel.
+    `walk` is replaced where there is a kernel.
     """
 
     def __init__(self, like: nn.LSTM) -> None:
         super().__init__()
-        self.cell: Callable[[Tensor, Tensor, Tensor], State] = plain_cell
+        self.walk: Callable[[Tensor, Tensor, State], tuple[Tensor, State]] = plain_walk
         for name, parameter in like.named_parameters():
             self.register_parameter(name, parameter)
         self._layers, self._hidden, self._bias = like.num_layers, like.hidden_size, like.bias
@@ -61,12 +70,9 @@ class LaneLSTM(nn.Module):
         parts = (getattr(self, f"{kind}_{name}", None) for kind in _PARAMETERS)
         weight, recurrent, *biases = (cast(Tensor, part) for part in parts)
         bias = biases[0] + biases[1] if self._bias else None
-        given = functional.linear(sequence, weight, bias).unbind()
-        (hidden, cell), found = state, []
-        for step in reversed(given) if backwards else given:
-            hidden, cell = self.cell(step, functional.linear(hidden, recurrent), cell)
-            found.append(hidden)
-        return torch.stack(found[::-1] if backwards else found), (hidden, cell)
+        given = functional.linear(sequence, weight, bias)
+        found, end = self.walk(given.flip(0) if backwards else given, recurrent, state)
+        return found.flip(0) if backwards else found, end
 
 
 def with_lane_lstms(module: nn.Module) -> nn.Module:

@@ -14,7 +14,7 @@ from favano.training.gpu_kernels.functions import (
     BatchNormalisation,
     Convolution,
     GroupNormalisation,
-    LstmCell,
+    Lstm,
     MaxPooling,
 )
 from favano.training.lane_lstm import LaneLSTM, State
@@ -176,10 +176,10 @@ class LaneMaxPool(nn.Module):
         return out
 
 
-def _lstm_cell(given: Tensor, recurrent: Tensor, cell: Tensor) -> State:
-    """The state after a step: see `LaneLSTM`."""
-    hidden, cell, _ = LstmCell.apply(given, recurrent, cell)  # type: ignore[no-untyped-call]
-    return hidden, cell
+def _lstm_walk(given: Tensor, recurrent: Tensor, state: State) -> tuple[Tensor, State]:
+    """Hidden states after each step, and the last state: see `LaneLSTM`."""
+    hidden, cells, _ = Lstm.apply(given, recurrent, *state)  # type: ignore[no-untyped-call]
+    return hidden[1:], (hidden[-1], cells[-1])
 
 
 class LaneResidualBlock(nn.Module):
@@ -230,7 +230,7 @@ def with_kernels(module: nn.Module) -> nn.Module:
     if isinstance(module, nn.GroupNorm) and module.affine:
         return LaneGroupNorm(module)
     if isinstance(module, LaneLSTM):
-        module.cell = _lstm_cell
+        module.walk = _lstm_walk
     for name, child in module.named_children():
         setattr(module, name, with_kernels(child))
     if isinstance(module, ResidualBlock):
