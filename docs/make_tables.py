@@ -26,8 +26,8 @@ from favano.report.paper_comparison import (
 from favano.report.reproduction import draw, read_facts, read_ledger, readme
 from favano.report.sheet import Sheet, markdown
 from favano.report.wording import percent
+from favano.studies.catalogue import EXPERIMENTS
 from favano.studies.experiment import Experiment
-from favano.studies.paper import EXPERIMENTS
 from favano.studies.paper.table_1 import FLEETS, FORMULAS, NAMES, NOTE
 
 ROOT = Path(__file__).parent.parent
