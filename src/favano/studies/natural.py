@@ -87,7 +87,7 @@ def _words(search: Search) -> str:
 FEMNIST: Final = _experiment(
     FEMNIST_KEYS,
     "FEMNIST by writer: LEAF's network with two convolutions",
-    "300 writers",
+    "by writer",
     Search(_GRIDS, holdout=4000, time=0.2),
     {
         "published": (
