@@ -96,6 +96,10 @@ def test_table_1_needs_no_data(favano: Program, tmp_path: Path) -> None:
             ["table-2", "--data-dir", "nowhere"],
             "favano: dataset=mnist: no Parquet files in nowhere",
         ),
+        (
+            ["femnist", "--data-dir", "nowhere"],
+            "favano: dataset=femnist: no Parquet files in nowhere",
+        ),
         (["table-2", "--with", "horizon"], "favano: with=horizon: need KEY=VALUE"),
         (["table-2", "--with", "horizon=-1"], "favano: horizon=-1: need greater than 0"),
         (["table-2", "--with", "precision=bf16"], "favano: precision=bf16: goes with lanes"),

@@ -195,9 +195,10 @@ def chosen_rates(tried: Sequence[Entry], names: Names, columns: Names) -> Sheet:
         rows.append(row)
     seeds = sorted({entry.seed for entry in tried})
     count = max((len(pairs) for pairs in found.values()), default=0)
+    which = f"seed{'s' if len(seeds) > 1 else ''} {', '.join(map(str, seeds))}"
     note = (
         f"Client / server rate, the best of {count} pairs for every method by mean accuracy on "
-        f"held-out training images, seeds {', '.join(map(str, seeds))}; (edge): of its grid."
+        f"held-out training samples, {which}; (edge): of its grid."
     )
     return Sheet("Tuned rates", ["method", *columns.values()], rows, note)
 
