@@ -14,7 +14,7 @@ from torch.func import functional_call, vmap
 from favano.models.norm import BatchNorm2d, GroupNorm, Norm
 from favano.models.resnet import ResidualBlock, ResidualNetwork
 from favano.training import product_precision
-from favano.training.lane_lstm import with_lane_lstms
+from favano.training.lane_recurrence import with_lane_recurrence
 from favano.types import Precision
 
 pytestmark = pytest.mark.gpu
@@ -25,9 +25,9 @@ LANES, BATCH = 3, 5
 
 
 def for_lanes(network: nn.Module) -> nn.Module:
-    from favano.training.gpu_kernels import with_kernels
+    from favano.training.gpu_kernels import fused_lstm_step, with_kernels
 
-    return with_kernels(with_lane_lstms(deepcopy(network)))
+    return with_kernels(with_lane_recurrence(deepcopy(network), fused_lstm_step))
 
 
 def gradients(
@@ -69,7 +69,7 @@ def check(
         for lane in range(LANES):
             one = slice(lane, lane + 1)
             wanted, after = gradients(
-                with_lane_lstms(deepcopy(network)),
+                with_lane_recurrence(deepcopy(network)),
                 {name: value[one] for name, value in weights.items()},
                 {name: value[one] for name, value in buffers.items()},
                 images[one],

@@ -3,4 +3,5 @@
 Importing this package needs Triton, which comes with the CUDA builds of PyTorch.
 """
 
+from favano.training.gpu_kernels.layers import fused_lstm_step as fused_lstm_step
 from favano.training.gpu_kernels.layers import with_kernels as with_kernels

@@ -17,7 +17,7 @@ from favano.training.gpu_kernels.functions import (
     LstmCell,
     MaxPooling,
 )
-from favano.training.lane_lstm import LaneLSTM, State
+from favano.training.lane_recurrence import State, lstm_step
 
 _ALIGNED = 4  # channels that are read at once at least
 _FEW_CHANNELS = 16
@@ -176,9 +176,11 @@ class LaneMaxPool(nn.Module):
         return out
 
 
-def _lstm_cell(given: Tensor, recurrent: Tensor, cell: Tensor) -> State:
-    """The state after a step: see `LaneLSTM`."""
-    hidden, cell, _ = LstmCell.apply(given, recurrent, cell)  # type: ignore[no-untyped-call]
+def fused_lstm_step(given: Tensor, recurrent: Tensor, state: State) -> State:
+    """The state of an LSTM after a step."""
+    if given.ndim == 1:  # no batch
+        return lstm_step(given, recurrent, state)
+    hidden, cell, _ = LstmCell.apply(given, recurrent, state[1])  # type: ignore[no-untyped-call]
     return hidden, cell
 
 
@@ -229,8 +231,6 @@ def with_kernels(module: nn.Module) -> nn.Module:
         return LaneMaxPool(module)
     if isinstance(module, nn.GroupNorm) and module.affine:
         return LaneGroupNorm(module)
-    if isinstance(module, LaneLSTM):
-        module.cell = _lstm_cell
     for name, child in module.named_children():
         setattr(module, name, with_kernels(child))
     if isinstance(module, ResidualBlock):
