@@ -104,7 +104,7 @@ class LaneMaker:
                 made = [self._stack(capacity) for _ in range(self._stacks)]
                 made[-1].try_launch()
                 return made
-            except torch.OutOfMemoryError:
+            except torch.cuda.OutOfMemoryError:
                 if capacity == 1:
                     raise
             except Exception as error:  # perhaps too many numbers for a kernel
