@@ -195,19 +195,23 @@ def test_max_pooling_of_equal_numbers() -> None:
 class LastState(nn.Module):
     """All parts of what an LSTM returns."""
 
-    def __init__(self, *, both_ways: bool, bias: bool) -> None:
+    def __init__(self, *, both_ways: bool, bias: bool, projected: int) -> None:
         super().__init__()
-        self.lstm = nn.LSTM(9, 12, 2, bias=bias, batch_first=True, bidirectional=both_ways)
+        self.lstm = nn.LSTM(
+            9, 12, 2, bias=bias, batch_first=True, bidirectional=both_ways, proj_size=projected
+        )
 
     def forward(self, images: Tensor) -> Tensor:
         hidden, (last, cells) = self.lstm(images.flatten(1, 2))
         return torch.cat([hidden.flatten(1), *last, *cells], dim=1)
 
 
-@pytest.mark.parametrize(("both_ways", "bias"), [(False, True), (True, False)])
-def test_lstms(both_ways: bool, bias: bool) -> None:
+@pytest.mark.parametrize(
+    ("both_ways", "bias", "projected"), [(False, True, 0), (True, False, 0), (True, True, 5)]
+)
+def test_lstms(both_ways: bool, bias: bool, projected: int) -> None:
     torch.manual_seed(0)
-    network = LastState(both_ways=both_ways, bias=bias)
+    network = LastState(both_ways=both_ways, bias=bias, projected=projected)
     check(network, images(2, 9), 1e-3)
 
 
