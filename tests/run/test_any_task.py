@@ -19,7 +19,7 @@ import favano
 from favano.errors import BadInput
 from favano.run import engines
 from favano.specification.keys import Keys
-from tests.run.test_engines import stacks
+from tests.run.cpu_stacks import cpu_stacks
 
 FLEET = favano.Fleet(clients=6)
 KEYS: Keys = {"selected": 3, "local_steps": 4, "learning_rate": 0.1, "horizon": 105.0}
@@ -300,7 +300,7 @@ def test_stacks_of_models_agree_with_the_loop(name: str, monkeypatch: pytest.Mon
     """Batches are of several lengths, and many models are scored at once where that is possible."""
     keys: Keys = {**FASTER, "learning_rate": 0.1, "seeds": 2}
     loop = favano.simulate("favano", STACKED[name], FLEET, **keys)
-    monkeypatch.setattr(engines, "_steps", stacks)
+    monkeypatch.setattr(engines, "_steps", cpu_stacks)
     lanes = favano.simulate("favano", STACKED[name], FLEET, **keys)
     assert loop.metrics == lanes.metrics
     for metric in (*loop.rows[0].metrics, "loss", "variance"):

@@ -7,11 +7,17 @@ from pathlib import Path
 
 import pytest
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 import favano
 from favano.errors import BadInput
+from favano.models import build, leaf, transformer
+from favano.run import engines
+from favano.run.own_data import own_samples, read_data
+from favano.run.runner import run_together
 from favano.specification.keys import Keys
+from favano.specification.spec import changed, make_spec
+from tests.run.cpu_stacks import cpu_stacks
 
 PAGE = Path(__file__).parents[2] / "docs" / "training.md"
 FLEET = favano.Fleet(clients=6)
@@ -68,6 +74,49 @@ def test_lanes_of_a_gpu_equal_the_loop(name: str) -> None:
     found = losses(name, "lanes", "cuda")
     assert found == pytest.approx(losses(name, "loop", "cuda"), rel=1e-10, abs=1e-10)
     assert found == pytest.approx(losses(name, "loop"), rel=1e-8, abs=1e-8)
+
+
+class Gru(nn.Module):
+    """The next letter by a GRU."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embedding, self.last = nn.Embedding(9, 4), nn.Linear(5, 9)
+        self.layer = nn.GRU(4, 5, batch_first=True)
+
+    def forward(self, letters: Tensor) -> Tensor:
+        states, _ = self.layer(self.embedding(letters.long()))
+        found: Tensor = self.last(states[:, -1])
+        return found
+
+
+def losses_of_texts(kind: str, engine: str, device: str) -> dict[str, list[float]]:
+    """By optimiser, of runs that share lanes: the next letter, in float64."""
+    torch.manual_seed(0)
+    network = (Gru() if kind == "gru" else build(kind, input_shape=(4,), classes=9)).double()
+    x, y = torch.randint(0, 9, (130, 4)), torch.randint(0, 9, (130,))
+    samples = own_samples(read_data(favano.Problem(network, (x, y), (x[:40], y[:40]))), device)
+    keys = {"algorithm": "favano-delta", "clients": 6, "split": "iid", "batch_size": 8}
+    spec = make_spec({**KEYS, **keys, "learning_rate": 0.02, "horizon": 35, "engine": engine})
+    specs = [changed(spec, dict(one)) for one in EVERY.values()]
+    found = run_together(specs, samples, network, workers=1, audits=False)
+    return {name: [row.loss for row in one.rows] for name, one in zip(EVERY, found, strict=True)}
+
+
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
+@pytest.mark.parametrize("kind", ["leaf-lstm", "gru", "transformer"])
+def test_texts_in_stacked_lanes_equal_the_loop(
+    kind: str, device: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(leaf, "_HIDDEN", 6)
+    monkeypatch.setattr(transformer, "_WIDTH", 8)
+    expected = losses_of_texts(kind, "loop", device)
+    if device == "cpu":
+        monkeypatch.setattr(engines, "_steps", cpu_stacks)
+    found = losses_of_texts(kind, "lanes", device)
+    for name, values in found.items():
+        assert values == pytest.approx(expected[name], rel=1e-9), name
+    assert len({values[-1] for values in found.values()}) == len(EVERY)
 
 
 def check_together(device: str, tolerance: float) -> None:

@@ -29,7 +29,7 @@ from favano.training.cuda_graphs import GraphCache
 from favano.training.device_draws import device_bits, device_uniform, to_device
 from favano.training.dropout import drawing
 from favano.training.flat import FlatModel
-from favano.training.lane_lstm import with_lane_lstms
+from favano.training.lane_recurrence import with_lane_recurrence
 from favano.training.lanes import Work
 from favano.training.local_rule import direction
 from favano.training.loop import LoopTrainer
@@ -411,9 +411,9 @@ class LaneStack:
 
 def lane_network(model: FlatModel) -> tuple[nn.Module, Descent | None]:
     """The network in training mode, and a kernel for its steps; our own for float32 on CUDA."""
-    module = with_lane_lstms(deepcopy(model.module).train())
+    module = deepcopy(model.module).train()
     if model.vector.is_cuda and model.vector.dtype == torch.float32 and find_spec("triton"):
-        from favano.training.gpu_kernels import descend, with_kernels  # need triton
+        from favano.training.gpu_kernels import descend, fused_lstm, with_kernels  # need triton
 
-        return with_kernels(module), descend
-    return module, None
+        return with_kernels(with_lane_recurrence(module, fused_lstm)), descend
+    return with_lane_recurrence(module), None
