@@ -19,7 +19,7 @@ _METHODS: Final = ("fedavg", "fedbuff", "favano", "favano-delta")
 _CLIENT = (1 / 4, 1 / 2, 1, 2, 4)
 _GRIDS: Final[Mapping[str, Grid]] = {
     "fedavg": Grid(_CLIENT, server=(0.3, 1.0, 3.0)),
-    "fedbuff": Grid(_CLIENT, server=(0.3, 1.0, 3.0)),
+    "fedbuff": Grid(_CLIENT, server=(1.0, 3.0, 10.0)),
     "favano": Grid(tuple(2 ** (half / 2) for half in range(-7, 8)), server=(1.0,)),
     "favano-delta": Grid(_CLIENT, server=(1.0, 3.0, 10.0)),
 }
@@ -35,7 +35,7 @@ FEMNIST_KEYS: Final[Mapping[str, object]] = {  # the data say how many clients t
     "dataset": "femnist",
     "selected": 30,
     "local_steps": 5,
-    "learning_rate": 0.2,
+    "learning_rate": 0.1,
     "horizon": 12000.0,
     "evaluate_every": 400.0,
 }
@@ -44,7 +44,7 @@ SHAKESPEARE_KEYS: Final[Mapping[str, object]] = {
     "clients": 100,
     "selected": 10,
     "local_steps": 5,
-    "learning_rate": 1.0,
+    "learning_rate": 2.0,
     "horizon": 24000.0,
     "evaluate_every": 1200.0,
 }
