@@ -85,6 +85,9 @@ class Planned:
 
     def weigh(self, most: int = MOST) -> ClientWeights:
         """The shares, with a weight per client for up to `most` clients."""
+        name = self.spec.server.server_optimiser
+        rule = "makes steps of its own, so that clients have no effective weights"
+        need(name == "none", "server_optimiser", name, rule)
         return weigh_clients(self.method, self.schedule, self.fleet, self.local_steps, most)
 
 
@@ -102,6 +105,7 @@ def plan_seed(spec: Spec, seed: int, traits: Traits | None = None) -> Planned:
     method = bind_method(spec, seed, traits)
     _check_clock(spec, method.policy())
     schedule = make_schedule(spec, method, seed)
+    _check_momentum(spec, schedule)
     found = bound_setting(spec, method) if spec.run.track_bound else None
     return Planned(spec, seed, method, schedule, found)
 
@@ -181,6 +185,15 @@ def _check_clock(spec: Spec, policy: Policy) -> None:
         owner = "polls" if key in Poll.__dataclass_fields__ else "rounds"
         rule = f"is a key of methods with {owner}, which {spec.method.name} does not have"
         need(key in policy_keys(policy), key, value, rule)
+
+
+def _check_momentum(spec: Spec, schedule: Schedule) -> None:
+    """Refuse a momentum that begins anew in every job if no job has a second step."""
+    training, longest = spec.training, int(schedule.steps.max(initial=0))
+    useless = bool(training.momentum) and training.optimiser == "sgd" and not training.nesterov
+    useless = useless and training.optimiser_state == "fresh" and not spec.method.grows
+    rule = "has no effect in jobs of one step; need optimiser_state=kept, or leave it out"
+    need(not useless or longest != 1, "momentum", training.momentum, rule)
 
 
 def policy_keys(policy: Policy) -> set[str]:

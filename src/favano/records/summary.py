@@ -141,6 +141,7 @@ class Summary:
     command: str | None = None
     torch: str | None = None  # its version
     kernels: str | None = None  # CPU kernels used for training
+    optimiser: str | None = omitted(None)  # of clients and server; None: plain SGD
     runs: Annotated[tuple[RunRecord, ...], BeforeValidator(_with_metrics)]
     audit: AuditRecord | None = None  # of the first seed
     trace: str | None = None  # digest of the recorded step times
