@@ -17,6 +17,9 @@ from torch.nn import functional
 
 import favano
 from favano.errors import BadInput
+from favano.report import collect, sentence
+from favano.report.cells import columns
+from favano.report.curves import measures
 from favano.run import engines
 from favano.specification.keys import Keys
 from tests.run.test_engines import stacks
@@ -76,6 +79,20 @@ def test_without_metrics_the_loss_leads() -> None:
     assert list(result.history)[6:8] == ["loss", "variance"]
     assert result.final() == result.final("loss")
     assert str(favano.Comparison([result])).startswith("favano: loss ")
+
+
+def test_without_metrics_the_loss_leads_over_clients_too(tmp_path: Path) -> None:
+    keys: Keys = {**EVERY, "evaluate_on": "both"}
+    result = favano.simulate("favano", regression(), FLEET, **keys)
+    assert list(result.history)[6:9] == ["loss", "loss_clients", "loss_worst"]
+    assert result.final() == result.final("loss") < result.final("loss_worst")
+    assert result.served is not None
+    assert result.served.metric == "loss"
+    result.save(tmp_path / "mine")
+    found = collect([tmp_path / "mine"])
+    assert list(columns(found))[:3] == ["loss", "loss_clients", "loss_worst"]
+    assert "FAVANO reaches loss " in sentence(found)
+    assert next(iter(measures(found[0].metrics))) == "loss"
 
 
 class Recurrent(nn.Module):
@@ -232,6 +249,8 @@ REFUSED: list[tuple[Callable[[], object], str]] = [
      "metrics=mae, then: returns a tensor of shape (2,) for 2 samples, need one number"),
     (lambda: favano.Metric(broken, then=3), "then=3: need a function of the mean"),  # type: ignore[arg-type]
     (run(metrics={"a\nb": broken}), "metrics='a\\nb': need a text in one line as name"),
+    (run(metrics={"loss_worst": broken}), "metrics=loss_worst: is another column; choose another"),
+    (run(data_dir="there"), "data_dir=there: is for data sets by name; prepare your own data"),
     (run(metrics={"mean_model_loss": broken}), "metrics=mean_model_loss: is another column; choos"),
     (on_clients({"mae": functional.l1_loss, "mae_worst": functional.l1_loss}),
      "metrics=mae_worst: is the name of a column that evaluate_on=clients adds; choose another"),

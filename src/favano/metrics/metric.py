@@ -10,7 +10,7 @@ import torch
 from torch.nn import functional
 
 from favano.errors import need
-from favano.records import Best, MetricRecord, RunRecord
+from favano.records import OF_LOSS, Best, MetricRecord, RunRecord
 from favano.records.history import Row
 from favano.records.summary import MEAN_MODEL
 
@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 # Names of other columns, in files and in tables.
 _TAKEN: Final = {
-    *Row._fields, *RunRecord.__dataclass_fields__, "method", "difference", "gigabits", "seeds",
+    *Row._fields, *RunRecord.__dataclass_fields__, *(one.name for one in OF_LOSS),
+    "method", "difference", "gigabits", "seeds",
 }  # fmt: skip
 
 

@@ -22,8 +22,9 @@ _COUNTS = {
 def columns(results: Sequence[Result]) -> dict[str, str]:
     """Columns and their headings; a difference needs two results and names its reference."""
     against = reference(results)
-    metrics = (against or results[0]).metrics
-    first, *others = [*((one.name, heading(one)) for one in metrics), (LOSS.name, LOSS.name)]
+    known = {one.name: heading(one) for one in (*(against or results[0]).metrics, LOSS)}
+    lead = (against or results[0]).leading.name
+    first, *others = sorted(known.items(), key=lambda one: one[0] != lead)
     difference = []
     if against is not None and len(results) > 1:
         unit = gap_unit(against.leading)

@@ -8,7 +8,7 @@ from typing import Literal
 
 import numpy as np
 
-from favano.records import LOSS, MetricRecord, Row
+from favano.records import LOSS, MetricRecord, Row, leading
 from favano.report.metric_words import heading
 from favano.report.result import Result
 from favano.types import Floats
@@ -33,12 +33,13 @@ class Measure:
 
 def measures(metrics: Collection[MetricRecord], where: str = "Test") -> dict[str, Measure]:
     """All measures by key, the leading metric first."""
-    loss_leads = set(metrics) <= {LOSS}
+    judged = {one.name: _measure(one, where) for one in metrics}
+    if leading(tuple(metrics)) == LOSS:
+        judged = {LOSS.name: _measure(LOSS, where), **judged}
+    else:
+        judged[LOSS.name] = Measure(f"{where} loss", "loss", "fixed", lambda row: row.loss)
     return {
-        **{one.name: _measure(one, where) for one in metrics},
-        "loss": Measure(
-            f"{where} loss", "loss", "significant" if loss_leads else "fixed", lambda row: row.loss
-        ),
+        **judged,
         "variance": Measure(
             "Variance of the client models, logarithmic",
             "variance",

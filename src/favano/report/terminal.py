@@ -86,7 +86,7 @@ def _fitting(
 
 def _spared(result: Result) -> list[str]:
     """Columns to leave out, in this order: never the leading metric."""
-    others = [one.name for one in reversed(result.metrics[1:])]
+    others = [one.name for one in reversed(result.metrics) if one != result.leading]
     loss = [LOSS.name] if result.leading != LOSS else []
     return ["gigabits", *loss, *others, "local_steps", "server_steps"]
 

@@ -82,7 +82,8 @@ class Problem:
             need(self.model is not None, "model", "None", "need a network for your own data")
             named = self.dataset is None
             need(named, "dataset", self.dataset, "own data were given; leave it out")
-            for key, default in (("normalise", False), ("holdout", 0), ("data_fraction", 1.0)):
+            unused = {"normalise": False, "holdout": 0, "data_fraction": 1.0, "data_dir": None}
+            for key, default in unused.items():
                 value = getattr(self, key)
                 rule = "is for data sets by name; prepare your own data"
                 need(value == default, key, value, rule)

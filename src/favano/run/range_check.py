@@ -43,16 +43,19 @@ def _check(flat: FlatModel, task: Task, name: str, batch: Batch) -> None:
     inputs, targets = batch
     if not len(targets):
         return
-    what, given, value = "model", "inputs", inputs
     module, loss = flat.module.eval(), task.loss
-    who = type(module).__name__
+    who, what = type(module).__name__, f"inputs of {name}{_range(inputs)}"
+    key, next_what = "model", f"targets of {name}{_range(targets)}"
     try:
         with torch.no_grad():
             output = module(inputs)
             output.isfinite().all().item()  # a GPU reports errors when it is waited for
-            who = getattr(loss, "__name__", type(loss).__name__)
-            what, given, value = "loss", "targets", targets
+            key, who, what = "loss", getattr(loss, "__name__", type(loss).__name__), next_what
             loss(output, targets).item()
     except Exception as error:
-        rule = f"cannot take {given} of {name} from {value.min()} to {value.max()}: {said(error)}"
-        raise BadInput(what, who, rule) from error
+        raise BadInput(key, who, f"cannot take {what}: {said(error)}") from error
+
+
+def _range(values: Tensor) -> str:
+    """The numbers in words; before anything fails, since a GPU does nothing more afterwards."""
+    return "" if values.is_complex() else f" from {values.min()} to {values.max()}"
