@@ -123,9 +123,10 @@ def test_a_momentum_without_effect_is_refused() -> None:
     with pytest.raises(BadInput, match=rule):
         favano.simulate("asyncsgd", problem(), FLEET, **keys)
     with pytest.raises(BadInput, match=rule):
-        favano.plan("fedavg", problem(), FLEET, **single)
-    kept: Keys = {**single, "optimiser_state": "kept"}
-    assert favano.plan("fedavg", problem(), FLEET, **kept).schedule.jobs
+        favano.simulate("fedavg", problem(), FLEET, **single)
+    for more in ("optimiser_state", "kept"), ("local_steps_unit", "epochs"):
+        fine: Keys = {**single, more[0]: more[1]}
+        assert favano.simulate("fedavg", problem(), FLEET, **fine).rows
 
 
 def test_files_and_page_name_the_optimisers(tmp_path: Path) -> None:

@@ -97,7 +97,9 @@ def plan_seeds(spec: Spec, traits: Traits | None = None) -> list[Planned]:
     `traits` are those of the training data, for methods that weight clients by their samples.
     """
     first, seeds = spec.run.seed, spec.run.seeds
-    return [plan_seed(spec, seed, traits) for seed in range(first, first + seeds)]
+    planned = [plan_seed(spec, seed, traits) for seed in range(first, first + seeds)]
+    _check_momentum(spec, max(int(one.schedule.steps.max(initial=0)) for one in planned))
+    return planned
 
 
 def plan_seed(spec: Spec, seed: int, traits: Traits | None = None) -> Planned:
@@ -105,7 +107,6 @@ def plan_seed(spec: Spec, seed: int, traits: Traits | None = None) -> Planned:
     method = bind_method(spec, seed, traits)
     _check_clock(spec, method.policy())
     schedule = make_schedule(spec, method, seed)
-    _check_momentum(spec, schedule)
     found = bound_setting(spec, method) if spec.run.track_bound else None
     return Planned(spec, seed, method, schedule, found)
 
@@ -187,9 +188,9 @@ def _check_clock(spec: Spec, policy: Policy) -> None:
         need(key in policy_keys(policy), key, value, rule)
 
 
-def _check_momentum(spec: Spec, schedule: Schedule) -> None:
-    """Refuse a momentum that begins anew in every job if no job has a second step."""
-    training, longest = spec.training, int(schedule.steps.max(initial=0))
+def _check_momentum(spec: Spec, longest: int) -> None:
+    """Refuse a momentum that begins anew in every job if the longest job has one step."""
+    training = spec.training
     useless = bool(training.momentum) and training.optimiser == "sgd" and not training.nesterov
     useless = useless and training.optimiser_state == "fresh" and not spec.method.grows
     rule = "has no effect in jobs of one step; need optimiser_state=kept, or leave it out"
