@@ -140,6 +140,8 @@ def initial_module(model: nn.Module | ModelFactory, seed: int) -> nn.Module:
         name = getattr(model, "__name__", type(model).__name__)
         try:
             made = model()
+        except BadInput:  # of a network by name
+            raise
         except Exception as error:
             raise BadInput("model", name, f"cannot be made: {said(error)}") from error
     need(isinstance(made, nn.Module), "model", name, "need a function that makes a torch.nn.Module")
