@@ -37,3 +37,13 @@ def need(condition: bool, name: str, value: object, rule: str) -> None:
     """
     if not condition:
         raise BadInput(name, value, rule)
+
+
+def said(error: Exception) -> str:
+    """An error of a user's function in one line.
+
+    >>> said(RuntimeError("no such thing\\nat all")), said(AssertionError())
+    ('RuntimeError: no such thing', 'AssertionError')
+    """
+    kind, line = type(error).__name__, str(error).partition("\n")[0]
+    return f"{kind}: {line}" if line else kind

@@ -370,7 +370,7 @@ REFUSED: list[tuple[Callable[[], object], str]] = [
     (lambda: problem(model=3), "model=3: need a network or a function that makes one; data sets "),
     (lambda: problem(model="perceptron"), "model=perceptron: need a network or a function "),
     (lambda: problem(loss=3), "loss=3: need a function of outputs and targets$"),
-    (lambda: problem(data_dir=3), "data_dir=3: need the path of a folder$"),
+    (lambda: favano.Problem(data_dir=3), "data_dir=3: need the path of a folder$"),  # type: ignore
     (lambda: problem(split="odd"), "split=odd: need one of iid, two-class, "),
     (lambda: problem(split=3), "split=3: need a name, or a list with the numbers of each client"),
     (lambda: problem(batch_size=0), "batch_size=0: need greater than or equal to 1$"),

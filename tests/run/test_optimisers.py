@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import io
 import re
 from pathlib import Path
 
 import pytest
 import torch
+from rich.console import Console
 from torch import Tensor, nn
 
 import favano
 from favano.errors import BadInput
 from favano.models import build, leaf, transformer
+from favano.report import collect, final_table
 from favano.run import engines
 from favano.run.own_data import own_samples, read_data
 from favano.run.runner import run_together
@@ -160,3 +163,44 @@ def test_a_plan_counts_what_clients_keep_and_leaves_the_audit_out() -> None:
     assert plan.audit is not None
     assert plan.audit.left_out == ("the clients' optimiser",)
     assert favano.plan("fedavg", "digits", server_optimiser="adam").audit is None
+
+
+def test_a_momentum_without_effect_is_refused() -> None:
+    keys: Keys = {**KEYS, "momentum": 0.9}
+    single: Keys = {**keys, "local_steps": 1}
+    rule = "momentum=0.9: has no effect in jobs of one step; need optimiser_state=kept, or leave "
+    with pytest.raises(BadInput, match=rule):
+        favano.simulate("asyncsgd", problem(), FLEET, **keys)
+    with pytest.raises(BadInput, match=rule):
+        favano.simulate("fedavg", problem(), FLEET, **single)
+    for more in ("optimiser_state", "kept"), ("local_steps_unit", "epochs"):
+        fine: Keys = {**single, more[0]: more[1]}
+        assert favano.simulate("fedavg", problem(), FLEET, **fine).rows
+
+
+def test_files_and_page_name_the_optimisers(tmp_path: Path) -> None:
+    keys: Keys = {**KEYS, "horizon": 70.0}
+    plain = favano.simulate("fedavg", problem(), FLEET, **keys)
+    plain.save(tmp_path / "plain")
+    assert "optimiser" not in (tmp_path / "plain" / "summary.json").read_text()
+    assert "Optimiser: " not in plain.report(tmp_path / "page.html").read_text(encoding="utf-8")
+    more: Keys = {**keys, "optimiser": "adam", "clip": 1.0, "server_optimiser": "yogi"}
+    adam = favano.simulate("fedavg", problem(), FLEET, **more)
+    folder, words = adam.save(tmp_path / "adam"), "Adam, gradients clipped at 1, on the server Yogi"
+    assert f'"optimiser": "{words} with rate 0.01"' in (folder / "summary.json").read_text()
+    page = adam.report(tmp_path / "page.html").read_text(encoding="utf-8")
+    assert f" Optimiser: {words} with rate 0.01." in page
+    text = io.StringIO()
+    Console(file=text, width=200).print(final_table(collect([tmp_path])))
+    said = " ".join(text.getvalue().split())
+    assert f": {words} with rate 0.01; " in said
+    assert ": plain SGD" in said
+
+
+def test_a_server_optimiser_leaves_clients_without_weights(tmp_path: Path) -> None:
+    keys: Keys = {**KEYS, "horizon": 70.0}
+    favano.simulate("fedavg", problem(), FLEET, **keys).save(tmp_path / "plain")
+    assert (tmp_path / "plain" / "participation.json").exists()
+    by_server: Keys = {**keys, "server_optimiser": "adam"}
+    favano.simulate("fedavg", problem(), FLEET, **by_server).save(tmp_path / "adam")
+    assert not (tmp_path / "adam" / "participation.json").exists()

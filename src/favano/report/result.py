@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal, TypeAlias, TypeVar
+from typing import Final, Literal, TypeAlias, TypeVar
 
 from favano import records
 from favano.errors import need
@@ -35,6 +35,7 @@ from favano.records.folder import HISTORY, PARTICIPATION, SPEC, SUMMARY
 Specification: TypeAlias = Mapping[str, object]
 Status: TypeAlias = records.Status | Literal["missing"]
 Parsed = TypeVar("Parsed")
+PLAIN: Final = "plain SGD"
 
 
 def title_of_method(name: str) -> str:
@@ -60,6 +61,7 @@ class Result:
         command: the command that reproduces it.
         version: the version of favano that wrote it.
         tools: PyTorch and CPU kernels used for training.
+        optimiser: of clients and server.
         participation: who trained the model.
         verdict: which clients the method favours.
         method_title: the method's name in print.
@@ -76,6 +78,7 @@ class Result:
     command: str | None = None
     version: str | None = None
     tools: str = ""
+    optimiser: str = PLAIN
     participation: Participation | None = None
     verdict: str | None = None
     method_title: str | None = None
@@ -152,6 +155,7 @@ def read_result(folder: Path) -> Result:
         command=summary.command if summary else None,
         version=summary.favano if summary else None,
         tools=tools(summary.torch, summary.kernels) if summary else "",
+        optimiser=(summary.optimiser if summary else None) or PLAIN,
         participation=_read_if_there(folder / PARTICIPATION, participation_from_json),
         verdict=summary.audit.verdict if summary and summary.audit else None,
         method_title=summary.title if summary else None,

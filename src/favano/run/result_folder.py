@@ -17,6 +17,7 @@ from favano.records import Participation, Summary
 from favano.records.folder import BOUND, FILES, HISTORY, MODEL, PARTICIPATION, SPEC, SUMMARY
 from favano.specification.config import Config, read_config, spec_tables
 from favano.specification.digest import differing_keys
+from favano.specification.optimiser_words import optimiser_words
 from favano.specification.presets import resolve
 from favano.specification.spec import Spec
 
@@ -112,6 +113,7 @@ def write_result(folder: Path, result: Result, command: str) -> None:
         command=command,
         torch=torch.__version__,
         kernels=result.kernels,
+        optimiser=optimiser_words(spec),
         runs=tuple(result.runs),
         audit=result.audit,
         trace=files_digest(spec),
@@ -133,8 +135,11 @@ def write_result(folder: Path, result: Result, command: str) -> None:
 
 
 def _participation(result: Result) -> Participation | None:
-    """Who trains the model; None if nothing was planned or if the method has no weights."""
-    if (one := result.first) is None:
+    """Who trains the model; None if nothing was planned or if clients have no weights.
+
+    An observer that ends a run leaves out a part of its schedule.
+    """
+    if (one := result.first) is None or result.status == "stopped":
         return None
     try:
         return participation(one.weights, one.schedule, one.fleet, one.seed)

@@ -15,6 +15,7 @@ from favano.quantisation import quantised
 from favano.run.engines import engine
 from favano.run.observer import Observer
 from favano.run.progress import Progress, Silence
+from favano.run.range_check import check_range
 from favano.run.result import Result
 from favano.run.samples import ModelFactory, Samples, in_steps, initial_module, number_type
 from favano.run.seed_run import SeedRun
@@ -79,6 +80,7 @@ def run_together(
             SeedRun(result, one, samples, flat, model, gradients, on_evaluate)
             for result, one in planned
         ]
+        check_range(flat, runs[0].trainer.task, samples)
         check_metrics(runs[0].evaluate)
         for gradient in gradients.values():
             _trace(gradient, [one for one in runs if one.trainer.traced is gradient])
