@@ -190,6 +190,16 @@ def test_a_comparison_has_a_column_for_the_method() -> None:
     assert found.results[0].rows == alone.rows
 
 
+def test_a_comparison_prints_the_models_at_the_horizon() -> None:
+    """The last round of FedAvg ends after it."""
+    found = favano.compare(["fedavg"], own(network()), FLEET, **KEYS)
+    (result,) = found.results
+    last, before = result.rows[-1], result.rows[-2]
+    assert before.time == KEYS["horizon"] < last.time
+    assert before.accuracy != last.accuracy
+    assert str(found) == f"fedavg: {100 * before.accuracy:.2f} %"
+
+
 def test_times_go_to_the_methods_that_read_them() -> None:
     keys: Keys = {**KEYS, "waiting_time": 2.0, "deadline": 30.0}
     found = favano.compare(["favano", "fedavg"], own(network()), FLEET, **keys)
