@@ -142,6 +142,10 @@ def read_result(folder: Path) -> Result:
     summary = _read_if_there(folder / SUMMARY, summary_from_json)
     history = _read_if_there(folder / HISTORY, history_from_csv) or []
     rows = within(spec, history)
+    metrics = summary.metrics if summary else undescribed(metric_names(history))
+    for name in (one.name for one in metrics):
+        held = all(name in row.metrics for row in history)
+        need(held, "results", folder / HISTORY, f"has no column {name}, which {SUMMARY} names")
     return Result(
         name=name,
         folder=folder,
@@ -156,7 +160,7 @@ def read_result(folder: Path) -> Result:
         verdict=summary.audit.verdict if summary and summary.audit else None,
         method_title=summary.title if summary else None,
         served=summary.served if summary else None,
-        metrics=summary.metrics if summary else undescribed(metric_names(history)),
+        metrics=metrics,
     )
 
 
