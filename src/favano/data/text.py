@@ -83,7 +83,8 @@ def read(folder: Path) -> tuple[Rows, Rows]:
     """
     paths = [folder / f"{name}.npy" for name in cache.TEXT]
     text, roles = cache.read_array(paths[0], "u", (1, 2)), cache.read_array(paths[1])
-    fits = len(text) == len(roles) > WINDOW and text.shape[1:] in ((), (WINDOW + 1,))
+    least = WINDOW if text.ndim == 1 else 0
+    fits = len(text) == len(roles) > least and text.shape[1:] in ((), (WINDOW + 1,))
     rule = f"holds {text.shape} characters of {roles.shape} roles: need one role for each"
     need(fits, "dataset", paths[0], rule)
     known = int(text.max()) < len(ALPHABET)

@@ -143,9 +143,9 @@ def read_result(folder: Path) -> Result:
     history = _read_if_there(folder / HISTORY, history_from_csv) or []
     rows = within(spec, history)
     metrics = summary.metrics if summary else undescribed(metric_names(history))
-    for name in (one.name for one in metrics):
-        held = all(name in row.metrics for row in history)
-        need(held, "results", folder / HISTORY, f"has no column {name}, which {SUMMARY} names")
+    for one in metrics:
+        held = all(one.name in row.metrics for row in history)
+        need(held, "results", folder / HISTORY, f"lacks a metric of {SUMMARY}: {one.name}")
     return Result(
         name=name,
         folder=folder,
