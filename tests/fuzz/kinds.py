@@ -12,6 +12,7 @@ from pathlib import Path
 
 import favano
 from favano.cli import main
+from favano.data import Dataset, deal, load
 from favano.errors import BadInput
 
 Reader = Callable[[Path], object]
@@ -86,39 +87,20 @@ def _compared(path: Path) -> None:
 def _data(path: Path) -> None:
     """A data set whose clients are in a column."""
     folder = path.parent
-    known = folder.name == "shakespeare"
-    own = ("--dataset", str(folder), "--split", "column:writer_id")
-    command(
-        "plan",
-        *(("--dataset", folder.name) if known else own),
-        "--data-dir",
-        str(folder.parent),
-        "--horizon",
-        "30",
-        "--selected",
-        "1",
-        "--sample-weights",
-        "--algorithm",
-        "fedavg",
-    )
+    if folder.name == "shakespeare":
+        _deal(load(folder.name, data_dir=folder.parent), "column:character_id")
+    else:
+        _deal(load(str(folder)), "column:writer_id")
 
 
 def _split(path: Path) -> None:
-    images = str(Path(os.environ["FUZZ_SAMPLES"]) / "decoded" / "images")
-    command(
-        "plan",
-        "--dataset",
-        images,
-        "--split",
-        f"file:{path.name}",
-        "--horizon",
-        "30",
-        "--selected",
-        "1",
-        "--sample-weights",
-        "--algorithm",
-        "fedavg",
-    )
+    images, how = Path(os.environ["FUZZ_SAMPLES"]) / "decoded" / "images", f"file:{path.name}"
+    _deal(load(str(images), split=how), how)
+
+
+def _deal(dataset: Dataset, how: str) -> None:
+    traits = dataset.traits
+    deal(traits, traits.clients_by(how), how, seed=0)
 
 
 def _trace(path: Path) -> None:
