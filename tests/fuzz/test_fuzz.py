@@ -91,7 +91,7 @@ SLOW_CLOCK = ["--step-law", "deterministic", "--fast-mean", "1e-300", "--slow-me
         (["--seed", "9" * 30], "seed=999"),
         (["--learning-rate", "1e300"], "learning_rate=1e300: need less than or equal to"),
         (["--label", "\udcff"], "label=\\udcff: need printable characters"),
-        (["--step-law", "lognormal:1e300"], "a number > 0, 5 at most"),
+        (["--step-law", "lognormal:1e300"], "a positive number, 5 at most"),
         (["--step-law", "trace:" + "a" * 5000], "File name too long"),
     ],
 )

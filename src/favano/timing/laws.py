@@ -74,7 +74,7 @@ class LogNormal:
 
     def __post_init__(self) -> None:
         good = 0 < self.spread <= _WIDEST
-        need(good, "step_law spread", self.spread, f"need a number > 0, {_WIDEST} at most")
+        need(good, "step_law spread", self.spread, f"need a positive number, {_WIDEST} at most")
 
     def check(self, mean: Floats) -> None:
         _positive(mean)
@@ -170,7 +170,7 @@ def parse_law(text: str) -> StepLaw:
             try:
                 return LogNormal(float(spread))
             except ValueError:
-                rule = f"need lognormal or lognormal:SPREAD, a number > 0, {_WIDEST} at most"
+                rule = f"need lognormal or lognormal:SPREAD, a positive number, {_WIDEST} at most"
                 raise BadInput("step_law", text, rule) from None
         case "trace", path if path:
             return read_trace(Path(path))
