@@ -12,6 +12,8 @@ from .engine import Engine as Engine
 from .engine import Scoring as Scoring
 from .engine import Step as Step
 from .link import Link as Link
+from .packing import Kinds as Kinds
+from .packing import Packed as Packed
 from .packing import named_kinds as named_kinds
 from .packing import pack as pack
 from .packing import unpack as unpack
@@ -21,6 +23,7 @@ from .recorder import Recorded as Recorded
 from .recorder import Recorder as Recorder
 from .recorder import count_work as count_work
 from .recorder import evaluation_times as evaluation_times
+from .snapshot import KINDS as KINDS
 from .snapshot import NoSnapshot as NoSnapshot
 from .snapshot import Snapshot as Snapshot
 from .spread import Spread as Spread

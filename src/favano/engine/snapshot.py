@@ -67,6 +67,9 @@ class Snapshot(NamedTuple):
     memory: Memory
 
 
+KINDS = (Snapshot, Held, Waiting, Memory, Moments)  # named tuples in a snapshot
+
+
 class Beginning(NamedTuple):
     """Where a run goes on: a snapshot, and the jobs of the course that are under way in it."""
 

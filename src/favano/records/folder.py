@@ -20,6 +20,7 @@ BOUND: Final = "bound.csv"
 PARTICIPATION: Final = "participation.json"
 CURVES: Final = "curves.csv"
 COMPLEXITIES: Final = "table.csv"
+CHECKPOINTS: Final = "checkpoints"  # a folder
 
 Parsed = TypeVar("Parsed")
 
@@ -57,6 +58,7 @@ def write_together(folder: Path, contents: Mapping[str, str | bytes]) -> None:
                 os.fsync(file.fileno())
         for name in contents:
             waiting[name].replace(folder / name)
+        _flush(folder)
     except OSError as error:
         raise WriteFailed(
             f"out={folder}: could not be written: {error.strerror}; earlier results are untouched"
@@ -64,3 +66,13 @@ def write_together(folder: Path, contents: Mapping[str, str | bytes]) -> None:
     finally:
         for path in waiting.values():
             path.unlink(missing_ok=True)
+
+
+def _flush(folder: Path) -> None:
+    """Make sure that new names survive a loss of power, where a system can."""
+    if os.name == "posix":
+        number = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(number)
+        finally:
+            os.close(number)

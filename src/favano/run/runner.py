@@ -8,10 +8,12 @@ from time import perf_counter
 
 from torch import nn
 
+from favano.engine import Moment
 from favano.errors import need
 from favano.metrics import check_metrics, client_metrics
 from favano.planning.planned import plan_seeds
 from favano.quantisation import quantised
+from favano.run.checkpoints import Checkpoints, Keeper
 from favano.run.engines import engine
 from favano.run.observer import Observer
 from favano.run.progress import Progress, Silence
@@ -48,6 +50,7 @@ def run_together(
     finished: Callable[[Result], None] = lambda result: None,
     on_evaluate: Observer | None = None,
     audits: bool = True,
+    checkpoints: Checkpoints | None = None,
 ) -> list[Result]:
     """Run every seed of several specifications with one network on one set of lanes.
 
@@ -55,7 +58,7 @@ def run_together(
     ends alone. `workers` is the number of processes, by default one per core; it changes no result.
     `finished` gets each result soon after all its seeds have ended. `on_evaluate` is told of every
     evaluation. Without `audits` the results do not say who trained the models and
-    whom they serve.
+    whom they serve. With `checkpoints` runs go on where they were ended before.
     """
     complete = [resolve(spec) for spec in specs]
     results = [
@@ -83,17 +86,27 @@ def run_together(
         for gradient in gradients.values():
             _trace(gradient, [one for one in runs if one.trainer.traced is gradient])
     display, ended = progress or Silence(), _EndedRuns(runs, finished)
-    display.begin(sum(one.schedule.used_steps for _, one in planned))
+    keeper = None
+    if checkpoints is not None:
+        folders = dict(zip(map(id, results), checkpoints.folders, strict=True))
+        keeper = Keeper(checkpoints, runs, [folders[id(one.result)] for one in runs], samples)
+        keeper.resume()
+    display.begin(sum(one.steps_left for one in runs))
     try:
         with one_thread(), closing(engine(flat, runs, workers)) as steps:
             for step in steps:
-                runs[step.run].record(step.moment, display)
-                ended.check(runs[step.run])
+                one = runs[step.run]
+                one.record(step.moment, display)
+                if keeper is not None and isinstance(step.moment, Moment):
+                    keeper.offer(one, step.moment)
+                ended.check(one)
     except KeyboardInterrupt:
         for one in runs:
             one.interrupt()
     finally:
         display.end()
+        if keeper is not None:
+            keeper.close()
     ended.hand_in()
     for result in results:
         _hand_in(runs, result)

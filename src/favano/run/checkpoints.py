@@ -1,0 +1,231 @@
+"""Checkpoints of runs: taken between updates, written in the background, within a budget."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sys
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from time import perf_counter
+
+import torch
+
+from favano import __version__
+from favano.engine import Moment, NoSnapshot
+from favano.errors import WriteFailed
+from favano.methods import source_digest
+from favano.records.checkpoint import Tree
+from favano.run.checkpoint_files import CheckpointFiles, Identity, Say
+from favano.run.result_folder import files_digest
+from favano.run.samples import Samples
+from favano.run.seed_run import SeedRun
+from favano.specification.digest import flat_keys
+from favano.specification.spec import given
+
+_EVERY = 30.0  # seconds between two checkpoints of a run
+_SHARE = 0.02  # of the time may be spent on checkpoints
+_SPEED = 2e8  # bytes per second, before anything is measured
+_AT_LEAST = 0.02  # seconds, for the disk to say that it is done
+_LARGEST = 256 << 20  # bytes of a checkpoint that stays after the end of a run
+_MAY_DIFFER = ("horizon", "seed", "seeds", "device", "kernels")
+
+
+def _to_standard_error(sentence: str) -> None:
+    sys.stderr.write(f"favano: {sentence}\n")
+
+
+@dataclass(frozen=True)
+class Checkpoints:
+    """Where the checkpoints of several specifications are, and how often they are taken."""
+
+    folders: Sequence[Path]  # one per specification
+    every: float | None = None  # seconds; 0: at each evaluation; None: 30, within the budget
+    say: Say = _to_standard_error
+    keep_last: bool = True  # after the end of a run, so that it can be made longer
+
+
+@dataclass
+class Budget:
+    """Says whether a checkpoint may be taken now: not too soon, and not too expensive.
+
+    Explicit intervals have no limit of time spent.
+    """
+
+    every: float | None
+    clock: Callable[[], float] = perf_counter
+    spent: float = 0.0  # seconds, in the foreground and in the background
+    _cost: float | None = None  # of the last checkpoint
+    _began: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._began = self.clock()
+
+    @property
+    def interval(self) -> float:
+        """Seconds between two checkpoints of a run."""
+        return _EVERY if self.every is None else self.every
+
+    def allows(self, size: int) -> bool:
+        """Whether a checkpoint of about so many bytes is within the budget."""
+        if self.every is not None:
+            return self.every < float("inf")
+        cost = _AT_LEAST + size / _SPEED if self._cost is None else self._cost
+        return self.spent + cost <= _SHARE * (self.clock() - self._began)
+
+    def charge(self, seconds: float) -> None:
+        """A checkpoint has taken so long."""
+        self.spent += seconds
+        self._cost = seconds
+
+
+class Keeper:
+    """Saves the runs of one pool, and lets them go on from what was saved."""
+
+    def __init__(
+        self,
+        checkpoints: Checkpoints,
+        runs: Sequence[SeedRun],
+        folders: Sequence[Path],  # one per run
+        samples: Samples,
+        clock: Callable[[], float] = perf_counter,
+    ) -> None:
+        self._settings, self._clock = checkpoints, clock
+        self._budget = Budget(checkpoints.every, clock)
+        self._files = {
+            run: CheckpointFiles(folder, run.planned.seed)
+            for run, folder in zip(runs, folders, strict=True)
+        }
+        self._last = dict.fromkeys(runs, clock())  # when each run was saved
+        self._seen = {run: run.recorder.count for run in runs}  # evaluations by then
+        self._thread = ThreadPoolExecutor(1, "checkpoints")  # begins with the first checkpoint
+        self._writing: Future[None] | None = None
+        self._failed = False
+        data = cache(lambda: data_digest(samples))
+        self._identity = cache(lambda run: identity_of(run, data()))
+
+    def resume(self) -> None:
+        """Let all runs that have checkpoints go on from the newest ones."""
+        going_on = [run for run in self._files if self._resume(run)]
+        if going_on:
+            first = min(going_on, key=lambda run: run.time)
+            horizon = given(first.planned.spec.run.horizon)
+            runs = "goes on" if len(self._files) == 1 else f"{len(going_on)} runs go on, the first"
+            self._settings.say(f"{runs} at time {first.time:,.0f} of {horizon:,.0f}")
+
+    def _resume(self, run: SeedRun) -> bool:
+        files, say = self._files[run], self._settings.say
+        content = files.newest(lambda: self._identity(run), say)
+        if content is None:
+            return False
+        try:
+            run.go_on_from(content)
+        except NoSnapshot as error:
+            say(f"{run.label} begins anew: its checkpoint cannot be used, since {error}")
+            files.keep(0)
+            return False
+        self._seen[run] = run.recorder.count
+        return True
+
+    def offer(self, run: SeedRun, moment: Moment) -> None:
+        """Save a run at this moment, if it is time."""
+        if moment.version < 0:
+            return
+        if run.over:
+            self._save_last(run, moment)
+            return
+        now, interval = self._clock(), self._budget.interval
+        due = (
+            now - self._last[run] >= interval if interval else self._seen[run] < run.recorder.count
+        )
+        if due and not self._busy and self._budget.allows(run.largest_checkpoint):
+            self._save(run, moment)
+
+    def _save_last(self, run: SeedRun, moment: Moment) -> None:
+        """Save a run at its end; whatever was saved before is not needed any more."""
+        size = run.largest_checkpoint
+        if self._settings.keep_last and self._budget.allows(size):
+            if size <= _LARGEST:
+                self._save(run, moment, keep=1)
+                return
+            self._settings.say(
+                f"{run.label}: no checkpoint of its end is kept, since it may have "
+                f"{size >> 20} MiB; a longer run would begin anew"
+            )
+        self._wait()
+        self._files[run].keep(1)
+
+    @property
+    def _busy(self) -> bool:
+        return self._writing is not None and not self._writing.done()
+
+    def _save(self, run: SeedRun, moment: Moment, keep: int = 2) -> None:
+        self._wait()
+        began = self._clock()
+        try:
+            content = run.saved(moment)
+        except NoSnapshot as error:
+            self._give_up(f"{run.label}: {error}")
+            return
+        self._last[run], self._seen[run] = self._clock(), run.recorder.count
+        taken = self._last[run] - began
+        self._writing = self._thread.submit(self._write, run, moment.version, content, taken, keep)
+
+    def _write(self, run: SeedRun, version: int, content: Tree, taken: float, keep: int) -> None:
+        began, files = self._clock(), self._files[run]
+        try:
+            files.write(version, self._identity(run), content)
+            files.keep(keep)
+        except WriteFailed as error:
+            self._give_up(str(error))
+        self._budget.charge(taken + self._clock() - began)
+
+    def _give_up(self, reason: str) -> None:
+        """Say once that checkpoints fail; the runs go on."""
+        if not self._failed:
+            self._settings.say(f"no checkpoint: {reason}; the run goes on without it")
+        self._failed = True
+
+    def _wait(self) -> None:
+        if self._writing is not None:
+            self._writing.result()
+
+    def close(self) -> None:
+        """Wait for the last checkpoint."""
+        self._thread.shutdown()
+        self._wait()
+
+
+def identity_of(run: SeedRun, data: str) -> Identity:
+    """What must be equal for a run to go on: all but its horizon."""
+    spec, flat = run.result.spec, run.flat
+    keys = {key: value for key, value in flat_keys(spec).items() if key not in _MAY_DIFFER}
+    start = run.aggregator.initial.numpy(force=True).tobytes()
+    return {
+        "specification": _digest(json.dumps(keys, sort_keys=True).encode()),
+        "method": source_digest(spec.method) or spec.method.name,
+        "seed": str(run.planned.seed),
+        "data": _digest(f"{data} {files_digest(spec)}".encode()),
+        "initial model": _digest(start),
+        "device": flat.vector.device.type,
+        "kernels": run.kernels or "",
+        "numbers": str(flat.vector.dtype),
+        "version of favano": __version__,
+        "version of PyTorch": torch.__version__,
+    }
+
+
+def data_digest(samples: Samples) -> str:
+    """A digest of training and test data."""
+    digest = hashlib.sha256()
+    for tensor in (samples.features, samples.labels, samples.test_features, samples.test_labels):
+        digest.update(f"{tensor.dtype} {tuple(tensor.shape)}".encode())
+        digest.update(tensor.contiguous().numpy(force=True).data)
+    return digest.hexdigest()
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
