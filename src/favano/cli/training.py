@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
 from pathlib import Path
 from shutil import rmtree
@@ -20,7 +20,14 @@ from favano.records.folder import CHECKPOINTS
 from favano.records.resumption import Resumption
 from favano.run.claim import Claim
 from favano.run.outcome import diverged_runs, read_wrongly
-from favano.run.result_folder import check_folder, is_finished, read_summary, write_result
+from favano.run.result_folder import (
+    check_folder,
+    earlier_results,
+    is_finished,
+    is_longer,
+    read_summary,
+    write_result,
+)
 from favano.specification.config import spec_keys
 from favano.specification.spec import Spec
 
@@ -59,17 +66,16 @@ def train(
         check_folder(folder, spec)
     missing: dict[Path, Spec] = {}
     for spec, folder in zip(specs, folders, strict=True):
-        if not force and is_finished(folder):
+        if not force and is_finished(folder) and not is_longer(folder, spec):
             say(f"already done: {folder} holds this run; --force repeats it")
         else:
             missing[folder] = spec
     if not missing:
         return
     with Claim(out, asked(out)):
-        kept = [folder / CHECKPOINTS for folder in missing]
-        for folder in kept if force and not RESUMED.get() else ():
-            rmtree(folder, ignore_errors=True)
-        _keep(_results(list(missing.values()), data_dir, kept, every), list(missing))
+        for folder in missing if force and not RESUMED.get() else ():
+            rmtree(folder / CHECKPOINTS, ignore_errors=True)
+        _keep(_results(missing, data_dir, every, force=force), list(missing))
 
 
 def asked(out: Path) -> Resumption:
@@ -79,8 +85,9 @@ def asked(out: Path) -> Resumption:
 
 
 def _results(
-    specs: Sequence[Spec], data_dir: Path | None, kept: Sequence[Path], every: float | None
+    missing: Mapping[Path, Spec], data_dir: Path | None, every: float | None, *, force: bool
 ) -> list[Result]:
+    specs = list(missing.values())
     keep_to(specs[0].run.device)
     from favano.run.checkpoints import Checkpoints
     from favano.run.runner import run_together
@@ -88,12 +95,20 @@ def _results(
 
     with decoding(specs[0].problem.dataset) as on_image:
         samples = load_samples(specs[0], data_dir, on_image)
-    model = named_model(specs[0], samples)
+    model, log = named_model(specs[0], samples), None
+    checkpoints = Checkpoints([folder / CHECKPOINTS for folder in missing], every, say)
+    earlier = {} if force else earlier_results(missing)
     with TerminalProgress(notes) as progress:
-        log = None if notes.is_terminal else progress.evaluated
-        checkpoints = Checkpoints(kept, every, say)
+        if not notes.is_terminal:
+            log = progress.evaluated
         return run_together(
-            specs, samples, model, progress=progress, on_evaluate=log, checkpoints=checkpoints
+            specs,
+            samples,
+            model,
+            progress=progress,
+            on_evaluate=log,
+            checkpoints=checkpoints,
+            earlier=earlier,
         )
 
 

@@ -110,6 +110,7 @@ class SeedRun:
         self.reached = -1  # the last server version
         self.failed = False  # by an update with NaN
         self.began = self.ended = 0.0
+        self._handed_in = False
         self._before = 0.0  # seconds of training before a checkpoint
 
     @property
@@ -197,7 +198,10 @@ class SeedRun:
             self.result.status = "partial"
 
     def hand_in(self) -> None:
-        """Put the evaluations into the result."""
+        """Put the evaluations into the result, once."""
+        if self._handed_in:
+            return
+        self._handed_in = True
         rows, last = self.recorder.rows(), self.recorder.last
         self.result.rows += rows
         self.result.bounds += self.tracker.rows if self.tracker else []
