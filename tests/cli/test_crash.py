@@ -113,12 +113,14 @@ def check_kills(command: str, kills: int, draw: Random) -> None:
 
 def test_a_run_that_is_killed_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    check_kills(f"run {SMALL} {RUNS['quafl']}", 2, Random(0))
+    check_kills(f"run {SMALL} {RUNS['scaffold']} --seeds 1", 2, Random(0))
 
 
 def test_a_comparison_that_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    check_kills(f"compare {SMALL} --algorithms favano,asyncfeded --horizon 150", 1, Random(1))
+    check_kills(
+        f"compare {SMALL} --algorithms quafl,asyncfeded --seeds 1 --horizon 100", 1, Random(1)
+    )
 
 
 @pytest.mark.slow
