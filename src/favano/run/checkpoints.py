@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -107,7 +108,7 @@ class Keeper:
         self._writing: Future[None] | None = None
         self._failed = False
         data = cache(lambda: data_digest(samples))
-        self._identity = cache(lambda run: identity_of(run, data()))
+        self._identity = cache(lambda run: identity_of(run, samples, data()))
 
     def resume(self) -> None:
         """Let all runs that have checkpoints go on from the newest ones."""
@@ -223,7 +224,7 @@ class Keeper:
         self._wait()
 
 
-def identity_of(run: SeedRun, data: str) -> Identity:
+def identity_of(run: SeedRun, samples: Samples, data: str) -> Identity:
     """What must be equal for a run to go on: all but its horizon."""
     spec, flat = run.result.spec, run.flat
     keys = {key: value for key, value in flat_keys(spec).items() if key not in _MAY_DIFFER}
@@ -233,6 +234,9 @@ def identity_of(run: SeedRun, data: str) -> Identity:
         "method": source_digest(spec.method) or spec.method.name,
         "seed": str(run.planned.seed),
         "data": _digest(f"{data} {files_digest(spec)}".encode()),
+        "loss": _function(samples.loss),
+        "metrics": ", ".join(samples.metrics),
+        "network": _digest(re.sub("0x[0-9a-f]+", "", repr(flat.module)).encode()),
         "initial model": _digest(start),
         "device": flat.vector.device.type,
         "kernels": run.kernels or "",
@@ -250,6 +254,13 @@ def data_digest(samples: Samples) -> str:
         some = tensor[:: 1 + tensor.nbytes // _MOST_DATA].contiguous()
         digest.update(some.view(torch.uint8).numpy(force=True).data)
     return digest.hexdigest()
+
+
+def _function(given: Callable[..., object]) -> str:
+    """The name of a function, and a digest of what it does, as far as this can be seen."""
+    name = getattr(given, "__qualname__", type(given).__qualname__)
+    code = getattr(given, "__code__", None)
+    return name if code is None else f"{name} {_digest(code.co_code)}"
 
 
 def _digest(content: bytes) -> str:
