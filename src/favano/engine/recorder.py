@@ -31,6 +31,15 @@ class Observation(NamedTuple):
     wrapped: int  # messages that a codec read wrongly
 
 
+class Recorded(NamedTuple):
+    """The record of a run in the middle."""
+
+    times: Floats  # (k,) of the evaluations so far
+    measured: Floats  # (k, m + 3)
+    refused: int
+    last: Observation | None
+
+
 @dataclass(frozen=True)
 class Counters:
     """Steps and messages up to each version, (V + 1,), beginning with the initial model."""
@@ -117,6 +126,21 @@ class Recorder(Generic[S]):
                 live = NOTHING if self.live is None else self.live(time, moment.clients)
                 spread = moment.clients.spread(server, live)
                 yield Measurement(torch.cat([score, spread.distances]), server.clone(), spread.mean)
+
+    def saved(self) -> Recorded:
+        """What a checkpoint keeps of the record."""
+        count, last = self.count, self.last
+        measured = torch.stack(self._measured).numpy(force=True) if count else np.empty((0, 0))
+        return Recorded(self.times[:count], measured, self._refused, last)
+
+    def go_on_from(self, recorded: Recorded, version: int) -> None:
+        """Take over the evaluations up to a version, as far as this run has them, too."""
+        self._refused, self.last = recorded.refused, recorded.last
+        device = self.run.initial.device
+        for time, numbers in zip(recorded.times.tolist(), recorded.measured, strict=True):
+            if not self.due(version) or self.times[self.count] != time:
+                return
+            self._measured.append(torch.from_numpy(numbers).to(device))
 
     @property
     def count(self) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -20,6 +21,7 @@ BOUND: Final = "bound.csv"
 PARTICIPATION: Final = "participation.json"
 CURVES: Final = "curves.csv"
 COMPLEXITIES: Final = "table.csv"
+CHECKPOINTS: Final = "checkpoints"  # a folder
 
 Parsed = TypeVar("Parsed")
 
@@ -58,6 +60,7 @@ def write_together(folder: Path, contents: Mapping[str, str | bytes]) -> None:
                 os.fsync(file.fileno())
         for name in contents:
             waiting[name].replace(folder / name)
+        _flush(folder)
     except OSError as error:
         raise WriteFailed(
             f"out={folder}: could not be written: {error.strerror}; earlier results are untouched"
@@ -65,3 +68,13 @@ def write_together(folder: Path, contents: Mapping[str, str | bytes]) -> None:
     finally:
         for path in waiting.values():
             path.unlink(missing_ok=True)
+
+
+def _flush(folder: Path) -> None:
+    """Make sure that new names survive a loss of power, where a system can."""
+    with suppress(OSError):
+        number = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(number)
+        finally:
+            os.close(number)
