@@ -37,6 +37,7 @@ VARIANTS: Mapping[str, Callable[[], Problem]] = {
     **{name: partial(Problem, name, 3) for name in our_methods()},
     "poisoned": partial(Problem, "favano", 1, poisoned=True),
     "few bits, own models": partial(Problem, "quafl", 2, codec=MinMax(bits=5)),
+    "differences, own models": partial(Problem, "quafl", 2, codec=Qsgd(bits=5)),
     "lattice, own models": partial(Problem, "quafl", 5, codec=Lattice(), poisoned=True),
     "dither": partial(Problem, "favano", 3, codec=Lattice(dither=True)),
     "few bits, corrections": partial(Problem, "scaffold", 4, codec=Qsgd(bits=5), poisoned=True),
