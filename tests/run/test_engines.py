@@ -72,7 +72,8 @@ def test_the_models_of_runs_that_have_ended_are_freed_at_once(
     gc.disable()
     try:
         results(SPECS, digits)
-        assert kept and not any(one() for one in kept)
+        assert kept
+        assert not any(one() for one in kept)
     finally:
         gc.enable()
 
