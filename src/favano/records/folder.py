@@ -15,6 +15,7 @@ SPEC: Final = "spec.toml"
 HISTORY: Final = "history.csv"
 SUMMARY: Final = "summary.json"
 MODEL: Final = "model.safetensors"
+ORDER: Final = "order"  # metadata of a model file: the names of its tensors, as in a flat model
 FILES: Final = (SPEC, HISTORY, SUMMARY, MODEL)  # in every result folder
 BOUND: Final = "bound.csv"
 PARTICIPATION: Final = "participation.json"

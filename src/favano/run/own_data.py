@@ -93,6 +93,7 @@ def own_samples(data: OwnData, device: str, loss: Loss | None = None) -> Samples
         owners=owners,
         test_owners={OWN: testers[OWN]} if OWN in testers else {},
         metrics={ACCURACY.name: accuracy} if data.classes else {},
+        read=(inputs, targets, test_inputs, test_targets),
     )
 
 

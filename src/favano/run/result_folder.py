@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -15,7 +16,16 @@ from favano.errors import BadInput, WriteFailed, need
 from favano.methods import source_digest
 from favano.planning.participation import participation
 from favano.records import Participation, Summary
-from favano.records.folder import BOUND, FILES, HISTORY, MODEL, PARTICIPATION, SPEC, SUMMARY
+from favano.records.folder import (
+    BOUND,
+    FILES,
+    HISTORY,
+    MODEL,
+    ORDER,
+    PARTICIPATION,
+    SPEC,
+    SUMMARY,
+)
 from favano.specification.config import Config, read_config, spec_tables
 from favano.specification.digest import differing_keys
 from favano.specification.presets import resolve
@@ -143,6 +153,7 @@ def _read_result(folder: Path, spec: Spec) -> Result:
         audit=summary.audit,
         served=summary.served,
         kernels=cast("Kernels | None", summary.kernels),
+        data=summary.data,
     )
 
 
@@ -157,6 +168,8 @@ def write_result(folder: Path, result: Result, command: str) -> None:
     import torch
     from safetensors.torch import save
 
+    from favano.run.hardware import hardware
+
     spec, prefix = result.spec, len(result.models) > 1
     tensors = {
         f"seed-{seed}.{name}" if prefix else name: tensor.contiguous()
@@ -170,6 +183,8 @@ def write_result(folder: Path, result: Result, command: str) -> None:
         command=command,
         torch=torch.__version__,
         kernels=result.kernels,
+        processor=hardware(spec.run.device),
+        data=result.data,
         runs=tuple(result.runs),
         audit=result.audit,
         trace=files_digest(spec),
@@ -181,7 +196,7 @@ def write_result(folder: Path, result: Result, command: str) -> None:
         SPEC: tomli_w.dumps(spec_tables(spec)),
         HISTORY: records.history_to_csv(result.rows),
         SUMMARY: records.summary_to_json(summary),
-        MODEL: save(tensors, metadata={"favano": __version__}),
+        MODEL: save(tensors, metadata={"favano": __version__, ORDER: json.dumps([*tensors])}),
     }
     if result.bounds:
         files[BOUND] = records.bounds_to_csv(result.bounds)

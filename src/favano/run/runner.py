@@ -95,6 +95,10 @@ def run_together(
             same = results[number].kernels == result.kernels
             rule = f"its earlier seeds were trained with {result.kernels}; repeat them by --force"
             need(same, "kernels", results[number].kernels, rule)
+            rule = "its earlier seeds were trained on other data; choose a new folder"
+            need(
+                result.data in (None, samples.digest), "dataset", result.spec.problem.dataset, rule
+            )
         check_metrics(runs[0].evaluate)
         for gradient in gradients.values():
             _trace(gradient, [one for one in runs if one.trainer.traced is gradient])

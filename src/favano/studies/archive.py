@@ -8,10 +8,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+import torch
+
 from favano import __version__
 from favano.errors import BadInput
 from favano.records import Entry, RunFile, run_from_json, run_to_json, up_to, write_together
 from favano.records.run_file import FOLDER
+from favano.run.hardware import hardware
 from favano.run.result import Result
 from favano.specification.config import spec_keys
 from favano.specification.digest import server_rate
@@ -61,6 +64,9 @@ class Archive:
             spec=spec_keys(run.spec),
             footprint=footprint.words,
             kernels=result.kernels,
+            torch=torch.__version__,
+            processor=hardware(run.spec.run.device),
+            data=result.data,
             entry=entry,
             metrics=result.metrics,
             history=tuple(result.rows),
