@@ -29,7 +29,7 @@ class ModelDigests:
     def add(self, model: Vector) -> None:
         """Note a model; it may be changed afterwards."""
         if not model.is_cuda:
-            self._known.append(_digest(model))
+            self._known.append(model_digest(model))
             return
         host = torch.empty(model.shape, dtype=model.dtype, pin_memory=True)
         arrived = torch.cuda.Event()  # type: ignore[no-untyped-call]
@@ -37,7 +37,7 @@ class ModelDigests:
         arrived.record()
         self._copies.append(_Copy(host, arrived))
         while self._copies and self._copies[0].arrived.query():  # type: ignore[no-untyped-call]
-            self._known.append(_digest(self._copies.popleft().model))
+            self._known.append(model_digest(self._copies.popleft().model))
 
     def go_on_from(self, known: list[str]) -> None:
         """Take over digests from a checkpoint."""
@@ -48,7 +48,7 @@ class ModelDigests:
         while self._copies:
             copy = self._copies.popleft()
             copy.arrived.synchronize()
-            self._known.append(_digest(copy.model))
+            self._known.append(model_digest(copy.model))
         return self._known
 
     def drop_after(self, count: int) -> None:
@@ -56,6 +56,6 @@ class ModelDigests:
         del self.all()[count:]
 
 
-def _digest(model: Tensor) -> str:
+def model_digest(model: Tensor) -> str:
     """A digest of the numbers of a model on the host, as they are in memory."""
     return short_digest(model.detach().contiguous().view(torch.uint8).numpy().data)
