@@ -76,7 +76,7 @@ class Repetition:
         if result.interrupted:
             raise KeyboardInterrupt
         for seed in seeds.values():
-            _note_missing(seed)
+            _note_missing(seed, 0 if kept is None else len(seed.rows))
         return other_tools
 
     def _data(self, stated: Statement, spec: Spec) -> Samples:
@@ -140,12 +140,11 @@ def _other_tools(stated: Statement, spec: Spec) -> str:
     )
 
 
-def _note_missing(seed: Seed) -> None:
-    """Note a row that the repeated run does not have."""
-    if seed.first is not None and seed.difference is None:
-        place = seed.first + seed.compared
-        if place < len(seed.rows):
-            seed.difference = f"{row_name(seed.rows, place)} is not in the run made here"
+def _note_missing(seed: Seed, otherwise: int) -> None:
+    """Note a row that the repeated run does not have; without any it began at `otherwise`."""
+    place = (otherwise if seed.first is None else seed.first) + seed.compared
+    if seed.difference is None and place < len(seed.rows):
+        seed.difference = f"{row_name(seed.rows, place)} is not in the run made here"
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from favano.run.problem import Problem, as_problem
 from favano.run.progress import Progress
 from favano.run.repetition import Repetition
 from favano.run.row_comparison import NOISE, Seed
-from favano.run.statement import contradiction, read_statements
+from favano.run.statement import Statement, contradiction, read_statements
 
 
 @dataclass(frozen=True)
