@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, cast
@@ -17,6 +17,7 @@ from favano.methods import source_digest
 from favano.planning.participation import participation
 from favano.records import Participation, Summary
 from favano.records.folder import (
+    ABOUT,
     BOUND,
     FILES,
     HISTORY,
@@ -127,21 +128,10 @@ def earlier_results(asked: Mapping[Path, Spec]) -> dict[int, Result]:
 
 def _read_result(folder: Path, spec: Spec) -> Result:
     """A complete result as it was written."""
-    from safetensors import SafetensorError
-    from safetensors.torch import load_file
-
     from favano.run.result import Result
 
     summary = read_summary(folder)
-    try:
-        tensors = load_file(folder / MODEL)
-    except SafetensorError as error:
-        raise BadInput("out", folder, f"holds a damaged {MODEL}; repeat it by --force") from error
-    models: dict[int, dict[str, Tensor]] = {}
-    alone = f"seed-{summary.runs[0].seed}." if len(summary.runs) == 1 else ""
-    for name, tensor in tensors.items():
-        seed, _, own = f"{alone}{name}".removeprefix("seed-").partition(".")
-        models.setdefault(int(seed), {})[own] = tensor
+    models = read_models(folder / MODEL, [run.seed for run in summary.runs])
     bound = folder / BOUND
     return Result(
         spec,
@@ -156,6 +146,25 @@ def _read_result(folder: Path, spec: Spec) -> Result:
         kernels=cast("Kernels | None", summary.kernels),
         data=summary.data,
     )
+
+
+def read_models(path: Path, seeds: Sequence[int]) -> dict[int, dict[str, Tensor]]:
+    """The final models of these seeds, with their tensors in the order of a flat model."""
+    from safetensors import SafetensorError, safe_open
+
+    models: dict[int, dict[str, Tensor]] = {}
+    alone = f"seed-{seeds[0]}." if len(seeds) == 1 else ""
+    try:
+        with safe_open(path, "pt") as file:
+            about = (file.metadata() or {}).get(ABOUT, "")
+            names = json.loads(about)[ORDER] if about.startswith("{") else file.keys()
+            for name in names:
+                seed, _, own = f"{alone}{name}".removeprefix("seed-").partition(".")
+                models.setdefault(int(seed), {})[own] = file.get_tensor(name)
+    except (SafetensorError, OSError, ValueError, KeyError, TypeError) as error:
+        rule = f"holds a damaged {MODEL}; repeat it by --force"
+        raise BadInput("out", path.parent, rule) from error
+    return models
 
 
 def write_result(folder: Path, result: Result, command: str) -> None:
@@ -193,11 +202,12 @@ def write_result(folder: Path, result: Result, command: str) -> None:
         source=source_digest(spec.method),
         served=result.served,
     )
+    about = {"version": __version__, ORDER: [*tensors]}
     files: dict[str, str | bytes] = {
         SPEC: tomli_w.dumps(spec_tables(spec)),
         HISTORY: records.history_to_csv(result.rows),
         SUMMARY: records.summary_to_json(summary),
-        MODEL: save(tensors, metadata={"favano": __version__, ORDER: json.dumps([*tensors])}),
+        MODEL: save(tensors, metadata={ABOUT: json.dumps(about)}),
     }
     if result.bounds:
         files[BOUND] = records.bounds_to_csv(result.bounds)

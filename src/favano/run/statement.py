@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path
 
 import torch
-from safetensors import SafetensorError, safe_open
+from torch import Tensor
 
 from favano.engine import model_digest
-from favano.errors import BadInput
 from favano.methods import source_digest
 from favano.records import (
     Entry,
@@ -24,11 +22,11 @@ from favano.records import (
     summary_from_json,
 )
 from favano.records.chain import first_broken
-from favano.records.folder import CHECKPOINTS, HISTORY, MODEL, ORDER, SPEC, SUMMARY
+from favano.records.folder import CHECKPOINTS, HISTORY, MODEL, SPEC, SUMMARY
 from favano.report.archive import run_files
 from favano.report.collection import result_folders
 from favano.run.history_start import history_start
-from favano.run.result_folder import files_digest
+from favano.run.result_folder import files_digest, read_models
 from favano.specification.config import read_config
 from favano.specification.presets import resolve
 from favano.specification.spec import Spec, make_spec
@@ -57,7 +55,7 @@ class Statement:
     files: str | None
     source: str | None
     checkpoints: Path  # the folder, if there is one
-    model: Path | None = None
+    models: Mapping[int, Mapping[str, Tensor]] | None = None  # by seed; run files have none
 
     @property
     def seeds(self) -> list[int]:
@@ -90,7 +88,7 @@ def contradiction(stated: Statement, seed: int) -> str | None:
         if place is not None:
             before = row_name(rows, place - 1) if place else "this specification, data and seed"
             return f"{row_name(rows, place)} was changed, or does not follow {before}"
-        if stated.model is not None and _file_digest(stated.model, seed) != rows[-1].model_digest:
+        if stated.models is not None and _file_digest(stated, seed) != rows[-1].model_digest:
             return f"{MODEL} does not hold the model of its last row"
     for name, value in stated.final[seed].items():
         if not same(value, rows[-1].cell(name)):
@@ -112,18 +110,11 @@ def _is_known(cell: object) -> bool:
     return cell is not None and not (isinstance(cell, float) and not isfinite(cell))
 
 
-def _file_digest(path: Path, seed: int) -> str | None:
-    """The digest of the model of a seed in a model file, as rows have it; None if there is none."""
-    try:
-        with safe_open(path, "pt") as file:
-            order: list[str] = json.loads((file.metadata() or {}).get(ORDER, "[]"))
-            prefix = f"seed-{seed}."
-            own = [name for name in order if name.startswith(prefix)] or order
-            tensors = [file.get_tensor(name).flatten() for name in own]
-    except (SafetensorError, OSError, ValueError) as error:
-        raise BadInput("folder", path, f"is damaged: {error}") from error
-    if not tensors:
+def _file_digest(stated: Statement, seed: int) -> str | None:
+    """The digest of a seed's model in the model file, as rows have it; None if there is none."""
+    if stated.models is None or seed not in stated.models:
         return None
+    tensors = [tensor.flatten() for tensor in stated.models[seed].values()]
     kind = tensors[0].dtype  # counters are whole numbers in files, but not in flat models
     return model_digest(torch.cat([one.to(kind) for one in tensors]))
 
@@ -142,7 +133,7 @@ def _read_folder(folder: Path) -> Statement:
         summary.trace,
         summary.source,
         folder / CHECKPOINTS,
-        folder / MODEL,
+        read_models(folder / MODEL, [run.seed for run in summary.runs]),
     )
 
 
