@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -27,7 +28,7 @@ from favano.specification.digest import flat_keys
 from favano.specification.spec import given
 
 _EVERY = 30.0  # seconds between two checkpoints of a run
-_SHARE = 0.02  # of the time may be spent on checkpoints
+SHARE = 0.02  # of the time may be spent on checkpoints
 _SPEED = 2e8  # bytes per second, before anything is measured
 _AT_LEAST = 0.02  # seconds, for the disk to say that it is done
 _LARGEST = 256 << 20  # bytes of a checkpoint that stays after the end of a run
@@ -56,6 +57,7 @@ class Budget:
     """
 
     every: float | None
+    share: float  # of the time
     clock: Callable[[], float] = perf_counter
     spent: float = 0.0  # seconds, in the foreground and in the background
     _cost: float | None = None  # of the last checkpoint
@@ -74,7 +76,7 @@ class Budget:
         if self.every is not None:
             return self.every < float("inf")
         cost = _AT_LEAST + size / _SPEED if self._cost is None else self._cost
-        return self.spent + cost <= _SHARE * (self.clock() - self._began)
+        return self.spent + cost <= self.share * (self.clock() - self._began)
 
     def charge(self, seconds: float) -> None:
         """A checkpoint has taken so long."""
@@ -94,7 +96,7 @@ class Keeper:
         clock: Callable[[], float] = perf_counter,
     ) -> None:
         self._settings, self._clock = checkpoints, clock
-        self._budget = Budget(checkpoints.every, clock)
+        self._budget = Budget(checkpoints.every, SHARE, clock)
         self._files = {
             run: CheckpointFiles(folder, run.planned.seed)
             for run, folder in zip(runs, folders, strict=True)
@@ -105,7 +107,7 @@ class Keeper:
         self._thread = ThreadPoolExecutor(1, "checkpoints")  # begins with the first checkpoint
         self._writing: Future[None] | None = None
         self._failed = False
-        self._identity = cache(lambda run: identity_of(run, samples.digest))
+        self._identity = cache(lambda run: identity_of(run, samples))
 
     def resume(self) -> None:
         """Let all runs that have checkpoints go on from the newest ones."""
@@ -221,7 +223,7 @@ class Keeper:
         self._wait()
 
 
-def identity_of(run: SeedRun, data: str) -> Identity:
+def identity_of(run: SeedRun, samples: Samples) -> Identity:
     """What must be equal for a run to go on: all but its horizon."""
     spec, flat = run.result.spec, run.flat
     keys = {key: value for key, value in flat_keys(spec).items() if key not in _MAY_DIFFER}
@@ -230,7 +232,10 @@ def identity_of(run: SeedRun, data: str) -> Identity:
         "specification": _digest(json.dumps(keys, sort_keys=True, default=str).encode()),
         "method": source_digest(spec.method) or spec.method.name,
         "seed": str(run.planned.seed),
-        "data": _digest(f"{data} {files_digest(spec)}".encode()),
+        "data": _digest(f"{samples.digest} {files_digest(spec)}".encode()),
+        "loss": _function(samples.loss),
+        "metrics": ", ".join(samples.metrics),
+        "network": _digest(re.sub("0x[0-9a-f]+", "", repr(flat.module)).encode()),
         "initial model": _digest(start),
         "device": flat.vector.device.type,
         "kernels": run.kernels or "",
@@ -238,6 +243,13 @@ def identity_of(run: SeedRun, data: str) -> Identity:
         "version of favano": __version__,
         "version of PyTorch": torch.__version__,
     }
+
+
+def _function(given: Callable[..., object]) -> str:
+    """The name of a function, and a digest of what it does, as far as this can be seen."""
+    name = getattr(given, "__qualname__", type(given).__qualname__)
+    code = getattr(given, "__code__", None)
+    return name if code is None else f"{name} {_digest(code.co_code)}"
 
 
 def _digest(content: bytes) -> str:

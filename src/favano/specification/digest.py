@@ -19,7 +19,7 @@ from favano.specification.config import Config, spec_keys
 from favano.specification.presets import preset_of
 from favano.specification.spec import ALGORITHM, LABEL, Spec, part_options
 
-_SAME_NUMBERS = ("horizon", "seeds", "seed", "device", "kernels", "engine")
+_SAME_NUMBERS = ("horizon", "seeds", "seed", "device", "kernels", "engine", "track_bound")
 _ALL_AT_WORK = ("asyncsgd-adaptive", "fedasync", "asofed")
 
 
@@ -35,7 +35,8 @@ def run_digest(spec: Spec) -> str:
 def asked_digest(spec: Spec) -> str:
     """A digest of what a run computes: not how long, for which seeds, or where."""
     asked = {key: value for key, value in flat_keys(spec).items() if key not in _SAME_NUMBERS}
-    return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()
+    text = json.dumps(asked, sort_keys=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def flat_keys(spec: Spec) -> dict[str, object]:
