@@ -193,7 +193,7 @@ def test_other_tools_may_change_bits_but_not_numbers(
     first, second = verify(result)
     assert first.right
     assert first.words.startswith(
-        "2 rows proved; 2 rows right within 5%, not to the bit: processor "
+        "2 rows proved; 2 rows right within 5 %, not to the bit: processor "
     )
     assert first.words.endswith(" there, an abacus here")
     assert second.words == "4 rows proved"

@@ -83,7 +83,9 @@ def _praise(seed: Seed, other_tools: str | None) -> str:
         return f"{_rows(len(seed.rows))} and their digests agree"
     parts = [f"{_rows(seed.equal)} proved"] if seed.equal or not seed.close else []
     if seed.close:
-        parts.append(f"{_rows(seed.close)} right within {NOISE:.0%}, not to the bit: {other_tools}")
+        parts.append(
+            f"{_rows(seed.close)} right within {100 * NOISE:.0f} %, not to the bit: {other_tools}"
+        )
     if seed.first != 0:
         before = len(seed.rows) if seed.first is None else seed.first
         parts.append(f"{_rows(before)} before its checkpoint not computed again")
