@@ -64,15 +64,17 @@ def convnet() -> nn.Module:
     )  # fmt: skip
 
 
-def resnet(name: str, side: int, classes: int) -> Callable[[], nn.Module]:
-    return lambda: build(name, input_shape=(3, side, side), classes=classes)
+def named(name: str, shape: tuple[int, ...], classes: int) -> Callable[[], nn.Module]:
+    return lambda: build(name, input_shape=shape, classes=classes)
 
 
 # The network, the side of its images (0: text), and the batch.
 NETWORKS: dict[str, tuple[Callable[[], nn.Module], int, int]] = {
-    "resnet20": (resnet("resnet20", 32, 10), 32, 128),
-    "resnet20-groupnorm": (resnet("resnet20-groupnorm", 32, 10), 32, 128),
-    "resnet18": (resnet("resnet18", 64, 200), 64, 128),
+    "resnet20": (named("resnet20", (3, 32, 32), 10), 32, 128),
+    "resnet20-groupnorm": (named("resnet20-groupnorm", (3, 32, 32), 10), 32, 128),
+    "resnet18": (named("resnet18", (3, 64, 64), 200), 64, 128),
+    "leaf-cnn": (named("leaf-cnn", (3, 28, 28), 62), 28, 20),
+    "leaf-lstm": (named("leaf-lstm", (LENGTH,), LETTERS), 0, 10),
     "convnet": (convnet, 32, 32),
     "lstm": (lstm, 0, 32),
     "transformer": (transformer, 0, 32),

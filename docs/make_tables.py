@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import csv
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 import speed_tables
@@ -26,8 +27,9 @@ from favano.report.paper_comparison import (
 from favano.report.reproduction import draw, read_facts, read_ledger, readme
 from favano.report.sheet import Sheet, markdown
 from favano.report.wording import percent
+from favano.studies.catalogue import EXPERIMENTS
 from favano.studies.experiment import Experiment
-from favano.studies.paper import EXPERIMENTS
+from favano.studies.natural import NATURAL
 from favano.studies.paper.table_1 import FLEETS, FORMULAS, NAMES, NOTE
 
 ROOT = Path(__file__).parent.parent
@@ -129,10 +131,10 @@ def plan() -> str:
     return markdown(Sheet("", [first, "fast clients' weight", "verdict"], rows))
 
 
-def figures() -> str:
-    """The final accuracies and the picture of every figure that was made."""
+def figures(names: Sequence[str] = FIGURES) -> str:
+    """The final accuracies, the tuned rates and the picture of every figure that was made."""
     parts = []
-    for name in FIGURES:
+    for name in names:
         folder = made(name)
         one, runs = EXPERIMENTS[name], ledger(folder, "runs")
         parts.append(f"**{one.title}** (`{name}`)")
@@ -142,12 +144,14 @@ def figures() -> str:
         parts += filter(None, [changed(folder)])
         parts.append(markdown(beside_paper("", runs, one.lines, one.columns, one.paper)))
         parts += [readings(one, folder)] if one.readings else []
+        if tried := ledger(folder, "tuning"):
+            parts.append(markdown(chosen_rates(tried, one.lines, one.columns)))
         parts += [
             f"![{one.title}](../results/{folder}/{picture}.png)"
             for picture in one.figures
             if (RESULTS / folder / f"{picture}.png").exists()
         ]
-        parts.append(cost_sentence([*runs, *ledger(folder, "readings")]))
+        parts.append(cost_sentence([*runs, *ledger(folder, "readings"), *tried]))
     return "\n\n".join(parts)
 
 
@@ -159,6 +163,7 @@ TABLES: Mapping[str, Callable[[], str]] = {
     "tuned": tuned,
     "plan": plan,
     "figures": figures,
+    "natural": partial(figures, [one.name for one in NATURAL]),
     **speed_tables.TABLES,
 }
 

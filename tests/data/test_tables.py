@@ -25,6 +25,8 @@ def test_numbers_name_clients_and_missing_ones_are_nobodys() -> None:
     assert codes["train"]["hand"].tolist() == [0, -1, 1, 0]
 
 
-def test_columns_of_one_part_alone_are_left_out() -> None:
-    train, test = pyarrow.table({"who": ["a"]}), pyarrow.table({"other": ["a"]})
-    assert owner_codes({"train": train, "test": test}) == {"train": {}, "test": {}}
+def test_a_test_set_may_lack_the_column_of_the_clients() -> None:
+    train, test = pyarrow.table({"who": ["a", "b"]}), pyarrow.table({"other": ["a"]})
+    found = owner_codes({"train": train, "test": test})
+    assert {column: codes.tolist() for column, codes in found["train"].items()} == {"who": [0, 1]}
+    assert list(found["test"]) == ["other"]

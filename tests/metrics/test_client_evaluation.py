@@ -74,6 +74,8 @@ def test_a_metric_that_fails_for_a_client_is_left_out() -> None:
 
     clients, model = evaluator(False, mean=Metric(picky, whole=True))
     assert clients.each(model, [1])[0, 0] == 100.0
+    beside, _ = evaluator(False, mean=Metric(picky, whole=True), mae=MAE)
+    assert beside.each(model, [1])[0, 2] == 10.0  # the other metric stays
     loss, mean, worst = clients.measure(model).tolist()
     assert loss == pytest.approx((285 / 9 + 100 + 132.5) / 3)
     assert (mean, worst) == (pytest.approx((5 + 11.5) / 2), 5.0)

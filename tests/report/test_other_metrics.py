@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import math
 from pathlib import Path
 
 import pytest
@@ -156,3 +157,30 @@ def test_names_of_metrics_are_text(tmp_path: Path) -> None:
     text = (tmp_path / "page.html").read_text()
     assert "hacked" in text
     assert "<script>hacked" not in text
+
+
+def test_a_metric_that_is_not_a_number_is_named(tmp_path: Path) -> None:
+    write(tmp_path / "favano", "favano", [[2.0, 0.5], [2.0, math.nan]])
+    text = (tmp_path / "favano" / "summary.json").read_text()
+    (tmp_path / "favano" / "summary.json").write_text(text.replace('"loss": null', '"loss": 1.0'))
+    (found,) = collect([tmp_path])
+    assert "FAVANO ended without a finite mae in seed 1." in caveats(by_setting([found]), [])
+    assert cells(found, None)["mae"] == "not finite"
+
+
+def test_a_small_loss_that_leads_has_digits(tmp_path: Path) -> None:
+    rows = [[Row(0, 10.0 * k, k, k, 8, 8, loss, {}, 1.0, 1.0, k) for k, loss in enumerate(some)]
+            for some in ([1.0, 0.00012], [1.0, 0.00034])]  # fmt: skip
+    for name, some in zip(("favano", "fedavg"), rows, strict=True):
+        (tmp_path / name).mkdir()
+        spec = {"algorithm": name, "dataset": "own", "horizon": 10.0}
+        (tmp_path / name / "spec.toml").write_text(tomli_w.dumps(spec))
+        (tmp_path / name / "history.csv").write_text(history_to_csv(some))
+        summary = Summary(
+            status="complete", metrics=(), runs=(run_record(name, some[-1], "complete"),)
+        )
+        (tmp_path / name / "summary.json").write_text(summary_to_json(summary))
+    favano, fedavg = collect([tmp_path])
+    assert cells(favano, None)["loss"] == "0.00012 ± \u2013"
+    assert cells(fedavg, favano)["difference"] == "+0.00022 ± \u2013 (1)"
+    assert measures(())["loss"].kind == "significant"

@@ -121,7 +121,7 @@ def test_rates_on_the_edge_of_their_grid_are_marked() -> None:
     assert "best of 3 pairs" in sheet.note
     unfinished = [*tried, entry("favano", "iid", 1001, None, "missing")]
     assert chosen_rates(unfinished, NAMES, COLUMNS).rows[1][1] == "partial search"
-    assert "seeds 1000" in sheet.note
+    assert "seed 1000;" in sheet.note
 
 
 def test_costs_are_added_up_where_they_are_known() -> None:

@@ -40,7 +40,7 @@ def test_every_ledger_gives_its_sheets(folder: Path) -> None:
 
 
 def test_the_page_names_command_cost_and_constants(folder: Path) -> None:
-    about = facts(folder, "favano reproduce small", "12 W", 0.1, {"horizon": "30"})
+    about = facts(folder, SMALL, "favano reproduce small", "12 W", 0.1, {"horizon": "30"})
     text = write_readme(folder, SMALL, about).read_text()
     assert "`favano reproduce small`" in text
     assert "16 runs took" in text
@@ -50,7 +50,7 @@ def test_the_page_names_command_cost_and_constants(folder: Path) -> None:
     assert about["not the paper's"] == "horizon 30, in all runs alike."
     assert read_facts(folder) == about
     assert readme(folder, SMALL, read_facts(folder)) == text
-    assert not {"scale", "not the paper's"} & facts(folder, "", "", 1.0, {}).keys()
+    assert not {"scale", "not the paper's"} & facts(folder, SMALL, "", "", 1.0, {}).keys()
 
 
 def test_pictures_as_png_and_pdf_equal_when_drawn_again(folder: Path) -> None:

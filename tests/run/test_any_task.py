@@ -17,9 +17,12 @@ from torch.nn import functional
 
 import favano
 from favano.errors import BadInput
+from favano.report import collect, sentence
+from favano.report.cells import columns
+from favano.report.curves import measures
 from favano.run import engines
 from favano.specification.keys import Keys
-from tests.run.test_engines import stacks
+from tests.run.cpu_stacks import cpu_stacks
 
 FLEET = favano.Fleet(clients=6)
 KEYS: Keys = {"selected": 3, "local_steps": 4, "learning_rate": 0.1, "horizon": 105.0}
@@ -39,7 +42,8 @@ def regression(**changes: object) -> favano.Problem:
         "split": "iid",
         "batch_size": 16,
     }
-    return favano.Problem(lambda: nn.Linear(4, 1), **{**given, **changes})  # type: ignore[arg-type]
+    given["model"] = lambda: nn.Linear(4, 1)
+    return favano.Problem(**{**given, **changes})  # type: ignore[arg-type]
 
 
 def rounded(values: list[object]) -> list[float]:
@@ -75,6 +79,20 @@ def test_without_metrics_the_loss_leads() -> None:
     assert list(result.history)[6:8] == ["loss", "variance"]
     assert result.final() == result.final("loss")
     assert str(favano.Comparison([result])).startswith("favano: loss ")
+
+
+def test_without_metrics_the_loss_leads_over_clients_too(tmp_path: Path) -> None:
+    keys: Keys = {**EVERY, "evaluate_on": "both"}
+    result = favano.simulate("favano", regression(), FLEET, **keys)
+    assert list(result.history)[6:9] == ["loss", "loss_clients", "loss_worst"]
+    assert result.final() == result.final("loss") < result.final("loss_worst")
+    assert result.served is not None
+    assert result.served.metric == "loss"
+    result.save(tmp_path / "mine")
+    found = collect([tmp_path / "mine"])
+    assert list(columns(found))[:3] == ["loss", "loss_clients", "loss_worst"]
+    assert "FAVANO reaches loss " in sentence(found)
+    assert next(iter(measures(found[0].metrics))) == "loss"
 
 
 class Recurrent(nn.Module):
@@ -171,8 +189,36 @@ def broken(output: Tensor, target: Tensor) -> Tensor:
     raise RuntimeError("no such thing\nat all")
 
 
-def run(**changes: object) -> Callable[[], object]:
-    return lambda: favano.simulate("favano", regression(**changes), FLEET, **EVERY)
+def run(fleet: favano.Fleet | None = FLEET, **changes: object) -> Callable[[], object]:
+    keys: Keys = EVERY if fleet else {**EVERY, "selected": 1}
+    return lambda: favano.simulate("favano", regression(**changes), fleet, **keys)
+
+
+def on_clients(metrics: object) -> Callable[[], object]:
+    keys: Keys = {**EVERY, "evaluate_on": "clients"}
+    return lambda: favano.simulate("favano", regression(metrics=metrics), FLEET, **keys)
+
+
+class Pair(nn.Linear):
+    """Gives more than its outputs."""
+
+    def __init__(self) -> None:
+        super().__init__(4, 1)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        return super().forward(inputs), inputs  # type: ignore[return-value]
+
+
+class Silent(Pair):
+    """Fails without a message."""
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        assert inputs.ndim > 2
+        return inputs
+
+
+LATE = torch.where(torch.arange(240) == 200, 7, CLASSES[:240])  # a label of no class
+LATE_TEXTS = texts() + 5 * (torch.arange(200)[:, None] == 150)  # tokens that are not embedded
 
 
 REFUSED: list[tuple[Callable[[], object], str]] = [
@@ -197,6 +243,31 @@ REFUSED: list[tuple[Callable[[], object], str]] = [
     (lambda: favano.Metric(broken, best="lower"), "best=lower: need high or low"),  # type: ignore[arg-type]
     (lambda: favano.Metric(3), "metric=3: need a function of outputs and targets"),  # type: ignore[arg-type]
     (run(metrics={"accuracy": favano.accuracy}), "metrics=accuracy: raises ValueError: needs cl"),
+    (run(metrics={"mae": favano.Metric(functional.l1_loss, then=lambda mean: 1 / 0)}),
+     "metrics=mae, then: raises ZeroDivisionError: division by zero"),
+    (run(metrics={"mae": favano.Metric(functional.l1_loss, then=lambda mean: torch.ones(2))}),
+     "metrics=mae, then: returns a tensor of shape (2,) for 2 samples, need one number"),
+    (lambda: favano.Metric(broken, then=3), "then=3: need a function of the mean"),  # type: ignore[arg-type]
+    (run(metrics={"a\nb": broken}), "metrics='a\\nb': need a text in one line as name"),
+    (run(metrics={"loss_worst": broken}), "metrics=loss_worst: is another column; choose another"),
+    (run(data_dir="there"), "data_dir=there: is for data sets by name; prepare your own data"),
+    (run(metrics={"mean_model_loss": broken}), "metrics=mean_model_loss: is another column; choos"),
+    (on_clients({"mae": functional.l1_loss, "mae_worst": functional.l1_loss}),
+     "metrics=mae_worst: is the name of a column that evaluate_on=clients adds; choose another"),
+    (run(loss=nn.MSELoss(reduction="sum")), "loss=MSELoss: returns the sum over a batch, need the"),
+    (run(model=Pair), "model=Pair: gives tuple, need one tensor with an output for each sample"),
+    (run(model=Silent), "model=Silent: cannot take a batch of inputs of shape (4,): Asser"),
+    (run(model=lambda: nn.MultiheadAttention(4, 3)),
+     "model=<lambda>: cannot be made: AssertionError: embed_dim must be divisible by num_heads"),
+    (run(train=(X[:240], LATE), test=(X[240:], CLASSES[240:]), loss=nn.CrossEntropyLoss(),
+         metrics={}, model=lambda: nn.Linear(4, 2)),
+     "loss=CrossEntropyLoss: cannot take targets of train from 0 to 7: IndexError: Target 7 is "),
+    (run(train=(texts(), texts()[:, 0]), test=(LATE_TEXTS, texts()[:, 0]), loss=None,
+         model=lambda: nn.Sequential(nn.Embedding(5, 2), nn.Flatten(), nn.Linear(18, 5))),
+     "model=Sequential: cannot take inputs of test from 0 to 9: IndexError: index out of range"),
+    (run(train=(X[:33], Y[:33, None]), split=[range(16), range(16, 33)], fleet=None,
+         model=lambda: nn.Sequential(nn.BatchNorm1d(4), nn.Linear(4, 1))),
+     "model=Sequential: cannot train on a batch of one sample, which a client has: ValueError: "),
 ]  # fmt: skip
 
 
@@ -300,7 +371,7 @@ def test_stacks_of_models_agree_with_the_loop(name: str, monkeypatch: pytest.Mon
     """Batches are of several lengths, and many models are scored at once where that is possible."""
     keys: Keys = {**FASTER, "learning_rate": 0.1, "seeds": 2}
     loop = favano.simulate("favano", STACKED[name], FLEET, **keys)
-    monkeypatch.setattr(engines, "_steps", stacks)
+    monkeypatch.setattr(engines, "_steps", cpu_stacks)
     lanes = favano.simulate("favano", STACKED[name], FLEET, **keys)
     assert loop.metrics == lanes.metrics
     for metric in (*loop.rows[0].metrics, "loss", "variance"):
@@ -326,3 +397,22 @@ def test_clients_are_scored_on_their_own_test_samples() -> None:
     assert other < 0.1
     assert result.final("accuracy_clients") == pytest.approx([(own + other) / 2])
     assert result.final("accuracy_worst") == pytest.approx([other])
+
+
+def test_booleans_and_complex_numbers_are_targets() -> None:
+    """Several labels per sample, as 0 and 1; and what only the loss understands."""
+    many = torch.stack([Y > 0, X[:, 0] > 0], dim=1)
+    labels = regression(
+        train=(X[:240], many[:240]), test=(X[240:], many[240:]), model=lambda: nn.Linear(4, 2),
+        loss=functional.binary_cross_entropy_with_logits,
+    )  # fmt: skip
+    losses = favano.simulate("favano", labels, FLEET, **FASTER).history["loss"]
+    assert float(str(losses[-1])) < 0.8 * float(str(losses[0]))
+    turned = torch.polar(torch.ones(300), X[:, 0])[:, None]
+
+    def distance(angle: Tensor, target: Tensor) -> Tensor:
+        return (torch.polar(torch.ones_like(angle), angle) - target).abs().mean()
+
+    angles = regression(train=(X[:240], turned[:240]), test=(X[240:], turned[240:]), loss=distance)
+    losses = favano.simulate("favano", angles, FLEET, **FASTER).history["loss"]
+    assert float(str(losses[-1])) < 0.8 * float(str(losses[0]))

@@ -194,6 +194,16 @@ def test_a_comparison_has_a_column_for_the_method() -> None:
     assert found.results[0].rows == alone.rows
 
 
+def test_a_comparison_prints_the_models_at_the_horizon() -> None:
+    """The last round of FedAvg ends after it."""
+    found = favano.compare(["fedavg"], own(network()), FLEET, **KEYS)
+    (result,) = found.results
+    last, before = result.rows[-1], result.rows[-2]
+    assert before.time == KEYS["horizon"] < last.time
+    assert before.accuracy != last.accuracy
+    assert str(found) == f"fedavg: {100 * before.accuracy:.2f} %"
+
+
 def test_times_go_to_the_methods_that_read_them() -> None:
     keys: Keys = {**KEYS, "waiting_time": 2.0, "deadline": 30.0}
     found = favano.compare(["favano", "fedavg"], own(network()), FLEET, **keys)
@@ -401,7 +411,7 @@ REFUSED: list[tuple[Callable[[], object], str]] = [
     (lambda: problem(model=3), "model=3: need a network or a function that makes one; data sets "),
     (lambda: problem(model="perceptron"), "model=perceptron: need a network or a function "),
     (lambda: problem(loss=3), "loss=3: need a function of outputs and targets$"),
-    (lambda: problem(data_dir=3), "data_dir=3: need the path of a folder$"),
+    (lambda: favano.Problem(data_dir=3), "data_dir=3: need the path of a folder$"),  # type: ignore
     (lambda: problem(split="odd"), "split=odd: need one of iid, two-class, "),
     (lambda: problem(split=3), "split=3: need a name, or a list with the numbers of each client"),
     (lambda: problem(batch_size=0), "batch_size=0: need greater than or equal to 1$"),

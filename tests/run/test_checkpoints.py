@@ -50,7 +50,13 @@ VARIANTS: dict[str, dict[str, object]] = {
     "rates by time": {"rate_schedule": "cosine", "rate_length": 500.0},
     "diverging": {"learning_rate": 1e6, "non_finite": "skip"},
 }
-EVERY = pytest.mark.parametrize("name", list(VARIANTS))
+QUICK = {  # one of each kind; the others are slow tests
+    "favano", "scaffold", "asyncfeded", "asofed", "differences, own models", "kept optimiser",
+    "server's optimiser", "loop", "diverging",
+}  # fmt: skip
+EVERY = pytest.mark.parametrize(
+    "name", [pytest.param(one, marks=() if one in QUICK else pytest.mark.slow) for one in VARIANTS]
+)
 
 
 class Interrupting(Silence):

@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from types import SimpleNamespace
 
 import pytest
 import torch
 
-from favano.engine import Step
 from favano.methods import our_methods
 from favano.records import Row, history_to_csv
 from favano.run import engines
-from favano.run.engines import Group, Share, on_stacks, shared
+from favano.run.engines import Group, shared
 from favano.run.result import Result
 from favano.run.runner import run_together
 from favano.run.samples import Samples, load_samples, named_model
-from favano.run.seed_run import SeedRun
 from favano.specification.spec import Spec, changed, make_spec
-from favano.training import FlatModel, LaneStack, StackLanes
 from tests.forks import FORKS
+from tests.run.cpu_stacks import cpu_stacks
 from tests.specs import spec_of
 
 KEYS = {"clients": 10, "selected": 3, "local_steps": 4, "model": "perceptron"}
@@ -34,14 +31,6 @@ SPECS = [
 @pytest.fixture(scope="module")
 def digits() -> Samples:
     return load_samples(SHORT)
-
-
-@contextmanager
-def stacks(
-    flat: FlatModel, runs: Sequence[SeedRun], group: Group, workers: int | None
-) -> Iterator[Iterator[Step]]:
-    made = [LaneStack(flat, [one.trainer for one in runs], 16) for _ in range(2)]
-    yield on_stacks(runs, StackLanes(made), Share(3, 5, 0))
 
 
 def results(specs: Sequence[Spec], digits: Samples) -> list[Result]:
@@ -67,7 +56,7 @@ def test_the_history_is_that_of_worker_processes(
     digits: Samples, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     expected = results(SPECS, digits)
-    monkeypatch.setattr(engines, "_steps", stacks)
+    monkeypatch.setattr(engines, "_steps", cpu_stacks)
     found = results(SPECS, digits)
     for one, other in zip(found, expected, strict=True):
         close(one.rows, other.rows)
@@ -80,7 +69,7 @@ def test_the_history_is_that_of_worker_processes(
 def test_a_seed_is_the_same_whoever_shares_the_lanes(
     digits: Samples, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(engines, "_steps", stacks)
+    monkeypatch.setattr(engines, "_steps", cpu_stacks)
     together = results(SPECS, digits)[1]
     alone = results([changed(SPECS[1], {"seed": 1, "seeds": 1})], digits)[0]
     close(alone.rows, [row for row in together.rows if row.seed == 1])

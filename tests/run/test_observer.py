@@ -61,6 +61,7 @@ def test_a_run_ends_and_the_others_go_on(method: str, keys: Keys, tmp_path: Path
     found.save(tmp_path / "mine")
     (read,) = favano.load(tmp_path / "mine").results
     assert read.status == "stopped"
+    assert read.participation is None  # the plan was not carried out
     page = found.report(tmp_path / "page.html").read_text(encoding="utf-8")
     assert "was stopped by its observer: 2 of 2 seeds, at time 70 to 140 of 140." in page
     assert "<strong>Stopped:</strong> 1 of 1 result before the horizon." in page

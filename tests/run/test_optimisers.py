@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import io
 import re
 from pathlib import Path
 
 import pytest
 import torch
-from torch import nn
+from rich.console import Console
+from torch import Tensor, nn
 
 import favano
 from favano.errors import BadInput
+from favano.models import build, leaf, transformer
+from favano.report import collect, final_table
+from favano.run import engines
+from favano.run.own_data import own_samples, read_data
+from favano.run.runner import run_together
 from favano.specification.keys import Keys
+from favano.specification.spec import changed, make_spec
+from tests.run.cpu_stacks import cpu_stacks
 
 PAGE = Path(__file__).parents[2] / "docs" / "training.md"
 FLEET = favano.Fleet(clients=6)
@@ -70,6 +79,49 @@ def test_lanes_of_a_gpu_equal_the_loop(name: str) -> None:
     assert found == pytest.approx(losses(name, "loop"), rel=1e-8, abs=1e-8)
 
 
+class Gru(nn.Module):
+    """The next letter by a GRU."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embedding, self.last = nn.Embedding(9, 4), nn.Linear(5, 9)
+        self.layer = nn.GRU(4, 5, batch_first=True)
+
+    def forward(self, letters: Tensor) -> Tensor:
+        states, _ = self.layer(self.embedding(letters.long()))
+        found: Tensor = self.last(states[:, -1])
+        return found
+
+
+def losses_of_texts(kind: str, engine: str, device: str) -> dict[str, list[float]]:
+    """By optimiser, of runs that share lanes: the next letter, in float64."""
+    torch.manual_seed(0)
+    network = (Gru() if kind == "gru" else build(kind, input_shape=(4,), classes=9)).double()
+    x, y = torch.randint(0, 9, (130, 4)), torch.randint(0, 9, (130,))
+    samples = own_samples(read_data(favano.Problem(network, (x, y), (x[:40], y[:40]))), device)
+    keys = {"algorithm": "favano-delta", "clients": 6, "split": "iid", "batch_size": 8}
+    spec = make_spec({**KEYS, **keys, "learning_rate": 0.02, "horizon": 35, "engine": engine})
+    specs = [changed(spec, dict(one)) for one in EVERY.values()]
+    found = run_together(specs, samples, network, workers=1, audits=False)
+    return {name: [row.loss for row in one.rows] for name, one in zip(EVERY, found, strict=True)}
+
+
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
+@pytest.mark.parametrize("kind", ["leaf-lstm", "gru", "transformer"])
+def test_texts_in_stacked_lanes_equal_the_loop(
+    kind: str, device: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(leaf, "_HIDDEN", 6)
+    monkeypatch.setattr(transformer, "_WIDTH", 8)
+    expected = losses_of_texts(kind, "loop", device)
+    if device == "cpu":
+        monkeypatch.setattr(engines, "_steps", cpu_stacks)
+    found = losses_of_texts(kind, "lanes", device)
+    for name, values in found.items():
+        assert values == pytest.approx(expected[name], rel=1e-9), name
+    assert len({values[-1] for values in found.values()}) == len(EVERY)
+
+
 def check_together(device: str, tolerance: float) -> None:
     """Four methods with one optimiser, in one pool; each as alone in the plain loop."""
     buffered = favano.FedBuff(buffer=2, buffer_mode="block")
@@ -111,3 +163,44 @@ def test_a_plan_counts_what_clients_keep_and_leaves_the_audit_out() -> None:
     assert plan.audit is not None
     assert plan.audit.left_out == ("the clients' optimiser",)
     assert favano.plan("fedavg", "digits", server_optimiser="adam").audit is None
+
+
+def test_a_momentum_without_effect_is_refused() -> None:
+    keys: Keys = {**KEYS, "momentum": 0.9}
+    single: Keys = {**keys, "local_steps": 1}
+    rule = "momentum=0.9: has no effect in jobs of one step; need optimiser_state=kept, or leave "
+    with pytest.raises(BadInput, match=rule):
+        favano.simulate("asyncsgd", problem(), FLEET, **keys)
+    with pytest.raises(BadInput, match=rule):
+        favano.simulate("fedavg", problem(), FLEET, **single)
+    for more in ("optimiser_state", "kept"), ("local_steps_unit", "epochs"):
+        fine: Keys = {**single, more[0]: more[1]}
+        assert favano.simulate("fedavg", problem(), FLEET, **fine).rows
+
+
+def test_files_and_page_name_the_optimisers(tmp_path: Path) -> None:
+    keys: Keys = {**KEYS, "horizon": 70.0}
+    plain = favano.simulate("fedavg", problem(), FLEET, **keys)
+    plain.save(tmp_path / "plain")
+    assert "optimiser" not in (tmp_path / "plain" / "summary.json").read_text()
+    assert "Optimiser: " not in plain.report(tmp_path / "page.html").read_text(encoding="utf-8")
+    more: Keys = {**keys, "optimiser": "adam", "clip": 1.0, "server_optimiser": "yogi"}
+    adam = favano.simulate("fedavg", problem(), FLEET, **more)
+    folder, words = adam.save(tmp_path / "adam"), "Adam, gradients clipped at 1, on the server Yogi"
+    assert f'"optimiser": "{words} with rate 0.01"' in (folder / "summary.json").read_text()
+    page = adam.report(tmp_path / "page.html").read_text(encoding="utf-8")
+    assert f" Optimiser: {words} with rate 0.01." in page
+    text = io.StringIO()
+    Console(file=text, width=200).print(final_table(collect([tmp_path])))
+    said = " ".join(text.getvalue().split())
+    assert f": {words} with rate 0.01; " in said
+    assert ": plain SGD" in said
+
+
+def test_a_server_optimiser_leaves_clients_without_weights(tmp_path: Path) -> None:
+    keys: Keys = {**KEYS, "horizon": 70.0}
+    favano.simulate("fedavg", problem(), FLEET, **keys).save(tmp_path / "plain")
+    assert (tmp_path / "plain" / "participation.json").exists()
+    by_server: Keys = {**keys, "server_optimiser": "adam"}
+    favano.simulate("fedavg", problem(), FLEET, **by_server).save(tmp_path / "adam")
+    assert not (tmp_path / "adam" / "participation.json").exists()

@@ -195,6 +195,9 @@ def test_all_forms_of_the_same_split_are_the_same_run(tmp_path: Path) -> None:
     np.save(tmp_path / "owners.npy", owner.numpy())
     assert rows_of((features, labels), split=f"file:{tmp_path / 'owners.npy'}") == expected
     by_client = read_data(problem([(features[part], labels[part]) for part in lists]))
+    tables = read_data(problem([table().select(part) for part in lists]))
+    assert torch.equal(tables.train.inputs, by_client.train.inputs)
+    assert tables.traits.owners["own"].tolist() == by_client.traits.owners["own"].tolist()
     assert by_client.traits.owners["own"].tolist() == sorted(owner.tolist())
     assert torch.equal(by_client.train.inputs[:30], features[lists[0]])
 
@@ -326,6 +329,18 @@ def too_few(samples: list[object]) -> object:
     return torch.zeros(3, 5), torch.zeros(3)
 
 
+class Torn(Points):
+    """A data set with a sample that cannot be read."""
+
+    def __init__(self) -> None:
+        super().__init__(6)
+
+    def __getitem__(self, place: int) -> tuple[Tensor, int]:
+        if place == 2:
+            raise OSError("cannot be read\nat all")
+        return super().__getitem__(place)
+
+
 X, Y = pair(12)
 REFUSED: list[tuple[dict[str, object], str]] = [
     ({"train": []}, r"train=\[\]: need the data of at least one client$"),
@@ -334,7 +349,7 @@ REFUSED: list[tuple[dict[str, object], str]] = [
     ({"train": [(X, Y), (X[:, :3], Y)]},
      r"train\[1\]=torch.float32 \(3,\): need samples as those of client 0, torch.float32 \(5,\)$"),
     ({"train": [(X, Y), X]}, r"train\[1\]=Tensor: need a pair \(samples, targets\) of "),
-    ({"train": [(X, Y)], "split": "iid"}, "split=iid: train is already a list per client; leave "),
+    ({"train": [(X, Y)], "split": "iid"}, "split=iid: train is a list per client; leave "),
     ({"train": (X, Y), "split": []}, r"split=\[\]: need a name, or a list with the numbers "),
     ({"train": (X, Y), "split": [[0, 1], ["a"]]}, r"split\[1\]=\['a'\]: need a name, or a list "),
     ({"train": (X, Y), "split": [[0, 1], [12]]},
@@ -361,6 +376,17 @@ REFUSED: list[tuple[dict[str, object], str]] = [
     ({"train": datasets.DatasetDict({"train": table()})},
      "train=DatasetDict: need a data set with a length, not a stream or a set of splits$"),
     ({"train": 3, "collate": failing}, "train=int: need a list or data set of samples$"),
+    ({"train": [(X[:6], Y[:5]), (X[6:], Y[5:])]},
+     r"train\[0\]=6, 5: need equally many rows and labels$"),
+    ({"train": (X[:0], Y[:0])}, "train=no samples: need at least one$"),
+    ({"train": Torn()}, r"train=Torn: \[2\] raises OSError: cannot be read$"),
+    ({"train": (X, Y), "columns": ("a", "b")}, r"columns=\('a', 'b'\): is for data sets of Huggi"),
+    ({"train": (X, Y), "split": np.arange(12).reshape(6, 2)}, "split=ndarray: need a name, or a "),
+    ({"train": (X, Y), "split": [torch.ones(12).bool()]}, r"split\[0\]=Tensor: need a name, or "),
+    ({"train": [(X, Y), (X, Y)], "test": [(X, Y)]},
+     "test=a list of 1 clients: need the same clients in train, which lists 2, or one test set "),
+    ({"train": (X, Y), "test": [(X, Y), (X, Y)], "split": "iid"},
+     "test=a list of 2 clients: need the same clients in train, which lists 0, or one test set "),
 ]  # fmt: skip
 
 
@@ -376,3 +402,17 @@ def test_what_is_for_own_data_is_refused(key: str) -> None:
     given = {"collate": failing, "columns": ("x", "y")}[key]
     with pytest.raises(BadInput, match=rf"^{key}=.*: goes with train and test, your own data$"):
         favano.Problem(dataset="digits", **{key: given})  # type: ignore[arg-type]
+
+
+def test_a_column_says_whose_the_test_samples_are() -> None:
+    """The clients are in another order there, and one of them is in the test data alone."""
+    tested = (
+        table()
+        .select([3, 2, 7, 0, 1])
+        .map(lambda row, place: {"who": "apart" if place == 4 else row["who"]}, with_indices=True)
+    )
+    data = read_data(problem(table(), test=tested, split="column:who"))
+    names = dict(zip(table()["who"], data.owners["who"].tolist(), strict=True))
+    assert data.test_owners["who"][:4].tolist() == [names[f"client {k}"] for k in (3, 2, 3, 0)]
+    assert data.test_owners["who"][4] not in names.values()
+    assert data.traits.clients_by("column:who") == 4

@@ -13,7 +13,7 @@ from favano.run.result_folder import check_folder
 from favano.specification.digest import flat_keys, run_digest, server_rate
 from favano.specification.presets import resolve
 from favano.specification.spec import changed, make_spec
-from favano.studies.paper import EXPERIMENTS
+from favano.studies.catalogue import EXPERIMENTS
 from favano.studies.request import Request
 from tests.specs import complete, read_spec
 

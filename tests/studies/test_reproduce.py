@@ -9,14 +9,13 @@ from typing import ClassVar
 import pytest
 
 from favano.errors import BadInput
-from favano.records import Entry, entries_from_csv
+from favano.records import Entry, entries_from_csv, rates_tried
 from favano.specification.spec import changed
-from favano.studies import tuning
 from favano.studies.archive import Archive
-from favano.studies.experiment import Experiment, Run, prepared, seeded
+from favano.studies.experiment import Experiment, Reading, Run, prepared, seeded
 from favano.studies.reproduce import Stopped, _Meter, still_to_make
 from favano.studies.request import Request
-from favano.studies.tuning import Grid
+from favano.studies.search import Grid, Search
 from tests.run.small import SETTINGS, SHARED, SMALL, reproduce_small, small_runs
 
 
@@ -195,15 +194,21 @@ def test_a_diverged_run_is_kept_as_such(tmp_path: Path) -> None:
     assert len((tmp_path / "wild" / "curves.csv").read_text().splitlines()) == 1
 
 
-def test_readings_and_tuning_have_ledgers_of_their_own(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    small = Grid(client=(0.5, 1.0, 2.0), server=(0.5, 1.0))
-    monkeypatch.setattr(tuning, "GRIDS", dict.fromkeys(tuning.GRIDS, small))
+SEARCH = Search(
+    {
+        "fedavg": Grid(client=(0.5, 1.0, 2.0), server=(0.5, 1.0)),
+        "favano": Grid(client=(0.1, 0.2, 0.5, 1.0, 2.0, 4.0), server=(1.0,)),
+    },
+    holdout=287,
+    seeds=2,
+)
+
+
+def test_readings_and_tuning_have_ledgers_of_their_own(tmp_path: Path) -> None:
     request = Request(seeds=1, readings=("none",), tune=True)
     only = Experiment(
         "only", "Only", lambda seeds: small_runs(seeds)[:1], 1, SMALL.lines, {"iid": "IID"},
-        readings=SMALL.readings,
+        readings=SMALL.readings, search=SEARCH,
     )  # fmt: skip
     reproduce_small(tmp_path, request, experiments=[only])
     folder = tmp_path / "only"
@@ -211,8 +216,8 @@ def test_readings_and_tuning_have_ledgers_of_their_own(
     assert names == ["readings.csv", "runs.csv", "tuned.csv", "tuning.csv"]
     tried, tuned = ledger(folder / "tuning.csv"), ledger(folder / "tuned.csv")
     assert {entry.time for entry in (*tried, *tuned)} == {SHARED["horizon"]}
-    assert len(tried) == 6 * len(tuning.SEEDS)
-    assert {entry.seed for entry in tried} == set(tuning.SEEDS)
+    assert len(tried) == 6 * SEARCH.seeds
+    assert {entry.seed for entry in tried} == {1000, 1001}
     assert [(entry.reading, entry.seed) for entry in tuned] == [("tuned", 0)]
     best = max(
         {entry.learning_rate for entry in tried if entry.server_learning_rate == tuned[0][6]},
@@ -223,6 +228,25 @@ def test_readings_and_tuning_have_ledgers_of_their_own(
         ),
     )
     assert tuned[0].learning_rate == best
+
+
+def test_an_experiment_of_ours_is_run_with_the_rates_found_and_no_others(tmp_path: Path) -> None:
+    ours = replace(
+        SMALL, runs=lambda seeds: small_runs(seeds)[: 2 * seeds], columns={"iid": "IID"}, paper={},
+        readings={"longer": Reading("twice as long", ("fedavg",), {}, time=2.0)},
+        search=replace(SEARCH, time=0.5), ours=True,
+    )  # fmt: skip
+    reproduce_small(tmp_path, Request(seeds=2, readings=("all",)), experiments=[ours])
+    folder = tmp_path / "small"
+    assert not (folder / "tuned.csv").exists()
+    runs, longer, tried = (ledger(folder / f"{n}.csv") for n in ("runs", "readings", "tuning"))
+    best = {method: pairs[0][:2] for (method, _), pairs in rates_tried(tried).items()}
+    assert len(tried) == 2 * 6 * SEARCH.seeds
+    assert {entry.status for entry in (*runs, *longer, *tried)} == {"complete"}
+    for entry in (*runs, *longer):
+        assert (entry.learning_rate, entry.server_learning_rate) == best[entry.algorithm]
+    assert {entry.time for entry in longer} == {280.0}
+    assert len(list(tmp_path.glob("runs/*.json"))) == len(tried) + len(runs) + len(longer)
 
 
 def test_curves_are_means_over_seeds_up_to_the_horizon(tmp_path: Path) -> None:
@@ -296,7 +320,7 @@ def test_changes_apply_to_all_runs_alike() -> None:
 
 
 def test_missing_data_are_refused_before_any_work(tmp_path: Path) -> None:
-    from favano.studies.paper import EXPERIMENTS
+    from favano.studies.catalogue import EXPERIMENTS
     from favano.studies.reproduce import check_all
 
     runs = EXPERIMENTS["table-2"].runs(1)

@@ -6,28 +6,32 @@ from collections import Counter
 from pathlib import Path
 from statistics import fmean
 
+import pytest
+
+from favano.errors import BadInput
 from favano.records import Entry, entries_from_csv, rates_tried
 from favano.specification.digest import server_rate
-from favano.studies.paper import EXPERIMENTS
-from favano.studies.tuning import GRIDS, SEEDS, TUNED, tuned_runs, tuning_runs
+from favano.studies.catalogue import EXPERIMENTS
+from favano.studies.paper.search import PAPER_SEARCH
+from favano.studies.search import FIRST_SEED, Grid, Search
+from favano.studies.tuning import tuned_runs, tuning_runs
 from tests.run.small import small_runs
 
 TABLE = EXPERIMENTS["table-2"].runs(3)
 
 
 def test_every_method_tries_equally_many_rates() -> None:
-    tried = tuning_runs(TABLE)
+    tried = tuning_runs(TABLE, PAPER_SEARCH)
     counts = Counter((run.spec.name, run.column) for run in tried)
     assert set(counts) == {(run.spec.name, run.column) for run in TABLE}
-    assert set(counts.values()) == {35 * len(SEEDS)}
-    assert {len(grid.client) * len(grid.server) for grid in GRIDS.values()} == {35}
+    assert set(counts.values()) == {35 * PAPER_SEARCH.seeds}
     assert len({run.digest for run in tried}) == len(tried)
 
 
 def test_the_rates_of_the_paper_are_among_those_tried() -> None:
     tried = {
         (run.spec.name, run.spec.training.learning_rate, server_rate(run.spec))
-        for run in tuning_runs(TABLE)
+        for run in tuning_runs(TABLE, PAPER_SEARCH)
     }
     for run in TABLE:
         spec = run.spec
@@ -35,10 +39,10 @@ def test_the_rates_of_the_paper_are_among_those_tried() -> None:
 
 
 def test_neither_seeds_nor_test_images_of_the_report_have_a_part() -> None:
-    tried = tuning_runs(TABLE)
+    tried = tuning_runs(TABLE, PAPER_SEARCH)
     assert {run.spec.run.seed for run in tried}.isdisjoint({run.spec.run.seed for run in TABLE})
     assert {run.spec.problem.holdout for run in tried} == {10000}
-    assert {run.spec.problem.holdout for run in tuning_runs(small_runs(1))} == {287}
+    assert {run.spec.run.seed for run in tried} == {FIRST_SEED, FIRST_SEED + 1}
 
 
 def test_the_best_mean_wins_and_divergence_counts_as_nothing() -> None:
@@ -57,11 +61,20 @@ def test_the_best_mean_wins_and_divergence_counts_as_nothing() -> None:
     tuned = tuned_runs(runs, tried)
     rates = {(run.column, run.spec.training.learning_rate) for run in tuned}
     assert rates == {("iid", 1.0), ("two", 0.5)}
-    assert {run.reading for run in tuned} == {TUNED}
     assert [run.spec.run.seed for run in tuned] == [run.spec.run.seed for run in runs]
     assert {run.spec.problem.holdout for run in tuned} == {0}
     unchanged = [run.digest for run in runs if run.column == "two"]
     assert [run.digest for run in tuned if run.column == "two"] == unchanged
+
+
+def test_a_shorter_search_has_a_share_of_the_time() -> None:
+    runs = small_runs(1)
+    grids = dict.fromkeys(("favano", "fedavg"), Grid((1.0, 2.0), (1.0,)))
+    tried = tuning_runs(runs, Search(grids, holdout=100, time=0.25))
+    assert {run.spec.run.horizon for run in runs} == {140.0}
+    assert {run.spec.run.horizon for run in tried} == {35.0}
+    with pytest.raises(BadInput, match="need equally many pairs for every method"):
+        Search({**grids, "quafl": Grid((1.0,), (1.0,))}, holdout=100)
 
 
 RESULTS = Path(__file__).parents[2] / "results" / "table-2"

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import warnings
+
 import pytest
 import torch
 from torch import nn
+from torch.func import functional_call
 from torch.nn import functional
 
 from favano.errors import BadInput
@@ -90,3 +93,31 @@ def test_modules_that_cannot_be_trained_are_refused() -> None:
         FlatModel(nn.Flatten(), device="cpu")
     with pytest.raises(BadInput, match="model=LazyLinear: has lazy layers"):
         FlatModel(nn.LazyLinear(3), device="cpu")
+
+
+def test_weights_of_recurrent_layers_stay_in_the_vector(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a GPU, PyTorch moves them if a network asks for it, or after a `functional_call`."""
+
+    def move(layer: nn.RNNBase) -> None:
+        for parameter in layer.parameters():
+            parameter.data = parameter.data.clone()
+
+    monkeypatch.setattr(nn.RNNBase, "flatten_parameters", move)
+    flat = FlatModel(nn.GRU(2, 3), device="cpu")
+    inputs = torch.ones(4, 2)
+    assert isinstance(flat.module, nn.GRU)
+    flat.module.flatten_parameters()
+    functional_call(flat.module, flat.named_weights(flat.snapshot()), inputs)
+    assert flat.module(inputs)[0].abs().sum() > 0
+    flat.load(torch.zeros_like(flat.vector))
+    assert flat.module(inputs)[0].abs().sum() == 0
+
+
+def test_that_they_are_not_where_cudnn_wants_them_is_no_news() -> None:
+    message = "RNN module weights are not part of single contiguous chunk of memory. This means"
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(UserWarning):
+            warnings.warn(message, stacklevel=1)
+        FlatModel(nn.Sequential(nn.GRU(2, 3)), device="cpu")
+        warnings.warn(message, stacklevel=1)

@@ -460,7 +460,6 @@ def test_stacks_take_turns(number: int) -> None:
 
 
 @pytest.mark.gpu
-@pytest.mark.filterwarnings("ignore:RNN module weights")  # of the loop: weights are parts of a row
 @CASES
 @pytest.mark.parametrize("capacity", [3, 16])
 def test_lanes_equal_the_loop_on_cuda(

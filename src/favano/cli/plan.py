@@ -11,6 +11,7 @@ from favano.planning.client_weights import speed_names
 from favano.planning.plan import Plan
 from favano.planning.planned import plan_seed
 from favano.records import SpeedShare
+from favano.report.wording import counted
 from favano.run.data import load_data
 from favano.run.result_folder import check_writable
 from favano.specification.presets import resolve
@@ -39,7 +40,7 @@ def plan_command(
         return
     screen.print(_by_speed(plan, f"{spec.name}: {plan.time:,.0f} units of time"))
     if plan.client_vectors:
-        kept = f"{plan.client_vectors} vectors as long as the model, which do not travel"
+        kept = f"{counted(plan.client_vectors, 'vector')} as long as the model; none travels"
         screen.print(f"Each client keeps {kept}.", soft_wrap=True)
     if plan.audit is None:
         by_server = spec.server.server_optimiser

@@ -1,4 +1,4 @@
-"""`favano reproduce`: a table or figure of the paper, compared with the paper's numbers."""
+"""`favano reproduce`: a table or figure of the paper, or an experiment on natural data."""
 
 from __future__ import annotations
 
@@ -17,16 +17,22 @@ from favano.report.figure_style import check_matplotlib
 from favano.report.reproduction import document, draw, facts, sheets, write_readme
 from favano.report.sheet import tables
 from favano.run.claim import Claim
+from favano.studies.catalogue import ALL, KNOWN, named
 from favano.studies.footprint import GRAMS_PER_KWH, PUE, machine
-from favano.studies.paper import ALL, KNOWN, TABLE_1, named
 from favano.studies.paper.table_1 import FLEETS, FORMULAS, NAMES, NOTE, write_table_1
+from favano.studies.paper.table_1 import NAME as TABLE_1
 
 Name = Annotated[str, typer.Argument(help=", ".join(KNOWN), metavar="NAME")]
-Seeds = Annotated[int | None, typer.Option(help="number of seeds [default: as in the paper]")]
+Seeds = Annotated[int | None, typer.Option(help="number of seeds [default: the experiment's]")]
 Scale = Annotated[float, typer.Option(help="share of the horizon and of the data to use")]
 Device = Annotated[str, typer.Option(help="cpu, cuda or cuda:N")]
 Others = Annotated[str, typer.Option(metavar="A,B|all", help="also run other readings")]
-Tune = Annotated[bool, typer.Option("--tune", help="also tune the learning rates of every method")]
+Tune = Annotated[
+    bool,
+    typer.Option(
+        "--tune", help="also tune every method's rates; femnist and shakespeare always do"
+    ),
+]
 With = Annotated[list[str] | None, typer.Option("--with", metavar="KEY=VALUE",
                  help="change a key in all runs; may be repeated")]  # fmt: skip
 Out = Annotated[Path, typer.Option(metavar="DIR", help="folder for the results")]
@@ -78,7 +84,7 @@ def reproduce_command(
     shown = [request.shown(one) for one in experiments]
     for one in shown:
         folder = request.folder(out, one.name)
-        about = facts(folder, command, here.words, scale, request.changes)
+        about = facts(folder, one, command, here.words, scale, request.changes)
         draw(folder, one)
         write_readme(folder, one, about)
         if not json:

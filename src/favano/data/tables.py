@@ -38,19 +38,20 @@ def owner_codes(
 ) -> dict[str, dict[str, Ints]]:
     """Numbers for the values of each column of words or whole numbers, by part and column.
 
-    A value has the same number in all parts; numbers are in the order in which values appear, and a
-    missing value has -1.
+    A part may lack a column. A value has the same number in all parts; numbers are in the order in
+    which values appear, and a missing value has -1.
     """
     import pyarrow
 
     found: dict[str, dict[str, Ints]] = {part: {} for part in tables}
-    ends = np.cumsum([len(table) for table in tables.values()])
-    shared = set.intersection(*(set(table.column_names) for table in tables.values()))
-    for column in shared - set(leave_out):
-        chunks = [chunk for table in tables.values() for chunk in table[column].chunks]
+    present = {column for table in tables.values() for column in table.column_names}
+    for column in sorted(present - set(leave_out)):
+        having = {part: table for part, table in tables.items() if column in table.column_names}
+        chunks = [chunk for table in having.values() for chunk in table[column].chunks]
         if chunks and all(_can_name(chunk.type) for chunk in chunks):
             codes = codes_of(pyarrow.chunked_array(chunks))
-            for part, own in zip(tables, np.split(codes, ends[:-1]), strict=True):
+            ends = np.cumsum([len(table) for table in having.values()])
+            for part, own in zip(having, np.split(codes, ends[:-1]), strict=True):
                 found[part][column] = own
     return found
 

@@ -14,11 +14,14 @@ from torch import Tensor
 from favano.engine.aggregator import NOTHING, Aggregator, ClientModels, Measurement, Moment
 from favano.engine.link import first_versions
 from favano.engine.model_digests import ModelDigests
+from favano.errors import need
 from favano.methods.method import S
 from favano.records import Row
 from favano.records.chain import link
 from favano.schedule import Schedule
 from favano.types import Floats, Ints, Vector
+
+_MOST = 10**7  # evaluations of a run
 
 
 class Observation(NamedTuple):
@@ -72,6 +75,8 @@ def count_work(plan: Schedule) -> Counters:
 
 def evaluation_times(horizon: float, every: float, last_update: float) -> Floats:
     """0, every, 2 every, ..., the horizon, and the last update if it is after the horizon."""
+    rule = f"need {horizon / _MOST:g} or more for horizon={horizon:g}"
+    need(horizon <= _MOST * every, "evaluate_every", every, rule)
     grid = np.arange(0.0, horizon, every)
     end = [horizon, last_update] if last_update > horizon else [horizon]
     return np.concatenate([grid, end])

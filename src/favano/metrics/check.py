@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from numbers import Real
 
 import torch
 from torch import Tensor
 
-from favano.errors import BadInput, need
+from favano.errors import BadInput, need, said
 from favano.metrics.evaluation import Evaluator
-from favano.metrics.metric import Metric
 
 
 def check_metrics(evaluate: Evaluator) -> None:
@@ -20,23 +20,31 @@ def check_metrics(evaluate: Evaluator) -> None:
     for name, metric in evaluate.metrics.items():
         size = len(evaluate.targets) if metric.whole else 2
         targets = evaluate.targets[:size]
-        try:
-            with torch.no_grad():
-                found = metric.function(evaluate.outputs(size), targets)
-        except Exception as error:
-            why = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
-            raise BadInput("metrics", name, f"raises {why}") from error
-        _check_value(name, metric, found, len(targets))
+        found = _called(name, metric.function, evaluate.outputs(size), targets)
+        _check_value(name, found, len(targets), whole=metric.whole)
+        if metric.then is not None:
+            mean = torch.as_tensor(found, device=targets.device).double().mean()
+            made = _called(f"{name}, then", metric.then, mean)
+            _check_value(f"{name}, then", made, len(targets), whole=True)
 
 
-def _check_value(name: str, metric: Metric, found: object, samples: int) -> None:
-    """Refuse what is neither a number nor a number per sample."""
+def _called(name: str, function: Callable[..., object], *given: Tensor) -> object:
+    """What a function of the user's returns."""
+    try:
+        with torch.no_grad():
+            return function(*given)
+    except Exception as error:
+        raise BadInput("metrics", name, f"raises {said(error)}") from error
+
+
+def _check_value(name: str, found: object, samples: int, *, whole: bool) -> None:
+    """Refuse what is neither a number nor, unless the metric is `whole`, a number per sample."""
     if not isinstance(found, Tensor):
         rule = f"returns {type(found).__name__}, need a number"
         need(isinstance(found, Real), "metrics", name, rule)
         return
     shape = tuple(found.shape)
-    one = found.numel() == 1 if metric.whole else not shape or shape[0] == samples
-    need_one = "one number" if metric.whole else "one number, or one per sample"
+    one = found.numel() == 1 if whole else not shape or shape[0] == samples
+    need_one = "one number" if whole else "one number, or one per sample"
     rule = f"returns a tensor of shape {shape} for {samples} samples, need {need_one}"
     need(one and not found.is_complex(), "metrics", name, rule)

@@ -9,8 +9,8 @@ from typing import Literal, NamedTuple, TypeAlias
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn import functional
 
+from favano.errors import need
 from favano.metrics.evaluation import Evaluator
 from favano.metrics.metric import Metric, recorded
 from favano.records import LOSS, MetricRecord
@@ -65,7 +65,16 @@ class ClientEvaluator:
             return self.test.score(features, targets)
         except Exception:
             loss = replace(self.test, metrics={}).score(features, targets)
-            return functional.pad(loss, (0, len(self.test.metrics)), value=torch.nan)
+            names = self.test.metrics
+            return torch.cat([loss, *(self._alone(name, features, targets) for name in names)])
+
+    def _alone(self, name: str, features: Tensor, targets: Tensor) -> Tensor:
+        """One metric, or NaN, (1,)."""
+        try:
+            judge = replace(self.test, metrics={name: self.test.metrics[name]})
+            return judge.score(features, targets)[1:]
+        except Exception:
+            return torch.full((1,), torch.nan, dtype=torch.float64, device=targets.device)
 
 
 def _spread(part: Ints, most: int | None) -> Ints:
@@ -88,10 +97,14 @@ def client_metrics(metrics: Mapping[str, Metric], on: EvaluateOn) -> tuple[Metri
     over the tenth that is served worst. Without a test set NAME itself is the mean over clients.
     """
     own = recorded(metrics)
+    known = {one.name for one in own}
     endings = {"test": (), "clients": ("worst",), "both": ("clients", "worst")}[on]
-    more = (
+    more = [
         MetricRecord(f"{one.name}_{ending}", one.best, one.unit)
         for one in own or (LOSS,)
         for ending in endings
-    )
+    ]
+    for one in more:
+        rule = f"is the name of a column that evaluate_on={on} adds; choose another name"
+        need(one.name not in known, "metrics", one.name, rule)
     return (*own, *more)

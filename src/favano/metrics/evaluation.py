@@ -10,12 +10,13 @@ import torch
 from torch import Tensor
 from torch.func import functional_call, vmap
 
+from favano.metrics.activations import largest_activation
 from favano.metrics.metric import OURS, Metric, accuracy
 from favano.training import FlatModel, GraphCache, Loss
 from favano.types import Stack, Vector
 
 _NUMBERS = 1 << 23  # input or output numbers per batch
-_TOGETHER = 1 << 28  # the same for all models that are scored at once
+_ACTIVATIONS = 1 << 28  # numbers that one operation makes, of all models that are scored at once
 _EMBEDDED = 128  # numbers that a network makes of a token
 _PASSES = 60  # running statistics have weight 0.9^60 = 0.002 at the start
 
@@ -71,7 +72,8 @@ class Evaluator:
         one_by_one = self.calibration is not None or len(self.targets) > self._batch
         if one_by_one or not self._vectorised:
             return torch.stack([self.measure(vector) for vector in vectors])
-        most = max(1, _TOGETHER // max(1, self._width * len(self.targets)))
+        largest = max(self._width, self._activation)
+        most = max(1, _ACTIVATIONS // max(1, largest * len(self.targets)))
         at_once = 1 << (most.bit_length() - 1)
         return torch.cat([self._captured(part) for part in torch.split(vectors, at_once)])
 
@@ -157,10 +159,15 @@ class Evaluator:
         embedded = 1 if self.features.is_floating_point() else _EMBEDDED
         return max(1, embedded * self.features[:1].numel(), output.numel())
 
+    @cached_property
+    def _activation(self) -> int:
+        """The most numbers that one operation of the model makes of a sample."""
+        return max(1, largest_activation(self.model.module.eval(), self.features))
+
     @property
     def _batch(self) -> int:
         """Samples in one batch."""
-        return max(1, _NUMBERS // self._width)
+        return max(1, min(_NUMBERS // self._width, _ACTIVATIONS // self._activation))
 
     def _estimate_buffers(self, inputs: Tensor) -> None:
         """Pass one batch through the model until the running statistics are those of the batch."""

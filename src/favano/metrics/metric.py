@@ -10,8 +10,9 @@ import torch
 from torch.nn import functional
 
 from favano.errors import need
-from favano.records import Best, MetricRecord, RunRecord
+from favano.records import OF_LOSS, Best, MetricRecord, RunRecord
 from favano.records.history import Row
+from favano.records.summary import MEAN_MODEL
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -20,7 +21,8 @@ if TYPE_CHECKING:
 
 # Names of other columns, in files and in tables.
 _TAKEN: Final = {
-    *Row._fields, *RunRecord.__dataclass_fields__, "method", "difference", "gigabits", "seeds",
+    *Row._fields, *RunRecord.__dataclass_fields__, *(one.name for one in OF_LOSS),
+    "method", "difference", "gigabits", "seeds",
 }  # fmt: skip
 
 
@@ -44,7 +46,7 @@ class Metric:
     best: Best = "high"
     unit: str = ""
     whole: bool = False
-    then: Callable[[Tensor], Tensor] | None = None
+    then: Callable[[Tensor], Tensor | float] | None = None
 
     def __post_init__(self) -> None:
         rule = "need a function of outputs and targets"
@@ -53,6 +55,8 @@ class Metric:
         need(isinstance(self.unit, str), "unit", self.unit, "need a text")
         rule = "is applied to a mean over samples; a metric with whole=True has none"
         need(self.then is None or not self.whole, "then", self.then, rule)
+        rule = "need a function of the mean"
+        need(self.then is None or callable(self.then), "then", self.then, rule)
 
 
 def _correct(output: Tensor, target: Tensor) -> Tensor:
@@ -73,8 +77,10 @@ def as_metrics(given: Mapping[str, Metric | Function]) -> dict[str, Metric]:
     rule = 'need names with functions, as {"mae": favano.Metric(function, best="low")}'
     need(isinstance(given, Mapping), "metrics", type(given).__name__, rule)
     for name, one in given.items():
-        need(isinstance(name, str) and bool(name), "metrics", name, "need a text as name")
-        need(name not in _TAKEN, "metrics", name, "is another column; choose another name")
+        plain = isinstance(name, str) and name.isprintable() and bool(name.strip())
+        need(plain, "metrics", repr(name), "need a text in one line as name")
+        taken = name in _TAKEN or name.startswith(MEAN_MODEL)
+        need(not taken, "metrics", name, "is another column; choose another name")
         need(callable(one) or isinstance(one, Metric), "metrics", name, rule)
     return {name: one if isinstance(one, Metric) else Metric(one) for name, one in given.items()}
 

@@ -85,6 +85,9 @@ class Planned:
 
     def weigh(self, most: int = MOST) -> ClientWeights:
         """The shares, with a weight per client for up to `most` clients."""
+        name = self.spec.server.server_optimiser
+        rule = "makes steps of its own, so that clients have no effective weights"
+        need(name == "none", "server_optimiser", name, rule)
         return weigh_clients(self.method, self.schedule, self.fleet, self.local_steps, most)
 
 
@@ -94,7 +97,9 @@ def plan_seeds(spec: Spec, traits: Traits | None = None) -> list[Planned]:
     `traits` are those of the training data, for methods that weight clients by their samples.
     """
     first, seeds = spec.run.seed, spec.run.seeds
-    return [plan_seed(spec, seed, traits) for seed in range(first, first + seeds)]
+    planned = [plan_seed(spec, seed, traits) for seed in range(first, first + seeds)]
+    _check_momentum(spec, max(int(one.schedule.steps.max(initial=0)) for one in planned))
+    return planned
 
 
 def plan_seed(spec: Spec, seed: int, traits: Traits | None = None) -> Planned:
@@ -181,6 +186,15 @@ def _check_clock(spec: Spec, policy: Policy) -> None:
         owner = "polls" if key in Poll.__dataclass_fields__ else "rounds"
         rule = f"is a key of methods with {owner}, which {spec.method.name} does not have"
         need(key in policy_keys(policy), key, value, rule)
+
+
+def _check_momentum(spec: Spec, longest: int) -> None:
+    """Refuse a momentum that begins anew in every job if the longest job has one step."""
+    training = spec.training
+    useless = bool(training.momentum) and training.optimiser == "sgd" and not training.nesterov
+    useless = useless and training.optimiser_state == "fresh" and not spec.method.grows
+    rule = "has no effect in jobs of one step; need optimiser_state=kept, or leave it out"
+    need(not useless or longest != 1, "momentum", training.momentum, rule)
 
 
 def policy_keys(policy: Policy) -> set[str]:

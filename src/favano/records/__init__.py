@@ -30,6 +30,7 @@ from favano.records.ledger import entries_to_csv as entries_to_csv
 from favano.records.ledger import rates_tried as rates_tried
 from favano.records.metric import ACCURACY as ACCURACY
 from favano.records.metric import LOSS as LOSS
+from favano.records.metric import OF_LOSS as OF_LOSS
 from favano.records.metric import Best as Best
 from favano.records.metric import MetricRecord as MetricRecord
 from favano.records.metric import leading as leading

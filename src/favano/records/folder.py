@@ -37,6 +37,7 @@ def as_path(name: str, given: Path | str) -> Path:
 
 def read_file(path: Path, parser: Callable[[str], Parsed]) -> Parsed:
     """Read a file of a result folder; the error of an unreadable or damaged one names it."""
+    need(path.is_file() or not path.exists(), "results", path, "is not a file")
     try:
         return parser(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -45,7 +46,7 @@ def read_file(path: Path, parser: Callable[[str], Parsed]) -> Parsed:
         first = error.errors()[0]
         place = ".".join(str(part) for part in first["loc"])
         raise BadInput("results", path, f"is damaged: {place or 'file'}: {first['msg']}") from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise BadInput("results", path, f"is damaged: {error}") from error
 
 

@@ -30,11 +30,19 @@ class MetricRecord:
 
 ACCURACY: Final = MetricRecord("accuracy", unit="%")
 LOSS: Final = MetricRecord("loss", best="low")
+OF_LOSS: Final = (  # numbers over clients in a problem without metrics
+    MetricRecord("loss_clients", best="low"),
+    MetricRecord("loss_worst", best="low"),
+)
 
 
 def leading(metrics: tuple[MetricRecord, ...]) -> MetricRecord:
-    """The metric that methods are compared by: the first, or the loss if there is none."""
-    return metrics[0] if metrics else LOSS
+    """The metric that methods are compared by: the first, or the loss if there is none.
+
+    >>> leading((ACCURACY,)).name, leading(OF_LOSS).name
+    ('accuracy', 'loss')
+    """
+    return next((one for one in metrics if one not in OF_LOSS), LOSS)
 
 
 def undescribed(names: tuple[str, ...]) -> tuple[MetricRecord, ...]:

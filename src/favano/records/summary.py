@@ -13,7 +13,7 @@ from pydantic import BeforeValidator, ValidationInfo
 from favano.errors import need
 from favano.records.document import Number, from_json, omitted, spread, to_json
 from favano.records.history import Row
-from favano.records.metric import ACCURACY, LOSS, MetricRecord
+from favano.records.metric import ACCURACY, LOSS, MetricRecord, leading
 from favano.records.served import ServedRecord
 
 MEAN_MODEL: Final = "mean_model_"
@@ -67,7 +67,7 @@ def final_values(
 ) -> list[float]:
     """The value of each run: of a metric by its name, by default of the leading one."""
     known = [*(one.name for one in metrics), LOSS.name]
-    chosen = known[0] if name is None else name
+    chosen = leading(metrics).name if name is None else name
     need(chosen in known, "metric", chosen, f"need one of {', '.join(known)}")
     return [run.value(chosen) for run in runs]
 
@@ -143,6 +143,7 @@ class Summary:
     kernels: str | None = None  # CPU kernels used for training
     processor: str | None = None  # or the GPU
     data: str | None = None  # digest of training and test data
+    optimiser: str | None = omitted(None)  # of clients and server; None: plain SGD
     runs: Annotated[tuple[RunRecord, ...], BeforeValidator(_with_metrics)]
     audit: AuditRecord | None = None  # of the first seed
     trace: str | None = None  # digest of the recorded step times

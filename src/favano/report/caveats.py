@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 
+from favano.records import RunRecord
 from favano.report.result import Result
 from favano.report.settings import Setting
 from favano.report.table import finished, reference
@@ -38,20 +39,19 @@ def _of_result(result: Result) -> Iterator[str]:
 
 
 def _not_finite(result: Result) -> Iterator[str]:
-    """The seeds that ended without a finite loss or, if all losses are finite, variance."""
+    """The seeds that ended without a finite loss; else variance; else leading metric."""
     verb = "diverged: it ended" if result.status == "diverged" else "ended"
-    leading = result.leading.name
-    losses = [
-        run.seed
-        for run in result.runs
-        if not math.isfinite(run.loss) or math.isnan(run.value(leading))
-    ]
-    variances = [run.seed for run in result.runs if not math.isfinite(run.variance)]
-    if seeds := losses or variances:
-        what = "loss" if losses else "variance"
-        where = f"{'seed' if len(seeds) == 1 else 'seeds'} {listed([str(seed) for seed in seeds])}"
-        yield f"{result.title} {verb} without a finite {what} in {where}."
-    elif result.status == "diverged":
+    values: dict[str, Callable[[RunRecord], float]] = {
+        "loss": lambda run: run.loss,
+        "variance": lambda run: run.variance,
+        result.leading.name: lambda run: run.value(result.leading.name),
+    }
+    for what, value in values.items():
+        if seeds := [str(run.seed) for run in result.runs if not math.isfinite(value(run))]:
+            where = f"{'seed' if len(seeds) == 1 else 'seeds'} {listed(seeds)}"
+            yield f"{result.title} {verb} without a finite {what} in {where}."
+            return
+    if result.status == "diverged":
         yield f"{result.title} diverged after the horizon."
 
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from favano.records import LOSS
 from favano.report.metric_words import gap_unit, heading, signed_with_spread, with_spread
 from favano.report.result import Result
-from favano.report.table import over, paired, reference
+from favano.report.table import Spread, over, paired, reference
 from favano.report.wording import DASH, fixed, significant
 
 _COUNTS = {
@@ -22,8 +22,9 @@ _COUNTS = {
 def columns(results: Sequence[Result]) -> dict[str, str]:
     """Columns and their headings; a difference needs two results and names its reference."""
     against = reference(results)
-    metrics = (against or results[0]).metrics
-    first, *others = [*((one.name, heading(one)) for one in metrics), (LOSS.name, LOSS.name)]
+    known = {one.name: heading(one) for one in (*(against or results[0]).metrics, LOSS)}
+    lead = (against or results[0]).leading.name
+    first, *others = sorted(known.items(), key=lambda one: one[0] != lead)
     difference = []
     if against is not None and len(results) > 1:
         unit = gap_unit(against.leading)
@@ -45,16 +46,21 @@ def cells(result: Result, against: Result | None) -> dict[str, str]:
         return words
     for name, metric in metrics.items():
         words[name] = with_spread(metric, over(run.value(name) for run in runs))
-    loss = over(run.loss for run in runs)
-    deviation = DASH if loss.count < 2 else fixed(loss.deviation, 3)
-    finite = math.isfinite(loss.mean)
     gigabits = over((run.bits_up + run.bits_down) / 1e9 for run in runs)
     return words | {
-        LOSS.name: f"{fixed(loss.mean, 3)} ± {deviation}" if finite else "not finite",
+        LOSS.name: _loss(over(run.loss for run in runs), leads=result.leading == LOSS),
         "server_steps": fixed(over(run.server_steps for run in runs).mean, 0),
         "local_steps": fixed(over(run.local_steps for run in runs).mean, 0),
         "gigabits": significant(gigabits.mean),
     }
+
+
+def _loss(found: Spread, *, leads: bool) -> str:
+    """A loss to three decimals; where it leads, as metrics are said."""
+    if leads or not math.isfinite(found.mean):
+        return with_spread(LOSS, found)
+    deviation = DASH if found.count < 2 else fixed(found.deviation, 3)
+    return f"{fixed(found.mean, 3)} ± {deviation}"
 
 
 def difference_words(result: Result, against: Result) -> str:

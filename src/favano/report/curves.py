@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 
-from favano.records import MetricRecord, Row
+from favano.records import LOSS, MetricRecord, Row, leading
 from favano.report.metric_words import heading
 from favano.report.result import Result
 from favano.types import Floats
@@ -31,11 +31,15 @@ class Measure:
     value: Callable[[Row], float]
 
 
-def measures(metrics: Iterable[MetricRecord], where: str = "Test") -> dict[str, Measure]:
+def measures(metrics: Collection[MetricRecord], where: str = "Test") -> dict[str, Measure]:
     """All measures by key, the leading metric first."""
+    judged = {one.name: _measure(one, where) for one in metrics}
+    if leading(tuple(metrics)) == LOSS:
+        judged = {LOSS.name: _measure(LOSS, where), **judged}
+    else:
+        judged[LOSS.name] = Measure(f"{where} loss", "loss", "fixed", lambda row: row.loss)
     return {
-        **{one.name: _measure(one, where) for one in metrics},
-        "loss": Measure(f"{where} loss", "loss", "fixed", lambda row: row.loss),
+        **judged,
         "variance": Measure(
             "Variance of the client models, logarithmic",
             "variance",
@@ -123,7 +127,8 @@ def _band(
             continue
         mean[index] = values.mean()
         if len(values) > 1:
-            deviation = values.std(ddof=1)
+            with np.errstate(over="ignore"):
+                deviation = values.std(ddof=1)
             low[index], high[index] = mean[index] - deviation, mean[index] + deviation
             if positive and low[index] <= 0:
                 low[index] = values.min() if values.min() > 0 else mean[index]

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from favano.report.collection import NOT_SET, setting
 from favano.report.metric_words import amount, gap, level, stated
-from favano.report.result import Result
+from favano.report.result import PLAIN, Result
 from favano.report.table import comparable, finished, over
 from favano.report.wording import counted, listed, significant
 
@@ -43,7 +43,22 @@ def setting_sentence(results: Sequence[Result]) -> str:
     if counts := sorted({len(result.runs) for result in results if result.runs}):
         parts.append(" or ".join(map(str, counts)) + (" seed" if counts == [1] else " seeds"))
     titles = dict.fromkeys(result.title for result in results)
-    return f"{listed(list(titles))} {', '.join(parts)}."
+    trained = optimisers(results)
+    return (
+        f"{listed(list(titles))} {', '.join(parts)}.{f' Optimiser: {trained}.' if trained else ''}"
+    )
+
+
+def optimisers(results: Sequence[Result]) -> str:
+    """The optimisers in words; empty if all steps are those of plain SGD."""
+    users: dict[str, list[str]] = {}
+    for result in results:
+        users.setdefault(result.optimiser, []).append(result.title)
+    if set(users) == {PLAIN}:
+        return ""
+    if len(users) == 1:
+        return results[0].optimiser
+    return "; ".join(f"{listed(who)}: {words}" for words, who in users.items())
 
 
 def _share(results: Sequence[Result]) -> str:

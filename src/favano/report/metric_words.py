@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import isfinite
+
 from favano.records import ACCURACY, MetricRecord
 from favano.report.table import Spread
 from favano.report.wording import DASH, fixed, percent, signed, significant
@@ -57,11 +59,15 @@ def gap_unit(metric: MetricRecord) -> str:
 
 def with_spread(metric: MetricRecord, found: Spread) -> str:
     """Mean and standard deviation over seeds."""
+    if not isfinite(found.mean):
+        return number(metric, found.mean)
     return f"{number(metric, found.mean)} ± {_deviation(metric, found)}"
 
 
 def signed_with_spread(metric: MetricRecord, found: Spread) -> str:
     """A difference with its sign and standard deviation."""
+    if not isfinite(found.mean):
+        return number(metric, found.mean)
     if metric.unit == _PERCENT:
         return f"{signed(100 * found.mean)} ± {_deviation(metric, found)}"
     sign = "+" if found.mean > 0 else ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import isfinite
 from statistics import fmean, stdev
 from typing import TypeAlias
 
@@ -54,7 +55,9 @@ def cell(entries: Sequence[Entry], line: str, column: str) -> Cell:
         accuracy={
             entry.seed: 100 * entry.accuracy
             for entry in those
-            if entry.status == "complete" and entry.accuracy is not None
+            if entry.status == "complete"
+            and entry.accuracy is not None
+            and isfinite(entry.accuracy)
         },
         asked=len(those),
         diverged=sum(entry.status == "diverged" for entry in those),
@@ -195,9 +198,10 @@ def chosen_rates(tried: Sequence[Entry], names: Names, columns: Names) -> Sheet:
         rows.append(row)
     seeds = sorted({entry.seed for entry in tried})
     count = max((len(pairs) for pairs in found.values()), default=0)
+    which = f"seed{'s' if len(seeds) > 1 else ''} {', '.join(map(str, seeds))}"
     note = (
         f"Client / server rate, the best of {count} pairs for every method by mean accuracy on "
-        f"held-out training images, seeds {', '.join(map(str, seeds))}; (edge): of its grid."
+        f"held-out training samples, {which}; (edge): of its grid."
     )
     return Sheet("Tuned rates", ["method", *columns.values()], rows, note)
 

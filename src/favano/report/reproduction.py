@@ -1,4 +1,4 @@
-"""One table or figure of the paper: sheets, sentences and pictures from its folder."""
+"""One table or figure: sheets, sentences and pictures from its folder."""
 
 from __future__ import annotations
 
@@ -62,6 +62,14 @@ class Layout(Protocol):
     def note(self) -> str:
         """What a reader must know about the numbers."""
 
+    @property
+    def ours(self) -> bool:
+        """Whether it is not the paper's."""
+
+    @property
+    def about(self) -> Mapping[str, str]:
+        """Facts on its data and on published numbers, by name."""
+
 
 def read_ledger(path: Path) -> list[Entry]:
     """The entries of a ledger; none if there is no such file."""
@@ -98,23 +106,30 @@ def sheets(folder: Path, layout: Layout, *, narrow: bool = False) -> list[Sheet]
 
 
 def facts(
-    folder: Path, command: str, constants: str, scale: float, changes: Mapping[str, str]
+    folder: Path,
+    layout: Layout,
+    command: str,
+    constants: str,
+    scale: float,
+    changes: Mapping[str, str],
 ) -> dict[str, str]:
     """How the files of a folder were made, at what cost, and what to be careful about."""
     entries = _all_entries(folder)
     versions = ", ".join(sorted({entry.version for entry in entries if entry.version}))
+    paper = "" if layout.ours else " (the paper's experiments: about 10 kg CO2e in all)"
     found = {
         "command": f"`{command}`",
         "favano": versions or "nothing was run",
         "cost": cost_sentence(entries),
-        "constants": f"{constants} (the paper's experiments: about 10 kg CO2e in all).",
+        "constants": f"{constants}{paper}.",
+        **layout.about,
     }
     if scale < 1:
         share = f"{100 * scale:g} % of the simulated time and of the data"
-        found["scale"] = f"{share}: a quick look, not to be compared with the paper's numbers."
+        found["scale"] = f"{share}: a quick look, not to be compared with published numbers."
     if changes:
         others = ", ".join(f"{key} {value}" for key, value in changes.items())
-        found["not the paper's"] = f"{others}, in all runs alike."
+        found["changed" if layout.ours else "not the paper's"] = f"{others}, in all runs alike."
     return found
 
 

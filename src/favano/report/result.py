@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal, TypeAlias, TypeVar
+from typing import Final, Literal, TypeAlias, TypeVar
 
 from favano import records
 from favano.errors import need
@@ -35,6 +35,7 @@ from favano.records.folder import HISTORY, PARTICIPATION, SPEC, SUMMARY
 Specification: TypeAlias = Mapping[str, object]
 Status: TypeAlias = records.Status | Literal["missing"]
 Parsed = TypeVar("Parsed")
+PLAIN: Final = "plain SGD"
 
 
 def title_of_method(name: str) -> str:
@@ -60,6 +61,7 @@ class Result:
         command: the command that reproduces it.
         version: the version of favano that wrote it.
         tools: PyTorch and CPU kernels used for training.
+        optimiser: of clients and server.
         participation: who trained the model.
         verdict: which clients the method favours.
         method_title: the method's name in print.
@@ -76,6 +78,7 @@ class Result:
     command: str | None = None
     version: str | None = None
     tools: str = ""
+    optimiser: str = PLAIN
     participation: Participation | None = None
     verdict: str | None = None
     method_title: str | None = None
@@ -142,6 +145,10 @@ def read_result(folder: Path) -> Result:
     summary = _read_if_there(folder / SUMMARY, summary_from_json)
     history = _read_if_there(folder / HISTORY, history_from_csv) or []
     rows = within(spec, history)
+    metrics = summary.metrics if summary else undescribed(metric_names(history))
+    for one in metrics:
+        held = all(one.name in row.metrics for row in history)
+        need(held, "results", folder / HISTORY, f"lacks a metric of {SUMMARY}: {one.name}")
     return Result(
         name=name,
         folder=folder,
@@ -152,11 +159,12 @@ def read_result(folder: Path) -> Result:
         command=summary.command if summary else None,
         version=summary.favano if summary else None,
         tools=tools(summary.torch, summary.kernels) if summary else "",
+        optimiser=(summary.optimiser if summary else None) or PLAIN,
         participation=_read_if_there(folder / PARTICIPATION, participation_from_json),
         verdict=summary.audit.verdict if summary and summary.audit else None,
         method_title=summary.title if summary else None,
         served=summary.served if summary else None,
-        metrics=summary.metrics if summary else undescribed(metric_names(history)),
+        metrics=metrics,
     )
 
 

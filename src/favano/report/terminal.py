@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from favano.records import LOSS
 from favano.report.cells import cells, columns
+from favano.report.findings import optimisers
 from favano.report.result import Result
 from favano.report.table import reference
 from favano.report.wording import listed
@@ -42,7 +43,7 @@ def final_table(results: Sequence[Result], title: str = "", *, width: int = 80) 
         title=Text(title, style="bold") if title else None,
         title_justify="left",
         padding=(0, 0),
-        caption=_CAPTION + (f"; no room here for {listed(spared)}" if spared else ""),
+        caption=_caption(results, spared),
         caption_justify="left",
     )
     table.add_column(_METHOD, overflow="fold")
@@ -54,6 +55,12 @@ def final_table(results: Sequence[Result], title: str = "", *, width: int = 80) 
             name.stylize("bold yellow", len(text) - len(result.status))
         table.add_row(name, *(Text(row[key]) for key in shown))
     return table
+
+
+def _caption(results: Sequence[Result], spared: Sequence[str]) -> str:
+    trained = optimisers(results)
+    left_out = f"; no room here for {listed(spared)}" if spared else ""
+    return _CAPTION + left_out + (f"\noptimiser: {trained}" if trained else "")
 
 
 def _fitting(
@@ -79,7 +86,7 @@ def _fitting(
 
 def _spared(result: Result) -> list[str]:
     """Columns to leave out, in this order: never the leading metric."""
-    others = [one.name for one in reversed(result.metrics[1:])]
+    others = [one.name for one in reversed(result.metrics) if one != result.leading]
     loss = [LOSS.name] if result.leading != LOSS else []
     return ["gigabits", *loss, *others, "local_steps", "server_steps"]
 

@@ -14,7 +14,7 @@ from favano.planning.planned import Planned
 from favano.quantisation import Codec, Lattice, MinMax, Qsgd
 from favano.run.samples import ModelFactory, Samples, initial_module, make_task
 from favano.specification.spec import Spec, given
-from favano.training import FlatModel, LocalRule, Task, check_fit, check_inputs
+from favano.training import FlatModel, LocalRule, Task, check_fit, check_inputs, check_single
 from favano.types import Vector
 
 
@@ -43,6 +43,7 @@ def assemble(
     judged = samples.loss is functional.cross_entropy or accuracy in samples.metrics.values()
     check_fit(flat, task, samples.classes if judged else 0)
     check_inputs(flat, samples.test_features, "test inputs")
+    check_single(flat, task)
     aggregator: Aggregator[State] = Aggregator(
         method,
         planned.course,

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 from torch.nn import functional
@@ -16,7 +17,7 @@ from torch.utils.data import TensorDataset, default_collate
 
 from favano.data import Traits
 from favano.data.natural import OWN, file_owners, numbered, owners_of
-from favano.errors import BadInput, need
+from favano.errors import BadInput, need, said
 from favano.metrics import accuracy, as_metrics
 from favano.records import ACCURACY
 from favano.run.problem import Problem, is_by_client
@@ -28,6 +29,7 @@ from favano.types import Ints
 
 Collate: TypeAlias = Callable[[list[Any]], Any]
 Columns: TypeAlias = tuple[str, str]
+Names: TypeAlias = npt.NDArray[np.generic]  # of clients, (N,): words or whole numbers
 
 _INPUTS = ("image", "img", "x", "input", "inputs", "features", "input_ids")
 _TARGETS = ("label", "labels", "y", "target", "targets", "character")
@@ -40,7 +42,7 @@ class Part(NamedTuple):
 
     inputs: Tensor  # (N, ...)
     targets: Tensor  # (N, ...)
-    owners: Mapping[str, Ints]  # by column
+    names: Mapping[str, Names]  # of the samples' clients, by column
 
 
 class OwnData(NamedTuple):
@@ -49,30 +51,53 @@ class OwnData(NamedTuple):
     train: Part
     test: Part
     classes: int  # 0: the targets are not classes
+    owners: Mapping[str, Ints]  # of the training samples, by column
+    test_owners: Mapping[str, Ints]  # numbered like these
 
     @property
     def traits(self) -> Traits:
         """What a split may know of the training data."""
-        return traits_of(self.train.targets, self.classes, self.train.owners)
+        return traits_of(self.train.targets, self.classes, self.owners)
 
 
 def read_data(problem: Problem) -> OwnData:
     """The data of a problem; whatever does not fit together is refused."""
     split = problem.split if isinstance(problem.split, str) else ""
     reader = _Reader(problem.collate, problem.columns, split)
+    named = problem.collate is None and (_has_columns(problem.train) or _has_columns(problem.test))
+    rule = "is for data sets of Hugging Face without collate, which have columns; leave it out"
+    need(problem.columns is None or named, "columns", problem.columns, rule)
     mine, theirs = reader.read("train", problem.train), reader.read("test", problem.test)
-    for name, (inputs, targets, _) in (("train", mine), ("test", theirs)):
-        equal = len(inputs) == len(targets) > 0
-        need(equal, name, f"{len(inputs)}, {len(targets)}", "need equally many rows and labels")
+    for name, (inputs, _, _) in (("train", mine), ("test", theirs)):
+        need(len(inputs) > 0, name, "no samples", "need at least one")
         rule = "need a type whose rows PyTorch can pick: uint8, int16, int32, int64 or floats"
         need(inputs.dtype not in _WIDE, name, inputs.dtype, rule)
     rule = f"need inputs of one type, those of train are {mine.inputs.dtype}"
     need(theirs.inputs.dtype == mine.inputs.dtype, "test", theirs.inputs.dtype, rule)
     found = as_targets(mine.targets, theirs.targets, mine.inputs.dtype, problem.loss)
-    count = len(mine.targets)
-    owners = {**mine.owners, **listed_owners(problem, count), **file_owners(split, count)}
-    train = mine._replace(targets=found.train, owners=owners)
-    return OwnData(train, theirs._replace(targets=found.test), found.classes)
+    train, test = mine._replace(targets=found.train), theirs._replace(targets=found.test)
+    names = {**mine.names, **listed_owners(problem, len(mine.targets))}
+    owners, test_owners = _numbered(names, theirs.names)
+    owners |= file_owners(split, len(mine.targets))
+    return OwnData(train, test, found.classes, owners, test_owners)
+
+
+def _numbered(
+    mine: Mapping[str, Names], theirs: Mapping[str, Names]
+) -> tuple[dict[str, Ints], dict[str, Ints]]:
+    """Numbers for the clients of training and test samples, the same in both, by column."""
+    owners: dict[str, Ints] = {}
+    test_owners: dict[str, Ints] = {}
+    for column, names in mine.items():
+        found = numbered(np.concatenate([names, theirs.get(column, names[:0])]))
+        owners[column] = found[: len(names)]
+        if column in theirs:
+            test_owners[column] = found[len(names) :]
+    if OWN in theirs:
+        clients, tested = (int(one[OWN].max()) + 1 if OWN in one else 0 for one in (owners, theirs))
+        rule = f"need the same clients in train, which lists {clients}, or one test set for all"
+        need(clients == tested, "test", f"a list of {tested} clients", rule)
+    return owners, test_owners
 
 
 def listed_owners(problem: Problem, count: int) -> dict[str, Ints]:
@@ -85,7 +110,7 @@ def own_samples(data: OwnData, device: str, loss: Loss | None = None) -> Samples
     on = check_device(device)
     if on.type == "cuda":
         _check_memory(data, on)
-    (inputs, targets, owners), (test_inputs, test_targets, testers) = data.train, data.test
+    (inputs, targets, _), (test_inputs, test_targets, _) = data.train, data.test
     return Samples(
         inputs.to(on),
         targets.to(on),
@@ -93,8 +118,8 @@ def own_samples(data: OwnData, device: str, loss: Loss | None = None) -> Samples
         test_targets.to(on),
         data.classes,
         loss=loss or functional.cross_entropy,
-        owners=owners,
-        test_owners={OWN: testers[OWN]} if OWN in testers else {},
+        owners=data.owners,
+        test_owners=data.test_owners,
         metrics={ACCURACY.name: accuracy} if data.classes else {},
         read=(inputs, targets, test_inputs, test_targets),
     )
@@ -151,12 +176,12 @@ class _Reader(NamedTuple):
     def _part(self, name: str, given: object) -> Part:
         """The data of all clients, or of one."""
         if self.collate is not None:
-            return Part(*self._collated(name, _samples(name, given)), self._owners(given))
+            return Part(*self._collated(name, _samples(name, given)), self._names(given))
         if hasattr(given, "column_names"):
             rule = "need a data set with a length, not a stream or a set of splits"
             need(_is_map_style(given), name, type(given).__name__, rule)
             inputs, targets = (_column(name, given, one) for one in self._columns_of(name, given))
-            return Part(inputs, targets, self._owners(given))
+            return Part(inputs, targets, self._names(given))
         if isinstance(given, TensorDataset):
             given = given.tensors
         if not isinstance(given, tuple | list) and _is_map_style(given):
@@ -181,7 +206,7 @@ class _Reader(NamedTuple):
         need(known, name, f"columns {', '.join(present)}", rule)
         return chosen[0], chosen[1]
 
-    def _owners(self, given: Any) -> dict[str, Ints]:
+    def _names(self, given: Any) -> dict[str, Names]:
         """The column that the split names."""
         kind, _, column = self.split.partition(":")
         if kind != "column" or column not in getattr(given, "column_names", ()):
@@ -189,7 +214,7 @@ class _Reader(NamedTuple):
         values = np.asarray(given.select_columns([column])[:][column])
         rule = f"holds {values.dtype} {values.shape}: need a word or a whole number per sample"
         need(values.ndim == 1 and values.dtype.kind in "iuU", "split", self.split, rule)
-        return {column: numbered(values)}
+        return {column: values}
 
 
 def _check_sizes(name: str, sizes: list[int]) -> None:
@@ -206,6 +231,11 @@ def _joined(name: str, tensors: list[Tensor]) -> Tensor:
     return torch.cat(tensors)
 
 
+def _has_columns(given: object) -> bool:
+    parts = given if isinstance(given, list) else [given]
+    return any(hasattr(one, "column_names") for one in parts)
+
+
 def _is_map_style(given: object) -> bool:
     sized = hasattr(given, "__len__") and hasattr(given, "__getitem__")
     return sized and not isinstance(given, Tensor | np.ndarray | str | Mapping)
@@ -214,7 +244,13 @@ def _is_map_style(given: object) -> bool:
 def _samples(name: str, given: Any) -> list[Any]:
     """All samples of a list or a data set, each taken once."""
     need(_is_map_style(given), name, type(given).__name__, "need a list or data set of samples")
-    return [given[place] for place in range(len(given))]
+    samples = []
+    for place in range(len(given)):
+        try:
+            samples.append(given[place])
+        except Exception as error:
+            raise BadInput(name, type(given).__name__, f"[{place}] raises {said(error)}") from error
+    return samples
 
 
 def _called(collate: Collate, name: str, samples: list[Any]) -> tuple[Tensor, Tensor]:
@@ -223,8 +259,7 @@ def _called(collate: Collate, name: str, samples: list[Any]) -> tuple[Tensor, Te
     try:
         made = collate(samples)
     except Exception as error:
-        problem = f"{type(error).__name__}: {error}".splitlines()[0]
-        rule = f"fails on the samples of {name}: {problem}"
+        rule = f"fails on the samples of {name}: {said(error)}"
         raise BadInput("collate", function, rule) from error
     inputs, targets = _pair(f"collate({name})", made)
     rule = f"makes {len(inputs)} inputs of {len(samples)} samples of {name}: need one of each"
@@ -242,6 +277,8 @@ def _pair(name: str, given: object) -> tuple[Tensor, Tensor]:
         kinds = " and ".join(type(part).__name__ for part in given)
         raise BadInput(name, kinds, _PAIR) from None
     need(inputs.ndim > 0 and targets.ndim > 0, name, "numbers", _PAIR)
+    equal = len(inputs) == len(targets)
+    need(equal, name, f"{len(inputs)}, {len(targets)}", "need equally many rows and labels")
     return inputs, targets
 
 

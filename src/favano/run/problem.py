@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     Array: TypeAlias = Tensor | npt.NDArray[np.generic]
     Source: TypeAlias = tuple[Array, Array] | Dataset[Any] | Any
 
+_SHORT = 60  # characters of a value in a sentence
+
 
 @dataclass(frozen=True, eq=False)
 class Problem:
@@ -80,7 +82,8 @@ class Problem:
             need(self.model is not None, "model", "None", "need a network for your own data")
             named = self.dataset is None
             need(named, "dataset", self.dataset, "own data were given; leave it out")
-            for key, default in (("normalise", False), ("holdout", 0), ("data_fraction", 1.0)):
+            unused = {"normalise": False, "holdout": 0, "data_fraction": 1.0, "data_dir": None}
+            for key, default in unused.items():
                 value = getattr(self, key)
                 rule = "is for data sets by name; prepare your own data"
                 need(value == default, key, value, rule)
@@ -91,7 +94,8 @@ class Problem:
                 value = getattr(self, key)
                 need(value is None, key, value, "goes with train and test, your own data")
         dealt = is_by_client(self.train, self.collate) and self.split is not None
-        need(not dealt, "split", self.split, "train is already a list per client; leave it out")
+        rule = "train is a list per client; leave it out, or give collate= for a list of samples"
+        need(not dealt, "split", _in_short(self.split), rule)
         rule = "need a network or a function that makes one; data sets by name go to dataset="
         need(self.model is None or callable(self.model), "model", self.model, rule)
         rule = "need a function of outputs and targets"
@@ -114,12 +118,12 @@ class Problem:
             return None
         rule = "need a name, or a list with the numbers of each client's samples"
         if not isinstance(self.split, Sequence):
-            raise BadInput("split", self.split, rule)
+            raise BadInput("split", _in_short(self.split), rule)
         need(len(self.split) > 0, "split", "[]", rule)
         parts = [np.asarray(part) for part in self.split]
         for client, part in enumerate(parts):
             whole = part.ndim == 1 and (part.dtype.kind in "iu" or part.size == 0)
-            need(whole, f"split[{client}]", self.split[client], rule)
+            need(whole, f"split[{client}]", _in_short(self.split[client]), rule)
         return [part.astype(np.int64) for part in parts]
 
     @property
@@ -138,12 +142,18 @@ class Problem:
         )
 
 
+def _in_short(given: object) -> str:
+    """A value in a sentence; the name of its type if it is long or has several lines."""
+    text = str(given)
+    return text if len(text) <= _SHORT and "\n" not in text else type(given).__name__
+
+
 def is_by_client(given: object, collate: object) -> bool:
     """Whether data are a list per client: not a pair of arrays, nor samples to be collated."""
     if not isinstance(given, list):
         return False
     if collate is None:
-        return not (given and all(hasattr(one, "shape") for one in given))
+        return not (given and all(hasattr(one, "dtype") for one in given))
     return not (given and all(isinstance(one, tuple | dict) for one in given))
 
 

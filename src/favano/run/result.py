@@ -25,9 +25,10 @@ from favano.records import (
     as_path,
     final_values,
     leading,
+    up_to,
 )
 from favano.report.metric_words import stated
-from favano.specification.spec import Spec
+from favano.specification.spec import Spec, given
 from favano.training import NO_TRACE, TraceReport
 from favano.types import Kernels
 
@@ -110,14 +111,16 @@ class Comparison:
         return path
 
     def __str__(self) -> str:
-        """Methods with the mean of their leading metric."""
+        """Methods with the mean of their leading metric at the horizon, as in tables."""
         return "\n".join(
             f"{result.spec.name}: {_mean(result)}" for result in self.results if result.runs
         )
 
 
 def _mean(result: Result) -> str:
-    metric, mean = leading(result.metrics), fmean(result.final())
+    metric, horizon = leading(result.metrics), given(result.spec.run.horizon)
+    last = {row.seed: row.value(metric.name) for row in up_to(result.rows, horizon)}
+    mean = fmean(last.values())
     if metric == ACCURACY:
         return f"{100 * mean:.2f} %"
     return stated(metric, mean)

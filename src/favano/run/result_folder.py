@@ -29,6 +29,7 @@ from favano.records.folder import (
 )
 from favano.specification.config import Config, read_config, spec_tables
 from favano.specification.digest import differing_keys
+from favano.specification.optimiser_words import optimiser_words
 from favano.specification.presets import resolve
 from favano.specification.spec import Spec, given, make_spec
 from favano.types import Kernels
@@ -195,6 +196,7 @@ def write_result(folder: Path, result: Result, command: str) -> None:
         kernels=result.kernels,
         processor=hardware(spec.run.device),
         data=result.data,
+        optimiser=optimiser_words(spec),
         runs=tuple(result.runs),
         audit=result.audit,
         trace=files_digest(spec),
@@ -217,8 +219,11 @@ def write_result(folder: Path, result: Result, command: str) -> None:
 
 
 def _participation(result: Result) -> Participation | None:
-    """Who trains the model; None if nothing was planned or if the method has no weights."""
-    if (one := result.first) is None:
+    """Who trains the model; None if nothing was planned or if clients have no weights.
+
+    An observer that ends a run leaves out a part of its schedule.
+    """
+    if (one := result.first) is None or result.status == "stopped":
         return None
     try:
         return participation(one.weights, one.schedule, one.fleet, one.seed)

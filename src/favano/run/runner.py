@@ -19,6 +19,7 @@ from favano.run.checkpoints import Checkpoints, Keeper
 from favano.run.engines import engine
 from favano.run.observer import Observer
 from favano.run.progress import Progress, Silence
+from favano.run.range_check import check_range
 from favano.run.result import Result
 from favano.run.samples import ModelFactory, Samples, in_steps, initial_module, number_type
 from favano.run.seed_run import SeedRun
@@ -90,6 +91,7 @@ def run_together(
             SeedRun(result, one, samples, flat, model, gradients, on_evaluate)
             for result, one in planned
         ]
+        check_range(flat, runs[0].trainer.task, samples)
         for number, result in earlier.items():
             same = results[number].kernels == result.kernels
             rule = f"its earlier seeds were trained with {result.kernels}; repeat them by --force"

@@ -17,7 +17,7 @@ from torch.nn import functional
 
 from favano.data import BatchStream, Preprocessing, Traits, deal, is_natural
 from favano.data.transforms import to_float
-from favano.errors import BadInput, need
+from favano.errors import BadInput, need, said
 from favano.metrics import Metric, accuracy
 from favano.models import build
 from favano.records import ACCURACY
@@ -150,8 +150,10 @@ def initial_module(model: nn.Module | ModelFactory, seed: int) -> nn.Module:
         name = getattr(model, "__name__", type(model).__name__)
         try:
             made = model()
-        except TypeError as error:
-            raise BadInput("model", name, f"cannot be made: {error}") from error
+        except BadInput:  # of a network by name
+            raise
+        except Exception as error:
+            raise BadInput("model", name, f"cannot be made: {said(error)}") from error
     need(isinstance(made, nn.Module), "model", name, "need a function that makes a torch.nn.Module")
     return made
 

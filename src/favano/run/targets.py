@@ -22,14 +22,17 @@ class Targets(NamedTuple):
 def as_targets(train: Tensor, test: Tensor, inputs: torch.dtype, loss: Loss | None) -> Targets:
     """Whole numbers from 0 on are classes; everything else needs a loss of the user's own.
 
-    Floats become numbers of the type of the inputs, so that they fit the outputs of a network.
+    Floats, and with such a loss also booleans, become numbers of the type of the inputs, so that
+    they fit the outputs of a network.
     """
-    floats = train.is_floating_point()
+    whole = not (train.is_floating_point() or train.is_complex())
     rule = "need whole numbers as labels; other targets need a loss, as favano.Problem(..., loss=f)"
-    need(not floats or loss is not None, "train", train.dtype, rule)
+    need(whole or loss is not None, "train", train.dtype, rule)
     rule = f"need targets like those of train, {_described(train)}"
     need(_described(test) == _described(train), "test", _described(test), rule)
-    if floats:
+    if train.is_complex():
+        return Targets(train, test.to(train.dtype), 0)
+    if not whole or (loss is not None and train.dtype == torch.bool):
         number = inputs if inputs.is_floating_point else torch.float32
         return Targets(train.to(number), test.to(number), 0)
     lowest = int(min(train.min(), test.min()))
@@ -40,4 +43,6 @@ def as_targets(train: Tensor, test: Tensor, inputs: torch.dtype, loss: Loss | No
 
 def _described(targets: Tensor) -> str:
     kind = "floats" if targets.is_floating_point() else "whole numbers"
+    kind = "complex numbers" if targets.is_complex() else kind
+    kind = "booleans" if targets.dtype == torch.bool else kind
     return f"{kind} of shape {tuple(targets.shape[1:])}"

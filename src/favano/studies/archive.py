@@ -13,7 +13,15 @@ import torch
 
 from favano import __version__
 from favano.errors import BadInput
-from favano.records import Entry, RunFile, run_from_json, run_to_json, up_to, write_together
+from favano.records import (
+    ACCURACY,
+    Entry,
+    RunFile,
+    run_from_json,
+    run_to_json,
+    up_to,
+    write_together,
+)
 from favano.records.run_file import FOLDER
 from favano.run.hardware import hardware
 from favano.run.result import Result
@@ -92,7 +100,10 @@ class Archive:
         entry = file.entry._replace(reading=run.reading, column=run.column)
         if entry.time is None or entry.time <= horizon:
             return entry
-        row = up_to(file.history, horizon)[-1]
+        rows = up_to(file.history, horizon)
+        if not rows:
+            raise _damaged(self.path(run))
+        row = rows[-1]
         return entry._replace(
             accuracy=row.accuracy,
             loss=row.loss,
@@ -107,10 +118,16 @@ class Archive:
         """Read the file of a run that was made."""
         path = self.path(run)
         try:
-            return run_from_json(path.read_text(encoding="utf-8"))
+            found = run_from_json(path.read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
-            rule = "is damaged; remove it, and it will be run again"
-            raise BadInput("out", path, rule) from error
+            raise _damaged(path) from error
+        if ACCURACY not in found.metrics:
+            raise _damaged(path)
+        return found
+
+
+def _damaged(path: Path) -> BadInput:
+    return BadInput("out", path, "is damaged; remove it, and it will be run again")
 
 
 def _expected(run: Run) -> Entry:

@@ -1,4 +1,4 @@
-"""A table or figure of the paper: its runs, and the paper's numbers for them."""
+"""A table or figure: its runs, the search for their rates, and the paper's numbers for them."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from favano.errors import need
 from favano.specification.digest import run_digest
 from favano.specification.presets import resolve
 from favano.specification.spec import Spec, changed, given, make_spec
+from favano.studies.search import Search
 
 PAPER = "paper"  # the reading that is compared with the paper's numbers
 _POINTS = 20  # evaluations of a scaled run, at least
@@ -38,13 +39,15 @@ Cell: TypeAlias = tuple[str, str]  # algorithm and column
 class Reading:
     """Another way to read the paper: keys that replace ours for some methods.
 
-    With `splits` it is about how data are dealt out, and IID columns are left out.
+    With `splits` it is about how data are dealt out, and IID columns are left out. Its runs are
+    `time` times as long.
     """
 
     text: str
     algorithms: tuple[str, ...]
     keys: Mapping[str, object]
     splits: bool = False
+    time: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -62,6 +65,9 @@ class Experiment:
         figures: a grid of panels for each picture, by file name.
         readings: other readings that can be run.
         note: what a reader must know to understand the numbers.
+        search: how rates can be tuned; None where methods are not compared.
+        ours: not the paper's; its runs have the rates that the search finds.
+        about: facts on its data and on published numbers, by name.
     """
 
     name: str
@@ -74,11 +80,9 @@ class Experiment:
     figures: Mapping[str, Panels] = field(default_factory=dict)
     readings: Mapping[str, Reading] = field(default_factory=dict)
     note: str = ""
-
-    @property
-    def compares_methods(self) -> bool:
-        """Whether its lines are methods, including FAVANO."""
-        return "favano" in self.lines
+    search: Search | None = None
+    ours: bool = False
+    about: Mapping[str, str] = field(default_factory=dict)
 
 
 def seeded(
@@ -122,12 +126,17 @@ def read_otherwise(
         need(name in readings, "readings", name, f"unknown; need all or some of {known}")
         reading = readings[name]
         found += [
-            Run(name, run.column, make(run.spec, reading.keys))
+            Run(name, run.column, make(run.spec, {**reading.keys, **_longer(run.spec, reading)}))
             for run in runs
             if run.spec.method.name in reading.algorithms
             and not (reading.splits and run.spec.problem.split == "iid")
         ]
     return found
+
+
+def _longer(spec: Spec, reading: Reading) -> dict[str, object]:
+    horizon = given(spec.run.horizon)
+    return {} if reading.time == 1 else {"horizon": reading.time * horizon}
 
 
 def make(spec: Spec, keys: Mapping[str, object]) -> Spec:

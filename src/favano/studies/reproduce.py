@@ -9,19 +9,21 @@ from pathlib import Path
 from time import perf_counter
 from typing import Protocol
 
-from favano.data import NAMES, find
+from favano.data import NAMES, find, is_natural
 from favano.errors import need
-from favano.records.ledger import TUNED, TUNING
 from favano.run.checkpoints import Checkpoints
+from favano.run.data import load_data
 from favano.run.progress import Progress, Silence
 from favano.run.result import Result
 from favano.run.result_folder import check_writable
 from favano.run.runner import run_together
 from favano.run.samples import ModelFactory, Samples, check_device, load_samples, named_model
+from favano.specification.parts import ProblemPart
+from favano.specification.spec import Spec, given
 from favano.studies.archive import Archive
-from favano.studies.experiment import Experiment, Run
+from favano.studies.experiment import Experiment, Run, make
 from favano.studies.footprint import Footprint
-from favano.studies.request import Request, tuned_part, write_parts
+from favano.studies.request import Request, first_runs, tuned_parts, write_parts
 
 
 class Stopped(RuntimeError):
@@ -63,16 +65,21 @@ def reproduce(
     need(at_once is None or at_once >= 1, "at_once", at_once, "need 1 or more")
     archive = Archive(out)
     parts = {one.name: request.parts(one) for one in experiments}
-    wanted = [run for part in parts.values() for runs in part.values() for run in runs]
-    check_all(wanted, out, data_dir)
+    every = [run for part in parts.values() for runs in part.values() for run in runs]
+    check_all(every, out, data_dir)
+    count = _ClientCount(data_dir, watcher)
+    parts = {
+        name: {file: count.fill(runs) for file, runs in part.items()}
+        for name, part in parts.items()
+    }
     maker = _RunMaker(archive, data_dir, footprint, command, watcher, at_once, checkpoint_every)
     stopped = False
     try:
-        maker.make(wanted)
-        tuned = [part for part in parts.values() if TUNING in part]
-        for part in tuned:
-            part[TUNED] = tuned_part(part, archive)
-        maker.make([run for part in tuned for run in part[TUNED]])
+        maker.make([run for one in experiments for run in first_runs(one, parts[one.name])])
+        tuned = {one.name: tuned_parts(one, parts[one.name], archive) for one in experiments}
+        for name, part in tuned.items():
+            parts[name] |= part
+        maker.make([run for part in tuned.values() for runs in part.values() for run in runs])
     except KeyboardInterrupt:
         stopped = True
     for one in experiments:
@@ -95,6 +102,29 @@ def still_to_make(runs: Sequence[Run], archive: Archive) -> list[Run]:
     """The runs without a result, each specification once."""
     by_digest = {run.digest: run for run in runs}
     return [run for run in by_digest.values() if not archive.has(run)]
+
+
+@dataclass
+class _ClientCount:
+    """Counts the clients of natural splits, as many as the data in use have."""
+
+    data_dir: Path | None
+    watcher: Watcher
+    found: dict[ProblemPart, int] = field(default_factory=dict)
+
+    def fill(self, runs: Sequence[Run]) -> list[Run]:
+        """The runs with their number of clients, where none is asked for."""
+        return [replace(run, spec=self._filled(run.spec)) for run in runs]
+
+    def _filled(self, spec: Spec) -> Spec:
+        asked = spec.asked or spec
+        if asked.fleet.clients is not None or not is_natural(given(spec.problem.split)):
+            return spec
+        if spec.problem not in self.found:
+            with self.watcher.decoding(spec.problem.dataset) as on_image:
+                data = load_data(spec.problem, self.data_dir, on_image)
+            self.found[spec.problem] = data.traits.clients_by(given(spec.problem.split))
+        return make(spec, {"clients": self.found[spec.problem]})
 
 
 @dataclass(frozen=True)

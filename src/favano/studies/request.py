@@ -10,12 +10,13 @@ from pathlib import Path
 from favano.errors import need
 from favano.records import curves_to_csv, entries_to_csv, write_together
 from favano.records.folder import CURVES
-from favano.records.ledger import READINGS, RUNS, TUNING
+from favano.records.ledger import READINGS, RUNS, TUNED, TUNING
 from favano.specification.spec import given
 from favano.studies.archive import Archive
 from favano.studies.curves import mean_curves
 from favano.studies.experiment import Experiment, Run, prepared, read_otherwise
-from favano.studies.tuning import SEEDS, tuned_runs, tuning_runs
+from favano.studies.search import FIRST_SEED
+from favano.studies.tuning import tuned_runs, tuning_runs
 
 ALL_READINGS = "all"
 
@@ -29,7 +30,7 @@ class Request:
         scale: share of the horizon and of the data.
         device: where to train.
         readings: names of other readings to run as well, or `all`.
-        tune: also tune the rates of every compared method, and run the table with them.
+        tune: also tune the rates of the paper's methods, and run its tables with them.
         changes: keys that differ from the paper's in all runs.
     """
 
@@ -41,9 +42,9 @@ class Request:
     changes: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        rule = f"need 1..{SEEDS[0]}: seeds from {SEEDS[0]} on are for tuning"
+        rule = f"need 1..{FIRST_SEED}: seeds from {FIRST_SEED} on are for tuning"
         need(0 < self.scale <= 1, "scale", self.scale, "need a number > 0, 1 at most")
-        need(self.seeds is None or 1 <= self.seeds <= SEEDS[0], "seeds", self.seeds, rule)
+        need(self.seeds is None or 1 <= self.seeds <= FIRST_SEED, "seeds", self.seeds, rule)
 
     def parts(self, experiment: Experiment) -> dict[str, list[Run]]:
         """The runs of an experiment, by the file that lists them."""
@@ -56,8 +57,8 @@ class Request:
             every = self.readings == (ALL_READINGS,)
             names = tuple(experiment.readings) if every else self.readings
             found[READINGS] = read_otherwise(runs, experiment.readings, names)
-        if self.tune and experiment.compares_methods:
-            found[TUNING] = tuning_runs(runs)
+        if experiment.search and (self.tune or experiment.ours):
+            found[TUNING] = tuning_runs(runs, experiment.search)
         return found
 
     def shown(self, experiment: Experiment) -> Experiment:
@@ -87,9 +88,22 @@ class Request:
         return out / re.sub(r"[^\w.-]", "-", name + "".join(other))
 
 
-def tuned_part(parts: Mapping[str, Sequence[Run]], archive: Archive) -> list[Run]:
-    """The runs with tuned rates, once all tuning runs are made."""
-    return tuned_runs(parts[RUNS], [archive.entry(run) for run in parts[TUNING]])
+def first_runs(experiment: Experiment, parts: Mapping[str, Sequence[Run]]) -> list[Run]:
+    """The runs that can be made before rates are tuned."""
+    names = (TUNING,) if experiment.ours else parts
+    return [run for name in names for run in parts[name]]
+
+
+def tuned_parts(
+    experiment: Experiment, parts: Mapping[str, Sequence[Run]], archive: Archive
+) -> dict[str, list[Run]]:
+    """The parts with tuned rates, once all tuning runs are made: of ours, all but the search."""
+    if TUNING not in parts:
+        return {}
+    tried = [archive.entry(run) for run in parts[TUNING]]
+    if experiment.ours:
+        return {name: tuned_runs(runs, tried) for name, runs in parts.items() if name != TUNING}
+    return {TUNED: [replace(run, reading=TUNED) for run in tuned_runs(parts[RUNS], tried)]}
 
 
 def write_parts(

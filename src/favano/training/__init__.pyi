@@ -32,6 +32,7 @@ from .task import Loss as Loss
 from .task import Task as Task
 from .task import check_fit as check_fit
 from .task import check_inputs as check_inputs
+from .task import check_single as check_single
 from .worker_lanes import CannotFork as CannotFork
 from .worker_lanes import WorkerLanes as WorkerLanes
 from .worker_lanes import one_thread as one_thread

@@ -7,6 +7,7 @@ taken.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from copy import deepcopy
@@ -76,6 +77,7 @@ class FlatModel:
         self.trained = tuple(name for name, p in self._parameters.items() if p.requires_grad)
         self._decays = self._trained_numbers()
         self._tie()
+        _keep_in_place(self.module)
 
     @property
     def weights(self) -> Vector:
@@ -151,6 +153,22 @@ class FlatModel:
         for name, view in _named(self._buffers, buffers).items():
             view.copy_(self._buffers[name])
             self._buffers[name].data = view
+
+
+def _keep_in_place(module: nn.Module) -> None:
+    """Let no recurrent layer move its weights into memory of its own, as cuDNN would like it to.
+
+    PyTorch moves them by `flatten_parameters`, also unasked; without it, cuDNN gets a copy and
+    PyTorch warns of that.
+    """
+    layers = [layer for layer in module.modules() if isinstance(layer, nn.RNNBase)]
+    for layer in layers:
+        layer.flatten_parameters = _do_nothing  # type: ignore[method-assign]
+    if layers:
+        warnings.filterwarnings("ignore", message="RNN module weights are not part of single")
+
+
+def _do_nothing() -> None: ...
 
 
 def _named(tensors: Mapping[str, Tensor], vectors: Tensor) -> dict[str, Tensor]:

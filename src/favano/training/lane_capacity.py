@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from traceback import walk_tb
 from typing import NamedTuple
 
 import torch
+from torch import nn
 
+from favano.errors import BadInput
 from favano.training.flat import FlatModel
 from favano.training.lane_stack import LaneStack
 from favano.training.loop import LoopTrainer
@@ -92,15 +95,21 @@ class LaneMaker:
         return self.at_most(fit.capacity)
 
     def at_most(self, capacity: int) -> list[LaneStack]:
-        """Stacks of `capacity` lanes, halved until there is memory for a launch."""
+        """Stacks of `capacity` lanes, halved until there is memory for a launch.
+
+        A network that cannot be trained even in one lane of a stack is refused.
+        """
         while True:
             try:
                 made = [self._stack(capacity) for _ in range(self._stacks)]
                 made[-1].try_launch()
                 return made
-            except RuntimeError:  # out of memory, or too many numbers for a kernel
+            except torch.cuda.OutOfMemoryError:
                 if capacity == 1:
                     raise
+            except Exception as error:  # perhaps too many numbers for a kernel
+                if capacity == 1:
+                    raise _refusal(self._model.module, error) from error
             made = []
             torch.cuda.empty_cache()
             capacity //= 2
@@ -120,3 +129,17 @@ class LaneMaker:
         launch = (torch.cuda.max_memory_allocated(model.device) - before) // stack.capacity
         needs = LaneMemory(stack.lane_bytes + self._ahead * model.nbytes, launch)
         return needs, LaneStack.widest if stack.pieces else None
+
+
+def _refusal(network: nn.Module, error: Exception) -> BadInput:
+    """What `torch.func.vmap` cannot do, and the layer in which it was to be done."""
+    callers = (frame.f_locals.get("self") for frame, _ in walk_tb(error.__traceback__))
+    layers = [caller for caller in callers if isinstance(caller, nn.Module)]
+    where = "loss or gradient"
+    if layers and isinstance(layers[0], type(network)):  # the lanes' copy of the network
+        names = {id(layer): name for name, layer in layers[0].named_modules()}
+        name = names.get(id(layers[-1]))
+        where = f"layer {name} ({type(layers[-1]).__name__})" if name else "forward pass"
+    problem = str(error).partition("\n")[0].partition(". ")[0].removeprefix("vmap: ")
+    rule = f"cannot be trained in lanes of a GPU, many models at once; {where}: {problem}"
+    return BadInput("model", type(network).__name__, f"{rule}; use engine=loop")

@@ -13,6 +13,7 @@ from copy import deepcopy
 from functools import partial
 from importlib.util import find_spec
 from itertools import pairwise
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -28,7 +29,7 @@ from favano.training.cuda_graphs import GraphCache
 from favano.training.device_draws import device_bits, device_uniform, to_device
 from favano.training.dropout import drawing
 from favano.training.flat import FlatModel
-from favano.training.lane_lstm import with_lane_lstms
+from favano.training.lane_recurrence import with_lane_recurrence
 from favano.training.lanes import Work
 from favano.training.local_rule import direction
 from favano.training.loop import LoopTrainer
@@ -38,6 +39,7 @@ from favano.training.rule_table import RuleTable
 from favano.types import Ints, Precision, Stack
 
 Mask = npt.NDArray[np.bool_]
+Descent: TypeAlias = Callable[[Tensor, Tensor, Tensor], None]  # weights, gradients, rates
 
 _FEWEST = 16  # lanes in a launch, or orders that are drawn at once
 _PIECES = (64, 32, 16, 8)  # lanes with equally long batches that are launched together
@@ -94,7 +96,7 @@ class LaneStack:
         # Numbers of lanes that are launched together; empty if it is always all of them.
         pieces = tuple(min(size, widest, capacity) for size in _PIECES)
         self.pieces = () if self._padded else pieces
-        self._module = lane_network(model)
+        self._module, self._fused = lane_network(model)
         self._draws = draws_of(self._module) or model.draws
         self._halves = HalfWeights(self._module) if precision == "bf16" else None
         self._captured = GraphCache() if device.type == "cuda" else None
@@ -307,6 +309,9 @@ class LaneStack:
         drift, start = self._of(self._drift, lanes), self._of(self._start, lanes)
         rates, pulls = self._rates[lanes], self._pull[lanes]
         for name, weight in weights.items():
+            if drift is None and start is None and self._fused is not None:
+                self._fused(weight, gradients[name], rates)
+                continue
             column = (-1, *[1] * (weight.ndim - 1))
             pull = None if start is None else pulls.view(column)
             moves = direction(
@@ -404,11 +409,11 @@ class LaneStack:
         return (losses * valid).sum() / valid.sum(), buffers
 
 
-def lane_network(model: FlatModel) -> nn.Module:
-    """The network in training mode, with our own kernels for float32 on CUDA."""
-    module = with_lane_lstms(deepcopy(model.module).train())
+def lane_network(model: FlatModel) -> tuple[nn.Module, Descent | None]:
+    """The network in training mode, and a kernel for its steps; our own for float32 on CUDA."""
+    module = deepcopy(model.module).train()
     if model.vector.is_cuda and model.vector.dtype == torch.float32 and find_spec("triton"):
-        from favano.training.gpu_kernels import with_kernels  # needs triton
+        from favano.training.gpu_kernels import descend, fused_lstm, with_kernels  # need triton
 
-        return with_kernels(module)
-    return module
+        return with_kernels(with_lane_recurrence(module, fused_lstm)), descend
+    return with_lane_recurrence(module), None

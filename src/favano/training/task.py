@@ -14,7 +14,7 @@ from torch.nn import functional
 
 from favano.data import BatchStream, Preprocessing
 from favano.data.transforms import augment, augmentation_draws, to_float
-from favano.errors import BadInput, need
+from favano.errors import BadInput, need, said
 from favano.rng import Stream, word
 from favano.training.draw_check import find_draws
 from favano.training.flat import FlatModel
@@ -103,16 +103,19 @@ def _length(batch: Batch) -> int:
 
 def check_inputs(model: FlatModel, features: Tensor, what: str) -> Tensor:
     """The outputs for two of these inputs; refused where the model cannot take them."""
-    was_training = model.module.training
+    was_training, name = model.module.training, type(model.module).__name__
     try:
         with torch.no_grad():
-            return cast(Tensor, model.module.eval()(features[:2]))
-    except (RuntimeError, ValueError, TypeError) as error:
-        shape, problem = tuple(features.shape[1:]), str(error).splitlines()[0]
-        rule = f"cannot take {what} of shape {shape}: {problem}"
-        raise BadInput("model", type(model.module).__name__, rule) from error
+            output = model.module.eval()(features[:2])
+    except Exception as error:
+        rule = f"cannot take {what} of shape {tuple(features.shape[1:])}: {said(error)}"
+        raise BadInput("model", name, rule) from error
     finally:
         model.module.train(was_training)
+    rule = f"gives {type(output).__name__}, need one tensor with an output for each sample"
+    fits = isinstance(output, Tensor) and output.shape[:1] == features[:2].shape[:1]
+    need(fits, "model", name, rule)
+    return cast(Tensor, output)
 
 
 def plain_gradient(model: FlatModel, loss: Loss, features: Tensor, labels: Tensor) -> None:
@@ -135,10 +138,29 @@ def check_fit(model: FlatModel, task: Task, classes: int) -> None:
     output = check_inputs(model, features, "a batch of inputs")
     if classes:
         fits = output.ndim == labels.ndim + 1 and output.shape[1] >= classes
-        need(fits, "model", name, f"gives {tuple(output.shape[1:])} outputs, labels need {classes}")
+        rule = f"gives {tuple(output.shape[1:])} outputs, labels need {classes}"
+        need(fits, "model", name, f"{rule}; other targets than classes need loss= and metrics=")
     _check_loss(task.loss, output, labels[:2])
     if not model.draws_checked:
         find_draws(model, task.loss, (features, labels))
+
+
+def check_single(model: FlatModel, task: Task) -> None:
+    """Refuse a network that cannot train on one sample, as BatchNorm cannot, if a batch has one."""
+    if 1 not in task.batches.lengths():
+        return
+    features, _ = task.batch(0, 0, model.vector.dtype)
+    start, was_training = model.snapshot(), model.module.training
+    try:
+        with torch.no_grad(), model.drawing():
+            model.module.train()(features[:1])
+    except Exception as error:
+        rule = f"cannot train on a batch of one sample, which a client has: {said(error)}"
+        advice = "; choose another batch_size, or batch_order=continuous"
+        raise BadInput("model", type(model.module).__name__, rule + advice) from error
+    finally:
+        model.load(start)
+        model.module.train(was_training)
 
 
 def _check_loss(loss: Loss, output: Tensor, targets: Tensor) -> None:
@@ -153,7 +175,7 @@ def _check_loss(loss: Loss, output: Tensor, targets: Tensor) -> None:
         try:
             value = loss(output.detach().requires_grad_(), targets)
         except Exception as error:
-            rule = f"cannot take {shapes}: {str(error).splitlines()[0]}"
+            rule = f"cannot take {shapes}: {said(error)}"
             raise BadInput("loss", name, rule) from error
     one = isinstance(value, Tensor) and value.ndim == 0
     found = f"a tensor of shape {tuple(value.shape)}" if isinstance(value, Tensor) else repr(value)
@@ -161,3 +183,7 @@ def _check_loss(loss: Loss, output: Tensor, targets: Tensor) -> None:
         one, "loss", name, f"returns {found}, need a tensor with one number, the mean over a batch"
     )
     need(value.requires_grad, "loss", name, "has no gradient: it does not depend on the outputs")
+    with torch.no_grad():
+        twice = loss(torch.cat([output, output]), torch.cat([targets, targets]))
+    mean = not value.isfinite() or value == 0 or not torch.isclose(twice, 2 * value, rtol=1e-3)
+    need(bool(mean), "loss", name, "returns the sum over a batch, need the mean")

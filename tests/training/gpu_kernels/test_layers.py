@@ -14,7 +14,7 @@ from torch.func import functional_call, vmap
 from favano.models.norm import BatchNorm2d, GroupNorm, Norm
 from favano.models.resnet import ResidualBlock, ResidualNetwork
 from favano.training import product_precision
-from favano.training.lane_lstm import with_lane_lstms
+from favano.training.lane_recurrence import with_lane_recurrence
 from favano.types import Precision
 
 pytestmark = pytest.mark.gpu
@@ -25,9 +25,9 @@ LANES, BATCH = 3, 5
 
 
 def for_lanes(network: nn.Module) -> nn.Module:
-    from favano.training.gpu_kernels import with_kernels
+    from favano.training.gpu_kernels import fused_lstm, with_kernels
 
-    return with_kernels(with_lane_lstms(deepcopy(network)))
+    return with_kernels(with_lane_recurrence(deepcopy(network), fused_lstm))
 
 
 def gradients(
@@ -69,7 +69,7 @@ def check(
         for lane in range(LANES):
             one = slice(lane, lane + 1)
             wanted, after = gradients(
-                with_lane_lstms(deepcopy(network)),
+                with_lane_recurrence(deepcopy(network)),
                 {name: value[one] for name, value in weights.items()},
                 {name: value[one] for name, value in buffers.items()},
                 images[one],
@@ -195,19 +195,23 @@ def test_max_pooling_of_equal_numbers() -> None:
 class LastState(nn.Module):
     """All parts of what an LSTM returns."""
 
-    def __init__(self, *, both_ways: bool, bias: bool) -> None:
+    def __init__(self, *, both_ways: bool, bias: bool, projected: int) -> None:
         super().__init__()
-        self.lstm = nn.LSTM(9, 12, 2, bias=bias, batch_first=True, bidirectional=both_ways)
+        self.lstm = nn.LSTM(
+            9, 12, 2, bias=bias, batch_first=True, bidirectional=both_ways, proj_size=projected
+        )
 
     def forward(self, images: Tensor) -> Tensor:
         hidden, (last, cells) = self.lstm(images.flatten(1, 2))
         return torch.cat([hidden.flatten(1), *last, *cells], dim=1)
 
 
-@pytest.mark.parametrize(("both_ways", "bias"), [(False, True), (True, False)])
-def test_lstms(both_ways: bool, bias: bool) -> None:
+@pytest.mark.parametrize(
+    ("both_ways", "bias", "projected"), [(False, True, 0), (True, False, 0), (True, True, 5)]
+)
+def test_lstms(both_ways: bool, bias: bool, projected: int) -> None:
     torch.manual_seed(0)
-    network = LastState(both_ways=both_ways, bias=bias)
+    network = LastState(both_ways=both_ways, bias=bias, projected=projected)
     check(network, images(2, 9), 1e-3)
 
 

@@ -18,6 +18,7 @@ from favano.studies.paper.methods import (
     four_methods,
 )
 from favano.studies.paper.readings import CIFAR10_READINGS
+from favano.studies.paper.search import PAPER_SEARCH
 
 _SELECTED = (5, 10, 20, 50)  # the paper varies s and does not give the values
 _WIDTHS: Mapping[str, Mapping[str, object]] = {"32 bits": {}, "QNN": {"quantise": "luq"}}
@@ -40,6 +41,7 @@ FIGURES = (
         runs=partial(four_methods, "mnist", (MOSTLY_FAST,)),
         seeds=10,
         lines=NAMES,
+        search=PAPER_SEARCH,
         columns={MOSTLY_FAST: HEADINGS[MOSTLY_FAST]},
         figures={"figure": OVER_TIME},
     ),
@@ -49,6 +51,7 @@ FIGURES = (
         runs=partial(four_methods, "mnist", (MOSTLY_SLOW,)),
         seeds=10,
         lines=NAMES,
+        search=PAPER_SEARCH,
         columns={MOSTLY_SLOW: HEADINGS[MOSTLY_SLOW]},
         figures={"figure": ((("accuracy", "time"), ("variance", "time")),), "details": DETAILS},
     ),
@@ -58,6 +61,7 @@ FIGURES = (
         runs=partial(four_methods, "cifar10", (MOSTLY_FAST,)),
         seeds=3,
         lines=NAMES,
+        search=PAPER_SEARCH,
         columns={MOSTLY_FAST: HEADINGS[MOSTLY_FAST]},
         figures={"figure": OVER_TIME, "details": DETAILS},
         readings=CIFAR10_READINGS,
@@ -68,6 +72,7 @@ FIGURES = (
         runs=partial(four_methods, "tiny-imagenet", (IID,)),
         seeds=3,
         lines=NAMES,
+        search=PAPER_SEARCH,
         columns={IID: HEADINGS[IID]},
         figures={"figure": OVER_TIME},
     ),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from favano.studies.experiment import Experiment, Run
 from favano.studies.paper.methods import HEADINGS, NAMES, READ_AS, SETTINGS, four_methods
 from favano.studies.paper.readings import MNIST_READINGS
+from favano.studies.paper.search import PAPER_SEARCH
 
 
 def table_2(seeds: int) -> list[Run]:
@@ -33,4 +34,5 @@ TABLE_2 = Experiment(
     },
     readings=MNIST_READINGS,
     note=READ_AS,
+    search=PAPER_SEARCH,
 )

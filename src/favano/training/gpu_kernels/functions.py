@@ -129,24 +129,27 @@ class MaxPooling(Function):
         return _for_all_lanes(MaxPooling, info, dimensions, *given)
 
 
-class LstmCell(Function):
-    """States, cells and gates after a step, from both sums (L, B, 4 H) and cells (L, B, H)."""
+class Lstm(Function):
+    """An LSTM over products of its inputs, (L, T, B, 4 H): see `lstm.Walk` for what it returns.
+
+    Only the last cells are for further use.
+    """
 
     @staticmethod
-    def forward(given, recurrent, cell):
-        return tuple(lstm.forward(given, recurrent, cell))
+    def forward(given, weights, hidden, cell):
+        return tuple(lstm.forward(given, weights, hidden, cell))
 
     @staticmethod
     def setup_context(ctx, inputs, output) -> None:
-        _, after, gates = output
-        ctx.save_for_backward(gates, inputs[2], after)
-        ctx.mark_non_differentiable(gates)
+        ctx.save_for_backward(inputs[1], *output)
+        ctx.mark_non_differentiable(output[2])
+        ctx.set_materialize_grads(False)
 
     @staticmethod
-    def backward(ctx, to_hidden, to_cell, _gates):
-        to_sums, to_before = lstm.backward(to_hidden, to_cell, *ctx.saved_tensors)
-        return to_sums, to_sums, to_before
+    def backward(ctx, to_hidden, to_cells, _gates):
+        weights, *walk = ctx.saved_tensors
+        return lstm.backward(to_hidden, to_cells, weights, lstm.Walk(*walk))
 
     @staticmethod
     def vmap(info, dimensions, *given):
-        return _for_all_lanes(LstmCell, info, dimensions, *given)
+        return _for_all_lanes(Lstm, info, dimensions, *given)

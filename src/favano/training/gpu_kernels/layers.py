@@ -14,10 +14,10 @@ from favano.training.gpu_kernels.functions import (
     BatchNormalisation,
     Convolution,
     GroupNormalisation,
-    LstmCell,
+    Lstm,
     MaxPooling,
 )
-from favano.training.lane_lstm import LaneLSTM, State
+from favano.training.lane_recurrence import State
 
 _ALIGNED = 4  # channels that are read at once at least
 _FEW_CHANNELS = 16
@@ -176,10 +176,10 @@ class LaneMaxPool(nn.Module):
         return out
 
 
-def _lstm_cell(given: Tensor, recurrent: Tensor, cell: Tensor) -> State:
-    """The state after a step: see `LaneLSTM`."""
-    hidden, cell, _ = LstmCell.apply(given, recurrent, cell)  # type: ignore[no-untyped-call]
-    return hidden, cell
+def fused_lstm(given: Tensor, recurrent: Tensor, state: State) -> tuple[Tensor, State]:
+    """An LSTM over products of its inputs: hidden states after each step, and the last state."""
+    hidden, cells, _ = Lstm.apply(given, recurrent, *state)  # type: ignore[no-untyped-call]
+    return hidden[1:], (hidden[-1], cells[-1])
 
 
 class LaneResidualBlock(nn.Module):
@@ -229,8 +229,6 @@ def with_kernels(module: nn.Module) -> nn.Module:
         return LaneMaxPool(module)
     if isinstance(module, nn.GroupNorm) and module.affine:
         return LaneGroupNorm(module)
-    if isinstance(module, LaneLSTM):
-        module.cell = _lstm_cell
     for name, child in module.named_children():
         setattr(module, name, with_kernels(child))
     if isinstance(module, ResidualBlock):

@@ -1,6 +1,7 @@
-"""Triton kernels of the cell of an LSTM, for many lanes: all that is not a product of matrices.
+"""An LSTM over a sequence, for many lanes: products of matrices, and Triton kernels for the rest.
 
-A step of an LSTM is limited by the number of its kernels; with these it has two, not eleven.
+A step is limited by the number of its kernels and by reading the weights: it has two kernels, and
+the gradient of the recurrent weights is one product for all steps.
 """
 
 from __future__ import annotations
@@ -15,11 +16,11 @@ from torch import Tensor
 _NUMBERS = 512  # states that a program handles
 
 
-class Cell(NamedTuple):
-    """Hidden states and cells after a step, (L, B, H), and gates and new values, (L, B, 4 H)."""
+class Walk(NamedTuple):
+    """Hidden states and cells, (L, T + 1, B, H), the first given, and gates, (L, T, B, 4 H)."""
 
     hidden: Tensor
-    cell: Tensor
+    cells: Tensor
     gates: Tensor
 
 
@@ -28,22 +29,29 @@ def _tanh(value):
     return 2.0 * tl.sigmoid(2.0 * value) - 1.0
 
 
-@triton.jit(do_not_specialize=["count"])
-def _cell_kernel(
-    given, recurrent, cells, hidden, new_cells, gates, count, between, BATCH: tl.constexpr,
-    HIDDEN: tl.constexpr, NUMBERS: tl.constexpr,
-):  # fmt: skip
-    """Sums of two lanes are `between` numbers apart in `given`."""
+@triton.jit
+def _places(count, apart, BATCH: tl.constexpr, HIDDEN: tl.constexpr, NUMBERS: tl.constexpr):
+    """Which states a program handles, and their places where lanes are `apart` rows apart."""
     state = tl.program_id(0) * NUMBERS + tl.arange(0, NUMBERS)
-    known = state < count
     row, column = state // HIDDEN, state % HIDDEN
-    at = row.to(tl.int64) * 4 * HIDDEN + column
-    given += (row // BATCH).to(tl.int64) * between + (row % BATCH) * 4 * HIDDEN + column
-    recurrent += at
+    apart_row = (row // BATCH).to(tl.int64) * apart + row % BATCH
+    return state, state < count, row, apart_row, column
+
+
+@triton.jit(do_not_specialize=["count"])
+def _step_kernel(
+    given, recurrent, cells, hidden, new_cells, gates, count, given_apart, states_apart,
+    BATCH: tl.constexpr, HIDDEN: tl.constexpr, NUMBERS: tl.constexpr,
+):  # fmt: skip
+    """One step; `given` and `gates` lie alike, and so do all states."""
+    _, known, row, sums_row, column = _places(count, given_apart, BATCH, HIDDEN, NUMBERS)
+    state = ((row // BATCH).to(tl.int64) * states_apart + row % BATCH) * HIDDEN + column
+    at = sums_row * 4 * HIDDEN + column
+    recurrent += row.to(tl.int64) * 4 * HIDDEN + column
     sums = ()
     for gate in tl.static_range(4):
         place = gate * HIDDEN
-        first = tl.load(given + place, mask=known, other=0.0).to(tl.float32)
+        first = tl.load(given + at + place, mask=known, other=0.0).to(tl.float32)
         sums += (first + tl.load(recurrent + place, mask=known, other=0.0).to(tl.float32),)
     taken, kept, shown = tl.sigmoid(sums[0]), tl.sigmoid(sums[1]), tl.sigmoid(sums[3])
     new = _tanh(sums[2])
@@ -57,22 +65,24 @@ def _cell_kernel(
 
 
 @triton.jit(do_not_specialize=["count"])
-def _cell_gradient_kernel(
-    to_hidden, to_new_cells, gates, cells, new_cells, to_sums, to_cells, count,
-    HIDDEN: tl.constexpr, NUMBERS: tl.constexpr,
+def _step_gradient_kernel(
+    to_hidden, to_later, to_cells, gates, cells, new_cells, to_sums, count,
+    gates_apart, states_apart, BATCH: tl.constexpr, HIDDEN: tl.constexpr, NUMBERS: tl.constexpr,
 ):  # fmt: skip
-    state = tl.program_id(0) * NUMBERS + tl.arange(0, NUMBERS)
-    known = state < count
-    at = (state // HIDDEN).to(tl.int64) * 4 * HIDDEN + state % HIDDEN
+    """Of one step; `to_cells` is replaced, and `to_later` is the gradient by the next step."""
+    place, known, row, sums_row, column = _places(count, gates_apart, BATCH, HIDDEN, NUMBERS)
+    state = ((row // BATCH).to(tl.int64) * states_apart + row % BATCH) * HIDDEN + column
+    at = sums_row * 4 * HIDDEN + column
     found = ()
     for gate in tl.static_range(4):
         value = tl.load(gates + at + gate * HIDDEN, mask=known, other=0.0)
         found += (value.to(tl.float32),)
     taken, kept, new, shown = found
     outer = tl.load(to_hidden + state, mask=known, other=0.0).to(tl.float32)
+    outer += tl.load(to_later + place, mask=known, other=0.0).to(tl.float32)
     before = tl.load(cells + state, mask=known, other=0.0).to(tl.float32)
     after = _tanh(tl.load(new_cells + state, mask=known, other=0.0).to(tl.float32))
-    inner = tl.load(to_new_cells + state, mask=known, other=0.0).to(tl.float32)
+    inner = tl.load(to_cells + place, mask=known, other=0.0).to(tl.float32)
     inner += outer * shown * (1.0 - after * after)
     gradients = (
         inner * new * taken * (1.0 - taken), inner * before * kept * (1.0 - kept),
@@ -81,32 +91,42 @@ def _cell_gradient_kernel(
     for gate in tl.static_range(4):
         value = gradients[gate].to(to_sums.dtype.element_ty)
         tl.store(to_sums + at + gate * HIDDEN, value, mask=known)
-    tl.store(to_cells + state, (inner * kept).to(to_cells.dtype.element_ty), mask=known)
+    tl.store(to_cells + place, (inner * kept).to(to_cells.dtype.element_ty), mask=known)
 
 
-def forward(given: Tensor, recurrent: Tensor, cell: Tensor) -> Cell:
-    """A step from sums of inputs and of hidden states, (L, B, 4 H), and cells, (L, B, H)."""
-    if not given[0].is_contiguous():
-        given = given.contiguous()
-    recurrent, cell = recurrent.contiguous(), cell.contiguous()
-    hidden, after, gates = (torch.empty_like(one) for one in (cell, cell, recurrent))
-    count = cell.numel()
-    _cell_kernel[(triton.cdiv(count, _NUMBERS),)](
-        given, recurrent, cell, hidden, after, gates, count, given.stride(0),
-        BATCH=cell.shape[1], HIDDEN=cell.shape[2], NUMBERS=_NUMBERS,
-    )  # fmt: skip
-    return Cell(hidden, after, gates)
+def forward(given: Tensor, weights: Tensor, hidden: Tensor, cell: Tensor) -> Walk:
+    """All steps, from products of the inputs, (L, T, B, 4 H), weights and states before."""
+    given, turned = given.contiguous(), weights.mT
+    lanes, steps, batch, width = (*given.shape[:3], hidden.shape[-1])
+    hiddens, cells = given.new_empty(2, lanes, steps + 1, batch, width)
+    hiddens[:, 0], cells[:, 0] = hidden, cell
+    gates, count = torch.empty_like(given), hidden.numel()
+    for step in range(steps):
+        _step_kernel[(triton.cdiv(count, _NUMBERS),)](
+            given[:, step], torch.bmm(hiddens[:, step], turned), cells[:, step],
+            hiddens[:, step + 1], cells[:, step + 1], gates[:, step], count,
+            steps * batch, (steps + 1) * batch, BATCH=batch, HIDDEN=width, NUMBERS=_NUMBERS,
+        )  # fmt: skip
+    return Walk(hiddens, cells, gates)
 
 
 def backward(
-    to_hidden: Tensor, to_cell: Tensor, gates: Tensor, before: Tensor, after: Tensor
-) -> tuple[Tensor, Tensor]:
-    """Gradients of both sums, which are the same, and of the cells before the step."""
-    to_hidden, to_cell, before = (one.contiguous() for one in (to_hidden, to_cell, before))
-    to_sums, to_before = torch.empty_like(gates), torch.empty_like(before)
-    count = before.numel()
-    _cell_gradient_kernel[(triton.cdiv(count, _NUMBERS),)](
-        to_hidden, to_cell, gates, before, after, to_sums, to_before, count,
-        HIDDEN=before.shape[2], NUMBERS=_NUMBERS,
-    )  # fmt: skip
-    return to_sums, to_before
+    to_hidden: Tensor | None, to_cells: Tensor | None, weights: Tensor, walk: Walk
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Gradients of what `forward` is given, from those of its states."""
+    hiddens, cells, gates = walk
+    lanes, steps, batch, width = (*gates.shape[:3], hiddens.shape[-1])
+    to_hidden = torch.zeros_like(hiddens) if to_hidden is None else to_hidden.contiguous()
+    to_later = hiddens.new_zeros(lanes, batch, width)
+    to_cell = torch.zeros_like(to_later) if to_cells is None else to_cells[:, -1].clone()
+    to_sums, count = torch.empty_like(gates), to_cell.numel()
+    for step in reversed(range(steps)):
+        _step_gradient_kernel[(triton.cdiv(count, _NUMBERS),)](
+            to_hidden[:, step + 1], to_later, to_cell, gates[:, step], cells[:, step],
+            cells[:, step + 1], to_sums[:, step], count, steps * batch, (steps + 1) * batch,
+            BATCH=batch, HIDDEN=width, NUMBERS=_NUMBERS,
+        )  # fmt: skip
+        to_later = torch.bmm(to_sums[:, step], weights)
+    before = hiddens[:, :-1].reshape(lanes, steps * batch, width)
+    to_weights = torch.bmm(to_sums.view(lanes, steps * batch, -1).mT, before)
+    return to_sums, to_weights, to_later, to_cell

@@ -1,0 +1,61 @@
+"""A check of tokens and labels before any training: the network and the loss must take them all."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from favano.errors import BadInput, said
+from favano.run.samples import Samples
+from favano.training import FlatModel, Task
+from favano.training.task import Batch
+
+_MOST = 2**32  # bytes that are looked through; a larger file would take minutes
+
+
+def check_range(flat: FlatModel, task: Task, samples: Samples) -> None:
+    """Refuse whole numbers that an embedding or the loss does not take.
+
+    Otherwise only the batch that holds one of them would fail, in the middle of a run.
+    """
+    dtype = flat.vector.dtype
+    inputs = task.features if task.preprocessing is None else None
+    places = _extremes(inputs, task.labels)
+    _check(flat, task, "train", task.samples(np.array(places, dtype=np.int64), dtype))
+    places = _extremes(samples.test_features, samples.test_labels)
+    _check(flat, task, "test", (samples.test_features[places], samples.test_labels[places]))
+
+
+def _extremes(*parts: Tensor | None) -> list[int]:
+    """The samples with the smallest and the largest whole numbers of each part."""
+    places = []
+    for part in parts:
+        if part is None or part.is_floating_point() or part.is_complex() or part.nbytes > _MOST:
+            continue
+        each, numbers = part[0].numel(), part.to(torch.uint8) if part.dtype == torch.bool else part
+        places += [int(numbers.argmin()) // each, int(numbers.argmax()) // each]
+    return places
+
+
+def _check(flat: FlatModel, task: Task, name: str, batch: Batch) -> None:
+    """Refuse a network or a loss that fails on these samples of `name`."""
+    inputs, targets = batch
+    if not len(targets):
+        return
+    module, loss = flat.module.eval(), task.loss
+    who, what = type(module).__name__, f"inputs of {name}{_range(inputs)}"
+    key, next_what = "model", f"targets of {name}{_range(targets)}"
+    try:
+        with torch.no_grad():
+            output = module(inputs)
+            output.isfinite().all().item()  # a GPU reports errors when it is waited for
+            key, who, what = "loss", getattr(loss, "__name__", type(loss).__name__), next_what
+            loss(output, targets).item()
+    except Exception as error:
+        raise BadInput(key, who, f"cannot take {what}: {said(error)}") from error
+
+
+def _range(values: Tensor) -> str:
+    """The numbers in words; before anything fails, since a GPU does nothing more afterwards."""
+    return "" if values.is_complex() else f" from {values.min()} to {values.max()}"

@@ -1,0 +1,20 @@
+"""Lanes of a GPU, on the CPU."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from favano.engine import Step
+from favano.run.engines import Group, Share, on_stacks
+from favano.run.seed_run import SeedRun
+from favano.training import FlatModel, LaneMaker, StackLanes
+
+
+@contextmanager
+def cpu_stacks(
+    flat: FlatModel, runs: Sequence[SeedRun], group: Group, workers: int | None
+) -> Iterator[Iterator[Step]]:
+    """In the place of `favano.run.engines._steps`."""
+    maker = LaneMaker(flat, [one.trainer for one in runs], stacks=2)
+    yield on_stacks(runs, StackLanes(maker.at_most(16)), Share(3, 5, 0))
