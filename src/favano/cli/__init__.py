@@ -10,7 +10,7 @@ def main() -> None:
     """Run the command line. Bad input ends with one sentence and exit code 2."""
     try:
         from favano.cli.app import app
-        from favano.errors import BadInput, WriteFailed
+        from favano.errors import BadInput, ClusterLost, WriteFailed
     except KeyboardInterrupt:
         sys.exit(130)
 
@@ -19,7 +19,7 @@ def main() -> None:
         app()
     except BadInput as error:
         sys.exit(_say(error, 2))
-    except WriteFailed as error:
+    except (ClusterLost, WriteFailed) as error:
         sys.exit(_say(error, 1))
     except KeyboardInterrupt:
         sys.exit(_say("interrupted before there were any results", 130))

@@ -93,8 +93,12 @@ def plan_seeds(spec: Spec, traits: Traits | None = None) -> list[Planned]:
 
     `traits` are those of the training data, for methods that weight clients by their samples.
     """
-    first, seeds = spec.run.seed, spec.run.seeds
-    return [plan_seed(spec, seed, traits) for seed in range(first, first + seeds)]
+    return [plan_seed(spec, seed, traits) for seed in seeds_of(spec)]
+
+
+def seeds_of(spec: Spec) -> range:
+    """All seeds of a specification."""
+    return range(spec.run.seed, spec.run.seed + spec.run.seeds)
 
 
 def plan_seed(spec: Spec, seed: int, traits: Traits | None = None) -> Planned:

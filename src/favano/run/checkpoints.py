@@ -46,6 +46,7 @@ class Checkpoints:
     every: float | None = None  # seconds; 0: at each evaluation; None: 30, within the budget
     say: Say = _to_standard_error
     keep_last: bool = True  # after the end of a run, so that it can be made longer
+    written: Callable[[CheckpointFiles, Path], None] = lambda files, path: None  # told of each
 
 
 @dataclass
@@ -177,7 +178,8 @@ class Keeper:
     def _write(self, run: SeedRun, version: int, content: Tree, taken: float, keep: int) -> None:
         began, files = self._clock(), self._files[run]
         try:
-            files.write(version, self._identity(run), content)
+            path = files.write(version, self._identity(run), content)
+            self._settings.written(files, path)
             files.keep(keep)
         except WriteFailed as error:
             self._give_up(str(error))

@@ -50,7 +50,7 @@ def check_folder(folder: Path, spec: Spec) -> None:
         need(not differing, "out", folder, rule)
         if is_finished(folder):
             held, name = read_summary(folder), spec.method.name
-            named = ", ".join(_named_files(spec))
+            named = ", ".join(named_files(spec))
             rule = f"already holds a run of other contents of {named}; choose a new folder"
             need(files_digest(spec) == held.trace, "out", folder, rule)
             rule = f"already holds a run of another version of {name}; choose a new folder"
@@ -84,11 +84,12 @@ def read_summary(folder: Path) -> Summary:
 
 def files_digest(spec: Spec) -> str | None:
     """A digest of the files that a run names: step times, and a split; None without any."""
-    contents = [Path(name).read_bytes() for name in _named_files(spec) if Path(name).is_file()]
+    contents = [Path(name).read_bytes() for name in named_files(spec) if Path(name).is_file()]
     return hashlib.sha256(b"".join(contents)).hexdigest() if contents else None
 
 
-def _named_files(spec: Spec) -> list[str]:
+def named_files(spec: Spec) -> list[str]:
+    """The files of step times and of a split that a specification names."""
     texts = (("trace", spec.fleet.step_law), ("file", spec.problem.split or ""))
     pairs = ((kind, text.partition(":")) for kind, text in texts)
     return [path for kind, (found, _, path) in pairs if found == kind]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from time import perf_counter
@@ -14,7 +14,7 @@ from torch import nn
 from favano.engine import Moment
 from favano.errors import need
 from favano.metrics import check_metrics, client_metrics
-from favano.planning.planned import Planned, plan_seeds
+from favano.planning.planned import Planned, plan_seed, seeds_of
 from favano.quantisation import quantised
 from favano.run.checkpoints import Checkpoints, Keeper
 from favano.run.engines import engine
@@ -56,6 +56,7 @@ def run_together(
     audits: bool = True,
     checkpoints: Checkpoints | None = None,
     earlier: Mapping[int, Result] = NOTHING,
+    seeds: Sequence[Collection[int]] | None = None,
 ) -> list[Result]:
     """Run every seed of several specifications with one network on one set of lanes.
 
@@ -64,7 +65,8 @@ def run_together(
     `finished` gets each result soon after all its seeds have ended. `on_evaluate` is told of every
     evaluation. Without `audits` the results do not say who trained the models and
     whom they serve. With `checkpoints` runs go on where they were ended before. Seeds of `earlier`
-    results, by the number of their specification, are taken over.
+    results, by the number of their specification, are taken over. `seeds` are those of each
+    specification to run, by default all.
     """
     complete = [resolve(spec) for spec in specs]
     results = [
@@ -73,10 +75,11 @@ def run_together(
         else Result(spec, client_metrics(samples.metrics, spec.run.evaluate_on))
         for number, spec in enumerate(complete)
     ]
+    asked = [seeds_of(spec) for spec in complete] if seeds is None else seeds
     planned = [
         (result, one)
-        for result in results
-        for one in _plan_others(in_steps(result.spec, samples), result, samples)
+        for result, some in zip(results, asked, strict=True)
+        for one in _plan_others(result, samples, some)
     ]
     recipe = results[0].spec.training.recipe
     alike = all(result.spec.training.recipe == recipe for result in results)
@@ -134,12 +137,12 @@ def run_together(
     return results
 
 
-def _plan_others(spec: Spec, result: Result, samples: Samples) -> list[Planned]:
+def _plan_others(result: Result, samples: Samples, seeds: Collection[int]) -> list[Planned]:
     """Plan the seeds that a result does not have yet."""
-    planned, there = plan_seeds(spec, samples.traits), {run.seed for run in result.runs}
+    spec, there = in_steps(result.spec, samples), {run.seed for run in result.runs}
     if there:
-        result.first = planned[0]
-    return [one for one in planned if one.seed not in there]
+        result.first = plan_seed(spec, spec.run.seed, samples.traits)
+    return [plan_seed(spec, seed, samples.traits) for seed in seeds if seed not in there]
 
 
 def _trace(gradient: GradientTrace, runs: Sequence[SeedRun]) -> None:

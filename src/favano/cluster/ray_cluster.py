@@ -1,0 +1,224 @@
+"""A Ray cluster: its slots get packs, and packs of nodes that are lost go to others."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import socket
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final
+
+import ray
+import torch
+from ray.exceptions import NodeDiedError, RayError, RayTaskError, TaskUnschedulableError
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+from favano.cluster.gathering import Gathering, planned_runs
+from favano.cluster.pack_run import pack_messages
+from favano.cluster.packs import Pack, Slot, make_packs, next_pack, slots_of
+from favano.data import Dataset
+from favano.errors import BadInput, ClusterLost, need
+from favano.metrics import client_metrics
+from favano.run.checkpoints import Checkpoints
+from favano.run.data import load_data
+from favano.run.observer import Observer
+from favano.run.place import RunTogether
+from favano.run.progress import Progress, Silence
+from favano.run.result import Result
+from favano.run.run_kernels import kernels_here
+from favano.run.runner import NOTHING
+from favano.run.samples import named_model, samples_of
+from favano.specification.presets import resolve
+from favano.specification.spec import Spec, given
+
+AUTO: Final = "auto"
+_ANSWER: Final = 5.0  # seconds to wait for the answer of an address
+_LOOK: Final = 1.0  # seconds without a message, after which the nodes are looked at again
+_END: Final = 10.0  # seconds for cancelled runs to end
+_SETTINGS: Final = {  # a node counts as dead after 3 s, not 15 s; Ray does not report its use
+    "RAY_health_check_initial_delay_ms": "1000",
+    "RAY_health_check_period_ms": "1000",
+    "RAY_health_check_timeout_ms": "1000",
+    "RAY_health_check_failure_threshold": "3",
+    "RAY_USAGE_STATS_ENABLED": "0",
+}
+
+
+@contextmanager
+def connected(address: str) -> Iterator[Cluster]:
+    """The cluster at an address, or with `auto` one of this machine alone."""
+    os.environ |= {key: value for key, value in _SETTINGS.items() if key not in os.environ}
+    on_termination = signal.getsignal(signal.SIGTERM)
+    with TemporaryDirectory(prefix="favano-") as folder:
+        try:
+            _connect(address, folder)
+            signal.signal(signal.SIGTERM, on_termination)  # Ray has set its own
+            yield Cluster(address)
+        finally:
+            ray.shutdown()
+
+
+def _connect(address: str, folder: str) -> None:
+    begin = partial(ray.init, log_to_driver=False, logging_level=logging.CRITICAL)
+    if address == AUTO:
+        begin(address="local", include_dashboard=False, _temp_dir=folder)
+        return
+    host, colon, port = address.rpartition(":")
+    rule = "need auto, or HOST:PORT of a cluster that this machine has joined"
+    need(bool(colon and host) and port.isdecimal(), "cluster", address, rule)
+    try:
+        socket.create_connection((host, int(port)), _ANSWER).close()
+        begin(address=address)
+    except (OSError, RuntimeError, ValueError) as error:
+        reason = str(error).strip().partition("\n")[0]
+        raise BadInput("cluster", address, f"cannot be joined: {reason}") from error
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """A cluster that this process has joined."""
+
+    address: str
+
+    def load(
+        self, spec: Spec, data_dir: Path | None, on_image: Callable[[int], None]
+    ) -> RunTogether:
+        """Load the data, which every node gets from here, once."""
+        data = load_data(spec.problem, data_dir, on_image)
+        return partial(self._run_together, data=data)
+
+    def _run_together(
+        self,
+        specs: Sequence[Spec],
+        *,
+        data: Dataset,
+        progress: Progress | None = None,
+        finished: Callable[[Result], None] = lambda result: None,
+        on_evaluate: Observer | None = None,
+        audits: bool = True,
+        checkpoints: Checkpoints | None = None,
+        earlier: Mapping[int, Result] = NOTHING,
+    ) -> list[Result]:
+        """Run every seed of several specifications, spread over the cluster."""
+        samples = samples_of(data, torch.device("cpu"))
+        results = [
+            replace(earlier[number], spec=spec)
+            if number in earlier
+            else Result(spec, client_metrics(samples.metrics, spec.run.evaluate_on))
+            for number, spec in enumerate(map(resolve, specs))
+        ]
+        runs, model = list(planned_runs(results, samples)), named_model(specs[0], samples)
+        kernels = [kernels_here(given(result.first), samples, model) for result in results]
+        display = progress or Silence()
+        gathering = Gathering(results, kernels, display, finished, on_evaluate, audits, checkpoints)
+        device = specs[0].run.device.partition(":")[0]
+        slots = self.slots(device)
+        need(bool(slots), "device", device, f"no node of the cluster {self.address} has one")
+        packs = make_packs(runs, slots)
+        gathering.begin(packs)
+        work = _Work(gathering, device, ray.put(data), packs, self.slots)
+        try:
+            work.finish()
+        except KeyboardInterrupt:
+            gathering.interrupt()
+        finally:
+            display.end()
+            work.cancel()
+        return results
+
+    def slots(self, device: str) -> list[Slot]:
+        """Places for packs on the nodes that are alive."""
+        found = ((node["NodeID"], node["Resources"]) for node in ray.nodes() if node["Alive"])
+        return [
+            slot
+            for name, has in found
+            for slot in slots_of(name, has.get("CPU", 0), has.get("GPU", 0), device)
+        ]
+
+
+_run_pack = ray.remote(num_returns="streaming", max_retries=0)(pack_messages)
+
+
+@dataclass
+class _Work:
+    """Packs that wait, and packs that slots are at."""
+
+    gathering: Gathering
+    device: str
+    data: object  # a reference to the data set
+    waiting: list[Pack]
+    slots: Callable[[str], list[Slot]]
+    _busy: dict[object, tuple[Slot, Pack]] = field(default_factory=dict)  # by stream of messages
+    _lost: set[str] = field(default_factory=set)  # nodes
+
+    def finish(self) -> None:
+        """Run all packs; raises `ClusterLost` if no node is left."""
+        self._fill_slots()
+        while self._busy:
+            ready, _ = ray.wait(list(self._busy), timeout=_LOOK)
+            if not ready or not self._listen(ready[0]):
+                self._fill_slots()
+
+    def _fill_slots(self) -> None:
+        """Give packs to free slots, of new nodes too."""
+        if not self.waiting:
+            return
+        taken = {slot for slot, _ in self._busy.values()}
+        for slot in self.slots(self.device):
+            if self.waiting and slot not in taken and slot.node not in self._lost:
+                self._start(next_pack(self.waiting, slot), slot)
+        if not self._busy:
+            raise ClusterLost(f"all nodes of the cluster are lost; {_KEPT}")
+
+    def _start(self, pack: Pack, slot: Slot) -> None:
+        here = NodeAffinitySchedulingStrategy(slot.node, soft=False)
+        needs = {"num_cpus": slot.cores} if slot.gpu is None else {"num_gpus": 1}
+        task = _run_pack.options(scheduling_strategy=here, **needs)
+        self.waiting.remove(pack)
+        self._busy[task.remote(self.gathering.order(pack, slot), self.data)] = slot, pack
+
+    def _listen(self, stream: object) -> bool:
+        """Take the next message of a pack; whether there was one."""
+        slot, pack = self._busy[stream]
+        try:
+            self.gathering.receive(pack, ray.get(next(stream)))  # type: ignore[call-overload]
+        except StopIteration:
+            del self._busy[stream]
+            return False
+        except RayTaskError:
+            raise
+        except RayError as error:
+            del self._busy[stream]
+            self._lose(slot, pack, error)
+            return False
+        return True
+
+    def _lose(self, slot: Slot, pack: Pack, error: RayError) -> None:
+        """Let a pack wait for another slot."""
+        if isinstance(error, NodeDiedError | TaskUnschedulableError):
+            self._lost.add(slot.node)
+        pack.losses += 1
+        if pack.hopeless:
+            reason = str(error).strip().partition("\n")[0]
+            raise ClusterLost(f"{len(pack.runs)} runs were lost again and again: {reason}; {_KEPT}")
+        self.gathering.say(f"a machine was lost; its {len(pack.runs)} runs go on elsewhere")
+        self.waiting.append(pack)
+
+    def cancel(self) -> None:
+        """End all packs."""
+        streams = list(self._busy)
+        for stream in streams:
+            with suppress(RayError):
+                ray.cancel(stream)
+        for stream in streams:
+            with suppress(RayError, StopIteration):
+                ray.get(stream.completed(), timeout=_END)  # type: ignore[attr-defined]
+
+
+_KEPT: Final = "checkpoints are kept; repeat the command to go on"
