@@ -61,6 +61,9 @@ class Quiet:
     def decoding(self, dataset: str) -> AbstractContextManager[Callable[[int], None]]:
         return nullcontext(lambda total: None)
 
+    def say(self, sentence: str) -> None:
+        raise AssertionError(sentence)
+
     def training(self) -> AbstractContextManager[Progress]:
         return nullcontext(self.progress)
 

@@ -206,6 +206,10 @@ class Engine:
             holdings.read(*reading)
         if readings:
             rows = holdings.row[client]
+        left = table.left[jobs]
+        if left.any():  # their start models are kept for snapshots
+            table.start[jobs[left]] = rows[left]
+            self._rows.refer(rows[left])
         used = np.isfinite(table.due[jobs])
         self._start(jobs[used], rows[used])
         self._find_next([one.run for one in made])

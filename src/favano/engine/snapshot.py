@@ -81,19 +81,17 @@ class Beginning(NamedTuple):
 def jobs_under_way(course: Course, snapshot: Snapshot) -> Beginning:
     """Find the jobs under way among those of the course, which may have another horizon.
 
-    A job that was of no use before its horizon may be used with a longer one. Its start model is
-    what its client holds, if the client has not begun another job since.
+    If a course grows, jobs of no use before its horizon were not kept; each client has one job at a
+    time, which starts from what the client holds.
     """
     known, version, waiting = course.known, snapshot.version, snapshot.waiting
     begun = known.base <= version
     jobs = np.flatnonzero(begun & (known.visit > version) & np.isfinite(course.due))
-    newest = np.full(known.clients, -1)
-    np.maximum.at(newest, known.client[begun], known.base[begun])
     pairs = zip(waiting.client.tolist(), waiting.base.tolist(), strict=True)
     start = dict(zip(pairs, waiting.place.tolist(), strict=True))
     places = []
     for client, base in zip(known.client[jobs].tolist(), known.base[jobs].tolist(), strict=True):
-        held = int(snapshot.held.place[client]) if base == newest[client] else None
+        held = None if course.complete else int(snapshot.held.place[client])
         place = start.get((client, base), held)
         if place is None:
             raise NoSnapshot("the start model of a job that is used now was not kept")

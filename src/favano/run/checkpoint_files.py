@@ -70,8 +70,8 @@ class CheckpointFiles:
     def _check(self, held: Identity, mine: Identity) -> None:
         names = dict.fromkeys([*held, *mine])
         differing = ", ".join(name for name in names if held.get(name) != mine.get(name))
-        rule = f"holds checkpoints of another run (differs in {differing}); choose a new folder"
-        need(not differing, "out", self.folder.parent, f"{rule}, or begin anew with --force")
+        rule = f"of another run (differs in {differing}); remove them, or choose a new folder"
+        need(not differing, "checkpoints", self.folder, rule)
 
 
 def _version(path: Path) -> int | None:

@@ -16,7 +16,7 @@ import torch
 
 from favano import __version__
 from favano.engine import Moment, NoSnapshot
-from favano.errors import WriteFailed
+from favano.errors import NonFiniteUpdate, WriteFailed
 from favano.methods import source_digest
 from favano.records.checkpoint import Tree
 from favano.run.checkpoint_files import CheckpointFiles, Identity, Say
@@ -102,6 +102,7 @@ class Keeper:
         }
         self._last = dict.fromkeys(runs, clock())  # when each run was saved
         self._seen = {run: run.recorder.count for run in runs}  # evaluations by then
+        self._ended: set[SeedRun] = set()
         self._thread = ThreadPoolExecutor(1, "checkpoints")  # begins with the first checkpoint
         self._writing: Future[None] | None = None
         self._failed = False
@@ -110,11 +111,17 @@ class Keeper:
 
     def resume(self) -> None:
         """Let all runs that have checkpoints go on from the newest ones."""
+        for run in self._files:
+            try:
+                run.check_savable()
+            except NoSnapshot as error:
+                self._give_up(run, error)
         going_on = [run for run in self._files if self._resume(run)]
         if going_on:
             first = min(going_on, key=lambda run: run.time)
-            horizon = given(first.planned.spec.run.horizon)
-            runs = "goes on" if len(self._files) == 1 else f"{len(going_on)} runs go on, the first"
+            horizon, runs = given(first.planned.spec.run.horizon), "goes on"
+            if len(self._files) > 1:
+                runs = f"{len(going_on)} of {len(self._files)} runs go on, the first"
             self._settings.say(f"{runs} at time {first.time:,.0f} of {horizon:,.0f}")
 
     def _resume(self, run: SeedRun) -> bool:
@@ -131,11 +138,14 @@ class Keeper:
         self._seen[run] = run.recorder.count
         return True
 
-    def offer(self, run: SeedRun, moment: Moment) -> None:
+    def offer(self, run: SeedRun, moment: Moment | NonFiniteUpdate) -> None:
         """Save a run at this moment, if it is time."""
-        if moment.version < 0:
+        if isinstance(moment, NonFiniteUpdate):  # what was saved is not used again
+            self._wait()
             return
-        if run.over:
+        if moment.version < 0 or run in self._ended:
+            return
+        if run.over or run.nearly_over:
             self._save_last(run, moment)
             return
         now, interval = self._clock(), self._budget.interval
@@ -146,7 +156,11 @@ class Keeper:
             self._save(run, moment)
 
     def _save_last(self, run: SeedRun, moment: Moment) -> None:
-        """Save a run at its end; whatever was saved before is not needed any more."""
+        """Save a run before its last update; whatever was saved before is not needed any more.
+
+        With a longer horizon other clients may begin after this update, but none before it.
+        """
+        self._ended.add(run)
         size = run.largest_checkpoint
         if self._settings.keep_last and self._budget.allows(size):
             if size <= _LARGEST:
@@ -169,7 +183,7 @@ class Keeper:
         try:
             content = run.saved(moment)
         except NoSnapshot as error:
-            self._give_up(f"{run.label}: {error}")
+            self._give_up(run, error)
             return
         self._last[run], self._seen[run] = self._clock(), run.recorder.count
         taken = self._last[run] - began
@@ -182,10 +196,15 @@ class Keeper:
             self._settings.written(files, path)
             files.keep(keep)
         except WriteFailed as error:
-            self._give_up(str(error))
+            self._warn(str(error))
         self._budget.charge(taken + self._clock() - began)
 
-    def _give_up(self, reason: str) -> None:
+    def _give_up(self, run: SeedRun, reason: NoSnapshot) -> None:
+        """Do not save this run."""
+        self._ended.add(run)
+        self._warn(f"{run.label}: {reason}")
+
+    def _warn(self, reason: str) -> None:
         """Say once that checkpoints fail; the runs go on."""
         if not self._failed:
             self._settings.say(f"no checkpoint: {reason}; the run goes on without it")

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from favano.errors import BadInput, WriteFailed
 from favano.records.resumption import RESUME, Resumption, resumption_to_json
+from favano.run.result_folder import check_writable
 
 try:
     import fcntl
@@ -25,16 +26,17 @@ class Claim:
 
     def __init__(self, out: Path, asked: Resumption, *, alone: bool = True) -> None:
         self._path, self._asked, self._alone = out / RESUME, asked, alone
-        self._file = -1
+        self._file, self._new = -1, False
 
     def __enter__(self) -> Self:
         """Write the note; refused while another process is at work in the folder."""
-        out = self._path.parent
+        out, text = self._path.parent, resumption_to_json(self._asked).encode()
+        check_writable(out)
         try:
             out.mkdir(parents=True, exist_ok=True)
             self._file = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o666)
             self._lock()
-            text = resumption_to_json(self._asked).encode()
+            self._new = os.fstat(self._file).st_size == 0
             os.pwrite(self._file, text, 0)
             os.ftruncate(self._file, len(text))
             os.fsync(self._file)
@@ -42,13 +44,15 @@ class Claim:
             raise WriteFailed(f"out={out}: could not be written: {error.strerror}") from error
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: object, trace: TracebackType | None
-    ) -> None:
-        """Remove the note, if all is done."""
-        if kind is None:
+    def __exit__(self, kind: type[BaseException] | None, error: object, trace: object) -> None:
+        """Remove the note if all is done, or if the command was refused before it began."""
+        refused = kind is not None and issubclass(kind, BadInput) and self._new
+        if kind is None or refused:
             self._path.unlink(missing_ok=True)
         os.close(self._file)
+        if refused:
+            with suppress(OSError):  # it holds something else
+                self._path.parent.rmdir()
 
     def _lock(self) -> None:
         if fcntl is None or not self._alone:

@@ -11,7 +11,6 @@ from typing import Final
 
 from torch import nn
 
-from favano.engine import Moment
 from favano.errors import need
 from favano.metrics import check_metrics, client_metrics
 from favano.planning.planned import Planned, plan_seed, seeds_of
@@ -113,7 +112,7 @@ def run_together(
             for step in steps:
                 one = runs[step.run]
                 one.record(step.moment, display)
-                if keeper is not None and isinstance(step.moment, Moment):
+                if keeper is not None:
                     keeper.offer(one, step.moment)
                 ended.check(one)
     except KeyboardInterrupt:

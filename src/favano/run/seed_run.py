@@ -111,13 +111,19 @@ class SeedRun:
         self.failed = False  # by an update with NaN
         self.began = self.ended = 0.0
         self._handed_in = False
-        self._before = 0.0  # seconds of training before a checkpoint
+        self._before, self._steps_before = 0.0, 0  # seconds and steps before a checkpoint
 
     @property
     def over(self) -> bool:
         """Whether the run has ended."""
         ended = self.failed or self.aggregator.stopped
         return ended or self.reached == self.aggregator.course.updates - 1
+
+    @property
+    def nearly_over(self) -> bool:
+        """Whether one update is left, as far as this is known."""
+        course = self.aggregator.course
+        return course.complete and self.reached == course.updates - 2
 
     def record(self, moment: Moment | NonFiniteUpdate, display: Progress) -> None:
         """Record a moment of the run."""
@@ -156,15 +162,17 @@ class SeedRun:
     @property
     def steps_left(self) -> int:
         """Local steps that the rest of the run will use, as far as this is known."""
-        known = self.aggregator.course.known
-        done = int(known.steps[known.visit <= self.aggregator.version].sum())
-        return max(0, self.planned.schedule.used_steps - done)
+        return max(0, self.planned.schedule.used_steps - self._steps_before)
 
     @property
     def largest_checkpoint(self) -> int:
         """About the most bytes that a checkpoint may have."""
         models = 2 + self.planned.schedule.clients * (1 + self.aggregator.memory)
         return models * self.flat.vector.nbytes
+
+    def check_savable(self) -> None:
+        """Raise `NoSnapshot` if the state of the method is known not to be plain data."""
+        pack(self.aggregator.state, self._kinds)
 
     def saved(self, moment: Moment) -> Packed:
         """The run at this moment, as plain data."""
@@ -183,7 +191,9 @@ class SeedRun:
         self.recorder.go_on_from(saved.recorded, self.reached)
         if self.tracker is not None:
             self.tracker.drop_after(self.recorder.count)
-        self._before = saved.seconds
+        self._before, known = saved.seconds, self.aggregator.course.known
+        self._steps_before = int(known.steps[known.visit <= self.reached].sum())
+        self.result.steps_before += self._steps_before
 
     @property
     def _kinds(self) -> Kinds:

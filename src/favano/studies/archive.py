@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from shutil import rmtree
 
 from favano import __version__
 from favano.errors import BadInput
@@ -29,6 +30,10 @@ class Archive:
     def path(self, run: Run) -> Path:
         """The file of a run."""
         return self.out / FOLDER / f"{run.digest}.json"
+
+    def checkpoints(self, run: Run) -> Path:
+        """The folder of its checkpoints, until it has ended."""
+        return self.out / FOLDER / f"{run.digest}.checkpoints"
 
     def has(self, run: Run) -> bool:
         """Whether a run was made before."""
@@ -67,6 +72,7 @@ class Archive:
         )
         path = self.path(run)
         write_together(path.parent, {path.name: run_to_json(found)})
+        rmtree(self.checkpoints(run), ignore_errors=True)
 
     def entry(self, run: Run) -> Entry:
         """The run's line in a ledger; its status is `missing` if the run was not made.

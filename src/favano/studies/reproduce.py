@@ -12,6 +12,7 @@ from typing import Protocol
 from favano.data import NAMES, find
 from favano.errors import need
 from favano.records.ledger import TUNED, TUNING
+from favano.run.checkpoints import Checkpoints
 from favano.run.progress import Progress, Silence
 from favano.run.result import Result
 from favano.run.result_folder import check_writable
@@ -24,7 +25,7 @@ from favano.studies.request import Request, tuned_part, write_parts
 
 
 class Stopped(RuntimeError):
-    """Ctrl-C was pressed; runs that have ended are kept, the others start again next time."""
+    """Ctrl-C was pressed; runs that have ended are kept, the others go on from checkpoints."""
 
 
 class Watcher(Protocol):
@@ -39,6 +40,9 @@ class Watcher(Protocol):
     def training(self) -> AbstractContextManager[Progress]:
         """While runs are made; yields their progress."""
 
+    def say(self, sentence: str) -> None:
+        """Something that the user should know."""
+
 
 def reproduce(
     experiments: Sequence[Experiment],
@@ -50,6 +54,7 @@ def reproduce(
     command: str,
     watcher: Watcher,
     at_once: int | None = None,
+    checkpoint_every: float | None = None,
 ) -> None:
     """Make the missing runs, then write each experiment's ledgers and curves.
 
@@ -60,7 +65,7 @@ def reproduce(
     parts = {one.name: request.parts(one) for one in experiments}
     wanted = [run for part in parts.values() for runs in part.values() for run in runs]
     check_all(wanted, out, data_dir)
-    maker = _RunMaker(archive, data_dir, footprint, command, watcher, at_once)
+    maker = _RunMaker(archive, data_dir, footprint, command, watcher, at_once, checkpoint_every)
     stopped = False
     try:
         maker.make(wanted)
@@ -102,6 +107,7 @@ class _RunMaker:
     command: str
     watcher: Watcher
     at_once: int | None
+    checkpoint_every: float | None
 
     def make(self, runs: Sequence[Run]) -> None:
         """Runs with the same network and data share lanes, `at_once` runs at a time.
@@ -124,14 +130,24 @@ class _RunMaker:
 
             def keep(result: Result) -> None:
                 run = next(run for run in group if run.spec == result.spec)
-                seconds = meter.charge(result.rows[-1].contributed_steps)
+                seconds = meter.charge(result.rows[-1].contributed_steps - result.steps_before)
                 self.archive.write(run, result, seconds, self.footprint, self.command)
 
             results = run_together(
-                specs, samples, model, progress=meter, finished=keep, audits=False
+                specs,
+                samples,
+                model,
+                progress=meter,
+                finished=keep,
+                audits=False,
+                checkpoints=self._checkpoints(group),
             )
         if any(result.interrupted for result in results):
             raise KeyboardInterrupt
+
+    def _checkpoints(self, group: Sequence[Run]) -> Checkpoints:
+        folders, say = [self.archive.checkpoints(run) for run in group], self.watcher.say
+        return Checkpoints(folders, self.checkpoint_every, say, keep_last=False)
 
 
 def _pools(runs: Sequence[Run]) -> list[list[Run]]:
