@@ -43,7 +43,7 @@ CheckpointEvery = Annotated[
 ]
 OnCluster = Annotated[
     str | None,
-    typer.Option("--cluster", metavar="auto|ADDRESS", help="spread runs over GPUs and machines"),
+    typer.Option("--cluster", metavar="auto|ADDRESS|none", help="spread runs over GPUs or nodes"),
 ]
 RESUMED = ContextVar("RESUMED", default=False)  # whether `favano resume` calls the command
 
@@ -122,10 +122,10 @@ def _results(
 @contextmanager
 def place(cluster: str | None) -> Iterator[Place]:
     """This machine, or a cluster."""
-    if cluster is None:
-        from favano.run.place import ThisMachine
+    if cluster in (None, "none"):
+        from favano.run.place import THIS_MACHINE
 
-        yield ThisMachine()
+        yield THIS_MACHINE
     else:
         from favano.cluster import connect
 

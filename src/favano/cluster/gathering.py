@@ -149,6 +149,7 @@ class Gathering:
         whole.models = dict(sorted({**whole.models, **part.models}.items()))
         whole.status = worst([whole.status, part.status])
         whole.audit, whole.served = part.audit or whole.audit, part.served or whole.served
+        whole.steps_before += part.steps_before
         whole.error, whole.kernels = part.error or whole.error, part.kernels
         for seed in seeds:
             for path in self._checkpoints_of(number, seed)[1:]:

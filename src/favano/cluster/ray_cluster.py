@@ -7,9 +7,10 @@ import os
 import signal
 import socket
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, redirect_stdout, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
+from io import StringIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
@@ -28,7 +29,7 @@ from favano.metrics import client_metrics
 from favano.run.checkpoints import Checkpoints
 from favano.run.data import load_data
 from favano.run.observer import Observer
-from favano.run.place import RunTogether
+from favano.run.place import Found, RunTogether
 from favano.run.progress import Progress, Silence
 from favano.run.result import Result
 from favano.run.run_kernels import kernels_here
@@ -55,7 +56,8 @@ def connected(address: str) -> Iterator[Cluster]:
     """The cluster at an address, or with `auto` one of this machine alone."""
     os.environ |= {key: value for key, value in _SETTINGS.items() if key not in os.environ}
     on_termination = signal.getsignal(signal.SIGTERM)
-    with TemporaryDirectory(prefix="favano-") as folder:
+    # Ray prints what it thinks of lost nodes where a result may have to stand alone.
+    with TemporaryDirectory(prefix="favano-") as folder, redirect_stdout(StringIO()):
         try:
             _connect(address, folder)
             signal.signal(signal.SIGTERM, on_termination)  # Ray has set its own
@@ -73,11 +75,21 @@ def _connect(address: str, folder: str) -> None:
     rule = "need auto, or HOST:PORT of a cluster that this machine has joined"
     need(bool(colon and host) and port.isdecimal(), "cluster", address, rule)
     try:
-        socket.create_connection((host, int(port)), _ANSWER).close()
+        _check_answer(host, int(port))
         begin(address=address)
     except (OSError, RuntimeError, ValueError) as error:
         reason = str(error).strip().partition("\n")[0]
         raise BadInput("cluster", address, f"cannot be joined: {reason}") from error
+
+
+def _check_answer(host: str, port: int) -> None:
+    """Greet as gRPC does; Ray itself would wait for minutes for an answer that never comes."""
+    with socket.create_connection((host, port), _ANSWER) as connection:
+        if os.environ.get("RAY_USE_TLS") == "1":
+            return
+        connection.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0]))
+        if connection.recv(4)[3:] != b"\x04":
+            raise ConnectionError("no Ray cluster answers there")
 
 
 @dataclass(frozen=True)
@@ -85,6 +97,20 @@ class Cluster:
     """A cluster that this process has joined."""
 
     address: str
+
+    def size(self, device: str) -> int:
+        """Slots of the nodes that are alive."""
+        return len(self._slots(device))
+
+    def call(self, function: Callable[[], Found], device: str) -> Found:
+        """What a function finds on one of the nodes."""
+        slot = self._slots(device)[0]
+        task = ray.remote(max_retries=0)(lambda: function())
+        try:
+            found: Found = ray.get(task.options(**_needs(slot)).remote())
+        except RayTaskError as error:
+            raise error.cause from error
+        return found
 
     def load(
         self, spec: Spec, data_dir: Path | None, on_image: Callable[[int], None]
@@ -117,12 +143,10 @@ class Cluster:
         kernels = [kernels_here(given(result.first), samples, model) for result in results]
         display = progress or Silence()
         gathering = Gathering(results, kernels, display, finished, on_evaluate, audits, checkpoints)
-        device = specs[0].run.device.partition(":")[0]
-        slots = self.slots(device)
-        need(bool(slots), "device", device, f"no node of the cluster {self.address} has one")
-        packs = make_packs(runs, slots)
+        device = specs[0].run.device
+        packs = make_packs(runs, self._slots(device))
         gathering.begin(packs)
-        work = _Work(gathering, device, ray.put(data), packs, self.slots)
+        work = _Work(gathering, ray.put(data), packs, device)
         try:
             work.finish()
         except KeyboardInterrupt:
@@ -132,14 +156,28 @@ class Cluster:
             work.cancel()
         return results
 
-    def slots(self, device: str) -> list[Slot]:
-        """Places for packs on the nodes that are alive."""
-        found = ((node["NodeID"], node["Resources"]) for node in ray.nodes() if node["Alive"])
-        return [
-            slot
-            for name, has in found
-            for slot in slots_of(name, has.get("CPU", 0), has.get("GPU", 0), device)
-        ]
+    def _slots(self, device: str) -> list[Slot]:
+        """Places for packs on the nodes that are alive; refused if there are none."""
+        slots = slots_on(device)
+        need(bool(slots), "device", device, f"no node of the cluster {self.address} has one")
+        return slots
+
+
+def slots_on(device: str) -> list[Slot]:
+    """Places for packs on the nodes that are alive."""
+    found = ((node["NodeID"], node["Resources"]) for node in ray.nodes() if node["Alive"])
+    return [
+        slot
+        for name, has in found
+        for slot in slots_of(name, has.get("CPU", 0), has.get("GPU", 0), device)
+    ]
+
+
+def _needs(slot: Slot) -> dict[str, object]:
+    """What Ray must give to a task in a slot."""
+    node = NodeAffinitySchedulingStrategy(slot.node, soft=False)
+    devices = {"num_cpus": slot.cores} if slot.gpu is None else {"num_gpus": 1}
+    return {"scheduling_strategy": node, **devices}
 
 
 _run_pack = ray.remote(num_returns="streaming", max_retries=0)(pack_messages)
@@ -150,10 +188,9 @@ class _Work:
     """Packs that wait, and packs that slots are at."""
 
     gathering: Gathering
-    device: str
     data: object  # a reference to the data set
     waiting: list[Pack]
-    slots: Callable[[str], list[Slot]]
+    device: str
     _busy: dict[object, tuple[Slot, Pack]] = field(default_factory=dict)  # by stream of messages
     _lost: set[str] = field(default_factory=set)  # nodes
 
@@ -170,17 +207,15 @@ class _Work:
         if not self.waiting:
             return
         taken = {slot for slot, _ in self._busy.values()}
-        for slot in self.slots(self.device):
+        for slot in slots_on(self.device):
             if self.waiting and slot not in taken and slot.node not in self._lost:
                 self._start(next_pack(self.waiting, slot), slot)
         if not self._busy:
             raise ClusterLost(f"all nodes of the cluster are lost; {_KEPT}")
 
     def _start(self, pack: Pack, slot: Slot) -> None:
-        here = NodeAffinitySchedulingStrategy(slot.node, soft=False)
-        needs = {"num_cpus": slot.cores} if slot.gpu is None else {"num_gpus": 1}
-        task = _run_pack.options(scheduling_strategy=here, **needs)
         self.waiting.remove(pack)
+        task = _run_pack.options(**_needs(slot))
         self._busy[task.remote(self.gathering.order(pack, slot), self.data)] = slot, pack
 
     def _listen(self, stream: object) -> bool:

@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Protocol
+from typing import Final, Protocol, TypeVar
 
 from favano.run.checkpoints import Checkpoints
 from favano.run.observer import Observer
 from favano.run.progress import Progress
 from favano.run.result import Result
 from favano.run.runner import NOTHING, run_together
-from favano.run.samples import load_samples, named_model
+from favano.run.samples import check_device, load_samples, named_model
 from favano.specification.spec import Spec
+
+Found = TypeVar("Found")
 
 
 class RunTogether(Protocol):
@@ -36,6 +38,12 @@ class RunTogether(Protocol):
 class Place(Protocol):
     """One machine or several."""
 
+    def size(self, device: str) -> int:
+        """GPUs or machines that can train at the same time; refused if there is none."""
+
+    def call(self, function: Callable[[], Found], device: str) -> Found:
+        """What a function finds on a machine with this device."""
+
     def load(
         self, spec: Spec, data_dir: Path | None, on_image: Callable[[int], None]
     ) -> RunTogether:
@@ -45,9 +53,21 @@ class Place(Protocol):
 class ThisMachine:
     """The machine and process of the command."""
 
+    def size(self, device: str) -> int:
+        """One device."""
+        check_device(device)
+        return 1
+
+    def call(self, function: Callable[[], Found], device: str) -> Found:
+        """What a function finds here."""
+        return function()
+
     def load(
         self, spec: Spec, data_dir: Path | None, on_image: Callable[[int], None]
     ) -> RunTogether:
         """Load the data onto the device of the specification."""
         samples = load_samples(spec, data_dir, on_image)
         return partial(run_together, samples=samples, model=named_model(spec, samples))
+
+
+THIS_MACHINE: Final = ThisMachine()
