@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -19,10 +19,9 @@ from favano.cluster.messages import (
     Saved,
     versions,
 )
-from favano.cluster.packs import Pack, Run, Slot
+from favano.cluster.packs import Pack, Slot
 from favano.errors import WriteFailed
 from favano.methods import source_digest
-from favano.planning.planned import plan_seed, seeds_of
 from favano.records import worst
 from favano.run.checkpoint_files import CheckpointFiles
 from favano.run.checkpoints import Checkpoints
@@ -30,21 +29,8 @@ from favano.run.observer import Observer
 from favano.run.progress import Progress
 from favano.run.result import Result
 from favano.run.result_folder import named_files
-from favano.run.samples import Samples, in_steps
 from favano.specification.spec import Spec
 from favano.types import Kernels
-
-
-def planned_runs(results: Sequence[Result], samples: Samples) -> Iterator[Run]:
-    """The runs that results lack; each result gets the plan of its first seed."""
-    for number, result in enumerate(results):
-        spec, there = in_steps(result.spec, samples), {run.seed for run in result.runs}
-        for seed in seeds_of(spec):
-            if seed not in there or result.first is None:
-                planned = plan_seed(spec, seed, samples.traits)
-                result.first = result.first or planned
-            if seed not in there:
-                yield Run(number, seed, planned.schedule.used_steps)
 
 
 @dataclass

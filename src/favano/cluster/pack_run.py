@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import chdir
 from dataclasses import replace
@@ -72,8 +73,8 @@ def pack_messages(order: Order, data: Dataset) -> Iterator[Message]:
 
 def _run(order: Order, data: Dataset, send: Send, closed: Event) -> None:
     """Run a pack in the present folder."""
-    rule = f"a machine has {versions()}, the command has {order.versions}; install the same"
-    need(versions() == order.versions, "cluster", "versions", rule)
+    rule = f"has {versions()}, the command has {order.versions}; install the same"
+    need(versions() == order.versions, "cluster", platform.node(), rule)
     _place_files(order.files)
     numbers, asked = list(order.asked), list(order.asked.values())
     specs = [_spec(one) for one in asked]
@@ -122,8 +123,8 @@ def _place_files(files: Mapping[str, bytes]) -> None:
 
 def _spec(asked: Asked) -> Spec:
     spec = resolve(make_spec(asked.keys))
-    rule = "a machine has another version of this method; install the same"
-    need(source_digest(spec.method) == asked.source, "cluster", spec.method.name, rule)
+    rule = f"has another version of {spec.method.name}; install the same"
+    need(source_digest(spec.method) == asked.source, "cluster", platform.node(), rule)
     return spec
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import signal
 import socket
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from io import StringIO
 from pathlib import Path
@@ -16,33 +17,29 @@ from tempfile import TemporaryDirectory
 from typing import Final
 
 import ray
-import torch
 from ray.exceptions import NodeDiedError, RayError, RayTaskError, TaskUnschedulableError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from favano.cluster.gathering import Gathering, planned_runs
+from favano.cluster.gathering import Gathering
 from favano.cluster.pack_run import pack_messages
 from favano.cluster.packs import Pack, Slot, make_packs, next_pack, slots_of
+from favano.cluster.preparation import prepare
 from favano.data import Dataset
 from favano.errors import BadInput, ClusterLost, need
-from favano.metrics import client_metrics
 from favano.run.checkpoints import Checkpoints
 from favano.run.data import load_data
 from favano.run.observer import Observer
 from favano.run.place import Found, RunTogether
 from favano.run.progress import Progress, Silence
 from favano.run.result import Result
-from favano.run.run_kernels import kernels_here
 from favano.run.runner import NOTHING
-from favano.run.samples import named_model, samples_of
-from favano.specification.presets import resolve
-from favano.specification.spec import Spec, given
+from favano.specification.spec import Spec
 
 AUTO: Final = "auto"
 _ANSWER: Final = 5.0  # seconds to wait for the answer of an address
 _LOOK: Final = 1.0  # seconds without a message, after which the nodes are looked at again
 _END: Final = 10.0  # seconds for cancelled runs to end
-_SETTINGS: Final = {  # a node counts as dead after 3 s, not 15 s; Ray does not report its use
+SETTINGS: Final = {  # a node counts as dead after 3 s, not 15 s; Ray does not report its use
     "RAY_health_check_initial_delay_ms": "1000",
     "RAY_health_check_period_ms": "1000",
     "RAY_health_check_timeout_ms": "1000",
@@ -54,7 +51,7 @@ _SETTINGS: Final = {  # a node counts as dead after 3 s, not 15 s; Ray does not 
 @contextmanager
 def connected(address: str) -> Iterator[Cluster]:
     """The cluster at an address, or with `auto` one of this machine alone."""
-    os.environ |= {key: value for key, value in _SETTINGS.items() if key not in os.environ}
+    os.environ |= {key: value for key, value in SETTINGS.items() if key not in os.environ}
     on_termination = signal.getsignal(signal.SIGTERM)
     # Ray prints what it thinks of lost nodes where a result may have to stand alone.
     with TemporaryDirectory(prefix="favano-") as folder, redirect_stdout(StringIO()):
@@ -78,7 +75,7 @@ def _connect(address: str, folder: str) -> None:
         _check_answer(host, int(port))
         begin(address=address)
     except (OSError, RuntimeError, ValueError) as error:
-        reason = str(error).strip().partition("\n")[0]
+        reason = getattr(error, "strerror", None) or str(error).strip().partition("\n")[0]
         raise BadInput("cluster", address, f"cannot be joined: {reason}") from error
 
 
@@ -132,15 +129,7 @@ class Cluster:
         earlier: Mapping[int, Result] = NOTHING,
     ) -> list[Result]:
         """Run every seed of several specifications, spread over the cluster."""
-        samples = samples_of(data, torch.device("cpu"))
-        results = [
-            replace(earlier[number], spec=spec)
-            if number in earlier
-            else Result(spec, client_metrics(samples.metrics, spec.run.evaluate_on))
-            for number, spec in enumerate(map(resolve, specs))
-        ]
-        runs, model = list(planned_runs(results, samples)), named_model(specs[0], samples)
-        kernels = [kernels_here(given(result.first), samples, model) for result in results]
+        results, kernels, runs = prepare(specs, data, earlier)
         display = progress or Silence()
         gathering = Gathering(results, kernels, display, finished, on_evaluate, audits, checkpoints)
         device = specs[0].run.device
@@ -226,7 +215,10 @@ class _Work:
         except StopIteration:
             del self._busy[stream]
             return False
-        except RayTaskError:
+        except RayTaskError as error:
+            missing = re.search("No module named '.+'", str(error))
+            rule = f"{missing and missing[0]}; install the same packages as here"
+            need(missing is None, "cluster", error.ip, rule)
             raise
         except RayError as error:
             del self._busy[stream]
