@@ -4,11 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache, partial
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
+import numpy as np
 import pytest
+import torch
 
-from favano.engine import Aggregator, Engine, Moment, PlainLoop, Snapshot, pack, unpack
+from favano.engine import (
+    Aggregator,
+    Engine,
+    Moment,
+    NoSnapshot,
+    PlainLoop,
+    Scoring,
+    Snapshot,
+    Step,
+    pack,
+    unpack,
+)
 from favano.engine.packing import named_kinds
 from favano.engine.snapshot import KINDS
 from favano.errors import NonFiniteUpdate
@@ -17,7 +30,7 @@ from favano.methods.server_optimiser import ServerOptimiser
 from favano.quantisation import Lattice, MinMax, Qsgd
 from favano.training import one_thread
 from favano.training.optimisers import Optimiser
-from tests.engine.networks import Problem, Seen, same, seen, shuffled
+from tests.engine.networks import CLIENTS, Problem, Seen, same, seen, shuffled, stack_lanes
 
 KEPT = Optimiser("adam", 0.8, beta2=0.9, epsilon=1e-2, state="kept")
 VARIANTS: Mapping[str, Callable[[], Problem]] = {
@@ -40,6 +53,7 @@ VARIANTS: Mapping[str, Callable[[], Problem]] = {
         Problem, "fedbuff", 8, server=ServerOptimiser("adam", 0.1, 0.9, 0.1, 0.9)
     ),
 }
+QUEUE: dict[str, object] = {"concurrency": CLIENTS}
 EVERY = pytest.mark.parametrize("name", list(VARIANTS))
 
 
@@ -89,3 +103,89 @@ def test_a_run_goes_on_from_any_moment(name: str, way: Way) -> None:
             again.go_on_from(snapshot)
             found = [seen(moment) for moment in way(again, one)]
             same(found, later(one, snapshot.version))
+
+
+def every_third(run: int, version: int) -> bool:
+    return version % 3 == 2
+
+
+def on_stacks(runs: Sequence[Aggregator[State]], some: Sequence[Problem]) -> Iterator[Step]:
+    """As on a GPU: updates of all runs together, and several of one run at once."""
+    scoring = Scoring(every_third, every_third, lambda models: models[:, :2])
+    return Engine(runs, stack_lanes(some, 20), products=True, scoring=scoring).steps(at_once=50)
+
+
+def check_together(device: str) -> None:
+    """Runs of all kinds go on together, each from the moment in its middle."""
+    some = [
+        *(Problem(name, 3, device=device) for name in our_methods()),
+        Problem("quafl", 2, codec=MinMax(bits=5), device=device),
+        Problem("favano", 6, buffers="local", device=device),
+        Problem("fedavg", 2, optimiser=KEPT, poisoned=True, device=device),
+    ]
+    runs = [one.aggregator() for one in some]
+    saved: dict[int, Snapshot] = {}
+    for number, moment in on_stacks(runs, some):
+        assert isinstance(moment, Moment)
+        if moment.version <= runs[number].schedule.updates // 2:
+            saved[number] = reread(moment.snapshot(), runs[number])
+    again = [one.aggregator() for one in some]
+    for number, snapshot in saved.items():
+        again[number].go_on_from(snapshot)
+    ends: dict[int, Seen] = {}
+    for number, moment in on_stacks(again, some):
+        assert isinstance(moment, Moment)
+        assert moment.version >= saved[number].version >= 0
+        ends[number] = seen(moment)
+    assert len(ends) == len(some)
+    for number, end in ends.items():
+        same([end._replace(refused=[])], [some[number].alone[-1]._replace(refused=[])], 1e-10)
+
+
+def test_runs_go_on_together() -> None:
+    check_together("cpu")
+
+
+@pytest.mark.gpu
+def test_runs_go_on_together_on_a_gpu() -> None:
+    check_together("cuda")
+
+
+@pytest.mark.parametrize("way", [in_lanes, in_a_loop])
+def test_a_longer_course_finds_every_start_model(way: Way) -> None:
+    """Of clients with a queue of jobs, which hold a newer model than most of them start from."""
+    short, long = (Problem("asyncsgd", 1, keys=QUEUE | {"horizon": end}) for end in (60.0, 100.0))
+    with one_thread():
+        run = short.aggregator()
+        moments = way(run, short)
+        saved = [reread(moment.snapshot(), run) for moment in moments][-2]
+        pairs = zip(saved.waiting.client.tolist(), saved.waiting.place.tolist(), strict=True)
+        assert any(saved.held.place[client] != place for client, place in pairs)
+        again = long.aggregator()
+        again.go_on_from(saved)
+        same([seen(moment) for moment in way(again, long)], later(long, saved.version))
+
+
+def test_an_odd_state_is_refused_by_name() -> None:
+    for value in (
+        {1},
+        object(),
+        np.array([object()]),
+        Odd(1),
+        torch.zeros(1, dtype=torch.bfloat16),
+    ):
+        with pytest.raises(NoSnapshot, match="cannot be saved"):
+            pack([value], ())
+
+
+class Odd(NamedTuple):
+    number: int
+
+
+def test_plain_data_keep_their_types() -> None:
+    value = (
+        {1: torch.ones(2), "a": [np.float32(0.1), np.int64(3), True, None]},
+        Odd(2), (), np.arange(2), 1e300, "text",
+    )  # fmt: skip
+    found = unpack(pack(value, {Odd}), {Odd}, torch.empty(0))
+    assert repr(found) == repr(value)

@@ -26,8 +26,8 @@ def resume_command(folder: Folder, cluster: OnCluster = None) -> None:
 
     path = folder.absolute()
     if not (path / RESUME).exists():
-        done = any(path.glob(pattern) for pattern in (SUMMARY, f"*/{SUMMARY}", "runs/*.json"))
-        need(done, "folder", folder, "holds no run that could go on")
+        results = (path.glob(pattern) for pattern in (SUMMARY, f"*/{SUMMARY}", "runs/*.json"))
+        need(any(map(any, results)), "folder", folder, "holds no run that could go on")
         say(f"already done: {folder}")
         return
     asked = read_file(path / RESUME, resumption_from_json)
@@ -38,7 +38,10 @@ def resume_command(folder: Folder, cluster: OnCluster = None) -> None:
     with chdir(asked.folder):
         moved = Path(asked.out).absolute() != path
         sys.argv[1:] = asked.command
-        RESUMED.set(True)
         there = ["--out", str(path)] if moved else []
         there += [] if cluster is None else ["--cluster", cluster]
-        app([*asked.command, *there])
+        before = RESUMED.set(True)
+        try:
+            app([*asked.command, *there])
+        finally:
+            RESUMED.reset(before)

@@ -160,7 +160,8 @@ class Engine:
     def _go_on(self, run: int, beginning: Beginning) -> _Made:
         """Begin a run in the middle."""
         snapshot, jobs, place = beginning
-        rows = self._rows.keep(to_device(snapshot.models, self._rows.like))
+        models = to_device(snapshot.models, self._runs[run].initial)
+        rows = self._within_memory(partial(self._rows.keep, models))
         server = rows[[snapshot.server]]
         self._rows.refer(server)
         self._server[run], self._version[run] = server[0], snapshot.version

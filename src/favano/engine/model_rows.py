@@ -24,7 +24,7 @@ class ModelRows:
     """
 
     def __init__(self, like: Vector) -> None:
-        self.like = like
+        self._like = like
         self._blocks: list[Stack] = []
         self._first: list[int] = []  # row number at which each block begins
         self._views: list[Vector] = []  # of all rows
@@ -68,12 +68,12 @@ class ModelRows:
         """These models, (*rows.shape, size): copies, except of a single one."""
         if rows.size == 1:
             return self._views[int(rows.ravel()[0])].expand(*rows.shape, -1)
-        size, parts = len(self.like), self._by_block(rows.ravel())
+        size, parts = len(self._like), self._by_block(rows.ravel())
         if len(parts) == 1:
             ((block, _, places),) = parts
             found = block.index_select(0, to_device(places, block))
         else:
-            found = self.like.new_empty(rows.size, size)
+            found = self._like.new_empty(rows.size, size)
             for block, at, places in parts:
                 found[to_device(at, block)] = block.index_select(0, to_device(places, block))
         return found.view(*rows.shape, size)
@@ -105,9 +105,9 @@ class ModelRows:
 
     def _grow(self, missing: int) -> None:
         """Add a block of as many rows as there are already, up to a limit."""
-        most = max(1, _MOST_BYTES // max(1, len(self.like) * self.like.element_size()))
+        most = max(1, _MOST_BYTES // max(1, len(self._like) * self._like.element_size()))
         rows = max(missing, min(max(_FIRST_ROWS, self.total), most))
-        block = self.like.new_empty(rows, len(self.like))
+        block = self._like.new_empty(rows, len(self._like))
         first, free = self.total, np.empty(self.total + rows, dtype=np.int64)
         free[: self._count] = self._free[: self._count]
         free[self._count : self._count + rows] = np.arange(first + rows - 1, first - 1, -1)

@@ -52,19 +52,18 @@ def checkpoint_from_bytes(content: bytes) -> Tree:
     if hashlib.sha256(body).hexdigest() != digest:
         raise ValueError("is damaged: its digest is wrong")
     try:
-        arrays = load(body)
-        tree = json.loads(_metadata(body)["tree"])
-    except (SafetensorError, ValueError, KeyError) as error:
+        arrays, tree = load(body), json.loads(_metadata(body)["tree"])
+        return _with_arrays(tree, arrays)
+    except (SafetensorError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise ValueError(f"is damaged: {error}") from error
 
-    def with_arrays(value: object) -> Tree:
-        if isinstance(value, list):
-            return [with_arrays(one) for one in value]
-        if isinstance(value, dict):
-            return np.array(arrays[value[_ARRAY]]).reshape(value["shape"])
-        return cast(Tree, value)
 
-    return with_arrays(tree)
+def _with_arrays(value: object, arrays: dict[str, Array]) -> Tree:
+    if isinstance(value, list):
+        return [_with_arrays(one, arrays) for one in value]
+    if isinstance(value, dict):
+        return np.array(arrays[value[_ARRAY]]).reshape(value["shape"])
+    return cast(Tree, value)
 
 
 def _metadata(body: bytes) -> dict[str, str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -70,7 +71,7 @@ def write_together(folder: Path, contents: Mapping[str, str | bytes]) -> None:
 
 def _flush(folder: Path) -> None:
     """Make sure that new names survive a loss of power, where a system can."""
-    if os.name == "posix":
+    with suppress(OSError):
         number = os.open(folder, os.O_RDONLY)
         try:
             os.fsync(number)

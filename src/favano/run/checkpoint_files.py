@@ -55,16 +55,14 @@ class CheckpointFiles:
         """
         for path in self.paths():
             try:
-                found = checkpoint_from_bytes(path.read_bytes())
-                assert isinstance(found, list)
-                held: Identity = json.loads(str(found[0]))
+                held, content = _parts(checkpoint_from_bytes(path.read_bytes()))
             except (OSError, ValueError) as error:
                 reason = error.strerror if isinstance(error, OSError) else error
                 say(f"{path} {reason}; the one before it is used")
                 path.unlink(missing_ok=True)
                 continue
             self._check(held, identity())
-            return found[1]
+            return content
         return None
 
     def _check(self, held: Identity, mine: Identity) -> None:
@@ -72,6 +70,16 @@ class CheckpointFiles:
         differing = ", ".join(name for name in names if held.get(name) != mine.get(name))
         rule = f"of another run (differs in {differing}); remove them, or choose a new folder"
         need(not differing, "checkpoints", self.folder, rule)
+
+
+def _parts(tree: Tree) -> tuple[Identity, Tree]:
+    """Whose checkpoint it is, and its content."""
+    if not (isinstance(tree, list) and len(tree) == 2 and isinstance(tree[0], str)):
+        raise ValueError("is damaged: it does not say whose it is")
+    held = json.loads(tree[0])
+    if not isinstance(held, dict):
+        raise ValueError("is damaged: it does not say whose it is")
+    return held, tree[1]
 
 
 def _version(path: Path) -> int | None:

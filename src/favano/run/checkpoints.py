@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -31,6 +32,7 @@ _SHARE = 0.02  # of the time may be spent on checkpoints
 _SPEED = 2e8  # bytes per second, before anything is measured
 _AT_LEAST = 0.02  # seconds, for the disk to say that it is done
 _LARGEST = 256 << 20  # bytes of a checkpoint that stays after the end of a run
+_MOST_DATA = 1 << 30  # bytes of an array that go into a digest
 _MAY_DIFFER = ("horizon", "seed", "seeds", "device", "kernels")
 
 
@@ -102,12 +104,12 @@ class Keeper:
         }
         self._last = dict.fromkeys(runs, clock())  # when each run was saved
         self._seen = {run: run.recorder.count for run in runs}  # evaluations by then
-        self._ended: set[SeedRun] = set()
+        self._not_again: set[SeedRun] = set()  # runs that are not saved any more
         self._thread = ThreadPoolExecutor(1, "checkpoints")  # begins with the first checkpoint
         self._writing: Future[None] | None = None
         self._failed = False
         data = cache(lambda: data_digest(samples))
-        self._identity = cache(lambda run: identity_of(run, data()))
+        self._identity = cache(lambda run: identity_of(run, samples, data()))
 
     def resume(self) -> None:
         """Let all runs that have checkpoints go on from the newest ones."""
@@ -140,44 +142,49 @@ class Keeper:
 
     def offer(self, run: SeedRun, moment: Moment | NonFiniteUpdate) -> None:
         """Save a run at this moment, if it is time."""
-        if isinstance(moment, NonFiniteUpdate):  # what was saved is not used again
+        if isinstance(moment, NonFiniteUpdate):  # the run has ended
             self._wait()
-            return
-        if moment.version < 0 or run in self._ended:
-            return
-        if run.over or run.nearly_over:
+        elif run.over:
             self._save_last(run, moment)
-            return
-        now, interval = self._clock(), self._budget.interval
-        due = (
-            now - self._last[run] >= interval if interval else self._seen[run] < run.recorder.count
-        )
-        if due and not self._busy and self._budget.allows(run.largest_checkpoint):
+            self._wait()
+            self._files[run].keep(1)
+        elif run.nearly_over:
+            self._save_last(run, moment)
+        elif self._is_due(run) and self._budget.allows(run.largest_checkpoint):
             self._save(run, moment)
 
-    def _save_last(self, run: SeedRun, moment: Moment) -> None:
-        """Save a run before its last update; whatever was saved before is not needed any more.
+    def _is_due(self, run: SeedRun) -> bool:
+        interval = self._budget.interval
+        if not interval:
+            return self._seen[run] < run.recorder.count
+        return self._clock() - self._last[run] >= interval and not self._busy
 
-        With a longer horizon other clients may begin after this update, but none before it.
+    def _save_last(self, run: SeedRun, moment: Moment) -> None:
+        """Save a run before its last update, or else at its end, so that it can be made longer.
+
+        With a longer horizon other clients may begin after the last update, but none before it.
         """
-        self._ended.add(run)
         size = run.largest_checkpoint
-        if self._settings.keep_last and self._budget.allows(size):
-            if size <= _LARGEST:
-                self._save(run, moment, keep=1)
-                return
+        wanted = self._settings.keep_last and run not in self._not_again
+        if not wanted or not self._budget.allows(size):
+            return
+        if size > _LARGEST:
+            self._not_again.add(run)
             self._settings.say(
                 f"{run.label}: no checkpoint of its end is kept, since it may have "
                 f"{size >> 20} MiB; a longer run would begin anew"
             )
-        self._wait()
-        self._files[run].keep(1)
+            return
+        self._save(run, moment)
+        self._not_again.add(run)
 
     @property
     def _busy(self) -> bool:
         return self._writing is not None and not self._writing.done()
 
-    def _save(self, run: SeedRun, moment: Moment, keep: int = 2) -> None:
+    def _save(self, run: SeedRun, moment: Moment) -> None:
+        if moment.version < 0 or run in self._not_again:
+            return
         self._wait()
         began = self._clock()
         try:
@@ -187,21 +194,20 @@ class Keeper:
             return
         self._last[run], self._seen[run] = self._clock(), run.recorder.count
         taken = self._last[run] - began
-        self._writing = self._thread.submit(self._write, run, moment.version, content, taken, keep)
+        self._writing = self._thread.submit(self._write, run, moment.version, content, taken)
 
-    def _write(self, run: SeedRun, version: int, content: Tree, taken: float, keep: int) -> None:
-        began, files = self._clock(), self._files[run]
+    def _write(self, run: SeedRun, version: int, content: Tree, taken: float) -> None:
+        began = self._clock()
         try:
-            path = files.write(version, self._identity(run), content)
-            self._settings.written(files, path)
-            files.keep(keep)
+            path = self._files[run].write(version, self._identity(run), content)
+            self._settings.written(self._files[run], path)
         except WriteFailed as error:
             self._warn(str(error))
         self._budget.charge(taken + self._clock() - began)
 
     def _give_up(self, run: SeedRun, reason: NoSnapshot) -> None:
         """Do not save this run."""
-        self._ended.add(run)
+        self._not_again.add(run)
         self._warn(f"{run.label}: {reason}")
 
     def _warn(self, reason: str) -> None:
@@ -220,16 +226,19 @@ class Keeper:
         self._wait()
 
 
-def identity_of(run: SeedRun, data: str) -> Identity:
+def identity_of(run: SeedRun, samples: Samples, data: str) -> Identity:
     """What must be equal for a run to go on: all but its horizon."""
     spec, flat = run.result.spec, run.flat
     keys = {key: value for key, value in flat_keys(spec).items() if key not in _MAY_DIFFER}
     start = run.aggregator.initial.numpy(force=True).tobytes()
     return {
-        "specification": _digest(json.dumps(keys, sort_keys=True).encode()),
+        "specification": _digest(json.dumps(keys, sort_keys=True, default=str).encode()),
         "method": source_digest(spec.method) or spec.method.name,
         "seed": str(run.planned.seed),
         "data": _digest(f"{data} {files_digest(spec)}".encode()),
+        "loss": _function(samples.loss),
+        "metrics": ", ".join(samples.metrics),
+        "network": _digest(re.sub("0x[0-9a-f]+", "", repr(flat.module)).encode()),
         "initial model": _digest(start),
         "device": flat.vector.device.type,
         "kernels": run.kernels or "",
@@ -240,12 +249,20 @@ def identity_of(run: SeedRun, data: str) -> Identity:
 
 
 def data_digest(samples: Samples) -> str:
-    """A digest of training and test data."""
+    """A digest of training and test data; of very many samples, some."""
     digest = hashlib.sha256()
     for tensor in (samples.features, samples.labels, samples.test_features, samples.test_labels):
         digest.update(f"{tensor.dtype} {tuple(tensor.shape)}".encode())
-        digest.update(tensor.contiguous().numpy(force=True).data)
+        some = tensor[:: 1 + tensor.nbytes // _MOST_DATA].contiguous()
+        digest.update(some.view(torch.uint8).numpy(force=True).data)
     return digest.hexdigest()
+
+
+def _function(given: Callable[..., object]) -> str:
+    """The name of a function, and a digest of what it does, as far as this can be seen."""
+    name = getattr(given, "__qualname__", type(given).__qualname__)
+    code = getattr(given, "__code__", None)
+    return name if code is None else f"{name} {_digest(code.co_code)}"
 
 
 def _digest(content: bytes) -> str:

@@ -12,6 +12,7 @@ from favano.engine import (
     KINDS,
     Kinds,
     Moment,
+    NoSnapshot,
     Observation,
     Packed,
     Recorded,
@@ -182,8 +183,11 @@ class SeedRun:
 
     def go_on_from(self, content: Packed) -> None:
         """Go on from what was saved; `NoSnapshot` if this cannot be, and nothing is changed."""
-        saved = unpack(content, self._kinds, self.flat.vector)
-        assert isinstance(saved, Saved)
+        try:
+            saved = unpack(content, self._kinds, self.flat.vector)
+            assert isinstance(saved, Saved)
+        except (AssertionError, KeyError, TypeError, ValueError):
+            raise NoSnapshot("its content is not that of a checkpoint") from None
         if self.tracker is not None and saved.tracked is not None:
             self.tracker.go_on_from(saved.tracked)
         self.aggregator.go_on_from(saved.snapshot)
