@@ -66,7 +66,7 @@ def test_a_comparison_survives_the_loss_of_a_node(
     done = own_network.run(two_nodes.__file__, *words, environment=environment)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["status"] == "complete"
-    assert "favano: a machine was lost; its 1 runs go on elsewhere" in done.stderr
+    assert "favano: a node of the cluster was lost; its run will go on elsewhere" in done.stderr
     assert "favano: goes on at time " in done.stderr
     assert done.stderr.endswith(f"{own_network.LEFT}[]\n")
     same_bytes(tmp_path / "alone", tmp_path / "spread")

@@ -165,7 +165,7 @@ def slots_on(device: str) -> list[Slot]:
 def _needs(slot: Slot) -> dict[str, object]:
     """What Ray must give to a task in a slot."""
     node = NodeAffinitySchedulingStrategy(slot.node, soft=False)
-    devices = {"num_cpus": slot.cores} if slot.gpu is None else {"num_gpus": 1}
+    devices = {"num_cpus": slot.cores} if slot.gpu is None else {"num_cpus": 0, "num_gpus": 1}
     return {"scheduling_strategy": node, **devices}
 
 
@@ -231,10 +231,11 @@ class _Work:
         if isinstance(error, NodeDiedError | TaskUnschedulableError):
             self._lost.add(slot.node)
         pack.losses += 1
+        runs = "run" if len(pack.runs) == 1 else f"{len(pack.runs)} runs"
         if pack.hopeless:
             reason = str(error).strip().partition("\n")[0]
-            raise ClusterLost(f"{len(pack.runs)} runs were lost again and again: {reason}; {_KEPT}")
-        self.gathering.say(f"a machine was lost; its {len(pack.runs)} runs go on elsewhere")
+            raise ClusterLost(f"the same {runs} were lost again and again: {reason}; {_KEPT}")
+        self.gathering.say(f"a node of the cluster was lost; its {runs} will go on elsewhere")
         self.waiting.append(pack)
 
     def cancel(self) -> None:
