@@ -179,6 +179,7 @@ def test_runs_that_have_ended_are_not_sent_again(digits: Dataset, tmp_path: Path
     (pack, *_) = nodes.packs
     for message in nodes.messages(pack):
         nodes.gathering.receive(pack, message)
+    assert nodes.gathering.left_of(pack) == []
     assert nodes.gathering.order(pack, NODES[1]).asked == {}
 
 

@@ -19,7 +19,7 @@ from favano.cluster.messages import (
     Saved,
     versions,
 )
-from favano.cluster.packs import Pack, Slot
+from favano.cluster.packs import Pack, Run, Slot
 from favano.errors import WriteFailed
 from favano.methods import source_digest
 from favano.records import worst
@@ -46,33 +46,38 @@ class Gathering:
     checkpoints: Checkpoints | None
     _left: dict[Pack, int] = field(default_factory=dict)  # local steps
     _missing: dict[int, set[int]] = field(default_factory=dict)  # seeds by specification
+    _files: dict[str, bytes] = field(default_factory=dict)  # that specifications name
     _cannot_write: bool = False
 
     def begin(self, packs: Collection[Pack]) -> None:
         """All packs are about to be run."""
         for run in (run for pack in packs for run in pack.runs):
             self._missing.setdefault(run.number, set()).add(run.seed)
+        names = _named([result.spec for result in self.results])
+        self._files = {name: Path(name).read_bytes() for name in names}
         self._left = {pack: pack.steps for pack in packs}
         self.progress.begin(sum(self._left.values()))
 
     def order(self, pack: Pack, slot: Slot) -> Order:
         """What is left of a pack, with the newest checkpoints of its runs."""
         seeds: dict[int, list[int]] = {}
-        for run in sorted(pack.runs):
-            if run.seed in self._missing[run.number]:
-                seeds.setdefault(run.number, []).append(run.seed)
-        specs = {number: self.results[number].spec for number in seeds}
+        for run in self.left_of(pack):
+            seeds.setdefault(run.number, []).append(run.seed)
         settings = self.checkpoints or Checkpoints([])
         return Order(
             versions=versions(),
             asked={number: self._asked(number, some) for number, some in seeds.items()},
-            files={name: Path(name).read_bytes() for name in _files(list(specs.values()))},
+            files=self._files,
             workers=slot.cores,
             checkpoints=self.checkpoints is not None,
             every=settings.every,
             keep_last=settings.keep_last,
             audits=self.audits,
         )
+
+    def left_of(self, pack: Pack) -> list[Run]:
+        """The runs of a pack that have not ended."""
+        return [run for run in sorted(pack.runs) if run.seed in self._missing[run.number]]
 
     def _asked(self, number: int, seeds: Sequence[int]) -> Asked:
         spec, kernels = self.results[number].spec, self.kernels[number]
@@ -152,7 +157,7 @@ class Gathering:
                 self.results[number].status = "partial"
 
 
-def _files(specs: Sequence[Spec]) -> set[str]:
+def _named(specs: Sequence[Spec]) -> set[str]:
     """Files that must be on every machine: of methods, of step times and of splits."""
     methods = {spec.method.place.rpartition(":")[0] for spec in specs if spec.method.place}
     return methods | {name for spec in specs for name in named_files(spec)}

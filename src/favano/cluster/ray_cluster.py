@@ -231,7 +231,10 @@ class _Work:
         if isinstance(error, NodeDiedError | TaskUnschedulableError):
             self._lost.add(slot.node)
         pack.losses += 1
-        runs = "run" if len(pack.runs) == 1 else f"{len(pack.runs)} runs"
+        left = len(self.gathering.left_of(pack))
+        if not left:
+            return
+        runs = "run" if left == 1 else f"{left} runs"
         if pack.hopeless:
             reason = str(error).strip().partition("\n")[0]
             raise ClusterLost(f"the same {runs} were lost again and again: {reason}; {_KEPT}")
