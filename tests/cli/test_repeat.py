@@ -21,10 +21,8 @@ DONE = "favano: already done: {} holds this run; --force repeats it\n"
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    """All files of results; checkpoints are made if there is time."""
     files = (path for path in folder.rglob("*") if path.is_file())
-    kept = (path for path in files if path.parent.name != "checkpoints")
-    return {str(path.relative_to(folder)): path.read_bytes() for path in kept}
+    return {str(path.relative_to(folder)): path.read_bytes() for path in files}
 
 
 class Trained:

@@ -297,7 +297,7 @@ def test_checkpoints_of_own_data(
 ) -> None:
     """Taken at each evaluation here; a run that was ended goes on, one of other data does not."""
     monkeypatch.setattr(checkpoints, "_EVERY", 0.0)
-    monkeypatch.setattr(checkpoints, "_SHARE", inf)
+    monkeypatch.setattr(checkpoints, "SHARE", inf)
     kept, problem = tmp_path / "kept", own(network())
     whole = favano.compare(methods, problem, FLEET, **KEYS)
     with pytest.raises(favano.Interrupted):

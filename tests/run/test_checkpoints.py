@@ -299,7 +299,7 @@ class Clock:
 
 def test_the_budget_is_two_per_cent_of_the_time() -> None:
     clock = Clock()
-    budget = Budget(None, clock)
+    budget = Budget(None, 0.02, clock)
     assert budget.interval == 30
     size = 20_000_000  # expected to take 0.02 + 0.1 s
     clock.now = 5.9
@@ -317,15 +317,21 @@ def test_the_budget_is_two_per_cent_of_the_time() -> None:
 
 def test_an_interval_that_is_asked_for_has_no_budget() -> None:
     clock = Clock()
-    budget = Budget(5.0, clock)
+    budget = Budget(5.0, 0.02, clock)
     budget.charge(1e9)
     assert budget.interval == 5
     assert budget.allows(10**12)
-    assert not Budget(inf, clock).allows(1)
+    assert not Budget(inf, 0.02, clock).allows(1)
 
 
 def test_by_default_a_short_run_has_no_checkpoints(digits: Samples, tmp_path: Path) -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(checkpoints, "_SHARE", 0.0)  # as if no time had passed
-        results([SHORT], digits, tmp_path, every=None)
+    results([SHORT], digits, tmp_path, every=None)
     assert not (tmp_path / "favano").exists()
+
+
+def test_by_default_the_end_of_a_long_run_is_kept(
+    digits: Samples, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checkpoints, "SHARE", inf)  # as if it had taken long
+    results([SHORT], digits, tmp_path, every=None)
+    assert len(list((tmp_path / "favano").iterdir())) == 1

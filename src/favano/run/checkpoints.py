@@ -28,7 +28,7 @@ from favano.specification.digest import flat_keys
 from favano.specification.spec import given
 
 _EVERY = 30.0  # seconds between two checkpoints of a run
-_SHARE = 0.02  # of the time may be spent on checkpoints
+SHARE = 0.02  # of the time may be spent on checkpoints
 _SPEED = 2e8  # bytes per second, before anything is measured
 _AT_LEAST = 0.02  # seconds, for the disk to say that it is done
 _LARGEST = 256 << 20  # bytes of a checkpoint that stays after the end of a run
@@ -59,6 +59,7 @@ class Budget:
     """
 
     every: float | None
+    share: float  # of the time
     clock: Callable[[], float] = perf_counter
     spent: float = 0.0  # seconds, in the foreground and in the background
     _cost: float | None = None  # of the last checkpoint
@@ -77,7 +78,7 @@ class Budget:
         if self.every is not None:
             return self.every < float("inf")
         cost = _AT_LEAST + size / _SPEED if self._cost is None else self._cost
-        return self.spent + cost <= _SHARE * (self.clock() - self._began)
+        return self.spent + cost <= self.share * (self.clock() - self._began)
 
     def charge(self, seconds: float) -> None:
         """A checkpoint has taken so long."""
@@ -97,7 +98,7 @@ class Keeper:
         clock: Callable[[], float] = perf_counter,
     ) -> None:
         self._settings, self._clock = checkpoints, clock
-        self._budget = Budget(checkpoints.every, clock)
+        self._budget = Budget(checkpoints.every, SHARE, clock)
         self._files = {
             run: CheckpointFiles(folder, run.planned.seed)
             for run, folder in zip(runs, folders, strict=True)

@@ -27,6 +27,7 @@ class Claim:
     def __init__(self, out: Path, asked: Resumption, *, alone: bool = True) -> None:
         self._path, self._asked, self._alone = out / RESUME, asked, alone
         self._file, self._new = -1, False
+        self._made = [path for path in (out, *out.parents) if not path.exists()]
 
     def __enter__(self) -> Self:
         """Write the note; refused while another process is at work in the folder."""
@@ -50,9 +51,9 @@ class Claim:
         if kind is None or refused:
             self._path.unlink(missing_ok=True)
         os.close(self._file)
-        if refused:
-            with suppress(OSError):  # it holds something else
-                self._path.parent.rmdir()
+        for folder in self._made if refused else ():
+            with suppress(OSError):  # it holds something by now
+                folder.rmdir()
 
     def _lock(self) -> None:
         if fcntl is None or not self._alone:
