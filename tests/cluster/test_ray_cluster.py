@@ -63,12 +63,28 @@ def test_a_comparison_survives_the_loss_of_a_node(
 ) -> None:
     favano("compare", *LONG, "--out", "alone")
     words = ["compare", *LONG, "--checkpoint-every", "0", "--json", "--out", "spread"]
-    done = own_network.run(two_nodes.__file__, *words, environment=environment)
+    done = own_network.run(two_nodes.__file__, "1", *words, environment=environment)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["status"] == "complete"
     assert "favano: a node of the cluster was lost; its run will go on elsewhere" in done.stderr
     assert "favano: goes on at time " in done.stderr
     assert done.stderr.endswith(f"{own_network.LEFT}[]\n")
+    same_bytes(tmp_path / "alone", tmp_path / "spread")
+
+
+@pytest.mark.slow
+def test_after_the_loss_of_all_nodes_one_machine_goes_on(
+    favano: Program, environment: dict[str, str], tmp_path: Path
+) -> None:
+    favano("compare", *LONG, "--out", "alone")
+    words = ["compare", *LONG, "--checkpoint-every", "0", "--out", "spread"]
+    done = own_network.run(two_nodes.__file__, "0", *words, environment=environment)
+    assert done.returncode == 1
+    assert "favano: all nodes of the cluster are lost; checkpoints are kept" in done.stderr
+    assert "Traceback" not in done.stderr
+    code, _, said = favano("resume", "spread", "--cluster", "none")
+    assert code == 0
+    assert "favano: 2 of 2 runs go on, the first at time " in said
     same_bytes(tmp_path / "alone", tmp_path / "spread")
 
 

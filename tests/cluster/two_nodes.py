@@ -1,6 +1,6 @@
 """A program: `favano` on a cluster of two nodes, one of which is killed when all runs are saved.
 
-Its arguments are those of `favano`, the last two being `--out FOLDER`.
+Its arguments are the cores of the node that stays, and those of `favano`, with `--out FOLDER` last.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ def main() -> None:
     """Start the cluster and the command, and kill a node in the middle."""
     from ray.cluster_utils import Cluster
 
-    out = Path(sys.argv[-1])
-    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
+    cores, out = int(sys.argv[1]), Path(sys.argv[-1])
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": cores})
     other = cluster.add_node(num_cpus=1)
-    command = [sys.executable, "-m", "favano", *sys.argv[1:], "--cluster", cluster.address]
+    command = [sys.executable, "-m", "favano", *sys.argv[2:], "--cluster", cluster.address]
     favano = subprocess.Popen(command)
     while favano.poll() is None and _saved(out) < RUNS:
         time.sleep(0.05)
