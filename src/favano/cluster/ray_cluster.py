@@ -39,11 +39,14 @@ AUTO: Final = "auto"
 _ANSWER: Final = 5.0  # seconds to wait for the answer of an address
 _LOOK: Final = 1.0  # seconds without a message, after which the nodes are looked at again
 _END: Final = 10.0  # seconds for cancelled runs to end
-SETTINGS: Final = {  # a node counts as dead after 3 s, not 15 s; Ray does not report its use
+# A node counts as dead after 3 s, not 15 s; lanes are as urgent as those of a command without Ray,
+# which makes its workers nice; Ray does not report its use.
+SETTINGS: Final = {
     "RAY_health_check_initial_delay_ms": "1000",
     "RAY_health_check_period_ms": "1000",
     "RAY_health_check_timeout_ms": "1000",
     "RAY_health_check_failure_threshold": "3",
+    "RAY_worker_niceness": "0",
     "RAY_USAGE_STATS_ENABLED": "0",
 }
 
