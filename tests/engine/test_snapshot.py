@@ -23,7 +23,7 @@ from favano.engine import (
     unpack,
 )
 from favano.engine.packing import named_kinds
-from favano.engine.snapshot import KINDS
+from favano.engine.snapshot import KINDS, Memory
 from favano.errors import NonFiniteUpdate
 from favano.methods import State, our_methods
 from favano.methods.server_optimiser import ServerOptimiser
@@ -37,6 +37,7 @@ VARIANTS: Mapping[str, Callable[[], Problem]] = {
     **{name: partial(Problem, name, 3) for name in our_methods()},
     "poisoned": partial(Problem, "favano", 1, poisoned=True),
     "few bits, own models": partial(Problem, "quafl", 2, codec=MinMax(bits=5)),
+    "differences, own models": partial(Problem, "quafl", 2, codec=Qsgd(bits=5)),
     "lattice, own models": partial(Problem, "quafl", 5, codec=Lattice(), poisoned=True),
     "dither": partial(Problem, "favano", 3, codec=Lattice(dither=True)),
     "few bits, corrections": partial(Problem, "scaffold", 4, codec=Qsgd(bits=5), poisoned=True),
@@ -70,6 +71,17 @@ def reread(snapshot: Snapshot, run: Aggregator[State]) -> Snapshot:
     return found
 
 
+def bits(memory: Memory, run: Aggregator[State]) -> object:
+    """Everything that is remembered, to be compared."""
+
+    def plain(value: object) -> object:
+        if isinstance(value, list):
+            return [plain(one) for one in value]
+        return value.tobytes() if isinstance(value, np.ndarray) else value
+
+    return plain(pack(memory, {*KINDS, *named_kinds(run.state)}))
+
+
 def in_lanes(run: Aggregator[State], one: Problem) -> Iterator[Moment]:
     for step in Engine([run], shuffled([one], 3)).steps(at_once=1):
         assert not isinstance(step.moment, NonFiniteUpdate)
@@ -101,8 +113,13 @@ def test_a_run_goes_on_from_any_moment(name: str, way: Way) -> None:
         for snapshot in saved[:: max(1, len(saved) // 6)] + saved[-1:]:
             again = one.aggregator()
             again.go_on_from(snapshot)
-            found = [seen(moment) for moment in way(again, one)]
+            found, remembered = [], None
+            for moment in way(again, one):
+                found.append(seen(moment))
+                if again.over:
+                    remembered = bits(moment.snapshot().memory, again)
             same(found, later(one, snapshot.version))
+            assert remembered == bits(saved[-1].memory, run)
 
 
 def every_third(run: int, version: int) -> bool:

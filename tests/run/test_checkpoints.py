@@ -38,6 +38,7 @@ VARIANTS: dict[str, dict[str, object]] = {
     **{name: {"algorithm": name} for name in our_methods()},
     "fedbuff": {"algorithm": "fedbuff", "buffer": 2},
     "codec": {"algorithm": "quafl", "codec": "lattice"},
+    "differences, own models": {"algorithm": "quafl", "codec": "qsgd"},
     "differences": {"algorithm": "fedbuff", "buffer": 2, "codec": "qsgd", "codec_bits": 3},
     "few bits": {"algorithm": "favano", "quantise": "luq"},
     "empirical weights": {"weights": "empirical"},
