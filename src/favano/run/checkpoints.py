@@ -47,6 +47,7 @@ class Checkpoints:
     every: float | None = None  # seconds; 0: at each evaluation; None: 30, within the budget
     say: Say = _to_standard_error
     keep_last: bool = True  # after the end of a run, so that it can be made longer
+    written: Callable[[CheckpointFiles, Path], None] = lambda files, path: None  # told of each
 
 
 @dataclass
@@ -197,7 +198,8 @@ class Keeper:
     def _write(self, run: SeedRun, version: int, content: Tree, taken: float) -> None:
         began = self._clock()
         try:
-            self._files[run].write(version, self._identity(run), content)
+            path = self._files[run].write(version, self._identity(run), content)
+            self._settings.written(self._files[run], path)
         except WriteFailed as error:
             self._warn(str(error))
         self._budget.charge(taken + self._clock() - began)

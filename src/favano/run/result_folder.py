@@ -101,7 +101,7 @@ def files_digest(spec: Spec) -> str | None:
 
 
 def named_files(spec: Spec) -> list[str]:
-    """The files that a run names, of step times and of a split."""
+    """The files of step times and of a split that a specification names."""
     texts = (("trace", spec.fleet.step_law), ("file", spec.problem.split or ""))
     pairs = ((kind, text.partition(":")) for kind, text in texts)
     return [path for kind, (found, _, path) in pairs if found == kind]

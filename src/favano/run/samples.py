@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from favano.data import BatchStream, Preprocessing, Traits, deal, is_natural
+from favano.data import BatchStream, Dataset, Preprocessing, Traits, deal, is_natural
 from favano.data.transforms import to_float
 from favano.errors import BadInput, need, said
 from favano.metrics import Metric, accuracy
@@ -87,7 +87,11 @@ def load_samples(
 ) -> Samples:
     """The data set of a specification on its device; it is the same for all seeds."""
     device = check_device(spec.run.device)
-    data = load_data(spec.problem, data_dir, on_image)
+    return samples_of(load_data(spec.problem, data_dir, on_image), device)
+
+
+def samples_of(data: Dataset, device: torch.device) -> Samples:
+    """A data set on a device."""
     train, test, steps = data.train, data.test, data.preprocessing
     raw = torch.from_numpy(np.array(train.inputs)).to(device)
     blocks = np.array_split(test.inputs, -(-len(test.inputs) // _TEST_BLOCK))
