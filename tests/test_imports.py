@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -57,13 +58,17 @@ ALLOWED = {
         "data", "models", "quantisation", "training", "metrics", "specification", "engine",
         "planning", "report",
     },
+    "cluster": {
+        "types", "errors", "records", "methods", "data", "training", "metrics", "specification",
+        "planning", "run",
+    },
     "studies": {
         "types", "errors", "options", "records", "schedule", "theory", "methods", "data",
         "quantisation", "training", "specification", "engine", "planning", "run",
     },
     "cli": {
         "types", "errors", "options", "records", "theory", "methods", "quantisation",
-        "specification", "planning", "run", "studies", "report",
+        "specification", "planning", "run", "studies", "report", "cluster",
     },
 }  # fmt: skip
 
@@ -96,6 +101,15 @@ def test_every_arrow_is_allowed() -> None:
             for other in imported(path) - ALLOWED[package] - {package}
         ]
     assert not wrong
+
+
+def test_ray_is_for_clusters_alone() -> None:
+    outside = [path for path in SOURCE.rglob("*.py") if path.parent.name != "cluster"]
+    names = {
+        name for path in outside for name in re.findall(r"(?:import|from) (\w+)", path.read_text())
+    }
+    assert "ray" not in names
+    assert "ray" in re.findall(r"import (\w+)", (SOURCE / "cluster/ray_cluster.py").read_text())
 
 
 def loaded(modules: str, heavy: set[str]) -> str:

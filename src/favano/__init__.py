@@ -45,6 +45,8 @@ if TYPE_CHECKING:
     from favano.run.result import Comparison as Comparison
     from favano.run.result import Interrupted as Interrupted
     from favano.run.result import Result as Result
+    from favano.run.verification import Verdict as Verdict
+    from favano.run.verification import verify as verify
     from favano.specification.parts import FleetPart
     from favano.types import Stack as Stack
     from favano.types import Vector as Vector
@@ -67,6 +69,7 @@ _HOME = {
     "STOP": "run.observer",
     "Stack": "types",
     "Vector": "types",
+    "Verdict": "run.verification",
     "accuracy": "metrics.metric",
     "column": "methods.arrays",
     "compare": "run.api",
@@ -75,6 +78,7 @@ _HOME = {
     "perplexity": "metrics.metric",
     "plan": "run.api",
     "simulate": "run.api",
+    "verify": "run.verification",
     "with_rows": "methods.arrays",
     "zeros": "methods.arrays",
 }

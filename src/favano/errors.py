@@ -16,7 +16,11 @@ class BadInput(ValueError):
 
     def __init__(self, name: str, value: object, rule: str) -> None:
         super().__init__(f"{_line(name)}={_line(value)}: {_line(rule, most=_MOST_OF_RULE)}")
-        self.name = name
+        self.name, self._parts = name, (name, str(value), rule)
+
+    def __reduce__(self) -> tuple[type[BadInput], tuple[str, str, str]]:
+        """The same error in another process."""
+        return BadInput, self._parts
 
 
 def _line(text: object, most: int = _MOST) -> str:
@@ -38,9 +42,17 @@ class NonFiniteUpdate(RuntimeError):
         self.clients = clients
         self.server_step = server_step
 
+    def __reduce__(self) -> tuple[type[NonFiniteUpdate], tuple[list[int], int]]:
+        """The same error in another process."""
+        return NonFiniteUpdate, (self.clients, self.server_step)
+
 
 class WriteFailed(RuntimeError):
     """A result could not be written; what was in the folder before is untouched."""
+
+
+class ClusterLost(RuntimeError):
+    """No machine is left to go on; what was saved is kept."""
 
 
 def need(condition: bool, name: str, value: object, rule: str) -> None:

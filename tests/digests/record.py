@@ -40,7 +40,7 @@ class Digests(TypedDict):
     """What one run wrote, as SHA-256; null where it has no such thing."""
 
     exit: int  # of the command
-    history: str  # history.csv, to the byte
+    history: str  # history.csv without its chain of digests, to the byte
     schedule: str | None  # columns of it that no arithmetic of models goes into
     model: str  # names, shapes and values of model.safetensors
     bound: str | None  # bound.csv
@@ -76,7 +76,7 @@ def digests_of(flags: Sequence[str]) -> Digests:
         bound = folder / "result" / "bound.csv"
         return Digests(
             exit=code,
-            history=_digest(content),
+            history=_digest(_without_digests(content.decode()).encode()),
             schedule=_schedule_digest(content.decode()) if _planned_ahead(flags) else None,
             model=_model_digest(folder / "result" / "model.safetensors"),
             bound=_digest(bound.read_bytes()) if bound.is_file() else None,
@@ -100,6 +100,11 @@ def _planned_ahead(flags: Sequence[str]) -> bool:
     Not AsyncFedED's: the distances between its models decide how long its jobs are.
     """
     return "asyncfeded" not in flags
+
+
+def _without_digests(history: str) -> str:
+    """A history as it was before it had digests, its last two columns."""
+    return "".join(f"{line.rsplit(',', 2)[0]}\n" for line in history.splitlines())
 
 
 def _schedule_digest(history: str) -> str:

@@ -9,6 +9,7 @@ from favano.records import History, Row, history_from_csv, history_to_csv
 
 finite = st.floats(allow_nan=False)
 count = st.integers(0, 2**60)
+digests = st.text("0123456789abcdef", min_size=16, max_size=16)
 names = st.lists(st.sampled_from(["accuracy", "mae", "f1"]), unique=True, max_size=3)
 
 
@@ -16,9 +17,11 @@ names = st.lists(st.sampled_from(["accuracy", "mae", "f1"]), unique=True, max_si
 def histories(draw: st.DrawFn) -> list[Row]:
     """Rows with the same metrics, whichever they are."""
     metrics = st.fixed_dictionaries(dict.fromkeys(draw(names), finite))
+    digest = draw(st.sampled_from([st.just(""), digests]))
     row = st.builds(
-        Row, count, finite, count, count, count, count, finite, metrics, finite, finite, count
-    )
+        Row, count, finite, count, count, count, count, finite, metrics, finite, finite, count,
+        digest, digest,
+    )  # fmt: skip
     return draw(st.lists(row, max_size=5))
 
 

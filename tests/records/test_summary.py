@@ -71,8 +71,8 @@ def test_there_and_back() -> None:
 def test_keys_in_their_order() -> None:
     document = json.loads(summary_to_json(ONE))
     assert list(document) == [
-        "status", "favano", "command", "torch", "kernels", "runs", "audit", "trace", "title",
-        "source", "served",
+        "status", "favano", "command", "torch", "kernels", "processor", "data", "runs", "audit",
+        "trace", "title", "source", "served",
     ]  # fmt: skip
     assert list(document["runs"][0]) == [
         "algorithm", "seed", "status", "accuracy", "loss", "variance", "time", "server_steps",

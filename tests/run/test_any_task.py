@@ -176,7 +176,7 @@ def test_classification_files_are_as_before(tmp_path: Path) -> None:
         header = next(csv.reader(file))
     assert header == [
         "seed", "time", "server_step", "local_steps", "bits_up", "bits_down", "loss", "accuracy",
-        "variance", "potential", "contributed_steps",
+        "variance", "potential", "contributed_steps", "model_digest", "digest",
     ]  # fmt: skip
     assert "metrics" not in json.loads((tmp_path / "mine" / "summary.json").read_text())
 

@@ -218,7 +218,7 @@ def test_no_file_is_too_strange(content: bytes, digits: Samples, tmp_path: Path)
 
 def test_the_checkpoint_of_another_run_is_refused(digits: Samples, tmp_path: Path) -> None:
     kept = {path: path.read_bytes() for path in half(digits, tmp_path)}
-    other = replace(digits, test_labels=digits.test_labels.flip(0))
+    other = replace(digits, test_labels=digits.test_labels.flip(0), read=())
     cases: list[tuple[Spec, Samples, str]] = [
         (changed(SHORT, {"learning_rate": 0.2}), digits, "specification"),
         (SHORT, other, "data"),

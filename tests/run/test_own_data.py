@@ -21,7 +21,7 @@ from favano.run.own_data import own_samples, read_data
 from favano.run.result_folder import check_folder, write_result
 from favano.run.samples import make_task
 from favano.specification.keys import Keys
-from tests.specs import complete
+from tests.specs import complete, unchained
 
 GIVEN: Keys = {
     "selected": 2, "local_steps": 2, "learning_rate": 0.1, "horizon": 70.0,
@@ -160,7 +160,8 @@ def problem(train: object, **more: object) -> favano.Problem:
 
 def rows_of(train: object, **more: object) -> list[object]:
     """The history of a run on these data."""
-    return list(favano.simulate("favano", problem(train, **more), FLEET, **GIVEN).rows)
+    found = favano.simulate("favano", problem(train, **more), FLEET, **GIVEN)
+    return list(unchained(found.rows))
 
 
 def table() -> datasets.Dataset:

@@ -10,7 +10,7 @@ def main() -> None:
     """Run the command line. Bad input ends with one sentence and exit code 2."""
     try:
         from favano.cli.app import app
-        from favano.errors import BadInput, WriteFailed
+        from favano.errors import BadInput, ClusterLost, WriteFailed
     except KeyboardInterrupt:
         sys.exit(130)
 
@@ -25,7 +25,7 @@ def main() -> None:
         if error.filename is None:
             raise
         sys.exit(_say(BadInput("file", error.filename, error.strerror or "cannot be used"), 2))
-    except WriteFailed as error:
+    except (ClusterLost, WriteFailed) as error:
         sys.exit(_say(error, 1))
     except KeyboardInterrupt:
         sys.exit(_say("interrupted before there were any results", 130))

@@ -25,6 +25,7 @@ from favano.cli.theory_bound import bound_command
 from favano.cli.theory_complexity import complexity_command
 from favano.cli.theory_learning_rate import learning_rate_command
 from favano.cli.theory_steps import steps_command
+from favano.cli.verify import verify_command
 
 app = typer.Typer(
     help="Asynchronous federated learning in simulated time.",
@@ -61,6 +62,7 @@ app.command("demo")(interruptible(demo_command))
 _add(app, "run", run_command)
 _add(app, "compare", compare_command, "algorithm", "label")
 app.command("resume")(interruptible(resume_command))
+app.command("verify")(interruptible(verify_command))
 app.command("methods")(interruptible(methods_command))
 _add(app, "plan", plan_command)
 _add(app, "bench", bench_command)

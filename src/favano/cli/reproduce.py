@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -10,7 +11,7 @@ import typer
 from favano.cli.flags import DataDir, Json
 from favano.cli.progress import TerminalWatcher
 from favano.cli.shell import called_as, keep_to, leave, print_json, print_sheet, screen
-from favano.cli.training import CheckpointEvery, asked
+from favano.cli.training import CheckpointEvery, OnCluster, asked, place
 from favano.errors import need
 from favano.report.complexity import TITLE, formula_sheet, number_sheets, write_complexity_readme
 from favano.report.figure_style import check_matplotlib
@@ -58,6 +59,7 @@ def reproduce_command(
     carbon_intensity: Carbon = GRAMS_PER_KWH,
     json: Json = False,
     checkpoint_every: CheckpointEvery = None,
+    cluster: OnCluster = None,
 ) -> None:
     """Reproduce a table or figure; continues where an earlier call stopped."""
     experiments, command, stopped = named(name), called_as(), False
@@ -70,12 +72,13 @@ def reproduce_command(
                       changes=dict(map(_change, changes or ())))  # fmt: skip
     if experiments:
         check_matplotlib()
-    here = machine(device, watts=watts, pue=pue, grams_per_kwh=carbon_intensity)
+    describe = partial(machine, device, watts=watts, pue=pue, grams_per_kwh=carbon_intensity)
     try:
-        with Claim(out, asked(out), alone=False):
+        with place(cluster) as there, Claim(out, asked(out), alone=False):
+            here = there.call(describe, device)
             reproduce(experiments, request, out, data_dir=data_dir, footprint=here,
                       command=command, watcher=TerminalWatcher(), at_once=at_once,
-                      checkpoint_every=checkpoint_every)  # fmt: skip
+                      checkpoint_every=checkpoint_every, place=there)  # fmt: skip
     except Stopped:
         stopped = True
     found = []

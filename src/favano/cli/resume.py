@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from favano.cli.shell import say
-from favano.cli.training import RESUMED
+from favano.cli.training import RESUMED, OnCluster
 from favano.errors import need
 from favano.records import read_file
 from favano.records.folder import SUMMARY
@@ -20,7 +20,7 @@ from favano.records.resumption import RESUME, resumption_from_json
 Folder = Annotated[Path, typer.Argument(metavar="DIR", help="folder of the result")]
 
 
-def resume_command(folder: Folder) -> None:
+def resume_command(folder: Folder, cluster: OnCluster = None) -> None:
     """Go on with the command that was ended in a folder, by a signal, a crash or a full disk."""
     from favano.cli.app import app
 
@@ -38,8 +38,10 @@ def resume_command(folder: Folder) -> None:
     with chdir(asked.folder):
         moved = Path(asked.out).absolute() != path
         sys.argv[1:] = asked.command
+        there = ["--out", str(path)] if moved else []
+        there += [] if cluster is None else ["--cluster", cluster]
         before = RESUMED.set(True)
         try:
-            app([*asked.command, *(["--out", str(path)] if moved else [])])
+            app([*asked.command, *there])
         finally:
             RESUMED.reset(before)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
 from shutil import rmtree
@@ -32,12 +33,17 @@ from favano.specification.config import spec_keys
 from favano.specification.spec import Spec
 
 if TYPE_CHECKING:
+    from favano.run.place import Place
     from favano.run.result import Result
 
 Force = Annotated[bool, typer.Option("--force", help="repeat runs, done or not, from the start")]
 CheckpointEvery = Annotated[
     float | None,
     typer.Option(metavar="SECONDS", min=0, help="0: at each evaluation [30, if they cost < 2 %]"),
+]
+OnCluster = Annotated[
+    str | None,
+    typer.Option("--cluster", metavar="auto|ADDRESS|none", help="spread runs over GPUs or nodes"),
 ]
 RESUMED = ContextVar("RESUMED", default=False)  # whether `favano resume` calls the command
 
@@ -50,6 +56,7 @@ def train(
     out: Path,
     force: bool,
     every: float | None = None,
+    cluster: str | None = None,
 ) -> None:
     """Run what is not done yet, and write it; exit if a run did not reach its end.
 
@@ -60,6 +67,7 @@ def train(
         out: the folder of all results.
         force: repeat what is done.
         every: seconds between two checkpoints.
+        cluster: where to run; None: on this machine.
     """
     for spec, folder in zip(specs, folders, strict=True):
         check_plan(spec)
@@ -75,7 +83,7 @@ def train(
     with Claim(out, asked(out)):
         for folder in missing if force and not RESUMED.get() else ():
             rmtree(folder / CHECKPOINTS, ignore_errors=True)
-        _keep(_results(missing, data_dir, every, force=force), list(missing))
+        _keep(_results(missing, data_dir, every, cluster, force=force), list(missing))
 
 
 def asked(out: Path) -> Resumption:
@@ -85,31 +93,44 @@ def asked(out: Path) -> Resumption:
 
 
 def _results(
-    missing: Mapping[Path, Spec], data_dir: Path | None, every: float | None, *, force: bool
+    missing: Mapping[Path, Spec],
+    data_dir: Path | None,
+    every: float | None,
+    cluster: str | None,
+    *,
+    force: bool,
 ) -> list[Result]:
     specs = list(missing.values())
     keep_to(specs[0].run.device)
     from favano.run.checkpoints import Checkpoints
-    from favano.run.runner import run_together
-    from favano.run.samples import load_samples, named_model
 
-    with decoding(specs[0].problem.dataset) as on_image:
-        samples = load_samples(specs[0], data_dir, on_image)
-    model, log = named_model(specs[0], samples), None
     checkpoints = Checkpoints([folder / CHECKPOINTS for folder in missing], every, say)
     earlier = {} if force else earlier_results(missing)
-    with TerminalProgress(notes) as progress:
-        if not notes.is_terminal:
-            log = progress.evaluated
-        return run_together(
-            specs,
-            samples,
-            model,
-            progress=progress,
-            on_evaluate=log,
-            checkpoints=checkpoints,
-            earlier=earlier,
-        )
+    with place(cluster) as there:
+        with decoding(specs[0].problem.dataset) as on_image:
+            run_together = there.load(specs[0], data_dir, on_image)
+        with TerminalProgress(notes) as progress:
+            return run_together(
+                specs,
+                progress=progress,
+                on_evaluate=None if notes.is_terminal else progress.evaluated,
+                checkpoints=checkpoints,
+                earlier=earlier,
+            )
+
+
+@contextmanager
+def place(cluster: str | None) -> Iterator[Place]:
+    """This machine, or a cluster."""
+    if cluster in (None, "none"):
+        from favano.run.place import THIS_MACHINE
+
+        yield THIS_MACHINE
+    else:
+        from favano.cluster import connect
+
+        with connect(cluster) as found:
+            yield found
 
 
 def _keep(results: Sequence[Result], folders: Sequence[Path]) -> None:

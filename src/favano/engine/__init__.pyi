@@ -12,6 +12,7 @@ from .engine import Engine as Engine
 from .engine import Scoring as Scoring
 from .engine import Step as Step
 from .link import Link as Link
+from .model_digests import model_digest as model_digest
 from .packing import Kinds as Kinds
 from .packing import Packed as Packed
 from .packing import named_kinds as named_kinds

@@ -13,9 +13,11 @@ from torch import Tensor
 
 from favano.engine.aggregator import NOTHING, Aggregator, ClientModels, Measurement, Moment
 from favano.engine.link import first_versions
+from favano.engine.model_digests import ModelDigests
 from favano.errors import need
 from favano.methods.method import S
 from favano.records import Row
+from favano.records.chain import link
 from favano.schedule import Schedule
 from favano.types import Floats, Ints, Vector
 
@@ -38,6 +40,7 @@ class Recorded(NamedTuple):
     measured: Floats  # (k, m + 3)
     refused: int
     last: Observation | None
+    models: list[str]  # (k,) digests of the server models
 
 
 @dataclass(frozen=True)
@@ -88,6 +91,8 @@ class Recorder(Generic[S]):
 
     The spread of the clients' models is that of the models that they started from; with `live`,
     which gives the models of clients in training at a time, it is the spread of those.
+
+    The rows are chained by digests, from the one that `start` gives.
     """
 
     run: Aggregator[S]
@@ -96,10 +101,13 @@ class Recorder(Generic[S]):
     score: Callable[[Vector], Tensor]  # (1 + m,) loss and metrics
     live: Live | None = None
     metrics: Sequence[str] = ("accuracy",)  # their names
+    start: Callable[[], str] = lambda: ""  # called when the first row is made
     last: Observation | None = field(init=False, default=None)
     _refused: int = field(init=False, default=0)
     _versions: list[int] | None = field(init=False, default=None)  # evaluated, if all are known
     _measured: list[Tensor] = field(init=False, default_factory=list)
+    _models: ModelDigests = field(init=False, default_factory=ModelDigests)
+    _links: list[str] = field(init=False, default_factory=list)  # digests of rows made so far
 
     def __post_init__(self) -> None:
         """Find the versions that are evaluated."""
@@ -113,6 +121,7 @@ class Recorder(Generic[S]):
             wrapped = 0 if self.run.link is None else self.run.link.wrapped
             self.last = Observation(server, mean, self._refused, wrapped)
             self._measured.append(numbers)
+            self._models.add(server)
 
     def _measure(self, moment: Moment) -> Iterator[Measurement]:
         """The measurement at each time before the next update."""
@@ -131,7 +140,7 @@ class Recorder(Generic[S]):
         """What a checkpoint keeps of the record."""
         count, last = self.count, self.last
         measured = torch.stack(self._measured).numpy(force=True) if count else np.empty((0, 0))
-        return Recorded(self.times[:count], measured, self._refused, last)
+        return Recorded(self.times[:count], measured, self._refused, last, [*self._models.all()])
 
     def go_on_from(self, recorded: Recorded, version: int) -> None:
         """Take over the evaluations up to a version, as far as this run has them, too."""
@@ -139,8 +148,9 @@ class Recorder(Generic[S]):
         device = self.run.initial.device
         for time, numbers in zip(recorded.times.tolist(), recorded.measured, strict=True):
             if not self.due(version) or self.times[self.count] != time:
-                return
+                break
             self._measured.append(torch.from_numpy(numbers).to(device))
+        self._models.go_on_from(recorded.models[: self.count])
 
     @property
     def count(self) -> int:
@@ -149,11 +159,25 @@ class Recorder(Generic[S]):
 
     def drop_after(self, count: int) -> None:
         """Keep so many evaluations: the run ends with the last of them."""
-        del self._measured[count:]
+        del self._measured[count:], self._links[count:]
+        self._models.drop_after(count)
         self.times = self.times[:count]
 
     def rows(self, first: int = 0) -> list[Row]:
         """One row per evaluation so far, from number `first` on; waits for a GPU."""
+        chained = min(first, len(self._links))
+        rows = enumerate(self._unchained(chained), chained)
+        return [self._chained(number, row) for number, row in rows][first - chained :]
+
+    def _chained(self, number: int, row: Row) -> Row:
+        """A row with its digests; those of the rows before it are known."""
+        row = row._replace(model_digest=self._models.all()[number])
+        if number == len(self._links):
+            self._links.append(link(self._links[-1] if number else self.start(), row))
+        return row._replace(digest=self._links[number])
+
+    def _unchained(self, first: int) -> list[Row]:
+        """The numbers of each evaluation."""
         if self.count <= first:
             return []
         measured = torch.stack(self._measured[first:]).tolist()

@@ -28,6 +28,8 @@ class Row(NamedTuple):
     variance: float  # sum_i ||w_i - w||^2 over the models the clients started from
     potential: float  # ||w - mu||^2 + sum_i ||w_i - mu||^2
     contributed_steps: Whole  # local steps used by updates
+    model_digest: str = ""  # of the server model; empty in files of earlier versions
+    digest: str = ""  # chained: of this row and all rows of the seed before it
 
     @property
     def accuracy(self) -> float:
@@ -43,10 +45,19 @@ class Row(NamedTuple):
         return getattr(self, column) if column in Row._fields else self.metrics.get(column)
 
 
-def columns(metrics: Iterable[str]) -> list[str]:
+_DIGESTS = ("model_digest", "digest")
+
+
+def columns(metrics: Iterable[str], *, digests: bool = True) -> list[str]:
     """Names of the columns of a history: the fields of a row, with one column for each metric."""
     place = Row._fields.index("metrics")
-    return [*Row._fields[:place], *metrics, *Row._fields[place + 1 :]]
+    names = [*Row._fields[:place], *metrics, *Row._fields[place + 1 :]]
+    return names if digests else names[: -len(_DIGESTS)]
+
+
+def columns_of(rows: Sequence[Row]) -> list[str]:
+    """The columns of these rows; histories of earlier versions have no digests."""
+    return columns(metric_names(rows), digests=any(row.digest for row in rows))
 
 
 def metric_names(rows: Sequence[Row]) -> tuple[str, ...]:
@@ -71,13 +82,13 @@ def up_to(rows: Iterable[Row], horizon: float) -> list[Row]:
 
 def history_to_csv(rows: Sequence[Row]) -> str:
     """The text of `history.csv`."""
-    header = columns(metric_names(rows))
+    header = columns_of(rows)
     return write_csv(header, ([row.cell(name) for name in header] for row in rows))
 
 
 def history_from_csv(text: str) -> list[Row]:
     """The inverse of `history_to_csv`; columns that are not fields of a row are metrics."""
-    return from_csv(Row, text, others="metrics")
+    return from_csv(Row, text, others="metrics", later=_DIGESTS)
 
 
 class History(dict[str, list[object]]):
@@ -88,7 +99,7 @@ class History(dict[str, list[object]]):
         """The rows of results by name; where there are several, the first column is the method."""
         rows = [row for some in results.values() for row in some]
         names: list[object] = [name for name, some in results.items() for _ in some]
-        table = {name: [row.cell(name) for row in rows] for name in columns(metric_names(rows))}
+        table = {name: [row.cell(name) for row in rows] for name in columns_of(rows)}
         return cls({"method": names, **table} if len(results) > 1 else table)
 
     def frame(self) -> DataFrame:

@@ -39,6 +39,9 @@ class RunFile:
     spec: dict[str, object]
     footprint: str  # constants used for energy and carbon
     kernels: str | None = None  # CPU kernels used for training; unknown in earlier versions
+    torch: str | None = omitted(None)  # its version
+    processor: str | None = omitted(None)  # or the GPU
+    data: str | None = omitted(None)  # digest of training and test data
     entry: Entry
     metrics: tuple[MetricRecord, ...] = omitted((ACCURACY,))
     history: Annotated[tuple[Row, ...], BeforeValidator(_as_rows)]
@@ -50,7 +53,8 @@ class RunFile:
 
 def run_to_json(run: RunFile) -> str:
     """The text of a run file; each row of the history is a list of the cells of its columns."""
-    header = columns(one.name for one in run.metrics)
+    digests = any(row.digest for row in run.history)
+    header = columns((one.name for one in run.metrics), digests=digests)
     lists = [[row.cell(name) for name in header] for row in run.history]
     return to_json({**cast(dict[str, object], finite(run)), "history": lists}) + "\n"
 

@@ -141,6 +141,8 @@ class Summary:
     command: str | None = None
     torch: str | None = None  # its version
     kernels: str | None = None  # CPU kernels used for training
+    processor: str | None = None  # or the GPU
+    data: str | None = None  # digest of training and test data
     optimiser: str | None = omitted(None)  # of clients and server; None: plain SGD
     runs: Annotated[tuple[RunRecord, ...], BeforeValidator(_with_metrics)]
     audit: AuditRecord | None = None  # of the first seed

@@ -7,7 +7,7 @@ any of these with None, which is an empty cell.
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from io import StringIO
 from types import NoneType
 from typing import Literal, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
@@ -39,10 +39,13 @@ def write_csv(header: Sequence[str], lines: Iterable[Iterable[object]]) -> str:
     return text.getvalue()
 
 
-def from_csv(kind: type[Line], text: str, *, others: str | None = None) -> list[Line]:
+def from_csv(
+    kind: type[Line], text: str, *, others: str | None = None, later: Collection[str] = ()
+) -> list[Line]:
     """The inverse of `to_csv`; columns in any order. A `ValueError` says what is wrong.
 
-    Columns that are not fields are ignored, or read as numbers into the mapping `others`.
+    Columns that are not fields are ignored, or read as numbers into the mapping `others`. Files of
+    earlier versions lack the columns of `later`, whose fields have a default.
     """
     types = get_type_hints(kind)
     parsers = {name: _parser(name, types[name]) for name in kind._fields if name != others}
@@ -52,11 +55,14 @@ def from_csv(kind: type[Line], text: str, *, others: str | None = None) -> list[
             raise ValueError("a row is cut short")
         if None in row:
             raise ValueError("a row has more cells than there are columns")
-        if missing := [name for name in parsers if name not in row]:
+        if missing := [name for name in parsers if name not in (*row, *later)]:
             raise ValueError(f"no column {missing[0]!r}")
-        cells: dict[str, object] = {name: parse(row[name]) for name, parse in parsers.items()}
+        cells: dict[str, object] = {
+            name: parse(row[name]) for name, parse in parsers.items() if name in row
+        }
         if others is not None:
             cells[others] = {name: float(row[name]) for name in row if name not in parsers}
+        cells = {**kind._field_defaults, **cells}
         lines.append(kind._make(cells[name] for name in kind._fields))
     return lines
 

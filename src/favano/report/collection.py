@@ -33,15 +33,20 @@ def collect(paths: Sequence[Path]) -> list[Result]:
 
 
 def _results(path: Path) -> list[Result]:
-    need(path.is_dir(), "results", path, "no such folder")
-    if all((path / file).exists() for file in _FILES):
-        return [read_result(path)]
     if files := run_files(path):
         return read_archive(files)
+    return [read_result(folder) for folder in result_folders(path)]
+
+
+def result_folders(path: Path) -> list[Path]:
+    """The folder itself if it holds a result, or those below it, `favano` first."""
+    need(path.is_dir(), "results", path, "no such folder")
+    if all((path / file).exists() for file in _FILES):
+        return [path]
     found = _below(path)
     rule = "holds no result (need spec.toml and history.csv, here or in its subfolders)"
     need(bool(found), "results", path, rule)
-    return [read_result(folder) for folder in found]
+    return found
 
 
 def _below(path: Path) -> list[Path]:

@@ -120,21 +120,13 @@ def _run(
     need(on_evaluate is None or callable(on_evaluate), "on_evaluate", on_evaluate, rule)
     data = _own_data(given)
     specs = _specs(methods, given, _counted(fleet, given, data), keys)
-    from favano.metrics import as_metrics
     from favano.run.checkpoints import Checkpoints
-    from favano.run.own_data import listed_owners, own_samples
+    from favano.run.own_data import samples_of
     from favano.run.result import Comparison, Interrupted
     from favano.run.runner import run_together
-    from favano.run.samples import load_samples, named_model
+    from favano.run.samples import named_model
 
-    if data is not None:
-        samples = own_samples(data, specs[0].run.device, given.loss)
-    else:
-        samples = load_samples(specs[0], _path(given.data_dir))
-        owners = {**samples.owners, **listed_owners(given, len(samples.labels))}
-        samples = replace(samples, owners=owners, loss=given.loss or samples.loss)
-    if given.metrics is not None:
-        samples = replace(samples, metrics=as_metrics(given.metrics))
+    samples = samples_of(given, data, specs[0])
     model = given.model or named_model(specs[0], samples)
     kept = None
     if checkpoints is not None:

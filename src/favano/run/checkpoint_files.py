@@ -30,12 +30,17 @@ class CheckpointFiles:
         found = self.folder.glob(f"seed-{self.seed}.*{SUFFIX}")
         return sorted((path for path in found if _version(path) is not None), key=_order)
 
-    def write(self, version: int, identity: Identity, content: Tree) -> None:
+    def write(self, version: int, identity: Identity, content: Tree) -> Path:
         """Write a checkpoint, and remove all but the newest two."""
         name = f"seed-{self.seed}.{version}{SUFFIX}"
         data = checkpoint_to_bytes([json.dumps(dict(identity)), content])
+        return self.put(name, data)
+
+    def put(self, name: str, data: bytes) -> Path:
+        """Write the content of a checkpoint file, and remove all but the newest two."""
         write_together(self.folder, {name: data})
         self.keep(_KEPT)
+        return self.folder / name
 
     def keep(self, count: int) -> None:
         """Remove all but the newest ones, and what a killed process did not finish."""

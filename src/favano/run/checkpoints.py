@@ -32,7 +32,6 @@ SHARE = 0.02  # of the time may be spent on checkpoints
 _SPEED = 2e8  # bytes per second, before anything is measured
 _AT_LEAST = 0.02  # seconds, for the disk to say that it is done
 _LARGEST = 256 << 20  # bytes of a checkpoint that stays after the end of a run
-_MOST_DATA = 1 << 30  # bytes of an array that go into a digest
 _MAY_DIFFER = ("horizon", "seed", "seeds", "device", "kernels")
 
 
@@ -48,6 +47,7 @@ class Checkpoints:
     every: float | None = None  # seconds; 0: at each evaluation; None: 30, within the budget
     say: Say = _to_standard_error
     keep_last: bool = True  # after the end of a run, so that it can be made longer
+    written: Callable[[CheckpointFiles, Path], None] = lambda files, path: None  # told of each
 
 
 @dataclass
@@ -108,8 +108,7 @@ class Keeper:
         self._thread = ThreadPoolExecutor(1, "checkpoints")  # begins with the first checkpoint
         self._writing: Future[None] | None = None
         self._failed = False
-        data = cache(lambda: data_digest(samples))
-        self._identity = cache(lambda run: identity_of(run, samples, data()))
+        self._identity = cache(lambda run: identity_of(run, samples))
 
     def resume(self) -> None:
         """Let all runs that have checkpoints go on from the newest ones."""
@@ -199,7 +198,8 @@ class Keeper:
     def _write(self, run: SeedRun, version: int, content: Tree, taken: float) -> None:
         began = self._clock()
         try:
-            self._files[run].write(version, self._identity(run), content)
+            path = self._files[run].write(version, self._identity(run), content)
+            self._settings.written(self._files[run], path)
         except WriteFailed as error:
             self._warn(str(error))
         self._budget.charge(taken + self._clock() - began)
@@ -225,7 +225,7 @@ class Keeper:
         self._wait()
 
 
-def identity_of(run: SeedRun, samples: Samples, data: str) -> Identity:
+def identity_of(run: SeedRun, samples: Samples) -> Identity:
     """What must be equal for a run to go on: all but its horizon."""
     spec, flat = run.result.spec, run.flat
     keys = {key: value for key, value in flat_keys(spec).items() if key not in _MAY_DIFFER}
@@ -234,7 +234,7 @@ def identity_of(run: SeedRun, samples: Samples, data: str) -> Identity:
         "specification": _digest(json.dumps(keys, sort_keys=True, default=str).encode()),
         "method": source_digest(spec.method) or spec.method.name,
         "seed": str(run.planned.seed),
-        "data": _digest(f"{data} {files_digest(spec)}".encode()),
+        "data": _digest(f"{samples.digest} {files_digest(spec)}".encode()),
         "loss": _function(samples.loss),
         "metrics": ", ".join(samples.metrics),
         "network": _digest(re.sub("0x[0-9a-f]+", "", repr(flat.module)).encode()),
@@ -245,16 +245,6 @@ def identity_of(run: SeedRun, samples: Samples, data: str) -> Identity:
         "version of favano": __version__,
         "version of PyTorch": torch.__version__,
     }
-
-
-def data_digest(samples: Samples) -> str:
-    """A digest of training and test data; of very many samples, some."""
-    digest = hashlib.sha256()
-    for tensor in (samples.features, samples.labels, samples.test_features, samples.test_labels):
-        digest.update(f"{tensor.dtype} {tuple(tensor.shape)}".encode())
-        some = tensor[:: 1 + tensor.nbytes // _MOST_DATA].contiguous()
-        digest.update(some.view(torch.uint8).numpy(force=True).data)
-    return digest.hexdigest()
 
 
 def _function(given: Callable[..., object]) -> str:

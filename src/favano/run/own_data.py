@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -16,11 +18,12 @@ from torch.utils.data import TensorDataset, default_collate
 from favano.data import Traits
 from favano.data.natural import OWN, file_owners, numbered, owners_of
 from favano.errors import BadInput, need, said
-from favano.metrics import accuracy
+from favano.metrics import accuracy, as_metrics
 from favano.records import ACCURACY
 from favano.run.problem import Problem, is_by_client
-from favano.run.samples import Samples, check_device, traits_of
+from favano.run.samples import Samples, check_device, load_samples, traits_of
 from favano.run.targets import as_targets
+from favano.specification.spec import Spec
 from favano.training import Loss
 from favano.types import Ints
 
@@ -118,7 +121,22 @@ def own_samples(data: OwnData, device: str, loss: Loss | None = None) -> Samples
         owners=data.owners,
         test_owners=data.test_owners,
         metrics={ACCURACY.name: accuracy} if data.classes else {},
+        read=(inputs, targets, test_inputs, test_targets),
     )
+
+
+def samples_of(problem: Problem, data: OwnData | None, spec: Spec) -> Samples:
+    """The data of a problem on the device of a run; its own data were read before."""
+    if data is not None:
+        samples = own_samples(data, spec.run.device, problem.loss)
+    else:
+        folder = None if problem.data_dir is None else Path(problem.data_dir)
+        samples = load_samples(spec, folder)
+        owners = {**samples.owners, **listed_owners(problem, len(samples.labels))}
+        samples = replace(samples, owners=owners, loss=problem.loss or samples.loss)
+    if problem.metrics is not None:
+        samples = replace(samples, metrics=as_metrics(problem.metrics))
+    return samples
 
 
 def _check_memory(data: OwnData, device: torch.device) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, cast
@@ -15,7 +16,17 @@ from favano.errors import BadInput, WriteFailed, need
 from favano.methods import source_digest
 from favano.planning.participation import participation
 from favano.records import Participation, Summary
-from favano.records.folder import BOUND, FILES, HISTORY, MODEL, PARTICIPATION, SPEC, SUMMARY
+from favano.records.folder import (
+    ABOUT,
+    BOUND,
+    FILES,
+    HISTORY,
+    MODEL,
+    ORDER,
+    PARTICIPATION,
+    SPEC,
+    SUMMARY,
+)
 from favano.specification.config import Config, read_config, spec_tables
 from favano.specification.digest import differing_keys
 from favano.specification.optimiser_words import optimiser_words
@@ -51,7 +62,7 @@ def check_folder(folder: Path, spec: Spec) -> None:
         need(not differing, "out", folder, rule)
         if is_finished(folder):
             held, name = read_summary(folder), spec.method.name
-            named = ", ".join(_named_files(spec))
+            named = ", ".join(named_files(spec))
             rule = f"already holds a run of other contents of {named}; choose a new folder"
             need(files_digest(spec) == held.trace, "out", folder, rule)
             rule = f"already holds a run of another version of {name}; choose a new folder"
@@ -85,11 +96,12 @@ def read_summary(folder: Path) -> Summary:
 
 def files_digest(spec: Spec) -> str | None:
     """A digest of the files that a run names: step times, and a split; None without any."""
-    contents = [Path(name).read_bytes() for name in _named_files(spec) if Path(name).is_file()]
+    contents = [Path(name).read_bytes() for name in named_files(spec) if Path(name).is_file()]
     return hashlib.sha256(b"".join(contents)).hexdigest() if contents else None
 
 
-def _named_files(spec: Spec) -> list[str]:
+def named_files(spec: Spec) -> list[str]:
+    """The files of step times and of a split that a specification names."""
     texts = (("trace", spec.fleet.step_law), ("file", spec.problem.split or ""))
     pairs = ((kind, text.partition(":")) for kind, text in texts)
     return [path for kind, (found, _, path) in pairs if found == kind]
@@ -117,21 +129,10 @@ def earlier_results(asked: Mapping[Path, Spec]) -> dict[int, Result]:
 
 def _read_result(folder: Path, spec: Spec) -> Result:
     """A complete result as it was written."""
-    from safetensors import SafetensorError
-    from safetensors.torch import load_file
-
     from favano.run.result import Result
 
     summary = read_summary(folder)
-    try:
-        tensors = load_file(folder / MODEL)
-    except SafetensorError as error:
-        raise BadInput("out", folder, f"holds a damaged {MODEL}; repeat it by --force") from error
-    models: dict[int, dict[str, Tensor]] = {}
-    alone = f"seed-{summary.runs[0].seed}." if len(summary.runs) == 1 else ""
-    for name, tensor in tensors.items():
-        seed, _, own = f"{alone}{name}".removeprefix("seed-").partition(".")
-        models.setdefault(int(seed), {})[own] = tensor
+    models = read_models(folder / MODEL, [run.seed for run in summary.runs])
     bound = folder / BOUND
     return Result(
         spec,
@@ -144,7 +145,27 @@ def _read_result(folder: Path, spec: Spec) -> Result:
         audit=summary.audit,
         served=summary.served,
         kernels=cast("Kernels | None", summary.kernels),
+        data=summary.data,
     )
+
+
+def read_models(path: Path, seeds: Sequence[int]) -> dict[int, dict[str, Tensor]]:
+    """The final models of these seeds, with their tensors in the order of a flat model."""
+    from safetensors import SafetensorError, safe_open
+
+    models: dict[int, dict[str, Tensor]] = {}
+    alone = f"seed-{seeds[0]}." if len(seeds) == 1 else ""
+    try:
+        with safe_open(path, "pt") as file:
+            about = (file.metadata() or {}).get(ABOUT, "")
+            names = json.loads(about)[ORDER] if about.startswith("{") else file.keys()
+            for name in names:
+                seed, _, own = f"{alone}{name}".removeprefix("seed-").partition(".")
+                models.setdefault(int(seed), {})[own] = file.get_tensor(name)
+    except (SafetensorError, OSError, ValueError, KeyError, TypeError) as error:
+        rule = f"holds a damaged {MODEL}; repeat it by --force"
+        raise BadInput("out", path.parent, rule) from error
+    return models
 
 
 def write_result(folder: Path, result: Result, command: str) -> None:
@@ -157,6 +178,8 @@ def write_result(folder: Path, result: Result, command: str) -> None:
         raise WriteFailed(f"out={folder}: {rule}")
     import torch
     from safetensors.torch import save
+
+    from favano.run.hardware import hardware
 
     spec, prefix = result.spec, len(result.models) > 1
     tensors = {
@@ -171,6 +194,8 @@ def write_result(folder: Path, result: Result, command: str) -> None:
         command=command,
         torch=torch.__version__,
         kernels=result.kernels,
+        processor=hardware(spec.run.device),
+        data=result.data,
         optimiser=optimiser_words(spec),
         runs=tuple(result.runs),
         audit=result.audit,
@@ -179,11 +204,12 @@ def write_result(folder: Path, result: Result, command: str) -> None:
         source=source_digest(spec.method),
         served=result.served,
     )
+    about = {"version": __version__, ORDER: [*tensors]}
     files: dict[str, str | bytes] = {
         SPEC: tomli_w.dumps(spec_tables(spec)),
         HISTORY: records.history_to_csv(result.rows),
         SUMMARY: records.summary_to_json(summary),
-        MODEL: save(tensors, metadata={"favano": __version__}),
+        MODEL: save(tensors, metadata={ABOUT: json.dumps(about)}),
     }
     if result.bounds:
         files[BOUND] = records.bounds_to_csv(result.bounds)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from favano.planning.planned import Planned, make_fleet
-from favano.run.samples import ModelFactory, Samples, initial_module, make_task
+from favano.quantisation import quantised
+from favano.run.samples import ModelFactory, Samples, initial_module, make_task, number_type
 from favano.specification.spec import Spec, given
 from favano.training import (
     FlatModel,
@@ -34,6 +35,17 @@ def kernels_for(planned: Planned, flat: FlatModel, task: Task) -> Kernels | None
     if possible_steps(planned) < FEWEST:
         return default_kernels()
     return chosen_kernels(flat, task)
+
+
+def kernels_here(planned: Planned, samples: Samples, model: ModelFactory) -> Kernels | None:
+    """The kernels that a run would have on this machine, if it is one on a CPU."""
+    spec, seed = planned.spec, planned.seed
+    if spec.run.device != "cpu":
+        return None
+    network = quantised(initial_module(model, seed), spec.training.recipe)
+    flat = FlatModel(network, device="cpu", dtype=number_type(network, samples))
+    with one_thread():
+        return kernels_for(planned, flat, make_task(spec, seed, planned.fleet, samples))
 
 
 def long_run_kernels(spec: Spec, samples: Samples, model: ModelFactory) -> KernelChoice:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from time import perf_counter
@@ -13,7 +13,7 @@ from torch import nn
 
 from favano.errors import need
 from favano.metrics import check_metrics, client_metrics
-from favano.planning.planned import Planned, plan_seeds
+from favano.planning.planned import Planned, plan_seed, plan_seeds
 from favano.quantisation import quantised
 from favano.run.checkpoints import Checkpoints, Keeper
 from favano.run.engines import engine
@@ -56,6 +56,7 @@ def run_together(
     audits: bool = True,
     checkpoints: Checkpoints | None = None,
     earlier: Mapping[int, Result] = NOTHING,
+    seeds: Sequence[Collection[int]] | None = None,
 ) -> list[Result]:
     """Run every seed of several specifications with one network on one set of lanes.
 
@@ -64,7 +65,8 @@ def run_together(
     `finished` gets each result soon after all its seeds have ended. `on_evaluate` is told of every
     evaluation. Without `audits` the results do not say who trained the models and
     whom they serve. With `checkpoints` runs go on where they were ended before. Seeds of `earlier`
-    results, by the number of their specification, are taken over.
+    results, by the number of their specification, are taken over. `seeds` are those of each
+    specification to run, by default all.
     """
     complete = [resolve(spec) for spec in specs]
     results = [
@@ -75,8 +77,8 @@ def run_together(
     ]
     planned = [
         (result, one)
-        for result in results
-        for one in _plan_others(in_steps(result.spec, samples), result, samples)
+        for number, result in enumerate(results)
+        for one in _plan_others(result, samples, None if seeds is None else seeds[number])
     ]
     recipe = results[0].spec.training.recipe
     alike = all(result.spec.training.recipe == recipe for result in results)
@@ -93,9 +95,7 @@ def run_together(
         ]
         check_range(flat, runs[0].trainer.task, samples)
         for number, result in earlier.items():
-            same = results[number].kernels == result.kernels
-            rule = f"its earlier seeds were trained with {result.kernels}; repeat them by --force"
-            need(same, "kernels", results[number].kernels, rule)
+            check_earlier(result, results[number].kernels, samples)
         check_metrics(runs[0].evaluate)
         for gradient in gradients.values():
             _trace(gradient, [one for one in runs if one.trainer.traced is gradient])
@@ -135,12 +135,28 @@ def run_together(
     return results
 
 
-def _plan_others(spec: Spec, result: Result, samples: Samples) -> list[Planned]:
-    """Plan the seeds that a result does not have yet."""
-    planned, there = plan_seeds(spec, samples.traits), {run.seed for run in result.runs}
+def _plan_others(result: Result, samples: Samples, seeds: Collection[int] | None) -> list[Planned]:
+    """Plan these seeds, or all that a result does not have yet."""
+    spec, there = in_steps(result.spec, samples), {run.seed for run in result.runs}
+    if seeds is not None:
+        return [plan_seed(spec, seed, samples.traits) for seed in seeds]
+    planned = plan_seeds(spec, samples.traits)
     if there:
         result.first = planned[0]
     return [one for one in planned if one.seed not in there]
+
+
+def check_earlier(earlier: Result, kernels: Kernels | None, samples: Samples) -> None:
+    """Refuse to add seeds with other kernels or data to a result."""
+    rule = f"its earlier seeds were trained with {earlier.kernels}; repeat them by --force"
+    need(kernels == earlier.kernels, "kernels", kernels, rule)
+    same, dataset = earlier.data in (None, samples.digest), earlier.spec.problem.dataset
+    need(
+        same,
+        "dataset",
+        dataset,
+        "its earlier seeds were trained on other data; choose a new folder",
+    )
 
 
 def _trace(gradient: GradientTrace, runs: Sequence[SeedRun]) -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from math import ceil
 from pathlib import Path
 from typing import TypeAlias
@@ -14,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from favano.data import BatchStream, Preprocessing, Traits, deal, is_natural
+from favano.data import BatchStream, Dataset, Preprocessing, Traits, deal, is_natural
 from favano.data.transforms import to_float
 from favano.errors import BadInput, need, said
 from favano.metrics import Metric, accuracy
@@ -22,6 +23,7 @@ from favano.models import build
 from favano.records import ACCURACY
 from favano.rng import torch_seed
 from favano.run.data import load_data
+from favano.run.data_digest import Array, data_digest
 from favano.specification.spec import Spec, given
 from favano.timing import Fleet
 from favano.training import Loss, Task
@@ -48,6 +50,13 @@ class Samples:
     owners: Mapping[str, Ints] = field(default_factory=dict)  # of the training data, by column
     test_owners: Mapping[str, Ints] = field(default_factory=dict)  # numbered like these
     metrics: Mapping[str, Metric] = field(default_factory=lambda: {ACCURACY.name: accuracy})
+    read: Sequence[Tensor | Array] = ()  # inputs and targets before they were prepared, for digests
+
+    @cached_property
+    def digest(self) -> str:
+        """A digest of training and test data, and of whose they are; the same on all devices."""
+        mine = (self.features, self.labels, self.test_features, self.test_labels)
+        return data_digest(self.read or mine, (self.owners, self.test_owners))
 
     @property
     def traits(self) -> Traits:
@@ -78,7 +87,11 @@ def load_samples(
 ) -> Samples:
     """The data set of a specification on its device; it is the same for all seeds."""
     device = check_device(spec.run.device)
-    data = load_data(spec.problem, data_dir, on_image)
+    return samples_of(load_data(spec.problem, data_dir, on_image), device)
+
+
+def samples_of(data: Dataset, device: torch.device) -> Samples:
+    """A data set on a device."""
     train, test, steps = data.train, data.test, data.preprocessing
     raw = torch.from_numpy(np.array(train.inputs)).to(device)
     blocks = np.array_split(test.inputs, -(-len(test.inputs) // _TEST_BLOCK))
@@ -92,6 +105,7 @@ def load_samples(
         preprocessing=steps if steps.augments else None,
         owners=train.owners,
         test_owners=test.owners,
+        read=(train.inputs, train.labels, test.inputs, test.labels),
     )
 
 

@@ -25,6 +25,7 @@ from favano.engine import (
     unpack,
 )
 from favano.errors import NonFiniteUpdate
+from favano.methods import source_digest
 from favano.metrics import ClientEvaluator, Evaluator
 from favano.planning.audit import audit
 from favano.planning.planned import Planned
@@ -33,9 +34,11 @@ from favano.run.assembly import assemble
 from favano.run.bound_tracking import Tracked, Tracker
 from favano.run.client_samples import client_samples
 from favano.run.constants import Point, Probe
+from favano.run.history_start import history_start
 from favano.run.observer import Observer, wants_to_stop
 from favano.run.progress import Progress
 from favano.run.result import Result
+from favano.run.result_folder import files_digest
 from favano.run.run_kernels import kernels_for
 from favano.run.samples import ModelFactory, Samples
 from favano.run.served import served
@@ -71,6 +74,7 @@ class SeedRun:
     ) -> None:
         spec, schedule, seed = planned.spec, planned.schedule, planned.seed
         self.result, self.planned, self.flat, self.observer = result, planned, flat, observer
+        self.samples = samples
         assembled = assemble(planned, samples, flat, model)
         task, self.aggregator = assembled.task, assembled.aggregator
         self.kernels = result.kernels = kernels_for(planned, flat, task)
@@ -102,6 +106,7 @@ class SeedRun:
             self.judge.measure,
             live,
             tuple(one.name for one in result.metrics),
+            self._history_start,
         )
         self.tracker: Tracker | None = None
         if spec.run.track_bound:
@@ -113,6 +118,17 @@ class SeedRun:
         self.began = self.ended = 0.0
         self._handed_in = False
         self._before, self._steps_before = 0.0, 0  # seconds and steps before a checkpoint
+
+    def _history_start(self) -> str:
+        """What the chain of digests starts from."""
+        spec = self.result.spec
+        return history_start(
+            spec,
+            self.planned.seed,
+            data=self.samples.digest,
+            files=files_digest(spec),
+            source=source_digest(spec.method),
+        )
 
     @property
     def over(self) -> bool:
@@ -218,6 +234,7 @@ class SeedRun:
         self._handed_in = True
         rows, last = self.recorder.rows(), self.recorder.last
         self.result.rows += rows
+        self.result.data = self.samples.digest
         self.result.bounds += self.tracker.rows if self.tracker else []
         if self.planned.seed == self.result.spec.run.seed:
             self.result.first = self.planned

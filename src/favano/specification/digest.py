@@ -19,6 +19,7 @@ from favano.specification.config import Config, spec_keys
 from favano.specification.presets import preset_of
 from favano.specification.spec import ALGORITHM, LABEL, Spec, part_options
 
+_SAME_NUMBERS = ("horizon", "seeds", "seed", "device", "kernels", "engine", "track_bound")
 _ALL_AT_WORK = ("asyncsgd-adaptive", "fedasync", "asofed")
 
 
@@ -29,6 +30,13 @@ def run_digest(spec: Spec) -> str:
         keys = {**keys, "source": source}
     text = json.dumps(keys, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def asked_digest(spec: Spec) -> str:
+    """A digest of what a run computes: not how long, for which seeds, or where."""
+    asked = {key: value for key, value in flat_keys(spec).items() if key not in _SAME_NUMBERS}
+    text = json.dumps(asked, sort_keys=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def flat_keys(spec: Spec) -> dict[str, object]:

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from shutil import rmtree
 
+import torch
+
 from favano import __version__
 from favano.errors import BadInput
 from favano.records import (
@@ -21,6 +23,7 @@ from favano.records import (
     write_together,
 )
 from favano.records.run_file import FOLDER
+from favano.run.hardware import hardware
 from favano.run.result import Result
 from favano.specification.config import spec_keys
 from favano.specification.digest import server_rate
@@ -74,6 +77,9 @@ class Archive:
             spec=spec_keys(run.spec),
             footprint=footprint.words,
             kernels=result.kernels,
+            torch=torch.__version__,
+            processor=hardware(run.spec.run.device),
+            data=result.data,
             entry=entry,
             metrics=result.metrics,
             history=tuple(result.rows),

@@ -75,15 +75,15 @@ class Footprint:
 
 def machine(device: str, *, watts: float | None, pue: float, grams_per_kwh: float) -> Footprint:
     """This machine; by default with its power at full load."""
-    import torch
-
+    from favano.run.hardware import hardware
     from favano.run.samples import check_device
-    from favano.training import processor, usable_cores
+    from favano.training import usable_cores
 
-    cores, on = usable_cores(), check_device(device)
-    name, known = f"{processor()}, {cores} cores", WATTS_PER_CORE * cores
-    if on.type == "cuda":
-        name = torch.cuda.get_device_name(on)
+    cores, on, name = usable_cores(), check_device(device), hardware(device)
+    known = WATTS_PER_CORE * cores
+    if on.type == "cpu":
+        name = f"{name}, {cores} cores"
+    else:
         known = next((load for part, load in _BOARDS.items() if part in name), _OTHER_BOARD)
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9
     return Footprint(

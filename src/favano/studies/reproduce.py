@@ -13,11 +13,10 @@ from favano.data import NAMES, find, is_natural
 from favano.errors import need
 from favano.run.checkpoints import Checkpoints
 from favano.run.data import load_data
+from favano.run.place import THIS_MACHINE, Place, RunTogether
 from favano.run.progress import Progress, Silence
 from favano.run.result import Result
 from favano.run.result_folder import check_writable
-from favano.run.runner import run_together
-from favano.run.samples import ModelFactory, Samples, check_device, load_samples, named_model
 from favano.specification.parts import ProblemPart
 from favano.specification.spec import Spec, given
 from favano.studies.archive import Archive
@@ -57,6 +56,7 @@ def reproduce(
     watcher: Watcher,
     at_once: int | None = None,
     checkpoint_every: float | None = None,
+    place: Place = THIS_MACHINE,
 ) -> None:
     """Make the missing runs, then write each experiment's ledgers and curves.
 
@@ -66,13 +66,15 @@ def reproduce(
     archive = Archive(out)
     parts = {one.name: request.parts(one) for one in experiments}
     every = [run for part in parts.values() for runs in part.values() for run in runs]
-    check_all(every, out, data_dir)
+    check_all(every, out, data_dir, place)
     count = _ClientCount(data_dir, watcher)
     parts = {
         name: {file: count.fill(runs) for file, runs in part.items()}
         for name, part in parts.items()
     }
-    maker = _RunMaker(archive, data_dir, footprint, command, watcher, at_once, checkpoint_every)
+    maker = _RunMaker(
+        archive, data_dir, footprint, command, watcher, at_once, checkpoint_every, place
+    )
     stopped = False
     try:
         maker.make([run for one in experiments for run in first_runs(one, parts[one.name])])
@@ -89,11 +91,13 @@ def reproduce(
         raise Stopped
 
 
-def check_all(runs: Sequence[Run], out: Path, data_dir: Path | None) -> None:
+def check_all(
+    runs: Sequence[Run], out: Path, data_dir: Path | None, place: Place = THIS_MACHINE
+) -> None:
     """Refuse a folder that cannot be written, and devices or data that do not exist."""
     check_writable(out)
     for device in {run.spec.run.device for run in runs}:
-        check_device(device)
+        place.size(device)
     for dataset in {run.spec.problem.dataset for run in runs} - {NAMES[0]}:
         find(dataset, data_dir)
 
@@ -138,6 +142,7 @@ class _RunMaker:
     watcher: Watcher
     at_once: int | None
     checkpoint_every: float | None
+    place: Place
 
     def make(self, runs: Sequence[Run]) -> None:
         """Runs with the same network and data share lanes, `at_once` runs at a time.
@@ -149,14 +154,15 @@ class _RunMaker:
         for pool in _pools(missing):
             first = pool[0].spec
             with self.watcher.decoding(first.problem.dataset) as on_image:
-                samples = load_samples(first, self.data_dir, on_image)
-            model, size = named_model(first, samples), self.at_once or len(pool)
+                run_together = self.place.load(first, self.data_dir, on_image)
+            size = self.at_once or len(pool)
             for start in range(0, len(pool), size):
-                self._train(pool[start : start + size], samples, model)
+                self._train(pool[start : start + size], run_together)
 
-    def _train(self, group: Sequence[Run], samples: Samples, model: ModelFactory) -> None:
+    def _train(self, group: Sequence[Run], run_together: RunTogether) -> None:
+        machines = self.place.size(group[0].spec.run.device)
         with self.watcher.training() as progress:
-            meter, specs = _Meter(progress), [run.spec for run in group]
+            meter, specs = _Meter(progress, machines), [run.spec for run in group]
 
             def keep(result: Result) -> None:
                 run = next(run for run in group if run.spec == result.spec)
@@ -165,8 +171,6 @@ class _RunMaker:
 
             results = run_together(
                 specs,
-                samples,
-                model,
                 progress=meter,
                 finished=keep,
                 audits=False,
@@ -192,9 +196,10 @@ def _pools(runs: Sequence[Run]) -> list[list[Run]]:
 
 @dataclass
 class _Meter:
-    """Passes progress on, and measures the time of the whole machine per local step."""
+    """Passes progress on, and measures the time of all machines per local step."""
 
     inner: Progress = field(default_factory=Silence)
+    machines: int = 1
     steps: int = 0  # not charged yet
     since: float = 0.0  # the beginning, plus the time already charged
 
@@ -210,8 +215,8 @@ class _Meter:
         self.inner.end()
 
     def charge(self, steps: int) -> float:
-        """The time of so many steps: their share of the time not charged yet."""
+        """Machine time of so many steps: their share of the time not charged yet."""
         seconds = (perf_counter() - self.since) * steps / max(1, steps, self.steps)
         self.since += seconds
         self.steps -= steps
-        return seconds
+        return seconds * self.machines

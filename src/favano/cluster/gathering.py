@@ -1,0 +1,164 @@
+"""The driver's side of runs elsewhere: orders for packs, and one result from many messages."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from favano.cluster.messages import (
+    Advanced,
+    Asked,
+    Began,
+    Ended,
+    Evaluated,
+    Message,
+    Order,
+    Refused,
+    Said,
+    Saved,
+    versions,
+)
+from favano.cluster.packs import Pack, Run, Slot
+from favano.errors import WriteFailed
+from favano.methods import source_digest
+from favano.records import worst
+from favano.run.checkpoint_files import CheckpointFiles
+from favano.run.checkpoints import Checkpoints
+from favano.run.observer import Observer
+from favano.run.progress import Progress
+from favano.run.result import Result
+from favano.run.result_folder import named_files
+from favano.specification.spec import Spec
+from favano.types import Kernels
+
+
+@dataclass
+class Gathering:
+    """Results of several specifications, while their packs run elsewhere."""
+
+    results: Sequence[Result]  # with earlier seeds; their specifications are complete
+    kernels: Sequence[Kernels | None]  # of each specification, on a CPU
+    progress: Progress
+    finished: Callable[[Result], None]
+    observer: Observer | None
+    audits: bool
+    checkpoints: Checkpoints | None
+    _left: dict[Pack, int] = field(default_factory=dict)  # local steps
+    _missing: dict[int, set[int]] = field(default_factory=dict)  # seeds by specification
+    _files: dict[str, bytes] = field(default_factory=dict)  # that specifications name
+    _cannot_write: bool = False
+
+    def begin(self, packs: Collection[Pack]) -> None:
+        """All packs are about to be run."""
+        for run in (run for pack in packs for run in pack.runs):
+            self._missing.setdefault(run.number, set()).add(run.seed)
+        names = _named([result.spec for result in self.results])
+        self._files = {name: Path(name).read_bytes() for name in names}
+        self._left = {pack: pack.steps for pack in packs}
+        self.progress.begin(sum(self._left.values()))
+
+    def order(self, pack: Pack, slot: Slot) -> Order:
+        """What is left of a pack, with the newest checkpoints of its runs."""
+        seeds: dict[int, list[int]] = {}
+        for run in self.left_of(pack):
+            seeds.setdefault(run.number, []).append(run.seed)
+        settings = self.checkpoints or Checkpoints([])
+        return Order(
+            versions=versions(),
+            asked={number: self._asked(number, some) for number, some in seeds.items()},
+            files=self._files,
+            workers=slot.cores,
+            checkpoints=self.checkpoints is not None,
+            every=settings.every,
+            keep_last=settings.keep_last,
+            audits=self.audits,
+        )
+
+    def left_of(self, pack: Pack) -> list[Run]:
+        """The runs of a pack that have not ended."""
+        return [run for run in sorted(pack.runs) if run.seed in self._missing[run.number]]
+
+    def _asked(self, number: int, seeds: Sequence[int]) -> Asked:
+        spec, kernels = self.results[number].spec, self.kernels[number]
+        here = {"device": "cuda"} if kernels is None else {"kernels": kernels}
+        keys = {**(spec.asked or spec).given, **here}
+        paths = [path for seed in seeds for path in self._checkpoints_of(number, seed)]
+        saved = {path.name: path.read_bytes() for path in paths}
+        return Asked(keys, source_digest(spec.method), tuple(seeds), saved)
+
+    def _checkpoints_of(self, number: int, seed: int) -> list[Path]:
+        if self.checkpoints is None:
+            return []
+        return CheckpointFiles(self.checkpoints.folders[number], seed).paths()
+
+    def receive(self, pack: Pack, message: Message) -> None:
+        """Take a message of a pack to where a run on this machine would have left it."""
+        match message:
+            case Began(steps):  # fewer than planned after a checkpoint, more than before a loss
+                self._advance(pack, "", self._left[pack] - steps, 0.0)
+            case Advanced(label, steps, time):
+                self._advance(pack, label, steps, time)
+            case Evaluated(row):
+                if self.observer is not None:
+                    self.observer(row)
+            case Said(sentence):
+                self.say(sentence)
+            case Saved():
+                pack.losses = 0
+                self._save(message)
+            case Ended(number, seeds, result):
+                pack.losses = 0
+                self._add(number, seeds, result)
+            case Refused(error):
+                raise error
+
+    def _advance(self, pack: Pack, label: str, steps: int, time: float) -> None:
+        self._left[pack] -= steps
+        self.progress.advance(label, steps, time)
+
+    def say(self, sentence: str) -> None:
+        """Tell the user."""
+        (self.checkpoints or Checkpoints([])).say(sentence)
+
+    def _save(self, saved: Saved) -> None:
+        assert self.checkpoints is not None
+        files = CheckpointFiles(self.checkpoints.folders[saved.number], saved.seed)
+        try:
+            files.put(saved.name, saved.content)
+        except WriteFailed as error:
+            if not self._cannot_write:
+                self.say(f"no checkpoint: {error}; the run goes on without it")
+            self._cannot_write = True
+
+    def _add(self, number: int, seeds: Sequence[int], part: Result) -> None:
+        """Add the seeds of a pack to the result of their specification."""
+        whole = self.results[number]
+        whole.rows = sorted([*whole.rows, *part.rows], key=lambda row: row.seed)
+        whole.runs = sorted([*whole.runs, *part.runs], key=lambda run: run.seed)
+        whole.bounds = sorted([*whole.bounds, *part.bounds], key=lambda row: row.seed)
+        whole.models = dict(sorted({**whole.models, **part.models}.items()))
+        whole.status = worst([whole.status, part.status])
+        whole.audit, whole.served = part.audit or whole.audit, part.served or whole.served
+        whole.steps_before += part.steps_before
+        whole.error = part.error or whole.error
+        whole.kernels, whole.data = part.kernels, part.data
+        for seed in seeds:
+            for path in self._checkpoints_of(number, seed)[1:]:
+                path.unlink()
+        self._missing[number] -= set(seeds)
+        if not self._missing[number]:
+            self.finished(whole)
+
+    def interrupt(self) -> None:
+        """Note Ctrl-C: results that lack seeds are partial."""
+        for number, seeds in self._missing.items():
+            self.results[number].interrupted = True
+            if seeds:
+                self.results[number].status = "partial"
+
+
+def _named(specs: Sequence[Spec]) -> set[str]:
+    """Files that must be on every machine: of methods, of step times and of splits."""
+    methods = {spec.method.place.rpartition(":")[0] for spec in specs if spec.method.place}
+    return methods | {name for spec in specs for name in named_files(spec)}

@@ -1,0 +1,94 @@
+"""What goes to a machine of a cluster, and what comes back."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NamedTuple, TypeAlias
+
+from favano import __version__
+from favano.errors import BadInput
+from favano.run.result import Result
+
+
+class Asked(NamedTuple):
+    """The part of one specification in a pack."""
+
+    keys: Mapping[str, object]
+    source: str | None  # digest of the method's file
+    seeds: tuple[int, ...]
+    saved: Mapping[str, bytes]  # checkpoints by file name
+
+
+@dataclass(frozen=True)
+class Order:
+    """A pack as it is sent."""
+
+    versions: str
+    asked: Mapping[int, Asked]  # by the number of the specification
+    files: Mapping[str, bytes]  # that specifications name, by path
+    workers: int  # processes, on a CPU
+    checkpoints: bool
+    every: float | None  # seconds between two checkpoints
+    keep_last: bool
+    audits: bool
+
+
+class Began(NamedTuple):
+    """The pack has begun, or goes on."""
+
+    steps: int  # left
+
+
+class Advanced(NamedTuple):
+    """Progress of one run, with the steps of all runs."""
+
+    label: str
+    steps: int
+    time: float
+
+
+class Evaluated(NamedTuple):
+    """An evaluation, as observers are told of it."""
+
+    row: Mapping[str, object]
+
+
+class Said(NamedTuple):
+    """A sentence for the user."""
+
+    sentence: str
+
+
+class Saved(NamedTuple):
+    """A checkpoint file."""
+
+    number: int
+    seed: int
+    name: str
+    content: bytes
+
+
+class Ended(NamedTuple):
+    """Runs of one specification have ended; the driver has the specification itself."""
+
+    number: int
+    seeds: tuple[int, ...]
+    result: Result
+
+
+class Refused(NamedTuple):
+    """The pack cannot be run."""
+
+    error: BadInput
+
+
+Message: TypeAlias = Began | Advanced | Evaluated | Said | Saved | Ended | Refused
+
+
+def versions() -> str:
+    """What must be the same on all machines for the same results."""
+    import torch
+
+    return f"favano {__version__}, PyTorch {torch.__version__}, Python {platform.python_version()}"

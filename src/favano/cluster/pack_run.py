@@ -1,0 +1,179 @@
+"""A pack on a machine of the cluster: the same runs as on one machine, told in messages."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import chdir
+from dataclasses import replace
+from pathlib import Path, PurePath
+from queue import SimpleQueue
+from tempfile import TemporaryDirectory
+from threading import Event, Thread
+from time import perf_counter
+
+from favano.cluster.messages import (
+    Advanced,
+    Asked,
+    Began,
+    Ended,
+    Evaluated,
+    Message,
+    Order,
+    Refused,
+    Said,
+    Saved,
+    versions,
+)
+from favano.data import Dataset
+from favano.errors import BadInput, need
+from favano.methods import source_digest
+from favano.run.checkpoint_files import CheckpointFiles
+from favano.run.checkpoints import Checkpoints
+from favano.run.result import Result
+from favano.run.runner import run_together
+from favano.run.samples import check_device, named_model, samples_of
+from favano.specification.presets import resolve
+from favano.specification.spec import Spec, make_spec
+from favano.training import NO_TRACE
+
+_PERIOD = 0.5  # seconds between two messages about progress
+
+Send = Callable[[Message], None]
+
+
+def pack_messages(order: Order, data: Dataset) -> Iterator[Message]:
+    """Run a pack in a thread, and yield its messages; closing the iterator ends the runs."""
+    messages: SimpleQueue[Message | BaseException | None] = SimpleQueue()
+    closed = Event()
+
+    def work() -> None:
+        try:
+            _run(order, data, messages.put, closed)
+            messages.put(None)
+        except BadInput as error:
+            messages.put(Refused(error))
+            messages.put(None)
+        except BaseException as error:
+            messages.put(error)
+
+    with TemporaryDirectory(prefix="favano-") as folder, chdir(folder):
+        thread = Thread(target=work, name="pack")
+        thread.start()
+        try:
+            while (message := messages.get()) is not None:
+                if isinstance(message, BaseException):
+                    raise message
+                yield message
+        finally:
+            closed.set()
+            thread.join()
+
+
+def _run(order: Order, data: Dataset, send: Send, closed: Event) -> None:
+    """Run a pack in the present folder."""
+    rule = f"has {versions()}, the command has {order.versions}; install the same"
+    need(versions() == order.versions, "cluster", platform.node(), rule)
+    _place_files(order.files)
+    numbers, asked = list(order.asked), list(order.asked.values())
+    specs = [_spec(one) for one in asked]
+    if specs[0].run.device == "cpu":
+        os.environ["CUDA_VISIBLE_DEVICES"] = ""  # else PyTorch cannot be forked
+    samples = samples_of(data, check_device(specs[0].run.device))
+
+    def end(number: int, result: Result) -> None:
+        send(Ended(number, order.asked[number].seeds, _portable(result)))
+
+    def finished(result: Result) -> None:
+        end(next(n for n, spec in zip(numbers, specs, strict=True) if spec == result.spec), result)
+
+    results = run_together(
+        specs,
+        samples,
+        named_model(specs[0], samples),
+        progress=_Reporter(send, closed),
+        workers=order.workers,
+        finished=_nothing if order.audits else finished,
+        on_evaluate=lambda row: send(Evaluated(dict(row))),
+        audits=order.audits,
+        checkpoints=_checkpoints(order, send) if order.checkpoints else None,
+        seeds=[one.seeds for one in asked],
+    )
+    if order.audits and not closed.is_set():
+        for number, result in zip(numbers, results, strict=True):
+            end(number, result)
+
+
+def _nothing(result: Result) -> None: ...
+
+
+def _place_files(files: Mapping[str, bytes]) -> None:
+    """Put the files that specifications name where they are named, below the present folder."""
+    for name, content in files.items():
+        path = Path(name)
+        if path.is_file() and path.read_bytes() == content:
+            continue
+        inside = not path.is_absolute() and ".." not in PurePath(name).parts
+        rule = "need a path below the working directory, or the same file on every machine"
+        need(inside, "cluster", name, rule)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+
+
+def _spec(asked: Asked) -> Spec:
+    spec = resolve(make_spec(asked.keys))
+    rule = f"has another version of {spec.method.name}; install the same"
+    need(source_digest(spec.method) == asked.source, "cluster", platform.node(), rule)
+    return spec
+
+
+def _checkpoints(order: Order, send: Send) -> Checkpoints:
+    """Checkpoints in the present folder, with those that were sent; new ones are sent back."""
+    folders = {number: Path(f"checkpoints-{number}") for number in order.asked}
+    numbers = {folder: number for number, folder in folders.items()}
+    for number, folder in folders.items():
+        folder.mkdir()
+        for name, content in order.asked[number].saved.items():
+            (folder / name).write_bytes(content)
+
+    def written(files: CheckpointFiles, path: Path) -> None:
+        send(Saved(numbers[files.folder], files.seed, path.name, path.read_bytes()))
+
+    def say(sentence: str) -> None:
+        send(Said(sentence))
+
+    return Checkpoints(list(folders.values()), order.every, say, order.keep_last, written)
+
+
+def _portable(result: Result) -> Result:
+    """A result without what belongs to this machine, or what the driver has itself."""
+    models = {
+        seed: {name: tensor.cpu() for name, tensor in model.items()}
+        for seed, model in result.models.items()
+    }
+    return replace(result, spec=Spec(), first=None, traced=NO_TRACE, models=models)
+
+
+class _Reporter:
+    """Progress in messages, a few per second; it ends the runs if nobody listens any more."""
+
+    def __init__(self, send: Send, closed: Event) -> None:
+        self._send, self._closed = send, closed
+        self._steps, self._sent = 0, 0.0
+
+    def begin(self, steps: int) -> None:
+        """Tell how many steps are left."""
+        self._send(Began(steps))
+
+    def advance(self, label: str, steps: int, time: float) -> None:
+        """Count steps, and tell of them now and then."""
+        if self._closed.is_set():
+            raise KeyboardInterrupt
+        self._steps += steps
+        if perf_counter() > self._sent + _PERIOD:
+            self._send(Advanced(label, self._steps, time))
+            self._steps, self._sent = 0, perf_counter()
+
+    def end(self) -> None:
+        """The steps that were not told of follow from the results."""

@@ -1,0 +1,48 @@
+"""A digest of data: types, shapes and values of arrays."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from favano.types import Ints
+
+Array: TypeAlias = npt.NDArray[np.generic]
+
+_PART = 1 << 24  # bytes that are copied at once, if need be
+_MOST = 64  # parts of an array: 1 GiB takes less than a second, an array may be larger than memory
+
+
+def data_digest(arrays: Iterable[Tensor | Array], owners: Iterable[Mapping[str, Ints]]) -> str:
+    """A digest of arrays, and of whose the samples are, by column.
+
+    Of an array of more than 1 GiB it takes parts, evenly spread from the first row to the last.
+    """
+    digest = hashlib.sha256()
+    for array in arrays:
+        _add(digest, array)
+    for some in owners:
+        digest.update(f"{sorted(some)}\n".encode())
+        for _, who in sorted(some.items()):
+            _add(digest, who)
+    return digest.hexdigest()
+
+
+def _add(digest: hashlib._Hash, array: Tensor | Array) -> None:
+    kind = str(array.dtype).removeprefix("torch.")
+    digest.update(f"{kind} {tuple(array.shape)}\n".encode())
+    rows = max(1, _PART * len(array) // max(1, array.nbytes))
+    starts = list(range(0, len(array), rows))
+    if len(starts) > _MOST:
+        starts = [(len(array) - rows) * part // (_MOST - 1) for part in range(_MOST)]
+    for start in starts:
+        part = array[start : start + rows]
+        if isinstance(part, Tensor):
+            part = part.detach().cpu().contiguous().view(torch.uint8).numpy()
+        digest.update(np.ascontiguousarray(part).data)

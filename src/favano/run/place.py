@@ -1,0 +1,73 @@
+"""Where runs are made: on this machine, or on a cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Final, Protocol, TypeVar
+
+from favano.run.checkpoints import Checkpoints
+from favano.run.observer import Observer
+from favano.run.progress import Progress
+from favano.run.result import Result
+from favano.run.runner import NOTHING, run_together
+from favano.run.samples import check_device, load_samples, named_model
+from favano.specification.spec import Spec
+
+Found = TypeVar("Found")
+
+
+class RunTogether(Protocol):
+    """Runs specifications with one network and one data set, as `runner.run_together` does."""
+
+    def __call__(
+        self,
+        specs: Sequence[Spec],
+        *,
+        progress: Progress | None = None,
+        finished: Callable[[Result], None] = lambda result: None,
+        on_evaluate: Observer | None = None,
+        audits: bool = True,
+        checkpoints: Checkpoints | None = None,
+        earlier: Mapping[int, Result] = NOTHING,
+    ) -> list[Result]:
+        """Run every seed, and return one result per specification."""
+
+
+class Place(Protocol):
+    """One machine or several."""
+
+    def size(self, device: str) -> int:
+        """GPUs or machines that can train at the same time; refused if there is none."""
+
+    def call(self, function: Callable[[], Found], device: str) -> Found:
+        """What a function finds on a machine with this device."""
+
+    def load(
+        self, spec: Spec, data_dir: Path | None, on_image: Callable[[int], None]
+    ) -> RunTogether:
+        """Load the data of a specification, for it and for others on the same problem."""
+
+
+class ThisMachine:
+    """The machine and process of the command."""
+
+    def size(self, device: str) -> int:
+        """One device."""
+        check_device(device)
+        return 1
+
+    def call(self, function: Callable[[], Found], device: str) -> Found:
+        """What a function finds here."""
+        return function()
+
+    def load(
+        self, spec: Spec, data_dir: Path | None, on_image: Callable[[int], None]
+    ) -> RunTogether:
+        """Load the data onto the device of the specification."""
+        samples = load_samples(spec, data_dir, on_image)
+        return partial(run_together, samples=samples, model=named_model(spec, samples))
+
+
+THIS_MACHINE: Final = ThisMachine()

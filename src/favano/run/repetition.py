@@ -1,0 +1,161 @@
+"""Runs of a result, repeated and compared with what its files state."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field, replace
+from math import inf
+from pathlib import Path
+from shutil import copyfile
+from tempfile import TemporaryDirectory
+from typing import cast
+
+import torch
+
+from favano.errors import BadInput, need
+from favano.methods import source_digest
+from favano.metrics import client_metrics
+from favano.records import metric_names
+from favano.records.folder import CHECKPOINTS
+from favano.run.checkpoint_files import CheckpointFiles
+from favano.run.checkpoints import Checkpoints
+from favano.run.hardware import hardware
+from favano.run.own_data import read_data, samples_of
+from favano.run.problem import Problem
+from favano.run.progress import Progress
+from favano.run.result_folder import files_digest, named_files
+from favano.run.row_comparison import RowComparison, Seed
+from favano.run.runner import run_together
+from favano.run.samples import Samples, check_device, named_model
+from favano.run.statement import Statement, row_name
+from favano.specification.presets import OWN
+from favano.specification.spec import Spec
+from favano.training import check_kernels
+from favano.types import Kernels
+
+_NOT_NAMED = (
+    "was made with a network, data or metrics of its own; verify it from Python, by "
+    "favano.verify(folder, favano.Problem(...))"
+)
+
+
+@dataclass
+class Repetition:
+    """Repeats the runs of results, one result after the other."""
+
+    problem: Problem  # says more than a specification can: a network, data, metrics
+    progress: Progress | None
+    from_checkpoints: bool
+    _samples: dict[object, Samples] = field(init=False, default_factory=dict)
+
+    def compare(self, stated: Statement, seeds: Mapping[int, Seed]) -> str:
+        """Repeat these seeds as far as need be; returns why bits may differ, if they may."""
+        _check_files(stated)
+        spec = _with_kernels(stated)
+        samples = self._data(stated, spec)
+        other_tools = _other_tools(stated, spec)
+        model = self.problem.model or named_model(spec, samples)
+        comparison = RowComparison(seeds, exact=not other_tools)
+        with _oldest_checkpoints(stated) if self.from_checkpoints else nullcontext() as kept:
+            try:
+                (result,) = run_together(
+                    [spec],
+                    samples,
+                    model,
+                    progress=self.progress,
+                    on_evaluate=comparison,
+                    audits=False,
+                    checkpoints=kept,
+                )
+            except BadInput as error:
+                if error.name != CHECKPOINTS:
+                    raise
+                rule = "was made by other versions than those here; verify the result in full"
+                raise BadInput(CHECKPOINTS, stated.checkpoints, rule) from error
+        if result.interrupted:
+            raise KeyboardInterrupt
+        for seed in seeds.values():
+            _note_missing(seed, 0 if kept is None else len(seed.rows))
+        return other_tools
+
+    def _data(self, stated: Statement, spec: Spec) -> Samples:
+        """The data of a result; refused if something that it was made of is not here."""
+        problem, part = self.problem, spec.problem
+        need(part.dataset != OWN or problem.is_own, "folder", stated.path, _NOT_NAMED)
+        need(part.model != OWN or problem.model is not None, "folder", stated.path, _NOT_NAMED)
+        need(part.split != OWN or problem.part.split == OWN, "folder", stated.path, _NOT_NAMED)
+        samples = self._loaded(spec)
+        known = client_metrics(samples.metrics, spec.run.evaluate_on)
+        stated_names = metric_names([row for rows in stated.rows.values() for row in rows])
+        alike = stated_names == tuple(one.name for one in known)
+        need(alike, "folder", stated.path, _NOT_NAMED)
+        rule = f"the data are not those of {stated.path}"
+        need(stated.data in (None, samples.digest), "dataset", part.dataset, rule)
+        return samples
+
+    def _loaded(self, spec: Spec) -> Samples:
+        """The data of a specification, loaded once."""
+        key, problem = (spec.problem, check_device(spec.run.device)), self.problem
+        if key not in self._samples:
+            data = read_data(problem) if problem.is_own else None
+            self._samples[key] = samples_of(problem, data, spec)
+        return self._samples[key]
+
+
+def _check_files(stated: Statement) -> None:
+    """Refuse to repeat a run whose files have changed: step times, a split, a method."""
+    spec = stated.spec
+    rule = f"has changed since {stated.path} was made"
+    need(source_digest(spec.method) == stated.source, "algorithm", spec.keys["algorithm"], rule)
+    named = ", ".join(named_files(spec))
+    need(files_digest(spec) == stated.files, "files", named, rule)
+
+
+def _with_kernels(stated: Statement) -> Spec:
+    """The specification with the kernels that were used, if they are here."""
+    spec, kernels = stated.spec, cast("Kernels | None", stated.tools.kernels)
+    if kernels is None or spec.run.device != "cpu":
+        return spec
+    try:
+        return replace(spec, run=replace(spec.run, kernels=check_kernels(kernels)))
+    except BadInput:
+        return spec
+
+
+def _other_tools(stated: Statement, spec: Spec) -> str:
+    """The tools that are not those of the result, in words; empty if the bits must be the same."""
+    if spec.run.device != "cpu":
+        return "a GPU adds numbers in any order"
+    there = stated.tools
+    pairs = {
+        "PyTorch": (there.torch, torch.__version__),
+        "kernels": (there.kernels, spec.run.kernels),
+        "processor": (there.processor, hardware(spec.run.device)),
+    }
+    return ", ".join(
+        f"{name} {old or 'unknown'} there, {new} here"
+        for name, (old, new) in pairs.items()
+        if old != new
+    )
+
+
+def _note_missing(seed: Seed, otherwise: int) -> None:
+    """Note a row that the repeated run does not have; without any it began at `otherwise`."""
+    place = (otherwise if seed.first is None else seed.first) + seed.compared
+    if seed.difference is None and place < len(seed.rows):
+        seed.difference = f"{row_name(seed.rows, place)} is not in the run made here"
+
+
+@contextmanager
+def _oldest_checkpoints(stated: Statement) -> Iterator[Checkpoints]:
+    """Copies of the oldest checkpoints of a result: nothing may be written beside it."""
+    with TemporaryDirectory() as name:
+        folder = Path(name) / CHECKPOINTS
+        folder.mkdir()
+        for seed in stated.rows:
+            for path in CheckpointFiles(stated.checkpoints, seed).paths()[-1:]:
+                copyfile(path, folder / path.name)
+        there = any(folder.iterdir())
+        need(there, "folder", stated.path, "holds no checkpoints; verify it in full")
+        yield Checkpoints([folder], inf, lambda sentence: None, keep_last=False)

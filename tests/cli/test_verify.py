@@ -1,0 +1,108 @@
+"""`favano verify`: one line per seed, and an exit code."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from favano.studies.request import Request
+from tests.cli.test_cli import SHORT, Program, favano
+from tests.cli.test_help import METHOD
+from tests.cli.test_repeat import contents
+from tests.cli.test_resume import OFTEN, interrupted
+from tests.run.small import reproduce_small
+
+__all__ = ["favano"]
+
+CHANGED = "row 2 (time 70) was changed, or does not follow row 1 (time 0)"
+
+
+def change(path: Path, line: int) -> None:
+    """Change the loss in a line of a history."""
+    lines = path.read_text().splitlines()
+    cells = lines[line].split(",")
+    cells[6] = "0.125"
+    lines[line] = ",".join(cells)
+    path.write_text("\n".join(lines) + "\n")
+
+
+def test_a_run(favano: Program, tmp_path: Path) -> None:
+    assert favano("run", *SHORT, "--seeds", "2", "--out", "r")[0] == 0
+    before = contents(tmp_path / "r")
+    assert favano("verify", "r") == (0, "seed 0: 3 rows proved\nseed 1: 3 rows proved\n", "")
+    assert contents(tmp_path / "r") == before
+    change(tmp_path / "r" / "history.csv", 5)
+    said = f"seed 0: 3 rows and their digests agree\nseed 1: {CHANGED}\n"
+    assert favano("verify", "r", "--chain") == (1, said, "")
+
+
+def test_a_comparison_names_its_methods(favano: Program, tmp_path: Path) -> None:
+    flags = ["compare", *SHORT, "--algorithms", "favano,fedavg"]
+    assert favano(*flags, "--out", "c")[0] == 0
+    change(tmp_path / "c" / "fedavg" / "history.csv", 2)
+    code, out, err = favano("verify", "c")
+    assert (code, err) == (1, "")
+    assert out == f"favano: favano, seed 0: 3 rows proved\nfedavg: fedavg, seed 0: {CHANGED}\n"
+
+
+def test_what_reproduce_wrote(favano: Program, tmp_path: Path) -> None:
+    reproduce_small(tmp_path / "out", Request(seeds=1))
+    code, out, err = favano("verify", "out")
+    lines = out.splitlines()
+    assert (code, err, len(lines)) == (0, "", 4)
+    assert all(line.endswith(" rows proved") for line in lines)
+    first = sorted((tmp_path / "out" / "runs").glob("*.json"))[0]
+    first.write_text(first.read_text().replace('"learning_rate": 0', '"learning_rate": 1'))
+    code, out, _ = favano("verify", "out", "--chain")
+    changed, *right = out.splitlines()
+    assert code == 1
+    assert changed.startswith(f"runs/{first.name}: ")
+    assert "row 1 (time 0) was changed, or does not follow this specification" in changed
+    assert all(line.endswith(" agree") for line in right)
+
+
+def test_runs_that_went_on_or_got_longer(
+    favano: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    interrupted(favano, monkeypatch, "run", *OFTEN, "--out", "r")
+    assert favano("verify", "r")[:2] == (0, "seed 0: 4 rows proved\n")
+    assert favano("resume", "r")[0] == 0
+    assert favano("run", *OFTEN, "--horizon", "160", "--seeds", "2", "--out", "r")[0] == 0
+    assert favano("verify", "r") == (0, "seed 0: 9 rows proved\nseed 1: 9 rows proved\n", "")
+
+
+def test_from_checkpoints(favano: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert favano("run", *OFTEN, "--out", "r")[0] == 0
+    before = {path: path.read_bytes() for path in (tmp_path / "r").rglob("*.*")}
+    code, out, err = favano("verify", "r", "--from-checkpoints")
+    assert (code, err) == (0, "")
+    assert out == "seed 0: 1 row proved; 7 rows before its checkpoint not computed again\n"
+    assert {path: path.read_bytes() for path in (tmp_path / "r").rglob("*.*")} == before
+    with monkeypatch.context() as patch:
+        patch.setattr("favano.run.checkpoints.__version__", "0.0")
+        code, out, err = favano("verify", "r", "--from-checkpoints")
+    assert (code, out) == (2, "")
+    assert "made by other versions than those here; verify the result in full" in err
+    for path in (tmp_path / "r" / "checkpoints").iterdir():
+        path.write_bytes(b"damaged")
+    assert favano("verify", "r", "--from-checkpoints")[1] == "seed 0: 8 rows proved\n"
+
+
+def test_a_method_in_a_file_must_be_the_same(favano: Program, tmp_path: Path) -> None:
+    (tmp_path / "gentle.py").write_text(METHOD, encoding="utf-8")
+    named = ("--algorithm", "gentle.py:Gentle")
+    assert favano("run", *SHORT, *named, "--out", "r")[0] == 0
+    assert favano("verify", "r") == (0, "seed 0: 4 rows proved\n", "")
+    (tmp_path / "gentle.py").write_text(METHOD.replace("half a step", "a half"), encoding="utf-8")
+    code, out, err = favano("verify", "r")
+    assert (code, out) == (2, "")
+    assert err == "favano: algorithm=gentle.py:Gentle: has changed since r was made\n"
+
+
+@pytest.mark.parametrize("name", ["nowhere", "."])
+def test_folders_without_a_result(name: str, favano: Program) -> None:
+    code, out, err = favano("verify", name)
+    assert (code, out) == (2, "")
+    assert err.startswith(f"favano: results={name}: ")
+    assert err.count("\n") == 1

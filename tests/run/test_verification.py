@@ -1,0 +1,283 @@
+"""`favano.verify`: whatever was changed in a result is found, and what is right is proved."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Unpack
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from torch import nn
+
+import favano
+from favano.errors import BadInput
+from favano.records import Row, history_from_csv, history_to_csv
+from favano.records.chain import link
+from favano.records.folder import ABOUT, HISTORY, MODEL, SPEC, SUMMARY
+from favano.run import repetition
+from favano.run.samples import Samples
+from favano.run.statement import read_statements
+from favano.run.verification import verify
+from favano.specification.keys import Keys
+from tests.cli.test_repeat import contents
+
+FLEET = favano.Fleet(clients=6)
+SHORT: Keys = {"selected": 2, "local_steps": 2, "horizon": 60.0, "evaluate_every": 20.0}
+ROWS = 4
+
+
+def simulate(method: str = "favano", **keys: Unpack[Keys]) -> favano.Result:
+    all_keys: Keys = {**SHORT, **keys}
+    return favano.simulate(method, "digits", FLEET, **all_keys)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A result of two seeds."""
+    return simulate(seeds=2).save(tmp_path_factory.mktemp("made") / "result")
+
+
+@pytest.fixture
+def result(made: Path, tmp_path: Path) -> Path:
+    """A copy of it, to be changed."""
+    return Path(shutil.copytree(made, tmp_path / "result"))
+
+
+def words(folder: Path, *, chain_only: bool = True) -> list[str]:
+    """The verdict on each seed."""
+    return [one.words for one in verify(folder, chain_only=chain_only)]
+
+
+def edit(folder: Path, change: Callable[[list[Row]], Sequence[Row]]) -> None:
+    path = folder / HISTORY
+    path.write_text(history_to_csv(change(history_from_csv(path.read_text()))))
+
+
+def chained_again(rows: Sequence[Row]) -> list[Row]:
+    """Rows with right digests, as a forger would write them; the first of a seed is as it was."""
+    found: list[Row] = []
+    for row in rows:
+        first = not found or found[-1].seed != row.seed
+        found.append(row if first else row._replace(digest=link(found[-1].digest, row)))
+    return found
+
+
+def test_a_good_result_is_proved_and_left_as_it_is(result: Path) -> None:
+    before = contents(result)
+    for one in verify(result):
+        assert (one.right, one.rows, one.proved, one.words) == (True, ROWS, ROWS, "4 rows proved")
+    assert words(result) == ["4 rows and their digests agree"] * 2
+    assert contents(result) == before
+
+
+def test_the_digest_of_the_data_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[object] = []
+
+    def count(*arguments: object) -> str:
+        calls.append(arguments)
+        return "digest"
+
+    monkeypatch.setattr("favano.run.samples.data_digest", count)
+    simulate(seeds=3)
+    assert len(calls) == 1
+
+
+@pytest.mark.parametrize("keys", [{"engine": "loop"}, {"seeds": 1, "seed": 1}, {"horizon": 50.0}])
+def test_digests_do_not_depend_on_length_seeds_and_engine(made: Path, keys: Keys) -> None:
+    """Where the numbers are the same."""
+    (stated,) = read_statements(made)
+    both: Keys = {"seeds": 2, **keys}
+    found = [row for row in simulate(**both).rows if row.time < 50]
+    assert found
+    for row in found:
+        assert row in stated.rows[row.seed]
+
+
+@pytest.mark.parametrize("method", ["asyncfeded", "scaffold", "fedavg"])
+def test_rows_told_to_observers_have_the_digests_of_the_history(method: str) -> None:
+    """Also if the schedule grows with the run."""
+    told: list[object] = []
+    result = favano.simulate(
+        method, "digits", FLEET, on_evaluate=lambda row: told.append(row["digest"]), **SHORT
+    )
+    assert (
+        told == [row.digest for row in result.rows] == [row.digest for row in simulate(method).rows]
+    )
+
+
+def test_a_changed_row_is_found_without_computing(result: Path) -> None:
+    edit(result, lambda rows: [*rows[:2], rows[2]._replace(loss=1.0), *rows[3:]])
+    changed, right = words(result)
+    assert changed == "row 3 (time 40) was changed, or does not follow row 2 (time 20)"
+    assert right == "4 rows and their digests agree"
+    first, second = verify(result)
+    assert (first.right, first.proved, first.words) == (False, 0, changed)
+    assert (second.right, second.proved) == (True, ROWS)
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        (lambda rows: rows[1:], "row 1 (time 20) was changed, or does not follow this spec"),
+        (lambda rows: [*rows[:1], *rows[2:]], "row 2 (time 40) was changed"),
+        (lambda rows: [rows[0], rows[2], rows[1], *rows[3:]], "row 2 (time 40) was changed"),
+        (lambda rows: [*rows[:3], *rows[4:]], f"{MODEL} does not hold the model of its last row"),
+        (lambda rows: rows[4:], "has no rows"),
+    ],
+    ids=["first", "middle", "swapped", "last", "all"],
+)
+def test_rows_that_are_gone_or_changed_places(
+    change: Callable[[list[Row]], list[Row]], expected: str, result: Path
+) -> None:
+    edit(result, change)
+    assert words(result)[0].startswith(expected)
+
+
+def test_a_changed_model(result: Path) -> None:
+    tensors = load_file(result / MODEL)
+    name = next(one for one in tensors if one.startswith("seed-1."))
+    order = (result / MODEL).read_bytes()
+    length = int.from_bytes(order[:8], "little")
+    about = json.loads(order[8 : 8 + length])["__metadata__"]
+    tensors[name].flatten()[0] += 1e-6
+    save_file(tensors, result / MODEL, metadata={ABOUT: about[ABOUT]})
+    assert words(result) == [
+        "4 rows and their digests agree", f"{MODEL} does not hold the model of its last row",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new", "expected"),
+    [
+        (SPEC, "learning_rate = 0", "learning_rate = 1", "row 1 (time 0) was changed, or"),
+        (SPEC, "seeds = 2", "seeds = 3", "has no rows"),
+        (SUMMARY, '"data": "', '"data": "0', "row 1 (time 0) was changed, or"),
+        (SUMMARY, '"server_steps": ', '"server_steps": 1', "server_step is 1"),
+    ],
+)
+def test_a_changed_specification_or_summary(
+    file: str, old: str, new: str, expected: str, result: Path
+) -> None:
+    text = (result / file).read_text()
+    assert old in text
+    (result / file).write_text(text.replace(old, new))
+    assert any(one.startswith(expected) for one in words(result))
+
+
+def test_a_forged_row_with_right_digests_is_found_by_computing(result: Path) -> None:
+    def forged(rows: list[Row]) -> list[Row]:
+        better = rows[2]._replace(metrics={"accuracy": 0.99})
+        return chained_again([*rows[:2], better, *rows[3:]])
+
+    edit(result, forged)
+    assert words(result) == ["4 rows and their digests agree"] * 2
+    first, second = verify(result)
+    assert first.words.startswith("row 3 (time 40) differs: accuracy 0.")
+    assert first.words.endswith(" here, 0.99 in the file")
+    assert (first.right, first.proved, second.proved) == (False, 2, ROWS)
+
+
+def test_other_tools_may_change_bits_but_not_numbers(
+    result: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(repetition, "hardware", lambda device: "an abacus")
+
+    def noisy(rows: list[Row]) -> list[Row]:
+        return chained_again([*rows[:2], rows[2]._replace(loss=1.001 * rows[2].loss), *rows[3:]])
+
+    edit(result, noisy)
+    first, second = verify(result)
+    assert first.right
+    assert first.words.startswith(
+        "2 rows proved; 2 rows right within 5 %, not to the bit: processor "
+    )
+    assert first.words.endswith(" there, an abacus here")
+    assert second.words == "4 rows proved"
+    edit(
+        result,
+        lambda rows: chained_again([*rows[:2], rows[2]._replace(loss=9.0), *rows[3:]]),
+    )
+    assert verify(result)[0].words.endswith(" here, 9.0 in the file")
+
+
+def test_results_of_earlier_versions(result: Path) -> None:
+    edit(result, lambda rows: [row._replace(digest="", model_digest="") for row in rows])
+    assert words(result) == ["has no digests, so nothing is proved"] * 2
+    assert words(result, chain_only=False) == ["4 rows proved"] * 2
+    edit(result, lambda rows: [*rows[:5], rows[5]._replace(variance=7.0), *rows[6:]])
+    assert words(result, chain_only=False)[1].startswith("row 2 (time 20) differs: variance ")
+
+
+def test_a_result_that_was_interrupted_is_proved_as_far_as_it_goes(tmp_path: Path) -> None:
+    def press_ctrl_c(row: Mapping[str, object]) -> None:
+        if row["time"] == 40:
+            raise KeyboardInterrupt
+
+    with pytest.raises(favano.Interrupted) as stopped:
+        favano.simulate("favano", "digits", FLEET, on_evaluate=press_ctrl_c, **SHORT)
+    folder = stopped.value.result.save(tmp_path / "partial")
+    (one,) = verify(folder)
+    assert (one.right, one.words) == (True, "3 rows proved")
+
+
+def test_a_comparison(tmp_path: Path) -> None:
+    found = favano.compare(["favano", "quafl"], "digits", FLEET, **SHORT)
+    verdicts = verify(found.save(tmp_path))
+    assert [one.method for one in verdicts] == ["favano", "quafl"]
+    assert all(one.words == "4 rows proved" for one in verdicts)
+
+
+def network() -> nn.Module:
+    return nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.Linear(4, 2))
+
+
+def own_problem(first: float = 0.0) -> favano.Problem:
+    inputs = torch.linspace(-1, 1, 180).view(60, 3).clone()
+    inputs[0, 0] += first
+    data = (inputs, torch.arange(60) % 2)
+    return favano.Problem(network, train=data, test=data, batch_size=5)
+
+
+def test_own_data_are_needed_and_must_be_the_same(tmp_path: Path) -> None:
+    folder = favano.simulate("favano", own_problem(), FLEET, **SHORT).save(tmp_path)
+    assert [one.words for one in verify(folder, own_problem())] == ["4 rows proved"]
+    assert words(folder) == ["4 rows and their digests agree"]
+    with pytest.raises(BadInput, match=r"of its own; verify it from Python, by favano\.verify"):
+        verify(folder)
+    with pytest.raises(BadInput, match="dataset=own: the data are not those of"):
+        verify(folder, own_problem(1e-6))
+
+
+def test_other_folders_are_refused(tmp_path: Path, made: Path) -> None:
+    with pytest.raises(BadInput, match="no such folder"):
+        verify(tmp_path / "nowhere")
+    with pytest.raises(BadInput, match="holds no result"):
+        verify(tmp_path)
+    with pytest.raises(BadInput, match="holds no checkpoints; verify it in full"):
+        verify(made, from_checkpoints=True)
+    with pytest.raises(BadInput, match="nothing is computed again with chain_only"):
+        verify(made, from_checkpoints=True, chain_only=True)
+
+
+def test_digests_of_data() -> None:
+    def samples(**changes: object) -> Samples:
+        data = torch.arange(12.0).view(4, 3)
+        labels = torch.tensor([0, 1, 0, 1])
+        keys = {"features": data, "labels": labels, "test_features": data, "test_labels": labels}
+        return Samples(**{**keys, **changes}, classes=2)  # type: ignore[arg-type]
+
+    one = samples()
+    others = [
+        samples(features=one.features.double()),
+        samples(features=one.features.view(4, 1, 3)),
+        samples(test_labels=one.labels.flip(0)),
+        samples(owners={"who": one.labels.numpy()}),
+        samples(owners={"whose": one.labels.numpy()}),
+        samples(test_owners={"who": one.labels.numpy()}),
+    ]
+    assert one.digest == samples(features=one.features.t().contiguous().t()).digest
+    assert len({one.digest, *(other.digest for other in others)}) == 1 + len(others)
