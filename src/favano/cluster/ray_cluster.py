@@ -90,7 +90,7 @@ def _nothing_on_stderr() -> Iterator[None]:
     sys.stderr.flush()
     kept = os.dup(2)
     try:
-        with open(os.devnull, "wb") as nowhere:
+        with Path(os.devnull).open("wb") as nowhere:
             os.dup2(nowhere.fileno(), 2)
         yield
     finally:
