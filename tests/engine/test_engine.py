@@ -33,6 +33,7 @@ from tests.engine.networks import (
     stack_lanes,
 )
 from tests.forks import FORKS
+from tests.thinned import thinned
 
 EVERY = pytest.mark.parametrize("name", list(our_methods()))
 HEAVY = Optimiser(momentum=0.9, weight_decay=0.1)
@@ -44,7 +45,7 @@ def problem(name: str, seed: int) -> Problem:
     return Problem(name, seed)
 
 
-@pytest.mark.parametrize("capacity", [1, 3, 50])
+@pytest.mark.parametrize("capacity", thinned([1, 3, 50], [3]))
 @EVERY
 def test_lanes_equal_the_plain_loop(name: str, capacity: int) -> None:
     """To the bit, since the steps are the same, whatever the order in which jobs end."""
@@ -58,9 +59,10 @@ def test_lanes_equal_the_plain_loop(name: str, capacity: int) -> None:
     assert runs.kept == 0
 
 
-@pytest.mark.parametrize(("capacity", "at_once"), [(1, 1), (3, 2), (50, 2)])
+@pytest.mark.parametrize("size", thinned([(1, 1), (3, 2), (50, 2)], [(3, 2)]), ids=str)
 @EVERY
-def test_stacks_and_products_equal_the_plain_loop(name: str, capacity: int, at_once: int) -> None:
+def test_stacks_and_products_equal_the_plain_loop(name: str, size: tuple[int, int]) -> None:
+    capacity, at_once = size
     check_on_stacks([problem(name, seed) for seed in range(1 + at_once)], capacity, at_once)
 
 
@@ -104,9 +106,8 @@ def optimised() -> list[Problem]:
     ]
 
 
-@pytest.mark.parametrize(
-    ("capacity", "at_once"), [pytest.param(5, 7, marks=pytest.mark.slow), (40, 100)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize(("capacity", "at_once"), [(5, 7), (40, 100)])
 def test_no_run_changes_another(capacity: int, at_once: int) -> None:
     """Memories, corrections, codecs, refusals and schedules that grow, in one engine."""
     problems = varied()
@@ -125,6 +126,7 @@ def test_nor_does_it_on_other_lanes() -> None:
     assert lanes.most > 10  # jobs of several updates and runs are under way together
 
 
+@pytest.mark.slow
 def test_products_may_be_made_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Updates with different numbers of answers are made together, or in parts."""
     monkeypatch.setattr(engine, "_NUMBERS_AT_ONCE", 2000)

@@ -24,8 +24,10 @@ from tests.engine.networks import Problem, same, seen_of, shuffled
 from tests.engine.test_conformance import CLIENTS, build, renumbered, setting
 from tests.methods.bound import bound, scheduled
 from tests.problems import Quadratics, close, quadratics, start_model, trainer_of
+from tests.thinned import thinned
 
 EVERY = pytest.mark.parametrize("name", list(our_methods()))
+THREE: list[Codec] = [Lattice(dither=True), MinMax(bits=4), Qsgd(bits=4)]
 FINE: list[Codec] = [Lattice(bits=32, scale=1e-8), MinMax(bits=32), Qsgd(bits=32)]
 COARSE: list[Codec] = [
     Lattice(bits=4, scale=0.1),  # models are further apart than its radius
@@ -62,7 +64,7 @@ def carry(codec: Codec, sent: Vector, key: Vector, known: Vector, who: int, numb
 
 
 @EVERY
-@pytest.mark.parametrize("codec", FINE, ids=label)
+@pytest.mark.parametrize("codec", thinned(FINE, FINE[:1]), ids=label)
 def test_a_fine_codec_is_exact_communication(name: str, codec: Codec) -> None:
     """As delta -> 0 and Q delta -> infinity, and with many levels, in a whole run of any method."""
     method, schedule = build(name)
@@ -136,7 +138,7 @@ def test_clients_that_adopt_read_beside_what_they_were_last_handed(codec: Codec)
 
 
 @EVERY
-@pytest.mark.parametrize("codec", [Lattice(dither=True), MinMax(bits=4), Qsgd(bits=4)], ids=label)
+@pytest.mark.parametrize("codec", thinned(THREE, THREE[:1]), ids=label)
 def test_the_order_of_execution_changes_nothing(name: str, codec: Codec) -> None:
     """Of a network with BatchNorm statistics."""
     problem = Problem(name, 1, codec=codec)

@@ -31,6 +31,7 @@ from favano.quantisation import Lattice, MinMax, Qsgd
 from favano.training import one_thread
 from favano.training.optimisers import Optimiser
 from tests.engine.networks import CLIENTS, Problem, Seen, same, seen, shuffled, stack_lanes
+from tests.thinned import thinned
 
 KEPT = Optimiser("adam", 0.8, beta2=0.9, epsilon=1e-2, state="kept")
 VARIANTS: Mapping[str, Callable[[], Problem]] = {
@@ -55,7 +56,8 @@ VARIANTS: Mapping[str, Callable[[], Problem]] = {
     ),
 }
 QUEUE: dict[str, object] = {"concurrency": CLIENTS}
-EVERY = pytest.mark.parametrize("name", list(VARIANTS))
+QUICK = ("favano", "scaffold", "asyncfeded", "asofed", "lattice, own models", "kept optimiser")
+EVERY = pytest.mark.parametrize("name", thinned(VARIANTS, QUICK))
 
 
 @cache
@@ -93,7 +95,7 @@ def in_a_loop(run: Aggregator[State], one: Problem) -> Iterator[Moment]:
 
 
 Way: TypeAlias = Callable[[Aggregator[State], Problem], Iterator[Moment]]
-WAYS = pytest.mark.parametrize("way", [in_lanes, in_a_loop])
+WAYS = pytest.mark.parametrize("way", thinned([in_lanes, in_a_loop], [in_lanes]))
 
 
 def later(one: Problem, version: int) -> Sequence[Seen]:

@@ -29,6 +29,7 @@ from favano.schedule import Barrier
 from favano.specification.spec import Spec, changed
 from favano.types import Vector
 from tests.specs import spec_of
+from tests.thinned import thinned
 
 SHORT = spec_of(
     clients=9, selected=3, local_steps=4, batch_size=16, horizon=210, evaluate_every=30,
@@ -54,9 +55,7 @@ QUICK = {  # one of each kind; the others are slow tests
     "favano", "scaffold", "asyncfeded", "asofed", "differences, own models", "kept optimiser",
     "server's optimiser", "loop", "diverging",
 }  # fmt: skip
-EVERY = pytest.mark.parametrize(
-    "name", [pytest.param(one, marks=() if one in QUICK else pytest.mark.slow) for one in VARIANTS]
-)
+EVERY = pytest.mark.parametrize("name", thinned(VARIANTS, QUICK))
 
 
 class Interrupting(Silence):

@@ -39,6 +39,7 @@ EVERY: dict[str, Keys] = {
 }
 
 
+@pytest.mark.slow
 def test_the_example_of_the_page_runs(capsys: pytest.CaptureFixture[str]) -> None:
     (code,) = re.findall(r"```python\n(.*?)```", PAGE.read_text(), flags=re.DOTALL)
     assert len([line for line in code.splitlines() if line.strip()]) <= 10
