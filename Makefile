@@ -40,7 +40,6 @@ check: setup
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(BIN)/python -m pytest tests/test_imports.py
 
 docs: setup
 	$(BIN)/python docs/make_tables.py

@@ -15,6 +15,7 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 from time import perf_counter, time
+from typing import Any
 
 import torch
 
@@ -28,19 +29,19 @@ from favano.studies.stopwatch import Stopwatch
 from favano.studies.workload import image_count
 
 
-class TimedCapture(torch.cuda.graph):
-    """Captures a CUDA graph, and counts."""
+class TimedGraph(torch.cuda.CUDAGraph):
+    """A CUDA graph that counts its captures and times them."""
 
-    graphs, seconds = 0, 0.0
+    captured, seconds, _began = 0, 0.0, 0.0
 
-    def __enter__(self) -> None:
-        self.began = perf_counter()
-        super().__enter__()
+    def capture_begin(self, *given: Any, **options: Any) -> None:
+        self._began = perf_counter()
+        super().capture_begin(*given, **options)
 
-    def __exit__(self, *error: object) -> None:
-        super().__exit__(*error)
-        TimedCapture.graphs += 1
-        TimedCapture.seconds += perf_counter() - self.began
+    def capture_end(self) -> None:
+        super().capture_end()
+        TimedGraph.captured += 1
+        TimedGraph.seconds += perf_counter() - self._began
 
 
 def images(specs: Sequence[Spec], samples: Samples) -> int:
@@ -65,8 +66,8 @@ def measure(specs: Sequence[Spec], data_dir: Path | None) -> dict[str, float]:
         "first_update_at": watch.marks[1].time,
         "start_up": watch.start_up,
         "running": watch.running,
-        "graphs": TimedCapture.graphs,
-        "capturing": TimedCapture.seconds,
+        "graphs": TimedGraph.captured,
+        "capturing": TimedGraph.seconds,
         "steps_per_second": (watch.steps - watch.marks[1].steps) / watch.running,
         "images_per_second": per_step * (watch.steps - watch.marks[1].steps) / watch.running,
         "steady_steps_per_second": watch.steady_rate,
@@ -87,7 +88,7 @@ def main() -> None:
     else:
         named = asked.algorithms.split(",")
         specs = [resolve(make_spec({**keys, "algorithm": name})) for name in named]
-    torch.cuda.graph = TimedCapture  # type: ignore[misc]
+    torch.cuda.CUDAGraph = TimedGraph  # type: ignore[misc]
     print(json.dumps(measure(specs, asked.data_dir)), flush=True)
 
 

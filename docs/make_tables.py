@@ -64,11 +64,14 @@ def made(name: str, results: Path = RESULTS) -> str:
 
 
 def changed(name: str) -> str:
-    """What is not as the paper has it, in one sentence."""
+    """What is not as the paper, or our experiment, has it, in one sentence."""
+    words = {"- not the paper's: ": "Not as in the paper: ", "- changed: ": "Changed: "}
     lines = (RESULTS / name / "README.md").read_text(encoding="utf-8").splitlines()
-    mark = "- not the paper's: "
-    found = [line.removeprefix(mark) for line in lines if line.startswith(mark)]
-    return f"Not as in the paper: {found[0]}" if found else ""
+    for mark, word in words.items():
+        for line in lines:
+            if line.startswith(mark):
+                return word + line.removeprefix(mark)
+    return ""
 
 
 def missing(name: str, part: str, how: str = "") -> str:

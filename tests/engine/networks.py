@@ -144,7 +144,7 @@ def same(found: Sequence[Seen], expected: Sequence[Seen], tolerance: float = 0.0
     assert [one[:2] for one in found] == [one[:2] for one in expected]
     for one, other in zip(found, expected, strict=True):
         for a, b in zip(one[2:], other[2:], strict=True):
-            torch.testing.assert_close(a.cpu(), b, rtol=tolerance, atol=tolerance)
+            torch.testing.assert_close(a.cpu(), b.cpu(), rtol=tolerance, atol=tolerance)
 
 
 class Shuffled:

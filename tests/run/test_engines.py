@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import gc
+import weakref
+from collections.abc import Callable, Sequence
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
 
+from favano.engine import Engine
 from favano.methods import our_methods
 from favano.records import Row, history_to_csv
 from favano.run import engines
@@ -50,6 +54,31 @@ def close(found: Sequence[Row], expected: Sequence[Row]) -> None:
         measured = one.loss, one.accuracy, one.variance, one.potential
         reference = other.loss, other.accuracy, other.variance, other.potential
         assert measured == pytest.approx(reference, rel=2e-3, abs=1e-6)
+
+
+@pytest.mark.parametrize("steps", [engines._steps, cpu_stacks])
+def test_the_models_of_runs_that_have_ended_are_freed_at_once(
+    steps: Callable[..., object], digits: Samples, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a GPU the next runs need their memory, and nothing there wakes the garbage collector."""
+    kept: list[weakref.ref[object]] = []
+
+    class Watched(Engine):
+        def __init__(self, *given: Any, **options: Any) -> None:
+            super().__init__(*given, **options)
+            stacks = getattr(self._lanes, "_stacks", [])
+            kept.extend(map(weakref.ref, (self, self._rows, self._lanes, *stacks)))
+
+    monkeypatch.setattr(engines, "_steps", steps)
+    monkeypatch.setattr(engines, "Engine", Watched)
+    gc.collect()
+    gc.disable()
+    try:
+        results(SPECS, digits)
+        assert kept
+        assert not any(one() for one in kept)
+    finally:
+        gc.enable()
 
 
 def test_the_history_is_that_of_worker_processes(

@@ -83,5 +83,5 @@ def test_the_data_say_how_many_clients_there_are(data_dir: Path, tmp_path: Path)
     assert {entry.status for entry in (*runs, *tried)} <= {"complete", "diverged"}
     assert {entry.algorithm for entry in runs} == METHODS
     files = [path.read_text() for path in (out / "runs").iterdir()]
-    assert len(files) == 4 + 4 * 15
+    assert len(files) == 4 + 4 * (15 + 5)
     assert all(f'"clients": {WRITERS}' in text for text in files)

@@ -234,14 +234,15 @@ def test_an_experiment_of_ours_is_run_with_the_rates_found_and_no_others(tmp_pat
     ours = replace(
         SMALL, runs=lambda seeds: small_runs(seeds)[: 2 * seeds], columns={"iid": "IID"}, paper={},
         readings={"longer": Reading("twice as long", ("fedavg",), {}, time=2.0)},
-        search=replace(SEARCH, time=0.5), ours=True,
+        search=replace(SEARCH, time=0.5, finalists=2), ours=True,
     )  # fmt: skip
     reproduce_small(tmp_path, Request(seeds=2, readings=("all",)), experiments=[ours])
     folder = tmp_path / "small"
     assert not (folder / "tuned.csv").exists()
     runs, longer, tried = (ledger(folder / f"{n}.csv") for n in ("runs", "readings", "tuning"))
     best = {method: pairs[0][:2] for (method, _), pairs in rates_tried(tried).items()}
-    assert len(tried) == 2 * 6 * SEARCH.seeds
+    times = [entry.time for entry in tried]
+    assert (times.count(70.0), times.count(140.0), len(times)) == (2 * 6 * 2, 2 * 2 * 2, 32)
     assert {entry.status for entry in (*runs, *longer, *tried)} == {"complete"}
     for entry in (*runs, *longer):
         assert (entry.learning_rate, entry.server_learning_rate) == best[entry.algorithm]

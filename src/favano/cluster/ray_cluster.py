@@ -7,6 +7,7 @@ import os
 import re
 import signal
 import socket
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout, suppress
 from dataclasses import dataclass, field
@@ -76,10 +77,25 @@ def _connect(address: str, folder: str) -> None:
     need(bool(colon and host) and port.isdecimal(), "cluster", address, rule)
     try:
         _check_answer(host, int(port))
-        begin(address=address)
+        with _nothing_on_stderr():
+            begin(address=address)
     except (OSError, RuntimeError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error).strip().partition("\n")[0]
         raise BadInput("cluster", address, f"cannot be joined: {reason}") from error
+
+
+@contextmanager
+def _nothing_on_stderr() -> Iterator[None]:
+    """While Ray looks for a cluster: it repeats each second, past Python, that there is none."""
+    sys.stderr.flush()
+    kept = os.dup(2)
+    try:
+        with Path(os.devnull).open("wb") as nowhere:
+            os.dup2(nowhere.fileno(), 2)
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
 
 
 def _check_answer(host: str, port: int) -> None:

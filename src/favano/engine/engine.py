@@ -93,7 +93,6 @@ class Engine:
         self._holdings = Holdings(self._rows, [run.schedule.clients for run in runs])
         parameters = self._layout.parameters
         self._held = [HeldModels(self._holdings, run, parameters) for run in range(len(runs))]
-        self._snapshots = [partial(self._snapshot, run) for run in range(len(runs))]
         self._longest = max(run.memory for run in runs) * self._layout.parameters
         self._special = np.array([not run.plain for run in runs])  # start with more than a model
         self._corrected = any(run.corrected for run in runs)
@@ -508,7 +507,7 @@ class Engine:
             server, clients = self._rows.row(int(self._server[run])), refused.get(run, NOBODY)
             version, held = self._runs[run].version, self._held[run]
             steps = sum(int(self._table.steps[some].sum()) for some in jobs)
-            snapshot, score = self._snapshots[run], measured.get(run)
+            snapshot, score = partial(self._snapshot, run), measured.get(run)
             yield Step(run, Moment(version, server, clients, held, snapshot, steps, score))
             if self._runs[run].over:
                 self._close(run)

@@ -6,8 +6,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
+from statistics import fmean
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 from favano.records.table import from_csv, to_csv
@@ -17,6 +18,7 @@ READINGS: Final = "readings"
 TUNING: Final = "tuning"
 TUNED: Final = "tuned"
 LEDGERS: Final = (RUNS, READINGS, TUNING, TUNED)
+TO_THE_END: Final = ", to the end"  # of the reading: a pair of rates that was tried once more
 
 Ending: TypeAlias = Literal["complete", "diverged", "missing"]
 
@@ -56,6 +58,9 @@ class Entry(NamedTuple):
     digest: str = ""  # of the specification; names the file with the history
 
 
+_Reached: TypeAlias = tuple[list[float], list[float]]  # by each seed, at first and in the end
+
+
 class Rates(NamedTuple):
     """A client and a server learning rate, and the mean accuracy they reached."""
 
@@ -67,21 +72,27 @@ class Rates(NamedTuple):
 def rates_tried(entries: Sequence[Entry]) -> dict[tuple[str, str], list[Rates]]:
     """All pairs of rates tried, the best first, by method and column.
 
-    A run that diverged or is missing counts as accuracy 0.
+    Pairs that were tried to the end go before the others, with what they reached there. A run that
+    diverged or is missing counts as accuracy 0.
     """
-    found: dict[tuple[str, str], dict[tuple[float | None, float | None], list[float]]] = {}
+    found: dict[tuple[str, str], dict[tuple[float | None, float | None], _Reached]] = {}
     for entry in entries:
         cell = found.setdefault((entry.algorithm, entry.column), {})
         reached = entry.accuracy if entry.status == "complete" else None
         rates = entry.learning_rate, entry.server_learning_rate
-        cell.setdefault(rates, []).append(reached or 0.0)
-    return {
-        key: sorted(
-            (Rates(*rates, sum(reached) / len(reached)) for rates, reached in cell.items()),
-            key=lambda rates: -rates.accuracy,
-        )
-        for key, cell in found.items()
-    }
+        in_the_end = entry.reading.endswith(TO_THE_END)
+        cell.setdefault(rates, ([], []))[in_the_end].append(reached or 0.0)
+    return {key: _best_first(cell) for key, cell in found.items()}
+
+
+def _best_first(cell: Mapping[tuple[float | None, float | None], _Reached]) -> list[Rates]:
+    ranked = sorted(cell.items(), key=lambda pair: (not pair[1][1], -fmean(_last(pair[1]))))
+    return [Rates(*rates, fmean(_last(reached))) for rates, reached in ranked]
+
+
+def _last(reached: _Reached) -> list[float]:
+    first, in_the_end = reached
+    return in_the_end or first
 
 
 entries_to_csv = partial(to_csv, Entry)

@@ -11,6 +11,7 @@ from typing import Protocol
 
 from favano.data import NAMES, find, is_natural
 from favano.errors import need
+from favano.records.ledger import TUNING
 from favano.run.checkpoints import Checkpoints
 from favano.run.data import load_data
 from favano.run.place import THIS_MACHINE, Place, RunTogether
@@ -22,7 +23,7 @@ from favano.specification.spec import Spec, given
 from favano.studies.archive import Archive
 from favano.studies.experiment import Experiment, Run, make
 from favano.studies.footprint import Footprint
-from favano.studies.request import Request, first_runs, tuned_parts, write_parts
+from favano.studies.request import Request, finalists, first_runs, tuned_parts, write_parts
 
 
 class Stopped(RuntimeError):
@@ -78,6 +79,10 @@ def reproduce(
     stopped = False
     try:
         maker.make([run for one in experiments for run in first_runs(one, parts[one.name])])
+        for one in experiments:
+            if best := finalists(one, parts[one.name], archive):
+                parts[one.name][TUNING] += best
+                maker.make(best)
         tuned = {one.name: tuned_parts(one, parts[one.name], archive) for one in experiments}
         for name, part in tuned.items():
             parts[name] |= part

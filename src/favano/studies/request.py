@@ -16,7 +16,7 @@ from favano.studies.archive import Archive
 from favano.studies.curves import mean_curves
 from favano.studies.experiment import Experiment, Run, prepared, read_otherwise
 from favano.studies.search import FIRST_SEED
-from favano.studies.tuning import tuned_runs, tuning_runs
+from favano.studies.tuning import finalist_runs, tuned_runs, tuning_runs
 
 ALL_READINGS = "all"
 
@@ -92,6 +92,16 @@ def first_runs(experiment: Experiment, parts: Mapping[str, Sequence[Run]]) -> li
     """The runs that can be made before rates are tuned."""
     names = (TUNING,) if experiment.ours else parts
     return [run for name in names for run in parts[name]]
+
+
+def finalists(
+    experiment: Experiment, parts: Mapping[str, Sequence[Run]], archive: Archive
+) -> list[Run]:
+    """The pairs of rates that are tried to the end, once all have been tried for a while."""
+    search = experiment.search
+    if search is None or not search.finalists or TUNING not in parts:
+        return []
+    return finalist_runs(parts[RUNS], search, [archive.entry(run) for run in parts[TUNING]])
 
 
 def tuned_parts(

@@ -27,12 +27,14 @@ class Search:
         holdout: training samples that are held out to judge them.
         seeds: number of seeds of each pair, which no table uses.
         time: share of the horizon.
+        finalists: the best pairs, which are then tried to the end; the best of these is chosen.
     """
 
     grids: Mapping[str, Grid]
     holdout: int
     seeds: int = 1
     time: float = 1.0
+    finalists: int = 0
 
     def __post_init__(self) -> None:
         sizes = set(map(_size, self.grids.values()))

@@ -1,9 +1,10 @@
 """Tunes the learning rates of every method by the same search.
 
 Each method tries equally many pairs of client and server rate on held-out seeds, evaluated on
-samples held out of the training data; the pair with the best mean accuracy is then run on the
-reported seeds. No reported seed and no test sample is used for the choice. Grids are meant to be
-wide enough that the best pair lies inside; the table of chosen rates marks pairs at the edge.
+samples held out of the training data. Where this is done for a part of the time alone, the best few
+pairs may be tried to the end. The pair with the best mean accuracy is then run on the reported
+seeds. No reported seed and no test sample is used for the choice. Grids are meant to be wide enough
+that the best pair lies inside; the table of chosen rates marks pairs at the edge.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from itertools import product
 
 from favano.options import options_of
 from favano.records import Entry, rates_tried
+from favano.records.ledger import TO_THE_END
 from favano.specification.spec import Spec, given
 from favano.studies.experiment import Run, make
 from favano.studies.search import FIRST_SEED, Search
@@ -24,23 +26,34 @@ def tuning_runs(runs: Sequence[Run], search: Search) -> list[Run]:
     found = []
     for run in {_cell(run): run for run in runs}.values():
         grid, rate = search.grids[run.spec.method.name], given(run.spec.training.learning_rate)
-        judged = make(run.spec, _held_out(run.spec, search))
+        keys = {"horizon": search.time * given(run.spec.run.horizon)} if search.time < 1 else {}
         for factor, server in product(grid.client, grid.server):
-            name = f"client {factor * rate:.4g}, server {server:.4g}"
-            spec = _with(judged, factor * rate, server)
-            found += [
-                Run(name, run.column, make(spec, {"seed": FIRST_SEED + seed}))
-                for seed in range(search.seeds)
-            ]
+            found += _trial(replace(run, spec=make(run.spec, keys)), search, factor * rate, server)
     return found
 
 
-def _held_out(spec: Spec, search: Search) -> dict[str, object]:
-    """What is different in a search."""
-    keys: dict[str, object] = {"holdout": search.holdout}
-    if search.time < 1:
-        keys["horizon"] = search.time * given(spec.run.horizon)
-    return keys
+def finalist_runs(runs: Sequence[Run], search: Search, tried: Sequence[Entry]) -> list[Run]:
+    """The runs that try the best pairs of every method and column to the end."""
+    pairs = rates_tried(tried)
+    return [
+        replace(trial, reading=trial.reading + TO_THE_END)
+        for cell, run in {_cell(run): run for run in runs}.items()
+        for client, server, _ in pairs[cell][: search.finalists]
+        for trial in _trial(run, search, client, server)
+    ]
+
+
+def _trial(run: Run, search: Search, client: float | None, server: float | None) -> list[Run]:
+    """Runs that try a pair of rates on held-out samples and seeds."""
+    spec = _with(make(run.spec, {"holdout": search.holdout}), client, server)
+    return [
+        Run(
+            f"client {client:.4g}, server {server:.4g}",
+            run.column,
+            make(spec, {"seed": FIRST_SEED + seed}),
+        )
+        for seed in range(search.seeds)
+    ]
 
 
 def tuned_runs(runs: Sequence[Run], tried: Sequence[Entry]) -> list[Run]:
