@@ -147,3 +147,45 @@ class Scaling(Heading):
     clients: list[Clients]
     horizons: list[Horizon]
     versions_kept: list[Kept]
+
+
+class Planning(TypedDict):
+    """Costs of a plan."""
+
+    us_per_client: float
+    ns_per_poll_and_client: float
+    us_per_contact: float
+    bytes_per_client: float
+    bytes_per_contact: float
+    start_mib: float  # of the process
+
+
+class Planned(TypedDict):
+    """A plan that was made."""
+
+    clients: int
+    polls: int
+    contacts: int
+    seconds: float
+    peak: float  # MiB
+
+
+class UnitCosts(Heading):
+    """What one of each costs on a CPU."""
+
+    planning: Planning
+    version_bytes: float  # these five per parameter
+    update_ns: Spread  # and per answer
+    digest_ns: Spread
+    checkpoint_ns: Spread
+    checkpoint_bytes: float
+    run_mib: float
+    million: Planned
+
+
+class Soak(Heading):
+    """Memory over a long time."""
+
+    minutes: float
+    comparisons: int
+    mebibytes: dict[str, float]

@@ -31,7 +31,7 @@ ALLOWED = {
     "errors": set(),
     "rng": {"types"},
     "options": {"errors"},
-    "records": {"errors"},
+    "records": {"types", "errors"},
     "timing": {"types", "errors", "rng"},
     "schedule": {"types", "errors", "rng", "timing"},
     "theory": {"types", "errors", "rng", "timing", "schedule"},

@@ -45,6 +45,7 @@ def _fraction(value: object) -> object:
 
 Count = Annotated[int, Field(ge=1, lt=1 << 31)]
 Whole = Annotated[int, Field(ge=0, lt=1 << 63)]
+Seeds = Annotated[int, Field(ge=1, le=10_000)]  # they are planned and trained together
 Time = Annotated[float, Field(ge=0)]
 PositiveTime = Annotated[float, Field(gt=0)]
 Rate = Annotated[float, Field(ge=0, le=1e30)]  # beyond it, single precision overflows

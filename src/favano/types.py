@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 Ints: TypeAlias = npt.NDArray[np.int64]
 Floats: TypeAlias = npt.NDArray[np.float64]
 Mask: TypeAlias = npt.NDArray[np.bool_]
+Array: TypeAlias = npt.NDArray[np.generic]  # of any type
 
 Vector: TypeAlias = "Tensor"  # one model, (P,)
 Stack: TypeAlias = "Tensor"  # k models, (k, P)

@@ -14,6 +14,7 @@ import favano
 from favano.cli import main
 from favano.data import Dataset, deal, load
 from favano.errors import BadInput
+from tests.fuzz.samples import CODECS, ENDED, SIZES
 
 Reader = Callable[[Path], object]
 TAME = ("--horizon", "40", "--clients", "9", "--selected", "3", "--local-steps", "3")
@@ -125,6 +126,12 @@ def _used(path: Path) -> None:
             "--seeds", "2", "--evaluate-every", "20", "--evaluate-on", "both")  # fmt: skip
 
 
+def _checkpoint(path: Path) -> None:
+    """A run that goes on, from the checkpoint before a damaged one, or begins anew."""
+    words = [f"--{key.replace('_', '-')}={value}" for key, value in ENDED.items()]
+    command("run", *words, "--out", str(path.parents[1]), "--json")
+
+
 def _bounds(path: Path) -> object:
     from favano.records import bounds_from_csv, read_file
 
@@ -169,7 +176,6 @@ def _message(path: Path) -> object:
     import torch
 
     from favano.quantisation.wire import from_bytes
-    from tests.fuzz.samples import CODECS, SIZES
 
     if not path.is_file():
         return None  # messages are bytes, not files
@@ -212,6 +218,7 @@ KINDS: Mapping[str, Kind] = {
     "used-history": Kind("results/fedbuff/history.csv", _used, trains=True),
     "used-summary": Kind("results/fedbuff/summary.json", _used, trains=True),
     "used-model": Kind("results/fedbuff/model.safetensors", _used, trains=True),
+    "checkpoint": Kind("ended/checkpoints/*.checkpoint", _checkpoint, named="checkpoints"),
     "run-file": Kind("reproduced/runs/*.json", _run_file, named="runs", trains=True),
     "ledger": Kind("reproduced/small/runs.csv", _ledger),
     "curves": Kind("reproduced/small/curves.csv", _curves),

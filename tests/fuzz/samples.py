@@ -17,14 +17,25 @@ from favano.quantisation.min_max import MinMax
 from favano.quantisation.qsgd import Qsgd
 from favano.quantisation.wire import to_bytes
 from favano.records import Complexity, complexities_to_csv
+from favano.records.folder import CHECKPOINTS
+from favano.run.checkpoints import Checkpoints
+from favano.run.runner import run_together
+from favano.run.samples import load_samples, named_model
+from favano.specification.presets import resolve
+from favano.specification.spec import make_spec
 from favano.studies.paper.table_1 import FLEETS, NAMES
 from favano.studies.request import Request
 from tests.run.small import reproduce_small
+from tests.run.test_checkpoints import Interrupting
 
 IMAGES = 40  # as many training images as the split files have lines
 SIZES = (5, 12)  # of the tensors in a message
 CODECS: Mapping[str, Codec] = {
     "lattice": Lattice(bits=14, dither=True), "min-max": MinMax(bits=5), "qsgd": Qsgd(bits=8),
+}  # fmt: skip
+ENDED: Mapping[str, object] = {
+    "algorithm": "asofed", "clients": 8, "selected": 2, "local_steps": 3, "horizon": 140.0,
+    "evaluate_every": 20.0, "engine": "loop",
 }  # fmt: skip
 SPECS = {
     "tables.toml": """
@@ -125,6 +136,7 @@ def make_samples(folder: Path) -> None:
     _decoded("shakespeare", folder / "speeches" / "shakespeare", folder / "parquet")
     _results(folder / "results")
     favano.plan("favano", fleet=favano.Fleet(clients=8), horizon=60.0).save(folder / "plan")
+    _ended(folder / "ended")
     reproduce_small(folder / "reproduced", Request(seeds=2))
     _complexities(folder / "complexity")
     _messages(folder / "messages")
@@ -194,6 +206,15 @@ def _results(folder: Path) -> None:
             evaluate_every=20.0, evaluate_on="both", track_bound=method == "favano", engine="loop",
         )  # fmt: skip
         found.save(folder / method)
+
+
+def _ended(folder: Path) -> None:
+    """Checkpoints of a run that was ended in the middle."""
+    spec = resolve(make_spec(ENDED))
+    samples, kept = load_samples(spec), Checkpoints([folder / CHECKPOINTS], every=0.0)
+    model, progress = named_model(spec, samples), Interrupting(12)
+    run_together([spec], samples, model, progress=progress, checkpoints=kept)
+    assert len(list(folder.rglob("*.checkpoint"))) == 2
 
 
 def _complexities(folder: Path) -> None:

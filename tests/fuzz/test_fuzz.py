@@ -89,6 +89,7 @@ SLOW_CLOCK = ["--step-law", "deterministic", "--fast-mean", "1e-300", "--slow-me
         (["--algorithm", "fedavg", "--interaction-time", "0", *SLOW_CLOCK], "server steps"),
         (["--clients", "1000000000000"], "clients=1000000000000: need less than 2147483648"),
         (["--seed", "9" * 30], "seed=999"),
+        (["--seeds", "1000000000"], "seeds=1000000000: need less than or equal to 10000"),
         (["--learning-rate", "1e300"], "learning_rate=1e300: need less than or equal to"),
         (["--label", "\udcff"], "label=\\udcff: need printable characters"),
         (["--step-law", "lognormal:1e300"], "a positive number, 5 at most"),

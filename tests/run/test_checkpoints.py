@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 from errno import ENOSPC
+from functools import partial
 from math import inf
 from pathlib import Path
 from typing import NamedTuple, cast
@@ -20,7 +21,7 @@ from favano.methods import Answers, AnyMethod, Method, our_methods
 from favano.records import bounds_to_csv, history_to_csv
 from favano.run import checkpoints
 from favano.run.checkpoint_files import CheckpointFiles
-from favano.run.checkpoints import Budget, Checkpoints
+from favano.run.checkpoints import Budget, Checkpoints, Keeper
 from favano.run.progress import Silence
 from favano.run.result import Result
 from favano.run.runner import run_together
@@ -68,6 +69,19 @@ class Interrupting(Silence):
         self.left -= 1
         if not self.left:
             raise KeyboardInterrupt
+
+
+class Count(Interrupting):
+    """Counts local steps."""
+
+    steps = 0.0
+
+    def clock(self) -> float:
+        return self.steps
+
+    def advance(self, label: str, steps: int, time: float) -> None:
+        self.steps += steps
+        super().advance(label, steps, time)
 
 
 class Notes:
@@ -179,6 +193,22 @@ def test_one_of_several_runs_goes_on_beside_new_ones(digits: Samples, tmp_path: 
     for one, whole in zip(found, results(specs, digits), strict=True):
         same(one, whole)
     assert notes.said == ["1 of 2 runs go on, the first at time 84 of 210"]
+
+
+def test_machine_time_before_breaks_counts(
+    digits: Samples, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a clock that counts local steps, each run has paid for its own."""
+    spec, before = changed(SHORT, {"algorithm": "asofed", "seeds": 2}), []
+    kept = Checkpoints([tmp_path], 0.0, Notes())
+    for updates in (30, 50, 0):
+        made = Count(updates)
+        monkeypatch.setattr("favano.run.runner.Keeper", partial(Keeper, clock=made.clock))
+        model = named_model(SHORT_PERCEPTRON, digits)
+        (found,) = run_together([spec], digits, model, progress=made, workers=1, checkpoints=kept)
+        assert found.seconds_before == pytest.approx(found.steps_before)
+        before.append(found.steps_before)
+    assert 0 == before[0] < before[1] < before[2]
 
 
 def half(digits: Samples, folder: Path, spec: Spec = SHORT) -> list[Path]:

@@ -141,6 +141,7 @@ class Gathering:
         whole.status = worst([whole.status, part.status])
         whole.audit, whole.served = part.audit or whole.audit, part.served or whole.served
         whole.steps_before += part.steps_before
+        whole.seconds_before += part.seconds_before
         whole.error = part.error or whole.error
         whole.kernels, whole.data = part.kernels, part.data
         for seed in seeds:

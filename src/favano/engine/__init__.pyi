@@ -14,7 +14,6 @@ from .engine import Step as Step
 from .link import Link as Link
 from .model_digests import model_digest as model_digest
 from .packing import Kinds as Kinds
-from .packing import Packed as Packed
 from .packing import named_kinds as named_kinds
 from .packing import pack as pack
 from .packing import unpack as unpack

@@ -10,14 +10,13 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import TypeAlias, cast
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
 from favano.engine.snapshot import NoSnapshot
+from favano.records.checkpoint import Tree
+from favano.types import Array
 
-Array: TypeAlias = npt.NDArray[np.generic]
-Packed: TypeAlias = "bool | int | float | str | Array | list[Packed] | None"
 Kinds: TypeAlias = Collection[type[tuple[object, ...]]]  # of named tuples
 
 
@@ -27,7 +26,7 @@ def named_kinds(value: object) -> set[type[tuple[object, ...]]]:
     return found.union(*map(named_kinds, _inner(value)))
 
 
-def pack(value: object, kinds: Kinds) -> Packed:
+def pack(value: object, kinds: Kinds) -> Tree:
     """A value as plain data; refused if it holds anything else. Arrays are not copied."""
     match value:
         case None | bool() | str():
@@ -47,7 +46,7 @@ def pack(value: object, kinds: Kinds) -> Packed:
     raise NoSnapshot(f"a {type(value).__name__} in the state of its method cannot be saved")
 
 
-def unpack(packed: Packed, kinds: Kinds, like: Tensor) -> object:
+def unpack(packed: Tree, kinds: Kinds, like: Tensor) -> object:
     """The inverse of `pack`, with tensors on the device of another one."""
     if not isinstance(packed, list):
         return packed
@@ -58,7 +57,7 @@ def unpack(packed: Packed, kinds: Kinds, like: Tensor) -> object:
         return cast(Array, content)[()]
     assert isinstance(content, list)
     if name == "map":
-        pairs = cast(list[list[Packed]], content)
+        pairs = cast(list[list[Tree]], content)
         return {unpack(key, kinds, like): unpack(one, kinds, like) for key, one in pairs}
     values = [unpack(one, kinds, like) for one in content]
     if name in ("list", "tuple"):

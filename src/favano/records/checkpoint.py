@@ -10,11 +10,11 @@ import json
 from typing import Final, TypeAlias, cast
 
 import numpy as np
-import numpy.typing as npt
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
-Array: TypeAlias = npt.NDArray[np.generic]
+from favano.types import Array
+
 Tree: TypeAlias = "bool | int | float | str | Array | list[Tree] | None"
 
 FORMAT: Final = 1

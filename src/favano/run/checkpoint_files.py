@@ -28,7 +28,8 @@ class CheckpointFiles:
     def paths(self) -> list[Path]:
         """All checkpoints of the run, the newest first."""
         found = self.folder.glob(f"seed-{self.seed}.*{SUFFIX}")
-        return sorted((path for path in found if _version(path) is not None), key=_order)
+        ours = (path for path in found if _version(path) is not None and path.is_file())
+        return sorted(ours, key=_order)
 
     def write(self, version: int, identity: Identity, content: Tree) -> Path:
         """Write a checkpoint, and remove all but the newest two."""

@@ -102,7 +102,8 @@ class Keeper:
             run: CheckpointFiles(folder, run.planned.seed)
             for run, folder in zip(runs, folders, strict=True)
         }
-        self._last = dict.fromkeys(runs, clock())  # when each run was saved
+        self._began = clock()
+        self._last = dict.fromkeys(runs, self._began)  # when each run was saved
         self._seen = {run: run.recorder.count for run in runs}  # evaluations by then
         self._not_again: set[SeedRun] = set()  # runs that are not saved any more
         self._thread = ThreadPoolExecutor(1, "checkpoints")  # begins with the first checkpoint
@@ -187,13 +188,18 @@ class Keeper:
         self._wait()
         began = self._clock()
         try:
-            content = run.saved(moment)
+            content = run.saved(moment, self._machine_seconds(run))
         except NoSnapshot as error:
             self._give_up(run, error)
             return
         self._last[run], self._seen[run] = self._clock(), run.recorder.count
         taken = self._last[run] - began
         self._writing = self._thread.submit(self._write, run, moment.version, content, taken)
+
+    def _machine_seconds(self, run: SeedRun) -> float:
+        """The share of a run in the time so far, by local steps."""
+        share = run.steps / max(1, sum(one.steps for one in self._files))
+        return (self._clock() - self._began) * share
 
     def _write(self, run: SeedRun, version: int, content: Tree, taken: float) -> None:
         began = self._clock()

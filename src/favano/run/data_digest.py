@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping
-from typing import TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from favano.types import Ints
-
-Array: TypeAlias = npt.NDArray[np.generic]
+from favano.types import Array, Ints
 
 _PART = 1 << 24  # bytes that are copied at once, if need be
 _MOST = 64  # parts of an array: 1 GiB takes less than a second, an array may be larger than memory

@@ -52,6 +52,7 @@ class Result:
     kernels: Kernels | None = None  # of the local steps; None on a GPU
     data: str | None = None  # digest of training and test data
     steps_before: int = 0  # local steps that were made before it went on from checkpoints
+    seconds_before: float = 0.0  # of machine time, for these
     traced: TraceReport = NO_TRACE  # how gradients were computed; it changes no result
 
     @property

@@ -23,11 +23,11 @@ from favano.models import build
 from favano.records import ACCURACY
 from favano.rng import torch_seed
 from favano.run.data import load_data
-from favano.run.data_digest import Array, data_digest
+from favano.run.data_digest import data_digest
 from favano.specification.spec import Spec, given
 from favano.timing import Fleet
 from favano.training import Loss, Task
-from favano.types import Ints
+from favano.types import Array, Ints
 
 ModelFactory: TypeAlias = Callable[[], nn.Module]
 

@@ -14,7 +14,6 @@ from favano.engine import (
     Moment,
     NoSnapshot,
     Observation,
-    Packed,
     Recorded,
     Recorder,
     Snapshot,
@@ -30,6 +29,7 @@ from favano.metrics import ClientEvaluator, Evaluator
 from favano.planning.audit import audit
 from favano.planning.planned import Planned
 from favano.records import LOSS, BoundRow, Status, diverged, leading, run_record, worst
+from favano.records.checkpoint import Tree
 from favano.run.assembly import assemble
 from favano.run.bound_tracking import Tracked, Tracker
 from favano.run.client_samples import client_samples
@@ -51,6 +51,7 @@ class Saved(NamedTuple):
     """What a checkpoint holds of a run."""
 
     seconds: float  # of training so far
+    machine_seconds: float  # its share of the time of the whole machine
     snapshot: Snapshot
     recorded: Recorded
     tracked: Tracked | None
@@ -114,10 +115,12 @@ class SeedRun:
             self.tracker = Tracker(Probe(flat, task), planned.setting, rate)
         self.label = f"{spec.name}, seed {seed}"
         self.reached = -1  # the last server version
+        self.steps = 0  # local steps made here
         self.failed = False  # by an update with NaN
         self.began = self.ended = 0.0
         self._handed_in = False
-        self._before, self._steps_before = 0.0, 0  # seconds and steps before a checkpoint
+        # Seconds, those of the machine, and steps before a checkpoint.
+        self._before, self._machine_before, self._steps_before = 0.0, 0.0, 0
 
     def _history_start(self) -> str:
         """What the chain of digests starts from."""
@@ -154,6 +157,7 @@ class SeedRun:
         else:
             time = self.aggregator.course.time(moment.version)
             display.advance(self.label, moment.steps, time)
+            self.steps += moment.steps
         told = self.recorder.count
         self.recorder.observe(moment)
         if self.observer is not None:
@@ -191,13 +195,18 @@ class SeedRun:
         """Raise `NoSnapshot` if the state of the method is known not to be plain data."""
         pack(self.aggregator.state, self._kinds)
 
-    def saved(self, moment: Moment) -> Packed:
-        """The run at this moment, as plain data."""
-        tracked = None if self.tracker is None else self.tracker.saved()
-        seconds, recorded = perf_counter() - self.began, self.recorder.saved()
-        return pack(Saved(seconds, moment.snapshot(), recorded, tracked), self._kinds)
+    def saved(self, moment: Moment, machine_seconds: float) -> Tree:
+        """The run at this moment, as plain data, and its machine time since it began here."""
+        saved = Saved(
+            perf_counter() - self.began,
+            self._machine_before + machine_seconds,
+            moment.snapshot(),
+            self.recorder.saved(),
+            None if self.tracker is None else self.tracker.saved(),
+        )
+        return pack(saved, self._kinds)
 
-    def go_on_from(self, content: Packed) -> None:
+    def go_on_from(self, content: Tree) -> None:
         """Go on from what was saved; `NoSnapshot` if this cannot be, and nothing is changed."""
         try:
             saved = unpack(content, self._kinds, self.flat.vector)
@@ -211,9 +220,11 @@ class SeedRun:
         self.recorder.go_on_from(saved.recorded, self.reached)
         if self.tracker is not None:
             self.tracker.drop_after(self.recorder.count)
-        self._before, known = saved.seconds, self.aggregator.course.known
+        self._before, self._machine_before = saved.seconds, saved.machine_seconds
+        known = self.aggregator.course.known
         self._steps_before = int(known.steps[known.visit <= self.reached].sum())
         self.result.steps_before += self._steps_before
+        self.result.seconds_before += self._machine_before
 
     @property
     def _kinds(self) -> Kinds:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from favano.errors import need
-from favano.records import as_path
+from favano.records import Row, as_path
 from favano.run.problem import Problem, as_problem
 from favano.run.progress import Progress
 from favano.run.repetition import Repetition
 from favano.run.row_comparison import NOISE, Seed
-from favano.run.statement import Statement, contradiction, read_statements
+from favano.run.statement import Statement, contradiction, read_statements, row_name
 
 
 @dataclass(frozen=True)
@@ -86,10 +87,16 @@ def _praise(seed: Seed, other_tools: str | None) -> str:
         parts.append(
             f"{_rows(seed.close)} right within {100 * NOISE:.0f} %, not to the bit: {other_tools}"
         )
-    if seed.first != 0:
-        before = len(seed.rows) if seed.first is None else seed.first
-        parts.append(f"{_rows(before)} before its checkpoint not computed again")
+    if before := seed.rows[: seed.first]:
+        parts.append(f"{_span(before)} not proved: before its checkpoint")
     return "; ".join(parts)
+
+
+def _span(rows: Sequence[Row]) -> str:
+    """The first rows of a seed, by number and time."""
+    if len(rows) == 1:
+        return row_name(rows, 0)
+    return f"rows 1 to {len(rows)} (times {rows[0].time:,g} to {rows[-1].time:,g})"
 
 
 def _rows(count: int) -> str:

@@ -21,6 +21,7 @@ from favano.options import (
     PositiveShare,
     PositiveTime,
     Rate,
+    Seeds,
     Share,
     Time,
     Whole,
@@ -256,7 +257,7 @@ class RunPart(Options):
     """How long, how often and where: time, seeds, device, evaluation, codec on the link."""
 
     horizon: PositiveTime | None = option(None, "simulated time", otherwise=BY_DATA_SET)
-    seeds: Count = option(1, "how many seeds")
+    seeds: Seeds = option(1, "how many seeds")
     seed: Whole = option(0, "the first seed")
     evaluate_every: PositiveTime | None = option(None, "time between rows", otherwise=BY_DATA_SET)
     evaluate_on: Literal["test", "clients", "both"] = option(

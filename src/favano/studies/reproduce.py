@@ -172,6 +172,7 @@ class _RunMaker:
             def keep(result: Result) -> None:
                 run = next(run for run in group if run.spec == result.spec)
                 seconds = meter.charge(result.rows[-1].contributed_steps - result.steps_before)
+                seconds += result.seconds_before
                 self.archive.write(run, result, seconds, self.footprint, self.command)
 
             results = run_together(

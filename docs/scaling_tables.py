@@ -1,0 +1,195 @@
+"""The tables of `docs/scaling.md`: unit costs, and what large runs need according to them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+
+from limits import NETWORKS
+from speed_records import Gpu, Peers, Soak, UnitCosts
+from speed_tables import page_sheet, rounded, shown, text
+
+from favano.report.sheet import Sheet, markdown
+
+RUNS, PARAMETERS = 1000, 100_000_000
+CLIENTS, SELECTED, BATCH, PERCEPTRON = 100, 20, 128, 25_450  # of Table 2
+GPU_BYTES = 141e9  # of an H200
+
+
+def costs() -> UnitCosts:
+    """What `benchmarks/unit_costs.py` has found."""
+    found: UnitCosts = json.loads(text("unit_costs"))
+    return found
+
+
+def lines_of_gpu() -> Gpu:
+    """What was measured on a GPU."""
+    found: Gpu = json.loads(text("gpu"))
+    return found
+
+
+def steps_per_second(name: str) -> tuple[str, float]:
+    """A processor, and local steps of the perceptron on all its cores."""
+    found: Peers = json.loads(text(name))
+    machine, system = found["machine"], found["systems"]["favano"]
+    return f"{machine['cores']} cores, {machine['cpu']}", system["steps_per_second"]["median"]
+
+
+def seconds(value: float) -> str:
+    """A time for people.
+
+    >>> seconds(33_061), seconds(124.2), seconds(0.2558)
+    ('9.18 h', '124 s', '256 ms')
+    """
+    for unit, name in ((3600, "h"), (1, "s")):
+        if value >= unit:
+            return f"{_three(value / unit)} {name}"
+    return f"{_three(1000 * value)} ms"
+
+
+def size(value: float) -> str:
+    """Bytes for people.
+
+    >>> size(40.8e9), size(108.2)
+    ('40.8 GB', '108 B')
+    """
+    for unit, name in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
+        if value >= unit:
+            return f"{_three(value / unit)} {name}"
+    return f"{value:.0f} B"
+
+
+def _three(value: float) -> str:
+    """Three digits that count."""
+    return f"{float(f'{value:.3g}'):g}"
+
+
+def unit_costs() -> str:
+    """One line per cost."""
+    found = costs()
+    plan = found["planning"]
+    rows = [
+        ["plan, per client", f"{plan['us_per_client']:.1f} us", size(plan["bytes_per_client"])],
+        ["plan, per poll and client", f"{plan['ns_per_poll_and_client']:.0f} ns", ""],
+        ["plan, per contact", f"{plan['us_per_contact']:.1f} us", size(plan["bytes_per_contact"])],
+        ["run on digits beside others", "", size(found["run_mib"] * 2**20)],
+        ["server version, per parameter", "", f"{found['version_bytes']:.2f} B"],
+        ["update, per parameter and answer", f"{shown(found['update_ns'], '.1f')} ns", "8 B"],
+        ["digest of a model, per parameter", f"{shown(found['digest_ns'], '.1f')} ns", ""],
+        ["checkpoint, per parameter", f"{shown(found['checkpoint_ns'], '.1f')} ns",
+         f"{found['checkpoint_bytes']:.2f} B"],
+    ]  # fmt: skip
+    for name in ("peers", "peers_arm"):
+        where, rate = steps_per_second(name)
+        rows.append([f"local step of the perceptron, {where}", f"{1e6 / rate:.0f} us", ""])
+    rate = lines_of_gpu()["lines"]["table-2"]["steps_per_second"]
+    rows.append(["local step of the perceptron, H200", f"{1e6 / rate:.1f} us", ""])
+    table = page_sheet(["", "time", "memory"], rows, found)
+    return f"{table} Local steps: [performance.md](performance.md)."
+
+
+def needs(rows: Sequence[Sequence[str]]) -> str:
+    """A table of what is needed, with the arithmetic."""
+    return markdown(Sheet("", ["", "arithmetic", "needs"], rows))
+
+
+def thousand_runs() -> str:
+    """Runs like those of Table 2."""
+    line, memory = lines_of_gpu()["lines"]["table-2"], 4 * PERCEPTRON
+    steps = round(line["steps"] / 120)
+    rows = [["local steps", f"{RUNS:,} x {steps:,}", f"{RUNS * steps / 1e6:.0f} million"]]
+    speeds = [("H200", line["steps_per_second"]), *map(steps_per_second, ("peers", "peers_arm"))]
+    for where, rate in speeds:
+        count = f"{RUNS * steps / 1e6:.0f} million / {rounded(rate)} per s"
+        rows.append([where, count, seconds(RUNS * steps / rate)])
+    models = (CLIENTS + 2) * memory
+    rows += [
+        [
+            "models, at most",
+            f"{RUNS:,} x {CLIENTS + 2} x 4 B x {PERCEPTRON:,}",
+            size(RUNS * models),
+        ],
+        ["one checkpoint of each, at most", "the same", size(RUNS * models)],
+    ]
+    return needs(rows)
+
+
+def million_clients() -> str:
+    """A plan, predicted and measured; then models."""
+    found = costs()
+    plan, made = found["planning"], found["million"]
+    clients, polls, contacts = made["clients"], made["polls"], made["contacts"]
+    parts = [
+        plan["us_per_client"] * clients / 1e6,
+        plan["ns_per_poll_and_client"] * polls * clients / 1e9,
+        plan["us_per_contact"] * contacts / 1e6,
+    ]
+    held = [
+        plan["start_mib"],
+        plan["bytes_per_client"] * clients / 2**20,
+        plan["bytes_per_contact"] * contacts / 2**20,
+    ]
+    version = found["version_bytes"] * PERCEPTRON
+    rows = [
+        ["plan, time", " + ".join(f"{one:.1f} s" for one in parts),
+         f"{sum(parts):.0f} s; measured {made['seconds']:.0f} s"],
+        ["plan, peak memory", " + ".join(f"{one:.0f} MiB" for one in held),
+         f"{sum(held):.0f} MiB; measured {made['peak']:.0f} MiB"],
+        ["versions in use, at most", f"{polls + 1:,} x {size(version)}",
+         size((polls + 1) * version)],
+        ["clients with a memory of their own", f"{clients:,} x {size(4 * PERCEPTRON)}",
+         size(4 * PERCEPTRON * clients)],
+    ]  # fmt: skip
+    return needs(rows)
+
+
+def large_model() -> str:
+    """One model of 100 million parameters."""
+    found, rate = costs(), lines_of_gpu()["lines"]["resnet18-bf16"]["images_per_second"]
+    model, reached = 4 * PARAMETERS, NETWORKS["resnet18"].flops * rate
+    step = 6 * PARAMETERS * BATCH
+    update = found["update_ns"]["median"] * SELECTED * PARAMETERS / 1e9
+    digest = found["digest_ns"]["median"] * PARAMETERS / 1e9
+    checkpoint = found["checkpoint_ns"]["median"] * PARAMETERS / 1e9
+    rows = [
+        ["one model", f"4 B x {PARAMETERS:,}", size(model)],
+        ["answers of an update", f"2 x {SELECTED} x {size(model)}", size(2 * SELECTED * model)],
+        ["an update, one core", f"{SELECTED} x {PARAMETERS:,} x "
+         f"{found['update_ns']['median']:.1f} ns", seconds(update)],
+        ["a digest, one core", f"{PARAMETERS:,} x {found['digest_ns']['median']:.1f} ns",
+         seconds(digest)],
+        ["a checkpoint, per model in use",
+         f"{PARAMETERS:,} x {found['checkpoint_ns']['median']:.1f} ns", seconds(checkpoint)],
+        [f"versions in use by {CLIENTS} clients, at most", f"{CLIENTS + 2} x {size(model)}",
+         size((CLIENTS + 2) * model)],
+        ["a local step on an H200, dense layers",
+         f"6 x {PARAMETERS:,} x {BATCH} FLOP / {reached / 1e12:.0f} TFLOP/s",
+         seconds(step / reached)],
+        ["lanes on an H200, without versions",
+         f"{size(GPU_BYTES)} / (3 x {size(model)})", f"{GPU_BYTES / (3 * model):.0f}"],
+    ]  # fmt: skip
+    return needs(rows)
+
+
+def soak() -> str:
+    """Memory of comparisons that were repeated for a long time."""
+    found: Soak = json.loads(text("soak"))
+    memory = found["mebibytes"]
+    rows = [
+        ["at one minute", f"{memory['at_one_minute']:.0f} MiB"],
+        ["most after it", f"{memory['most_afterwards']:.0f} MiB"],
+        ["median of the first third", f"{memory['median_of_first_third']:.0f} MiB"],
+        ["median of the last third", f"{memory['median_of_last_third']:.0f} MiB"],
+        ["slope", f"{memory['slope_per_minute']:+.1f} MiB per minute"],
+    ]
+    title = f"{found['minutes']:.0f} minutes, {found['comparisons']} comparisons"
+    return page_sheet([title, "memory"], rows, found)
+
+
+TABLES: Mapping[str, Callable[[], str]] = {
+    "unit-costs": unit_costs,
+    "thousand-runs": thousand_runs,
+    "million-clients": million_clients,
+    "large-model": large_model,
+    "soak": soak,
+}
