@@ -29,3 +29,11 @@ def _cache_of_its_own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
         yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _no_checkpoints_by_default() -> Iterator[None]:
+    """Whether there is time for one depends on the machine."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("favano.run.checkpoints.SHARE", 0.0)
+        yield

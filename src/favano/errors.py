@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
+_MOST, _MOST_OF_RULE = 200, 1500  # characters of a value and of a rule in a message
+
 
 class BadInput(ValueError):
-    """The caller owes a better value: one sentence with its name, the value and the rule."""
+    """The caller owes a better value: one sentence with its name, the value and the rule.
+
+    It is one line, whatever the value holds.
+
+    >>> BadInput("label", "a\\nb", "need one line")
+    BadInput('label=a\\\\nb: need one line')
+    """
 
     def __init__(self, name: str, value: object, rule: str) -> None:
-        super().__init__(f"{name}={value}: {rule}")
+        super().__init__(f"{_line(name)}={_line(value)}: {_line(rule, most=_MOST_OF_RULE)}")
         self.name = name
+
+
+def _line(text: object, most: int = _MOST) -> str:
+    """A text on one line: not too long, and what is not printable is escaped."""
+    whole = str(text)
+    line = "".join(one if one.isprintable() else ascii(one)[1:-1] for one in whole[:most])
+    return line if len(whole) <= most else f"{line}..."
 
 
 class NonFiniteUpdate(RuntimeError):

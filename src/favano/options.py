@@ -43,11 +43,11 @@ def _fraction(value: object) -> object:
         return value
 
 
-Count = Annotated[int, Field(ge=1)]
-Whole = Annotated[int, Field(ge=0)]
+Count = Annotated[int, Field(ge=1, lt=1 << 31)]
+Whole = Annotated[int, Field(ge=0, lt=1 << 63)]
 Time = Annotated[float, Field(ge=0)]
 PositiveTime = Annotated[float, Field(gt=0)]
-Rate = Annotated[float, Field(ge=0)]
+Rate = Annotated[float, Field(ge=0, le=1e30)]  # beyond it, single precision overflows
 Share = Annotated[float, Field(ge=0, le=1), BeforeValidator(_fraction)]
 PositiveShare = Annotated[float, Field(gt=0, le=1), BeforeValidator(_fraction)]
 

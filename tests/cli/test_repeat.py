@@ -97,6 +97,8 @@ def test_ctrl_c_does_not_destroy_a_complete_result(
     before = contents(tmp_path / "r")
     press_ctrl_c(monkeypatch)
     code, out, err = favano("run", *SHORT, "--out", "r", *(["--force"] if force else []))
+    assert (tmp_path / "r" / "resume.json").exists() == force
+    (tmp_path / "r" / "resume.json").unlink(missing_ok=True)
     assert contents(tmp_path / "r") == before
     if force:
         assert (code, out) == (130, "")

@@ -61,6 +61,7 @@ def test_a_figure_and_the_same_again(
     assert all(run["status"] == "complete" and run["co2_grams"] > 0 for run in document["runs"])
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("mnist")
 def test_a_scaled_table_says_its_time_and_is_not_compared(favano: Program, tmp_path: Path) -> None:
     code, out, err = favano("reproduce", "table-2", *QUICK)

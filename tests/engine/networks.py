@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -63,13 +64,14 @@ class Problem:
         device: str = "cpu",
         optimiser: Optimiser = SGD,
         server: ServerOptimiser | None = None,
+        keys: Mapping[str, object] = MappingProxyType({}),
     ) -> None:
         self.name, self.seed, self.device, self.server = name, seed, device, server
         self.codec, self.buffers, self.poisoned = codec, buffers, poisoned
-        keys: dict[str, object] = {"clients": CLIENTS, "selected": 3, "local_steps": 4}
-        keys |= {"buffer": 2} if name == "fedbuff" else {}
-        keys |= {"horizon": 60.0 if name in EACH_ARRIVAL else 120.0, "learning_rate": 0.1}
-        self.spec = complete(algorithm=name, seed=seed, **keys)
+        usual: dict[str, object] = {"clients": CLIENTS, "selected": 3, "local_steps": 4}
+        usual |= {"buffer": 2} if name == "fedbuff" else {}
+        usual |= {"horizon": 60.0 if name in EACH_ARRIVAL else 120.0, "learning_rate": 0.1}
+        self.spec = complete(algorithm=name, seed=seed, **{**usual, **keys})
         self.planned = plan_seed(self.spec, seed)
         self.method, self.schedule = self.planned.method, self.planned.schedule
         torch.manual_seed(seed)

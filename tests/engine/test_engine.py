@@ -104,7 +104,9 @@ def optimised() -> list[Problem]:
     ]
 
 
-@pytest.mark.parametrize(("capacity", "at_once"), [(5, 7), (40, 100)])
+@pytest.mark.parametrize(
+    ("capacity", "at_once"), [pytest.param(5, 7, marks=pytest.mark.slow), (40, 100)]
+)
 def test_no_run_changes_another(capacity: int, at_once: int) -> None:
     """Memories, corrections, codecs, refusals and schedules that grow, in one engine."""
     problems = varied()

@@ -90,7 +90,7 @@ def test_the_last_observation_is_a_copy_and_counts_every_refusal() -> None:
     aggregator, _ = three_of_three()
     recorder = Recorder(aggregator, 0, np.array([0.0, 5.0]), lambda _: torch.zeros(2))
     server, held = start_model(), PlainLoop(aggregator, quadratics(3))
-    recorder.observe(Moment(-1, server, np.array([0, 2]), held))
+    recorder.observe(Moment(-1, server, np.array([0, 2]), held, held.snapshot))
     server += 1  # the memory of a moment may be used again
     assert recorder.last is not None
     assert recorder.last.refused == 2

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
+from math import inf
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from torch import nn
+from torch.nn import functional
 
 import favano
 from favano.errors import BadInput, NonFiniteUpdate
 from favano.records.history import columns
-from favano.run import seed_run
+from favano.run import checkpoints, seed_run
 from favano.run.progress import Silence
 from favano.run.result_folder import check_folder
 from favano.specification.keys import Keys
@@ -293,6 +296,33 @@ def test_ctrl_c_ends_a_comparison_with_all_that_was_measured() -> None:
         favano.compare(["favano", "fedavg"], own(network()), FLEET, progress=CtrlC(), **KEYS)
     assert isinstance(ending.value.result, favano.Comparison)
     assert [one.status for one in ending.value.result.results] == ["partial", "partial"]
+
+
+@pytest.mark.parametrize("methods", [["favano"], ["favano", "fedasync"]])
+def test_checkpoints_of_own_data(
+    methods: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Taken at each evaluation here; a run that was ended goes on, one of other data does not."""
+    monkeypatch.setattr(checkpoints, "_EVERY", 0.0)
+    monkeypatch.setattr(checkpoints, "SHARE", inf)
+    kept, problem = tmp_path / "kept", own(network())
+    whole = favano.compare(methods, problem, FLEET, **KEYS)
+    with pytest.raises(favano.Interrupted):
+        favano.compare(methods, problem, FLEET, progress=CtrlC(), checkpoints=kept, **KEYS)
+    capsys.readouterr()
+    again = favano.compare(methods, problem, FLEET, checkpoints=str(kept), **KEYS)
+    assert again.history == whole.history
+    assert re.search(r" on.* at time \d+ of 70\n", capsys.readouterr().err)
+    for other, what in (
+        (replace(problem, train=pair(90)), "data"),
+        (replace(problem, loss=lambda x, y: functional.cross_entropy(x, y) / 2), "loss"),
+        (replace(problem, model=nn.Sequential(network(), nn.ReLU())), "network"),
+    ):
+        with pytest.raises(BadInput, match=rf"of another run \(differs in {what}\)"):
+            favano.compare(methods, other, FLEET, checkpoints=kept, **KEYS)
 
 
 def test_ctrl_c_after_the_last_update_is_not_swallowed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -69,6 +69,7 @@ def test_a_readme_says_what_is_compared_and_how_the_data_differ(
     assert text.count("| missing |") == 4 + 3
 
 
+@pytest.mark.slow
 def test_the_data_say_how_many_clients_there_are(data_dir: Path, tmp_path: Path) -> None:
     """A search, its table and its figure on a stand-in with a small network."""
     changes = {"model": "perceptron", "horizon": "70", "evaluate_every": "35"}

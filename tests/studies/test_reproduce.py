@@ -103,6 +103,37 @@ def test_what_an_entry_says(tmp_path: Path) -> None:
     assert run.spec["clients"] == 10
 
 
+class StopLate(Counter):
+    """Presses Ctrl-C after so many updates."""
+
+    def __init__(self, updates: int) -> None:
+        self.steps, self.left = 0, updates
+
+    def advance(self, label: str, steps: int, time: float) -> None:
+        self.steps += steps
+        self.left -= 1
+        if not self.left:
+            raise KeyboardInterrupt
+
+
+def test_runs_that_were_ended_go_on_from_checkpoints(tmp_path: Path) -> None:
+    counter = Counter()
+    reproduce_small(tmp_path / "whole", Request(seeds=1), counter)
+    first, second = StopLate(30), Counter()
+    with pytest.raises(Stopped):
+        reproduce_small(tmp_path / "two", Request(seeds=1), first, checkpoint_every=0)
+    kept = [path for path in (tmp_path / "two" / "runs").iterdir() if path.is_dir()]
+    assert kept
+    reproduce_small(tmp_path / "two", Request(seeds=1), second, checkpoint_every=0)
+    assert second.steps < counter.steps < first.steps + second.steps + 1
+    assert not any(path.exists() for path in kept)
+    archives = Archive(tmp_path / "whole"), Archive(tmp_path / "two")
+    for run in prepared(small_runs(1), scale=1.0, device="cpu"):
+        one, other = (archive.read(run) for archive in archives)
+        assert one.history == other.history
+        assert one.entry.loss == other.entry.loss
+
+
 class StopInSecondPool(Counter):
     """Presses Ctrl-C at the first update of the second pool."""
 

@@ -19,6 +19,12 @@ def main() -> None:
         app()
     except BadInput as error:
         sys.exit(_say(error, 2))
+    except MemoryError as error:
+        sys.exit(_say(f"the run needs more memory than there is: {error}", 2))
+    except OSError as error:
+        if error.filename is None:
+            raise
+        sys.exit(_say(BadInput("file", error.filename, error.strerror or "cannot be used"), 2))
     except WriteFailed as error:
         sys.exit(_say(error, 1))
     except KeyboardInterrupt:

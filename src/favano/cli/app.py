@@ -16,6 +16,7 @@ from favano.cli.methods import methods_command
 from favano.cli.plan import plan_command
 from favano.cli.report import report_command
 from favano.cli.reproduce import reproduce_command
+from favano.cli.resume import resume_command
 from favano.cli.run import run_command
 from favano.cli.shell import interruptible
 from favano.cli.theory_advise import advise_command
@@ -59,6 +60,7 @@ def _add(to: typer.Typer, name: str, command: Callable[..., None], *left_out: st
 app.command("demo")(interruptible(demo_command))
 _add(app, "run", run_command)
 _add(app, "compare", compare_command, "algorithm", "label")
+app.command("resume")(interruptible(resume_command))
 app.command("methods")(interruptible(methods_command))
 _add(app, "plan", plan_command)
 _add(app, "bench", bench_command)

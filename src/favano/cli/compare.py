@@ -10,7 +10,7 @@ import typer
 
 from favano.cli.flags import Config, DataDir, Json, Out, Values, counted
 from favano.cli.shell import default_folder, print_json, say, screen
-from favano.cli.training import Force, end, json_document, train
+from favano.cli.training import CheckpointEvery, Force, end, json_document, train
 from favano.planning.comparison import DEFAULT, chosen, comparison, folder_name, keys_for
 from favano.report import Result, collect, final_table, sentence, title_of, write_page
 from favano.specification.config import read_config
@@ -32,6 +32,7 @@ def compare_command(
     out: Out = None,
     json: Json = False,
     force: Force = False,
+    checkpoint_every: CheckpointEvery = None,
 ) -> None:
     """Compare methods on the same fleets, splits, batches and initial models."""
     found = read_config(config)
@@ -40,16 +41,22 @@ def compare_command(
     shared = keys_for(found.shared, methods, found.methods)
     specs = comparison(counted({**shared, **flags}, data_dir), methods, set_ or [])
     folder = out or default_folder("compare", specs)
-    compare(specs, folder, data_dir, json=json, force=force)
+    compare(specs, folder, data_dir, json=json, force=force, every=checkpoint_every)
 
 
 def compare(
-    specs: list[Spec], folder: Path, data_dir: Path | None, *, json: bool, force: bool
+    specs: list[Spec],
+    folder: Path,
+    data_dir: Path | None,
+    *,
+    json: bool,
+    force: bool,
+    every: float | None = None,
 ) -> None:
     """Run what is not done yet, and write a folder per method and one page for all."""
     folders, page = [folder / folder_name(spec.name) for spec in specs], folder / "report.html"
     try:
-        train(specs, folders, data_dir, force=force)
+        train(specs, folders, data_dir, out=folder, force=force, every=every)
     except typer.Exit:  # interrupted or stopped: the page shows what there is
         _write_page(collect(folders), page)
         say(f"report of the results so far: {page}")

@@ -10,7 +10,7 @@ from typing import Self
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
-from favano.cli.shell import notes
+from favano.cli.shell import notes, say
 from favano.records import LOSS, Row
 
 _PERIOD = 0.25  # seconds between two redraws, each of which takes more than a millisecond
@@ -125,6 +125,10 @@ class TerminalWatcher:
         """Print the number of runs left."""
         if notes.is_terminal and missing:
             notes.print(f"{missing} runs to do, {there} already done")
+
+    def say(self, sentence: str) -> None:
+        """Print a message."""
+        say(sentence)
 
     def decoding(self, dataset: str) -> AbstractContextManager[Callable[[int], None]]:
         """A bar for the images of a data set."""

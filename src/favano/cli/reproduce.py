@@ -10,11 +10,13 @@ import typer
 from favano.cli.flags import DataDir, Json
 from favano.cli.progress import TerminalWatcher
 from favano.cli.shell import called_as, keep_to, leave, print_json, print_sheet, screen
+from favano.cli.training import CheckpointEvery, asked
 from favano.errors import need
 from favano.report.complexity import TITLE, formula_sheet, number_sheets, write_complexity_readme
 from favano.report.figure_style import check_matplotlib
 from favano.report.reproduction import document, draw, facts, sheets, write_readme
 from favano.report.sheet import tables
+from favano.run.claim import Claim
 from favano.studies.catalogue import ALL, KNOWN, named
 from favano.studies.footprint import GRAMS_PER_KWH, PUE, machine
 from favano.studies.paper.table_1 import FLEETS, FORMULAS, NAMES, NOTE, write_table_1
@@ -55,6 +57,7 @@ def reproduce_command(
     pue: Pue = PUE,
     carbon_intensity: Carbon = GRAMS_PER_KWH,
     json: Json = False,
+    checkpoint_every: CheckpointEvery = None,
 ) -> None:
     """Reproduce a table or figure; continues where an earlier call stopped."""
     experiments, command, stopped = named(name), called_as(), False
@@ -69,8 +72,10 @@ def reproduce_command(
         check_matplotlib()
     here = machine(device, watts=watts, pue=pue, grams_per_kwh=carbon_intensity)
     try:
-        reproduce(experiments, request, out, data_dir=data_dir, footprint=here, command=command,
-                  watcher=TerminalWatcher(), at_once=at_once)  # fmt: skip
+        with Claim(out, asked(out), alone=False):
+            reproduce(experiments, request, out, data_dir=data_dir, footprint=here,
+                      command=command, watcher=TerminalWatcher(), at_once=at_once,
+                      checkpoint_every=checkpoint_every)  # fmt: skip
     except Stopped:
         stopped = True
     found = []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from favano.cli.flags import Config, DataDir, Json, Out, Values, spec_with_data
 from favano.cli.shell import default_folder, print_json, screen
-from favano.cli.training import Force, end, json_document, train
+from favano.cli.training import CheckpointEvery, Force, end, json_document, train
 from favano.report import final_table, read_result
 from favano.specification.presets import resolve
 
@@ -16,11 +16,12 @@ def run_command(
     out: Out = None,
     json: Json = False,
     force: Force = False,
+    checkpoint_every: CheckpointEvery = None,
 ) -> None:
     """Run one method in simulated time, for one or more seeds."""
     spec = resolve(spec_with_data(config, flags, data_dir))
     folder = out or default_folder(spec.name, [spec])
-    train([spec], [folder], data_dir, force=force)
+    train([spec], [folder], data_dir, out=folder, force=force, every=checkpoint_every)
     if json:
         print_json(json_document([spec], [folder]))
     else:

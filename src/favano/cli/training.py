@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from contextvars import ContextVar
 from pathlib import Path
+from shutil import rmtree
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -12,45 +16,100 @@ from favano.cli.progress import TerminalProgress, decoding
 from favano.cli.shell import INTERRUPTED, called_as, keep_to, leave, notes, say
 from favano.planning.planned import check_plan
 from favano.records import worst
+from favano.records.folder import CHECKPOINTS
+from favano.records.resumption import Resumption
+from favano.run.claim import Claim
 from favano.run.outcome import diverged_runs, read_wrongly
-from favano.run.result_folder import check_folder, is_finished, read_summary, write_result
+from favano.run.result_folder import (
+    check_folder,
+    earlier_results,
+    is_finished,
+    is_longer,
+    read_summary,
+    write_result,
+)
 from favano.specification.config import spec_keys
 from favano.specification.spec import Spec
 
 if TYPE_CHECKING:
     from favano.run.result import Result
 
-Force = Annotated[bool, typer.Option("--force", help="repeat runs that are already done")]
+Force = Annotated[bool, typer.Option("--force", help="repeat runs, done or not, from the start")]
+CheckpointEvery = Annotated[
+    float | None,
+    typer.Option(metavar="SECONDS", min=0, help="0: at each evaluation [30, if they cost < 2 %]"),
+]
+RESUMED = ContextVar("RESUMED", default=False)  # whether `favano resume` calls the command
 
 
 def train(
-    specs: Sequence[Spec], folders: Sequence[Path], data_dir: Path | None, *, force: bool
+    specs: Sequence[Spec],
+    folders: Sequence[Path],
+    data_dir: Path | None,
+    *,
+    out: Path,
+    force: bool,
+    every: float | None = None,
 ) -> None:
-    """Run what is not done yet, and write it; exit if a run did not reach its end."""
+    """Run what is not done yet, and write it; exit if a run did not reach its end.
+
+    Args:
+        specs: the runs.
+        folders: of their results.
+        data_dir: folder of data sets.
+        out: the folder of all results.
+        force: repeat what is done.
+        every: seconds between two checkpoints.
+    """
     for spec, folder in zip(specs, folders, strict=True):
         check_plan(spec)
         check_folder(folder, spec)
     missing: dict[Path, Spec] = {}
     for spec, folder in zip(specs, folders, strict=True):
-        if not force and is_finished(folder):
+        if not force and is_finished(folder) and not is_longer(folder, spec):
             say(f"already done: {folder} holds this run; --force repeats it")
         else:
             missing[folder] = spec
-    if missing:
-        _keep(_results(list(missing.values()), data_dir), list(missing))
+    if not missing:
+        return
+    with Claim(out, asked(out)):
+        for folder in missing if force and not RESUMED.get() else ():
+            rmtree(folder / CHECKPOINTS, ignore_errors=True)
+        _keep(_results(missing, data_dir, every, force=force), list(missing))
 
 
-def _results(specs: Sequence[Spec], data_dir: Path | None) -> list[Result]:
+def asked(out: Path) -> Resumption:
+    """This command, as `favano resume` will repeat it."""
+    data = os.environ.get("FAVANO_DATA")
+    return Resumption(tuple(sys.argv[1:]), str(Path.cwd()), str(out), data)
+
+
+def _results(
+    missing: Mapping[Path, Spec], data_dir: Path | None, every: float | None, *, force: bool
+) -> list[Result]:
+    specs = list(missing.values())
     keep_to(specs[0].run.device)
+    from favano.run.checkpoints import Checkpoints
     from favano.run.runner import run_together
     from favano.run.samples import load_samples, named_model
 
     with decoding(specs[0].problem.dataset) as on_image:
         samples = load_samples(specs[0], data_dir, on_image)
-    model = named_model(specs[0], samples)
+    model, log = named_model(specs[0], samples), None
+    checkpoints = Checkpoints([folder / CHECKPOINTS for folder in missing], every, say)
+    earlier = {} if force else earlier_results(missing)
     with TerminalProgress(notes) as progress:
-        log = None if notes.is_terminal else progress.evaluated
-        return run_together(specs, samples, model, progress=progress, on_evaluate=log)
+        if not notes.is_terminal:
+            log = progress.evaluated
+        return run_together(
+            specs,
+            samples,
+            model,
+            progress=progress,
+            on_evaluate=log,
+            checkpoints=checkpoints,
+            earlier=earlier,
+        )
 
 
 def _keep(results: Sequence[Result], folders: Sequence[Path]) -> None:

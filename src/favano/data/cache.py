@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple, cast
 from uuid import uuid4
 
 import numpy as np
+import numpy.typing as npt
 
 from favano.data.dataset import Pixels
-from favano.errors import BadInput
+from favano.errors import BadInput, need
 from favano.types import Ints
 
 
@@ -30,6 +32,7 @@ class Arrays(NamedTuple):
     classes: int
 
 
+_REMEDY = "remove its folder to have the data decoded again"
 TEXT = ("text", "roles")  # the arrays of a text by role
 
 
@@ -68,12 +71,36 @@ def ensure(folder: Path, write: Callable[[Path], None]) -> None:
 def read(folder: Path) -> Arrays:
     """Map the images and load the labels of a complete cache folder."""
     return Arrays(
-        np.load(folder / "train_images.npy", mmap_mode="r"),
-        np.load(folder / "train_labels.npy"),
-        np.load(folder / "test_images.npy", mmap_mode="r"),
-        np.load(folder / "test_labels.npy"),
-        int(np.load(folder / "classes.npy")),
+        read_array(folder / "train_images.npy", "u", (4,)),
+        np.array(read_array(folder / "train_labels.npy")),
+        read_array(folder / "test_images.npy", "u", (4,)),
+        np.array(read_array(folder / "test_labels.npy")),
+        int(read_array(folder / "classes.npy", dimensions=(0,))),
     )
+
+
+def read_array(
+    path: Path, kinds: str = "iu", dimensions: tuple[int, ...] = (1,)
+) -> npt.NDArray[Any]:
+    """An array of a cache folder, mapped into memory; refused if it is not what it should be."""
+    with _naming(path):
+        found = np.load(path, mmap_mode="r", allow_pickle=False)
+    _check(path, found, kinds, dimensions)
+    return cast(npt.NDArray[Any], found)
+
+
+@contextmanager
+def _naming(path: Path) -> Iterator[None]:
+    """Refuse a file that NumPy cannot read; a damaged one may raise any error."""
+    try:
+        yield
+    except Exception as error:
+        raise BadInput("dataset", path, f"is damaged; {_REMEDY}") from error
+
+
+def _check(path: Path, found: object, kinds: str, dimensions: tuple[int, ...]) -> None:
+    right = isinstance(found, np.ndarray) and found.dtype.kind in kinds and found.ndim in dimensions
+    need(right, "dataset", path, f"does not hold what it should; {_REMEDY}")
 
 
 def write_owners(folder: Path, part: str, owners: Mapping[str, Ints]) -> None:
@@ -86,5 +113,8 @@ def read_owners(folder: Path, part: str) -> dict[str, Ints]:
     path = folder / f"{part}_owners.npz"
     if not path.is_file():
         return {}
-    with np.load(path) as owners:
-        return dict(owners)
+    with _naming(path), path.open("rb") as file, np.load(file, allow_pickle=False) as owners:
+        found = dict(owners)
+    for one in found.values():
+        _check(path, one, "iu", (1,))
+    return found

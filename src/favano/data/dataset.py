@@ -54,6 +54,9 @@ class Dataset:
                 len(inputs) == len(labels) > 0,
                 f"{len(inputs)} {part} samples and {len(labels)} labels: need equally many, not 0",
             )
+            for column, owners in rows.owners.items():
+                rule = f"{column} names {len(owners)} owners of {len(labels)} {part} samples"
+                self._need(len(owners) == len(labels), f"{rule}: need equally many")
             low, high = int(labels.min()), int(labels.max())
             self._need(
                 low >= 0 and high < self.classes,

@@ -47,8 +47,10 @@ def read_owners(path: Path, how: str) -> Ints:
             values = np.load(path, allow_pickle=False)
         else:
             values = _lines(path.read_text(encoding="utf-8"), how)
-    except (OSError, ValueError, EOFError) as error:
-        raise error if isinstance(error, BadInput) else _unreadable(how) from error
+    except BadInput:
+        raise
+    except Exception as error:  # damaged arrays raise errors of many kinds
+        raise _unreadable(how) from error
     flat = values.ndim == 1 and values.dtype.kind in "iuU"
     need(flat, "split", how, f"holds {values.dtype} {values.shape}: need one client per sample")
     return numbered(values)

@@ -83,8 +83,8 @@ def _local(name: str, path: Path, label: str, advice: str, *, tested: bool) -> F
     """The files of a folder; `tested`: it needs files to test on."""
     if cache.complete(path) or cache.complete(path, cache.TEXT):
         return Decoded(path)
-    train = tuple(sorted(path.glob("train-*.parquet")))
-    candidates = (tuple(sorted(path.glob(f"{prefix}-*.parquet"))) for prefix in _TEST_PREFIXES)
+    train = _files(path, "train")
+    candidates = (_files(path, prefix) for prefix in _TEST_PREFIXES)
     test = next((files for files in candidates if files), ())
     for part, files in (("train", train), ("test", test)):
         missing = f"{part}-*.parquet" if train or test else "Parquet files"
@@ -92,6 +92,10 @@ def _local(name: str, path: Path, label: str, advice: str, *, tested: bool) -> F
         need(bool(files) or not needed, "dataset", name, f"no {missing} in {path}; {advice}")
     writers = path / WRITERS
     return Folder(label, train, test, writers if writers.is_file() else None)
+
+
+def _files(folder: Path, prefix: str) -> tuple[Path, ...]:
+    return tuple(sorted(one for one in folder.glob(f"{prefix}-*.parquet") if one.is_file()))
 
 
 def _short_hash(lines: list[str]) -> str:

@@ -23,17 +23,19 @@ def read_parquet(origin: Folder, name: str) -> dict[str, pyarrow.Table]:
     except ImportError as error:
         raise BadInput("dataset", name, "needs pip install 'favano[data]'") from error
     tables = {}
-    for part, paths in (("train", origin.train), ("test", origin.test)):
-        try:
+    try:
+        for part, paths in (("train", origin.train), ("test", origin.test)):
             if paths:
                 files = [parquet.read_table(path) for path in paths]
                 tables[part] = pyarrow.concat_tables(files, promote_options="permissive")
-        except (OSError, pyarrow.ArrowException) as error:
-            rule = f"files in {paths[0].parent} cannot be read; need Parquet with image and label"
-            raise BadInput("dataset", name, rule) from error
-    if origin.writers is not None:
-        more = parquet.read_table(origin.writers)
-        tables = {part: _with_columns(part, table, more, name) for part, table in tables.items()}
+        if origin.writers is not None:
+            more = parquet.read_table(origin.writers)
+            for part, table in tables.items():
+                tables[part] = _with_columns(part, table, more, name)
+    except (OSError, pyarrow.ArrowException) as error:
+        folder = origin.train[0].parent
+        rule = f"files in {folder} cannot be read; need Parquet with image and label"
+        raise BadInput("dataset", name, rule) from error
     return tables
 
 

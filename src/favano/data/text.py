@@ -81,7 +81,14 @@ def read(folder: Path) -> tuple[Rows, Rows]:
     All windows of the training text are used. Those of the test text do not overlap, since a
     model is evaluated on all of them many times.
     """
-    text, roles = (np.load(folder / f"{name}.npy", mmap_mode="r") for name in cache.TEXT)
+    paths = [folder / f"{name}.npy" for name in cache.TEXT]
+    text, roles = cache.read_array(paths[0], "u", (1, 2)), cache.read_array(paths[1])
+    least = WINDOW if text.ndim == 1 else 0
+    fits = len(text) == len(roles) > least and text.shape[1:] in ((), (WINDOW + 1,))
+    rule = f"holds {text.shape} characters of {roles.shape} roles: need one role for each"
+    need(fits, "dataset", paths[0], rule)
+    known = int(text.max()) < len(ALPHABET)
+    need(known, "dataset", paths[0], f"holds codes beyond the {len(ALPHABET)} characters")
     if text.ndim == 1:
         windows = np.lib.stride_tricks.sliding_window_view(text, WINDOW + 1)
         owner = np.where(roles[:-WINDOW] == roles[WINDOW:], roles[:-WINDOW], -1)

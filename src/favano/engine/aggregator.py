@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from copy import deepcopy
 from dataclasses import replace
 from typing import Generic, NamedTuple, Protocol, TypeAlias, cast
 
@@ -12,13 +13,21 @@ from torch import Tensor
 
 from favano.engine.link import Link
 from favano.engine.products import keeps_one_model
+from favano.engine.snapshot import (
+    Beginning,
+    Memory,
+    NoSnapshot,
+    Snapshot,
+    beginning_digest,
+    jobs_under_way,
+)
 from favano.engine.spread import Spread
 from favano.errors import NonFiniteUpdate, need
 from favano.methods import Answers, AnyMethod, Method
 from favano.methods.method import S
 from favano.methods.server_optimiser import Moments, ServerOptimiser, check_step
 from favano.schedule import Course, Foreseen, Schedule
-from favano.training import Layout, Work
+from favano.training import Layout, Work, to_device
 from favano.types import Buffers, Floats, Ints, Mask, NonFinite, Stack, Vector
 
 StepSizes: TypeAlias = Callable[[Schedule], Floats]  # of each job
@@ -47,12 +56,16 @@ class Measurement(NamedTuple):
 
 
 class Moment(NamedTuple):
-    """The run after an update; version -1 is the initial model. Valid until the next moment."""
+    """The run after an update; version -1 is the initial model. Valid until the next moment.
+
+    A run that goes on from a snapshot begins with the moment of the snapshot.
+    """
 
     version: int
     server: Vector
     refused: Ints  # clients whose answer has NaN or infinity
     clients: ClientModels
+    snapshot: Callable[[], Snapshot]
     steps: int = 0  # local steps that were used since the last moment
     measured: Measurement | None = None  # if evaluated together with other runs
 
@@ -104,6 +117,7 @@ class Aggregator(Generic[S]):
             need(in_time, "method", method.name, rule)
         self.non_finite, self._buffers, self.link = non_finite, buffers, link
         self.stopped = False  # set from outside, to end the run early
+        self.beginning: Beginning | None = None  # where the run goes on; None: it is new
         self._server = server
         self._moments: Moments | None = None
         if server is not None:
@@ -186,6 +200,46 @@ class Aggregator(Generic[S]):
     def drift(self, client: Ints) -> Stack | None:
         """The drift correction of clients that start from the newest version."""
         return self.method.drift(self.state, client)
+
+    def memory_now(self) -> Memory:
+        """What a snapshot keeps of the run, apart from the models in use."""
+        course, version, link = self.course, self.version, self.link
+        steps = None
+        if not course.complete:
+            begun = [course.begun(one) for one in range(version + 1)]
+            steps = course.known.steps[np.concatenate([NOBODY, *begun])]
+        return Memory(
+            beginning=beginning_digest(course, self.rates, version),
+            steps=steps,
+            state=self.state._replace(model=self.initial[:0]),
+            moments=self._moments,
+            clients=dict(self._memory),
+            steps_before=dict(self._steps_before),
+            own_buffers=dict(self._own_buffers),
+            last_reply={} if link is None else dict(link.last_reply),
+            wrapped=None if link is None else link.wrapped,
+        )
+
+    def go_on_from(self, snapshot: Snapshot) -> None:
+        """Take over a snapshot, or refuse it and change nothing."""
+        memory, course, version = snapshot.memory, self.course, snapshot.version
+        if memory.steps is not None:
+            course = deepcopy(course)
+            for steps in memory.steps.tolist():
+                course.go_on(np.array([steps]))
+        if version >= course.updates:
+            raise NoSnapshot("it is beyond the end of this run")
+        rates = self._rates(course.known) if callable(self._rates) else self._rates
+        if beginning_digest(course, rates, version) != memory.beginning:
+            raise NoSnapshot("its schedule or its step sizes begin otherwise")
+        self.beginning = jobs_under_way(course, snapshot)
+        self.course, self.version, self._known_rates = course, version, np.empty(0)
+        model = to_device(snapshot.models[snapshot.server], self.initial)
+        self.state = cast(S, memory.state._replace(model=model[: self.layout.parameters]))
+        self._moments, self._own_buffers = memory.moments, dict(memory.own_buffers)
+        self._memory, self._steps_before = dict(memory.clients), dict(memory.steps_before)
+        if self.link is not None:
+            self.link.go_on_from(memory.last_reply, memory.wrapped or 0)
 
     @property
     def message_bits(self) -> int:

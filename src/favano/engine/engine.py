@@ -26,6 +26,7 @@ from favano.engine.job_table import JobTable
 from favano.engine.model_rows import ModelRows
 from favano.engine.products import About, ProductUpdates, weighted
 from favano.engine.ready_jobs import ReadyJobs
+from favano.engine.snapshot import Beginning, Snapshot, Waiting
 from favano.errors import NonFiniteUpdate
 from favano.methods import State
 from favano.training import Lanes, Work, to_device
@@ -92,6 +93,7 @@ class Engine:
         self._holdings = Holdings(self._rows, [run.schedule.clients for run in runs])
         parameters = self._layout.parameters
         self._held = [HeldModels(self._holdings, run, parameters) for run in range(len(runs))]
+        self._snapshots = [partial(self._snapshot, run) for run in range(len(runs))]
         self._longest = max(run.memory for run in runs) * self._layout.parameters
         self._special = np.array([not run.plain for run in runs])  # start with more than a model
         self._corrected = any(run.corrected for run in runs)
@@ -138,17 +140,54 @@ class Engine:
     def _begin(self, runs: Ints) -> Iterator[Step]:
         """Begin these runs."""
         self._within_memory(lambda: self._rows.reserve(len(runs)))
-        begun = []
+        new, going_on = [], []
         for run in runs.tolist():
             one = self._runs[run]
+            self._table.add(run, one, int(self._holdings.first[run]))
+            if one.beginning is not None:
+                going_on.append(self._go_on(run, one.beginning))
+                one.beginning = None
+                continue
             rows = self._rows.keep(one.initial[None])
             self._server[run] = rows[0]
-            self._table.add(run, one, int(self._holdings.first[run]))
             self._holdings.open(run, int(rows[0]))
-            begun.append(_Made(run, -1, [], rows))
+            new.append(_Made(run, -1, [], rows))
         self._open[runs] = True
-        self._hand_out(begun)
-        yield from self._moments(begun, {})
+        if new:
+            self._hand_out(new)
+        yield from self._moments([*new, *going_on], {})
+
+    def _go_on(self, run: int, beginning: Beginning) -> _Made:
+        """Begin a run in the middle."""
+        snapshot, jobs, place = beginning
+        models = to_device(snapshot.models, self._runs[run].initial)
+        rows = self._within_memory(partial(self._rows.keep, models))
+        server = rows[[snapshot.server]]
+        self._rows.refer(server)
+        self._server[run], self._version[run] = server[0], snapshot.version
+        self._holdings.go_on_from(run, snapshot.held, rows)
+        self._start(self._table.numbers(run, jobs), rows[place])
+        self._find_next([run])
+        self._rows.release(rows)
+        return _Made(run, snapshot.version, [], server)
+
+    def _snapshot(self, run: int) -> Snapshot:
+        """The run as it is now; only at its moments."""
+        table, holdings, one = self._table, self._holdings, self._runs[run]
+        jobs = table.of(run)
+        jobs = jobs[table.start[jobs] >= 0]
+        held = holdings.row[slice(*holdings.first[run : run + 2])]
+        rows = np.concatenate([self._server[[run]], held, table.start[jobs]])
+        distinct, place = np.unique(rows, return_inverse=True)
+        models = self._rows.take(distinct)
+        return Snapshot(
+            version=one.version,
+            models=(models if len(distinct) > 1 else models.clone()).numpy(force=True),
+            server=int(place[0]),
+            held=holdings.saved(run, place[1 : 1 + len(held)]),
+            waiting=Waiting(table.who[jobs], table.base[jobs], place[1 + len(held) :]),
+            memory=one.memory_now(),
+        )
 
     def _hand_out(self, made: Sequence[_Made]) -> None:
         """Jobs begin from new versions."""
@@ -161,23 +200,31 @@ class Engine:
             if one.link is not None:
                 readings.append(self._reading(run, table.who[lists[-1]]))
         jobs, counts = np.concatenate(lists), [len(one) for one in lists]
-        of, client = table.run[jobs], table.client[jobs]
+        client = table.client[jobs]
         rows = np.repeat(np.concatenate([one.rows for one in made]), counts)
         rows = holdings.adopt(client, rows, table.base[jobs])
         for reading in readings:
             holdings.read(*reading)
         if readings:
             rows = holdings.row[client]
+        left = table.left[jobs]
+        if left.any():  # their start models are kept for snapshots
+            table.start[jobs[left]] = rows[left]
+            self._rows.refer(rows[left])
         used = np.isfinite(table.due[jobs])
-        jobs, of, rows = jobs[used], of[used], rows[used]
+        self._start(jobs[used], rows[used])
+        self._find_next([one.run for one in made])
+
+    def _start(self, jobs: Ints, rows: Ints) -> None:
+        """Jobs that are used begin from the models in these rows."""
+        table = self._table
         table.start[jobs] = rows
         self._rows.refer(rows)
         idle = table.steps[jobs] == 0
         if idle.any():  # these end where they start
             table.end[jobs[idle]] = rows[idle]
             self._rows.refer(rows[idle])
-        self._ready.add(jobs[~idle & self._ahead[of]])
-        self._find_next([one.run for one in made])
+        self._ready.add(jobs[~idle & self._ahead[table.run[jobs]]])
 
     def _reading(self, run: int, clients: Ints) -> tuple[Ints, list[Vector]]:
         """How clients read a new version behind a codec, except their first model."""
@@ -461,7 +508,8 @@ class Engine:
             server, clients = self._rows.row(int(self._server[run])), refused.get(run, NOBODY)
             version, held = self._runs[run].version, self._held[run]
             steps = sum(int(self._table.steps[some].sum()) for some in jobs)
-            yield Step(run, Moment(version, server, clients, held, steps, measured.get(run)))
+            snapshot, score = self._snapshots[run], measured.get(run)
+            yield Step(run, Moment(version, server, clients, held, snapshot, steps, score))
             if self._runs[run].over:
                 self._close(run)
 

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from favano.engine.aggregator import NOTHING
 from favano.engine.model_rows import ModelRows, last_of_each
+from favano.engine.snapshot import Held
 from favano.engine.spread import Spread, spread_of, spreads
 from favano.types import Ints, Mask, Stack, Vector
 
@@ -38,6 +39,21 @@ class Holdings:
     def open(self, run: int, server: int) -> None:
         """Give the initial model to all clients of a run."""
         self._replace(np.arange(*self.first[run : run + 2]), server)
+
+    def saved(self, run: int, place: Ints) -> Held:
+        """Who holds what in a run, with the place of each client's model in a snapshot."""
+        clients = slice(*self.first[run : run + 2])
+        since, apart = np.unique(self._apart[clients], return_inverse=True)
+        apart += since[0] > 0  # 0 stays 0
+        return Held(place, self._version[clients].copy(), self._own[clients].copy(), apart)
+
+    def go_on_from(self, run: int, held: Held, rows: Ints) -> None:
+        """Give the models in these rows to the clients of a run."""
+        clients = slice(*self.first[run : run + 2])
+        self._replace(np.arange(clients.start, clients.stop), rows[held.place])
+        self._version[clients], self._own[clients] = held.version, held.own
+        self._apart[clients] = np.where(held.apart > 0, self._given + held.apart, 0)
+        self._given += int(held.apart.max())
 
     def close(self, run: int) -> None:
         """Give back the models of a run's clients."""

@@ -6,6 +6,7 @@ import numpy as np
 
 from favano.engine.aggregator import NOBODY, Aggregator
 from favano.methods import State
+from favano.schedule import Schedule
 from favano.types import Floats, Ints, Mask
 
 _FIRST_ROOM = 1024
@@ -26,6 +27,7 @@ class JobTable:
     rate: Floats
     due: Floats  # when the update that uses it is made; infinity if none does
     update: Ints  # that uses it; -1 until it is known
+    left: Mask  # whether it is under way at the horizon, so that only a longer run would use it
     start: Ints  # row of its start model; -1: none
     end: Ints  # row of its end model; -1: none
     finite: Mask  # whether the end model has neither NaN nor infinity
@@ -50,6 +52,7 @@ class JobTable:
         self.run[place], self.rate[place] = number, run.rates[before:]
         self.due[place] = run.course.due[before:]
         self.update[place] = known.visit[before:] if run.course.complete else -1
+        self.left[place] = _left(known) if run.course.complete else False
         self.start[place] = self.end[place] = -1
         self.finite[place] = True
         added = np.arange(self._count, self._count + new)
@@ -77,3 +80,10 @@ class JobTable:
                 wider = np.empty(self._room, dtype=column.dtype)
                 wider[: self._count] = column[: self._count]
                 setattr(self, name, wider)
+
+
+def _left(schedule: Schedule) -> Mask:
+    """Jobs that no update uses, but that are not over before the last answer which one uses."""
+    last = schedule.finish[: schedule.jobs].max(initial=-np.inf)
+    left: Mask = (schedule.visit == schedule.updates) & (schedule.finish >= last)
+    return left

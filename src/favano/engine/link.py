@@ -12,7 +12,7 @@ sides have. A client's first model is sent in full, since the client has no key 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import torch
@@ -48,13 +48,17 @@ class Link:
         self.first = first_versions(schedule)  # (n,) sent in full
         self._clients = origin(seed, Stream.QUANTISER, streams)  # (n,)
         self._server = origin(seed, Stream.QUANTISER, [_SERVER])  # (1,)
-        self._last_reply: dict[int, Vector] = {}  # to clients with models of their own
+        self.last_reply: dict[int, Vector] = {}  # to clients with models of their own
         self._wrapped: Tensor | None = None
 
     @property
     def wrapped(self) -> int:
         """Number of messages so far that were too far from their key and read wrongly."""
         return 0 if self._wrapped is None else int(self._wrapped)
+
+    def go_on_from(self, last_reply: Mapping[int, Vector], wrapped: int) -> None:
+        """Take over what another link of the same run knew."""
+        self.last_reply, self._wrapped = dict(last_reply), torch.tensor(wrapped)
 
     def up(self, jobs: Ints, start: Stack, end: Stack, server: Vector) -> Stack:
         """The end models of these jobs as the server reads them."""
@@ -71,7 +75,7 @@ class Link:
         number = np.array([version + 1])
         received = self._carry(server.expand_as(end), end, known, self._server, number)
         if self.codec.differences:
-            self._last_reply.update(zip(client.tolist(), received.clone(), strict=True))
+            self.last_reply.update(zip(client.tolist(), received.clone(), strict=True))
         return received
 
     def hand_out(
@@ -82,7 +86,7 @@ class Link:
         Clients with the same last model get the same message, and read the same.
         """
         for who in client:
-            self._last_reply.pop(who, None)
+            self.last_reply.pop(who, None)
         rows: dict[int, int] = {}
         place = [rows.setdefault(id(model), len(rows)) for model in last]
         distinct = [last[place.index(row)] for row in range(len(rows))]
@@ -96,10 +100,10 @@ class Link:
 
     def _known(self, client: Ints, start: Stack) -> Stack:
         """The model that both sides have: the last reply, else the start model of the job."""
-        if not self._last_reply:
+        if not self.last_reply:
             return start
         pairs = zip(client.tolist(), start, strict=True)
-        return torch.stack([self._last_reply.get(who, model) for who, model in pairs])
+        return torch.stack([self.last_reply.get(who, model) for who, model in pairs])
 
     def _carry(
         self,

@@ -12,9 +12,10 @@ import numpy as np
 import torch
 
 from favano.engine.aggregator import NOBODY, NOTHING, Aggregator, Moment, Update
+from favano.engine.snapshot import Beginning, Held, Snapshot, Waiting
 from favano.engine.spread import Spread, spread_of
 from favano.methods.method import S
-from favano.training import Trainer, finite_rows
+from favano.training import Trainer, finite_rows, to_device
 from favano.types import Ints, Stack, Vector
 
 
@@ -34,8 +35,12 @@ class PlainLoop:
     def moments(self) -> Iterator[Moment]:
         """All server versions, one after the other."""
         run = self._run
-        self._begin()
-        yield Moment(-1, self._server, NOBODY, self)
+        if run.beginning is None:
+            self._begin()
+        else:
+            self._go_on(run.beginning)
+            run.beginning = None
+        yield Moment(run.version, self._server, NOBODY, self, self.snapshot)
         while not run.over:
             jobs = run.course.jobs(run.version + 1)
             work = run.work(jobs)
@@ -48,7 +53,43 @@ class PlainLoop:
                     run.remember(client, model[run.layout.size :] if good else None, steps)
             self._renew(run.update(self._server, start, end[:, : run.layout.size], finite))
             steps = int(work.steps.sum())
-            yield Moment(run.version, self._server, self._refused, self, steps)
+            yield Moment(run.version, self._server, self._refused, self, self.snapshot, steps)
+
+    def snapshot(self) -> Snapshot:
+        """The run as it is now."""
+        run, known = self._run, self._run.course.known
+        jobs = np.array(list(self._starts), dtype=np.int64)
+        models = [self._server, *self._held, *self._starts.values()]
+        distinct = {id(model): model for model in models}
+        places = {model: place for place, model in enumerate(distinct)}
+        place = np.array([places[id(model)] for model in models])
+        own, apart = np.zeros(self._clients, np.bool_), np.zeros(self._clients, np.int64)
+        own[list(self._own)] = True
+        single = [*self._read, *self._own]
+        apart[single] = 1 + np.arange(len(single))
+        held, starts = place[1 : 1 + self._clients], place[1 + self._clients :]
+        return Snapshot(
+            version=run.version,
+            models=torch.stack(list(distinct.values())).numpy(force=True),
+            server=0,
+            held=Held(held, np.array(self._version), own, apart),
+            waiting=Waiting(known.client[jobs], known.base[jobs], starts),
+            memory=run.memory_now(),
+        )
+
+    def _go_on(self, beginning: Beginning) -> None:
+        """Begin in the middle."""
+        snapshot, jobs, places = beginning
+        held = snapshot.held
+        models = to_device(snapshot.models, self._run.initial).unbind()
+        self._server = models[snapshot.server]
+        self._held = [models[place] for place in held.place.tolist()]
+        self._version = held.version.tolist()
+        single = np.argsort(held.apart)[np.count_nonzero(held.apart == 0) :]
+        self._read = dict.fromkeys(single[~held.own[single]].tolist())
+        self._own = dict.fromkeys(single[held.own[single]].tolist())
+        starts = zip(jobs.tolist(), places.tolist(), strict=True)
+        self._starts = {job: models[place] for job, place in starts}
 
     def _renew(self, update: Update) -> None:
         """Take over the results of an update."""

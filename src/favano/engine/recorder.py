@@ -13,10 +13,13 @@ from torch import Tensor
 
 from favano.engine.aggregator import NOTHING, Aggregator, ClientModels, Measurement, Moment
 from favano.engine.link import first_versions
+from favano.errors import need
 from favano.methods.method import S
 from favano.records import Row
 from favano.schedule import Schedule
 from favano.types import Floats, Ints, Vector
+
+_MOST = 10**7  # evaluations of a run
 
 
 class Observation(NamedTuple):
@@ -26,6 +29,15 @@ class Observation(NamedTuple):
     mean: Vector  # of all models
     refused: int  # answers with NaN or infinity
     wrapped: int  # messages that a codec read wrongly
+
+
+class Recorded(NamedTuple):
+    """The record of a run in the middle."""
+
+    times: Floats  # (k,) of the evaluations so far
+    measured: Floats  # (k, m + 3)
+    refused: int
+    last: Observation | None
 
 
 @dataclass(frozen=True)
@@ -60,6 +72,8 @@ def count_work(plan: Schedule) -> Counters:
 
 def evaluation_times(horizon: float, every: float, last_update: float) -> Floats:
     """0, every, 2 every, ..., the horizon, and the last update if it is after the horizon."""
+    rule = f"need {horizon / _MOST:g} or more for horizon={horizon:g}"
+    need(horizon <= _MOST * every, "evaluate_every", every, rule)
     grid = np.arange(0.0, horizon, every)
     end = [horizon, last_update] if last_update > horizon else [horizon]
     return np.concatenate([grid, end])
@@ -112,6 +126,21 @@ class Recorder(Generic[S]):
                 live = NOTHING if self.live is None else self.live(time, moment.clients)
                 spread = moment.clients.spread(server, live)
                 yield Measurement(torch.cat([score, spread.distances]), server.clone(), spread.mean)
+
+    def saved(self) -> Recorded:
+        """What a checkpoint keeps of the record."""
+        count, last = self.count, self.last
+        measured = torch.stack(self._measured).numpy(force=True) if count else np.empty((0, 0))
+        return Recorded(self.times[:count], measured, self._refused, last)
+
+    def go_on_from(self, recorded: Recorded, version: int) -> None:
+        """Take over the evaluations up to a version, as far as this run has them, too."""
+        self._refused, self.last = recorded.refused, recorded.last
+        device = self.run.initial.device
+        for time, numbers in zip(recorded.times.tolist(), recorded.measured, strict=True):
+            if not self.due(version) or self.times[self.count] != time:
+                return
+            self._measured.append(torch.from_numpy(numbers).to(device))
 
     @property
     def count(self) -> int:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import field, fields, is_dataclass
 from typing import Annotated, TypeAlias, TypeVar
 
-from pydantic import BeforeValidator, TypeAdapter
+from pydantic import BeforeValidator, Field, TypeAdapter
 
 Document = TypeVar("Document")
 
@@ -72,4 +72,5 @@ def null_is_nan(value: object) -> object:
     return math.nan if value is None else value
 
 
+Whole: TypeAlias = Annotated[int, Field(gt=-(1 << 63), lt=1 << 63)]
 Number: TypeAlias = Annotated[float, BeforeValidator(null_is_nan)]  # null is read as NaN

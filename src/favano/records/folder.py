@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -20,6 +21,7 @@ BOUND: Final = "bound.csv"
 PARTICIPATION: Final = "participation.json"
 CURVES: Final = "curves.csv"
 COMPLEXITIES: Final = "table.csv"
+CHECKPOINTS: Final = "checkpoints"  # a folder
 
 Parsed = TypeVar("Parsed")
 
@@ -33,6 +35,7 @@ def as_path(name: str, given: Path | str) -> Path:
 
 def read_file(path: Path, parser: Callable[[str], Parsed]) -> Parsed:
     """Read a file of a result folder; the error of an unreadable or damaged one names it."""
+    need(path.is_file() or not path.exists(), "results", path, "is not a file")
     try:
         return parser(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -41,7 +44,7 @@ def read_file(path: Path, parser: Callable[[str], Parsed]) -> Parsed:
         first = error.errors()[0]
         place = ".".join(str(part) for part in first["loc"])
         raise BadInput("results", path, f"is damaged: {place or 'file'}: {first['msg']}") from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise BadInput("results", path, f"is damaged: {error}") from error
 
 
@@ -57,6 +60,7 @@ def write_together(folder: Path, contents: Mapping[str, str | bytes]) -> None:
                 os.fsync(file.fileno())
         for name in contents:
             waiting[name].replace(folder / name)
+        _flush(folder)
     except OSError as error:
         raise WriteFailed(
             f"out={folder}: could not be written: {error.strerror}; earlier results are untouched"
@@ -64,3 +68,13 @@ def write_together(folder: Path, contents: Mapping[str, str | bytes]) -> None:
     finally:
         for path in waiting.values():
             path.unlink(missing_ok=True)
+
+
+def _flush(folder: Path) -> None:
+    """Make sure that new names survive a loss of power, where a system can."""
+    with suppress(OSError):
+        number = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(number)
+        finally:
+            os.close(number)

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from math import isfinite
 from typing import TYPE_CHECKING, NamedTuple
 
+from favano.records.document import Whole
 from favano.records.metric import ACCURACY, LOSS
 from favano.records.table import from_csv, write_csv
 
@@ -16,17 +17,17 @@ if TYPE_CHECKING:
 class Row(NamedTuple):
     """One evaluation of a run. Counts are totals since the start."""
 
-    seed: int
+    seed: Whole
     time: float  # simulated, in units of time
-    server_step: int  # updates of the server model
-    local_steps: int  # of all finished jobs, lost ones included
-    bits_up: int  # from clients to the server
-    bits_down: int  # from the server to clients
+    server_step: Whole  # updates of the server model
+    local_steps: Whole  # of all finished jobs, lost ones included
+    bits_up: Whole  # from clients to the server
+    bits_down: Whole  # from the server to clients
     loss: float  # mean over the test set
     metrics: Mapping[str, float]  # by name, a column each; the leading one first
     variance: float  # sum_i ||w_i - w||^2 over the models the clients started from
     potential: float  # ||w - mu||^2 + sum_i ||w_i - mu||^2
-    contributed_steps: int  # local steps used by updates
+    contributed_steps: Whole  # local steps used by updates
 
     @property
     def accuracy(self) -> float:

@@ -43,6 +43,10 @@ class RunFile:
     metrics: tuple[MetricRecord, ...] = omitted((ACCURACY,))
     history: Annotated[tuple[Row, ...], BeforeValidator(_as_rows)]
 
+    def __post_init__(self) -> None:
+        if "algorithm" not in self.spec:
+            raise ValueError("the specification names no algorithm")
+
 
 def run_to_json(run: RunFile) -> str:
     """The text of a run file; each row of the history is a list of the cells of its columns."""

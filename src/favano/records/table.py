@@ -13,6 +13,7 @@ from types import NoneType
 from typing import Literal, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
 
 Line = TypeVar("Line", bound=NamedTuple)
+_LIMIT = 1 << 63
 
 
 def to_csv(kind: type[Line], lines: Iterable[Line], *, digits: int | None = None) -> str:
@@ -46,9 +47,11 @@ def from_csv(kind: type[Line], text: str, *, others: str | None = None) -> list[
     types = get_type_hints(kind)
     parsers = {name: _parser(name, types[name]) for name in kind._fields if name != others}
     lines = []
-    for row in csv.DictReader(StringIO(text)):
+    for row in _rows(text):
         if None in row.values():
             raise ValueError("a row is cut short")
+        if None in row:
+            raise ValueError("a row has more cells than there are columns")
         if missing := [name for name in parsers if name not in row]:
             raise ValueError(f"no column {missing[0]!r}")
         cells: dict[str, object] = {name: parse(row[name]) for name, parse in parsers.items()}
@@ -56,6 +59,13 @@ def from_csv(kind: type[Line], text: str, *, others: str | None = None) -> list[
             cells[others] = {name: float(row[name]) for name in row if name not in parsers}
         lines.append(kind._make(cells[name] for name in kind._fields))
     return lines
+
+
+def _rows(text: str) -> list[dict[str | None, str]]:
+    try:
+        return list(csv.DictReader(StringIO(text)))
+    except csv.Error as error:
+        raise ValueError(str(error)) from error
 
 
 def _rounded(cell: object, digits: int) -> object:
@@ -77,4 +87,11 @@ def _parser(name: str, kind: object) -> Callable[[str], object]:
         parse = _parser(name, next(one for one in options if one is not NoneType))
         return lambda text: parse(text) if text else None
     assert kind in (int, float, str), f"{name}: no parser for cells of type {kind}"
-    return kind
+    return _whole if kind is int else kind
+
+
+def _whole(text: str) -> int:
+    number = int(text)
+    if abs(number) >= _LIMIT:
+        raise ValueError(f"{text[:40]} is too large")
+    return number

@@ -31,7 +31,11 @@ def number_sheets(path: Path, names: Names, fleets: Names, note: str) -> list[Sh
         Sheet(
             f"Time to the target, {title}",
             headings,
-            [_row(names[line.method], line) for line in found if line.fleet == fleet],
+            [
+                _row(names.get(line.method, line.method), line)
+                for line in found
+                if line.fleet == fleet
+            ],
             note,
         )
         for fleet, title in fleets.items()

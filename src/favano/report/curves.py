@@ -127,7 +127,8 @@ def _band(
             continue
         mean[index] = values.mean()
         if len(values) > 1:
-            deviation = values.std(ddof=1)
+            with np.errstate(over="ignore"):
+                deviation = values.std(ddof=1)
             low[index], high[index] = mean[index] - deviation, mean[index] + deviation
             if positive and low[index] <= 0:
                 low[index] = values.min() if values.min() > 0 else mean[index]

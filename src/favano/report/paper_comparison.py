@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import isfinite
 from statistics import fmean, stdev
 from typing import TypeAlias
 
@@ -54,7 +55,9 @@ def cell(entries: Sequence[Entry], line: str, column: str) -> Cell:
         accuracy={
             entry.seed: 100 * entry.accuracy
             for entry in those
-            if entry.status == "complete" and entry.accuracy is not None
+            if entry.status == "complete"
+            and entry.accuracy is not None
+            and isfinite(entry.accuracy)
         },
         asked=len(those),
         diverged=sum(entry.status == "diverged" for entry in those),

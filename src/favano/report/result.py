@@ -145,6 +145,10 @@ def read_result(folder: Path) -> Result:
     summary = _read_if_there(folder / SUMMARY, summary_from_json)
     history = _read_if_there(folder / HISTORY, history_from_csv) or []
     rows = within(spec, history)
+    metrics = summary.metrics if summary else undescribed(metric_names(history))
+    for one in metrics:
+        held = all(one.name in row.metrics for row in history)
+        need(held, "results", folder / HISTORY, f"lacks a metric of {SUMMARY}: {one.name}")
     return Result(
         name=name,
         folder=folder,
@@ -160,7 +164,7 @@ def read_result(folder: Path) -> Result:
         verdict=summary.audit.verdict if summary and summary.audit else None,
         method_title=summary.title if summary else None,
         served=summary.served if summary else None,
-        metrics=summary.metrics if summary else undescribed(metric_names(history)),
+        metrics=metrics,
     )
 
 

@@ -25,7 +25,7 @@ class Spread:
 def over(values: Iterable[float]) -> Spread:
     """Mean and standard deviation of at least one value."""
     array = np.array(list(values), dtype=np.float64)
-    with np.errstate(invalid="ignore"):
+    with np.errstate(invalid="ignore", over="ignore"):
         deviation = float(array.std(ddof=1)) if len(array) > 1 else math.nan
         return Spread(float(array.mean()), deviation, len(array))
 

@@ -13,8 +13,9 @@ from favano.data import is_natural
 from favano.errors import BadInput, need
 from favano.methods import AnyMethod, Method, foreign_option, make_method
 from favano.options import did_you_mean, options_of
-from favano.planning.comparison import label_variants, shared_keys
+from favano.planning.comparison import folder_name, label_variants, shared_keys
 from favano.planning.planned import plan_seed
+from favano.records import as_path
 from favano.run.data import load_data, split_of
 from favano.run.problem import Problem, as_problem
 from favano.specification.keys import Keys
@@ -39,6 +40,7 @@ def simulate(
     *,
     progress: Progress | None = None,
     on_evaluate: Observer | None = None,
+    checkpoints: Path | str | None = None,
     **keys: Unpack[Keys],
 ) -> Result:
     """Run one method and return its history and final models.
@@ -51,6 +53,8 @@ def simulate(
         on_evaluate: is called at every evaluation with a mapping from `method` and the columns of
             the history to their values; if it returns `favano.STOP`, the run of this method and
             seed ends there, and its status is `stopped`.
+        checkpoints: folder for checkpoints. A run that was ended before its time, even by a crash,
+            goes on from there when it is asked for again.
         **keys: keys of clock, server, training and run. Keys that are not given take the paper's
             constants for the data set; with your own data they take neutral values, which are
             printed.
@@ -58,7 +62,7 @@ def simulate(
     Ctrl-C raises `favano.Interrupted`, a `KeyboardInterrupt` whose `result` holds the evaluations
     made so far.
     """
-    return _run([method], problem, fleet, keys, progress, on_evaluate).results[0]
+    return _run([method], problem, fleet, keys, progress, on_evaluate, checkpoints).results[0]
 
 
 def compare(
@@ -68,6 +72,7 @@ def compare(
     *,
     progress: Progress | None = None,
     on_evaluate: Observer | None = None,
+    checkpoints: Path | str | None = None,
     **keys: Unpack[Keys],
 ) -> Comparison:
     """Run several methods, or variants of one, on the same seeds; arguments as in `simulate`.
@@ -77,7 +82,7 @@ def compare(
     several = isinstance(methods, Sequence) and not isinstance(methods, str)
     shown = methods if isinstance(methods, str) else type(methods).__name__
     need(several, "methods", shown, "need a list of methods")
-    return _run(list(methods), problem, fleet, keys, progress, on_evaluate)
+    return _run(list(methods), problem, fleet, keys, progress, on_evaluate, checkpoints)
 
 
 def plan(
@@ -105,6 +110,7 @@ def _run(
     keys: Mapping[str, object],
     progress: Progress | None,
     on_evaluate: Observer | None,
+    checkpoints: Path | str | None,
 ) -> Comparison:
     given = as_problem(problem)
     watches = all(hasattr(progress, name) for name in ("begin", "advance", "end"))
@@ -115,6 +121,7 @@ def _run(
     data = _own_data(given)
     specs = _specs(methods, given, _counted(fleet, given, data), keys)
     from favano.metrics import as_metrics
+    from favano.run.checkpoints import Checkpoints
     from favano.run.own_data import listed_owners, own_samples
     from favano.run.result import Comparison, Interrupted
     from favano.run.runner import run_together
@@ -129,9 +136,14 @@ def _run(
     if given.metrics is not None:
         samples = replace(samples, metrics=as_metrics(given.metrics))
     model = given.model or named_model(specs[0], samples)
-    found = Comparison(
-        run_together(specs, samples, model, progress=progress, on_evaluate=on_evaluate)
+    kept = None
+    if checkpoints is not None:
+        folder = as_path("checkpoints", checkpoints)
+        kept = Checkpoints([folder / folder_name(spec.name) for spec in specs])
+    results = run_together(
+        specs, samples, model, progress=progress, on_evaluate=on_evaluate, checkpoints=kept
     )
+    found = Comparison(results)
     alone = found.results[0] if len(found.results) == 1 else found
     if any(result.interrupted for result in found.results):
         raise Interrupted(alone)

@@ -6,14 +6,24 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from math import inf, isfinite
+from typing import NamedTuple
 
 from favano import theory
+from favano.engine import NoSnapshot
 from favano.records import BoundRow, Row
 from favano.run.constants import Point, Probe
 from favano.theory import Problem, Setting
 from favano.types import Vector
 
 _FLAT = 1e-12  # L of a problem without curvature, since L must be positive
+
+
+class Tracked(NamedTuple):
+    """The bounds of a run in the middle, one row and one point per evaluation."""
+
+    learning_rate: float
+    rows: list[BoundRow]
+    points: list[Point]
 
 
 @dataclass
@@ -28,7 +38,21 @@ class Tracker:
     setting: Setting | None
     learning_rate: float
     rows: list[BoundRow] = field(default_factory=list)
-    _points: list[Point] = field(default_factory=list)
+    _points: list[Point] = field(default_factory=list)  # where they were measured
+
+    def saved(self) -> Tracked:
+        """What a checkpoint keeps."""
+        return Tracked(self.learning_rate, list(self.rows), list(self._points))
+
+    def go_on_from(self, tracked: Tracked) -> None:
+        """Take over what was saved."""
+        if tracked.learning_rate != self.learning_rate:
+            raise NoSnapshot("its largest learning rate is another")
+        self.rows, self._points = tracked.rows, tracked.points
+
+    def drop_after(self, count: int) -> None:
+        """Keep so many evaluations."""
+        del self.rows[count:], self._points[count:]
 
     def observe(self, seen: Sequence[Row], mean: Vector) -> None:
         """Measure at the mean model of the last evaluation, for evaluations not yet seen."""
@@ -37,8 +61,7 @@ class Tracker:
 
     def _beside(self, row: Row, mean: Vector) -> BoundRow:
         point = self.probe.at(mean)
-        if all(isfinite(value) for value in point):  # a diverged run goes on without bounds
-            self._points.append(point)
+        self._points.append(point)
         last, problem = self.rows[-1] if self.rows else None, self._problem()
         steps = row.server_step - last.server_step if last else 0
         total = last.mean_gradient * last.server_step + last.gradient * steps if last else 0.0
@@ -64,12 +87,13 @@ class Tracker:
         )
 
     def _problem(self) -> Problem:
-        """The largest constants measured so far."""
+        """The largest constants measured so far; a diverged run goes on without bounds."""
+        points = [point for point in self._points if all(map(isfinite, point))]
         return Problem(
-            smoothness=max([_FLAT, *(each.smoothness for each in self._points)]),
-            noise=max([0.0, *(each.noise for each in self._points)]),
-            dissimilarity=max([0.0, *(each.dissimilarity for each in self._points)]),
-            gap=max([0.0, *(each.loss for each in self._points[:1])]),
+            smoothness=max([_FLAT, *(each.smoothness for each in points)]),
+            noise=max([0.0, *(each.noise for each in points)]),
+            dissimilarity=max([0.0, *(each.dissimilarity for each in points)]),
+            gap=max([0.0, *(each.loss for each in points[:1])]),
         )
 
     def _bounds(self, problem: Problem, rounds: int) -> tuple[float, float, float]:

@@ -50,6 +50,7 @@ class Result:
     first: Planned | None = None  # the plan of the first seed
     interrupted: bool = False  # by Ctrl-C
     kernels: Kernels | None = None  # of the local steps; None on a GPU
+    steps_before: int = 0  # local steps that were made before it went on from checkpoints
     traced: TraceReport = NO_TRACE  # how gradients were computed; it changes no result
 
     @property

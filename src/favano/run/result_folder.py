@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import tomli_w
 
@@ -19,10 +20,15 @@ from favano.specification.config import Config, read_config, spec_tables
 from favano.specification.digest import differing_keys
 from favano.specification.optimiser_words import optimiser_words
 from favano.specification.presets import resolve
-from favano.specification.spec import Spec
+from favano.specification.spec import Spec, given, make_spec
+from favano.types import Kernels
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from favano.run.result import Result
+
+_LENGTHS = {"horizon", "seeds"}  # keys of which a result may get more
 
 
 def check_writable(folder: Path) -> None:
@@ -40,7 +46,7 @@ def check_folder(folder: Path, spec: Spec) -> None:
     """Refuse a folder that holds another run, or that cannot be written, before any training."""
     check_writable(folder)
     if (folder / SPEC).exists():
-        differing = differing_keys(_held(folder), resolve(spec))
+        differing = [] if is_longer(folder, spec) else differing_keys(_held(folder), resolve(spec))
         rule = f"already holds another run (differs in {', '.join(differing)}); choose a new folder"
         need(not differing, "out", folder, rule)
         if is_finished(folder):
@@ -59,6 +65,17 @@ def _held(folder: Path) -> Config:
     except BadInput as error:
         rule = f"holds a spec.toml that cannot be used ({error}); choose a new folder"
         raise BadInput("out", folder, rule) from error
+
+
+def is_longer(folder: Path, spec: Spec) -> bool:
+    """Whether a specification differs from that of a result in more seeds or a longer horizon."""
+    held, asked = _held(folder), resolve(spec)
+    differing = differing_keys(held, asked)
+    if not differing or not set(differing) <= _LENGTHS:
+        return False
+    before = resolve(make_spec({**held.shared, **(held.methods[0] if held.methods else {})})).run
+    longer = given(asked.run.horizon) >= given(before.horizon)
+    return longer and asked.run.seeds >= before.seeds
 
 
 def read_summary(folder: Path) -> Summary:
@@ -87,6 +104,47 @@ def is_finished(folder: Path) -> bool:
         return read_summary(folder).status in ("complete", "diverged")
     except ValueError:  # damaged: the runs are made again
         return False
+
+
+def earlier_results(asked: Mapping[Path, Spec]) -> dict[int, Result]:
+    """Complete results of the same runs with fewer seeds, which can be taken over, by number."""
+    found = {}
+    for number, (folder, spec) in enumerate(asked.items()):
+        if is_finished(folder) and differing_keys(_held(folder), resolve(spec)) == ["seeds"]:
+            found[number] = _read_result(folder, spec)
+    return found
+
+
+def _read_result(folder: Path, spec: Spec) -> Result:
+    """A complete result as it was written."""
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    from favano.run.result import Result
+
+    summary = read_summary(folder)
+    try:
+        tensors = load_file(folder / MODEL)
+    except SafetensorError as error:
+        raise BadInput("out", folder, f"holds a damaged {MODEL}; repeat it by --force") from error
+    models: dict[int, dict[str, Tensor]] = {}
+    alone = f"seed-{summary.runs[0].seed}." if len(summary.runs) == 1 else ""
+    for name, tensor in tensors.items():
+        seed, _, own = f"{alone}{name}".removeprefix("seed-").partition(".")
+        models.setdefault(int(seed), {})[own] = tensor
+    bound = folder / BOUND
+    return Result(
+        spec,
+        summary.metrics,
+        summary.status,
+        rows=records.read_file(folder / HISTORY, records.history_from_csv),
+        runs=list(summary.runs),
+        models=models,
+        bounds=records.read_file(bound, records.bounds_from_csv) if bound.exists() else [],
+        audit=summary.audit,
+        served=summary.served,
+        kernels=cast("Kernels | None", summary.kernels),
+    )
 
 
 def write_result(folder: Path, result: Result, command: str) -> None:

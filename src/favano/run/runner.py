@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
+from dataclasses import replace
 from time import perf_counter
+from types import MappingProxyType
+from typing import Final
 
 from torch import nn
 
 from favano.errors import need
 from favano.metrics import check_metrics, client_metrics
-from favano.planning.planned import plan_seeds
+from favano.planning.planned import Planned, plan_seeds
 from favano.quantisation import quantised
+from favano.run.checkpoints import Checkpoints, Keeper
 from favano.run.engines import engine
 from favano.run.observer import Observer
 from favano.run.progress import Progress, Silence
@@ -24,6 +28,7 @@ from favano.specification.spec import Spec
 from favano.training import FlatModel, GradientTrace, one_thread, trace_gradients
 from favano.types import Kernels
 
+NOTHING: Final[Mapping[int, Result]] = MappingProxyType({})
 _PERIOD = 1.0  # seconds between two collections of results
 
 
@@ -49,6 +54,8 @@ def run_together(
     finished: Callable[[Result], None] = lambda result: None,
     on_evaluate: Observer | None = None,
     audits: bool = True,
+    checkpoints: Checkpoints | None = None,
+    earlier: Mapping[int, Result] = NOTHING,
 ) -> list[Result]:
     """Run every seed of several specifications with one network on one set of lanes.
 
@@ -56,16 +63,20 @@ def run_together(
     ends alone. `workers` is the number of processes, by default one per core; it changes no result.
     `finished` gets each result soon after all its seeds have ended. `on_evaluate` is told of every
     evaluation. Without `audits` the results do not say who trained the models and
-    whom they serve.
+    whom they serve. With `checkpoints` runs go on where they were ended before. Seeds of `earlier`
+    results, by the number of their specification, are taken over.
     """
     complete = [resolve(spec) for spec in specs]
     results = [
-        Result(spec, client_metrics(samples.metrics, spec.run.evaluate_on)) for spec in complete
+        replace(earlier[number], spec=spec)
+        if number in earlier
+        else Result(spec, client_metrics(samples.metrics, spec.run.evaluate_on))
+        for number, spec in enumerate(complete)
     ]
     planned = [
         (result, one)
         for result in results
-        for one in plan_seeds(in_steps(result.spec, samples), samples.traits)
+        for one in _plan_others(in_steps(result.spec, samples), result, samples)
     ]
     recipe = results[0].spec.training.recipe
     alike = all(result.spec.training.recipe == recipe for result in results)
@@ -81,24 +92,39 @@ def run_together(
             for result, one in planned
         ]
         check_range(flat, runs[0].trainer.task, samples)
+        for number, result in earlier.items():
+            same = results[number].kernels == result.kernels
+            rule = f"its earlier seeds were trained with {result.kernels}; repeat them by --force"
+            need(same, "kernels", results[number].kernels, rule)
         check_metrics(runs[0].evaluate)
         for gradient in gradients.values():
             _trace(gradient, [one for one in runs if one.trainer.traced is gradient])
     display, ended = progress or Silence(), _EndedRuns(runs, finished)
-    display.begin(sum(one.schedule.used_steps for _, one in planned))
+    keeper = None
+    if checkpoints is not None:
+        folders = dict(zip(map(id, results), checkpoints.folders, strict=True))
+        keeper = Keeper(checkpoints, runs, [folders[id(one.result)] for one in runs], samples)
+        keeper.resume()
+    display.begin(sum(one.steps_left for one in runs))
     try:
         with one_thread(), closing(engine(flat, runs, workers)) as steps:
             for step in steps:
-                runs[step.run].record(step.moment, display)
-                ended.check(runs[step.run])
+                one = runs[step.run]
+                one.record(step.moment, display)
+                if keeper is not None:
+                    keeper.offer(one, step.moment)
+                ended.check(one)
     except KeyboardInterrupt:
         for one in runs:
             one.interrupt()
     finally:
         display.end()
-    ended.hand_in()
-    for result in results:
-        _hand_in(runs, result)
+        if keeper is not None:
+            keeper.close()
+    with one_thread():
+        ended.hand_in()
+        for result in results:
+            _hand_in(runs, result)
     try:
         with one_thread():
             for one in runs if audits else ():
@@ -107,6 +133,14 @@ def run_together(
         for one in runs:
             one.interrupt()
     return results
+
+
+def _plan_others(spec: Spec, result: Result, samples: Samples) -> list[Planned]:
+    """Plan the seeds that a result does not have yet."""
+    planned, there = plan_seeds(spec, samples.traits), {run.seed for run in result.runs}
+    if there:
+        result.first = planned[0]
+    return [one for one in planned if one.seed not in there]
 
 
 def _trace(gradient: GradientTrace, runs: Sequence[SeedRun]) -> None:
@@ -147,7 +181,6 @@ class _EndedRuns:
 
 def _hand_in(runs: Sequence[SeedRun], result: Result) -> None:
     """Put the evaluations of all seeds into their result, in order, once."""
-    if not result.runs:
-        for one in runs:
-            if one.result is result:
-                one.hand_in()
+    for one in runs:
+        if one.result is result:
+            one.hand_in()

@@ -4,19 +4,35 @@ from __future__ import annotations
 
 from dataclasses import replace
 from time import perf_counter
+from typing import NamedTuple
 
 from torch import nn
 
-from favano.engine import Moment, Recorder, evaluation_times, live_models
+from favano.engine import (
+    KINDS,
+    Kinds,
+    Moment,
+    NoSnapshot,
+    Observation,
+    Packed,
+    Recorded,
+    Recorder,
+    Snapshot,
+    evaluation_times,
+    live_models,
+    named_kinds,
+    pack,
+    unpack,
+)
 from favano.errors import NonFiniteUpdate
 from favano.metrics import ClientEvaluator, Evaluator
 from favano.planning.audit import audit
 from favano.planning.planned import Planned
-from favano.records import LOSS, Status, diverged, leading, run_record, worst
+from favano.records import LOSS, BoundRow, Status, diverged, leading, run_record, worst
 from favano.run.assembly import assemble
-from favano.run.bound_tracking import Tracker
+from favano.run.bound_tracking import Tracked, Tracker
 from favano.run.client_samples import client_samples
-from favano.run.constants import Probe
+from favano.run.constants import Point, Probe
 from favano.run.observer import Observer, wants_to_stop
 from favano.run.progress import Progress
 from favano.run.result import Result
@@ -26,6 +42,15 @@ from favano.run.served import served
 from favano.specification.spec import given
 from favano.training import FlatModel, GradientTrace, LoopTrainer
 from favano.types import Kernels, Vector
+
+
+class Saved(NamedTuple):
+    """What a checkpoint holds of a run."""
+
+    seconds: float  # of training so far
+    snapshot: Snapshot
+    recorded: Recorded
+    tracked: Tracked | None
 
 
 class SeedRun:
@@ -86,12 +111,20 @@ class SeedRun:
         self.reached = -1  # the last server version
         self.failed = False  # by an update with NaN
         self.began = self.ended = 0.0
+        self._handed_in = False
+        self._before, self._steps_before = 0.0, 0  # seconds and steps before a checkpoint
 
     @property
     def over(self) -> bool:
         """Whether the run has ended."""
         ended = self.failed or self.aggregator.stopped
         return ended or self.reached == self.aggregator.course.updates - 1
+
+    @property
+    def nearly_over(self) -> bool:
+        """Whether one update is left, as far as this is known."""
+        course = self.aggregator.course
+        return course.complete and self.reached == course.updates - 2
 
     def record(self, moment: Moment | NonFiniteUpdate, display: Progress) -> None:
         """Record a moment of the run."""
@@ -100,8 +133,8 @@ class SeedRun:
             self.failed = True
             return
         self.reached = moment.version
-        if moment.version < 0:
-            self.began = perf_counter()
+        if not self.began:
+            self.began = perf_counter() - self._before
         else:
             time = self.aggregator.course.time(moment.version)
             display.advance(self.label, moment.steps, time)
@@ -121,6 +154,57 @@ class SeedRun:
                 self.aggregator.stopped = True
                 return
 
+    @property
+    def time(self) -> float:
+        """Simulated time of the last update."""
+        version = self.aggregator.version
+        return 0.0 if version < 0 else self.aggregator.course.time(version)
+
+    @property
+    def steps_left(self) -> int:
+        """Local steps that the rest of the run will use, as far as this is known."""
+        return max(0, self.planned.schedule.used_steps - self._steps_before)
+
+    @property
+    def largest_checkpoint(self) -> int:
+        """About the most bytes that a checkpoint may have."""
+        models = 2 + self.planned.schedule.clients * (1 + self.aggregator.memory)
+        return models * self.flat.vector.nbytes
+
+    def check_savable(self) -> None:
+        """Raise `NoSnapshot` if the state of the method is known not to be plain data."""
+        pack(self.aggregator.state, self._kinds)
+
+    def saved(self, moment: Moment) -> Packed:
+        """The run at this moment, as plain data."""
+        tracked = None if self.tracker is None else self.tracker.saved()
+        seconds, recorded = perf_counter() - self.began, self.recorder.saved()
+        return pack(Saved(seconds, moment.snapshot(), recorded, tracked), self._kinds)
+
+    def go_on_from(self, content: Packed) -> None:
+        """Go on from what was saved; `NoSnapshot` if this cannot be, and nothing is changed."""
+        try:
+            saved = unpack(content, self._kinds, self.flat.vector)
+            assert isinstance(saved, Saved)
+        except (AssertionError, KeyError, TypeError, ValueError):
+            raise NoSnapshot("its content is not that of a checkpoint") from None
+        if self.tracker is not None and saved.tracked is not None:
+            self.tracker.go_on_from(saved.tracked)
+        self.aggregator.go_on_from(saved.snapshot)
+        self.reached = saved.snapshot.version
+        self.recorder.go_on_from(saved.recorded, self.reached)
+        if self.tracker is not None:
+            self.tracker.drop_after(self.recorder.count)
+        self._before, known = saved.seconds, self.aggregator.course.known
+        self._steps_before = int(known.steps[known.visit <= self.reached].sum())
+        self.result.steps_before += self._steps_before
+
+    @property
+    def _kinds(self) -> Kinds:
+        """Named tuples in a checkpoint."""
+        own = named_kinds(self.aggregator.state)
+        return {Saved, Recorded, Observation, Tracked, BoundRow, Point, *KINDS, *own}
+
     def interrupt(self) -> None:
         """Note Ctrl-C: the result is partial unless the run has ended."""
         self.result.interrupted = True
@@ -128,7 +212,10 @@ class SeedRun:
             self.result.status = "partial"
 
     def hand_in(self) -> None:
-        """Put the evaluations into the result."""
+        """Put the evaluations into the result, once."""
+        if self._handed_in:
+            return
+        self._handed_in = True
         rows, last = self.recorder.rows(), self.recorder.last
         self.result.rows += rows
         self.result.bounds += self.tracker.rows if self.tracker else []

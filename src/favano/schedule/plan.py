@@ -13,6 +13,8 @@ from favano.schedule.schedule import Schedule
 from favano.schedule.window import unroll_window
 from favano.timing import Fleet
 
+_MOST = 10**9  # server steps: more than can be planned
+
 
 def plan(policy: Policy, fleet: Fleet, *, horizon: float, seed: int) -> Schedule:
     """Unroll a policy in virtual time, for this fleet and seed, up to the horizon.
@@ -24,6 +26,9 @@ def plan(policy: Policy, fleet: Fleet, *, horizon: float, seed: int) -> Schedule
     714
     """
     need(horizon > 0, "horizon", horizon, "need a positive time")
+    shortest = _shortest_step(policy, fleet)
+    rule = f"need at most {_MOST:,} server steps, which last {shortest:.3g} or more here"
+    need(horizon <= _MOST * shortest, "horizon", horizon, rule)
     match policy:
         case Poll():
             return unroll_poll(policy, fleet, horizon, seed)
@@ -42,6 +47,18 @@ def plan(policy: Policy, fleet: Fleet, *, horizon: float, seed: int) -> Schedule
                 latency=policy.latency,
             )
             return unroll_arrival(unchanged, fleet, horizon, seed)
+
+
+def _shortest_step(policy: Policy, fleet: Fleet) -> float:
+    """How long the server steps of the fastest client last, about."""
+    if isinstance(policy, Poll | Window):
+        return policy.period
+    work = policy.local_steps * float(fleet.mean.min())
+    if isinstance(policy, Barrier):
+        work = min(work, policy.deadline or work)
+    elif policy.latency == "none":
+        return work
+    return work + policy.interaction_time
 
 
 def course(

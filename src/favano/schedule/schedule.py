@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from favano.errors import need
+from favano.errors import BadInput, need
 from favano.types import Floats, Ints
 
 
@@ -101,10 +101,14 @@ def save_schedule(schedule: Schedule, path: Path) -> None:
 
 def load_schedule(path: Path) -> Schedule:
     """Read a schedule that `save_schedule` wrote, and check it again."""
-    with np.load(path, allow_pickle=False) as archive:
-        missing = [field.name for field in fields(Schedule) if field.name not in archive]
-        need(not missing, "schedule", path, f"lacks the arrays {missing}")
-        found = {field.name: archive[field.name] for field in fields(Schedule)}
-    for number in ("clients", "local_steps"):
-        found[number] = int(found[number])
-    return Schedule(**found)
+    need(path.is_file(), "schedule", path, "no such file")
+    try:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
+            missing = [field.name for field in fields(Schedule) if field.name not in archive]
+            need(not missing, "arrays", len(archive), f"lacks the arrays {missing}")
+            found = {field.name: archive[field.name] for field in fields(Schedule)}
+        for number in ("clients", "local_steps"):
+            found[number] = int(found[number])
+        return Schedule(**found)
+    except Exception as error:  # a damaged archive may raise any error
+        raise BadInput("schedule", path, f"is damaged: {error}") from error

@@ -37,7 +37,9 @@ def read_config(path: Path | None) -> Config:
     need(path.is_file(), "config", path, "no such file")
     try:
         table = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except OSError as error:
+        raise BadInput("config", path, f"cannot be read: {error.strerror}") from error
+    except (ValueError, RecursionError) as error:
         raise BadInput("config", path, f"is not valid TOML: {error}") from error
     return config_of(table)
 

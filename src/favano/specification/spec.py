@@ -105,6 +105,8 @@ def make_spec(keys: Mapping[str, object]) -> Spec:
     """
     values = dict(keys)
     name, label = str(values.pop(ALGORITHM, Favano.name)), str(values.pop(LABEL, ""))
+    for key, text in ((ALGORITHM, name), (LABEL, label)):
+        need(text.isprintable(), key, text, "need printable characters")
     known, own = part_options(), options_of(method_class(name))
     parts: dict[str, dict[str, object]] = {part: {} for part in PARTS}
     options = {}

@@ -7,10 +7,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from shutil import rmtree
 
 from favano import __version__
 from favano.errors import BadInput
-from favano.records import Entry, RunFile, run_from_json, run_to_json, up_to, write_together
+from favano.records import (
+    ACCURACY,
+    Entry,
+    RunFile,
+    run_from_json,
+    run_to_json,
+    up_to,
+    write_together,
+)
 from favano.records.run_file import FOLDER
 from favano.run.result import Result
 from favano.specification.config import spec_keys
@@ -29,6 +38,10 @@ class Archive:
     def path(self, run: Run) -> Path:
         """The file of a run."""
         return self.out / FOLDER / f"{run.digest}.json"
+
+    def checkpoints(self, run: Run) -> Path:
+        """The folder of its checkpoints, until it has ended."""
+        return self.out / FOLDER / f"{run.digest}.checkpoints"
 
     def has(self, run: Run) -> bool:
         """Whether a run was made before."""
@@ -67,6 +80,7 @@ class Archive:
         )
         path = self.path(run)
         write_together(path.parent, {path.name: run_to_json(found)})
+        rmtree(self.checkpoints(run), ignore_errors=True)
 
     def entry(self, run: Run) -> Entry:
         """The run's line in a ledger; its status is `missing` if the run was not made.
@@ -80,7 +94,10 @@ class Archive:
         entry = file.entry._replace(reading=run.reading, column=run.column)
         if entry.time is None or entry.time <= horizon:
             return entry
-        row = up_to(file.history, horizon)[-1]
+        rows = up_to(file.history, horizon)
+        if not rows:
+            raise _damaged(self.path(run))
+        row = rows[-1]
         return entry._replace(
             accuracy=row.accuracy,
             loss=row.loss,
@@ -95,10 +112,16 @@ class Archive:
         """Read the file of a run that was made."""
         path = self.path(run)
         try:
-            return run_from_json(path.read_text(encoding="utf-8"))
+            found = run_from_json(path.read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
-            rule = "is damaged; remove it, and it will be run again"
-            raise BadInput("out", path, rule) from error
+            raise _damaged(path) from error
+        if ACCURACY not in found.metrics:
+            raise _damaged(path)
+        return found
+
+
+def _damaged(path: Path) -> BadInput:
+    return BadInput("out", path, "is damaged; remove it, and it will be run again")
 
 
 def _expected(run: Run) -> Entry:

@@ -6,7 +6,9 @@ import math
 from collections.abc import Sequence
 from statistics import fmean, stdev
 
+from favano.errors import need
 from favano.records import CurvePoint, Row, up_to
+from favano.records.run_file import FOLDER
 from favano.specification.spec import given
 from favano.studies.archive import Archive
 from favano.studies.experiment import Run
@@ -23,6 +25,12 @@ def mean_curves(runs: Sequence[Run], archive: Archive) -> list[CurvePoint]:
         if archive.entry(run).status == "complete":
             line = lines.setdefault((run.reading, run.spec.name, run.column), [])
             line.append(up_to(archive.read(run).history, given(run.spec.run.horizon)))
+    for key, histories in lines.items():
+        alike = len({len(rows) for rows in histories}) == 1
+        rule = (
+            f"seeds of {', '.join(key)} have different numbers of evaluations; remove their files"
+        )
+        need(alike, "out", archive.out / FOLDER, rule)
     return [
         CurvePoint(
             *key,

@@ -11,6 +11,7 @@ from typing import Protocol
 
 from favano.data import NAMES, find, is_natural
 from favano.errors import need
+from favano.run.checkpoints import Checkpoints
 from favano.run.data import load_data
 from favano.run.progress import Progress, Silence
 from favano.run.result import Result
@@ -26,7 +27,7 @@ from favano.studies.request import Request, first_runs, tuned_parts, write_parts
 
 
 class Stopped(RuntimeError):
-    """Ctrl-C was pressed; runs that have ended are kept, the others start again next time."""
+    """Ctrl-C was pressed; runs that have ended are kept, the others go on from checkpoints."""
 
 
 class Watcher(Protocol):
@@ -41,6 +42,9 @@ class Watcher(Protocol):
     def training(self) -> AbstractContextManager[Progress]:
         """While runs are made; yields their progress."""
 
+    def say(self, sentence: str) -> None:
+        """Something that the user should know."""
+
 
 def reproduce(
     experiments: Sequence[Experiment],
@@ -52,6 +56,7 @@ def reproduce(
     command: str,
     watcher: Watcher,
     at_once: int | None = None,
+    checkpoint_every: float | None = None,
 ) -> None:
     """Make the missing runs, then write each experiment's ledgers and curves.
 
@@ -67,7 +72,7 @@ def reproduce(
         name: {file: count.fill(runs) for file, runs in part.items()}
         for name, part in parts.items()
     }
-    maker = _RunMaker(archive, data_dir, footprint, command, watcher, at_once)
+    maker = _RunMaker(archive, data_dir, footprint, command, watcher, at_once, checkpoint_every)
     stopped = False
     try:
         maker.make([run for one in experiments for run in first_runs(one, parts[one.name])])
@@ -132,6 +137,7 @@ class _RunMaker:
     command: str
     watcher: Watcher
     at_once: int | None
+    checkpoint_every: float | None
 
     def make(self, runs: Sequence[Run]) -> None:
         """Runs with the same network and data share lanes, `at_once` runs at a time.
@@ -154,14 +160,24 @@ class _RunMaker:
 
             def keep(result: Result) -> None:
                 run = next(run for run in group if run.spec == result.spec)
-                seconds = meter.charge(result.rows[-1].contributed_steps)
+                seconds = meter.charge(result.rows[-1].contributed_steps - result.steps_before)
                 self.archive.write(run, result, seconds, self.footprint, self.command)
 
             results = run_together(
-                specs, samples, model, progress=meter, finished=keep, audits=False
+                specs,
+                samples,
+                model,
+                progress=meter,
+                finished=keep,
+                audits=False,
+                checkpoints=self._checkpoints(group),
             )
         if any(result.interrupted for result in results):
             raise KeyboardInterrupt
+
+    def _checkpoints(self, group: Sequence[Run]) -> Checkpoints:
+        folders, say = [self.archive.checkpoints(run) for run in group], self.watcher.say
+        return Checkpoints(folders, self.checkpoint_every, say, keep_last=False)
 
 
 def _pools(runs: Sequence[Run]) -> list[list[Run]]:

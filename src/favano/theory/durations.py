@@ -147,7 +147,7 @@ def _mass(law: StepLaw, mean: float, cells: int, cell: float) -> Floats:
     """P(D rounds to place k of the grid), k = 0..cells-1."""
     if isinstance(law, Trace):
         mass = np.zeros(cells)
-        at = np.round(law.rows[0] / cell).astype(np.int64)
+        at = np.round(np.minimum(law.rows[0], cells * cell) / cell).astype(np.int64)
         np.add.at(mass, at[at < cells], 1.0 / len(at))
         return mass
     edge: Floats = (np.arange(cells, dtype=np.float64) + 0.5) * cell

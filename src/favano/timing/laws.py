@@ -12,6 +12,8 @@ from favano.errors import BadInput, need
 from favano.rng import Stream, normal, uniform
 from favano.types import Floats, Ints
 
+_WIDEST = 5  # spread of a log-normal law; with more, nearly all durations are next to nothing
+
 
 class StepLaw(Protocol):
     """A law of step durations; `client` is the client's stream, `index` the number of the draw."""
@@ -71,7 +73,8 @@ class LogNormal:
     spread: float = 1.0
 
     def __post_init__(self) -> None:
-        need(self.spread > 0, "step_law spread", self.spread, "need a positive number")
+        good = 0 < self.spread <= _WIDEST
+        need(good, "step_law spread", self.spread, f"need a positive number, {_WIDEST} at most")
 
     def check(self, mean: Floats) -> None:
         _positive(mean)
@@ -118,8 +121,8 @@ def read_trace(path: Path) -> Trace:
     need(path.is_file(), "step_law", name, "no such file")
     try:
         header, *lines = path.read_text(encoding="utf-8-sig").splitlines() or [""]
-    except UnicodeDecodeError:
-        raise BadInput("step_law", name, "is not a text file") from None
+    except (OSError, UnicodeDecodeError):
+        raise BadInput("step_law", name, "is not a text file that can be read") from None
     columns = [column.strip().lower() for column in header.lstrip("# ").split(",")]
     rule = f"need client,duration as the first line, found {header[:40]!r}"
     need(columns == ["client", "duration"], "step_law", name, rule)
@@ -167,7 +170,7 @@ def parse_law(text: str) -> StepLaw:
             try:
                 return LogNormal(float(spread))
             except ValueError:
-                rule = "need lognormal or lognormal:SPREAD, a positive number"
+                rule = f"need lognormal or lognormal:SPREAD, a positive number, {_WIDEST} at most"
                 raise BadInput("step_law", text, rule) from None
         case "trace", path if path:
             return read_trace(Path(path))

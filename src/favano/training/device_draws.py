@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
 from favano.rng import EPOCH, GOLDEN, Bits, mix_tensor, shifted, signed
-from favano.types import Floats, Ints
 
 _GOLDEN = signed(GOLDEN)
 _SIGN = -(2**63)
 _AT_ONCE = 32 << 10  # bytes that the driver copies without waiting
 
 
-def to_device(values: Ints | Floats, like: Tensor) -> Tensor:
+def to_device(values: npt.NDArray[np.generic], like: Tensor) -> Tensor:
     """Copy numbers to the device of a tensor, without waiting for the work it has queued.
 
     The driver makes small copies at once. Before a large one it waits for all earlier work of the

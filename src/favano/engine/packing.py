@@ -1,0 +1,88 @@
+"""Snapshots as plain data: None, numbers, texts, arrays, and lists of them.
+
+Every container is a pair of its kind and its content. Named tuples are restored by their names, so
+only kinds that the reader lists can be read; nothing that is read can run code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from typing import TypeAlias, cast
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from favano.engine.snapshot import NoSnapshot
+
+Array: TypeAlias = npt.NDArray[np.generic]
+Packed: TypeAlias = "bool | int | float | str | Array | list[Packed] | None"
+Kinds: TypeAlias = Collection[type[tuple[object, ...]]]  # of named tuples
+
+
+def named_kinds(value: object) -> set[type[tuple[object, ...]]]:
+    """The kinds of all named tuples in a value."""
+    found = {type(value)} if isinstance(value, tuple) and hasattr(value, "_fields") else set()
+    return found.union(*map(named_kinds, _inner(value)))
+
+
+def pack(value: object, kinds: Kinds) -> Packed:
+    """A value as plain data; refused if it holds anything else. Arrays are not copied."""
+    match value:
+        case None | bool() | str():
+            return value
+        case Tensor():
+            return ["tensor", _array(value)]
+        case np.generic():
+            return ["scalar", np.asarray(value)]
+        case np.ndarray() if value.dtype != object:
+            return value
+        case int() | float():
+            return value
+        case Mapping():
+            return ["map", [[pack(key, kinds), pack(one, kinds)] for key, one in value.items()]]
+        case list() | tuple():
+            return [_kind_of(value, kinds), [pack(one, kinds) for one in value]]
+    raise NoSnapshot(f"a {type(value).__name__} in the state of its method cannot be saved")
+
+
+def unpack(packed: Packed, kinds: Kinds, like: Tensor) -> object:
+    """The inverse of `pack`, with tensors on the device of another one."""
+    if not isinstance(packed, list):
+        return packed
+    name, content = packed
+    if name == "tensor":
+        return torch.from_numpy(content).to(like.device)
+    if name == "scalar":
+        return cast(Array, content)[()]
+    assert isinstance(content, list)
+    if name == "map":
+        pairs = cast(list[list[Packed]], content)
+        return {unpack(key, kinds, like): unpack(one, kinds, like) for key, one in pairs}
+    values = [unpack(one, kinds, like) for one in content]
+    if name in ("list", "tuple"):
+        return values if name == "list" else tuple(values)
+    kind: Callable[..., object] = {one.__name__: one for one in kinds}[str(name)]
+    return kind(*values)
+
+
+def _kind_of(value: list[object] | tuple[object, ...], kinds: Kinds) -> str:
+    name = type(value).__name__
+    if type(value) not in (list, tuple, *kinds):
+        raise NoSnapshot(f"a {name} in the state of its method cannot be saved")
+    return name
+
+
+def _array(tensor: Tensor) -> Array:
+    try:
+        return cast(Array, tensor.detach().cpu().numpy())
+    except TypeError:
+        raise NoSnapshot(f"numbers of type {tensor.dtype} cannot be saved") from None
+
+
+def _inner(value: object) -> Iterator[object]:
+    if isinstance(value, Mapping):
+        yield from value.values()
+    elif isinstance(value, list | tuple):
+        yield from value

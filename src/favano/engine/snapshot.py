@@ -1,0 +1,120 @@
+"""A snapshot: everything that a run at one version needs to go on."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from favano.methods import State
+from favano.methods.server_optimiser import Moments
+from favano.schedule import Course
+from favano.types import Floats, Ints, Mask, Vector
+
+
+class NoSnapshot(ValueError):
+    """A run cannot be saved, or cannot go on from what was saved; one sentence says why."""
+
+
+class Held(NamedTuple):
+    """Which model each client holds, (n,) each."""
+
+    place: Ints  # of the model among those of the snapshot
+    version: Ints  # that the client holds
+    own: Mask  # whether the client continues from a model of its own
+    apart: Ints  # order in which clients got models that they do not share; 0: a shared version
+
+
+class Waiting(NamedTuple):
+    """Jobs that have begun and are not used yet, (k,) each.
+
+    Numbers of jobs change with the horizon. A client starts all its jobs of one version from the
+    same model, so client and version name the start model for any horizon.
+    """
+
+    client: Ints
+    base: Ints
+    place: Ints  # of the start model among those of the snapshot
+
+
+class Memory(NamedTuple):
+    """What the server's side of a run remembers."""
+
+    beginning: str  # digest of the schedule so far
+    steps: Ints | None  # of jobs begun after updates, if the schedule grows with the run
+    state: State  # of the method; its model is that of the server
+    moments: Moments | None  # of the server's optimiser
+    clients: dict[int, Vector]  # memories of clients
+    steps_before: dict[int, int]  # of their optimisers
+    own_buffers: dict[int, Vector]
+    last_reply: dict[int, Vector]  # of a codec
+    wrapped: int | None
+
+
+class Snapshot(NamedTuple):
+    """A run after an update, when all clients that start from the new version have begun.
+
+    Models that finished jobs have ended with are left out: these jobs are trained again.
+    """
+
+    version: int
+    models: npt.NDArray[np.generic]  # (m, size) in use: the server's, the clients', start models
+    server: int  # place of the server model among them
+    held: Held
+    waiting: Waiting
+    memory: Memory
+
+
+KINDS = (Snapshot, Held, Waiting, Memory, Moments)  # named tuples in a snapshot
+
+
+class Beginning(NamedTuple):
+    """Where a run goes on: a snapshot, and the jobs of the course that are under way in it."""
+
+    snapshot: Snapshot
+    jobs: Ints  # numbers of jobs
+    place: Ints  # of their start models
+
+
+def jobs_under_way(course: Course, snapshot: Snapshot) -> Beginning:
+    """Find the jobs under way among those of the course, which may have another horizon.
+
+    If a course grows, jobs of no use before its horizon were not kept; each client has one job at a
+    time, which starts from what the client holds.
+    """
+    known, version, waiting = course.known, snapshot.version, snapshot.waiting
+    begun = known.base <= version
+    jobs = np.flatnonzero(begun & (known.visit > version) & np.isfinite(course.due))
+    pairs = zip(waiting.client.tolist(), waiting.base.tolist(), strict=True)
+    start = dict(zip(pairs, waiting.place.tolist(), strict=True))
+    places = []
+    for client, base in zip(known.client[jobs].tolist(), known.base[jobs].tolist(), strict=True):
+        held = None if course.complete else int(snapshot.held.place[client])
+        place = start.get((client, base), held)
+        if place is None:
+            raise NoSnapshot("the start model of a job that is used now was not kept")
+        places.append(place)
+    return Beginning(snapshot, jobs, np.array(places, dtype=np.int64))
+
+
+def beginning_digest(course: Course, rates: Floats, version: int) -> str:
+    """A digest of the schedule up to a version; equal for two horizons if they begin alike."""
+    known = course.known
+    used = np.flatnonzero(known.visit <= version)
+    under_way = np.flatnonzero((known.visit > version) & (known.base <= version))
+    order = np.lexsort((known.client[under_way], known.base[under_way]))
+    parts = [
+        *(column[used] for column in (known.client, known.steps, known.base, known.visit)),
+        known.first_step[used],
+        rates[used],
+        known.time[: version + 1],
+        known.lost[: version + 1],
+        known.base[under_way][order],
+        known.client[under_way][order],
+    ]
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(np.ascontiguousarray(part).tobytes())
+    return digest.hexdigest()

@@ -1,0 +1,86 @@
+"""The checkpoint files of one run: the newest two, written whole or not at all."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from favano.errors import need
+from favano.records.checkpoint import Tree, checkpoint_from_bytes, checkpoint_to_bytes
+from favano.records.folder import write_together
+
+SUFFIX = ".checkpoint"
+_KEPT = 2
+
+Identity = Mapping[str, str]  # what must be equal for a run to go on, as digests and words
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class CheckpointFiles:
+    """The checkpoints of one seed in a folder, `seed-S.VERSION.checkpoint`."""
+
+    folder: Path
+    seed: int
+
+    def paths(self) -> list[Path]:
+        """All checkpoints of the run, the newest first."""
+        found = self.folder.glob(f"seed-{self.seed}.*{SUFFIX}")
+        return sorted((path for path in found if _version(path) is not None), key=_order)
+
+    def write(self, version: int, identity: Identity, content: Tree) -> None:
+        """Write a checkpoint, and remove all but the newest two."""
+        name = f"seed-{self.seed}.{version}{SUFFIX}"
+        data = checkpoint_to_bytes([json.dumps(dict(identity)), content])
+        write_together(self.folder, {name: data})
+        self.keep(_KEPT)
+
+    def keep(self, count: int) -> None:
+        """Remove all but the newest ones, and what a killed process did not finish."""
+        unfinished = self.folder.glob(f".seed-{self.seed}.*{SUFFIX}.*")
+        for path in [*self.paths()[count:], *unfinished]:
+            path.unlink(missing_ok=True)
+
+    def newest(self, identity: Callable[[], Identity], say: Say) -> Tree:
+        """The newest checkpoint that is not damaged; None if there is none.
+
+        A checkpoint of another run is refused.
+        """
+        for path in self.paths():
+            try:
+                held, content = _parts(checkpoint_from_bytes(path.read_bytes()))
+            except (OSError, ValueError) as error:
+                reason = error.strerror if isinstance(error, OSError) else error
+                say(f"{path} {reason}; the one before it is used")
+                path.unlink(missing_ok=True)
+                continue
+            self._check(held, identity())
+            return content
+        return None
+
+    def _check(self, held: Identity, mine: Identity) -> None:
+        names = dict.fromkeys([*held, *mine])
+        differing = ", ".join(name for name in names if held.get(name) != mine.get(name))
+        rule = f"of another run (differs in {differing}); remove them, or choose a new folder"
+        need(not differing, "checkpoints", self.folder, rule)
+
+
+def _parts(tree: Tree) -> tuple[Identity, Tree]:
+    """Whose checkpoint it is, and its content."""
+    if not (isinstance(tree, list) and len(tree) == 2 and isinstance(tree[0], str)):
+        raise ValueError("is damaged: it does not say whose it is")
+    held = json.loads(tree[0])
+    if not isinstance(held, dict):
+        raise ValueError("is damaged: it does not say whose it is")
+    return held, tree[1]
+
+
+def _version(path: Path) -> int | None:
+    number = path.name.removesuffix(SUFFIX).rpartition(".")[2]
+    return int(number) if number.isdecimal() else None
+
+
+def _order(path: Path) -> int:
+    return -(_version(path) or 0)

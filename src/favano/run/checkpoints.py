@@ -1,0 +1,268 @@
+"""Checkpoints of runs: taken between updates, written in the background, within a budget."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import sys
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from time import perf_counter
+
+import torch
+
+from favano import __version__
+from favano.engine import Moment, NoSnapshot
+from favano.errors import NonFiniteUpdate, WriteFailed
+from favano.methods import source_digest
+from favano.records.checkpoint import Tree
+from favano.run.checkpoint_files import CheckpointFiles, Identity, Say
+from favano.run.result_folder import files_digest
+from favano.run.samples import Samples
+from favano.run.seed_run import SeedRun
+from favano.specification.digest import flat_keys
+from favano.specification.spec import given
+
+_EVERY = 30.0  # seconds between two checkpoints of a run
+SHARE = 0.02  # of the time may be spent on checkpoints
+_SPEED = 2e8  # bytes per second, before anything is measured
+_AT_LEAST = 0.02  # seconds, for the disk to say that it is done
+_LARGEST = 256 << 20  # bytes of a checkpoint that stays after the end of a run
+_MOST_DATA = 1 << 30  # bytes of an array that go into a digest
+_MAY_DIFFER = ("horizon", "seed", "seeds", "device", "kernels")
+
+
+def _to_standard_error(sentence: str) -> None:
+    sys.stderr.write(f"favano: {sentence}\n")
+
+
+@dataclass(frozen=True)
+class Checkpoints:
+    """Where the checkpoints of several specifications are, and how often they are taken."""
+
+    folders: Sequence[Path]  # one per specification
+    every: float | None = None  # seconds; 0: at each evaluation; None: 30, within the budget
+    say: Say = _to_standard_error
+    keep_last: bool = True  # after the end of a run, so that it can be made longer
+
+
+@dataclass
+class Budget:
+    """Says whether a checkpoint may be taken now: not too soon, and not too expensive.
+
+    Explicit intervals have no limit of time spent.
+    """
+
+    every: float | None
+    share: float  # of the time
+    clock: Callable[[], float] = perf_counter
+    spent: float = 0.0  # seconds, in the foreground and in the background
+    _cost: float | None = None  # of the last checkpoint
+    _began: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._began = self.clock()
+
+    @property
+    def interval(self) -> float:
+        """Seconds between two checkpoints of a run."""
+        return _EVERY if self.every is None else self.every
+
+    def allows(self, size: int) -> bool:
+        """Whether a checkpoint of about so many bytes is within the budget."""
+        if self.every is not None:
+            return self.every < float("inf")
+        cost = _AT_LEAST + size / _SPEED if self._cost is None else self._cost
+        return self.spent + cost <= self.share * (self.clock() - self._began)
+
+    def charge(self, seconds: float) -> None:
+        """A checkpoint has taken so long."""
+        self.spent += seconds
+        self._cost = seconds
+
+
+class Keeper:
+    """Saves the runs of one pool, and lets them go on from what was saved."""
+
+    def __init__(
+        self,
+        checkpoints: Checkpoints,
+        runs: Sequence[SeedRun],
+        folders: Sequence[Path],  # one per run
+        samples: Samples,
+        clock: Callable[[], float] = perf_counter,
+    ) -> None:
+        self._settings, self._clock = checkpoints, clock
+        self._budget = Budget(checkpoints.every, SHARE, clock)
+        self._files = {
+            run: CheckpointFiles(folder, run.planned.seed)
+            for run, folder in zip(runs, folders, strict=True)
+        }
+        self._last = dict.fromkeys(runs, clock())  # when each run was saved
+        self._seen = {run: run.recorder.count for run in runs}  # evaluations by then
+        self._not_again: set[SeedRun] = set()  # runs that are not saved any more
+        self._thread = ThreadPoolExecutor(1, "checkpoints")  # begins with the first checkpoint
+        self._writing: Future[None] | None = None
+        self._failed = False
+        data = cache(lambda: data_digest(samples))
+        self._identity = cache(lambda run: identity_of(run, samples, data()))
+
+    def resume(self) -> None:
+        """Let all runs that have checkpoints go on from the newest ones."""
+        for run in self._files:
+            try:
+                run.check_savable()
+            except NoSnapshot as error:
+                self._give_up(run, error)
+        going_on = [run for run in self._files if self._resume(run)]
+        if going_on:
+            first = min(going_on, key=lambda run: run.time)
+            horizon, runs = given(first.planned.spec.run.horizon), "goes on"
+            if len(self._files) > 1:
+                runs = f"{len(going_on)} of {len(self._files)} runs go on, the first"
+            self._settings.say(f"{runs} at time {first.time:,.0f} of {horizon:,.0f}")
+
+    def _resume(self, run: SeedRun) -> bool:
+        files, say = self._files[run], self._settings.say
+        content = files.newest(lambda: self._identity(run), say)
+        if content is None:
+            return False
+        try:
+            run.go_on_from(content)
+        except NoSnapshot as error:
+            say(f"{run.label} begins anew: its checkpoint cannot be used, since {error}")
+            files.keep(0)
+            return False
+        self._seen[run] = run.recorder.count
+        return True
+
+    def offer(self, run: SeedRun, moment: Moment | NonFiniteUpdate) -> None:
+        """Save a run at this moment, if it is time."""
+        if isinstance(moment, NonFiniteUpdate):  # the run has ended
+            self._wait()
+        elif run.over:
+            self._save_last(run, moment)
+            self._wait()
+            self._files[run].keep(1)
+        elif run.nearly_over:
+            self._save_last(run, moment)
+        elif self._is_due(run) and self._budget.allows(run.largest_checkpoint):
+            self._save(run, moment)
+
+    def _is_due(self, run: SeedRun) -> bool:
+        interval = self._budget.interval
+        if not interval:
+            return self._seen[run] < run.recorder.count
+        return self._clock() - self._last[run] >= interval and not self._busy
+
+    def _save_last(self, run: SeedRun, moment: Moment) -> None:
+        """Save a run before its last update, or else at its end, so that it can be made longer.
+
+        With a longer horizon other clients may begin after the last update, but none before it.
+        """
+        size = run.largest_checkpoint
+        wanted = self._settings.keep_last and run not in self._not_again
+        if not wanted or not self._budget.allows(size):
+            return
+        if size > _LARGEST:
+            self._not_again.add(run)
+            self._settings.say(
+                f"{run.label}: no checkpoint of its end is kept, since it may have "
+                f"{size >> 20} MiB; a longer run would begin anew"
+            )
+            return
+        self._save(run, moment)
+        self._not_again.add(run)
+
+    @property
+    def _busy(self) -> bool:
+        return self._writing is not None and not self._writing.done()
+
+    def _save(self, run: SeedRun, moment: Moment) -> None:
+        if moment.version < 0 or run in self._not_again:
+            return
+        self._wait()
+        began = self._clock()
+        try:
+            content = run.saved(moment)
+        except NoSnapshot as error:
+            self._give_up(run, error)
+            return
+        self._last[run], self._seen[run] = self._clock(), run.recorder.count
+        taken = self._last[run] - began
+        self._writing = self._thread.submit(self._write, run, moment.version, content, taken)
+
+    def _write(self, run: SeedRun, version: int, content: Tree, taken: float) -> None:
+        began = self._clock()
+        try:
+            self._files[run].write(version, self._identity(run), content)
+        except WriteFailed as error:
+            self._warn(str(error))
+        self._budget.charge(taken + self._clock() - began)
+
+    def _give_up(self, run: SeedRun, reason: NoSnapshot) -> None:
+        """Do not save this run."""
+        self._not_again.add(run)
+        self._warn(f"{run.label}: {reason}")
+
+    def _warn(self, reason: str) -> None:
+        """Say once that checkpoints fail; the runs go on."""
+        if not self._failed:
+            self._settings.say(f"no checkpoint: {reason}; the run goes on without it")
+        self._failed = True
+
+    def _wait(self) -> None:
+        if self._writing is not None:
+            self._writing.result()
+
+    def close(self) -> None:
+        """Wait for the last checkpoint."""
+        self._thread.shutdown()
+        self._wait()
+
+
+def identity_of(run: SeedRun, samples: Samples, data: str) -> Identity:
+    """What must be equal for a run to go on: all but its horizon."""
+    spec, flat = run.result.spec, run.flat
+    keys = {key: value for key, value in flat_keys(spec).items() if key not in _MAY_DIFFER}
+    start = run.aggregator.initial.numpy(force=True).tobytes()
+    return {
+        "specification": _digest(json.dumps(keys, sort_keys=True, default=str).encode()),
+        "method": source_digest(spec.method) or spec.method.name,
+        "seed": str(run.planned.seed),
+        "data": _digest(f"{data} {files_digest(spec)}".encode()),
+        "loss": _function(samples.loss),
+        "metrics": ", ".join(samples.metrics),
+        "network": _digest(re.sub("0x[0-9a-f]+", "", repr(flat.module)).encode()),
+        "initial model": _digest(start),
+        "device": flat.vector.device.type,
+        "kernels": run.kernels or "",
+        "numbers": str(flat.vector.dtype),
+        "version of favano": __version__,
+        "version of PyTorch": torch.__version__,
+    }
+
+
+def data_digest(samples: Samples) -> str:
+    """A digest of training and test data; of very many samples, some."""
+    digest = hashlib.sha256()
+    for tensor in (samples.features, samples.labels, samples.test_features, samples.test_labels):
+        digest.update(f"{tensor.dtype} {tuple(tensor.shape)}".encode())
+        some = tensor[:: 1 + tensor.nbytes // _MOST_DATA].contiguous()
+        digest.update(some.view(torch.uint8).numpy(force=True).data)
+    return digest.hexdigest()
+
+
+def _function(given: Callable[..., object]) -> str:
+    """The name of a function, and a digest of what it does, as far as this can be seen."""
+    name = getattr(given, "__qualname__", type(given).__qualname__)
+    code = getattr(given, "__code__", None)
+    return name if code is None else f"{name} {_digest(code.co_code)}"
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()

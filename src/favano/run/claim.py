@@ -1,0 +1,66 @@
+"""A folder at work: a note of the command in it, and a lock against a second process."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from pathlib import Path
+from typing import Self
+
+from favano.errors import BadInput, WriteFailed
+from favano.records.resumption import RESUME, Resumption, resumption_to_json
+from favano.run.result_folder import check_writable
+
+try:
+    import fcntl
+except ImportError:  # not on Windows
+    fcntl = None  # type: ignore[assignment]
+
+
+class Claim:
+    """For a `with` block. The note stays if the block fails, so that the command can go on.
+
+    The lock belongs to the process alone: it ends with it, however it ends, and forked workers do
+    not have it.
+    """
+
+    def __init__(self, out: Path, asked: Resumption, *, alone: bool = True) -> None:
+        self._path, self._asked, self._alone = out / RESUME, asked, alone
+        self._file, self._new = -1, False
+        self._made = [path for path in (out, *out.parents) if not path.exists()]
+
+    def __enter__(self) -> Self:
+        """Write the note; refused while another process is at work in the folder."""
+        out, text = self._path.parent, resumption_to_json(self._asked).encode()
+        check_writable(out)
+        try:
+            out.mkdir(parents=True, exist_ok=True)
+            self._file = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o666)
+            self._lock()
+            self._new = os.fstat(self._file).st_size == 0
+            os.pwrite(self._file, text, 0)
+            os.ftruncate(self._file, len(text))
+            os.fsync(self._file)
+        except OSError as error:
+            raise WriteFailed(f"out={out}: could not be written: {error.strerror}") from error
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: object, trace: object) -> None:
+        """Remove the note if all is done, or if the command was refused before it began."""
+        refused = kind is not None and issubclass(kind, BadInput) and self._new
+        if kind is None or refused:
+            self._path.unlink(missing_ok=True)
+        os.close(self._file)
+        for folder in self._made if refused else ():
+            with suppress(OSError):  # it holds something by now
+                folder.rmdir()
+
+    def _lock(self) -> None:
+        if fcntl is None or not self._alone:
+            return
+        try:
+            fcntl.lockf(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except (BlockingIOError, PermissionError):
+            os.close(self._file)
+            rule = "another process is at work in this folder; wait for it, or choose a new folder"
+            raise BadInput("out", self._path.parent, rule) from None

@@ -1,0 +1,208 @@
+"""Runs that go on from a snapshot: the same moments as without a break, to the bit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache, partial
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+import pytest
+import torch
+
+from favano.engine import (
+    Aggregator,
+    Engine,
+    Moment,
+    NoSnapshot,
+    PlainLoop,
+    Scoring,
+    Snapshot,
+    Step,
+    pack,
+    unpack,
+)
+from favano.engine.packing import named_kinds
+from favano.engine.snapshot import KINDS, Memory
+from favano.errors import NonFiniteUpdate
+from favano.methods import State, our_methods
+from favano.methods.server_optimiser import ServerOptimiser
+from favano.quantisation import Lattice, MinMax, Qsgd
+from favano.training import one_thread
+from favano.training.optimisers import Optimiser
+from tests.engine.networks import CLIENTS, Problem, Seen, same, seen, shuffled, stack_lanes
+
+KEPT = Optimiser("adam", 0.8, beta2=0.9, epsilon=1e-2, state="kept")
+VARIANTS: Mapping[str, Callable[[], Problem]] = {
+    **{name: partial(Problem, name, 3) for name in our_methods()},
+    "poisoned": partial(Problem, "favano", 1, poisoned=True),
+    "few bits, own models": partial(Problem, "quafl", 2, codec=MinMax(bits=5)),
+    "differences, own models": partial(Problem, "quafl", 2, codec=Qsgd(bits=5)),
+    "lattice, own models": partial(Problem, "quafl", 5, codec=Lattice(), poisoned=True),
+    "dither": partial(Problem, "favano", 3, codec=Lattice(dither=True)),
+    "few bits, corrections": partial(Problem, "scaffold", 4, codec=Qsgd(bits=5), poisoned=True),
+    "few bits, a buffer": partial(Problem, "fedbuff", 3, codec=MinMax(bits=5)),
+    "own statistics": partial(Problem, "favano", 6, buffers="local"),
+    "own statistics, grows": partial(Problem, "asyncfeded", 7, buffers="local", poisoned=True),
+    "own statistics, memories": partial(Problem, "asofed", 8, buffers="local"),
+    "kept optimiser": partial(Problem, "favano", 2, optimiser=KEPT, poisoned=True),
+    "kept optimiser, memories": partial(Problem, "asofed", 4, optimiser=KEPT),
+    "kept optimiser, own models": partial(
+        Problem, "quafl", 3, optimiser=KEPT, codec=MinMax(bits=5)
+    ),
+    "server's optimiser": partial(
+        Problem, "fedbuff", 8, server=ServerOptimiser("adam", 0.1, 0.9, 0.1, 0.9)
+    ),
+}
+QUEUE: dict[str, object] = {"concurrency": CLIENTS}
+EVERY = pytest.mark.parametrize("name", list(VARIANTS))
+
+
+@cache
+def problem(name: str) -> Problem:
+    return VARIANTS[name]()
+
+
+def reread(snapshot: Snapshot, run: Aggregator[State]) -> Snapshot:
+    """A copy that shares nothing with the snapshot, as from a file."""
+    kinds = {*KINDS, *named_kinds(run.state)}
+    found = unpack(pack(snapshot, kinds), kinds, run.initial)
+    assert isinstance(found, Snapshot)
+    return found
+
+
+def bits(memory: Memory, run: Aggregator[State]) -> object:
+    """Everything that is remembered, to be compared."""
+
+    def plain(value: object) -> object:
+        if isinstance(value, list):
+            return [plain(one) for one in value]
+        return value.tobytes() if isinstance(value, np.ndarray) else value
+
+    return plain(pack(memory, {*KINDS, *named_kinds(run.state)}))
+
+
+def in_lanes(run: Aggregator[State], one: Problem) -> Iterator[Moment]:
+    for step in Engine([run], shuffled([one], 3)).steps(at_once=1):
+        assert not isinstance(step.moment, NonFiniteUpdate)
+        yield step.moment
+
+
+def in_a_loop(run: Aggregator[State], one: Problem) -> Iterator[Moment]:
+    return PlainLoop(run, one.trainer).moments()
+
+
+Way: TypeAlias = Callable[[Aggregator[State], Problem], Iterator[Moment]]
+WAYS = pytest.mark.parametrize("way", [in_lanes, in_a_loop])
+
+
+def later(one: Problem, version: int) -> Sequence[Seen]:
+    """What an uninterrupted run gives from a version on; the refusals of that version are past."""
+    first, *rest = one.alone[version + 1 :]
+    return [first._replace(refused=[]), *rest]
+
+
+@WAYS
+@EVERY
+def test_a_run_goes_on_from_any_moment(name: str, way: Way) -> None:
+    one = problem(name)
+    with one_thread():
+        run = one.aggregator()
+        saved = [reread(moment.snapshot(), run) for moment in way(run, one)]
+        assert [one.version for one in saved] == list(range(-1, run.course.updates))
+        for snapshot in saved[:: max(1, len(saved) // 6)] + saved[-1:]:
+            again = one.aggregator()
+            again.go_on_from(snapshot)
+            found, remembered = [], None
+            for moment in way(again, one):
+                found.append(seen(moment))
+                if again.over:
+                    remembered = bits(moment.snapshot().memory, again)
+            same(found, later(one, snapshot.version))
+            assert remembered == bits(saved[-1].memory, run)
+
+
+def every_third(run: int, version: int) -> bool:
+    return version % 3 == 2
+
+
+def on_stacks(runs: Sequence[Aggregator[State]], some: Sequence[Problem]) -> Iterator[Step]:
+    """As on a GPU: updates of all runs together, and several of one run at once."""
+    scoring = Scoring(every_third, every_third, lambda models: models[:, :2])
+    return Engine(runs, stack_lanes(some, 20), products=True, scoring=scoring).steps(at_once=50)
+
+
+def check_together(device: str) -> None:
+    """Runs of all kinds go on together, each from the moment in its middle."""
+    some = [
+        *(Problem(name, 3, device=device) for name in our_methods()),
+        Problem("quafl", 2, codec=MinMax(bits=5), device=device),
+        Problem("favano", 6, buffers="local", device=device),
+        Problem("fedavg", 2, optimiser=KEPT, poisoned=True, device=device),
+    ]
+    runs = [one.aggregator() for one in some]
+    saved: dict[int, Snapshot] = {}
+    for number, moment in on_stacks(runs, some):
+        assert isinstance(moment, Moment)
+        if moment.version <= runs[number].schedule.updates // 2:
+            saved[number] = reread(moment.snapshot(), runs[number])
+    again = [one.aggregator() for one in some]
+    for number, snapshot in saved.items():
+        again[number].go_on_from(snapshot)
+    ends: dict[int, Seen] = {}
+    for number, moment in on_stacks(again, some):
+        assert isinstance(moment, Moment)
+        assert moment.version >= saved[number].version >= 0
+        ends[number] = seen(moment)
+    assert len(ends) == len(some)
+    for number, end in ends.items():
+        same([end._replace(refused=[])], [some[number].alone[-1]._replace(refused=[])], 1e-10)
+
+
+def test_runs_go_on_together() -> None:
+    check_together("cpu")
+
+
+@pytest.mark.gpu
+def test_runs_go_on_together_on_a_gpu() -> None:
+    check_together("cuda")
+
+
+@pytest.mark.parametrize("way", [in_lanes, in_a_loop])
+def test_a_longer_course_finds_every_start_model(way: Way) -> None:
+    """Of clients with a queue of jobs, which hold a newer model than most of them start from."""
+    short, long = (Problem("asyncsgd", 1, keys=QUEUE | {"horizon": end}) for end in (60.0, 100.0))
+    with one_thread():
+        run = short.aggregator()
+        moments = way(run, short)
+        saved = [reread(moment.snapshot(), run) for moment in moments][-2]
+        pairs = zip(saved.waiting.client.tolist(), saved.waiting.place.tolist(), strict=True)
+        assert any(saved.held.place[client] != place for client, place in pairs)
+        again = long.aggregator()
+        again.go_on_from(saved)
+        same([seen(moment) for moment in way(again, long)], later(long, saved.version))
+
+
+def test_an_odd_state_is_refused_by_name() -> None:
+    for value in (
+        {1},
+        object(),
+        np.array([object()]),
+        Odd(1),
+        torch.zeros(1, dtype=torch.bfloat16),
+    ):
+        with pytest.raises(NoSnapshot, match="cannot be saved"):
+            pack([value], ())
+
+
+class Odd(NamedTuple):
+    number: int
+
+
+def test_plain_data_keep_their_types() -> None:
+    value = (
+        {1: torch.ones(2), "a": [np.float32(0.1), np.int64(3), True, None]},
+        Odd(2), (), np.arange(2), 1e300, "text",
+    )  # fmt: skip
+    found = unpack(pack(value, {Odd}), {Odd}, torch.empty(0))
+    assert repr(found) == repr(value)
