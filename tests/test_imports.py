@@ -43,9 +43,16 @@ ALLOWED = {
     "specification": {
         "types", "errors", "options", "timing", "methods", "data", "quantisation", "training",
     },
+    "aggregation": {
+        "types", "errors", "rng", "schedule", "methods", "quantisation", "training",
+    },
     "engine": {
         "types", "errors", "rng", "timing", "schedule", "methods", "quantisation", "training",
-        "records",
+        "records", "aggregation",
+    },
+    "flower": {
+        "types", "errors", "rng", "options", "records", "timing", "schedule", "theory", "methods",
+        "quantisation", "training", "aggregation",
     },
     "planning": {
         "types", "errors", "options", "records", "timing", "schedule", "theory", "methods", "data",
@@ -54,8 +61,8 @@ ALLOWED = {
     "report": {"types", "errors", "records", "methods"},
     "run": {
         "types", "errors", "rng", "options", "records", "timing", "schedule", "theory", "methods",
-        "data", "models", "quantisation", "training", "metrics", "specification", "engine",
-        "planning", "report",
+        "data", "models", "quantisation", "training", "metrics", "specification",
+        "aggregation", "engine", "planning", "report",
     },
     "studies": {
         "types", "errors", "options", "records", "schedule", "theory", "methods", "data",

@@ -12,8 +12,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from favano.aggregation import Aggregator, Link
 from favano.data import BatchStream
-from favano.engine import Aggregator, Engine, Link, Moment, PlainLoop, Step
+from favano.engine import Engine, Moment, PlainLoop, Step
 from favano.errors import NonFiniteUpdate
 from favano.methods import State
 from favano.methods.server_optimiser import ServerOptimiser

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import replace
-from typing import Generic, NamedTuple, Protocol, TypeAlias, cast
+from typing import Generic, NamedTuple, TypeAlias, cast
 
 import numpy as np
 import torch
-from torch import Tensor
 
-from favano.engine.link import Link
-from favano.engine.products import keeps_one_model
-from favano.engine.snapshot import (
+from favano.aggregation.link import Link
+from favano.aggregation.one_model import keeps_one_model
+from favano.aggregation.snapshot import (
     Beginning,
     Memory,
     NoSnapshot,
@@ -21,7 +20,6 @@ from favano.engine.snapshot import (
     beginning_digest,
     jobs_under_way,
 )
-from favano.engine.spread import Spread
 from favano.errors import NonFiniteUpdate, need
 from favano.methods import Answers, AnyMethod, Method
 from favano.methods.method import S
@@ -33,41 +31,7 @@ from favano.types import Buffers, Floats, Ints, Mask, NonFinite, Stack, Vector
 StepSizes: TypeAlias = Callable[[Schedule], Floats]  # of each job
 
 NOBODY: Ints = np.empty(0, dtype=np.int64)
-NOTHING: Mapping[int, Vector] = {}
 _PIECE = 1 << 15  # parameters that an update handles at once on a CPU
-
-
-class ClientModels(Protocol):
-    """The models that the clients of one run hold."""
-
-    def of(self, client: Ints) -> Stack:
-        """The models of these clients."""
-
-    def spread(self, server: Vector, live: Mapping[int, Vector] = NOTHING) -> Spread:
-        """Their distances from a server model; `live` ones replace those that clients hold."""
-
-
-class Measurement(NamedTuple):
-    """Measurements of one server version."""
-
-    numbers: Tensor  # (m + 3,) loss, m metrics, variance and potential
-    server: Vector  # a copy
-    mean: Vector  # of all models
-
-
-class Moment(NamedTuple):
-    """The run after an update; version -1 is the initial model. Valid until the next moment.
-
-    A run that goes on from a snapshot begins with the moment of the snapshot.
-    """
-
-    version: int
-    server: Vector
-    refused: Ints  # clients whose answer has NaN or infinity
-    clients: ClientModels
-    snapshot: Callable[[], Snapshot]
-    steps: int = 0  # local steps that were used since the last moment
-    measured: Measurement | None = None  # if evaluated together with other runs
 
 
 class Update(NamedTuple):
