@@ -30,6 +30,7 @@ ALLOWED = {
     "errors": set(),
     "rng": {"types"},
     "options": {"errors"},
+    "gates": {"types", "errors"},
     "records": {"errors"},
     "timing": {"types", "errors", "rng"},
     "schedule": {"types", "errors", "rng", "timing"},
@@ -38,7 +39,7 @@ ALLOWED = {
     "data": {"types", "errors", "rng"},
     "models": {"types", "errors"},
     "quantisation": {"types", "errors", "rng"},
-    "training": {"types", "errors", "rng", "data", "models", "quantisation"},
+    "training": {"types", "errors", "rng", "gates", "data", "models", "quantisation"},
     "metrics": {"types", "errors", "records", "training"},
     "specification": {
         "types", "errors", "options", "timing", "methods", "data", "quantisation", "training",
@@ -48,11 +49,11 @@ ALLOWED = {
     },
     "engine": {
         "types", "errors", "rng", "timing", "schedule", "methods", "quantisation", "training",
-        "records", "aggregation",
+        "records", "aggregation", "gates",
     },
     "flower": {
         "types", "errors", "rng", "options", "records", "timing", "schedule", "theory", "methods",
-        "quantisation", "training", "aggregation",
+        "quantisation", "training", "aggregation", "gates",
     },
     "planning": {
         "types", "errors", "options", "records", "timing", "schedule", "theory", "methods", "data",
