@@ -57,6 +57,10 @@ ALLOWED = {
         "data", "models", "quantisation", "training", "metrics", "specification", "engine",
         "planning", "report",
     },
+    "flower": {
+        "types", "errors", "rng", "timing", "schedule", "methods", "data", "quantisation",
+        "training", "specification",
+    },
     "studies": {
         "types", "errors", "options", "records", "schedule", "theory", "methods", "data",
         "quantisation", "training", "specification", "engine", "planning", "run",
