@@ -1,5 +1,9 @@
-"""Kernels are looked at only where Triton is: it comes with the CUDA builds of PyTorch."""
+"""Modules are looked at only where what they need is installed."""
 
 from importlib.util import find_spec
 
-collect_ignore_glob = [] if find_spec("triton") else ["src/favano/training/gpu_kernels/*"]
+_NEEDS = {"triton": "training/gpu_kernels", "flwr": "flower"}  # Triton: in CUDA builds of PyTorch
+
+collect_ignore_glob = [
+    f"src/favano/{folder}/*" for package, folder in _NEEDS.items() if not find_spec(package)
+]

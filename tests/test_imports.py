@@ -65,6 +65,10 @@ ALLOWED = {
         "data", "models", "quantisation", "training", "metrics", "specification",
         "aggregation", "engine", "planning", "report",
     },
+    "flower": {
+        "types", "errors", "rng", "timing", "schedule", "methods", "data", "quantisation",
+        "training", "specification",
+    },
     "studies": {
         "types", "errors", "options", "records", "schedule", "theory", "methods", "data",
         "quantisation", "training", "specification", "engine", "planning", "run",
