@@ -51,10 +51,6 @@ ALLOWED = {
         "types", "errors", "rng", "timing", "schedule", "methods", "quantisation", "training",
         "records", "aggregation", "gates",
     },
-    "flower": {
-        "types", "errors", "rng", "options", "records", "timing", "schedule", "theory", "methods",
-        "quantisation", "training", "aggregation", "gates",
-    },
     "planning": {
         "types", "errors", "options", "records", "timing", "schedule", "theory", "methods", "data",
         "quantisation", "specification", "engine", "training",
@@ -66,8 +62,8 @@ ALLOWED = {
         "aggregation", "engine", "planning", "report",
     },
     "flower": {
-        "types", "errors", "rng", "timing", "schedule", "methods", "data", "quantisation",
-        "training", "specification",
+        "types", "errors", "rng", "gates", "records", "timing", "schedule", "theory", "methods",
+        "data", "quantisation", "training", "specification", "aggregation",
     },
     "studies": {
         "types", "errors", "options", "records", "schedule", "theory", "methods", "data",

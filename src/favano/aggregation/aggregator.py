@@ -22,13 +22,14 @@ from favano.aggregation.snapshot import (
 )
 from favano.errors import NonFiniteUpdate, need
 from favano.methods import Answers, AnyMethod, Method
-from favano.methods.method import S
+from favano.methods.method import Expected, S
 from favano.methods.server_optimiser import Moments, ServerOptimiser, check_step
 from favano.schedule import Course, Foreseen, Schedule
 from favano.training import Layout, Work, to_device
 from favano.types import Buffers, Floats, Ints, Mask, NonFinite, Stack, Vector
 
 StepSizes: TypeAlias = Callable[[Schedule], Floats]  # of each job
+StepsExpected: TypeAlias = Callable[[Ints], Expected]
 
 NOBODY: Ints = np.empty(0, dtype=np.int64)
 _PIECE = 1 << 15  # parameters that an update handles at once on a CPU
@@ -59,6 +60,7 @@ class Aggregator(Generic[S]):
         link: Link | None = None,  # None: models are sent in full
         kept: int = 0,  # vectors of their optimisers that clients keep
         server: ServerOptimiser | None = None,  # None: it does what the method says
+        expected: StepsExpected | None = None,  # of the clients of these jobs, if measured
     ) -> None:
         self.method, self.layout, self.initial, self._rates = method, layout, initial, rates
         self.course = Foreseen(course) if isinstance(course, Schedule) else course
@@ -82,7 +84,7 @@ class Aggregator(Generic[S]):
         self.non_finite, self._buffers, self.link = non_finite, buffers, link
         self.stopped = False  # set from outside, to end the run early
         self.beginning: Beginning | None = None  # where the run goes on; None: it is new
-        self._server = server
+        self._server, self._expected = server, expected
         self._moments: Moments | None = None
         if server is not None:
             check_step(cast(AnyMethod, method), server)
@@ -288,7 +290,9 @@ class Aggregator(Generic[S]):
         known, version = self.course.known, self.version + 1
         stale = self.version - known.base[jobs]
         rate = self.rates[jobs]
-        return Answers(known.client[jobs], known.steps[jobs], stale, rate, version, start, end)
+        expected = None if self._expected is None else self._expected(jobs)
+        who, steps = known.client[jobs], known.steps[jobs]
+        return Answers(who, steps, stale, rate, version, start, end, expected)
 
     def _own(self, jobs: Ints, server: Vector, start: Stack, end: Stack) -> Stack | None:
         """Models that clients continue from, with the largest counters; None: the new server's."""
