@@ -46,6 +46,7 @@ CALL = Call(
     codec="qsgd:8",
     key=4,
     message=2,
+    after=4,
     drift=b"\1\2",
 )
 REPLY = Reply(
@@ -55,6 +56,7 @@ REPLY = Reply(
     version=-1,
     steps=9,
     seconds=1.8,
+    samples=120,
     model=b"\0\1\2\3",
     metrics={"loss": 0.25, "local accuracy": 1.0},
 )
@@ -111,6 +113,7 @@ def test_the_bytes_of_a_message_are_counted() -> None:
         ("job", 2**63),
         ("version", -2),
         ("key", -2),
+        ("after", -2),
         ("steps", -1),
         ("rate", nan),
         ("rate", -0.1),
@@ -150,7 +153,9 @@ def test_a_reply_with_a_bad_field_is_refused(name: str, value: float | str) -> N
         read_reply(sent(message))
 
 
-@pytest.mark.parametrize("name", ["format", "run", "client", "job", "version", "steps", "seconds"])
+@pytest.mark.parametrize(
+    "name", ["format", "run", "client", "job", "version", "steps", "seconds", "samples"]
+)
 def test_a_reply_without_a_field_is_refused(name: str) -> None:
     message = reply_message(REPLY, call_message(CALL, 11))
     record = message.content["answer"]
