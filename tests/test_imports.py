@@ -59,7 +59,7 @@ ALLOWED = {
     },
     "flower": {
         "types", "errors", "rng", "timing", "schedule", "methods", "data", "quantisation",
-        "training", "specification",
+        "training", "metrics", "specification", "run",
     },
     "studies": {
         "types", "errors", "options", "records", "schedule", "theory", "methods", "data",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from math import inf, nan
 
@@ -29,6 +30,7 @@ from favano.flower.wire import (
     read_reply,
     reply_message,
 )
+from tests.flower.calls import in_a_task, sent
 
 CALL = Call(
     run="0123456789abcdef",
@@ -62,24 +64,10 @@ REPLY = Reply(
 )
 
 
-def sent(message: Message) -> Message:
-    """The message as its receiver has it: written to bytes and read again."""
-    from flwr.supercore.inflatable.inflatable_object import get_all_nested_objects
-    from flwr.supercore.inflatable.inflatable_utils import inflate_object_from_contents
-
-    contents = {key: one.deflate() for key, one in get_all_nested_objects(message).items()}
-    found = inflate_object_from_contents(message.object_id, contents)
-    assert isinstance(found, Message)
-    return found
-
-
 @pytest.fixture(autouse=True)
-def _task(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Flower makes messages inside a task only."""
-    from flwr.supercore.task_identity import TaskIdentity
-
-    for name in ("_task_id", "_run_id", "_node_id"):
-        monkeypatch.setattr(TaskIdentity, name, 1)
+def _task() -> Iterator[None]:
+    with in_a_task():
+        yield
 
 
 def test_a_call_arrives_as_it_was_sent() -> None:

@@ -7,7 +7,7 @@ Both sides read what the simulator's link would have read (`Link`).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -43,6 +43,11 @@ class Shape:
     def parameters(self) -> int:
         """Number of parameters, P."""
         return sum(self.sizes)
+
+    @property
+    def trained(self) -> Shape:
+        """The shape of the parameters alone."""
+        return replace(self, plain=0)
 
     def bytes_of(self, codec: Codec | None) -> int:
         """Length of a model on the wire."""
