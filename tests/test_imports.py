@@ -63,7 +63,7 @@ ALLOWED = {
     },
     "flower": {
         "types", "errors", "rng", "gates", "records", "timing", "schedule", "theory", "methods",
-        "data", "quantisation", "training", "specification", "aggregation",
+        "data", "quantisation", "training", "metrics", "specification", "aggregation", "run",
     },
     "studies": {
         "types", "errors", "options", "records", "schedule", "theory", "methods", "data",

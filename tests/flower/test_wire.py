@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from math import inf, nan
 
@@ -29,6 +30,7 @@ from favano.flower.wire import (
     read_reply,
     reply_message,
 )
+from tests.flower.calls import in_a_task, sent
 
 CALL = Call(
     run="0123456789abcdef",
@@ -46,6 +48,7 @@ CALL = Call(
     codec="qsgd:8",
     key=4,
     message=2,
+    after=4,
     drift=b"\1\2",
 )
 REPLY = Reply(
@@ -55,29 +58,16 @@ REPLY = Reply(
     version=-1,
     steps=9,
     seconds=1.8,
+    samples=120,
     model=b"\0\1\2\3",
     metrics={"loss": 0.25, "local accuracy": 1.0},
 )
 
 
-def sent(message: Message) -> Message:
-    """The message as its receiver has it: written to bytes and read again."""
-    from flwr.supercore.inflatable.inflatable_object import get_all_nested_objects
-    from flwr.supercore.inflatable.inflatable_utils import inflate_object_from_contents
-
-    contents = {key: one.deflate() for key, one in get_all_nested_objects(message).items()}
-    found = inflate_object_from_contents(message.object_id, contents)
-    assert isinstance(found, Message)
-    return found
-
-
 @pytest.fixture(autouse=True)
-def _task(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Flower makes messages inside a task only."""
-    from flwr.supercore.task_identity import TaskIdentity
-
-    for name in ("_task_id", "_run_id", "_node_id"):
-        monkeypatch.setattr(TaskIdentity, name, 1)
+def _task() -> Iterator[None]:
+    with in_a_task():
+        yield
 
 
 def test_a_call_arrives_as_it_was_sent() -> None:
@@ -111,6 +101,7 @@ def test_the_bytes_of_a_message_are_counted() -> None:
         ("job", 2**63),
         ("version", -2),
         ("key", -2),
+        ("after", -2),
         ("steps", -1),
         ("rate", nan),
         ("rate", -0.1),
@@ -150,7 +141,9 @@ def test_a_reply_with_a_bad_field_is_refused(name: str, value: float | str) -> N
         read_reply(sent(message))
 
 
-@pytest.mark.parametrize("name", ["format", "run", "client", "job", "version", "steps", "seconds"])
+@pytest.mark.parametrize(
+    "name", ["format", "run", "client", "job", "version", "steps", "seconds", "samples"]
+)
 def test_a_reply_without_a_field_is_refused(name: str) -> None:
     message = reply_message(REPLY, call_message(CALL, 11))
     record = message.content["answer"]

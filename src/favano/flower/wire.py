@@ -25,7 +25,6 @@ _WHOLE = 2**63  # whole numbers on the wire are below
 _TEXT = 2**16  # characters
 _METRICS = 64  # of one reply
 _METRIC = "metric-"
-_IN_FULL = -1
 _RUN = re.compile(r"[0-9a-f]{8,64}")
 _NAME = re.compile(r"[\w.:/ -]{1,80}")
 
@@ -47,15 +46,16 @@ class Call:
     dtype: str = "float32"
     seconds: float | None = None  # to train at most; None: until the steps are made
     codec: str = ""  # of this model and of the reply's (`payload`); none: numbers as they are
-    key: int = _IN_FULL  # job whose start model this one is read with; -1: it is sent in full
+    key: int = -1  # job whose start model this one is read with; -1: it is sent in full
     message: int = 0  # number of this client's jobs before, for the draws of its codec
+    after: int = -1  # the client's job that was used last, whose memory it goes on with; -1: none
     drift: bytes | None = field(default=None, repr=False)  # added to every gradient
 
     def __post_init__(self) -> None:
         need(bool(_RUN.fullmatch(self.run)), "run", self.run, "need 8..64 hexadecimal digits")
         for name in ("client", "job", "first_step", "steps", "seed", "message"):
             _check_whole(name, getattr(self, name))
-        for name in ("version", "key"):
+        for name in ("version", "key", "after"):
             _check_whole(name, getattr(self, name), least=-1)
         _check_number("rate", self.rate)
         if self.seconds is not None:
@@ -75,12 +75,13 @@ class Reply:
     version: int
     steps: int  # made
     seconds: float  # really trained
+    samples: int  # that the client has
     model: bytes = field(repr=False)
     metrics: Mapping[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         need(bool(_RUN.fullmatch(self.run)), "run", self.run, "need 8..64 hexadecimal digits")
-        for name in ("client", "job", "steps"):
+        for name in ("client", "job", "steps", "samples"):
             _check_whole(name, getattr(self, name))
         _check_whole("version", self.version, least=-1)
         _check_number("seconds", self.seconds)
@@ -126,6 +127,7 @@ def read_call(message: Message, *, most: int = MOST_BYTES) -> Call:
         codec=given.text("codec") if "codec" in given else "",
         key=given.whole("key"),
         message=given.whole("message"),
+        after=given.whole("after"),
         drift=_bytes(content, "drift", most) if "drift" in content else None,
     )
 
@@ -149,6 +151,7 @@ def read_reply(message: Message, *, most: int = MOST_BYTES) -> Reply:
         version=given.whole("version"),
         steps=given.whole("steps"),
         seconds=given.number("seconds"),
+        samples=given.whole("samples"),
         model=_bytes(content, "model", most),
         metrics={name.removeprefix(_METRIC): given.number(name) for name in given.prefixed},
     )

@@ -10,10 +10,14 @@ import numpy.typing as npt
 from favano.schedule.schedule import Schedule
 from favano.types import Floats, Ints
 
+# What else is noted of a job: its step size, seconds of training, and what was expected of its
+# client by then, P(E > 0) and E[min(E, K)].
+NOTES = ("rate", "seconds", "positive", "mean")
+
 _JOB = np.dtype(
     [
         *((name, np.int64) for name in ("client", "steps", "base", "visit", "first_step")),
-        *((name, np.float64) for name in ("begin", "finish", "due")),
+        *((name, np.float64) for name in ("begin", "finish", "due", *NOTES)),
     ]
 )
 _ROOM = 1024  # jobs, at first
@@ -49,8 +53,11 @@ class Lived:
         if job == len(self._table):
             self._table = np.concatenate([self._table, np.zeros_like(self._table)])
         begin = np.inf if queue else now
-        row = (client, 0, self.updates - 1, _OPEN, self._made[client], begin, np.inf, np.inf)
-        self._table[job] = row
+        first_step = self._made[client] + self._local_steps * len(queue)
+        self._table[job] = (
+            *(client, 0, self.updates - 1, _OPEN, first_step, begin, np.inf, np.inf),
+            *(0.0 for _ in NOTES),
+        )
         self._count += 1
         queue.append(job)
         self._begun[-1].append(job)
@@ -81,6 +88,15 @@ class Lived:
         self._dropped = 0
         self._begun.append([])
 
+    def note(self, jobs: Sequence[int], name: str, values: Floats | float) -> None:
+        """Note something else of jobs, by one of the names in `NOTES`."""
+        self._table[name][list(jobs)] = values
+
+    def noted(self, name: str) -> Floats:
+        """(J,) what was noted of each job, by number."""
+        found: Floats = self._table[name][: self._count]
+        return found
+
     @property
     def updates(self) -> int:
         """Number of updates so far."""
@@ -94,12 +110,16 @@ class Lived:
     @property
     def schedule(self) -> Schedule:
         """All updates and jobs, as a plan has them."""
-        jobs = self._table[: self._count]
-        used = [job for some in self._used for job in some]
-        rest = np.flatnonzero(jobs["visit"] == _OPEN).tolist()
-        jobs = jobs[used + rest]
+        jobs = self._table[self.order]
         jobs["visit"] = np.minimum(jobs["visit"], self.updates)
         return self._part(jobs, check=True)
+
+    @property
+    def order(self) -> Ints:
+        """(J,) numbers of the jobs in the order of the schedule."""
+        used = [job for some in self._used for job in some]
+        rest = np.flatnonzero(self._table["visit"][: self._count] == _OPEN)
+        return np.concatenate([np.array(used, dtype=np.int64), rest])
 
     @property
     def due(self) -> Floats:
