@@ -43,6 +43,13 @@ def parts() -> list[Ints]:
     return [order[:14], order[14:32], order[32:]]
 
 
+def data_of(client: int, dtype: torch.dtype = torch.float32) -> tuple[Tensor, Tensor]:
+    """Inputs and classes of one client."""
+    inputs, targets = samples(dtype)
+    own = torch.from_numpy(parts()[client])
+    return inputs[own], targets[own]
+
+
 def call(model: bytes, **changes: object) -> Call:
     """A call to client 1, with some fields changed."""
     usual: dict[str, object] = {

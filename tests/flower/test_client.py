@@ -13,7 +13,7 @@ pytest.importorskip("flwr")
 
 from flwr.app import Context, RecordDict
 from flwr.clientapp import ClientApp
-from torch import Tensor, nn
+from torch import nn
 from torch.utils.data import DataLoader, Subset, TensorDataset
 
 import favano
@@ -28,7 +28,7 @@ from favano.methods import make_method
 from favano.quantisation import Codec, Lattice, MinMax, Qsgd, quantised
 from favano.specification.parts import TrainingPart
 from favano.training import FlatModel, Job, LoopTrainer, Task, check_fit
-from tests.flower.calls import call, in_a_task, network, parts, samples, sent
+from tests.flower.calls import call, data_of, in_a_task, network, parts, samples, sent
 
 
 @pytest.fixture(autouse=True)
@@ -49,12 +49,6 @@ class Hand:
 
     def sleep(self, seconds: float) -> None:
         self.now += seconds
-
-
-def data_of(client: int, dtype: torch.dtype = torch.float32) -> tuple[Tensor, Tensor]:
-    inputs, targets = samples(dtype)
-    own = torch.from_numpy(parts()[client])
-    return inputs[own], targets[own]
 
 
 def flat(local: LocalTraining, dtype: torch.dtype = torch.float32) -> FlatModel:
