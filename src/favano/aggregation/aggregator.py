@@ -169,14 +169,20 @@ class Aggregator(Generic[S]):
 
     def memory_now(self) -> Memory:
         """What a snapshot keeps of the run, apart from the models in use."""
-        course, version, link = self.course, self.version, self.link
+        course, version = self.course, self.version
         steps = None
         if not course.complete:
             begun = [course.begun(one) for one in range(version + 1)]
             steps = course.known.steps[np.concatenate([NOBODY, *begun])]
+        beginning = beginning_digest(course, self.rates, version)
+        return self.remembered()._replace(beginning=beginning, steps=steps)
+
+    def remembered(self) -> Memory:
+        """The same without the course of the run."""
+        link = self.link
         return Memory(
-            beginning=beginning_digest(course, self.rates, version),
-            steps=steps,
+            beginning="",
+            steps=None,
             state=self.state._replace(model=self.initial[:0]),
             moments=self._moments,
             clients=dict(self._memory),
@@ -199,8 +205,13 @@ class Aggregator(Generic[S]):
         if beginning_digest(course, rates, version) != memory.beginning:
             raise NoSnapshot("its schedule or its step sizes begin otherwise")
         self.beginning = jobs_under_way(course, snapshot)
-        self.course, self.version, self._known_rates = course, version, np.empty(0)
+        self.course, self._known_rates = course, np.empty(0)
         model = to_device(snapshot.models[snapshot.server], self.initial)
+        self.take_over(memory, version, model)
+
+    def take_over(self, memory: Memory, version: int, model: Vector) -> None:
+        """Take over what the same run remembered at a version, with its server model."""
+        self.version = version
         self.state = cast(S, memory.state._replace(model=model[: self.layout.parameters]))
         self._moments, self._own_buffers = memory.moments, dict(memory.own_buffers)
         self._memory, self._steps_before = dict(memory.clients), dict(memory.steps_before)

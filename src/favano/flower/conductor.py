@@ -40,6 +40,7 @@ class Turn(NamedTuple):
     calls: Sequence[Call] = ()
     dropped: Sequence[Answer] = ()  # answers that are not used
     given_up: Sequence[int] = ()  # clients whose answers are no longer waited for
+    due: float | None = None  # when it was to be made, if that was planned
 
 
 class Answer(NamedTuple):
@@ -148,7 +149,7 @@ class _Appointments:
         due = sorted(client for client, tick in self._due.items() if tick <= self._tick)
         use = [self._here.pop(client) for client in due if client in self._here]
         self._tick += 1
-        return Turn(use or None, [self._call(answer.client) for answer in use])
+        return Turn(use or None, [self._call(answer.client) for answer in use], due=time)
 
     def _time(self, tick: int) -> float:
         return (tick + 1) * self._policy.period
@@ -358,6 +359,6 @@ class _Windows:
             return Turn(calls=[Call(client) for client in new])
         if now < self.wakes:
             return None
-        self._tick += 1
+        time, self._tick = self.wakes, self._tick + 1
         use, self._here = sorted(self._here), []
-        return Turn(use, [Call(answer.client) for answer in use])
+        return Turn(use, [Call(answer.client) for answer in use], due=time)

@@ -53,17 +53,17 @@ class StepEstimates:
         self.seen: Floats = np.zeros((6, clients))
         self._priors: dict[int, tuple[float, float, Expected]] = {}
 
-    def count(self, client: int, steps: int, seconds: float, window: float) -> None:
+    def count(self, client: int, steps: int, seconds: float, elapsed: float) -> None:
         """A client has answered.
 
         Args:
             client: who.
             steps: that it made.
             seconds: that it trained.
-            window: seconds from its call to its appointment.
+            elapsed: seconds from its call to its answer.
         """
         by_clock = steps < self._policy.local_steps
-        lost = max(0.0, window - seconds)
+        lost = max(0.0, elapsed - seconds)
         self.seen[:, client] += (1, steps > 0, steps, seconds, by_clock, by_clock * lost)
 
     @property

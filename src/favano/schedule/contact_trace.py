@@ -38,7 +38,8 @@ class ContactTrace:
 def trace_of(course: Lived, nodes: Ints) -> ContactTrace:
     """The trace of what has happened so far."""
     order = course.order
-    return ContactTrace(course.schedule, *(course.noted(name)[order] for name in NOTES), nodes)
+    notes = {name: course.noted(name)[order] for name in NOTES}
+    return ContactTrace(course.schedule, nodes=nodes, **notes)
 
 
 def load_trace(path: Path) -> ContactTrace:
@@ -51,10 +52,10 @@ def load_trace(path: Path) -> ContactTrace:
         for number in ("clients", "local_steps"):
             columns[number] = int(columns[number])
         schedule = Schedule(**columns)
-        notes = [np.asarray(found[name], dtype=np.float64) for name in NOTES]
+        notes = {name: np.asarray(found[name], dtype=np.float64) for name in NOTES}
         jobs = len(schedule.client)
-        need(all(one.shape == (jobs,) for one in notes), "notes", jobs, "need one per job")
-        return ContactTrace(schedule, *notes, np.asarray(found["nodes"], dtype=np.int64))
+        need(all(one.shape == (jobs,) for one in notes.values()), "notes", jobs, "need one per job")
+        return ContactTrace(schedule, nodes=np.asarray(found["nodes"], dtype=np.int64), **notes)
     except Exception as error:  # a damaged archive may raise any error
         raise BadInput("trace", path, f"is damaged: {error}") from error
 
