@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import Any, TypeVar
 
-from flwr.app import Error, Message, RecordDict
+from flwr.app import Error, Message
 from flwr.serverapp import Grid
 from flwr.supercore.task_identity import TaskIdentity
 
@@ -191,8 +191,8 @@ class VirtualExecutor(Executor):
 class VirtualTime:
     """The server's clock: it jumps to the next time at which something happens."""
 
-    def __init__(self, grid: FakeGrid, *, kill_at: float = inf, poll: float = 1e-6) -> None:
-        self._grid, self._kill_at, self._poll = grid, kill_at, poll
+    def __init__(self, grid: FakeGrid, *, kill_at: float = inf, most: int = 5_000) -> None:
+        self._grid, self._kill_at, self._most = grid, kill_at, most
         self.executor = VirtualExecutor()
         self.slept = 0
 
@@ -214,6 +214,7 @@ class VirtualTime:
             raise Killed
         self.executor.again()
         self.slept += 1
+        assert self.slept < self._most, "the federation never ends"
 
 
 class OwnTime:
@@ -227,7 +228,3 @@ class OwnTime:
 
     def sleep(self, seconds: float) -> None:
         self.time += seconds
-
-
-def empty() -> RecordDict:
-    return RecordDict()

@@ -43,7 +43,7 @@ class FlatArrays:
         numbers = values.detach().cpu().numpy().reshape(self.shapes[name])
         if self.kinds[name].kind == "i":
             numbers = numbers.round()
-        return Array(numbers.astype(self.kinds[name]))
+        return Array(np.asarray(numbers, dtype=self.kinds[name]))
 
 
 def flat_arrays(arrays: ArrayRecord) -> FlatArrays:

@@ -20,7 +20,7 @@ from flwr.app import Message
 from flwr.serverapp import Grid
 
 from favano.aggregation import Aggregator
-from favano.errors import need
+from favano.errors import Diverged, need
 from favano.flower.checkpoint import CheckpointFolder, Models, Saved, Standing
 from favano.flower.clock import Clock
 from favano.flower.conductor import Turn
@@ -40,7 +40,7 @@ from favano.flower.payload import Shape, pack, unpack
 from favano.flower.places import changes
 from favano.flower.rounds import Round, read_round
 from favano.flower.wire import Call, call_message, read_reply
-from favano.gates import Refusal
+from favano.gates import Refusal, finite_rows
 from favano.methods import State
 from favano.types import Vector
 
@@ -244,6 +244,8 @@ class Server:
         )
         update = self._aggregator.update(self.model, start, end, np.ones(len(jobs), np.bool_))
         self.model = update.server
+        if not finite_rows(self.model[None])[0]:
+            raise Diverged(self.version + 1)
         if update.own is not None:
             self._own.update(zip(update.clients.tolist(), update.own.unbind(), strict=True))
         self._record(turn, now)

@@ -48,9 +48,8 @@ class StepEstimates:
     ) -> None:
         self._policy, self._law = policy, law or Deterministic()
         self._usual, self._usual_lost = step_seconds, lost
-        # What was seen: contacts, those with steps, steps, seconds of training, contacts that ended
-        # by the clock, and the seconds that these lost.
-        self.seen: Floats = np.zeros((6, clients))
+        # What was seen: contacts, those with steps, steps, seconds of training, seconds lost.
+        self.seen: Floats = np.zeros((5, clients))
         self._priors: dict[int, tuple[float, float, Expected]] = {}
 
     def count(self, client: int, steps: int, seconds: float, elapsed: float) -> None:
@@ -62,9 +61,7 @@ class StepEstimates:
             seconds: that it trained.
             elapsed: seconds from its call to its answer.
         """
-        by_clock = steps < self._policy.local_steps
-        lost = max(0.0, elapsed - seconds)
-        self.seen[:, client] += (1, steps > 0, steps, seconds, by_clock, by_clock * lost)
+        self.seen[:, client] += (1, steps > 0, steps, seconds, max(0.0, elapsed - seconds))
 
     @property
     def step_seconds(self) -> Floats:
@@ -75,7 +72,7 @@ class StepEstimates:
     @property
     def lost_seconds(self) -> Floats:
         """(n,) seconds per contact in which a client cannot train: messages, and its start."""
-        contacts, lost = self.seen[4:]
+        contacts, lost = self.seen[[0, 4]]
         return np.where(contacts > 0, lost / np.maximum(contacts, 1), self._usual_lost)
 
     def expected(self, client: Ints) -> Expected:

@@ -28,12 +28,11 @@ from favano.flower.mailbox import Executors, Mailbox
 from favano.flower.rounds import AsyncResult, Round, node_records
 from favano.flower.server import Server, Terms, Tools
 from favano.gates import NormGate
-from favano.methods import AnyMethod, State, World
-from favano.methods.clock import Clock as ServerClock
+from favano.methods import AnyMethod, State
 from favano.methods.server_optimiser import ServerOptimiser
+from favano.methods.world import federation
 from favano.schedule import Poll, Schedule
-from favano.timing import Exponential, make_fleet
-from favano.types import Buffers, Floats, Vector
+from favano.types import Floats, Vector
 
 Evaluate: TypeAlias = Callable[[int, ArrayRecord], MetricRecord | None]
 TRACE, CHECKPOINT, JOURNAL = "trace.npz", "checkpoint", "journal"
@@ -89,7 +88,6 @@ class AsyncStrategy:
         step_seconds: mean duration of a step, until it is measured.
         lost_seconds: time per contact in which a client cannot train, until it is measured.
         server_optimiser: what the server makes of the method's step.
-        buffers: statistics of BatchNorm: averaged, or each client's own.
         norm: bound of what a client may change.
         fastest_step: seconds that a step takes at least; claims of faster clients are refused.
         evaluate_every: rounds between two evaluations.
@@ -111,7 +109,6 @@ class AsyncStrategy:
     step_seconds: float = 1.0
     lost_seconds: float = 0.0
     server_optimiser: ServerOptimiser | None = None
-    buffers: Buffers = "average"
     norm: NormGate | None = None
     fastest_step: float = 0.0
     evaluate_every: int = 1
@@ -128,8 +125,8 @@ class AsyncStrategy:
         need(self.evaluate_every >= 1, "evaluate_every", self.evaluate_every, "need at least 1")
         has_folder = self.folder is not None
         need(has_folder or not self.resume, "resume", True, "need a folder to go on from")
-        self._bound = self._bind(selected)
-        policy = self._bound.policy()
+        self.bound = self._bind(selected)
+        policy = self.bound.policy()
         if isinstance(policy, Poll):
             need(self.tick is not None, "tick", None, "need seconds between two ticks")
         self._ledger()  # refuses what cannot be done in real time
@@ -198,7 +195,7 @@ class AsyncStrategy:
             say=self.say,
         )
         identity = self._identity(flat)
-        terms = Terms(run, self.seed, to_json(self._local()), shape, identity, timeout)
+        terms = Terms(run, self.seed, to_json(self.local_training), shape, identity, timeout)
         tools = Tools(
             grid,
             mailbox,
@@ -231,31 +228,26 @@ class AsyncStrategy:
         )
 
     def _bind(self, selected: int) -> AnyMethod:
-        """The method as a part of this federation."""
+        """The method as a part of this federation; nobody knows exact weights here."""
         method = self.method
-        if getattr(method, "weights", None) == "exact" and method.reweight != "none":  # type: ignore[attr-defined]
+        exact = getattr(method, "weights", None) == "exact"
+        if exact and getattr(method, "reweight", "none") != "none":
             method = replace(method, weights="measured")  # type: ignore[call-arg]
-        clock = ServerClock(selected=selected, interaction_time=0.0)
-        if self.tick is not None:
-            clock = replace(clock, waiting_time=self.tick)
-        if self.deadline is not None:
-            clock = replace(clock, deadline=self.deadline)
-        fleet = make_fleet(np.full(self.clients, self.step_seconds), Exponential())
-        count = None
-        if self.samples is not None:
-            rule = f"need one number per client ({self.clients})"
-            need(len(self.samples) == self.clients, "samples", len(self.samples), rule)
-            sizes = np.array(self.samples, dtype=np.float64)
-
-            def count() -> Floats:
-                return sizes
-
-        bound = method.bind(World(fleet, self.local_steps, clock, count, measured=True))
+        world = federation(
+            self.clients,
+            local_steps=self.local_steps,
+            selected=selected,
+            tick=self.tick,
+            deadline=self.deadline,
+            step_seconds=self.step_seconds,
+            samples=self.samples,
+        )
+        bound = method.bind(world)
         bound.init(np.zeros(1))  # type: ignore[arg-type]  # so that errors come before any call
         return bound
 
     def _ledger(self) -> Ledger:
-        policy = self._bound.policy()
+        policy = self.bound.policy()
         known = {"step_seconds": self.step_seconds, "lost": self.lost_seconds}
         estimates = estimates_for(policy, self.clients, **known)
         return Ledger(
@@ -263,22 +255,23 @@ class AsyncStrategy:
         )
 
     def _rates(self, schedule: Schedule) -> Floats:
-        return self.learning_rate * self._bound.rates(schedule)
+        return self.learning_rate * self.bound.rates(schedule)
 
     def _aggregator(self, flat: FlatArrays, initial: Vector, ledger: Ledger) -> Aggregator[State]:
         return Aggregator(
-            self._bound,
+            self.bound,
             ledger.course,
             flat.layout,
             lambda _: ledger.course.noted("rate"),
             initial,
             non_finite="skip",
-            buffers=self.buffers,
             server=self.server_optimiser,
             expected=ledger.expected,
         )
 
-    def _local(self) -> LocalTraining:
+    @property
+    def local_training(self) -> LocalTraining:
+        """How clients train, with the method if they need it."""
         return replace(self.local, method=self.method) if self.method.memory else self.local
 
     def _saved(
@@ -294,12 +287,12 @@ class AsyncStrategy:
 
     def _identity(self, flat: FlatArrays) -> dict[str, str]:
         """What must be equal for a federation to go on."""
-        keys = ("clients", "local_steps", "learning_rate", "seed", "grace", "buffers")
+        keys = ("clients", "local_steps", "learning_rate", "seed", "grace")
         return {
             **{key: str(getattr(self, key)) for key in keys},
             "method": f"{self.method.name} {dict(self.method.given)}",
-            "policy": str(self._bound.policy()),
-            "local training": to_json(self._local()),
+            "policy": str(self.bound.policy()),
+            "local training": to_json(self.local_training),
             "model": str([(name, flat.shapes[name]) for name in flat.order]),
         }
 
