@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.utils.data import DataLoader
 
-from favano.data import BatchStream
+from favano.data import BatchStream, Preprocessing
 from favano.errors import BadInput, need
 from favano.flower.local_training import LocalTraining, from_json
 from favano.flower.memory import Memory, NoStore, Remembered, StateStore, Store
@@ -64,6 +64,7 @@ class Client:
         store: where optimisers and methods with a memory keep it; by default they begin anew
             when the process does.
         pace: seconds that a step takes at least, for trials with clients of different speeds.
+        preprocessing: of raw images, batch by batch, as for the named data sets.
     """
 
     def __init__(
@@ -76,6 +77,7 @@ class Client:
         device: str = "cpu",
         store: Store | None = None,
         pace: float = 0.0,
+        preprocessing: Preprocessing | None = None,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
@@ -86,6 +88,7 @@ class Client:
         self._inputs, self._targets, self._classes = _samples(data, loss)
         self._store = store or NoStore()
         self._memory = Memory.from_bytes(self._store.read())
+        self._preprocessing = preprocessing
         self._pace, self._clock, self._sleep = pace, clock, sleep
         self._prepared: tuple[object, _Prepared] | None = None
         self._step_seconds = 0.0  # of the last steps
@@ -141,7 +144,8 @@ class Client:
         flat = FlatModel(network, device=self._device, dtype=dtype)
         everything, stream = [np.arange(len(inputs))], np.array([call.client])
         batches = BatchStream(everything, local.batch_size, call.seed, stream, local.batch_order)
-        task = Task(inputs, self._targets.to(self._device), batches, self._loss)
+        targets = self._targets.to(self._device)
+        task = Task(inputs, targets, batches, self._loss, self._preprocessing)
         check_fit(flat, task, self._classes if self._loss is functional.cross_entropy else 0)
         check_single(flat, task)
         rule = local.rule(corrected=call.drift is not None)
@@ -172,7 +176,8 @@ class Client:
         if self._metrics is None:
             return {}
         flat, task = trainer.model, trainer.task
-        judge = Evaluator(flat, task.features, task.labels, task.loss, metrics=self._metrics)
+        inputs, targets = task.samples(np.arange(len(task.labels)), flat.vector.dtype)
+        judge = Evaluator(flat, inputs, targets, task.loss, metrics=self._metrics)
         values = judge.measure(model.to(self._device)).tolist()
         return dict(zip(("loss", *self._metrics), values, strict=True))
 
