@@ -65,6 +65,7 @@ class Client:
             when the process does.
         pace: seconds that a step takes at least, for trials with clients of different speeds.
         preprocessing: of raw images, batch by batch, as for the named data sets.
+        notes: numbers that every reply carries among its metrics.
     """
 
     def __init__(
@@ -78,6 +79,7 @@ class Client:
         store: Store | None = None,
         pace: float = 0.0,
         preprocessing: Preprocessing | None = None,
+        notes: Mapping[str, float] | None = None,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
@@ -88,7 +90,7 @@ class Client:
         self._inputs, self._targets, self._classes = _samples(data, loss)
         self._store = store or NoStore()
         self._memory = Memory.from_bytes(self._store.read())
-        self._preprocessing = preprocessing
+        self._preprocessing, self._notes = preprocessing, notes or {}
         self._pace, self._clock, self._sleep = pace, clock, sleep
         self._prepared: tuple[object, _Prepared] | None = None
         self._step_seconds = 0.0  # of the last steps
@@ -125,7 +127,7 @@ class Client:
             seconds=seconds,
             samples=len(self._inputs),
             model=pack(model, shape, codec, known=start, noise=_noise(call, shape, codec)),
-            metrics=self._measured(trainer, model),
+            metrics={**self._notes, **self._measured(trainer, model)},
         )
 
     def _ready(self, call: Call) -> _Prepared:

@@ -44,7 +44,7 @@ class Share:
         """The client that has this share."""
         asked = {"dataset": self.dataset, "split": self.split, "model": self.model}
         keys = {name: value for name, value in asked.items() if value is not None}
-        spec = resolve(make_spec({**keys, "clients": self.partitions}))
+        spec = resolve(make_spec({**keys, "clients": self.partitions, "selected": 1}))
         folder = None if self.data_dir is None else Path(self.data_dir)
         samples = load_samples(spec, folder)
         how = given(spec.problem.split)
@@ -53,6 +53,7 @@ class Share:
             named_model(spec, samples),
             (samples.features[own], samples.labels[own]),
             preprocessing=samples.preprocessing,
+            notes={"partition": self.partition},
             device=device,
             store=store,
             pace=pace,
@@ -60,6 +61,7 @@ class Share:
 
 
 _WORDS = {"partition-id": "partition", "num-partitions": "partitions"}  # as Flower calls them
+_KINDS = {int: "need a whole number", str: "need a text"}
 
 
 def share_of(config: Mapping[str, object]) -> tuple[Share, float]:
@@ -72,7 +74,7 @@ def share_of(config: Mapping[str, object]) -> tuple[Share, float]:
     for name, value in keys.items():
         need(name in known, "node-config", name, f"unknown; known: {', '.join(known)}, pace")
         kind = int if name in ("partition", "partitions", "seed") else str
-        need(isinstance(value, kind), name, value, f"need a {kind.__name__}")
+        need(isinstance(value, kind), name, value, _KINDS[kind])
     for name in ("partition", "partitions"):
         need(name in keys, "node-config", name, "is missing")
     return Share(**keys), float(pace)  # type: ignore[arg-type]
