@@ -204,8 +204,11 @@ def answer(
 
     Arguments are those of `Client`; what a client keeps from job to job is in the context.
     """
-    store = StateStore(context.state)
-    client = Client(model, data, loss=loss, metrics=metrics, device=device, store=store)
+    store, part = StateStore(context.state), context.node_config.get("partition-id")
+    notes = {"partition": part} if isinstance(part, int) else None
+    client = Client(
+        model, data, loss=loss, metrics=metrics, device=device, store=store, notes=notes
+    )
     return client.answer(message)
 
 
