@@ -30,6 +30,7 @@ ALLOWED = {
     "errors": set(),
     "rng": {"types"},
     "options": {"errors"},
+    "gates": {"types", "errors"},
     "records": {"errors"},
     "timing": {"types", "errors", "rng"},
     "schedule": {"types", "errors", "rng", "timing"},
@@ -38,14 +39,17 @@ ALLOWED = {
     "data": {"types", "errors", "rng"},
     "models": {"types", "errors"},
     "quantisation": {"types", "errors", "rng"},
-    "training": {"types", "errors", "rng", "data", "models", "quantisation"},
+    "training": {"types", "errors", "rng", "gates", "data", "models", "quantisation"},
     "metrics": {"types", "errors", "records", "training"},
     "specification": {
         "types", "errors", "options", "timing", "methods", "data", "quantisation", "training",
     },
+    "aggregation": {
+        "types", "errors", "rng", "schedule", "methods", "quantisation", "training",
+    },
     "engine": {
         "types", "errors", "rng", "timing", "schedule", "methods", "quantisation", "training",
-        "records",
+        "records", "aggregation", "gates",
     },
     "planning": {
         "types", "errors", "options", "records", "timing", "schedule", "theory", "methods", "data",
@@ -54,12 +58,12 @@ ALLOWED = {
     "report": {"types", "errors", "records", "methods"},
     "run": {
         "types", "errors", "rng", "options", "records", "timing", "schedule", "theory", "methods",
-        "data", "models", "quantisation", "training", "metrics", "specification", "engine",
-        "planning", "report",
+        "data", "models", "quantisation", "training", "metrics", "specification",
+        "aggregation", "engine", "planning", "report",
     },
     "flower": {
-        "types", "errors", "rng", "timing", "schedule", "methods", "data", "quantisation",
-        "training", "metrics", "specification", "run",
+        "types", "errors", "rng", "gates", "records", "timing", "schedule", "theory", "methods",
+        "data", "quantisation", "training", "metrics", "specification", "aggregation", "run",
     },
     "studies": {
         "types", "errors", "options", "records", "schedule", "theory", "methods", "data",

@@ -23,6 +23,7 @@ class World:
     local_steps: int  # K
     clock: Clock = field(default_factory=Clock)
     count_samples: Callable[[], Floats] | None = None  # asked where a method weighs by samples
+    measured: bool = False  # whether the server measures clients' steps, as in a federation
 
     @property
     def clients(self) -> int:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from torch import nn
 from torch.nn import functional
 
-from favano.engine import Aggregator, Link
+from favano.aggregation import Aggregator, Link
 from favano.methods import State
 from favano.metrics import accuracy
 from favano.planning.planned import Planned

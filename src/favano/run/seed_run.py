@@ -8,22 +8,8 @@ from typing import NamedTuple
 
 from torch import nn
 
-from favano.engine import (
-    KINDS,
-    Kinds,
-    Moment,
-    NoSnapshot,
-    Observation,
-    Packed,
-    Recorded,
-    Recorder,
-    Snapshot,
-    evaluation_times,
-    live_models,
-    named_kinds,
-    pack,
-    unpack,
-)
+from favano.aggregation import KINDS, Kinds, NoSnapshot, Packed, Snapshot, named_kinds, pack, unpack
+from favano.engine import Moment, Observation, Recorded, Recorder, evaluation_times, live_models
 from favano.errors import NonFiniteUpdate
 from favano.metrics import ClientEvaluator, Evaluator
 from favano.planning.audit import audit

@@ -9,10 +9,11 @@ from itertools import chain
 import numpy as np
 import torch
 
+from favano.gates import finite_rows
 from favano.training.flat import FlatModel
 from favano.training.gradient_trace import GradientTrace
 from favano.training.kernel_sets import arranged, using
-from favano.training.lanes import Finished, Job, Work, finite_rows
+from favano.training.lanes import Finished, Job, Work
 from favano.training.local_rule import LocalRule
 from favano.training.optimisers import Memory
 from favano.training.task import Batch, Task, plain_gradient

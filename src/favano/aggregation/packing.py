@@ -14,7 +14,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from favano.engine.snapshot import NoSnapshot
+from favano.aggregation.snapshot import NoSnapshot
 
 Array: TypeAlias = npt.NDArray[np.generic]
 Packed: TypeAlias = "bool | int | float | str | Array | list[Packed] | None"
