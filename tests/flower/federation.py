@@ -66,7 +66,7 @@ class Federation:
         }
 
     def start_superlink(
-        self, *options: str, authority: Path | None = None
+        self, *options: str, authority: Path | None = None, isolation: str = "process"
     ) -> subprocess.Popen[bytes]:
         """Start the SuperLink, with TLS if it has an authority, and wait until it answers."""
         home = self.folder / "flower"
@@ -74,7 +74,7 @@ class Federation:
         trust = "insecure = true" if authority is None else f'root-certificates = "{authority}"'
         (home / "config.toml").write_text(f'[superlink.lab]\naddress = "{self.address}"\n{trust}\n')
         plain = ["--insecure"] if authority is None else []
-        place = ["--host", "127.0.0.1", "--port", str(self.port), "--isolation", "process"]
+        place = ["--host", "127.0.0.1", "--port", str(self.port), "--isolation", isolation]
         child = self.start("flower-superlink", *plain, *place, *options)
         context = None if authority is None else ssl.create_default_context(cafile=str(authority))
         scheme = "http" if authority is None else "https"

@@ -8,7 +8,7 @@ import torch
 
 pytest.importorskip("flwr")
 
-from favano.engine import Link
+from favano.aggregation import Link
 from favano.errors import BadInput
 from favano.flower.payload import Shape, codec_text, draws, pack, read_codec, shape_of, unpack
 from favano.quantisation import Codec, Lattice, MinMax, Qsgd

@@ -184,34 +184,6 @@ class Client:
         return dict(zip(("loss", *self._metrics), values, strict=True))
 
 
-def answer(
-    message: Message,
-    context: Context,
-    model: Model,
-    data: Data,
-    *,
-    loss: Loss | None = None,
-    metrics: Mapping[str, Metric | Function] | None = None,
-    device: str = "cpu",
-) -> Message:
-    """Train as a message asks, and reply: the handler of a ClientApp.
-
-        app = ClientApp()
-
-        @app.train()
-        def train(message, context):
-            return favano.flower.answer(message, context, Net(), load_my_data(context))
-
-    Arguments are those of `Client`; what a client keeps from job to job is in the context.
-    """
-    store, part = StateStore(context.state), context.node_config.get("partition-id")
-    notes = {"partition": part} if isinstance(part, int) else None
-    client = Client(
-        model, data, loss=loss, metrics=metrics, device=device, store=store, notes=notes
-    )
-    return client.answer(message)
-
-
 def client_app(
     model: Model,
     data: Data | Callable[[Context], Data],
@@ -220,13 +192,31 @@ def client_app(
     metrics: Mapping[str, Metric | Function] | None = None,
     device: str = "cpu",
 ) -> ClientApp:
-    """A ClientApp that trains when it is called; `data` may be a function of Flower's context."""
+    """A ClientApp that trains when it is called.
+
+        app = favano.flower.client_app(Net, lambda context: my_data(context.node_config))
+
+    Arguments are those of `Client`; `data` may be a function of Flower's context. What a client
+    keeps from job to job is in the context. Two keys of a SuperNode's configuration are used here:
+    replies carry `partition-id`, and `pace` is the least time of a step.
+    """
     app = ClientApp()
 
     @app.train()
     def train(message: Message, context: Context) -> Message:
-        mine = data(context) if callable(data) else data
-        return answer(message, context, model, mine, loss=loss, metrics=metrics, device=device)
+        config = context.node_config
+        part = config.get("partition-id")
+        client = Client(
+            model,
+            data(context) if callable(data) else data,
+            loss=loss,
+            metrics=metrics,
+            device=device,
+            store=StateStore(context.state),
+            pace=float(config.get("pace", 0.0)),
+            notes={"partition": part} if isinstance(part, int) else None,
+        )
+        return client.answer(message)
 
     return app
 

@@ -8,14 +8,15 @@ from pathlib import Path
 
 from flwr.app import Context, Message
 from flwr.clientapp import ClientApp
+from torch import Tensor
 
 from favano.data.partition import deal
 from favano.errors import BadInput, need
 from favano.flower.client import Client
 from favano.flower.memory import StateStore, Store
-from favano.run.samples import load_samples, named_model
+from favano.run.samples import Samples, load_samples, named_model
 from favano.specification.presets import resolve
-from favano.specification.spec import given, make_spec
+from favano.specification.spec import Spec, given, make_spec
 
 
 @dataclass(frozen=True)
@@ -41,23 +42,40 @@ class Share:
     def client(
         self, *, device: str = "cpu", store: Store | None = None, pace: float = 0.0
     ) -> Client:
-        """The client that has this share."""
-        asked = {"dataset": self.dataset, "split": self.split, "model": self.model}
-        keys = {name: value for name, value in asked.items() if value is not None}
-        spec = resolve(make_spec({**keys, "clients": self.partitions, "selected": 1}))
-        folder = None if self.data_dir is None else Path(self.data_dir)
-        samples = load_samples(spec, folder)
-        how = given(spec.problem.split)
-        own = deal(samples.traits, self.partitions, how, self.seed)[self.partition]
+        """The client that has this share, with the network for the data set."""
+        spec, samples = self._loaded()
         return Client(
             named_model(spec, samples),
-            (samples.features[own], samples.labels[own]),
+            self._own(spec, samples),
             preprocessing=samples.preprocessing,
             notes={"partition": self.partition},
             device=device,
             store=store,
             pace=pace,
         )
+
+    def data(self) -> tuple[Tensor, Tensor]:
+        """The samples of this share, and their labels."""
+        spec, samples = self._loaded()
+        rule = "has images that are augmented batch by batch; use `favano join` for it"
+        need(samples.preprocessing is None, "dataset", self.dataset, rule)
+        return self._own(spec, samples)
+
+    def test_data(self) -> tuple[Tensor, Tensor]:
+        """All samples of the test set, and their labels."""
+        _, samples = self._loaded()
+        return samples.test_features, samples.test_labels
+
+    def _loaded(self) -> tuple[Spec, Samples]:
+        asked = {"dataset": self.dataset, "split": self.split, "model": self.model}
+        keys = {name: value for name, value in asked.items() if value is not None}
+        spec = resolve(make_spec({**keys, "clients": self.partitions, "selected": 1}))
+        return spec, load_samples(spec, None if self.data_dir is None else Path(self.data_dir))
+
+    def _own(self, spec: Spec, samples: Samples) -> tuple[Tensor, Tensor]:
+        how = given(spec.problem.split)
+        own = deal(samples.traits, self.partitions, how, self.seed)[self.partition]
+        return samples.features[own], samples.labels[own]
 
 
 _WORDS = {"partition-id": "partition", "num-partitions": "partitions"}  # as Flower calls them
