@@ -88,17 +88,20 @@ def test_the_example_runs_with_flwr_run(tmp_path: Path, kind: str) -> None:
     with federation(tmp_path) as one:
         one.environment["PYTHONPATH"] += f":{app}"
         one.start_superlink(isolation="subprocess")
+        children = []
         for number in range(2):
-            if kind == "stock":
-                one.stock_node(f"partition-id={number} pace=0.01")
-            else:
-                words = ["--partition", str(number), "--clients", "2", "--dataset", "digits"]
-                one.start(sys.executable, "-m", "flower_mnist.resident", one.address, *words)
+            words = ["--partition", str(number), "--clients", "2", "--dataset", "digits"]
+            resident = [sys.executable, "-m", "flower_mnist.resident", one.address, *words]
+            stock = kind == "stock"
+            node = one.stock_node(f"partition-id={number}") if stock else one.start(*resident)
+            children.append(node)
         tick = 20.0 if kind == "stock" else 3.0
         changes = f'dataset="digits" clients=2 selected=1 rounds=3 tick={tick} grace={tick / 4}'
         one.flwr("run", str(app), "--run-config", changes)
 
         def ended() -> str:
+            for child in children:
+                assert child.poll() is None, one.log(child)
             (run,) = one.flwr("list")["runs"]
             return str(run["status"]) if run["status"].startswith("finished") else ""
 

@@ -18,7 +18,7 @@ def main() -> None:
     parser.add_argument("--partition", type=int, required=True)
     parser.add_argument("--clients", type=int, default=4)
     parser.add_argument("--dataset", default="mnist")
-    parser.add_argument("--split", default="two-class")
+    parser.add_argument("--split", default="dirichlet:0.5")
     parser.add_argument("--data-dir", default="")
     parser.add_argument("--root-certificate", type=Path)
     parser.add_argument("--key", type=Path)

@@ -16,7 +16,7 @@ Partition = Annotated[
 ]
 Dataset = Annotated[str, typer.Option(help="the data set, as for favano run")]
 Data = Annotated[Path | None, typer.Option(metavar="DIR", help="folder of its files")]
-Split = Annotated[str | None, typer.Option(help="how it is split, as for favano run")]
+Split = Annotated[str, typer.Option(help="how it is split, as for favano run")]
 Model = Annotated[str | None, typer.Option(help="the network, as for favano run")]
 Seed = Annotated[int, typer.Option(help="seed of the split")]
 Certificate = Annotated[
@@ -44,7 +44,7 @@ def join_command(
     partition: Partition = "0/1",
     dataset: Dataset = "digits",
     data: Data = None,
-    split: Split = None,
+    split: Split = "iid",
     model: Model = None,
     seed: Seed = 0,
     root_certificate: Certificate = None,

@@ -29,7 +29,7 @@ class Share:
     partition: int
     partitions: int
     dataset: str = "digits"
-    split: str | None = None
+    split: str = "iid"
     model: str | None = None
     seed: int = 0
     data_dir: str | None = None  # with the files of the data set
