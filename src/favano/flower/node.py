@@ -9,8 +9,8 @@ from __future__ import annotations
 import signal
 import threading
 import time
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from ipaddress import ip_address
 from pathlib import Path
@@ -28,6 +28,7 @@ Connect: TypeAlias = Callable[[], AbstractContextManager[NodeConnection]]
 
 LAPSE = 60.0  # seconds until the SuperLink forgets a session without heartbeats
 _POLL = 0.1  # seconds between two looks for a message
+_ONCE = 20.0  # seconds that one try to connect takes at most
 _AGAIN = 3.0  # seconds between two tries to connect
 _RAISED = 2  # Flower's code of a client that raised an exception
 
@@ -56,12 +57,12 @@ def join(
     check_address(address, secure=root_certificate is not None, insecure=insecure)
     rule = "goes with a root certificate: without TLS, anybody could read along"
     need(key is None or root_certificate is not None, "key", key, rule)
-    if threading.current_thread() is threading.main_thread():  # leave in good order
-        signal.signal(signal.SIGTERM, signal.default_int_handler)
     certificate = None if root_certificate is None else _content(root_certificate)
     keys = None if key is None else _keys(key)
-    link = partial(connect, address, root_certificate=certificate, keys=keys)
-    serve(client, link, patience=patience, say=say)
+    once = min(patience, _ONCE)
+    link = partial(connect, address, root_certificate=certificate, keys=keys, patience=once)
+    with _leaving_in_good_order():
+        serve(client, link, patience=patience, say=say)
 
 
 def check_address(address: str, *, secure: bool, insecure: bool) -> None:
@@ -95,7 +96,7 @@ def serve(
             lost = clock()
         except Refused as error:
             waits = max(patience, LAPSE) if error.may_lapse else patience
-            if clock() - lost >= waits:
+            if clock() + _AGAIN - lost > waits:
                 raise
             say(_reason(error))
         sleep(_AGAIN)
@@ -131,6 +132,19 @@ def _reason(error: Refused) -> str:
             f"before a crash has not lapsed yet, which takes up to {LAPSE:g} s; trying again"
         )
     return f"cannot connect: {said(error)}; trying again"
+
+
+@contextmanager
+def _leaving_in_good_order() -> Iterator[None]:
+    """Let SIGTERM end the block as Ctrl-C does, so that the server is told."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _keys(path: Path) -> Keys:
