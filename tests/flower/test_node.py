@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import cast
 
@@ -17,7 +17,7 @@ from flwr.app import Message
 from favano.errors import BadInput
 from favano.flower import Client
 from favano.flower.keys import make_keys, read_key
-from favano.flower.node import check_address, join, serve
+from favano.flower.node import Connect, check_address, join, serve
 from favano.flower.payload import pack, shape_of
 from favano.flower.private import NodeConnection, Refused, connect
 from favano.flower.wire import call_message, read_reply
@@ -199,14 +199,14 @@ def test_only_a_registered_key_over_tls_to_the_right_server_is_let_in(tmp_path: 
             (key, key.public_key()) for key in map(read_key, (keys / "lab", keys / "stranger"))
         )
 
-        def refused(match: str, link: Callable[[], AbstractContextManager[NodeConnection]]) -> None:
+        def refused(match: str | None, link: Connect) -> None:
             with pytest.raises(Refused, match=match), link():
                 raise AssertionError("was let in")
 
         refused("2004", lambda: connect(one.address, root_certificate=right, keys=stranger))
         refused("2001", lambda: connect(one.address, root_certificate=right))
         refused("certificate", lambda: connect(one.address, root_certificate=wrong, keys=lab))
-        refused("disconnected", lambda: connect(one.address, patience=1.0))
+        refused(None, lambda: connect(one.address, patience=1.0))
         with connect(one.address, root_certificate=right, keys=lab) as connection:
             assert connection.receive() is None
             refused("2004", lambda: connect(one.address, root_certificate=right, keys=lab))
