@@ -71,7 +71,7 @@ ALLOWED = {
     },
     "cli": {
         "types", "errors", "options", "records", "theory", "methods", "quantisation",
-        "specification", "planning", "run", "studies", "report",
+        "specification", "planning", "run", "flower", "studies", "report",
     },
 }  # fmt: skip
 

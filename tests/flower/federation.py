@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 import time
@@ -64,19 +65,24 @@ class Federation:
             ),
         }
 
-    def start_superlink(self, *options: str, secure: bool = False) -> subprocess.Popen[bytes]:
-        """Start the SuperLink and wait until it answers."""
-        (self.folder / "flower").mkdir(parents=True, exist_ok=True)
-        found = [] if secure else ["--insecure"]
-        address = ["--host", "127.0.0.1", "--port", str(self.port), "--isolation", "process"]
-        child = self.start("flower-superlink", *found, *address, *options)
-        return child if secure else self._answering(child)
+    def start_superlink(
+        self, *options: str, authority: Path | None = None, isolation: str = "process"
+    ) -> subprocess.Popen[bytes]:
+        """Start the SuperLink, with TLS if it has an authority, and wait until it answers."""
+        home = self.folder / "flower"
+        home.mkdir(parents=True, exist_ok=True)
+        trust = "insecure = true" if authority is None else f'root-certificates = "{authority}"'
+        (home / "config.toml").write_text(f'[superlink.lab]\naddress = "{self.address}"\n{trust}\n')
+        plain = ["--insecure"] if authority is None else []
+        place = ["--host", "127.0.0.1", "--port", str(self.port), "--isolation", isolation]
+        child = self.start("flower-superlink", *plain, *place, *options)
+        context = None if authority is None else ssl.create_default_context(cafile=str(authority))
+        scheme = "http" if authority is None else "https"
 
-    def _answering(self, child: subprocess.Popen[bytes]) -> subprocess.Popen[bytes]:
         def answers() -> bool:
             assert child.poll() is None, self.log(child)
             try:
-                with urlopen(f"http://{self.address}/health") as response:
+                with urlopen(f"{scheme}://{self.address}/health", context=context) as response:
                     return bool(response.status == 200)
             except OSError:
                 return False
@@ -131,15 +137,13 @@ class Federation:
         assert done.returncode == 0, f"{done.stdout}{done.stderr}"
         return found
 
-    def submit(self, client_app: str, connection: str = "insecure = true") -> None:
+    def submit(self, client_app: str) -> None:
         """Submit a run of an app with this client."""
         app = self.folder / "app"
         app.mkdir(exist_ok=True)
         for name, text in (("pyproject.toml", _APP), ("server.py", _SERVER)):
             (app / name).write_text(text)
         (app / "client.py").write_text(client_app)
-        config = f'[superlink.lab]\naddress = "{self.address}"\n{connection}\n'
-        (self.folder / "flower" / "config.toml").write_text(config)
         self.flwr("run", str(app))
 
     @contextmanager

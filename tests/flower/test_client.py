@@ -277,6 +277,7 @@ def test_a_client_app_answers_and_keeps_its_memory_in_the_context() -> None:
         message = call_message(adam(job, job - 1, model), 11)
         reply = read_reply(sent(app(sent(message), context)))
         assert reply.model == whole.reply(adam(job, job - 1, model)).model
+        assert reply.metrics == {"partition": 1.0}
 
 
 def test_the_global_generator_is_left_alone() -> None:

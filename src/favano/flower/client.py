@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.utils.data import DataLoader
 
-from favano.data import BatchStream
+from favano.data import BatchStream, Preprocessing
 from favano.errors import BadInput, need
 from favano.flower.local_training import LocalTraining, from_json
 from favano.flower.memory import Memory, NoStore, Remembered, StateStore, Store
@@ -64,6 +64,8 @@ class Client:
         store: where optimisers and methods with a memory keep it; by default they begin anew
             when the process does.
         pace: seconds that a step takes at least, for trials with clients of different speeds.
+        preprocessing: of raw images, batch by batch, as for the named data sets.
+        notes: numbers that every reply carries among its metrics.
     """
 
     def __init__(
@@ -76,6 +78,8 @@ class Client:
         device: str = "cpu",
         store: Store | None = None,
         pace: float = 0.0,
+        preprocessing: Preprocessing | None = None,
+        notes: Mapping[str, float] | None = None,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
@@ -86,6 +90,7 @@ class Client:
         self._inputs, self._targets, self._classes = _samples(data, loss)
         self._store = store or NoStore()
         self._memory = Memory.from_bytes(self._store.read())
+        self._preprocessing, self._notes = preprocessing, notes or {}
         self._pace, self._clock, self._sleep = pace, clock, sleep
         self._prepared: tuple[object, _Prepared] | None = None
         self._step_seconds = 0.0  # of the last steps
@@ -122,7 +127,7 @@ class Client:
             seconds=seconds,
             samples=len(self._inputs),
             model=pack(model, shape, codec, known=start, noise=_noise(call, shape, codec)),
-            metrics=self._measured(trainer, model),
+            metrics={**self._notes, **self._measured(trainer, model)},
         )
 
     def _ready(self, call: Call) -> _Prepared:
@@ -141,7 +146,8 @@ class Client:
         flat = FlatModel(network, device=self._device, dtype=dtype)
         everything, stream = [np.arange(len(inputs))], np.array([call.client])
         batches = BatchStream(everything, local.batch_size, call.seed, stream, local.batch_order)
-        task = Task(inputs, self._targets.to(self._device), batches, self._loss)
+        targets = self._targets.to(self._device)
+        task = Task(inputs, targets, batches, self._loss, self._preprocessing)
         check_fit(flat, task, self._classes if self._loss is functional.cross_entropy else 0)
         check_single(flat, task)
         rule = local.rule(corrected=call.drift is not None)
@@ -172,34 +178,10 @@ class Client:
         if self._metrics is None:
             return {}
         flat, task = trainer.model, trainer.task
-        judge = Evaluator(flat, task.features, task.labels, task.loss, metrics=self._metrics)
+        inputs, targets = task.samples(np.arange(len(task.labels)), flat.vector.dtype)
+        judge = Evaluator(flat, inputs, targets, task.loss, metrics=self._metrics)
         values = judge.measure(model.to(self._device)).tolist()
         return dict(zip(("loss", *self._metrics), values, strict=True))
-
-
-def answer(
-    message: Message,
-    context: Context,
-    model: Model,
-    data: Data,
-    *,
-    loss: Loss | None = None,
-    metrics: Mapping[str, Metric | Function] | None = None,
-    device: str = "cpu",
-) -> Message:
-    """Train as a message asks, and reply: the handler of a ClientApp.
-
-        app = ClientApp()
-
-        @app.train()
-        def train(message, context):
-            return favano.flower.answer(message, context, Net(), load_my_data(context))
-
-    Arguments are those of `Client`; what a client keeps from job to job is in the context.
-    """
-    store = StateStore(context.state)
-    client = Client(model, data, loss=loss, metrics=metrics, device=device, store=store)
-    return client.answer(message)
 
 
 def client_app(
@@ -210,13 +192,31 @@ def client_app(
     metrics: Mapping[str, Metric | Function] | None = None,
     device: str = "cpu",
 ) -> ClientApp:
-    """A ClientApp that trains when it is called; `data` may be a function of Flower's context."""
+    """A ClientApp that trains when it is called.
+
+        app = favano.flower.client_app(Net, lambda context: my_data(context.node_config))
+
+    Arguments are those of `Client`; `data` may be a function of Flower's context. What a client
+    keeps from job to job is in the context. Two keys of a SuperNode's configuration are used here:
+    replies carry `partition-id`, and `pace` is the least time of a step.
+    """
     app = ClientApp()
 
     @app.train()
     def train(message: Message, context: Context) -> Message:
-        mine = data(context) if callable(data) else data
-        return answer(message, context, model, mine, loss=loss, metrics=metrics, device=device)
+        config = context.node_config
+        part = config.get("partition-id")
+        client = Client(
+            model,
+            data(context) if callable(data) else data,
+            loss=loss,
+            metrics=metrics,
+            device=device,
+            store=StateStore(context.state),
+            pace=float(config.get("pace", 0.0)),
+            notes={"partition": part} if isinstance(part, int) else None,
+        )
+        return client.answer(message)
 
     return app
 
