@@ -155,6 +155,15 @@ class Ledger:
         return 0.0 if self.estimates is None else float(self.estimates.lost_seconds[client])
 
     @property
+    def jobs(self) -> int:
+        """Number of jobs so far."""
+        return len(self.course.known.client)
+
+    def begin(self, job: int) -> float:
+        """When a job was handed out."""
+        return float(self.course.known.begin[job])
+
+    @property
     def trace(self) -> ContactTrace:
         """What has happened, for the simulator to repeat."""
         everyone = range(self.clients)

@@ -90,6 +90,7 @@ class Server:
         self._new: list[Event] = []  # since the last checkpoint
         self._online: Future[list[int]] | None = None
         self._next_look = 0.0
+        self._old_jobs = 0  # handed out before the server was down, for nobody knows how long
         self._packed: tuple[Vector, bytes] | None = None
 
     @property
@@ -116,6 +117,7 @@ class Server:
         """Be where a checkpoint says."""
         for event in saved.events:
             self.ledger.apply(event)
+        self._old_jobs = self.ledger.jobs
         self._aggregator.take_over(saved.memory, saved.standing.version, saved.models.server)
         self.model, self._own = saved.models.server, dict(saved.models.own)
         self._starts = dict(saved.models.starts)
@@ -168,7 +170,8 @@ class Server:
         client = int(self.ledger.course.known.client[job])
         self._hung.discard(client)
         start = self._starts.get(job)
-        verdict = self._tools.gatekeeper.judge(job, arrival, self.ledger, start, now)
+        elapsed = inf if job < self._old_jobs else now - self.ledger.begin(job)
+        verdict = self._tools.gatekeeper.judge(job, arrival, self.ledger, start, elapsed)
         if verdict.reply is not None and verdict.model is not None:
             self._apply(Answered(now, job, verdict.reply.steps, verdict.reply.seconds))
             self._ends[job], self._told[job] = verdict.model, verdict.reply.metrics
