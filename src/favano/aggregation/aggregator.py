@@ -23,6 +23,7 @@ from favano.aggregation.snapshot import (
 from favano.errors import NonFiniteUpdate, need
 from favano.methods import Answers, AnyMethod, Method
 from favano.methods.method import Expected, S
+from favano.methods.robust import Robust, check_robust
 from favano.methods.server_optimiser import Moments, ServerOptimiser, check_step
 from favano.schedule import Course, Foreseen, Schedule
 from favano.training import Layout, Work, to_device
@@ -60,6 +61,7 @@ class Aggregator(Generic[S]):
         link: Link | None = None,  # None: models are sent in full
         kept: int = 0,  # vectors of their optimisers that clients keep
         server: ServerOptimiser | None = None,  # None: it does what the method says
+        robust: Robust | None = None,  # None: it trusts every answer
         expected: StepsExpected | None = None,  # of the clients of these jobs, if measured
     ) -> None:
         self.method, self.layout, self.initial, self._rates = method, layout, initial, rates
@@ -84,10 +86,12 @@ class Aggregator(Generic[S]):
         self.non_finite, self._buffers, self.link = non_finite, buffers, link
         self.stopped = False  # set from outside, to end the run early
         self.beginning: Beginning | None = None  # where the run goes on; None: it is new
-        self._server, self._expected = server, expected
+        self._server, self._robust, self._expected = server, robust, expected
         self._moments: Moments | None = None
         if server is not None:
             check_step(cast(AnyMethod, method), server)
+        if robust is not None:
+            check_robust(cast(AnyMethod, method), robust)
 
     @property
     def schedule(self) -> Schedule:
@@ -117,13 +121,17 @@ class Aggregator(Generic[S]):
     @property
     def linear(self) -> bool:
         """Whether an update is a sum of models with weights that do not depend on them."""
-        plain = self.link is None and self._server is None
-        return self.blends and plain and self.ahead and self.course.complete
+        return self.blends and self._as_it_is and self.ahead and self.course.complete
 
     @property
     def by_distances(self) -> bool:
         """Whether an update is a sum of models with weights that depend on their distances."""
-        return self._by_distances and self.plain and self.link is None and self._server is None
+        return self._by_distances and self.plain and self._as_it_is
+
+    @property
+    def _as_it_is(self) -> bool:
+        """Whether the server gets the clients' models, and does what the method says."""
+        return self.link is None and self._server is None and self._robust is None
 
     @property
     def over(self) -> bool:
@@ -260,6 +268,9 @@ class Aggregator(Generic[S]):
             sent = end if self.link is None else self.link.up(jobs, start, end, server)
             parameters = self.layout.parameters
             answers = self._answers(jobs, start[:, :parameters], sent[:, :parameters])
+            if self._robust is not None:
+                tamed = self._robust.tame(answers.start, answers.end, answers.steps)
+                answers = replace(answers, end=tamed)
             before = self.state
             if self.linear or self.by_distances:  # after a product, the state has no model
                 before = before._replace(model=server[:parameters])

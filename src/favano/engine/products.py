@@ -43,6 +43,7 @@ class About(NamedTuple):
     staleness: Ints
     rate: Floats
     version: int
+    expected: None = None  # measured in federations alone
 
 
 class WeightCache:

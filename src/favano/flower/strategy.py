@@ -29,6 +29,7 @@ from favano.flower.rounds import AsyncResult, Round, node_records
 from favano.flower.server import Server, Terms, Tools
 from favano.gates import NormGate
 from favano.methods import AnyMethod, State
+from favano.methods.robust import check_robust, parse_robust
 from favano.methods.server_optimiser import ServerOptimiser
 from favano.methods.world import federation
 from favano.schedule import Poll, Schedule
@@ -88,6 +89,7 @@ class AsyncStrategy:
         step_seconds: mean duration of a step, until it is measured.
         lost_seconds: time per contact in which a client cannot train, until it is measured.
         server_optimiser: what the server makes of the method's step.
+        robust: median, trimmed:SHARE or clip:NORM, against wrong answers.
         norm: bound of what a client may change.
         fastest_step: seconds that a step takes at least; claims of faster clients are refused.
         evaluate_every: rounds between two evaluations.
@@ -109,6 +111,7 @@ class AsyncStrategy:
     step_seconds: float = 1.0
     lost_seconds: float = 0.0
     server_optimiser: ServerOptimiser | None = None
+    robust: str = "none"
     norm: NormGate | None = None
     fastest_step: float = 0.0
     evaluate_every: int = 1
@@ -129,6 +132,8 @@ class AsyncStrategy:
         policy = self.bound.policy()
         if isinstance(policy, Poll):
             need(self.tick is not None, "tick", None, "need seconds between two ticks")
+        if (robust := parse_robust(self.robust)) is not None:
+            check_robust(self.bound, robust)
         self._ledger()  # refuses what cannot be done in real time
 
     def start(
@@ -266,6 +271,7 @@ class AsyncStrategy:
             initial,
             non_finite="skip",
             server=self.server_optimiser,
+            robust=parse_robust(self.robust),
             expected=ledger.expected,
         )
 
@@ -287,7 +293,7 @@ class AsyncStrategy:
 
     def _identity(self, flat: FlatArrays) -> dict[str, str]:
         """What must be equal for a federation to go on."""
-        keys = ("clients", "local_steps", "learning_rate", "seed", "grace")
+        keys = ("clients", "local_steps", "learning_rate", "seed", "grace", "robust")
         return {
             **{key: str(getattr(self, key)) for key in keys},
             "method": f"{self.method.name} {dict(self.method.given)}",

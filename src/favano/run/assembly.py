@@ -55,6 +55,7 @@ def assemble(
         link=_link(planned, flat),
         kept=optimiser.kept,
         server=spec.server.optimiser,
+        robust=spec.server.distrust,
     )
     rule = LocalRule(
         proximal=spec.training.proximal or 0.0,

@@ -10,6 +10,7 @@ from favano.aggregation import Aggregator
 from favano.engine import PlainLoop
 from favano.methods import AnyMethod, State
 from favano.methods.method import Expected
+from favano.methods.robust import Robust
 from favano.methods.server_optimiser import ServerOptimiser
 from favano.schedule.contact_trace import ContactTrace
 from favano.training import LoopTrainer
@@ -32,6 +33,7 @@ def replay(
     initial: Vector,
     *,
     server: ServerOptimiser | None = None,
+    robust: Robust | None = None,
 ) -> Vector:
     """The model that the simulator makes of a trace."""
 
@@ -47,6 +49,7 @@ def replay(
         initial,
         kept=rule.optimiser.kept,
         server=server,
+        robust=robust,
         expected=expected,
     )
     *_, last = PlainLoop(aggregator, trainer).moments()
