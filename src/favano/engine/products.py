@@ -43,7 +43,10 @@ class About(NamedTuple):
     staleness: Ints
     rate: Floats
     version: int
-    expected: None = None  # measured in federations alone
+
+    @property
+    def expected(self) -> None:
+        """Nobody measures steps in a simulation."""
 
 
 class WeightCache:

@@ -53,8 +53,8 @@ class Spec:
         optimiser = self.training.local_optimiser
         if not (optimiser.plain and self.server.plain):
             rule = (
-                "need plain SGD and neither server_optimiser nor robust, since the theorem is about "
-                "the method's own steps"
+                "need plain SGD and neither server_optimiser nor robust, since the theorem is "
+                "about the method's own steps"
             )
             need(not self.run.track_bound, "track_bound", self.run.track_bound, rule)
         if self.method.corrects:
