@@ -44,6 +44,8 @@ from favano.gates import Refusal, finite_rows
 from favano.methods import State
 from favano.types import Vector
 
+PARTITION = "partition"  # a metric by which clients say which part of the data they have
+
 
 @dataclass(frozen=True)
 class Terms:
@@ -173,8 +175,10 @@ class Server:
         elapsed = inf if job < self._old_jobs else now - self.ledger.begin(job)
         verdict = self._tools.gatekeeper.judge(job, arrival, self.ledger, start, elapsed)
         if verdict.reply is not None and verdict.model is not None:
-            self._apply(Answered(now, job, verdict.reply.steps, verdict.reply.seconds))
-            self._ends[job], self._told[job] = verdict.model, verdict.reply.metrics
+            reply = verdict.reply
+            partition = int(reply.metrics.get(PARTITION, -1))
+            self._apply(Answered(now, job, reply.steps, reply.seconds, partition))
+            self._ends[job], self._told[job] = verdict.model, reply.metrics
             return
         if verdict.refusal is not None:
             self._refuse(job, client, verdict.refusal, verdict.detail, now)
@@ -258,7 +262,7 @@ class Server:
     def _record(self, turn: Turn, now: float) -> None:
         answers, known, mailbox = turn.use or (), self.ledger.course.known, self._tools.mailbox
         told = [self._told[answer.job] for answer in answers]
-        names = dict.fromkeys(name for one in told for name in one)
+        names = dict.fromkeys(name for one in told for name in one if name != PARTITION)
         found = Round(
             number=self.version + 1,
             seconds=now,
