@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import resource
 import time as real_time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -70,8 +71,8 @@ def served(rounds: int) -> tuple[AsyncResult, list[int]]:
 
 def resident() -> int:
     """Memory of this process in KiB."""
-    with open("/proc/self/statm") as file:
-        return int(file.read().split()[1]) * resource.getpagesize() // 1024
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * resource.getpagesize() // 1024
 
 
 @pytest.mark.slow

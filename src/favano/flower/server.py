@@ -21,6 +21,7 @@ from flwr.serverapp import Grid
 
 from favano.aggregation import Aggregator
 from favano.errors import Diverged, need
+from favano.flower.board import Board
 from favano.flower.checkpoint import CheckpointFolder, Models, Saved, Standing
 from favano.flower.clock import Clock
 from favano.flower.conductor import Turn
@@ -72,6 +73,7 @@ class Tools(NamedTuple):
     files: CheckpointFolder | None
     say: Callable[[str], None]
     on_update: Callable[[Round, Vector], None]
+    board: Board
 
 
 class Server:
@@ -113,6 +115,7 @@ class Server:
                 event, action = found
                 self._new.append(event)
                 self._act(action, clock.now())
+            self._tools.board.show(self.ledger, self.rounds, clock.now())
             clock.wait(min(self.ledger.conductor.wakes, self._next_look))
 
     def go_on_from(self, saved: Saved) -> None:

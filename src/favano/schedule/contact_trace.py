@@ -56,8 +56,8 @@ def load_trace(path: Path) -> ContactTrace:
         notes = {name: np.asarray(found[name], dtype=np.float64) for name in NOTES}
         jobs = len(schedule.client)
         need(all(one.shape == (jobs,) for one in notes.values()), "notes", jobs, "need one per job")
-        whose = {name: np.asarray(found[name], np.int64) for name in ("nodes", "partitions")}
-        return ContactTrace(schedule, **notes, **whose)
+        nodes, parts = (np.asarray(found[name], np.int64) for name in ("nodes", "partitions"))
+        return ContactTrace(schedule, nodes=nodes, partitions=parts, **notes)
     except Exception as error:  # a damaged archive may raise any error
         raise BadInput("trace", path, f"is damaged: {error}") from error
 
