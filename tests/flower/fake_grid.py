@@ -26,7 +26,7 @@ class Killed(BaseException):
     """The server is killed at this instant."""
 
 
-class NotYet(Exception):
+class NotYet(BaseException):
     """Something will be here at a later time."""
 
 

@@ -39,9 +39,17 @@ class Gatekeeper:
         self.norm = norm or NormGate()
 
     def judge(
-        self, job: int, arrival: Arrival, ledger: Ledger, start: Vector | None, now: float
+        self, job: int, arrival: Arrival, ledger: Ledger, start: Vector | None, elapsed: float
     ) -> Verdict:
-        """Read what came for a job; `start` is its start model, if it is still awaited."""
+        """Read what came for a job.
+
+        Args:
+            job: its number.
+            arrival: what came.
+            ledger: what has happened so far.
+            start: its start model, if it is still awaited.
+            elapsed: seconds since the call, at least.
+        """
         if arrival.too_large:
             return Verdict(refusal=Refusal.TOO_LARGE)
         if arrival.message is None or arrival.message.has_error():
@@ -63,7 +71,7 @@ class Gatekeeper:
                 reply.steps,
                 ledger.local_steps,
                 reply.seconds,
-                now - ledger.open[job].begin,
+                elapsed,
                 fastest=self._fastest,
             )
             or self.norm.judge(start[: self._shape.parameters], model[: self._shape.parameters])
@@ -73,9 +81,8 @@ class Gatekeeper:
     def _wrong_call(self, reply: Reply, job: int, ledger: Ledger) -> Refusal | None:
         """Refuse replies to other calls than the one that was asked about."""
         known = ledger.course.known
-        handed_out = len(known.client)
         found = wrong_job(
-            reply.job, open_jobs=ledger.open, given_up=ledger.given_up, handed_out=handed_out
+            reply.job, open_jobs=ledger.open, given_up=ledger.given_up, handed_out=ledger.jobs
         )
         if found is not None:
             return found

@@ -44,6 +44,8 @@ from favano.gates import Refusal, finite_rows
 from favano.methods import State
 from favano.types import Vector
 
+PARTITION = "partition"  # a metric by which clients say which part of the data they have
+
 
 @dataclass(frozen=True)
 class Terms:
@@ -90,6 +92,7 @@ class Server:
         self._new: list[Event] = []  # since the last checkpoint
         self._online: Future[list[int]] | None = None
         self._next_look = 0.0
+        self._old_jobs = 0  # handed out before the server was down, for nobody knows how long
         self._packed: tuple[Vector, bytes] | None = None
 
     @property
@@ -116,6 +119,7 @@ class Server:
         """Be where a checkpoint says."""
         for event in saved.events:
             self.ledger.apply(event)
+        self._old_jobs = self.ledger.jobs
         self._aggregator.take_over(saved.memory, saved.standing.version, saved.models.server)
         self.model, self._own = saved.models.server, dict(saved.models.own)
         self._starts = dict(saved.models.starts)
@@ -168,10 +172,13 @@ class Server:
         client = int(self.ledger.course.known.client[job])
         self._hung.discard(client)
         start = self._starts.get(job)
-        verdict = self._tools.gatekeeper.judge(job, arrival, self.ledger, start, now)
+        elapsed = inf if job < self._old_jobs else now - self.ledger.begin(job)
+        verdict = self._tools.gatekeeper.judge(job, arrival, self.ledger, start, elapsed)
         if verdict.reply is not None and verdict.model is not None:
-            self._apply(Answered(now, job, verdict.reply.steps, verdict.reply.seconds))
-            self._ends[job], self._told[job] = verdict.model, verdict.reply.metrics
+            reply = verdict.reply
+            partition = int(reply.metrics.get(PARTITION, -1))
+            self._apply(Answered(now, job, reply.steps, reply.seconds, partition))
+            self._ends[job], self._told[job] = verdict.model, reply.metrics
             return
         if verdict.refusal is not None:
             self._refuse(job, client, verdict.refusal, verdict.detail, now)
@@ -255,7 +262,7 @@ class Server:
     def _record(self, turn: Turn, now: float) -> None:
         answers, known, mailbox = turn.use or (), self.ledger.course.known, self._tools.mailbox
         told = [self._told[answer.job] for answer in answers]
-        names = dict.fromkeys(name for one in told for name in one)
+        names = dict.fromkeys(name for one in told for name in one if name != PARTITION)
         found = Round(
             number=self.version + 1,
             seconds=now,
