@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -18,40 +17,35 @@ pytest.importorskip("flwr")
 
 import torch
 from flwr.app import ArrayRecord
-from torch import nn
 
 from favano.data import BatchStream
-from favano.data.partition import deal
 from favano.flower import AsyncStrategy, LocalTraining, Share
 from favano.flower.flat_arrays import flat_arrays
 from favano.flower.rounds import AsyncResult
 from favano.flower.supernode import node_config
 from favano.methods import make_method
 from favano.run.replay import divergence, replay
-from favano.run.samples import Samples, initial_module, load_samples, named_model
 from favano.training import FlatModel, LoopTrainer, Task, check_fit
 from tests.flower.federation import Federation, federation, nodes, wait_for
-from tests.specs import complete
 
 PACES = (0.01, 0.02, 0.1, 0.3)  # seconds of a step
 APP = "from favano.flower import share\n\napp = share.app\n"
 LOCAL = LocalTraining(batch_size=16)
 
 
-def digits() -> Samples:
-    return load_samples(complete(dataset="digits"))
+def share(part: int = 0) -> Share:
+    return Share(part, len(PACES))
 
 
-def network() -> nn.Module:
-    """The initial network, which is that of `favano join`."""
-    return initial_module(named_model(complete(dataset="digits"), digits()), 0)
+def initial() -> ArrayRecord:
+    return ArrayRecord(share().network().state_dict())
 
 
 def accuracy(arrays: ArrayRecord) -> float:
-    module, samples = network(), digits()
+    module, (images, labels) = share().network(), share().test_data()
     module.load_state_dict(arrays.to_torch_state_dict())
     with torch.no_grad():
-        right = module(samples.test_features).argmax(dim=1) == samples.test_labels
+        right = module(images).argmax(dim=1) == labels
     return float(right.double().mean())
 
 
@@ -63,18 +57,12 @@ class Nodes:
         resident = range(count - stock)
         self.children = [self._start(part) for part in resident]
         if stock:
-            config = node_config(Share(count - 1, count), PACES[-1])
+            config = node_config(share(count - 1), PACES[-1])
             self.children.append(one.stock_node(config))
 
     def _start(self, part: int) -> subprocess.Popen[bytes]:
         words = ["--partition", f"{part}/{len(PACES)}", "--pace", str(PACES[part])]
         return self._one.start(sys.executable, "-m", "favano", "join", self._one.address, *words)
-
-    def part_of(self) -> dict[int, int]:
-        """Which part each of Flower's nodes has."""
-        logs = [self._one.log(child) for child in self.children]
-        numbers = [re.search(r"(?:connected as node|SuperNode ID:) (\d+)", log) for log in logs]
-        return {int(found[1]): part for part, found in enumerate(numbers) if found is not None}
 
     def kill(self, part: int) -> None:
         """Kill a node."""
@@ -94,19 +82,18 @@ def strategy(folder: Path, tick: float) -> AsyncStrategy:
     )  # fmt: skip
 
 
-def simulated(run: AsyncStrategy, result: AsyncResult, part_of: dict[int, int]) -> ArrayRecord:
+def simulated(run: AsyncStrategy, result: AsyncResult) -> ArrayRecord:
     """What the simulator makes of the trace."""
-    trace, samples = result.trace, digits()
-    assert trace is not None
-    own = deal(samples.traits, len(PACES), "iid", 0)
-    parts = [own[part_of[int(np.uint64(node))]] for node in trace.nodes]
-    flat = FlatModel(network(), device="cpu")
-    task = Task(samples.features, samples.labels, BatchStream(parts, LOCAL.batch_size, run.seed))
+    assert result.trace is not None
+    data = [share(max(part, 0)).data() for part in result.trace.partitions.tolist()]
+    inputs, targets = (torch.cat(parts) for parts in zip(*data, strict=True))
+    own = np.split(np.arange(len(targets)), np.cumsum([len(labels) for _, labels in data])[:-1])
+    flat = FlatModel(share().network(), device="cpu")
+    task = Task(inputs, targets, BatchStream(own, LOCAL.batch_size, run.seed))
     check_fit(flat, task, 10)
-    start = ArrayRecord(network().state_dict())
+    trainer, start = LoopTrainer(flat, task, LOCAL.rule()), initial()
     arrays = flat_arrays(start)
-    made = replay(trace, run.bound, LoopTrainer(flat, task, LOCAL.rule()), arrays.vector(start))
-    return arrays.arrays(made)
+    return arrays.arrays(replay(result.trace, run.bound, trainer, arrays.vector(start)))
 
 
 def learned(
@@ -125,13 +112,11 @@ def learned(
         mine = Nodes(one, stock=stock)
         with one.served() as claimed:
             nodes(claimed.grid, len(PACES))
-            part_of = mine.part_of()
             other = threading.Thread(target=meanwhile, args=(mine,))
             other.start()
-            start = ArrayRecord(network().state_dict())
-            result = run.start(claimed.grid, start, rounds, timeout=30.0)
+            result = run.start(claimed.grid, initial(), rounds, timeout=30.0)
             other.join()
-    again = simulated(run, result, part_of)
+    again = simulated(run, result)
     found = divergence(*(flat_arrays(one).vector(one) for one in (result.arrays, again)))
     assert found.equal, found
     assert [one.number for one in result.rounds] == list(range(1, rounds + 1))

@@ -25,7 +25,10 @@ NODES, PACES = 4, (0.02, 0.04, 0.08, 0.2)
 @pytest.mark.slow
 def test_four_uneven_nodes_learn_the_digits(tmp_path: Path) -> None:
     shares = [Share(number, NODES, "digits", "iid") for number in range(NODES)]
-    spec, samples = shares[0]._loaded(); from favano.run.samples import named_model; model = initial_module(named_model(spec, samples), 0)
+    spec, samples = shares[0]._loaded()
+    from favano.run.samples import named_model
+
+    model = initial_module(named_model(spec, samples), 0)
     images, labels = shares[0].test_data()
 
     def measure(number: int, arrays: ArrayRecord) -> MetricRecord:
