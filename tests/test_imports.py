@@ -64,6 +64,7 @@ ALLOWED = {
     "flower": {
         "types", "errors", "rng", "gates", "records", "timing", "schedule", "theory", "methods",
         "data", "quantisation", "training", "metrics", "specification", "aggregation", "run",
+        "planning",
     },
     "studies": {
         "types", "errors", "options", "records", "schedule", "theory", "methods", "data",

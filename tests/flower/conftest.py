@@ -2,4 +2,6 @@
 
 from importlib.util import find_spec
 
-collect_ignore = [] if find_spec("flwr") else ["calls.py", "federation.py"]
+_HELPERS = ["calls.py", "fake_grid.py", "federation.py", "federations.py"]
+
+collect_ignore = [] if find_spec("flwr") else _HELPERS

@@ -73,7 +73,7 @@ class FakeGrid(Grid):  # type: ignore[misc]
         self.events: list[float] = []  # times at which something happens
         self.pushed: list[Message] = []
         self.keep_pushed = True
-        self.confirmed = 0
+        self.confirmed = self.numbers = 0
         self.on_confirm: Callable[[int], None] = lambda _: None
 
     # What Flower asks of a grid.
@@ -97,7 +97,7 @@ class FakeGrid(Grid):  # type: ignore[misc]
     def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
         found = []
         for message in messages:
-            call = message.object_id
+            call = self._number()
             message.metadata.__dict__["_message_id"] = call
             if self.keep_pushed:
                 self.pushed.append(message)
@@ -119,7 +119,7 @@ class FakeGrid(Grid):  # type: ignore[misc]
         heads = []
         for call in here:
             post = self.posts.pop(call)
-            number = post.message.object_id
+            number = self._number()
             self.contents[number] = post
             heads.append(Head(number, call, ()))
         return heads
@@ -137,6 +137,10 @@ class FakeGrid(Grid):  # type: ignore[misc]
         self.confirmed += 1
         self.on_confirm(self.confirmed)
         del self.contents[head.message]
+
+    def _number(self) -> str:
+        self.numbers += 1
+        return f"{self.numbers:016x}"
 
     def _handle(self, call: str, message: Message, node: Node) -> None:
         begin = max(self.time + node.trip, node.free)

@@ -134,7 +134,7 @@ class Federation:
             text=True,
         )
         found: dict[str, Any] = json.loads(done.stdout) if done.stdout.strip() else {}
-        assert done.returncode == 0, f"{done.stdout}{done.stderr}"
+        assert found.get("success"), f"{done.stdout}{done.stderr}"
         return found
 
     def submit(self, client_app: str) -> None:
@@ -174,14 +174,15 @@ class Federation:
         for child in self._children:
             child.wait()
 
-    def alive(self) -> list[int]:
-        """Processes that were started here, directly or not."""
+    def alive(self, program: str = "") -> list[int]:
+        """Processes that were started here, directly or not: those of a program, or all."""
         mark = f"FLWR_HOME={self.folder / 'flower'}".encode()
         found = []
-        for path in Path("/proc").glob("[0-9]*/environ"):
+        for path in Path("/proc").glob("[0-9]*"):
             try:
-                if mark in path.read_bytes().split(b"\0"):
-                    found.append(int(path.parent.name))
+                ours = mark in (path / "environ").read_bytes().split(b"\0")
+                if ours and program.encode() in (path / "cmdline").read_bytes():
+                    found.append(int(path.name))
             except OSError:  # it has ended, or is somebody else's
                 continue
         return found

@@ -247,3 +247,21 @@ def test_a_node_that_was_killed_comes_back_as_the_same_node(tmp_path: Path) -> N
             names = list(run.grid.push_messages([call_message(call(start_model()), node)]))
             (reply,) = replies(run.grid, names)
             assert read_reply(reply).steps == 5
+
+
+@pytest.mark.slow
+def test_nodes_and_runs_outlast_a_superlink_that_is_killed_and_restarted(tmp_path: Path) -> None:
+    with federation(tmp_path) as one:
+        first = one.start_superlink("--database", str(tmp_path / "database"))
+        one.submit(STOCK)
+        one.python(RESIDENT, one.address)
+        with one.served() as run:
+            (node,) = nodes(run.grid, 1)
+            for job in range(2):
+                message = call_message(call(start_model(), job=job), node)
+                (reply,) = replies(run.grid, list(run.grid.push_messages([message])))
+                assert read_reply(reply).job == job
+                if job == 0:
+                    first.send_signal(signal.SIGKILL)
+                    first.wait()
+                    one.start_superlink("--database", str(tmp_path / "database"))

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 pytest.importorskip("flwr")
 
@@ -18,7 +19,7 @@ from favano.flower.payload import pack, shape_of
 from favano.flower.share import Share, app, share_of
 from favano.flower.supernode import node_config, supernode_command
 from favano.flower.wire import call_message, read_reply
-from favano.run.samples import load_samples, make_task, named_model
+from favano.run.samples import initial_module, load_samples, make_task, named_model
 from favano.timing import make_fleet
 from favano.training import FlatModel, Job, LocalRule, LoopTrainer
 from tests.flower.calls import call, in_a_task
@@ -50,6 +51,20 @@ def test_a_job_ends_as_that_of_the_simulated_client(seed: int, client: int) -> N
     reply = share.client().reply(asked)
     assert reply.model == end
     assert reply.metrics == {"partition": client}
+
+
+def test_the_network_is_that_of_a_simulated_run() -> None:
+    spec = complete(dataset="digits")
+    expected = initial_module(named_model(spec, load_samples(spec)), 3).state_dict()
+    found = Share(0, 5).network(seed=3).state_dict()
+    assert all(torch.equal(found[name], expected[name]) for name in expected)
+
+
+def test_the_test_data_are_those_of_the_data_set() -> None:
+    samples = load_samples(complete(dataset="digits"))
+    images, labels = Share(1, 5).test_data()
+    assert torch.equal(images, samples.test_features)
+    assert torch.equal(labels, samples.test_labels)
 
 
 def test_a_stock_node_has_the_share_of_its_configuration() -> None:

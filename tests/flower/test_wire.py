@@ -7,6 +7,8 @@ from dataclasses import replace
 from math import inf, nan
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 pytest.importorskip("flwr")
 
@@ -199,3 +201,27 @@ def test_an_error_of_flower_is_refused_by_its_reason() -> None:
     error = Message(Error(5, "node is gone"), reply_to=call_message(CALL, 11))
     with pytest.raises(BadInput, match="5: is an error of Flower: node is gone"):
         read_reply(error)
+
+
+VALUES = st.one_of(
+    st.integers(-(2**63), 2**63 - 1), st.floats(), st.text(max_size=20), st.booleans(),
+    st.binary(max_size=8), st.lists(st.integers(0, 9), max_size=2),
+)  # fmt: skip
+
+
+@given(
+    changes=st.dictionaries(st.sampled_from([*Call.__dataclass_fields__, "format", "x"]), VALUES)
+)
+def test_whatever_comes_is_read_or_refused(changes: dict[str, int]) -> None:
+    """Nothing else is raised, and what is read is what a sender could have made."""
+    with in_a_task():
+        message = call_message(CALL, 11)
+        record = message.content["call"]
+        assert isinstance(record, ConfigRecord)
+        for name, value in changes.items():
+            record[name] = value
+        try:
+            found = read_call(message)
+        except BadInput:
+            return
+        assert read_call(call_message(found, 11)) == found

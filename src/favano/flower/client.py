@@ -50,6 +50,14 @@ class _Prepared(NamedTuple):
     shape: Shape
 
 
+class _Trained(NamedTuple):
+    """What a job ended with."""
+
+    model: Vector
+    steps: int
+    seconds: float
+
+
 class Client:
     """A network and data of one client, which stay loaded between calls.
 
@@ -105,30 +113,41 @@ class Client:
         trainer, shape = self._ready(call)
         codec = read_codec(call.codec)
         start = self._start_model(call, shape, codec)
-        before = self._before(call, start, trainer.width - len(start))
-        drift = None if call.drift is None else unpack(call.drift, shape.trained).to(self._device)
-        made = before.steps if trainer.rule.optimiser.kept else 0
-        job = Job(0, 0, call.first_step, call.steps, call.rate, made)
-        until = None if call.seconds is None else began + call.seconds
-        watch = Stopwatch(until, self._step_seconds, self._pace, self._clock, self._sleep)
-        given = torch.cat([start, before.vectors]).to(self._device)
-        end = trainer.run(given, job, drift, watch.more).cpu()
-        seconds = watch.stop()
-        self._step_seconds = watch.step_seconds
-        model, vectors = end[: len(start)], end[len(start) :]
-        if codec is not None or len(vectors):
-            self._keep(call, Remembered(start, vectors.clone(), before.steps + watch.steps))
+        end, steps, seconds = self._train(call, trainer, start, began)
         return Reply(
             run=call.run,
             client=call.client,
             job=call.job,
             version=call.version,
-            steps=watch.steps,
+            steps=steps,
             seconds=seconds,
             samples=len(self._inputs),
-            model=pack(model, shape, codec, known=start, noise=_noise(call, shape, codec)),
-            metrics={**self._notes, **self._measured(trainer, model)},
+            model=pack(end, shape, codec, known=start, noise=_noise(call, shape, codec)),
+            metrics={**self._notes, **self._measured(trainer, end)},
         )
+
+    def _train(self, call: Call, trainer: LoopTrainer, start: Vector, began: float) -> _Trained:
+        """Make the steps of a call, and keep what later calls need."""
+        before = self._before(call, start, trainer.width - len(start))
+        made = before.steps if trainer.rule.optimiser.kept else 0
+        job = Job(0, 0, call.first_step, call.steps, call.rate, made)
+        until = None if call.seconds is None else began + call.seconds
+        watch = Stopwatch(until, self._step_seconds, self._pace, self._clock, self._sleep)
+        given = torch.cat([start, before.vectors]).to(self._device)
+        end = trainer.run(given, job, self._drift(call, trainer), watch.more).cpu()
+        seconds = watch.stop()
+        self._step_seconds = watch.step_seconds
+        model, vectors = end[: len(start)], end[len(start) :]
+        if call.codec or len(vectors):
+            new = Remembered(start, vectors.clone(), before.steps + watch.steps)
+            self._memory = self._memory.with_job(call.run, call.job, new)
+            self._store.write(self._memory.to_bytes())
+        return _Trained(model, watch.steps, seconds)
+
+    def _drift(self, call: Call, trainer: LoopTrainer) -> Vector | None:
+        if call.drift is None:
+            return None
+        return unpack(call.drift, shape_of(trainer.model).trained).to(self._device)
 
     def _ready(self, call: Call) -> _Prepared:
         """Network and data for this call; those of the last one if they fit."""
@@ -168,10 +187,6 @@ class Client:
         if known is None or len(known.vectors) != size:
             return Remembered(start, start.new_zeros(size), 0)
         return known
-
-    def _keep(self, call: Call, new: Remembered) -> None:
-        self._memory = self._memory.with_job(call.run, call.job, new)
-        self._store.write(self._memory.to_bytes())
 
     def _measured(self, trainer: LoopTrainer, model: Vector) -> dict[str, float]:
         """Loss and metrics on the client's own data, if asked for."""

@@ -8,6 +8,7 @@ from math import prod
 import numpy as np
 import torch
 from flwr.app import Array, ArrayRecord
+from safetensors.numpy import save
 
 from favano.errors import need
 from favano.flower.payload import Shape
@@ -38,6 +39,10 @@ class FlatArrays:
         sizes = [prod(self.shapes[name]) for name in self.order]
         parts = dict(zip(self.order, torch.split(vector, sizes), strict=True))
         return ArrayRecord({name: self._array(name, parts[name]) for name in self.names})
+
+    def file(self, vector: Vector) -> bytes:
+        """The arrays of a flat model as a safetensors file."""
+        return save({name: one.numpy() for name, one in self.arrays(vector).items()})
 
     def _array(self, name: str, values: Vector) -> Array:
         numbers = values.detach().cpu().numpy().reshape(self.shapes[name])

@@ -45,6 +45,7 @@ class Answered(NamedTuple):
     job: int
     steps: int
     seconds: float
+    partition: int = -1  # of the data, if the client says so
 
 
 class Refused(NamedTuple):
@@ -118,6 +119,7 @@ class Ledger:
         self.used_last: dict[int, int] = {}  # job of each client
         self.contacts = Counter[int]()  # answers used, by client
         self.refused: dict[int, Counter[str]] = {}  # by client and reason
+        self.partition_of: dict[int, int] = {}  # of the data, as clients say
         self.length = 0  # events so far
 
     def apply(self, event: Event) -> Action | None:
@@ -128,8 +130,8 @@ class Ledger:
                 self._join(client, node)
             case Left(time, client):
                 self._leave(client, time)
-            case Answered(time, job, steps, seconds):
-                self._answer(time, job, steps, seconds)
+            case Answered(time, job, steps, seconds, partition):
+                self._answer(time, job, steps, seconds, partition)
             case Refused(time, job, reason):
                 self._refuse(time, job, reason)
             case Turned(time):
@@ -168,7 +170,8 @@ class Ledger:
         """What has happened, for the simulator to repeat."""
         everyone = range(self.clients)
         nodes = np.array([self.node_of.get(one, 0) for one in everyone], dtype=np.uint64)
-        return trace_of(self.course, nodes.view(np.int64))
+        parts = np.array([self.partition_of.get(one, -1) for one in everyone], dtype=np.int64)
+        return trace_of(self.course, nodes.view(np.int64), parts)
 
     def _join(self, client: int, node: int) -> None:
         before = self.node_of.get(client)
@@ -185,8 +188,10 @@ class Ledger:
         self._give_up(client, time)
         self.conductor.leave(client)
 
-    def _answer(self, time: float, job: int, steps: int, seconds: float) -> None:
+    def _answer(self, time: float, job: int, steps: int, seconds: float, partition: int) -> None:
         client, begin, _ = self.open.pop(job)
+        if partition >= 0:
+            self.partition_of[client] = partition
         course = self.course
         course.answer(job, steps, time)
         course.note([job], "seconds", seconds)

@@ -11,7 +11,11 @@ from typing import Any, Protocol, runtime_checkable
 
 from flwr.app import Message
 from flwr.serverapp import Grid
-from flwr.supercore.inflatable.inflatable_object import get_all_nested_objects, iterate_object_tree
+from flwr.supercore.inflatable.inflatable_object import (
+    get_all_nested_objects,
+    iterate_object_tree,
+    no_object_id_recompute,
+)
 from flwr.supercore.inflatable.inflatable_utils import inflate_object_from_contents, pull_objects
 
 from favano.flower.journal import Head
@@ -125,8 +129,9 @@ def replies_of(grid: Grid) -> Replies:
 
 def message_contents(message: Message, name: str) -> dict[str, bytes]:
     """All parts of a message as bytes; the message itself has this name."""
-    parts = get_all_nested_objects(message)
-    return {key if one is not message else name: one.deflate() for key, one in parts.items()}
+    with no_object_id_recompute():
+        parts = get_all_nested_objects(message)
+        return {key if one is not message else name: one.deflate() for key, one in parts.items()}
 
 
 def open_reply(head: Head, contents: Mapping[str, bytes]) -> Message:

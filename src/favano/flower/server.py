@@ -21,6 +21,7 @@ from flwr.serverapp import Grid
 
 from favano.aggregation import Aggregator
 from favano.errors import Diverged, need
+from favano.flower.board import Board
 from favano.flower.checkpoint import CheckpointFolder, Models, Saved, Standing
 from favano.flower.clock import Clock
 from favano.flower.conductor import Turn
@@ -43,6 +44,8 @@ from favano.flower.wire import Call, call_message, read_reply
 from favano.gates import Refusal, finite_rows
 from favano.methods import State
 from favano.types import Vector
+
+PARTITION = "partition"  # a metric by which clients say which part of the data they have
 
 
 @dataclass(frozen=True)
@@ -70,6 +73,7 @@ class Tools(NamedTuple):
     files: CheckpointFolder | None
     say: Callable[[str], None]
     on_update: Callable[[Round, Vector], None]
+    board: Board
 
 
 class Server:
@@ -111,6 +115,7 @@ class Server:
                 event, action = found
                 self._new.append(event)
                 self._act(action, clock.now())
+            self._tools.board.show(self.ledger, self.rounds, clock.now())
             clock.wait(min(self.ledger.conductor.wakes, self._next_look))
 
     def go_on_from(self, saved: Saved) -> None:
@@ -173,8 +178,10 @@ class Server:
         elapsed = inf if job < self._old_jobs else now - self.ledger.begin(job)
         verdict = self._tools.gatekeeper.judge(job, arrival, self.ledger, start, elapsed)
         if verdict.reply is not None and verdict.model is not None:
-            self._apply(Answered(now, job, verdict.reply.steps, verdict.reply.seconds))
-            self._ends[job], self._told[job] = verdict.model, verdict.reply.metrics
+            reply = verdict.reply
+            partition = int(reply.metrics.get(PARTITION, -1))
+            self._apply(Answered(now, job, reply.steps, reply.seconds, partition))
+            self._ends[job], self._told[job] = verdict.model, reply.metrics
             return
         if verdict.refusal is not None:
             self._refuse(job, client, verdict.refusal, verdict.detail, now)
@@ -258,7 +265,7 @@ class Server:
     def _record(self, turn: Turn, now: float) -> None:
         answers, known, mailbox = turn.use or (), self.ledger.course.known, self._tools.mailbox
         told = [self._told[answer.job] for answer in answers]
-        names = dict.fromkeys(name for one in told for name in one)
+        names = dict.fromkeys(name for one in told for name in one if name != PARTITION)
         found = Round(
             number=self.version + 1,
             seconds=now,

@@ -8,13 +8,13 @@ from pathlib import Path
 
 from flwr.app import Context, Message
 from flwr.clientapp import ClientApp
-from torch import Tensor
+from torch import Tensor, nn
 
 from favano.data.partition import deal
 from favano.errors import BadInput, need
 from favano.flower.client import Client
 from favano.flower.memory import StateStore, Store
-from favano.run.samples import Samples, load_samples, named_model
+from favano.run.samples import Samples, initial_module, load_samples, named_model
 from favano.specification.presets import resolve
 from favano.specification.spec import Spec, given, make_spec
 
@@ -53,6 +53,11 @@ class Share:
             store=store,
             pace=pace,
         )
+
+    def network(self, seed: int = 0) -> nn.Module:
+        """The network for the data set, with the initial weights of a simulated run."""
+        spec, samples = self._loaded()
+        return initial_module(named_model(spec, samples), seed)
 
     def data(self) -> tuple[Tensor, Tensor]:
         """The samples of this share, and their labels."""

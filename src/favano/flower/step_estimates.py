@@ -23,6 +23,7 @@ from favano.types import Floats, Ints
 
 PRIOR = 4.0  # contacts that a prior counts for
 _CONFIDENCE = 0.95
+_NEWEST = 0.2  # weight of the newest contact in the time lost: networks change
 _CHANGE = 0.05  # of a mean step or of the time lost, for which a prior is computed anew
 
 
@@ -48,7 +49,8 @@ class StepEstimates:
     ) -> None:
         self._policy, self._law = policy, law or Deterministic()
         self._usual, self._usual_lost = step_seconds, lost
-        # What was seen: contacts, those with steps, steps, seconds of training, seconds lost.
+        # What was seen: contacts, those with steps, steps, seconds of training, and the seconds
+        # lost per contact, a running mean.
         self.seen: Floats = np.zeros((5, clients))
         self._priors: dict[int, tuple[float, float, Expected]] = {}
 
@@ -61,7 +63,9 @@ class StepEstimates:
             seconds: that it trained.
             elapsed: seconds from its call to its answer.
         """
-        self.seen[:, client] += (1, steps > 0, steps, seconds, max(0.0, elapsed - seconds))
+        self.seen[:4, client] += (1, steps > 0, steps, seconds)
+        share = max(_NEWEST, 1 / self.seen[0, client])
+        self.seen[4, client] += share * (max(0.0, elapsed - seconds) - self.seen[4, client])
 
     @property
     def step_seconds(self) -> Floats:
@@ -73,7 +77,7 @@ class StepEstimates:
     def lost_seconds(self) -> Floats:
         """(n,) seconds per contact in which a client cannot train: messages, and its start."""
         contacts, lost = self.seen[[0, 4]]
-        return np.where(contacts > 0, lost / np.maximum(contacts, 1), self._usual_lost)
+        return np.where(contacts > 0, lost, self._usual_lost)
 
     def expected(self, client: Ints) -> Expected:
         """The estimates for these clients."""

@@ -17,6 +17,7 @@ from flwr.serverapp import Grid
 
 from favano.aggregation import Aggregator
 from favano.errors import need
+from favano.flower.board import Board
 from favano.flower.checkpoint import CheckpointFolder, Saved
 from favano.flower.clock import Clock, WallClock
 from favano.flower.flat_arrays import FlatArrays, flat_arrays
@@ -31,12 +32,15 @@ from favano.gates import NormGate
 from favano.methods import AnyMethod, State
 from favano.methods.robust import check_robust, parse_robust
 from favano.methods.server_optimiser import ServerOptimiser
+from favano.methods.weights import measured
 from favano.methods.world import federation
+from favano.records.federation import INITIAL, TRACE
+from favano.records.folder import MODEL, write_together
 from favano.schedule import Poll, Schedule
 from favano.types import Floats, Vector
 
 Evaluate: TypeAlias = Callable[[int, ArrayRecord], MetricRecord | None]
-TRACE, CHECKPOINT, JOURNAL = "trace.npz", "checkpoint", "journal"
+CHECKPOINT, JOURNAL = "checkpoint", "journal"
 
 _OVERHEAD = 1 << 20  # bytes of a reply beside its model, at most
 _log = logging.getLogger("favano.flower")
@@ -135,6 +139,13 @@ class AsyncStrategy:
         if (robust := parse_robust(self.robust)) is not None:
             check_robust(self.bound, robust)
         self._ledger()  # refuses what cannot be done in real time
+        self._board: Board | None = None
+        self.metrics: dict[str, float] = {}  # shown on the status page
+
+    @property
+    def status(self) -> dict[str, object]:
+        """The federation as it was a moment ago; may be read by any thread."""
+        return {} if self._board is None else self._board.latest
 
     def start(
         self,
@@ -190,6 +201,7 @@ class AsyncStrategy:
         saved = self._saved(files, flat, aggregator)
         run = saved.standing.run if saved else secrets.token_hex(8)
         begin = saved.standing.now if saved else 0.0
+        self._board = Board(self.bound, num_rounds, workers.evaluating, lambda: self.metrics)
         evaluations = _Evaluations(evaluate_fn, self.evaluate_every, num_rounds, flat, workers)
         shape = flat.shape
         mailbox = Mailbox(
@@ -211,6 +223,7 @@ class AsyncStrategy:
             files,
             self.say,
             evaluations.after,
+            self._board,
         )
         server = Server(terms, aggregator, ledger, tools)
         if saved is not None:
@@ -220,7 +233,8 @@ class AsyncStrategy:
         server.run(num_rounds)
         workers.sending.submit(lambda: None).result()  # the last calls and checkpoint have left
         if folder is not None:
-            folder.mkdir(parents=True, exist_ok=True)
+            models = {INITIAL: aggregator.initial, MODEL: server.model}
+            write_together(folder, {name: flat.file(one) for name, one in models.items()})
             ledger.trace.save(folder / TRACE)
         return AsyncResult(
             arrays=flat.arrays(server.model),
@@ -234,10 +248,6 @@ class AsyncStrategy:
 
     def _bind(self, selected: int) -> AnyMethod:
         """The method as a part of this federation; nobody knows exact weights here."""
-        method = self.method
-        exact = getattr(method, "weights", None) == "exact"
-        if exact and getattr(method, "reweight", "none") != "none":
-            method = replace(method, weights="measured")  # type: ignore[call-arg]
         world = federation(
             self.clients,
             local_steps=self.local_steps,
@@ -247,7 +257,7 @@ class AsyncStrategy:
             step_seconds=self.step_seconds,
             samples=self.samples,
         )
-        bound = method.bind(world)
+        bound = measured(self.method).bind(world)
         bound.init(np.zeros(1))  # type: ignore[arg-type]  # so that errors come before any call
         return bound
 

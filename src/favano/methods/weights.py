@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
 from favano.errors import BadInput, need
-from favano.methods.method import Expected
+from favano.methods.method import Expected, Method, State
 from favano.schedule import Poll, plan
 from favano.timing import Fleet
 from favano.types import Floats, Ints
@@ -57,6 +57,14 @@ def check_weights(rule: Reweight, source: WeightSource, given: tuple[float, ...]
     need((source == "given") == bool(given), "weights", source, text)
     text = "has no effect with reweight=none, which divides by nothing; leave it out"
     need(rule != "none" or source == "exact", "weights", source, text)
+
+
+def measured(method: Method[State]) -> Method[State]:
+    """The same method in a federation, where weights are measured since nobody knows exact ones."""
+    exact = getattr(method, "weights", None) == "exact"
+    if not exact or getattr(method, "reweight", "none") == "none":
+        return method
+    return replace(method, weights="measured")  # type: ignore[call-arg]
 
 
 def step_weights(
