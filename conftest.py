@@ -1,6 +1,11 @@
-"""Modules are looked at only where their packages are: Triton comes with CUDA builds of PyTorch."""
+"""Modules are looked at only where what they need is installed."""
 
 from importlib.util import find_spec
 
-collect_ignore_glob = [] if find_spec("triton") else ["src/favano/training/gpu_kernels/*"]
-collect_ignore_glob += [] if find_spec("ray") else ["src/favano/cluster/ray_cluster.py"]
+_NEEDS = {  # Triton: in CUDA builds of PyTorch
+    "triton": "training/gpu_kernels/*", "flwr": "flower/*", "ray": "cluster/ray_cluster.py",
+}  # fmt: skip
+
+collect_ignore_glob = [
+    f"src/favano/{files}" for package, files in _NEEDS.items() if not find_spec(package)
+]

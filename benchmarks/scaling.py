@@ -53,8 +53,9 @@ def measure(clients: int, updates: int, selected: int, train: bool) -> Sample:
     import numpy as np
     import torch
 
+    from favano.aggregation import Aggregator
     from favano.data import BatchStream
-    from favano.engine import Aggregator, Engine
+    from favano.engine import Engine
     from favano.methods import World
     from favano.methods.clock import Clock
     from favano.methods.favano import Favano

@@ -10,7 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from favano.engine import Aggregator, PlainLoop
+from favano.aggregation import Aggregator
+from favano.engine import PlainLoop
 from favano.methods import Answers, Method
 from favano.methods.method import S
 from favano.schedule import Course, Schedule

@@ -31,6 +31,7 @@ ALLOWED = {
     "errors": set(),
     "rng": {"types"},
     "options": {"errors"},
+    "gates": {"types", "errors"},
     "records": {"types", "errors"},
     "timing": {"types", "errors", "rng"},
     "schedule": {"types", "errors", "rng", "timing"},
@@ -39,14 +40,17 @@ ALLOWED = {
     "data": {"types", "errors", "rng"},
     "models": {"types", "errors"},
     "quantisation": {"types", "errors", "rng"},
-    "training": {"types", "errors", "rng", "data", "models", "quantisation"},
+    "training": {"types", "errors", "rng", "gates", "data", "models", "quantisation"},
     "metrics": {"types", "errors", "records", "training"},
     "specification": {
         "types", "errors", "options", "timing", "methods", "data", "quantisation", "training",
     },
+    "aggregation": {
+        "types", "errors", "rng", "schedule", "methods", "quantisation", "training",
+    },
     "engine": {
         "types", "errors", "rng", "timing", "schedule", "methods", "quantisation", "training",
-        "records",
+        "records", "aggregation", "gates",
     },
     "planning": {
         "types", "errors", "options", "records", "timing", "schedule", "theory", "methods", "data",
@@ -55,8 +59,13 @@ ALLOWED = {
     "report": {"types", "errors", "records", "methods"},
     "run": {
         "types", "errors", "rng", "options", "records", "timing", "schedule", "theory", "methods",
-        "data", "models", "quantisation", "training", "metrics", "specification", "engine",
-        "planning", "report",
+        "data", "models", "quantisation", "training", "metrics", "specification",
+        "aggregation", "engine", "planning", "report",
+    },
+    "flower": {
+        "types", "errors", "rng", "gates", "records", "timing", "schedule", "theory", "methods",
+        "data", "quantisation", "training", "metrics", "specification", "aggregation", "run",
+        "planning",
     },
     "cluster": {
         "types", "errors", "records", "methods", "data", "training", "metrics", "specification",
@@ -68,7 +77,7 @@ ALLOWED = {
     },
     "cli": {
         "types", "errors", "options", "records", "theory", "methods", "quantisation",
-        "specification", "planning", "run", "studies", "report", "cluster",
+        "specification", "planning", "run", "flower", "studies", "report", "cluster",
     },
 }  # fmt: skip
 

@@ -47,6 +47,15 @@ class NonFiniteUpdate(RuntimeError):
         return NonFiniteUpdate, (self.clients, self.server_step)
 
 
+class Diverged(RuntimeError):
+    """The server model of a federation is no longer finite, though all answers were."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(
+            f"round {number}: the server model has NaN or infinity; lower the step of the server"
+        )
+
+
 class WriteFailed(RuntimeError):
     """A result could not be written; what was in the folder before is untouched."""
 

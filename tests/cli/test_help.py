@@ -58,7 +58,7 @@ def test_help_of_every_method_is_short(method: str, favano: Program) -> None:
 def test_flags_are_grouped_by_part(favano: Program) -> None:
     found = groups(help_of(favano, "run"))
     assert list(found) == [
-        "Command", "Method favano", "Problem", "Fleet", "Server's clock", "Server's optimiser",
+        "Command", "Method favano", "Problem", "Fleet", "Server's clock", "Server",
         "Local training", "Run",
     ]  # fmt: skip
     assert {"out", "json", "force", "algorithm", "label"} <= set(found["Command"])
@@ -97,7 +97,7 @@ def test_a_comparison_shows_the_flags_of_all_its_methods(favano: Program) -> Non
         (("--quantise", "luq"), "Local training", set(Recipe.__dataclass_fields__)),
         (("--optimiser", "adam"), "Local training", {"beta2", "clip", "optimiser_state"}),
         (("--rate-schedule", "cosine"), "Local training", {"rate_over", "warm_up"}),
-        (("--server-optimiser", "adam"), "Server's optimiser", {"server_beta2"}),
+        (("--server-optimiser", "adam"), "Server", {"server_beta2"}),
         (("--codec", "qsgd"), "Run", {"codec_bits"}),
     ],
 )
@@ -134,7 +134,7 @@ def test_flags_of_a_method_in_a_file_are_taken(favano: Program, tmp_path: Path) 
     assert err == "favano: gentleness=2: need less than or equal to 1\n"
     code, out, err = favano("plan", "--gentleness", "0.25")
     assert code == 2
-    assert "No such option: --gentleness" in err
+    assert re.search(r"No such option:? .?--gentleness", err)
 
 
 METHOD = '''"""Gentle: half a step."""

@@ -12,9 +12,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from favano.aggregation import Aggregator, Link
 from favano.data import BatchStream
-from favano.engine import Aggregator, Engine, Link, Moment, PlainLoop, Step
+from favano.engine import Engine, Moment, PlainLoop, Step
 from favano.errors import NonFiniteUpdate
+from favano.gates import finite_rows
 from favano.methods import State
 from favano.methods.server_optimiser import ServerOptimiser
 from favano.models.norm import BatchNorm2d
@@ -31,7 +33,6 @@ from favano.training import (
     StackLanes,
     Task,
     Work,
-    finite_rows,
     one_thread,
 )
 from favano.training.optimisers import SGD, Optimiser

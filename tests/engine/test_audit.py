@@ -6,14 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from favano.engine import (
-    Aggregator,
-    PlainLoop,
-    audit,
-    effective_weights,
-    late_weights,
-    stretch_weights,
-)
+from favano.aggregation import Aggregator
+from favano.engine import PlainLoop, audit, effective_weights, late_weights, stretch_weights
 from favano.methods import AnyMethod, our_methods
 from favano.methods.asyncsgd import AsyncSGD
 from favano.methods.favano import Favano

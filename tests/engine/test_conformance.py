@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from favano.engine import Aggregator, PlainLoop
+from favano.aggregation import Aggregator
+from favano.engine import PlainLoop
 from favano.methods import Answers, AnyMethod, our_methods
 from favano.planning.planned import make_schedule, make_world, plan_seed
 from favano.schedule import Schedule

@@ -9,7 +9,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from favano.engine import Aggregator, Engine, Moment, PlainLoop, Scoring, engine, holdings
+from favano.aggregation import Aggregator
+from favano.engine import Engine, Moment, PlainLoop, Scoring, engine, holdings
 from favano.engine.distances import walk
 from favano.errors import NonFiniteUpdate
 from favano.methods import State, our_methods

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from favano.engine import Aggregator, job_table
+from favano.aggregation import Aggregator
+from favano.engine import job_table
 from favano.engine.job_table import JobTable
 from favano.methods import State
 from favano.methods.asyncfeded import AsyncFedED

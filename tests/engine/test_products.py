@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 import torch
 
-from favano.engine.products import About, AggregationWeights, WeightCache, keeps_one_model, new_own
+from favano.aggregation.one_model import keeps_one_model
+from favano.engine.products import About, AggregationWeights, WeightCache, new_own
 from favano.methods import Answers, AnyMethod, Method, ModelState, State, our_methods
 from favano.methods.arrays import with_rows, zeros
 from favano.schedule import Barrier

@@ -6,15 +6,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from favano.engine import (
-    Aggregator,
-    Measurement,
-    Moment,
-    PlainLoop,
-    Recorder,
-    count_work,
-    evaluation_times,
-)
+from favano.aggregation import Aggregator
+from favano.engine import Measurement, Moment, PlainLoop, Recorder, count_work, evaluation_times
 from favano.methods import ModelState
 from favano.methods.fedavg import FedAvg
 from favano.schedule import Barrier, Poll, Schedule, plan

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from favano.engine import Aggregator, Engine, Link, Moment, PlainLoop
+from favano.aggregation import Aggregator, Link
+from favano.engine import Engine, Moment, PlainLoop
 from favano.methods import AnyMethod, State
 from favano.methods.favano import Favano
 from favano.methods.quafl import Quafl
@@ -16,8 +17,8 @@ from favano.methods.weights import Known
 from favano.quantisation import Codec
 from favano.training import Layout, Work, one_thread
 from favano.types import Buffers, Stack, Vector
+from tests.aggregation.test_link import COARSE, SEED, SIZES, label
 from tests.engine.networks import Problem, same, seen, seen_of, shuffled, stack_lanes
-from tests.engine.test_link import COARSE, SEED, SIZES, label
 from tests.methods.bound import any_method, bound, scheduled, weighed
 from tests.problems import quadratics, start_model
 

@@ -10,20 +10,10 @@ import numpy as np
 import pytest
 import torch
 
-from favano.engine import (
-    Aggregator,
-    Engine,
-    Moment,
-    NoSnapshot,
-    PlainLoop,
-    Scoring,
-    Snapshot,
-    Step,
-    pack,
-    unpack,
-)
-from favano.engine.packing import named_kinds
-from favano.engine.snapshot import KINDS, Memory
+from favano.aggregation import Aggregator, NoSnapshot, Snapshot, pack, unpack
+from favano.aggregation.packing import named_kinds
+from favano.aggregation.snapshot import KINDS, Memory
+from favano.engine import Engine, Moment, PlainLoop, Scoring, Step
 from favano.errors import NonFiniteUpdate
 from favano.methods import State, our_methods
 from favano.methods.server_optimiser import ServerOptimiser

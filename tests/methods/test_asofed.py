@@ -9,8 +9,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from favano.aggregation import Aggregator
 from favano.data import BatchStream
-from favano.engine import Aggregator, PlainLoop, live_models
+from favano.engine import PlainLoop, live_models
 from favano.methods import Answers, Method, ModelState
 from favano.methods.asofed import AsoFed, mean_delay
 from favano.methods.asyncsgd import AsyncSGD

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from favano.engine import Aggregator, PlainLoop, Recorder, effective_weights, live_models
+from favano.aggregation import Aggregator
+from favano.engine import PlainLoop, Recorder, effective_weights, live_models
 from favano.errors import BadInput
 from favano.methods.asyncfeded import AsyncFedED, AsyncFedEDState
 from favano.schedule import (

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from favano.engine import Aggregator, PlainLoop, Recorder
+from favano.aggregation import Aggregator
+from favano.engine import PlainLoop, Recorder
 from favano.methods import Answers, Method
 from favano.methods.clock import Clock
 from favano.methods.fedavg import FedAvg

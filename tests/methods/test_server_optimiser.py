@@ -7,7 +7,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from favano.engine import Aggregator, PlainLoop
+from favano.aggregation import Aggregator
+from favano.engine import PlainLoop
 from favano.errors import BadInput
 from favano.methods import Method, our_methods
 from favano.methods.fedavg import FedAvg

@@ -34,6 +34,7 @@ EVERY: dict[str, Keys] = {
     "adam, kept": {"optimiser": "adam", "optimiser_state": "kept", "clip": 0.5},
     "adamw": {"optimiser": "adamw", "epsilon": 1e-4, "rate_schedule": "cosine", "warm_up": 20},
     "by steps": {"rate_schedule": "linear:0.1", "rate_over": "steps", "rate_length": 20},
+    "robust": {"robust": "trimmed:0.4"},
     "server momentum": {"server_optimiser": "momentum", "optimiser": "adam"},
     "server yogi": {"server_optimiser": "yogi", "momentum": 0.5, "optimiser_state": "kept"},
 }

@@ -74,7 +74,10 @@ from tests.specs import complete
         ({"clip": 0}, r"clip=0: need greater than 0"),
         ({"optimiser_state": "kept"}, r"optimiser_state=kept: goes with a momentum, optimiser=ad"),
         ({"clip": 1, "optimiser_state": "kept"}, r"optimiser_state=kept: goes with a momentum"),
-        ({"momentum": 0.9, "track_bound": True}, r"track_bound=True: need plain SGD and no serv"),
+        (
+            {"momentum": 0.9, "track_bound": True},
+            r"track_bound=True: need plain SGD and neither serv",
+        ),
         ({"algorithm": "scaffold", "momentum": 0.9}, r"momentum=0.9: need plain steps with scaf"),
         ({"algorithm": "scaffold", "optimiser": "adam"}, r"optimiser=adam: need plain steps wit"),
         ({"rate_schedule": "sine"}, r"rate_schedule=sine: need constant, linear\[:END\]"),

@@ -10,7 +10,7 @@ from torch.nn import functional
 
 from favano.data import BatchStream, Preprocessing
 from favano.errors import BadInput
-from favano.training import FlatModel, LocalRule, LoopTrainer, Task, Work, check_fit, finite_rows
+from favano.training import FlatModel, LocalRule, LoopTrainer, Task, Work, check_fit
 
 
 def network() -> nn.Module:
@@ -117,12 +117,3 @@ def test_a_model_that_does_not_fit_is_refused() -> None:
     wrong = FlatModel(nn.Linear(7, 3), device="cpu", dtype=torch.float64)
     with pytest.raises(BadInput, match=r"model=Linear: cannot take a batch of inputs of shape"):
         check_fit(wrong, data, classes=3)
-
-
-def test_finite_rows_are_found_whatever_they_add_up_to() -> None:
-    huge = torch.finfo(torch.float32).max
-    models = torch.full((5, 4), huge)
-    models[1, 2], models[2, 0], models[3] = torch.nan, -torch.inf, torch.tensor([1.0, -1, 0, 2])
-    assert finite_rows(models) == [True, False, False, True, True]
-    assert finite_rows(models[3:4]) == [True]
-    assert finite_rows(models[:0]) == []

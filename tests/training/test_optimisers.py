@@ -13,7 +13,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.optim import SGD, Adam, AdamW
 
-from favano.engine import Aggregator, PlainLoop
+from favano.aggregation import Aggregator
+from favano.engine import PlainLoop
 from favano.methods.fedavg import FedAvg
 from favano.training import FlatModel, GradientTrace, Job, LocalRule, LoopTrainer, Work
 from favano.training.optimisers import Optimiser, clipped

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from favano.data import BatchStream, Preprocessing
+from favano.gates import finite_rows
 from favano.methods.asofed import AsoFed
 from favano.models.norm import BatchNorm2d
 from favano.quantisation import Recipe, quantised
@@ -27,7 +28,6 @@ from favano.training import (
     Task,
     Work,
     check_fit,
-    finite_rows,
     lane_stack,
 )
 from favano.training.optimisers import SGD, Optimiser

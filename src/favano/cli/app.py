@@ -12,12 +12,16 @@ from favano.cli.bench import bench_command
 from favano.cli.compare import compare_command
 from favano.cli.demo import demo_command
 from favano.cli.flags import SpecCommand, with_spec_flags
+from favano.cli.join import join_command
+from favano.cli.keys import keys_command
 from favano.cli.methods import methods_command
 from favano.cli.plan import plan_command
+from favano.cli.replay import replay_command
 from favano.cli.report import report_command
 from favano.cli.reproduce import reproduce_command
 from favano.cli.resume import resume_command
 from favano.cli.run import run_command
+from favano.cli.serve import serve_command
 from favano.cli.shell import interruptible
 from favano.cli.theory_advise import advise_command
 from favano.cli.theory_alpha import alpha_command
@@ -68,6 +72,10 @@ _add(app, "plan", plan_command)
 _add(app, "bench", bench_command)
 app.command("reproduce")(interruptible(reproduce_command))
 app.command("report")(interruptible(report_command))
+app.command("keys")(interruptible(keys_command))
+app.command("join")(interruptible(join_command))
+_add(app, "serve", serve_command)
+app.command("replay")(interruptible(replay_command))
 _add(theory, "steps", steps_command)
 _add(theory, "alpha", alpha_command)
 _add(theory, "bound", bound_command)

@@ -44,7 +44,7 @@ _TITLES: Mapping[str, str] = {
     "problem": "Problem",
     "fleet": "Fleet",
     "clock": "Server's clock",
-    "server": "Server's optimiser",
+    "server": "Server",
     "training": "Local training",
     "run": "Run",
 }

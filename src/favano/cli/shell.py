@@ -9,6 +9,7 @@ import shlex
 import sys
 from collections.abc import Callable
 from functools import wraps
+from importlib.util import find_spec
 from pathlib import Path
 from typing import NoReturn
 
@@ -52,6 +53,12 @@ def keep_to(device: str) -> None:
     """
     if device == "cpu" and "torch" not in sys.modules:
         os.environ["CUDA_VISIBLE_DEVICES"] = ""
+
+
+def need_flower() -> None:
+    """Refuse a command that needs Flower where it is not installed."""
+    if find_spec("flwr") is None:
+        leave("this command needs Flower: pip install 'favano[flower]'", code=2)
 
 
 def called_as() -> str:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from favano.engine.aggregator import Aggregator, ClientModels
+from favano.aggregation.aggregator import Aggregator
+from favano.engine.moment import ClientModels
 from favano.engine.recorder import Live
 from favano.methods.method import S
 from favano.schedule import check_progress_is_known, under_way

@@ -12,7 +12,7 @@ from collections.abc import Callable
 import numpy as np
 import torch
 
-from favano.engine.aggregator import Aggregator
+from favano.aggregation.aggregator import Aggregator
 from favano.methods import Answers, State
 from favano.methods.arrays import units
 from favano.types import Floats, Ints, Stack

@@ -19,14 +19,15 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from favano.engine.aggregator import NOBODY, Aggregator, Measurement, Moment, Update
+from favano.aggregation.aggregator import NOBODY, Aggregator, Update
+from favano.aggregation.snapshot import Beginning, Snapshot, Waiting
 from favano.engine.distances import inner_products, walk
 from favano.engine.holdings import HeldModels, Holdings
 from favano.engine.job_table import JobTable
 from favano.engine.model_rows import ModelRows
+from favano.engine.moment import Measurement, Moment
 from favano.engine.products import About, ProductUpdates, weighted
 from favano.engine.ready_jobs import ReadyJobs
-from favano.engine.snapshot import Beginning, Snapshot, Waiting
 from favano.errors import NonFiniteUpdate
 from favano.methods import State
 from favano.training import Lanes, Work, to_device

@@ -10,9 +10,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from favano.engine.aggregator import NOTHING
+from favano.aggregation.snapshot import Held
 from favano.engine.model_rows import ModelRows, last_of_each
-from favano.engine.snapshot import Held
+from favano.engine.moment import NOTHING
 from favano.engine.spread import Spread, spread_of, spreads
 from favano.types import Ints, Mask, Stack, Vector
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from favano.engine.aggregator import NOBODY, Aggregator
+from favano.aggregation.aggregator import NOBODY, Aggregator
 from favano.methods import State
 from favano.schedule import Schedule
 from favano.types import Floats, Ints, Mask

@@ -11,11 +11,13 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 import torch
 
-from favano.engine.aggregator import NOBODY, NOTHING, Aggregator, Moment, Update
-from favano.engine.snapshot import Beginning, Held, Snapshot, Waiting
+from favano.aggregation.aggregator import NOBODY, Aggregator, Update
+from favano.aggregation.snapshot import Beginning, Held, Snapshot, Waiting
+from favano.engine.moment import NOTHING, Moment
 from favano.engine.spread import Spread, spread_of
+from favano.gates import finite_rows
 from favano.methods.method import S
-from favano.training import Trainer, finite_rows, to_device
+from favano.training import Trainer, to_device
 from favano.types import Ints, Stack, Vector
 
 

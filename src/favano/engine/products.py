@@ -8,7 +8,7 @@ methods, are one product.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple, cast
 
@@ -20,7 +20,7 @@ from favano.training import Layout, product_precision, to_device
 from favano.types import Floats, Ints, Stack
 
 if TYPE_CHECKING:
-    from favano.engine.aggregator import Aggregator
+    from favano.aggregation.aggregator import Aggregator
     from favano.engine.model_rows import ModelRows
 
 
@@ -44,28 +44,9 @@ class About(NamedTuple):
     rate: Floats
     version: int
 
-
-def keeps_one_model(method: AnyMethod) -> bool:
-    """Whether the state of a method has one model only, after a test update of two numbers."""
-    if method.corrects or not (method.linear or method.distances):
-        return False
-    one, two = np.zeros(1, dtype=np.int64), torch.zeros(1, 2)
-    about = Answers(one, one + 1, one, np.ones(1), 0, two, two + 1.0)
-    before = method.init(two[0])
-    return not any(_holds_models(state) for state in (before, method.update(before, about)))
-
-
-def _holds_models(state: State) -> bool:
-    """Whether a state has tensors besides the server model."""
-
-    def tensors(value: object) -> int:
-        if isinstance(value, torch.Tensor):
-            return 1
-        inner = value.values() if isinstance(value, dict) else value
-        nested = isinstance(inner, Iterable) and not isinstance(inner, str | np.ndarray)
-        return sum(map(tensors, cast(Iterable[object], inner))) if nested else 0
-
-    return tensors(tuple(cast(Iterable[object], state))) > 1
+    @property
+    def expected(self) -> None:
+        """Nobody measures steps in a simulation."""
 
 
 class WeightCache:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from favano.engine.aggregator import NOBODY
+from favano.aggregation.aggregator import NOBODY
 from favano.engine.job_table import JobTable
 from favano.types import Floats, Ints
 

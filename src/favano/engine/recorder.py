@@ -11,9 +11,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from favano.engine.aggregator import NOTHING, Aggregator, ClientModels, Measurement, Moment
-from favano.engine.link import first_versions
+from favano.aggregation.aggregator import Aggregator
+from favano.aggregation.link import first_versions
 from favano.engine.model_digests import ModelDigests
+from favano.engine.moment import NOTHING, ClientModels, Measurement, Moment
 from favano.errors import need
 from favano.methods.method import S
 from favano.records import Row

@@ -70,7 +70,12 @@ class Favano(Method[FavanoState]):
     def expected(self) -> Weights:
         """What clients know of their expected number of steps."""
         return step_weights(
-            self.reweight, self.weights, self.given_weights, self.policy(), self.world.fleet
+            self.reweight,
+            self.weights,
+            self.given_weights,
+            self.policy(),
+            self.world.fleet,
+            measured=self.world.measured,
         )
 
     def init(self, model: Vector) -> FavanoState:
@@ -78,7 +83,8 @@ class Favano(Method[FavanoState]):
 
     def update(self, state: FavanoState, answers: Answers) -> FavanoState:
         start, end = answers.start, answers.end
-        divisor = alpha(self.reweight, self.expected, state.seen, answers.client, answers.steps)
+        about = answers.client, answers.steps, answers.expected
+        divisor = alpha(self.reweight, self.expected, state.seen, *about)
         unbiased = start + (end - start) / column(divisor, end)  # (s, P)
         model = (state.model + unbiased.sum(0)) / (len(unbiased) + 1)
         return FavanoState(model, count(self.expected, state.seen, answers.client, answers.steps))

@@ -52,14 +52,20 @@ class FavanoDelta(Method[FavanoState]):
     def expected(self) -> Weights:
         """What clients know of their expected number of steps."""
         return step_weights(
-            self.reweight, self.weights, self.given_weights, self.policy(), self.world.fleet
+            self.reweight,
+            self.weights,
+            self.given_weights,
+            self.policy(),
+            self.world.fleet,
+            measured=self.world.measured,
         )
 
     def init(self, model: Vector) -> FavanoState:
         return FavanoState(model, nothing_seen(self.expected))
 
     def update(self, state: FavanoState, answers: Answers) -> FavanoState:
-        divisor = alpha(self.reweight, self.expected, state.seen, answers.client, answers.steps)
+        about = answers.client, answers.steps, answers.expected
+        divisor = alpha(self.reweight, self.expected, state.seen, *about)
         progress = (answers.end - answers.start) / column(divisor, answers.end)  # (s, P)
         model = state.model + self.server_learning_rate * progress.mean(0)
         return FavanoState(model, count(self.expected, state.seen, answers.client, answers.steps))

@@ -18,6 +18,13 @@ from favano.schedule import Adaptive, Barrier, Policy, Schedule
 from favano.types import Floats, Ints, Stack, Vector
 
 
+class Expected(NamedTuple):
+    """What the server expects of clients' steps, (k,) each, where it measures them."""
+
+    positive: Floats  # P(E > 0)
+    mean: Floats  # E[min(E, K)]
+
+
 @dataclass(frozen=True)
 class Answers:
     """The k answers that go into one update, one row per answer."""
@@ -29,6 +36,7 @@ class Answers:
     version: int  # of the new model: 0 at the first update
     start: Stack  # (k, P) models that the clients started from
     end: Stack  # (k, P) models that they arrived at
+    expected: Expected | None = None  # None: nobody measures
 
     def progress(self, weight: Floats) -> Vector:
         """The weighted sum of what the clients achieved, sum_i weight_i (end_i - start_i)."""

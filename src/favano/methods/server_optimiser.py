@@ -13,6 +13,7 @@ from favano.errors import need
 from favano.methods.arrays import zeros
 from favano.methods.method import Answers
 from favano.methods.registry import AnyMethod
+from favano.methods.robust import Robust, RobustRule, parse_robust
 from favano.options import Options, PositiveTime, Rate, option
 from favano.types import Vector
 
@@ -88,7 +89,7 @@ _USUAL: Final[
 
 
 class Server(Options):
-    """The server's optimiser, beside the options of the method."""
+    """What the server does beside the method: its optimiser, and whether it trusts answers."""
 
     server_optimiser: ServerOptimiserName = option(
         "none", "what the server makes of the method's step"
@@ -105,6 +106,7 @@ class Server(Options):
     server_beta2: Below1 | None = option(
         None, "adam, yogi: running mean of squares", otherwise="0.99", symbol="beta_2"
     )
+    robust: RobustRule = option("none", "median, trimmed:SHARE or clip:NORM of answers")
 
     def check(self) -> None:
         """Numbers go with an optimiser that has them."""
@@ -125,6 +127,16 @@ class Server(Options):
         """The optimiser; None: the server makes the method's own step."""
         name = self.server_optimiser
         return None if name == "none" else ServerOptimiser(name, *self.numbers.values())
+
+    @property
+    def distrust(self) -> Robust | None:
+        """How the server limits what one client can do; None: it trusts every answer."""
+        return parse_robust(self.robust)
+
+    @property
+    def plain(self) -> bool:
+        """Whether the server does what the method says, and nothing else."""
+        return self.optimiser is None and self.distrust is None
 
 
 def check_step(method: AnyMethod, optimiser: ServerOptimiser) -> None:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
 from favano.errors import BadInput, need
+from favano.methods.method import Expected, Method, State
 from favano.schedule import Poll, plan
 from favano.timing import Fleet
 from favano.types import Floats, Ints
 
 Reweight = Literal["stochastic", "deterministic", "none"]
-WeightSource = Literal["exact", "empirical", "monte-carlo", "given"]
+WeightSource = Literal["exact", "empirical", "monte-carlo", "given", "measured"]
 
 _MONTE_CARLO_CONTACTS = 2000  # per client
 
@@ -42,7 +43,12 @@ class Empirical:
     group: Ints  # (n,)
 
 
-Weights: TypeAlias = Known | Empirical
+@dataclass(frozen=True)
+class Measured:
+    """Those that the server of a federation measures; they come with the answers."""
+
+
+Weights: TypeAlias = Known | Empirical | Measured
 
 
 def check_weights(rule: Reweight, source: WeightSource, given: tuple[float, ...]) -> None:
@@ -53,10 +59,28 @@ def check_weights(rule: Reweight, source: WeightSource, given: tuple[float, ...]
     need(rule != "none" or source == "exact", "weights", source, text)
 
 
+def measured(method: Method[State]) -> Method[State]:
+    """The same method in a federation, where weights are measured since nobody knows exact ones."""
+    exact = getattr(method, "weights", None) == "exact"
+    if not exact or getattr(method, "reweight", "none") == "none":
+        return method
+    return replace(method, weights="measured")  # type: ignore[call-arg]
+
+
 def step_weights(
-    rule: Reweight, source: WeightSource, given: tuple[float, ...], policy: Poll, fleet: Fleet
+    rule: Reweight,
+    source: WeightSource,
+    given: tuple[float, ...],
+    policy: Poll,
+    fleet: Fleet,
+    *,
+    measured: bool = False,  # whether somebody measures clients' steps
 ) -> Weights:
     """What clients know of their expected number of steps."""
+    if source == "measured":
+        text = "is for federations, whose server measures clients' steps; use exact or empirical"
+        need(measured, "weights", source, text)
+        return Measured()
     if rule == "none":
         return Known(np.ones(fleet.clients), np.ones(fleet.clients))
     if source == "empirical":
@@ -117,7 +141,7 @@ def nothing_seen(weights: Weights) -> Seen:
 
 def count(weights: Weights, seen: Seen, client: Ints, steps: Ints) -> Seen:
     """The same after these contacts."""
-    if isinstance(weights, Known):
+    if not isinstance(weights, Empirical):
         return seen
     group, size = weights.group[client], len(seen.contacts)
     return Seen(
@@ -127,13 +151,23 @@ def count(weights: Weights, seen: Seen, client: Ints, steps: Ints) -> Seen:
     )
 
 
-def alpha(rule: Reweight, weights: Weights, seen: Seen, client: Ints, steps: Ints) -> Floats:
+def alpha(
+    rule: Reweight,
+    weights: Weights,
+    seen: Seen,
+    client: Ints,
+    steps: Ints,
+    expected: Expected | None = None,
+) -> Floats:
     """The divisor alpha_i of a client's progress: P_i X_i, or M_i, or 1 (paper, Section 3).
 
     A client that made no step has no progress to divide: its alpha is 1.
     """
     if isinstance(weights, Known):
         positive, mean = weights.positive[client], weights.mean[client]
+    elif isinstance(weights, Measured):
+        ones = np.ones(len(client))
+        positive, mean = expected or (ones, ones)
     else:
         contacts = 1.0 + seen.contacts[weights.group[client]]
         positive = (1.0 + seen.positive[weights.group[client]]) / contacts

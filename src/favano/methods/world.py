@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
 
-from favano.errors import BadInput
+from favano.errors import BadInput, need
 from favano.methods.clock import Clock
 from favano.schedule import Arrival, Barrier, HandOut, Latency, Poll
-from favano.timing import Fleet
+from favano.timing import Exponential, Fleet, make_fleet
 from favano.types import Floats
 
 
@@ -23,6 +23,7 @@ class World:
     local_steps: int  # K
     clock: Clock = field(default_factory=Clock)
     count_samples: Callable[[], Floats] | None = None  # asked where a method weighs by samples
+    measured: bool = False  # whether the server measures clients' steps, as in a federation
 
     @property
     def clients(self) -> int:
@@ -116,3 +117,40 @@ class World:
             max_staleness=max_staleness,
             flush_at_end=flush_at_end,
         )
+
+
+def federation(
+    clients: int,
+    *,
+    local_steps: int,
+    selected: int,
+    tick: float | None = None,
+    deadline: float | None = None,
+    step_seconds: float = 1.0,
+    samples: Sequence[int] | None = None,
+) -> World:
+    """What is known of a federation before it begins: speeds are measured later.
+
+    Args:
+        clients: places n.
+        local_steps: K.
+        selected: clients per tick or round, s.
+        tick: seconds between two ticks.
+        deadline: seconds that a round lasts at most.
+        step_seconds: a guess of the mean duration of a step.
+        samples: of each client, if known.
+    """
+    clock = Clock(selected=selected, interaction_time=0.0, deadline=deadline)
+    if tick is not None:
+        clock = replace(clock, waiting_time=tick)
+    fleet = make_fleet(np.full(clients, step_seconds), Exponential())
+    count = None
+    if samples is not None:
+        rule = f"need one number per client ({clients})"
+        need(len(samples) == clients, "samples", len(samples), rule)
+        sizes = np.array(samples, dtype=np.float64)
+
+        def count() -> Floats:
+            return sizes
+
+    return World(fleet, local_steps, clock, count, measured=True)

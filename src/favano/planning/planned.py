@@ -52,7 +52,7 @@ class Planned:
     @property
     def linear(self) -> bool:
         """Whether clients have effective weights: all steps of the server are linear in models."""
-        return self.method.linear and self.spec.server.server_optimiser == "none"
+        return self.method.linear and self.spec.server.plain
 
     @property
     def memory(self) -> int:
@@ -85,9 +85,11 @@ class Planned:
 
     def weigh(self, most: int = MOST) -> ClientWeights:
         """The shares, with a weight per client for up to `most` clients."""
-        name = self.spec.server.server_optimiser
+        server = self.spec.server
         rule = "makes steps of its own, so that clients have no effective weights"
-        need(name == "none", "server_optimiser", name, rule)
+        need(server.optimiser is None, "server_optimiser", server.server_optimiser, rule)
+        rule = "looks at all answers, so that clients have no effective weights"
+        need(server.distrust is None, "robust", server.robust, rule)
         return weigh_clients(self.method, self.schedule, self.fleet, self.local_steps, most)
 
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from torch import nn
 from torch.nn import functional
 
-from favano.engine import Aggregator, Link
+from favano.aggregation import Aggregator, Link
 from favano.methods import State
 from favano.metrics import accuracy
 from favano.planning.planned import Planned
@@ -55,6 +55,7 @@ def assemble(
         link=_link(planned, flat),
         kept=optimiser.kept,
         server=spec.server.optimiser,
+        robust=spec.server.distrust,
     )
     rule = LocalRule(
         proximal=spec.training.proximal or 0.0,

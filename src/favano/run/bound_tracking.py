@@ -9,7 +9,7 @@ from math import inf, isfinite
 from typing import NamedTuple
 
 from favano import theory
-from favano.engine import NoSnapshot
+from favano.aggregation import NoSnapshot
 from favano.records import BoundRow, Row
 from favano.run.constants import Point, Probe
 from favano.theory import Problem, Setting

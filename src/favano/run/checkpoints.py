@@ -16,7 +16,8 @@ from time import perf_counter
 import torch
 
 from favano import __version__
-from favano.engine import Moment, NoSnapshot
+from favano.aggregation import NoSnapshot
+from favano.engine import Moment
 from favano.errors import NonFiniteUpdate, WriteFailed
 from favano.methods import source_digest
 from favano.records.checkpoint import Tree

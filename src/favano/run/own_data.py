@@ -82,6 +82,13 @@ def read_data(problem: Problem) -> OwnData:
     return OwnData(train, test, found.classes, owners, test_owners)
 
 
+def read_source(name: str, given: object) -> tuple[Tensor, Tensor]:
+    """Inputs and targets of one source: a pair, a PyTorch data set, or a Hugging Face data set."""
+    inputs, targets, _ = _Reader(None, None, "").part(name, given)
+    need(len(inputs) > 0, name, "no samples", "need at least one")
+    return inputs, targets
+
+
 def _numbered(
     mine: Mapping[str, Names], theirs: Mapping[str, Names]
 ) -> tuple[dict[str, Ints], dict[str, Ints]]:
@@ -157,7 +164,7 @@ class _Reader(NamedTuple):
     def read(self, name: str, given: object) -> Part:
         """Inputs and targets; a list holds the data of one client after the other."""
         if not is_by_client(given, self.collate):
-            return self._part(name, given)
+            return self.part(name, given)
         assert isinstance(given, list)
         need(len(given) > 0, name, "[]", "need the data of at least one client")
         if self.collate is not None:
@@ -166,14 +173,14 @@ class _Reader(NamedTuple):
             _check_sizes(name, sizes)
             inputs, targets = self._collated(name, [one for own in samples for one in own])
         else:
-            parts = [self._part(f"{name}[{client}]", one) for client, one in enumerate(given)]
+            parts = [self.part(f"{name}[{client}]", one) for client, one in enumerate(given)]
             sizes = [len(part.inputs) for part in parts]
             _check_sizes(name, sizes)
             inputs = _joined(name, [part.inputs for part in parts])
             targets = _joined(name, [part.targets for part in parts])
         return Part(inputs, targets, {OWN: np.repeat(np.arange(len(sizes)), sizes)})
 
-    def _part(self, name: str, given: object) -> Part:
+    def part(self, name: str, given: object) -> Part:
         """The data of all clients, or of one."""
         if self.collate is not None:
             return Part(*self._collated(name, _samples(name, given)), self._names(given))

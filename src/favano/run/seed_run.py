@@ -8,21 +8,8 @@ from typing import NamedTuple
 
 from torch import nn
 
-from favano.engine import (
-    KINDS,
-    Kinds,
-    Moment,
-    NoSnapshot,
-    Observation,
-    Recorded,
-    Recorder,
-    Snapshot,
-    evaluation_times,
-    live_models,
-    named_kinds,
-    pack,
-    unpack,
-)
+from favano.aggregation import KINDS, Kinds, NoSnapshot, Snapshot, named_kinds, pack, unpack
+from favano.engine import Moment, Observation, Recorded, Recorder, evaluation_times, live_models
 from favano.errors import NonFiniteUpdate
 from favano.methods import source_digest
 from favano.metrics import ClientEvaluator, Evaluator

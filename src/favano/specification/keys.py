@@ -28,6 +28,7 @@ class Keys(TypedDict, total=False):
     server_momentum: float
     server_epsilon: float
     server_beta2: float
+    robust: str
     # local training
     learning_rate: float
     local_steps: int

@@ -32,4 +32,6 @@ def optimiser_words(spec: Spec) -> str | None:
     if server.optimiser is not None:
         name, rate = server.optimiser.name.capitalize(), server.optimiser.rate
         parts.append(f"on the server {name} with rate {rate:g}")
+    if server.distrust is not None:
+        parts.append(f"on the server robust={server.robust}")
     return None if parts == [_TITLES["sgd"]] else ", ".join(parts)

@@ -50,9 +50,12 @@ class Spec:
         ):
             fits = clients is None or value is None or value <= clients
             need(fits, name, value, f"need 1..clients ({clients})")
-        optimiser, by_server = self.training.local_optimiser, self.server.server_optimiser
-        if not optimiser.plain or by_server != "none":
-            rule = "need plain SGD and no server_optimiser, since the theorem is about their steps"
+        optimiser = self.training.local_optimiser
+        if not (optimiser.plain and self.server.plain):
+            rule = (
+                "need plain SGD and neither server_optimiser nor robust, since the theorem is "
+                "about the method's own steps"
+            )
             need(not self.run.track_bound, "track_bound", self.run.track_bound, rule)
         if self.method.corrects:
             key = "momentum" if optimiser.name == "sgd" else "optimiser"

@@ -21,7 +21,6 @@ from .lanes import Job as Job
 from .lanes import Lanes as Lanes
 from .lanes import Trainer as Trainer
 from .lanes import Work as Work
-from .lanes import finite_rows as finite_rows
 from .local_rule import LocalRule as LocalRule
 from .loop import LoopTrainer as LoopTrainer
 from .loop import SerialLanes as SerialLanes

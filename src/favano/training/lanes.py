@@ -7,7 +7,7 @@ parallel and return them in any order.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol, cast
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -80,14 +80,3 @@ class Lanes(Protocol):
 
     def halve(self) -> Ints:
         """Free memory of the device: halve the number of lanes, and return the jobs in them."""
-
-
-def finite_rows(models: Stack) -> list[bool]:
-    """Which models have neither NaN nor infinity.
-
-    If the sum of a model is finite, so is each number in it, and a sum is fast. Very large numbers
-    may add up to infinity, so if a sum is not finite, every number is checked.
-    """
-    if models.sum(dim=1).isfinite().all():
-        return [True] * len(models)
-    return cast(list[bool], models.isfinite().all(dim=1).tolist())

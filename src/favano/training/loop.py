@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 import torch
 
+from favano.gates import finite_rows
 from favano.training.flat import FlatModel
 from favano.training.gradient_trace import GradientTrace
 from favano.training.kernel_sets import arranged, using
-from favano.training.lanes import Finished, Job, Work, finite_rows
+from favano.training.lanes import Finished, Job, Work
 from favano.training.local_rule import LocalRule
 from favano.training.optimisers import Memory
 from favano.training.task import Batch, Task, plain_gradient
@@ -41,8 +43,14 @@ class LoopTrainer:
         ends = [self.run(*given) for given in zip(start, jobs, drifts, strict=True)]
         return torch.stack(ends) if ends else start
 
-    def run(self, start: Vector, job: Job, drift: Vector | None = None) -> Vector:
-        """The end model of one job."""
+    def run(
+        self,
+        start: Vector,
+        job: Job,
+        drift: Vector | None = None,
+        more: Callable[[], bool] | None = None,
+    ) -> Vector:
+        """The end model of one job; with `more`, it is asked before each step and may end it."""
         if job.steps == 0:
             return start
         model, size, refined = self.model, self.model.layout.size, self.rule.refinement
@@ -53,7 +61,7 @@ class LoopTrainer:
         traced = self.traced if self.rule.plain and drift is None and model.draws is None else None
         step = job.first_step
         with torch.no_grad(), using(self.kernels):
-            for run in self.task.runs(job.client, step, job.steps, weights.dtype):
+            for run in self._runs(job, more):
                 batches = [(arranged(features, self.kernels), labels) for features, labels in run]
                 if traced is None or not traced.descend(batches, job.rate):
                     for place, batch in enumerate(batches, step):
@@ -67,6 +75,17 @@ class LoopTrainer:
                 step += len(batches)
             kept = memory[: self.rule.kept]
             return torch.cat([model.snapshot(), *kept]) if kept else model.snapshot()
+
+    def _runs(self, job: Job, more: Callable[[], bool] | None) -> Iterator[list[Batch]]:
+        """The job's mini-batches in lists of one length; one by one if `more` may end it."""
+        runs = self.task.runs(job.client, job.first_step, job.steps, self.model.weights.dtype)
+        if more is None:
+            yield from runs
+            return
+        for batch in chain.from_iterable(runs):
+            if not more():
+                return
+            yield [batch]
 
     def _memory(self, kept: Vector) -> Memory:
         """The client's vectors at the beginning of a job."""

@@ -26,9 +26,10 @@ from typing import Self
 import numpy as np
 import torch
 
+from favano.gates import finite_rows
 from favano.training.flat import FlatModel
 from favano.training.kernel_sets import default_kernels, using
-from favano.training.lanes import Finished, Job, Work, finite_rows
+from favano.training.lanes import Finished, Job, Work
 from favano.training.loop import LoopTrainer
 from favano.types import Ints, Stack, Vector
 

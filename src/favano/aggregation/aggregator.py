@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import replace
-from typing import Generic, NamedTuple, Protocol, TypeAlias, cast
+from typing import Generic, NamedTuple, TypeAlias, cast
 
 import numpy as np
 import torch
-from torch import Tensor
 
-from favano.engine.link import Link
-from favano.engine.products import keeps_one_model
-from favano.engine.snapshot import (
+from favano.aggregation.link import Link
+from favano.aggregation.one_model import keeps_one_model
+from favano.aggregation.snapshot import (
     Beginning,
     Memory,
     NoSnapshot,
@@ -21,53 +20,20 @@ from favano.engine.snapshot import (
     beginning_digest,
     jobs_under_way,
 )
-from favano.engine.spread import Spread
 from favano.errors import NonFiniteUpdate, need
 from favano.methods import Answers, AnyMethod, Method
-from favano.methods.method import S
+from favano.methods.method import Expected, S
+from favano.methods.robust import Robust, check_robust
 from favano.methods.server_optimiser import Moments, ServerOptimiser, check_step
 from favano.schedule import Course, Foreseen, Schedule
 from favano.training import Layout, Work, to_device
 from favano.types import Buffers, Floats, Ints, Mask, NonFinite, Stack, Vector
 
 StepSizes: TypeAlias = Callable[[Schedule], Floats]  # of each job
+StepsExpected: TypeAlias = Callable[[Ints], Expected]
 
 NOBODY: Ints = np.empty(0, dtype=np.int64)
-NOTHING: Mapping[int, Vector] = {}
 _PIECE = 1 << 15  # parameters that an update handles at once on a CPU
-
-
-class ClientModels(Protocol):
-    """The models that the clients of one run hold."""
-
-    def of(self, client: Ints) -> Stack:
-        """The models of these clients."""
-
-    def spread(self, server: Vector, live: Mapping[int, Vector] = NOTHING) -> Spread:
-        """Their distances from a server model; `live` ones replace those that clients hold."""
-
-
-class Measurement(NamedTuple):
-    """Measurements of one server version."""
-
-    numbers: Tensor  # (m + 3,) loss, m metrics, variance and potential
-    server: Vector  # a copy
-    mean: Vector  # of all models
-
-
-class Moment(NamedTuple):
-    """The run after an update; version -1 is the initial model. Valid until the next moment.
-
-    A run that goes on from a snapshot begins with the moment of the snapshot.
-    """
-
-    version: int
-    server: Vector
-    refused: Ints  # clients whose answer has NaN or infinity
-    clients: ClientModels
-    snapshot: Callable[[], Snapshot]
-    steps: int = 0  # local steps that were used since the last moment
-    measured: Measurement | None = None  # if evaluated together with other runs
 
 
 class Update(NamedTuple):
@@ -95,6 +61,8 @@ class Aggregator(Generic[S]):
         link: Link | None = None,  # None: models are sent in full
         kept: int = 0,  # vectors of their optimisers that clients keep
         server: ServerOptimiser | None = None,  # None: it does what the method says
+        robust: Robust | None = None,  # None: it trusts every answer
+        expected: StepsExpected | None = None,  # of the clients of these jobs, if measured
     ) -> None:
         self.method, self.layout, self.initial, self._rates = method, layout, initial, rates
         self.course = Foreseen(course) if isinstance(course, Schedule) else course
@@ -118,10 +86,12 @@ class Aggregator(Generic[S]):
         self.non_finite, self._buffers, self.link = non_finite, buffers, link
         self.stopped = False  # set from outside, to end the run early
         self.beginning: Beginning | None = None  # where the run goes on; None: it is new
-        self._server = server
+        self._server, self._robust, self._expected = server, robust, expected
         self._moments: Moments | None = None
         if server is not None:
             check_step(cast(AnyMethod, method), server)
+        if robust is not None:
+            check_robust(cast(AnyMethod, method), robust)
 
     @property
     def schedule(self) -> Schedule:
@@ -151,13 +121,17 @@ class Aggregator(Generic[S]):
     @property
     def linear(self) -> bool:
         """Whether an update is a sum of models with weights that do not depend on them."""
-        plain = self.link is None and self._server is None
-        return self.blends and plain and self.ahead and self.course.complete
+        return self.blends and self._as_it_is and self.ahead and self.course.complete
 
     @property
     def by_distances(self) -> bool:
         """Whether an update is a sum of models with weights that depend on their distances."""
-        return self._by_distances and self.plain and self.link is None and self._server is None
+        return self._by_distances and self.plain and self._as_it_is
+
+    @property
+    def _as_it_is(self) -> bool:
+        """Whether the server gets the clients' models, and does what the method says."""
+        return self.link is None and self._server is None and self._robust is None
 
     @property
     def over(self) -> bool:
@@ -203,14 +177,20 @@ class Aggregator(Generic[S]):
 
     def memory_now(self) -> Memory:
         """What a snapshot keeps of the run, apart from the models in use."""
-        course, version, link = self.course, self.version, self.link
+        course, version = self.course, self.version
         steps = None
         if not course.complete:
             begun = [course.begun(one) for one in range(version + 1)]
             steps = course.known.steps[np.concatenate([NOBODY, *begun])]
+        beginning = beginning_digest(course, self.rates, version)
+        return self.remembered()._replace(beginning=beginning, steps=steps)
+
+    def remembered(self) -> Memory:
+        """The same without the course of the run."""
+        link = self.link
         return Memory(
-            beginning=beginning_digest(course, self.rates, version),
-            steps=steps,
+            beginning="",
+            steps=None,
             state=self.state._replace(model=self.initial[:0]),
             moments=self._moments,
             clients=dict(self._memory),
@@ -233,8 +213,13 @@ class Aggregator(Generic[S]):
         if beginning_digest(course, rates, version) != memory.beginning:
             raise NoSnapshot("its schedule or its step sizes begin otherwise")
         self.beginning = jobs_under_way(course, snapshot)
-        self.course, self.version, self._known_rates = course, version, np.empty(0)
+        self.course, self._known_rates = course, np.empty(0)
         model = to_device(snapshot.models[snapshot.server], self.initial)
+        self.take_over(memory, version, model)
+
+    def take_over(self, memory: Memory, version: int, model: Vector) -> None:
+        """Take over what the same run remembered at a version, with its server model."""
+        self.version = version
         self.state = cast(S, memory.state._replace(model=model[: self.layout.parameters]))
         self._moments, self._own_buffers = memory.moments, dict(memory.own_buffers)
         self._memory, self._steps_before = dict(memory.clients), dict(memory.steps_before)
@@ -283,6 +268,9 @@ class Aggregator(Generic[S]):
             sent = end if self.link is None else self.link.up(jobs, start, end, server)
             parameters = self.layout.parameters
             answers = self._answers(jobs, start[:, :parameters], sent[:, :parameters])
+            if self._robust is not None:
+                tamed = self._robust.tame(answers.start, answers.end, answers.steps)
+                answers = replace(answers, end=tamed)
             before = self.state
             if self.linear or self.by_distances:  # after a product, the state has no model
                 before = before._replace(model=server[:parameters])
@@ -324,7 +312,9 @@ class Aggregator(Generic[S]):
         known, version = self.course.known, self.version + 1
         stale = self.version - known.base[jobs]
         rate = self.rates[jobs]
-        return Answers(known.client[jobs], known.steps[jobs], stale, rate, version, start, end)
+        expected = None if self._expected is None else self._expected(jobs)
+        who, steps = known.client[jobs], known.steps[jobs]
+        return Answers(who, steps, stale, rate, version, start, end, expected)
 
     def _own(self, jobs: Ints, server: Vector, start: Stack, end: Stack) -> Stack | None:
         """Models that clients continue from, with the largest counters; None: the new server's."""

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 import torch
 
-from favano.engine import Link
-from favano.engine import link as link_module
-from favano.engine.link import first_versions, message_numbers
+from favano.aggregation import Link
+from favano.aggregation import link as link_module
+from favano.aggregation.link import first_versions, message_numbers
 from favano.quantisation import Codec, Lattice, Qsgd, message_bits
 from favano.schedule import Arrival, Poll, Schedule, plan
 from favano.timing import two_speeds
-from tests.engine.test_link import COARSE, FINE, SEED, SIZES, label
+from tests.aggregation.test_link import COARSE, FINE, SEED, SIZES, label
 from tests.problems import close, start_model
 
 

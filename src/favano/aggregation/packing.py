@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from favano.engine.snapshot import NoSnapshot
+from favano.aggregation.snapshot import NoSnapshot
 from favano.records.checkpoint import Tree
 from favano.types import Array
 

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from favano.engine import Aggregator, PlainLoop
+from favano.aggregation import Aggregator
+from favano.engine import PlainLoop
 from favano.errors import BadInput, NonFiniteUpdate
 from favano.methods import AnyMethod, ModelState, our_methods
 from favano.methods.asofed import AsoFed
@@ -180,5 +181,5 @@ def test_pieces_of_a_large_model_add_up_to_the_whole(
 ) -> None:
     """What a method does to a parameter does not depend on those beside it."""
     whole = Problem(name, 1).alone
-    monkeypatch.setattr("favano.engine.aggregator._PIECE", 7)
+    monkeypatch.setattr("favano.aggregation.aggregator._PIECE", 7)
     same(Problem(name, 1).alone, whole, 1e-12)

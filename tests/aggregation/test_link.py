@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from favano.engine import Aggregator, Engine, Link, PlainLoop, Recorder, evaluation_times
-from favano.engine.link import first_versions
+from favano.aggregation import Aggregator, Link
+from favano.aggregation.link import first_versions
+from favano.engine import Engine, PlainLoop, Recorder, evaluation_times
 from favano.methods import Method, our_methods
 from favano.methods.favano import Favano
 from favano.methods.fedavg import FedAvg

@@ -1,0 +1,1 @@
+"""FAVANO on Flower."""

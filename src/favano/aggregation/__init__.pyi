@@ -1,0 +1,11 @@
+from .aggregator import NOBODY as NOBODY
+from .aggregator import Aggregator as Aggregator
+from .aggregator import Update as Update
+from .link import Link as Link
+from .packing import Kinds as Kinds
+from .packing import named_kinds as named_kinds
+from .packing import pack as pack
+from .packing import unpack as unpack
+from .snapshot import KINDS as KINDS
+from .snapshot import NoSnapshot as NoSnapshot
+from .snapshot import Snapshot as Snapshot

@@ -1,0 +1,92 @@
+"""`favano join`: a node of a federation, in one command."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from favano.cli.shell import leave, need_flower, say
+from favano.errors import need
+
+Address = Annotated[str, typer.Argument(metavar="HOST:PORT", help="address of the server")]
+Partition = Annotated[
+    str, typer.Option(metavar="I/N", help="part I of N of the data set, counted from 0")
+]
+Dataset = Annotated[str, typer.Option(help="the data set, as for favano run")]
+Data = Annotated[Path | None, typer.Option(metavar="DIR", help="folder of its files")]
+Split = Annotated[str, typer.Option(help="how it is split, as for favano run")]
+Model = Annotated[str | None, typer.Option(help="the network, as for favano run")]
+Seed = Annotated[int, typer.Option(help="seed of the split")]
+Certificate = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="authority.crt of favano keys, for TLS")
+]
+Key = Annotated[Path | None, typer.Option(metavar="FILE", help="key of this node")]
+Insecure = Annotated[bool, typer.Option("--insecure", help="plaintext, also to other machines")]
+Resident = Annotated[
+    bool,
+    typer.Option(
+        "--resident/--by-appointment",
+        help="one process that stays loaded, or a stock SuperNode: a process per call",
+    ),
+]
+Device = Annotated[str, typer.Option(help="cpu, cuda or cuda:N")]
+State = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="what the client keeps from job to job")
+]
+Pace = Annotated[float, typer.Option(help="seconds that a step takes at least, for trials")]
+Patience = Annotated[float, typer.Option(help="seconds to wait for a server that is not there")]
+
+
+def join_command(
+    address: Address,
+    partition: Partition = "0/1",
+    dataset: Dataset = "digits",
+    data: Data = None,
+    split: Split = "iid",
+    model: Model = None,
+    seed: Seed = 0,
+    root_certificate: Certificate = None,
+    key: Key = None,
+    insecure: Insecure = False,
+    resident: Resident = True,
+    device: Device = "cpu",
+    state: State = None,
+    pace: Pace = 0.0,
+    patience: Patience = 600.0,
+) -> None:
+    """Join a federation with a share of a data set, and train when called.
+
+    With your own network and data, use favano.flower.join from Python.
+    """
+    need_flower()
+    from favano.flower.memory import FileStore
+    from favano.flower.node import check_address, join
+    from favano.flower.private import Refused
+    from favano.flower.share import Share
+    from favano.flower.supernode import become_supernode
+
+    check_address(address, secure=root_certificate is not None, insecure=insecure)
+    place, _, count = partition.partition("/")
+    need(place.isdecimal() and count.isdecimal(), "partition", partition, "need I/N, as 0/4")
+    folder = None if data is None else str(data.absolute())
+    share = Share(int(place), int(count), dataset, split, model, seed, folder)
+    if not resident:
+        become_supernode(address, share, root_certificate=root_certificate, key=key, pace=pace)
+    store = None if state is None else FileStore(state)
+    client = share.client(device=device, store=store, pace=pace)
+    try:
+        join(
+            client,
+            address,
+            root_certificate=root_certificate,
+            key=key,
+            insecure=insecure,
+            patience=patience,
+            say=say,
+        )
+    except Refused as error:
+        leave(f"not let in by {address}: {error}", code=1)
+    except KeyboardInterrupt:
+        leave("left the federation")

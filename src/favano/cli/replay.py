@@ -1,0 +1,35 @@
+"""`favano replay`: a federation's trace in the simulator, and how far the models are apart."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from favano.cli.flags import DataDir, Json
+from favano.cli.shell import notes, print_json, screen
+
+Folder = Annotated[Path, typer.Argument(metavar="TRACE", help="folder of the federation")]
+
+
+def replay_command(folder: Folder, data_dir: DataDir = None, json: Json = False) -> None:
+    """Repeat a federation in the simulator: same contacts, same steps, and the same model?
+
+    With clients on this kind of machine the models are equal to the bit; other processors round
+    otherwise.
+    """
+    from favano.run.replay import replay_folder
+
+    with notes.status("training again"):
+        found = replay_folder(folder, data_dir)
+    if json:
+        print_json(asdict(found))
+    elif found.equal:
+        screen.print("The models are equal to the bit.")
+    else:
+        screen.print(
+            f"The models differ in {found.numbers:,} numbers, by {found.largest:.3g} at most.",
+            soft_wrap=True,
+        )

@@ -1,0 +1,78 @@
+"""`favano serve`: the server of a federation, in one command."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from favano.cli.flags import Config, DataDir, Values, spec_with_data
+from favano.cli.shell import keep_to, leave, need_flower, say
+from favano.errors import need
+from favano.specification.presets import resolve
+
+Rounds = Annotated[int, typer.Option(metavar="N", help="updates of the model")]
+Tick = Annotated[float | None, typer.Option(metavar="S", help="seconds between two ticks")]
+Grace = Annotated[float, typer.Option(metavar="S", help="seconds that a tick waits for answers")]
+Host = Annotated[str, typer.Option(help="address that nodes join at")]
+Port = Annotated[int, typer.Option(help="port that nodes join at")]
+StatusHost = Annotated[str, typer.Option(help="address of the status page")]
+StatusPort = Annotated[int, typer.Option(help="port of the status page; 0: any that is free")]
+Keys = Annotated[
+    Path | None, typer.Option(metavar="DIR", help="of favano keys: TLS, registered nodes only")
+]
+Insecure = Annotated[bool, typer.Option("--insecure", help="plaintext, also to other machines")]
+Out = Annotated[Path, typer.Option(metavar="DIR", help="folder for everything that is written")]
+Resume = Annotated[bool, typer.Option("--resume", help="go on with the federation in the folder")]
+Patience = Annotated[float, typer.Option(metavar="S", help="seconds that an answer may be late")]
+StepSeconds = Annotated[float, typer.Option(metavar="S", help="a first guess of a step's duration")]
+
+
+def serve_command(
+    flags: Values,
+    config: Config = None,
+    data_dir: DataDir = None,
+    rounds: Rounds = 100,
+    tick: Tick = None,
+    grace: Grace = 0.0,
+    host: Host = "127.0.0.1",
+    port: Port = 8000,
+    status_host: StatusHost = "127.0.0.1",
+    status_port: StatusPort = 0,
+    keys: Keys = None,
+    insecure: Insecure = False,
+    out: Out = Path("favano-federation"),
+    resume: Resume = False,
+    patience: Patience = 600.0,
+    step_seconds: StepSeconds = 1.0,
+) -> None:
+    """Serve a federation: nodes join it with favano join."""
+    need_flower()
+    spec = resolve(spec_with_data(config, flags, data_dir))
+    safe = keys is not None or insecure or host in ("127.0.0.1", "localhost", "::1")
+    rule = "is open to other machines: need --keys (favano keys), or --insecure for plaintext"
+    need(safe, "host", host, rule)
+    keep_to("cpu")
+    from favano.flower.serve import Serving, serve
+    from favano.flower.superlink import SuperLink
+
+    folder = out.absolute()
+    serving = Serving(
+        rounds=rounds,
+        tick=tick,
+        folder=folder,
+        grace=grace,
+        step_seconds=step_seconds,
+        patience=patience,
+        resume=resume,
+        status_host=status_host,
+        status_port=status_port,
+        data_dir=data_dir,
+    )
+    trusted = None if keys is None else keys.absolute()
+    try:
+        serve(spec, serving, SuperLink(folder, host, port, trusted), say)
+    except KeyboardInterrupt:
+        leave(f"stopped; go on with: favano serve --resume --out {out} ...")
+    say(f"done: {out}")

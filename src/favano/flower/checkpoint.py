@@ -1,0 +1,178 @@
+"""Checkpoints of a federation: its events, its models, and what its method remembers.
+
+Events are appended to a file, and a model is written once. A checkpoint says how many events count
+and which models are in use; it replaces the one before as a whole.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple, cast
+
+import numpy as np
+import torch
+
+from favano.aggregation import KINDS, Kinds, named_kinds, pack, unpack
+from favano.aggregation.snapshot import Memory
+from favano.errors import BadInput, need
+from favano.flower.ledger import EVENTS, Event
+from favano.records.checkpoint import Tree, checkpoint_from_bytes, checkpoint_to_bytes
+from favano.records.folder import write_together
+from favano.types import Vector
+
+_STATE, _EVENTS, _MODEL = "state.checkpoint", "events.jsonl", ".model"
+
+
+class Standing(NamedTuple):
+    """Where a federation stands, besides its events and models."""
+
+    identity: Mapping[str, str]  # what must be equal to go on
+    run: str
+    now: float
+    version: int
+    calls: Mapping[int, str]  # numbers of the calls whose answers are awaited or not used yet
+    norms: Sequence[float]  # of the last answers
+    traffic: tuple[int, int]  # bytes up and down
+    rounds: Sequence[Mapping[str, object]]
+
+
+class Models(NamedTuple):
+    """Models in use."""
+
+    server: Vector
+    own: Mapping[int, Vector]  # of clients that go on from models of their own
+    starts: Mapping[int, Vector]  # of jobs that are not used yet
+
+
+class Saved(NamedTuple):
+    """Everything that a federation needs to go on."""
+
+    standing: Standing
+    models: Models
+    memory: Memory
+    events: Sequence[Event]
+
+
+class CheckpointFolder:
+    """The checkpoint of one federation, in a folder of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._names: dict[int, tuple[Vector, str]] = {}  # models on disk, by identity
+        self._written = 0  # bytes of events that count
+        self._next = 0
+
+    @property
+    def exists(self) -> bool:
+        """Whether there is a checkpoint."""
+        return (self._folder / _STATE).is_file()
+
+    def save(
+        self, standing: Standing, models: Models, memory: Memory, new: Sequence[Event]
+    ) -> None:
+        """Write a checkpoint; `new` are the events since the last one."""
+        self._folder.mkdir(parents=True, exist_ok=True)
+        self._append(new)
+        server, own, starts = models
+        used = {id(one): one for one in (server, *own.values(), *starts.values())}
+        self._write_models([one for one in used.values() if id(one) not in self._names])
+        name = {key: self._names[key][1] for key in used}
+        tree: Tree = [
+            json.dumps({**standing._asdict(), "events": self._written}),
+            name[id(server)],
+            _named({client: name[id(one)] for client, one in own.items()}),
+            _named({job: name[id(one)] for job, one in starts.items()}),
+            pack(memory, _kinds(memory)),
+        ]
+        write_together(self._folder, {_STATE: checkpoint_to_bytes(tree)})
+        for key in set(self._names) - set(used):
+            (self._folder / self._names.pop(key)[1]).unlink(missing_ok=True)
+
+    def load(self, identity: Mapping[str, str], like: Memory) -> Saved:
+        """Read the checkpoint; refused if it is of another federation.
+
+        `like` is what the method remembers at first: it says which kinds of values there are.
+        """
+        path = self._folder / _STATE
+        need(path.is_file(), "resume", self._folder, "has no checkpoint of a federation")
+        try:
+            tree = checkpoint_from_bytes(path.read_bytes())
+            assert isinstance(tree, list)
+            text, server, own, starts, memory = tree
+            found = json.loads(str(text))
+            self._written = found.pop("events")
+            events = self._read_events()
+            names = {str(server), *_names(own).values(), *_names(starts).values()}
+            models = {name: self._read_model(name) for name in names}
+            told = unpack(memory, _kinds(like), like.state.model)
+        except (OSError, ValueError, KeyError, AssertionError) as error:
+            raise BadInput("resume", path, f"is damaged: {error}") from error
+        standing = Standing(**found)
+        _check(standing.identity, identity, self._folder)
+        calls = {int(job): call for job, call in standing.calls.items()}
+        self._names = {id(one): (one, name) for name, one in models.items()}
+        self._next = 1 + max(int(Path(name).stem) for name in names)
+        return Saved(
+            standing._replace(calls=calls),
+            Models(
+                models[str(server)],
+                {client: models[name] for client, name in _names(own).items()},
+                {job: models[name] for job, name in _names(starts).items()},
+            ),
+            cast(Memory, told),
+            events,
+        )
+
+    def _append(self, new: Sequence[Event]) -> None:
+        """Write events after those that count; what a killed server left behind them is lost."""
+        lines = "".join(json.dumps([type(event).__name__, *event]) + "\n" for event in new)
+        path = self._folder / _EVENTS
+        with path.open("r+b" if path.exists() else "wb") as file:
+            file.seek(self._written)
+            file.write(lines.encode())
+            file.truncate()
+            file.flush()
+            os.fsync(file.fileno())
+            self._written = file.tell()
+
+    def _read_events(self) -> list[Event]:
+        with (self._folder / _EVENTS).open("rb") as file:
+            text = file.read(self._written).decode()
+        return [EVENTS[kind](*values) for kind, *values in map(json.loads, text.splitlines())]
+
+    def _write_models(self, models: Sequence[Vector]) -> None:
+        contents = {}
+        for model in models:
+            name = f"{self._next}{_MODEL}"
+            contents[name] = checkpoint_to_bytes(model.numpy(force=True))
+            self._names[id(model)] = model, name
+            self._next += 1
+        if contents:
+            write_together(self._folder, contents)
+
+    def _read_model(self, name: str) -> Vector:
+        found = checkpoint_from_bytes((self._folder / name).read_bytes())
+        assert isinstance(found, np.ndarray)
+        return torch.from_numpy(found)
+
+
+def _named(names: Mapping[int, str]) -> Tree:
+    return json.dumps(names)
+
+
+def _names(tree: Tree) -> dict[int, str]:
+    return {int(key): str(name) for key, name in json.loads(str(tree)).items()}
+
+
+def _kinds(memory: Memory) -> Kinds:
+    return [*KINDS, *named_kinds(memory.state) - set(KINDS)]
+
+
+def _check(held: Mapping[str, str], mine: Mapping[str, str], folder: Path) -> None:
+    names = dict.fromkeys([*held, *mine])
+    differing = ", ".join(name for name in names if held.get(name) != mine.get(name))
+    rule = f"is of another federation (differs in {differing})"
+    need(not differing, "resume", folder, rule)

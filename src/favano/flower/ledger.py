@@ -1,0 +1,253 @@
+"""The ledger of a federation: everything that happened, as a list of events.
+
+Who is called, which answers are used and what is known of the clients all follow from the events.
+A server that was killed reads them again, and is where it was.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from math import inf
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+
+from favano.flower.conductor import Answer, Turn, conductor
+from favano.flower.step_estimates import StepEstimates
+from favano.gates import Refusal
+from favano.methods.method import Expected
+from favano.schedule import Policy, Poll, Schedule
+from favano.schedule.contact_trace import ContactTrace, trace_of
+from favano.schedule.lived import Lived
+from favano.types import Floats, Ints
+
+
+class Joined(NamedTuple):
+    """A node takes the place of a client, for the first time or again."""
+
+    time: float
+    client: int
+    node: int
+
+
+class Left(NamedTuple):
+    """A client is lost, with whatever it was doing."""
+
+    time: float
+    client: int
+
+
+class Answered(NamedTuple):
+    """An answer was accepted."""
+
+    time: float
+    job: int
+    steps: int
+    seconds: float
+    partition: int = -1  # of the data, if the client says so
+
+
+class Refused(NamedTuple):
+    """An answer was refused; if it was awaited, its client is called again."""
+
+    time: float
+    job: int
+    reason: str
+
+
+class Turned(NamedTuple):
+    """The server did what its contact policy says."""
+
+    time: float
+
+
+Event: TypeAlias = Joined | Left | Answered | Refused | Turned
+EVENTS: dict[str, Callable[..., Event]] = {
+    kind.__name__: kind for kind in (Joined, Left, Answered, Refused, Turned)
+}
+
+
+class OpenJob(NamedTuple):
+    """A job whose answer is not here yet."""
+
+    client: int
+    begin: float
+    until: float  # its appointment; infinity: none
+
+
+class Action(NamedTuple):
+    """What a turn of the server comes to, with the numbers of the jobs that begin."""
+
+    turn: Turn
+    begun: Sequence[int]
+
+
+class Ledger:
+    """Follows the events of one federation.
+
+    Args:
+        policy: when the server asks whom.
+        clients: number of places n.
+        seed: of the draws of clients.
+        rates: step size of each job, from the jobs so far.
+        grace: seconds that a tick waits for answers that are due.
+        estimates: what is known of the clients' steps, if their weights are measured.
+    """
+
+    def __init__(
+        self,
+        policy: Policy,
+        clients: int,
+        seed: int,
+        rates: Callable[[Schedule], Floats],
+        *,
+        grace: float = 0.0,
+        estimates: StepEstimates | None = None,
+    ) -> None:
+        self.local_steps = policy.local_steps
+        self.clients, self.course = clients, Lived(clients, self.local_steps)
+        self.conductor = conductor(policy, seed, grace=grace)
+        self.estimates = estimates
+        self._rates = rates
+        self.node_of: dict[int, int] = {}  # the last node of each client
+        self.client_of: dict[int, int] = {}  # of each node that has a place
+        self.present: set[int] = set()  # clients that can be called
+        self.away_since: dict[int, float] = {}
+        self.open: dict[int, OpenJob] = {}
+        self.given_up: set[int] = set()  # jobs
+        self.used_last: dict[int, int] = {}  # job of each client
+        self.contacts = Counter[int]()  # answers used, by client
+        self.refused: dict[int, Counter[str]] = {}  # by client and reason
+        self.partition_of: dict[int, int] = {}  # of the data, as clients say
+        self.length = 0  # events so far
+
+    def apply(self, event: Event) -> Action | None:
+        """Follow one event; of a turn, say what is to be done."""
+        self.length += 1
+        match event:
+            case Joined(time, client, node):
+                self._join(client, node)
+            case Left(time, client):
+                self._leave(client, time)
+            case Answered(time, job, steps, seconds, partition):
+                self._answer(time, job, steps, seconds, partition)
+            case Refused(time, job, reason):
+                self._refuse(time, job, reason)
+            case Turned(time):
+                turn = self.conductor.turn(time)
+                assert turn is not None, "a turn was noted that cannot be"
+                return self._act(turn, time)
+        return None
+
+    def turn_at(self, time: float) -> tuple[Event, Action] | None:
+        """What is to be done now; None: nothing."""
+        turn = self.conductor.turn(time)
+        if turn is None:
+            return None
+        self.length += 1
+        return Turned(time), self._act(turn, time)
+
+    def expected(self, jobs: Ints) -> Expected:
+        """What was expected of the clients of these jobs when they answered."""
+        return Expected(self.course.noted("positive")[jobs], self.course.noted("mean")[jobs])
+
+    def lost_seconds(self, client: int) -> float:
+        """Seconds per contact in which a client cannot train, as measured so far."""
+        return 0.0 if self.estimates is None else float(self.estimates.lost_seconds[client])
+
+    @property
+    def jobs(self) -> int:
+        """Number of jobs so far."""
+        return len(self.course.known.client)
+
+    def begin(self, job: int) -> float:
+        """When a job was handed out."""
+        return float(self.course.known.begin[job])
+
+    @property
+    def trace(self) -> ContactTrace:
+        """What has happened, for the simulator to repeat."""
+        everyone = range(self.clients)
+        nodes = np.array([self.node_of.get(one, 0) for one in everyone], dtype=np.uint64)
+        parts = np.array([self.partition_of.get(one, -1) for one in everyone], dtype=np.int64)
+        return trace_of(self.course, nodes.view(np.int64), parts)
+
+    def _join(self, client: int, node: int) -> None:
+        before = self.node_of.get(client)
+        if before is not None and before != node:
+            self.client_of.pop(before, None)
+        self.node_of[client], self.client_of[node] = node, client
+        self.present.add(client)
+        self.away_since.pop(client, None)
+        self.conductor.join(client)
+
+    def _leave(self, client: int, time: float) -> None:
+        self.present.discard(client)
+        self.away_since[client] = time
+        self._give_up(client, time)
+        self.conductor.leave(client)
+
+    def _answer(self, time: float, job: int, steps: int, seconds: float, partition: int) -> None:
+        client, begin, _ = self.open.pop(job)
+        if partition >= 0:
+            self.partition_of[client] = partition
+        course = self.course
+        course.answer(job, steps, time)
+        course.note([job], "seconds", seconds)
+        if self.estimates is not None:
+            expected = self.estimates.expected(np.array([client]))
+            course.note([job], "positive", expected.positive)
+            course.note([job], "mean", expected.mean)
+            self.estimates.count(client, steps, seconds, time - begin)
+        self.conductor.answered(Answer(client, job, int(course.known.base[job])))
+
+    def _refuse(self, time: float, job: int, reason: str) -> None:
+        """The client is called again, from the newest model, as if it had joined now."""
+        client = int(self.course.known.client[job])
+        self.refused.setdefault(client, Counter())[Refusal(reason)] += 1
+        if job in self.open:
+            self._give_up(client, time)
+            self.conductor.leave(client)
+            self.conductor.join(client)
+
+    def _give_up(self, client: int, time: float) -> None:
+        for job in [job for job, one in self.open.items() if one.client == client]:
+            del self.open[job]
+            self.given_up.add(job)
+        self.course.give_up(client, time)
+
+    def _act(self, turn: Turn, time: float) -> Action:
+        for answer in turn.dropped:
+            self.course.drop(answer.job)
+        for client in turn.given_up:
+            self._give_up(client, time)
+        if turn.use is not None:
+            self.course.use([answer.job for answer in turn.use], time)
+            self.used_last.update((answer.client, answer.job) for answer in turn.use)
+            self.contacts.update(answer.client for answer in turn.use)
+        begun = [self.course.begin(call.client, time) for call in turn.calls]
+        if begun:
+            self.course.note(begun, "rate", self._rates(self.course.known)[begun])
+        for job, call in zip(begun, turn.calls, strict=True):
+            self.open[job] = OpenJob(call.client, time, call.until)
+        return Action(turn, begun)
+
+
+def estimates_for(
+    policy: Policy, clients: int, *, step_seconds: float, lost: float
+) -> StepEstimates | None:
+    """Estimates where they mean something: for clients that are asked whenever it is time."""
+    if not isinstance(policy, Poll):
+        return None
+    return StepEstimates(policy, clients, step_seconds=step_seconds, lost=lost)
+
+
+def overdue(ledger: Ledger, now: float, patience: float) -> list[int]:
+    """Clients whose answers are so late that they are given up."""
+    late = [
+        one.client
+        for one in ledger.open.values()
+        if now > (one.begin if one.until == inf else one.until) + patience
+    ]
+    return sorted(set(late))

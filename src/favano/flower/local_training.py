@@ -1,0 +1,95 @@
+"""The local training of a federation, as every call carries it: batches, optimiser, few bits."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import get_args
+
+from favano.data.batches import Order
+from favano.errors import BadInput, need
+from favano.methods import AnyMethod, all_methods, make_method
+from favano.specification.parts import TrainingPart
+from favano.training import LocalRule
+
+_MOST = 2**20  # samples of a batch
+_KEYS = ("batch_size", "batch_order", "training", "method")
+
+
+@dataclass(frozen=True)
+class LocalTraining:
+    """How every client trains. Rates and numbers of steps come with each call.
+
+    A method is sent only if its clients have a memory, since they need its `step`.
+    """
+
+    batch_size: int
+    batch_order: Order = "epoch"
+    training: TrainingPart = field(default_factory=TrainingPart)
+    method: AnyMethod | None = None
+
+    def __post_init__(self) -> None:
+        need(1 <= self.batch_size <= _MOST, "batch_size", self.batch_size, f"need 1..{_MOST}")
+        known = get_args(Order)
+        need(self.batch_order in known, "batch_order", self.batch_order, f"need one of {known}")
+
+    def rule(self, *, corrected: bool = False) -> LocalRule:
+        """The direction of a client's steps."""
+        method = self.method
+        return LocalRule(
+            proximal=self.training.proximal or 0.0,
+            corrected=corrected,
+            memory=0 if method is None else method.memory,
+            step=None if method is None else method.step,
+            optimiser=self.training.local_optimiser,
+        )
+
+
+def to_json(local: LocalTraining) -> str:
+    """The text that calls carry."""
+    found: dict[str, object] = {
+        "batch_size": local.batch_size,
+        "batch_order": local.batch_order,
+        "training": local.training.given,
+    }
+    if local.method is not None and local.method.memory:
+        found["method"] = {"name": local.method.name, **local.method.given}
+    return json.dumps(found, sort_keys=True)
+
+
+def from_json(text: str) -> LocalTraining:
+    """The local training in a call; anything else is refused in one sentence.
+
+    Only methods that are installed here are accepted: a server cannot name a file.
+    """
+    try:
+        found = json.loads(text)
+    except ValueError:
+        raise BadInput("training", text, "need JSON") from None
+    given = _mapping("training", found)
+    for key in given:
+        need(key in _KEYS, "training", key, f"unknown; known: {', '.join(_KEYS)}")
+    size, order = given.get("batch_size"), given.get("batch_order", "epoch")
+    if not isinstance(size, int) or isinstance(size, bool):
+        raise BadInput("batch_size", size, "need a whole number")
+    if not isinstance(order, str):
+        raise BadInput("batch_order", order, "need a word")
+    part = TrainingPart(**_mapping("training", given.get("training", {})))  # type: ignore[arg-type]
+    method = _method(given["method"]) if "method" in given else None
+    return LocalTraining(size, order, part, method)  # type: ignore[arg-type]
+
+
+def _method(given: object) -> AnyMethod:
+    options = dict(_mapping("method", given))
+    name = options.pop("name", None)
+    known = ", ".join(all_methods())
+    if not isinstance(name, str) or name not in all_methods():
+        raise BadInput("method", name, f"is not installed on this client; known: {known}")
+    return make_method(name, options)
+
+
+def _mapping(name: str, given: object) -> Mapping[str, object]:
+    if not isinstance(given, dict):
+        raise BadInput(name, type(given).__name__, "need a table")
+    return given

@@ -1,0 +1,187 @@
+"""The mailbox: calls out, replies in. Nothing here makes the server wait.
+
+Calls are pushed, and replies found, fetched and written to disk by other threads; the server asks
+now and then what has come.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Executor, Future
+from typing import NamedTuple
+
+from flwr.app import Message
+from flwr.serverapp import Grid
+
+from favano.flower.journal import Head, Journal
+from favano.flower.safe_pull import TooLarge, open_reply, replies_of
+from favano.flower.wire import content_bytes
+
+_FAILURES = 60  # in a row, after which a SuperLink is given up
+
+
+class Executors(NamedTuple):
+    """Who does the work."""
+
+    sending: Executor  # one thread: calls leave, and checkpoints are written, in order
+    finding: Executor  # one thread
+    fetching: Executor  # some threads: a slow upload holds only one of them
+
+
+class Arrival(NamedTuple):
+    """What came for a call: a reply, or the reason why there is none."""
+
+    call: str
+    message: Message | None
+    size: int = 0  # bytes of its content
+    failure: str = ""
+    too_large: bool = False
+
+
+class Mailbox:
+    """Calls and replies of one federation.
+
+    Args:
+        grid: Flower's.
+        executors: threads, or what stands for them.
+        journal: where replies are kept until they are used; None: nowhere.
+        most: bytes of a reply at most.
+        say: told of what went wrong.
+    """
+
+    def __init__(
+        self,
+        grid: Grid,
+        executors: Executors,
+        journal: Journal | None = None,
+        *,
+        most: int,
+        say: Callable[[str], None],
+    ) -> None:
+        self._grid, self._executors, self._journal, self._most = grid, executors, journal, most
+        self._replies = replies_of(grid)
+        self.awaited: dict[str, int] = {}  # job of each call that has no reply yet
+        self.call_of: dict[int, str] = {}  # number of the call of each job
+        self._unsent: list[int] = []  # jobs whose calls Flower did not take
+        self._finding: Future[list[Head]] | None = None
+        self._fetching: dict[Head, Future[Arrival]] = {}
+        self.bytes_down = self.bytes_up = 0
+        self._say, self._failures = say, 0
+
+    def send(self, calls: Sequence[tuple[int, Callable[[], Message]]]) -> None:
+        """Push the calls of some jobs; their messages are made by the thread that sends them."""
+        self._executors.sending.submit(self._send, calls)
+
+    def collect(self) -> list[tuple[int, Arrival]]:
+        """What has come since the last time, by job."""
+        self._find()
+        done = [head for head, one in self._fetching.items() if one.done()]
+        found = []
+        for head in done:
+            arrival = self._fetching.pop(head).result()
+            self.bytes_up += arrival.size
+            job = self.awaited.pop(arrival.call, None)
+            if job is not None:
+                found.append((job, arrival))
+        while self._unsent:
+            job = self._unsent.pop()
+            found.append((job, Arrival("", None, failure="Flower did not take the call")))
+        return found
+
+    def keep(self, jobs: Iterable[int]) -> None:
+        """Forget all calls but those of these jobs, and the replies to them that are on disk.
+
+        To be called by the thread that sends.
+        """
+        self.call_of = {job: self.call_of[job] for job in jobs if job in self.call_of}
+        if self._journal is not None:
+            self._journal.keep(set(self.call_of.values()))
+
+    def go_on_from(self, calls: Mapping[int, str]) -> None:
+        """Await the replies to these calls, of jobs by number; those in the journal are here."""
+        self.call_of = dict(calls)
+        self.awaited = {call: job for job, call in calls.items()}
+        if self._journal is None:
+            return
+        self._journal.keep(self.awaited)
+        here = {head.call: (head, contents) for head, contents in self._journal.replies()}
+        for head, contents in here.values():
+            self._fetching[head] = Future()
+            self._fetching[head].set_result(_opened(head, contents))
+        for head in self._journal.heads():
+            if head.call not in here:
+                self._fetch(head)
+
+    def _send(self, calls: Sequence[tuple[int, Callable[[], Message]]]) -> None:
+        messages = [make() for _, make in calls]
+        sizes = [content_bytes(message) for message in messages]
+        try:
+            numbers = list(self._grid.push_messages(messages))
+        except Exception as error:  # whatever Flower says: these clients are called again later
+            self._say(f"calls could not be sent: {error}")
+            numbers = []
+        numbers = numbers or [""] * len(calls)
+        for (job, _), number, size in zip(calls, numbers, sizes, strict=True):
+            if number:
+                self.call_of[job] = number
+                self.awaited[number] = job
+                self.bytes_down += size
+            else:
+                self._unsent.append(job)
+
+    def _find(self) -> None:
+        """Look for replies, unless somebody is looking."""
+        on_their_way = {head.call for head in self._fetching}
+        calls = [call for call in list(self.awaited) if call not in on_their_way]
+        if self._finding is None and calls:
+            self._finding = self._executors.finding.submit(self._arrived, calls)
+        if self._finding is not None and self._finding.done():
+            finding, self._finding = self._finding, None
+            for head in self._told(finding):
+                self._fetch(head)
+
+    def _told(self, finding: Future[list[Head]]) -> list[Head]:
+        """What was found; a SuperLink that is away for a while is asked again."""
+        try:
+            heads = finding.result()
+        except Exception as error:
+            self._failures += 1
+            self._say(f"replies could not be asked for: {error}")
+            if self._failures >= _FAILURES:
+                raise
+            return []
+        self._failures = 0
+        return heads
+
+    def _arrived(self, calls: Sequence[str]) -> list[Head]:
+        """Heads of replies; they are on disk before anything else is done."""
+        heads = self._replies.arrived(calls)
+        if self._journal is not None:
+            for head in heads:
+                self._journal.begin(head)
+        return heads
+
+    def _fetch(self, head: Head) -> None:
+        self._fetching[head] = self._executors.fetching.submit(self._fetched, head)
+
+    def _fetched(self, head: Head) -> Arrival:
+        try:
+            contents = self._replies.fetch(head, self._most)
+        except TooLarge:
+            return Arrival(head.call, None, too_large=True)
+        except Exception as error:  # whatever Flower says: the reply is lost, the round goes on
+            return Arrival(head.call, None, failure=f"{type(error).__name__}: {error}")
+        if self._journal is not None:
+            self._journal.finish(head, contents)
+        self._replies.confirm(head)
+        return _opened(head, contents)
+
+
+def _opened(head: Head, contents: Mapping[str, bytes]) -> Arrival:
+    """A reply from its parts; what cannot be read is no reply."""
+    try:
+        message = open_reply(head, contents)
+    except Exception as error:  # the parts come from a node: anything may be wrong with them
+        return Arrival(head.call, None, failure=f"cannot be opened: {error}")
+    size = 0 if message.has_error() else content_bytes(message)
+    return Arrival(head.call, message, size)

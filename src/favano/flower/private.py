@@ -1,0 +1,193 @@
+"""All that is used of Flower beside its public interface, in one place.
+
+A stock SuperNode starts a new process for every message and sleeps for seconds between two polls; a
+resident node talks to the SuperLink itself (`connect`), over the API that SuperNodes use. A server
+that is not a child of the SuperLink claims its run (`claimed_run`). Flower may change all of this
+at any time: the version is pinned, and `tests/flower/test_private.py` says what has changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import TypeAlias, cast
+
+from cryptography.hazmat.primitives.asymmetric import ec
+from flwr.app import Message
+from flwr.common.constant import SubStatus
+from flwr.common.serde import run_from_proto
+from flwr.proto.message_pb2 import ObjectTree
+from flwr.proto.runtime_pb2 import AcquireTaskRequest, PullTaskInputRequest, PushTaskOutputRequest
+from flwr.serverapp.grid import Grid
+from flwr.supercore.constant import TaskType
+from flwr.supercore.error import ApiErrorCode
+from flwr.supercore.heartbeat import HeartbeatSender, make_task_heartbeat_fn_http
+from flwr.supercore.inflatable.inflatable_object import (
+    get_all_nested_objects,
+    get_object_tree,
+    iterate_object_tree,
+    no_object_id_recompute,
+)
+from flwr.supercore.inflatable.inflatable_utils import (
+    inflate_object_from_contents,
+    pull_objects,
+    push_objects,
+)
+from flwr.supercore.interceptors import RuntimeVersionHttpInterceptor
+from flwr.supercore.run import RunNotRunningException
+from flwr.supercore.runtime import RuntimeHttpClient
+from flwr.supercore.task_identity import TaskIdentity
+from flwr.supercore.version import package_version
+from flwr.superlink.grid.http_grid import HttpGrid
+from flwr.supernode import fleet_http_connection
+
+VERSION = "1.41.0"  # of Flower, that this module was written for
+
+Keys: TypeAlias = tuple[ec.EllipticCurvePrivateKey, ec.EllipticCurvePublicKey]
+_FAILED = "Failed to initialize the connection to the SuperLink.\n"
+_LAPSING = f"[code: {int(ApiErrorCode.FLEET_NODE_ACTIVATION_FAILED)}]"
+
+
+class Refused(ConnectionError):
+    """The SuperLink did not let a node in, or could not be reached."""
+
+    @property
+    def may_lapse(self) -> bool:
+        """Whether an old session of the same node may be the reason, or a key that is unknown."""
+        return _LAPSING in str(self)
+
+
+@dataclass(frozen=True)
+class NodeConnection:
+    """A node's connection to the SuperLink; heartbeats are sent in the background."""
+
+    node: int  # Flower's number of this node
+    _receive: Callable[[], tuple[Message, ObjectTree] | None]
+    _send: Callable[[Message, ObjectTree, float], tuple[set[str], str]]
+    _pull: Callable[[int, str], bytes]
+    _push: Callable[[int, str, str, bytes], None]
+    _confirm: Callable[[int, str], None]
+
+    def receive(self) -> Message | None:
+        """The next message with its content; None if there is none now."""
+        if (found := self._receive()) is None:
+            return None
+        head, tree = found
+        run, name = head.metadata.run_id, head.metadata.message_id
+        try:
+            wanted = [part.object_id for part in iterate_object_tree(tree)]
+            contents = pull_objects(wanted, partial(self._pull, run))
+            self._confirm(run, name)
+        except RunNotRunningException:  # it has ended meanwhile
+            return None
+        message = cast(Message, inflate_object_from_contents(name, contents))
+        message.metadata.__dict__["_message_id"] = name
+        return message
+
+    def send(self, reply: Message, seconds: float) -> bool:
+        """Send a reply that took so long; False if nobody waits for it since the run has ended."""
+        with no_object_id_recompute():
+            reply.metadata.__dict__["_message_id"] = reply.object_id
+            try:
+                wanted, session = self._send(reply, get_object_tree(reply), seconds)
+                push = partial(self._push, reply.metadata.run_id, session)
+                push_objects(get_all_nested_objects(reply), push, object_ids_to_push=wanted)
+            except RunNotRunningException:
+                return False
+        return True
+
+
+@dataclass(frozen=True)
+class ClaimedRun:
+    """A run whose server is this process."""
+
+    grid: Grid
+    run: int  # Flower's number of it
+    token: str
+
+
+@contextmanager
+def connect(
+    address: str,
+    *,
+    root_certificate: bytes | None = None,
+    keys: Keys | None = None,
+    patience: float = 20.0,
+) -> Iterator[NodeConnection]:
+    """Connect a node to a SuperLink, or raise `Refused`.
+
+    An error inside the `with` block that Flower does not raise again ends the block.
+
+    Args:
+        address: HOST:PORT of the SuperLink.
+        root_certificate: of the authority that signed the SuperLink's certificate; None: plaintext.
+        keys: of the node; None: it registers itself, if the SuperLink lets it.
+        patience: seconds for which a SuperLink that does not answer is tried again.
+    """
+    check_version()
+    with (
+        _exits_raised(),
+        fleet_http_connection.http_request_response(
+            address, root_certificate is None, root_certificate, keys, max_wait_time=patience
+        ) as (node, receive, send, _, _, pull, push, confirm),
+    ):
+        yield NodeConnection(node, receive, send, pull, push, confirm)
+
+
+def check_version() -> None:
+    """Refuse another version of Flower than the one that this module knows."""
+    if package_version != VERSION:
+        rule = f"need Flower {VERSION}, as installed by favano[flower], for a resident node"
+        raise RuntimeError(f"flwr {package_version}: {rule}")
+
+
+@contextmanager
+def claimed_run(
+    address: str, *, root_certificate: bytes | None = None
+) -> Iterator[ClaimedRun | None]:
+    """Claim the oldest run that waits for its server, and keep it alive; None if none waits.
+
+    The SuperLink has to be started with `--isolation process`. The run is complete when the block
+    ends, and has failed if it raises.
+    """
+    check_version()
+    plain, says = root_certificate is None, RuntimeVersionHttpInterceptor("SuperExec")
+    with RuntimeHttpClient.from_server_address(address, plain, root_certificate, [says]) as client:
+        request = AcquireTaskRequest(supported_task_types=[TaskType.SERVER_APP])
+        token = client.AcquireTask(request).token
+    if not token:
+        yield None
+        return
+    grid = HttpGrid(address, plain, root_certificate, token=token)
+    heartbeats = HeartbeatSender(make_task_heartbeat_fn_http(grid._runtime_client))
+    heartbeats.start()
+    output = PushTaskOutputRequest(sub_status=SubStatus.FAILED, details="the server failed")
+    try:
+        given = grid._runtime_client.PullTaskInput(PullTaskInputRequest())
+        TaskIdentity.task_id, TaskIdentity.run_id = given.task_id, given.run.run_id
+        TaskIdentity.node_id = given.context.node_id
+        grid.set_run(run_from_proto(given.run))
+        yield ClaimedRun(grid, given.run.run_id, token)
+        output = PushTaskOutputRequest(sub_status=SubStatus.COMPLETED)
+    finally:
+        heartbeats.stop()
+        grid._retry_invoker.max_tries = 1
+        grid._runtime_client.PushTaskOutput(output)
+        grid.close()
+
+
+@contextmanager
+def _exits_raised() -> Iterator[None]:
+    """Let Flower raise `Refused` where it would end the process."""
+
+    def refuse(code: int, message: str) -> None:
+        raise Refused(message.removeprefix(_FAILED))
+
+    kept = vars(fleet_http_connection)["flwr_exit"]
+    vars(fleet_http_connection)["flwr_exit"] = refuse
+    try:
+        yield
+    finally:
+        vars(fleet_http_connection)["flwr_exit"] = kept

@@ -1,0 +1,119 @@
+"""What is recorded of each round of a federation, and the result made of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from statistics import fmean
+
+from flwr.app import MetricRecord
+from flwr.serverapp.strategy import Result
+
+from favano.flower.ledger import Ledger
+from favano.schedule.contact_trace import ContactTrace
+
+
+@dataclass(frozen=True)
+class Round:
+    """One update of the server model."""
+
+    number: int  # 1, 2, ...
+    seconds: float  # since the federation began
+    wait: float  # seconds that the server waited for answers that were due
+    clients: tuple[int, ...]  # whose answers were used
+    steps: tuple[int, ...]
+    staleness: tuple[int, ...]
+    bytes_up: int  # so far
+    bytes_down: int
+    metrics: Mapping[str, float] = field(default_factory=dict)  # means of what clients told
+
+    def record(self) -> MetricRecord:
+        """As Flower keeps metrics."""
+        found: dict[str, int | float | list[int] | list[float]] = {
+            "answers": len(self.clients),
+            "local_steps": sum(self.steps),
+            "seconds": self.seconds,
+            "wait_seconds": self.wait,
+            "bytes_up": self.bytes_up,
+            "bytes_down": self.bytes_down,
+            **{f"client-{name}": value for name, value in self.metrics.items()},
+        }
+        if self.staleness:
+            found["staleness"] = fmean(self.staleness)
+        return MetricRecord(found)
+
+    def document(self) -> dict[str, object]:
+        """As plain data."""
+        return asdict(self)
+
+
+def read_round(document: Mapping[str, object]) -> Round:
+    """The inverse of `document`."""
+    lists = {key: tuple(value) for key, value in document.items() if isinstance(value, list)}
+    return Round(**{**document, **lists})  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True)
+class NodeRecord:
+    """A client's part in a federation."""
+
+    client: int
+    node: int  # Flower's number of its last node
+    contacts: int  # answers that were used
+    steps: int
+    seconds: float  # of training
+    refusals: Mapping[str, int]
+    p_positive: float | None = None  # P(E > 0), as estimated
+    p_positive_error: float | None = None
+    mean_steps: float | None = None  # E[min(E, K)], as estimated
+    mean_steps_error: float | None = None
+    lost_seconds: float | None = None  # per contact, in which it cannot train
+
+
+@dataclass
+class AsyncResult(Result):
+    """Flower's result, with what only an asynchronous federation has."""
+
+    rounds: Sequence[Round] = ()
+    nodes: Sequence[NodeRecord] = ()
+    refusals: int = 0
+    trace: ContactTrace | None = None
+
+    @property
+    def longest_wait(self) -> float:
+        """Seconds that a round waited for answers that were due, at most."""
+        return max((one.wait for one in self.rounds), default=0.0)
+
+
+def node_records(ledger: Ledger) -> list[NodeRecord]:
+    """Every client's part so far."""
+    import numpy as np
+
+    clients = np.array(sorted(ledger.node_of), dtype=np.int64)
+    if not len(clients):
+        return []
+    known, estimates = ledger.course.known, ledger.estimates
+    used = np.isfinite(ledger.course.due)
+    size = ledger.clients
+    steps = np.bincount(known.client[used], known.steps[used], minlength=size)
+    seconds = np.bincount(known.client[used], ledger.course.noted("seconds")[used], minlength=size)
+    guesses: list[dict[str, float]] = [{} for _ in clients]
+    if estimates is not None:
+        found, errors = estimates.expected(clients), estimates.errors(clients)
+        columns = (*found, *errors, estimates.lost_seconds[clients])
+        names = ("p_positive", "mean_steps", "p_positive_error", "mean_steps_error", "lost_seconds")
+        guesses = [
+            dict(zip(names, map(float, row), strict=True)) for row in zip(*columns, strict=True)
+        ]
+    return [
+        NodeRecord(
+            client=client,
+            node=ledger.node_of[client],
+            contacts=ledger.contacts[client],
+            steps=int(steps[client]),
+            seconds=float(seconds[client]),
+            refusals=dict(ledger.refused.get(client, {})),
+            **guess,
+        )
+        for client, guess in zip(clients.tolist(), guesses, strict=True)
+    ]

@@ -1,0 +1,141 @@
+"""Replies as they arrive at a SuperLink, one step at a time. Names that are private in Flower.
+
+`Grid.pull_messages` finds replies, fetches and confirms them in one go, and waits for slow uploads.
+Here each step is on its own, so that a reply can be written to disk before it is confirmed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol, runtime_checkable
+
+from flwr.app import Message
+from flwr.serverapp import Grid
+from flwr.supercore.inflatable.inflatable_object import (
+    get_all_nested_objects,
+    iterate_object_tree,
+    no_object_id_recompute,
+)
+from flwr.supercore.inflatable.inflatable_utils import inflate_object_from_contents, pull_objects
+
+from favano.flower.journal import Head
+
+
+class TooLarge(Exception):
+    """A reply has more bytes than any honest one."""
+
+
+@runtime_checkable
+class Replies(Protocol):
+    """Where replies come from."""
+
+    def arrived(self, calls: Sequence[str]) -> list[Head]:
+        """Heads of the replies to these calls that are here; each is told once. Does not wait."""
+
+    def fetch(self, head: Head, most: int) -> Mapping[str, bytes]:
+        """The content of a reply, of so many bytes at most; waits for an upload."""
+
+    def confirm(self, head: Head) -> None:
+        """The content is safe."""
+
+
+class HttpReplies:
+    """Replies at a SuperLink."""
+
+    def __init__(self, grid: Any) -> None:
+        self._grid = grid
+
+    def arrived(self, calls: Sequence[str]) -> list[Head]:
+        """Ask once; what is told is no longer at the SuperLink."""
+        from flwr.proto.runtime_pb2 import PullAppMessagesRequest
+
+        found = self._grid._runtime_client.PullMessages(PullAppMessagesRequest(message_ids=calls))
+        pairs = zip(found.messages_list, found.message_object_trees, strict=True)
+        return [
+            Head(
+                one.metadata.message_id,
+                one.metadata.reply_to_message_id,
+                tuple(part.object_id for part in iterate_object_tree(tree)),
+            )
+            for one, tree in pairs
+        ]
+
+    def fetch(self, head: Head, most: int) -> Mapping[str, bytes]:
+        """Fetch part by part; Flower waits for parts that are not uploaded yet."""
+        from flwr.supercore.inflatable.inflatable_protobuf_utils import make_pull_object_fn_protobuf
+
+        pull = make_pull_object_fn_protobuf(
+            pull_object_protobuf=self._grid._runtime_client.PullObject,
+            node=self._grid.node,
+            run_id=self._grid.run.run_id,
+        )
+        sizes: list[int] = []
+
+        def bounded(name: str) -> bytes:
+            part: bytes = pull(name)
+            sizes.append(len(part))
+            if sum(sizes) > most:
+                raise TooLarge
+            return part
+
+        found: Mapping[str, bytes] = pull_objects(list(head.objects), pull_object_fn=bounded)
+        return found
+
+    def confirm(self, head: Head) -> None:
+        """The SuperLink may forget it."""
+        from flwr.proto.message_pb2 import ConfirmMessageReceivedRequest
+
+        request = ConfirmMessageReceivedRequest(
+            node=self._grid.node,
+            run_id=self._grid.run.run_id,
+            message_object_id=head.message,
+        )
+        self._grid._runtime_client.ConfirmMessageReceived(request)
+
+
+class PulledReplies:
+    """Replies of any other grid, which has no steps: they are fetched when they are found."""
+
+    def __init__(self, grid: Grid) -> None:
+        self._grid = grid
+        self._pulled: dict[str, Message] = {}
+
+    def arrived(self, calls: Sequence[str]) -> list[Head]:
+        """Pull what is there."""
+        found = list(self._grid.pull_messages(calls))
+        self._pulled |= {one.metadata.reply_to_message_id: one for one in found}
+        return [
+            Head(one.metadata.message_id or one.object_id, one.metadata.reply_to_message_id, ())
+            for one in found
+        ]
+
+    def fetch(self, head: Head, most: int) -> Mapping[str, bytes]:
+        """The message that was pulled, part by part."""
+        contents = message_contents(self._pulled.pop(head.call), head.message)
+        if sum(map(len, contents.values())) > most:
+            raise TooLarge
+        return contents
+
+    def confirm(self, head: Head) -> None:
+        """There is nobody to tell."""
+
+
+def replies_of(grid: Grid) -> Replies:
+    """Replies of a grid, in as many steps as it has."""
+    if isinstance(grid, Replies):
+        return grid
+    return HttpReplies(grid) if hasattr(grid, "_runtime_client") else PulledReplies(grid)
+
+
+def message_contents(message: Message, name: str) -> dict[str, bytes]:
+    """All parts of a message as bytes; the message itself has this name."""
+    with no_object_id_recompute():
+        parts = get_all_nested_objects(message)
+        return {key if one is not message else name: one.deflate() for key, one in parts.items()}
+
+
+def open_reply(head: Head, contents: Mapping[str, bytes]) -> Message:
+    """The message of which these are the parts."""
+    found = inflate_object_from_contents(head.message, dict(contents))
+    assert isinstance(found, Message)
+    return found

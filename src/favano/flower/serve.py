@@ -1,0 +1,163 @@
+"""A federation in one command: SuperLink, server loop, status page and result folder."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import tomli_w
+import torch
+from flwr.app import ArrayRecord, MetricRecord
+from flwr.serverapp import Grid
+
+from favano.errors import need
+from favano.flower.local_training import LocalTraining
+from favano.flower.private import claimed_run
+from favano.flower.rounds import AsyncResult
+from favano.flower.status import status_page
+from favano.flower.strategy import AsyncStrategy
+from favano.flower.superlink import SuperLink, running
+from favano.metrics import Evaluator
+from favano.records.federation import FEDERATION, FederationRecord, federation_to_json
+from favano.records.folder import SPEC, write_together
+from favano.run.samples import initial_module, load_samples, named_model
+from favano.specification.config import spec_tables
+from favano.specification.spec import Spec, given, steps_of
+from favano.training import FlatModel
+
+# Keys that a federation has; those of simulated time, speeds and codecs have no meaning in it.
+_KEYS = {
+    "fleet": {"clients"},
+    "clock": {"selected", "deadline"},
+    "run": {"seed"},
+}
+_NOT_TRAINING = ("rate_decay", "rate_schedule", "rate_over", "rate_length", "warm_up")
+
+
+@dataclass(frozen=True)
+class Serving:
+    """What a federation has besides a specification.
+
+    Args:
+        rounds: updates of the model.
+        tick: seconds between two ticks.
+        grace: seconds that a tick waits for answers that are due.
+        step_seconds: a guess of the mean duration of a step.
+        patience: seconds that an answer may be late before its client is given up.
+        evaluate_every: rounds between two evaluations.
+        folder: for everything that is written.
+        resume: go on with the federation in the folder.
+        status_host: address of the status page.
+        status_port: its port; 0: any that is free.
+        data_dir: with the files of a data set by name.
+    """
+
+    rounds: int
+    tick: float | None
+    folder: Path
+    grace: float = 0.0
+    step_seconds: float = 1.0
+    patience: float = 600.0
+    evaluate_every: int = 1
+    resume: bool = False
+    status_host: str = "127.0.0.1"
+    status_port: int = 0
+    data_dir: Path | None = None
+
+
+def check_keys(spec: Spec) -> None:
+    """Refuse keys that only a simulation has."""
+    asked = spec.asked or spec
+    for part, known in _KEYS.items():
+        for key, value in getattr(asked, part).given.items():
+            rule = "is a key of simulations, which a federation does not have; leave it out"
+            need(key in known, key, value, rule)
+    for key in _NOT_TRAINING:
+        rule = "follows simulated time, which a federation does not have; leave it out"
+        need(key not in asked.training.given, key, getattr(asked.training, key), rule)
+    unit = spec.training.local_steps_unit
+    need(unit == "steps", "local_steps_unit", unit, "need steps in a federation")
+    quantised = spec.training.quantise
+    need(quantised == "none", "quantise", quantised, "is not yet done in a federation")
+
+
+def strategy_of(spec: Spec, serving: Serving, say: Callable[[str], None]) -> AsyncStrategy:
+    """The strategy of a specification."""
+    check_keys(spec)
+    problem = spec.problem
+    return AsyncStrategy(
+        spec.method,
+        clients=given(spec.fleet.clients),
+        selected=given(spec.clock.selected),
+        local_steps=steps_of(spec),
+        learning_rate=given(spec.training.learning_rate),
+        local=LocalTraining(given(problem.batch_size), problem.batch_order, spec.training),
+        tick=serving.tick,
+        deadline=spec.clock.deadline,
+        grace=serving.grace,
+        seed=spec.run.seed,
+        step_seconds=serving.step_seconds,
+        server_optimiser=spec.server.optimiser,
+        evaluate_every=serving.evaluate_every,
+        folder=serving.folder,
+        resume=serving.resume,
+        say=say,
+    )
+
+
+def serve(spec: Spec, serving: Serving, link: SuperLink, say: Callable[[str], None]) -> AsyncResult:
+    """Run a federation from beginning to end, or from where it was."""
+    strategy = strategy_of(spec, serving, say)
+    samples = load_samples(spec, serving.data_dir)
+    network = initial_module(named_model(spec, samples), spec.run.seed)
+    flat = FlatModel(network, device="cpu")
+    judge = Evaluator(
+        flat, samples.test_features, samples.test_labels, samples.loss, metrics=samples.metrics
+    )
+
+    def measure(number: int, arrays: ArrayRecord) -> MetricRecord:
+        state = {name: torch.from_numpy(one.numpy()) for name, one in arrays.items()}
+        flat.module.load_state_dict(state)
+        numbers = judge.measure(flat.snapshot()).tolist()
+        found = dict(zip(("loss", *samples.metrics), numbers, strict=True))
+        words = ", ".join(f"{name} {value:.4g}" for name, value in found.items())
+        say(f"round {number}: {words}")
+        strategy.metrics = found
+        return MetricRecord(found)
+
+    _write(spec, serving)
+    with (
+        running(link, say),
+        status_page(serving.status_host, serving.status_port, lambda: strategy.status) as port,
+    ):
+        say(f"nodes join at {link.address}")
+        say(f"status at http://{serving.status_host}:{port}/")
+        link.register_nodes()
+        link.submit()
+        with _claimed(link) as grid:
+            arrays = ArrayRecord(network.state_dict())
+            return strategy.start(
+                grid, arrays, serving.rounds, serving.patience, evaluate_fn=measure
+            )
+
+
+def _write(spec: Spec, serving: Serving) -> None:
+    record = FederationRecord(serving.rounds, serving.tick, serving.grace, serving.step_seconds)
+    texts = {SPEC: tomli_w.dumps(spec_tables(spec)), FEDERATION: federation_to_json(record)}
+    write_together(serving.folder, texts)
+
+
+@contextmanager
+def _claimed(link: SuperLink) -> Iterator[Grid]:
+    """The grid of the run that was submitted."""
+    certificate = None if link.authority is None else link.authority.read_bytes()
+    for _ in range(100):
+        with claimed_run(link.address, root_certificate=certificate) as run:
+            if run is not None:
+                yield run.grid
+                return
+        time.sleep(0.1)
+    raise RuntimeError("Flower did not hand out the run that was submitted")

@@ -1,0 +1,338 @@
+"""The server of a federation: it calls clients, and makes updates of their answers.
+
+The loop never waits for anybody: it looks what has come, does what the contact policy says, and
+sleeps until something may happen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from concurrent.futures import Executor, Future
+from dataclasses import dataclass
+from functools import partial
+from math import inf, isfinite
+from statistics import fmean
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from flwr.app import Message
+from flwr.serverapp import Grid
+
+from favano.aggregation import Aggregator
+from favano.errors import Diverged, need
+from favano.flower.board import Board
+from favano.flower.checkpoint import CheckpointFolder, Models, Saved, Standing
+from favano.flower.clock import Clock
+from favano.flower.conductor import Turn
+from favano.flower.gatekeeper import Gatekeeper
+from favano.flower.ledger import (
+    Action,
+    Answered,
+    Event,
+    Joined,
+    Ledger,
+    Left,
+    Refused,
+    overdue,
+)
+from favano.flower.mailbox import Arrival, Mailbox
+from favano.flower.payload import Shape, pack, unpack
+from favano.flower.places import changes
+from favano.flower.rounds import Round, read_round
+from favano.flower.wire import Call, call_message, read_reply
+from favano.gates import Refusal, finite_rows
+from favano.methods import State
+from favano.types import Vector
+
+PARTITION = "partition"  # a metric by which clients say which part of the data they have
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What does not change in a federation, and what every call says."""
+
+    run: str
+    seed: int
+    training: str  # JSON
+    shape: Shape
+    identity: Mapping[str, str]
+    patience: float = 3600.0  # seconds that an answer may be late before its client is given up
+    look_around: float = 5.0  # seconds between two looks at who is online
+
+
+class Tools(NamedTuple):
+    """What a server works with."""
+
+    grid: Grid
+    mailbox: Mailbox
+    clock: Clock
+    gatekeeper: Gatekeeper
+    looking: Executor
+    sending: Executor
+    files: CheckpointFolder | None
+    say: Callable[[str], None]
+    on_update: Callable[[Round, Vector], None]
+    board: Board
+
+
+class Server:
+    """One federation, from the server's side."""
+
+    def __init__(
+        self, terms: Terms, aggregator: Aggregator[State], ledger: Ledger, tools: Tools
+    ) -> None:
+        self._terms, self._tools = terms, tools
+        self._aggregator, self.ledger = aggregator, ledger
+        self.model = aggregator.initial
+        self._own: dict[int, Vector] = {}  # models that clients go on from, if not the server's
+        self._starts: dict[int, Vector] = {}  # of jobs that are not used yet
+        self._ends: dict[int, Vector] = {}  # of answers that are not used yet
+        self._told: dict[int, Mapping[str, float]] = {}  # metrics of these answers
+        self._hung: set[int] = set()  # clients that do not answer
+        self.rounds: list[Round] = []
+        self._new: list[Event] = []  # since the last checkpoint
+        self._online: Future[list[int]] | None = None
+        self._next_look = 0.0
+        self._old_jobs = 0  # handed out before the server was down, for nobody knows how long
+        self._packed: tuple[Vector, bytes] | None = None
+
+    @property
+    def version(self) -> int:
+        """The newest version of the model."""
+        return self._aggregator.version
+
+    def run(self, rounds: int) -> None:
+        """Work until there are so many updates."""
+        clock = self._tools.clock
+        while self.version + 1 < rounds:
+            now = clock.now()
+            self._look_around(now)
+            for job, arrival in self._tools.mailbox.collect():
+                self._receive(job, arrival, clock.now())
+            self._give_up_late(now)
+            while self.version + 1 < rounds and (found := self.ledger.turn_at(clock.now())):
+                event, action = found
+                self._new.append(event)
+                self._act(action, clock.now())
+            self._tools.board.show(self.ledger, self.rounds, clock.now())
+            clock.wait(min(self.ledger.conductor.wakes, self._next_look))
+
+    def go_on_from(self, saved: Saved) -> None:
+        """Be where a checkpoint says."""
+        for event in saved.events:
+            self.ledger.apply(event)
+        self._old_jobs = self.ledger.jobs
+        self._aggregator.take_over(saved.memory, saved.standing.version, saved.models.server)
+        self.model, self._own = saved.models.server, dict(saved.models.own)
+        self._starts = dict(saved.models.starts)
+        self._tools.gatekeeper.norm.go_on_from(saved.standing.norms)
+        self.rounds = [read_round(one) for one in saved.standing.rounds]
+        mailbox = self._tools.mailbox
+        mailbox.bytes_up, mailbox.bytes_down = saved.standing.traffic
+        mailbox.go_on_from(saved.standing.calls)
+        for job, arrival in mailbox.collect():
+            self._receive(job, arrival, saved.standing.now)
+        rule = "lacks a reply that was accepted; it cannot go on from here"
+        lost = [job for job in self._starts if self._is_known(job)]
+        need(not lost, "journal", lost, rule)
+
+    def _apply(self, event: Event) -> None:
+        self._new.append(event)
+        self.ledger.apply(event)
+
+    def _look_around(self, now: float) -> None:
+        """Who is online? Somebody else asks; what follows is done when it is known."""
+        if self._online is None and now >= self._next_look:
+            self._next_look = now + self._terms.look_around
+            grid = self._tools.grid
+            self._online = self._tools.looking.submit(lambda: list(grid.get_node_ids()))
+        if self._online is not None and self._online.done():
+            asked, self._online = self._online, None
+            try:
+                online = set(asked.result())
+            except Exception as error:  # a SuperLink that is away for a while is asked again
+                self._tools.say(f"nodes could not be asked for: {error}")
+            else:
+                nodes = {client: self.ledger.node_of[client] for client in self._hung}
+                self._hung = {client for client, node in nodes.items() if node in online}
+                for event in changes(self.ledger, online, self._hung, now):
+                    self._note_change(event)
+
+    def _note_change(self, event: Joined | Left) -> None:
+        self._apply(event)
+        word = "joins" if isinstance(event, Joined) else "is gone"
+        node = self.ledger.node_of[event.client]
+        self._tools.say(f"client {event.client} {word} (node {node})")
+        if isinstance(event, Left):
+            self._forget_jobs()
+
+    def _receive(self, job: int, arrival: Arrival, now: float) -> None:
+        """What has come for a job becomes an answer, or is refused, or its client is lost."""
+        if self._is_known(job):  # a server that goes on reads it again
+            self._keep_again(job, arrival)
+            return
+        client = int(self.ledger.course.known.client[job])
+        self._hung.discard(client)
+        start = self._starts.get(job)
+        elapsed = inf if job < self._old_jobs else now - self.ledger.begin(job)
+        verdict = self._tools.gatekeeper.judge(job, arrival, self.ledger, start, elapsed)
+        if verdict.reply is not None and verdict.model is not None:
+            reply = verdict.reply
+            partition = int(reply.metrics.get(PARTITION, -1))
+            self._apply(Answered(now, job, reply.steps, reply.seconds, partition))
+            self._ends[job], self._told[job] = verdict.model, reply.metrics
+            return
+        if verdict.refusal is not None:
+            self._refuse(job, client, verdict.refusal, verdict.detail, now)
+        elif job in self.ledger.open:
+            self._tools.say(f"client {client}: no answer to job {job}, {verdict.detail}")
+            self._apply(Left(now, client))
+        self._forget_jobs()
+
+    def _is_known(self, job: int) -> bool:
+        """Whether an answer was accepted before the server was killed, and is not used yet."""
+        open_or_lost = job in self.ledger.open or job in self.ledger.given_up
+        return job in self._starts and not open_or_lost and job not in self._ends
+
+    def _keep_again(self, job: int, arrival: Arrival) -> None:
+        assert arrival.message is not None, "the journal has lost a reply"
+        reply = read_reply(arrival.message)
+        self._ends[job], self._told[job] = unpack(reply.model, self._terms.shape), reply.metrics
+
+    def _refuse(self, job: int, client: int, reason: Refusal, detail: str, now: float) -> None:
+        more = f": {detail}" if detail else ""
+        self._tools.say(f"client {client}: answer to job {job} refused, {reason}{more}")
+        self._apply(Refused(now, job, reason.value))
+
+    def _give_up_late(self, now: float) -> None:
+        """Clients that hang are not waited for any longer."""
+        for client in overdue(self.ledger, now, self._terms.patience):
+            self._tools.say(f"client {client} does not answer, and is given up for now")
+            self._apply(Left(now, client))
+            self._hung.add(client)
+            self._forget_jobs()
+
+    def _forget_jobs(self) -> None:
+        """Forget the models of jobs that were given up."""
+        for job in [job for job in self._starts if job in self.ledger.given_up]:
+            self._starts.pop(job)
+
+    def _act(self, action: Action, now: float) -> None:
+        """Make an update, and call clients."""
+        turn, begun = action
+        for answer in turn.dropped:
+            self._drop(answer.job)
+        if turn.given_up:
+            self._forget_jobs()
+        if turn.use is not None:
+            self._update(turn, now)
+        for job, call in zip(begun, turn.calls, strict=True):
+            self._starts[job] = self._own.get(call.client, self.model)
+        calls = [(job, self._message(job, now)) for job in begun]
+        if calls:
+            self._tools.mailbox.send(calls)
+        if self._tools.files is None:
+            self._tools.sending.submit(self._tools.mailbox.keep, list(self._starts))
+            self._new = []
+        elif calls or turn.use is not None:
+            self._save(now)
+
+    def _drop(self, job: int) -> None:
+        for kept in (self._starts, self._ends):
+            kept.pop(job, None)
+        self._told.pop(job, None)
+
+    def _update(self, turn: Turn, now: float) -> None:
+        """Make the next version of the model."""
+        assert turn.use is not None
+        jobs = [answer.job for answer in turn.use]
+        nothing = self.model.new_empty(0, len(self.model))
+        start, end = (
+            torch.stack([models[job] for job in jobs]) if jobs else nothing
+            for models in (self._starts, self._ends)
+        )
+        update = self._aggregator.update(self.model, start, end, np.ones(len(jobs), np.bool_))
+        self.model = update.server
+        if not finite_rows(self.model[None])[0]:
+            raise Diverged(self.version + 1)
+        if update.own is not None:
+            self._own.update(zip(update.clients.tolist(), update.own.unbind(), strict=True))
+        self._record(turn, now)
+        for job in jobs:
+            self._drop(job)
+
+    def _record(self, turn: Turn, now: float) -> None:
+        answers, known, mailbox = turn.use or (), self.ledger.course.known, self._tools.mailbox
+        told = [self._told[answer.job] for answer in answers]
+        names = dict.fromkeys(name for one in told for name in one if name != PARTITION)
+        found = Round(
+            number=self.version + 1,
+            seconds=now,
+            wait=0.0 if turn.due is None else max(0.0, now - turn.due),
+            clients=tuple(answer.client for answer in answers),
+            steps=tuple(int(known.steps[answer.job]) for answer in answers),
+            staleness=tuple(self.version - 1 - answer.base for answer in answers),
+            bytes_up=mailbox.bytes_up,
+            bytes_down=mailbox.bytes_down,
+            metrics={name: fmean(one[name] for one in told if name in one) for name in names},
+        )
+        self.rounds.append(found)
+        self._tools.on_update(found, self.model)
+
+    def _message(self, job: int, now: float) -> Callable[[], Message]:
+        """The call of a job, to be made by the thread that sends it."""
+        ledger, known, terms = self.ledger, self.ledger.course.known, self._terms
+        client, until = ledger.open[job].client, ledger.open[job].until
+        drift = self._aggregator.drift(np.array([client]))
+        seconds = until - now - ledger.lost_seconds(client) if isfinite(until) else inf
+        call = Call(
+            run=terms.run,
+            client=client,
+            job=job,
+            version=int(known.base[job]),
+            first_step=int(known.first_step[job]),
+            steps=ledger.local_steps,
+            rate=float(ledger.course.noted("rate")[job]),
+            seed=terms.seed,
+            training=terms.training,
+            model=self._bytes(self._starts[job]),
+            dtype=str(terms.shape.dtype).removeprefix("torch."),
+            seconds=max(0.0, seconds) if isfinite(seconds) else None,
+            after=ledger.used_last.get(client, -1),
+            drift=None if drift is None else pack(drift[0], terms.shape.trained),
+        )
+        ttl = (until - now if isfinite(until) else 0.0) + terms.patience
+        return partial(call_message, call, ledger.node_of[client], ttl=ttl)
+
+    def _bytes(self, model: Vector) -> bytes:
+        """A model as bytes; the last one is kept, since many clients get it."""
+        if self._packed is None or self._packed[0] is not model:
+            self._packed = model, pack(model, self._terms.shape)
+        return self._packed[1]
+
+    def _save(self, now: float) -> None:
+        """Write a checkpoint once the calls before it have left."""
+        new, self._new = self._new, []
+        models = Models(self.model, dict(self._own), dict(self._starts))
+        memory, mailbox = self._aggregator.remembered(), self._tools.mailbox
+        rounds = [one.document() for one in self.rounds]
+        norms, version = list(self._tools.gatekeeper.norm.seen), self.version
+        terms, files = self._terms, self._tools.files
+        assert files is not None
+
+        def write() -> None:
+            calls = {job: mailbox.call_of[job] for job in models.starts if job in mailbox.call_of}
+            traffic = mailbox.bytes_up, mailbox.bytes_down
+            standing = Standing(
+                terms.identity, terms.run, now, version, calls, norms, traffic, rounds
+            )
+            files.save(standing, models, memory, new)
+            mailbox.keep(models.starts)
+
+        self._tools.sending.submit(write).add_done_callback(self._saved)
+
+    def _saved(self, writing: Future[None]) -> None:
+        error = writing.exception()
+        if error is not None:
+            self._tools.say(f"no checkpoint: {error}; the federation goes on without it")

@@ -1,0 +1,133 @@
+"""Estimates of P(E > 0) and E[min(E, K)], which nobody knows outside a simulation.
+
+A client's answers say how many steps it made and how long it really trained. The prior of a client
+is the law of its step count (`theory.steps`) for its own mean step time and for the time that it
+could really train; it counts as much as a few contacts. What was seen at its contacts takes over:
+
+    P = (c P_0 + #{X > 0}) / (c + n),    M = (c M_0 + sum X) / (c + n)
+
+after n contacts, with the prior's P_0, M_0 and its weight c.
+"""
+
+from __future__ import annotations
+
+from math import log, sqrt
+
+import numpy as np
+
+from favano.methods.method import Expected
+from favano.schedule import Poll
+from favano.theory import step_count
+from favano.timing import Deterministic, StepLaw
+from favano.types import Floats, Ints
+
+PRIOR = 4.0  # contacts that a prior counts for
+_CONFIDENCE = 0.95
+_NEWEST = 0.2  # weight of the newest contact in the time lost: networks change
+_CHANGE = 0.05  # of a mean step or of the time lost, for which a prior is computed anew
+
+
+class StepEstimates:
+    """What is known of the steps of each client so far.
+
+    Args:
+        policy: when clients are asked.
+        clients: number of clients n.
+        step_seconds: mean duration of a step, for clients that have made none.
+        lost: seconds per contact in which a client cannot train, before any was measured.
+        law: of step times around their mean, for the prior.
+    """
+
+    def __init__(
+        self,
+        policy: Poll,
+        clients: int,
+        *,
+        step_seconds: float = 1.0,
+        lost: float = 0.0,
+        law: StepLaw | None = None,
+    ) -> None:
+        self._policy, self._law = policy, law or Deterministic()
+        self._usual, self._usual_lost = step_seconds, lost
+        # What was seen: contacts, those with steps, steps, seconds of training, and the seconds
+        # lost per contact, a running mean.
+        self.seen: Floats = np.zeros((5, clients))
+        self._priors: dict[int, tuple[float, float, Expected]] = {}
+
+    def count(self, client: int, steps: int, seconds: float, elapsed: float) -> None:
+        """A client has answered.
+
+        Args:
+            client: who.
+            steps: that it made.
+            seconds: that it trained.
+            elapsed: seconds from its call to its answer.
+        """
+        self.seen[:4, client] += (1, steps > 0, steps, seconds)
+        share = max(_NEWEST, 1 / self.seen[0, client])
+        self.seen[4, client] += share * (max(0.0, elapsed - seconds) - self.seen[4, client])
+
+    @property
+    def step_seconds(self) -> Floats:
+        """(n,) mean duration of a step."""
+        steps, seconds = self.seen[2:4]
+        return np.where(steps > 0, seconds / np.maximum(steps, 1), self._usual)
+
+    @property
+    def lost_seconds(self) -> Floats:
+        """(n,) seconds per contact in which a client cannot train: messages, and its start."""
+        contacts, lost = self.seen[[0, 4]]
+        return np.where(contacts > 0, lost, self._usual_lost)
+
+    def expected(self, client: Ints) -> Expected:
+        """The estimates for these clients."""
+        priors = [self._prior(one) for one in client.tolist()]
+        contacts, positive, steps = self.seen[:3, client]
+        total = PRIOR + contacts
+        first = np.array([[float(one.positive[0]), float(one.mean[0])] for one in priors]).T
+        chance = (PRIOR * first[0] + positive) / total
+        mean = (PRIOR * first[1] + steps) / total
+        least = 1 / (1 + total)  # nobody is known to make no step ever
+        return Expected(np.clip(chance, least, 1.0), np.maximum(mean, least))
+
+    def errors(self, client: Ints) -> Expected:
+        """Bounds of the estimates' errors, each true with probability 0.95 for steady clients.
+
+        By Hoeffding, the mean over n contacts is within K sqrt(log(2 / 0.05) / 2n) of E[min(E, K)];
+        the estimate is as far from that mean as its prior has moved it.
+        """
+        found, most = self.expected(client), self._policy.local_steps
+        contacts, positive, steps = self.seen[:3, client]
+        count = np.maximum(contacts, 1)
+        away = sqrt(log(2 / (1 - _CONFIDENCE)) / 2) / np.sqrt(count)
+        chance = np.abs(found.positive - positive / count) + away
+        mean = np.abs(found.mean - steps / count) + most * away
+        known = contacts > 0
+        return Expected(
+            np.where(known, np.minimum(chance, 1.0), 1.0),
+            np.where(known, np.minimum(mean, most), float(most)),
+        )
+
+    def _prior(self, client: int) -> Expected:
+        """The law of a client's steps, for its mean step and the time that it could train."""
+        step, lost = float(self.step_seconds[client]), float(self.lost_seconds[client])
+        known = self._priors.get(client)
+        if known is not None and _close(step, known[0]) and _close(lost, known[1]):
+            return known[2]
+        period = self._policy.period
+        idle = min(lost, period)  # of the first window; longer ones lose as much
+        policy = Poll(
+            selected=min(self._policy.selected, self.seen.shape[1]),
+            local_steps=self._policy.local_steps,
+            waiting_time=period - idle,
+            interaction_time=idle,
+            idle_in_interaction=True,
+        )
+        law = step_count(policy, clients=self.seen.shape[1], law=self._law, mean=step)
+        found = Expected(np.array([law.p_positive]), np.array([law.mean]))
+        self._priors[client] = step, lost, found
+        return found
+
+
+def _close(value: float, other: float) -> bool:
+    return abs(value - other) <= _CHANGE * max(value, other)

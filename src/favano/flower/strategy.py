@@ -1,0 +1,345 @@
+"""`AsyncStrategy`: a method of this package as a strategy of Flower."""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TypeAlias
+
+import numpy as np
+from flwr.app import ArrayRecord, ConfigRecord, MetricRecord
+from flwr.serverapp import Grid
+
+from favano.aggregation import Aggregator
+from favano.errors import need
+from favano.flower.board import Board
+from favano.flower.checkpoint import CheckpointFolder, Saved
+from favano.flower.clock import Clock, WallClock
+from favano.flower.flat_arrays import FlatArrays, flat_arrays
+from favano.flower.gatekeeper import Gatekeeper
+from favano.flower.journal import Journal
+from favano.flower.ledger import Ledger, estimates_for
+from favano.flower.local_training import LocalTraining, to_json
+from favano.flower.mailbox import Executors, Mailbox
+from favano.flower.rounds import AsyncResult, Round, node_records
+from favano.flower.server import Server, Terms, Tools
+from favano.gates import NormGate
+from favano.methods import AnyMethod, State
+from favano.methods.robust import check_robust, parse_robust
+from favano.methods.server_optimiser import ServerOptimiser
+from favano.methods.weights import measured
+from favano.methods.world import federation
+from favano.records.federation import INITIAL, TRACE
+from favano.records.folder import MODEL, write_together
+from favano.schedule import Poll, Schedule
+from favano.types import Floats, Vector
+
+Evaluate: TypeAlias = Callable[[int, ArrayRecord], MetricRecord | None]
+CHECKPOINT, JOURNAL = "checkpoint", "journal"
+
+_OVERHEAD = 1 << 20  # bytes of a reply beside its model, at most
+_log = logging.getLogger("favano.flower")
+
+
+@dataclass(frozen=True)
+class Threads:
+    """Who does the work beside the server's loop; tests give their own."""
+
+    sending: Executor
+    finding: Executor
+    fetching: Executor
+    evaluating: Executor
+
+
+@contextmanager
+def threads() -> Iterator[Threads]:
+    """Real threads."""
+    names = {"sending": 1, "finding": 1, "fetching": 8, "evaluating": 1}
+    pools = {name: ThreadPoolExecutor(count, name) for name, count in names.items()}
+    try:
+        yield Threads(**pools)
+    finally:
+        for pool in pools.values():
+            pool.shutdown(cancel_futures=True)
+
+
+@dataclass(kw_only=True)
+class AsyncStrategy:
+    """A method of this package over Flower.
+
+        strategy = AsyncStrategy(favano.Favano(), clients=10, selected=2, tick=30, local_steps=20,
+                                 learning_rate=0.1, local=LocalTraining(batch_size=32))
+        result = strategy.start(grid, ArrayRecord(model.state_dict()), num_rounds=100)
+
+    Any method whose schedule does not depend on the models; nodes may come and go.
+
+    Args:
+        method: the simulator's own object; FAVANO measures its weights here.
+        clients: places n; a node keeps its place.
+        local_steps: most steps of a job, K.
+        learning_rate: of clients.
+        local: how clients train.
+        selected: clients per tick or round, s; all of them by default.
+        tick: seconds between two ticks, for methods that poll.
+        deadline: seconds that a round lasts at most, for methods with rounds.
+        grace: seconds that a tick waits for answers that are due.
+        seed: of all draws.
+        samples: of each client, for methods that weigh by them.
+        step_seconds: mean duration of a step, until it is measured.
+        lost_seconds: time per contact in which a client cannot train, until it is measured.
+        server_optimiser: what the server makes of the method's step.
+        robust: median, trimmed:SHARE or clip:NORM, against wrong answers.
+        norm: bound of what a client may change.
+        fastest_step: seconds that a step takes at least; claims of faster clients are refused.
+        evaluate_every: rounds between two evaluations.
+        folder: for checkpoints and the trace; None: nothing is written.
+        resume: go on from the checkpoint in the folder.
+    """
+
+    method: AnyMethod = field(kw_only=False)
+    clients: int
+    local_steps: int
+    learning_rate: float
+    local: LocalTraining
+    selected: int | None = None
+    tick: float | None = None
+    deadline: float | None = None
+    grace: float = 0.0
+    seed: int = 0
+    samples: Sequence[int] | None = None
+    step_seconds: float = 1.0
+    lost_seconds: float = 0.0
+    server_optimiser: ServerOptimiser | None = None
+    robust: str = "none"
+    norm: NormGate | None = None
+    fastest_step: float = 0.0
+    evaluate_every: int = 1
+    folder: Path | str | None = None
+    resume: bool = False
+    say: Callable[[str], None] = _log.info
+
+    def __post_init__(self) -> None:
+        need(self.clients >= 1, "clients", self.clients, "need at least 1")
+        selected = self.clients if self.selected is None else self.selected
+        rule = f"need 1..clients ({self.clients})"
+        need(1 <= selected <= self.clients, "selected", selected, rule)
+        need(self.learning_rate > 0, "learning_rate", self.learning_rate, "need a positive number")
+        need(self.evaluate_every >= 1, "evaluate_every", self.evaluate_every, "need at least 1")
+        has_folder = self.folder is not None
+        need(has_folder or not self.resume, "resume", True, "need a folder to go on from")
+        self.bound = self._bind(selected)
+        policy = self.bound.policy()
+        if isinstance(policy, Poll):
+            need(self.tick is not None, "tick", None, "need seconds between two ticks")
+        if (robust := parse_robust(self.robust)) is not None:
+            check_robust(self.bound, robust)
+        self._ledger()  # refuses what cannot be done in real time
+        self._board: Board | None = None
+        self.metrics: dict[str, float] = {}  # shown on the status page
+
+    @property
+    def status(self) -> dict[str, object]:
+        """The federation as it was a moment ago; may be read by any thread."""
+        return {} if self._board is None else self._board.latest
+
+    def start(
+        self,
+        grid: Grid,
+        initial_arrays: ArrayRecord,
+        num_rounds: int = 3,
+        timeout: float = 3600.0,
+        train_config: ConfigRecord | None = None,
+        evaluate_config: ConfigRecord | None = None,
+        evaluate_fn: Evaluate | None = None,
+        *,
+        clock: Clock | None = None,
+        workers: Threads | None = None,
+    ) -> AsyncResult:
+        """Run the federation until there are so many updates; arguments as in Flower.
+
+        Args:
+            grid: Flower's.
+            initial_arrays: the initial model, `ArrayRecord(model.state_dict())`.
+            num_rounds: updates of the server model.
+            timeout: seconds that an answer may be late before its client is given up.
+            train_config: must be empty: clients are told by `local`.
+            evaluate_config: must be empty: clients' metrics come with their answers.
+            evaluate_fn: measures the model after each round; it never holds a tick.
+            clock: for tests.
+            workers: for tests.
+        """
+        for name, given in (("train_config", train_config), ("evaluate_config", evaluate_config)):
+            rule = "is not used; say how clients train by local=, and what they tell by metrics="
+            need(not given, name, given, rule)
+        if workers is None:
+            with threads() as found:
+                return self._run(
+                    grid, initial_arrays, num_rounds, timeout, evaluate_fn, clock, found
+                )
+        return self._run(grid, initial_arrays, num_rounds, timeout, evaluate_fn, clock, workers)
+
+    def _run(
+        self,
+        grid: Grid,
+        initial_arrays: ArrayRecord,
+        num_rounds: int,
+        timeout: float,
+        evaluate_fn: Evaluate | None,
+        clock: Clock | None,
+        workers: Threads,
+    ) -> AsyncResult:
+        flat = flat_arrays(initial_arrays)
+        ledger = self._ledger()
+        aggregator = self._aggregator(flat, flat.vector(initial_arrays), ledger)
+        folder = None if self.folder is None else Path(self.folder)
+        files = None if folder is None else CheckpointFolder(folder / CHECKPOINT)
+        saved = self._saved(files, flat, aggregator)
+        run = saved.standing.run if saved else secrets.token_hex(8)
+        begin = saved.standing.now if saved else 0.0
+        self._board = Board(self.bound, num_rounds, workers.evaluating, lambda: self.metrics)
+        evaluations = _Evaluations(evaluate_fn, self.evaluate_every, num_rounds, flat, workers)
+        shape = flat.shape
+        mailbox = Mailbox(
+            grid,
+            Executors(workers.sending, workers.finding, workers.fetching),
+            None if folder is None else Journal(folder / JOURNAL),
+            most=shape.bytes_of(None) + _OVERHEAD,
+            say=self.say,
+        )
+        identity = self._identity(flat)
+        terms = Terms(run, self.seed, to_json(self.local_training), shape, identity, timeout)
+        tools = Tools(
+            grid,
+            mailbox,
+            clock or WallClock(begin),
+            Gatekeeper(run, shape, norm=self.norm, fastest=self.fastest_step),
+            workers.finding,
+            workers.sending,
+            files,
+            self.say,
+            evaluations.after,
+            self._board,
+        )
+        server = Server(terms, aggregator, ledger, tools)
+        if saved is not None:
+            server.go_on_from(saved)
+        else:
+            evaluations.measure(0, aggregator.initial)
+        server.run(num_rounds)
+        workers.sending.submit(lambda: None).result()  # the last calls and checkpoint have left
+        if folder is not None:
+            models = {INITIAL: aggregator.initial, MODEL: server.model}
+            write_together(folder, {name: flat.file(one) for name, one in models.items()})
+            ledger.trace.save(folder / TRACE)
+        return AsyncResult(
+            arrays=flat.arrays(server.model),
+            train_metrics_clientapp={one.number: one.record() for one in server.rounds},
+            evaluate_metrics_serverapp=evaluations.results(),
+            rounds=server.rounds,
+            nodes=node_records(ledger),
+            refusals=sum(sum(of.values()) for of in ledger.refused.values()),
+            trace=ledger.trace,
+        )
+
+    def _bind(self, selected: int) -> AnyMethod:
+        """The method as a part of this federation; nobody knows exact weights here."""
+        world = federation(
+            self.clients,
+            local_steps=self.local_steps,
+            selected=selected,
+            tick=self.tick,
+            deadline=self.deadline,
+            step_seconds=self.step_seconds,
+            samples=self.samples,
+        )
+        bound = measured(self.method).bind(world)
+        bound.init(np.zeros(1))  # type: ignore[arg-type]  # so that errors come before any call
+        return bound
+
+    def _ledger(self) -> Ledger:
+        policy = self.bound.policy()
+        known = {"step_seconds": self.step_seconds, "lost": self.lost_seconds}
+        estimates = estimates_for(policy, self.clients, **known)
+        return Ledger(
+            policy, self.clients, self.seed, self._rates, grace=self.grace, estimates=estimates
+        )
+
+    def _rates(self, schedule: Schedule) -> Floats:
+        return self.learning_rate * self.bound.rates(schedule)
+
+    def _aggregator(self, flat: FlatArrays, initial: Vector, ledger: Ledger) -> Aggregator[State]:
+        return Aggregator(
+            self.bound,
+            ledger.course,
+            flat.layout,
+            lambda _: ledger.course.noted("rate"),
+            initial,
+            non_finite="skip",
+            server=self.server_optimiser,
+            robust=parse_robust(self.robust),
+            expected=ledger.expected,
+        )
+
+    @property
+    def local_training(self) -> LocalTraining:
+        """How clients train, with the method if they need it."""
+        return replace(self.local, method=self.method) if self.method.memory else self.local
+
+    def _saved(
+        self, files: CheckpointFolder | None, flat: FlatArrays, aggregator: Aggregator[State]
+    ) -> Saved | None:
+        if files is None:
+            return None
+        if self.resume:
+            return files.load(self._identity(flat), aggregator.remembered())
+        rule = "holds the checkpoint of a federation; go on with resume, or choose a new folder"
+        need(not files.exists, "folder", self.folder, rule)
+        return None
+
+    def _identity(self, flat: FlatArrays) -> dict[str, str]:
+        """What must be equal for a federation to go on."""
+        keys = ("clients", "local_steps", "learning_rate", "seed", "grace", "robust")
+        return {
+            **{key: str(getattr(self, key)) for key in keys},
+            "method": f"{self.method.name} {dict(self.method.given)}",
+            "policy": str(self.bound.policy()),
+            "local training": to_json(self.local_training),
+            "model": str([(name, flat.shapes[name]) for name in flat.order]),
+        }
+
+
+class _Evaluations:
+    """Measures the model in a thread of its own."""
+
+    def __init__(
+        self,
+        measure: Evaluate | None,
+        every: int,
+        last: int,
+        flat: FlatArrays,
+        workers: Threads,
+    ) -> None:
+        self._measure, self._every, self._last = measure, every, last
+        self._flat, self._executor = flat, workers.evaluating
+        self._waiting: dict[int, Future[MetricRecord | None]] = {}
+
+    def after(self, done: Round, model: Vector) -> None:
+        """Measure a round's model, if it is time."""
+        if done.number % self._every == 0 or done.number == self._last:
+            self.measure(done.number, model)
+
+    def measure(self, number: int, model: Vector) -> None:
+        """Measure a model."""
+        if self._measure is not None:
+            arrays = self._flat.arrays(model)
+            self._waiting[number] = self._executor.submit(self._measure, number, arrays)
+
+    def results(self) -> dict[int, MetricRecord]:
+        """All results; waits for those that are not here yet."""
+        found = {number: one.result() for number, one in self._waiting.items()}
+        return {number: one for number, one in found.items() if one is not None}

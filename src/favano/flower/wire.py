@@ -1,0 +1,255 @@
+"""The two messages of a contact: a call to a client, and its reply.
+
+A call hands a client a model and says how to train it, how many steps at most and for how long. The
+reply comes once, when the time is over or the steps are made. Models are bytes in a single array,
+which Flower sends without overhead; everything else is plain numbers and words. Whatever comes from
+the network is checked here, field by field; nothing in it is ever executed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from math import isfinite
+
+from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MessageType, RecordDict
+
+from favano.errors import BadInput, need
+
+FORMAT = 1
+DTYPES = ("float32", "float64")
+MOST_BYTES = 2**30  # of a model, where nobody knows better
+
+_WHOLE = 2**63  # whole numbers on the wire are below
+_TEXT = 2**16  # characters
+_METRICS = 64  # of one reply
+_METRIC = "metric-"
+_RUN = re.compile(r"[0-9a-f]{8,64}")
+_NAME = re.compile(r"[\w.:/ -]{1,80}")
+
+
+@dataclass(frozen=True)
+class Call:
+    """A model for a client, and the work that it is asked to do with it."""
+
+    run: str  # random hexadecimal digits of this federation
+    client: int  # the number that the server gave this node
+    job: int
+    version: int  # of the model; -1 is the initial one
+    first_step: int  # place in the client's stream of batches
+    steps: int  # at most, K
+    rate: float  # step size
+    seed: int  # of batches and other draws
+    training: str  # the local training, JSON (`local_training`)
+    model: bytes = field(repr=False)
+    dtype: str = "float32"
+    seconds: float | None = None  # to train at most; None: until the steps are made
+    codec: str = ""  # of this model and of the reply's (`payload`); none: numbers as they are
+    key: int = -1  # job whose start model this one is read with; -1: it is sent in full
+    message: int = 0  # number of this client's jobs before, for the draws of its codec
+    after: int = -1  # the client's job that was used last, whose memory it goes on with; -1: none
+    drift: bytes | None = field(default=None, repr=False)  # added to every gradient
+
+    def __post_init__(self) -> None:
+        need(bool(_RUN.fullmatch(self.run)), "run", self.run, "need 8..64 hexadecimal digits")
+        for name in ("client", "job", "first_step", "steps", "seed", "message"):
+            _check_whole(name, getattr(self, name))
+        for name in ("version", "key", "after"):
+            _check_whole(name, getattr(self, name), least=-1)
+        _check_number("rate", self.rate)
+        if self.seconds is not None:
+            _check_number("seconds", self.seconds)
+        need(self.dtype in DTYPES, "dtype", self.dtype, f"need one of {', '.join(DTYPES)}")
+        for name in ("training", "codec"):
+            _check_text(name, getattr(self, name))
+
+
+@dataclass(frozen=True)
+class Reply:
+    """A client's answer to a call."""
+
+    run: str
+    client: int
+    job: int
+    version: int
+    steps: int  # made
+    seconds: float  # really trained
+    samples: int  # that the client has
+    model: bytes = field(repr=False)
+    metrics: Mapping[str, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        need(bool(_RUN.fullmatch(self.run)), "run", self.run, "need 8..64 hexadecimal digits")
+        for name in ("client", "job", "steps", "samples"):
+            _check_whole(name, getattr(self, name))
+        _check_whole("version", self.version, least=-1)
+        _check_number("seconds", self.seconds)
+        count = len(self.metrics)
+        need(count <= _METRICS, "metrics", count, f"need at most {_METRICS}")
+        for name in self.metrics:
+            rule = "need a short name of letters, digits and . : / - _"
+            need(bool(_NAME.fullmatch(name)), "metric", name, rule)
+
+    @property
+    def step_seconds(self) -> float:
+        """Mean duration of a step; 0 if none was made."""
+        return self.seconds / self.steps if self.steps else 0.0
+
+
+def call_message(
+    call: Call, node: int, *, ttl: float | None = None, group: str | None = None
+) -> Message:
+    """The message of a call to a Flower node."""
+    content = RecordDict({"model": _array(call.model), "call": _fields(call)})
+    if call.drift is not None:
+        content["drift"] = _array(call.drift)
+    return Message(content, node, MessageType.TRAIN, ttl=ttl, group_id=group)
+
+
+def read_call(message: Message, *, most: int = MOST_BYTES) -> Call:
+    """The call in a message; refused in one sentence if it is none."""
+    content = _content(message, {"model", "call"}, {"drift"})
+    given = _Given(content, "call", Call)
+    return Call(
+        run=given.text("run"),
+        client=given.whole("client"),
+        job=given.whole("job"),
+        version=given.whole("version"),
+        first_step=given.whole("first_step"),
+        steps=given.whole("steps"),
+        rate=given.number("rate"),
+        seed=given.whole("seed"),
+        training=given.text("training"),
+        model=_bytes(content, "model", most),
+        dtype=given.text("dtype"),
+        seconds=given.number("seconds") if "seconds" in given else None,
+        codec=given.text("codec") if "codec" in given else "",
+        key=given.whole("key"),
+        message=given.whole("message"),
+        after=given.whole("after"),
+        drift=_bytes(content, "drift", most) if "drift" in content else None,
+    )
+
+
+def reply_message(reply: Reply, call: Message) -> Message:
+    """The message of a reply to a call."""
+    answer = _fields(reply)
+    for name, value in reply.metrics.items():
+        answer[f"{_METRIC}{name}"] = value
+    return Message(RecordDict({"model": _array(reply.model), "answer": answer}), reply_to=call)
+
+
+def read_reply(message: Message, *, most: int = MOST_BYTES) -> Reply:
+    """The reply in a message; refused in one sentence if it is none."""
+    content = _content(message, {"model", "answer"})
+    given = _Given(content, "answer", Reply, prefix=_METRIC)
+    return Reply(
+        run=given.text("run"),
+        client=given.whole("client"),
+        job=given.whole("job"),
+        version=given.whole("version"),
+        steps=given.whole("steps"),
+        seconds=given.number("seconds"),
+        samples=given.whole("samples"),
+        model=_bytes(content, "model", most),
+        metrics={name.removeprefix(_METRIC): given.number(name) for name in given.prefixed},
+    )
+
+
+def content_bytes(message: Message) -> int:
+    """Bytes of a message's records: names and values, without Flower's own headers."""
+    return sum(len(name) + record.count_bytes() for name, record in message.content.items())
+
+
+def _fields(of: Call | Reply) -> ConfigRecord:
+    """The plain values of a call or reply; what is absent is left out."""
+    record = ConfigRecord({"format": FORMAT})
+    for name in of.__dataclass_fields__:
+        value = getattr(of, name)
+        if isinstance(value, str | int | float) and value != "":
+            record[name] = value
+    return record
+
+
+def _array(data: bytes) -> ArrayRecord:
+    return ArrayRecord({"bytes": Array("uint8", (len(data),), "raw", data)})
+
+
+def _content(message: Message, needed: set[str], others: Collection[str] = ()) -> RecordDict:
+    """The records of a message: the needed ones, and none but these and the others."""
+    if message.has_error():
+        rule = f"is an error of Flower: {message.error.reason}"
+        raise BadInput("message", message.error.code, rule)
+    found = set(message.content)
+    rule = f"need {', '.join(sorted(needed))}"
+    need(needed <= found <= needed | set(others), "records", ", ".join(sorted(found)), rule)
+    return message.content
+
+
+def _bytes(content: RecordDict, name: str, most: int) -> bytes:
+    """The bytes of the only array of a record."""
+    record = content[name]
+    if not (isinstance(record, ArrayRecord) and list(record) == ["bytes"]):
+        raise BadInput(name, type(record).__name__, "need one array of bytes")
+    array = record["bytes"]
+    size = len(array.data)
+    plain = (array.dtype, tuple(array.shape), array.stype) == ("uint8", (size,), "raw")
+    need(plain, name, f"{array.dtype} {array.shape} {array.stype}", "need uint8, raw, flat")
+    need(0 < size <= most, name, f"{size} bytes", f"need 1..{most}")
+    data: bytes = array.data
+    return data
+
+
+class _Given:
+    """The plain values of a record, each asked for by its kind."""
+
+    def __init__(self, content: RecordDict, name: str, kind: type, prefix: str = "") -> None:
+        record = content[name]
+        if not isinstance(record, ConfigRecord):
+            raise BadInput(name, type(record).__name__, "need a record of plain values")
+        self._record = record
+        self.prefixed = [key for key in record if prefix and key.startswith(prefix)]
+        found = record.get("format")
+        rule = f"need {FORMAT}: server and clients need the same version of favano"
+        need(found == FORMAT, "format", found, rule)
+        known = {"format", *kind.__dataclass_fields__, *self.prefixed}  # type: ignore[attr-defined]
+        for key in record:
+            need(key in known, name, key, f"unknown; known: {', '.join(sorted(known))}")
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._record
+
+    def whole(self, name: str) -> int:
+        value = self._get(name)
+        if not isinstance(value, int) or isinstance(value, bool):
+            raise BadInput(name, value, "need a whole number")
+        return value
+
+    def number(self, name: str) -> float:
+        value = self._get(name)
+        if not isinstance(value, float | int) or isinstance(value, bool):
+            raise BadInput(name, value, "need a number")
+        return float(value)
+
+    def text(self, name: str) -> str:
+        value = self._get(name)
+        if not isinstance(value, str):
+            raise BadInput(name, value, "need a text")
+        return value
+
+    def _get(self, name: str) -> object:
+        need(name in self._record, name, "nothing", "is missing")
+        return self._record[name]
+
+
+def _check_whole(name: str, value: int, least: int = 0) -> None:
+    need(least <= value < _WHOLE, name, value, f"need a whole number from {least} on")
+
+
+def _check_number(name: str, value: float) -> None:
+    need(isfinite(value) and value >= 0, name, value, "need a finite number >= 0")
+
+
+def _check_text(name: str, value: str) -> None:
+    need(len(value) <= _TEXT, name, f"{len(value)} characters", f"need at most {_TEXT}")

@@ -1,0 +1,147 @@
+"""Gates: which answers a server refuses, and why. Simulator and federation share them.
+
+A refusal has a name, is counted for its sender, and costs nobody else anything: the round goes on
+with the answers that are left.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Callable, Container, Hashable, Iterable
+from enum import StrEnum
+from math import isfinite
+from typing import Generic, TypeVar, cast
+
+from favano.errors import need
+from favano.types import Stack, Vector
+
+_KEPT = 256  # norms that a running quantile is of
+_ENOUGH = 16  # of them, before anything is refused
+
+Node = TypeVar("Node", bound=Hashable)
+
+
+class Refusal(StrEnum):
+    """Why an answer is refused."""
+
+    TOO_LARGE = "too large"
+    UNREADABLE = "unreadable"
+    UNKNOWN = "unknown job"
+    REPLAYED = "replayed"
+    STALE = "stale"
+    SHAPE = "wrong shape"
+    TYPE = "wrong type of numbers"
+    NOT_FINITE = "NaN or infinity"
+    STEPS = "impossible steps"
+    NORM = "norm beyond the bound"
+
+
+def finite_rows(models: Stack) -> list[bool]:
+    """Which models have neither NaN nor infinity.
+
+    If the sum of a model is finite, so is each number in it, and a sum is fast. Very large numbers
+    may add up to infinity, so if a sum is not finite, every number is checked.
+    """
+    if models.sum(dim=1).isfinite().all():
+        return [True] * len(models)
+    return cast(list[bool], models.isfinite().all(dim=1).tolist())
+
+
+def wrong_size(size: int, most: int) -> Refusal | None:
+    """Refuse a message of more bytes than any honest one has."""
+    return Refusal.TOO_LARGE if size > most else None
+
+
+def wrong_job(
+    job: int, *, open_jobs: Container[int], given_up: Container[int], handed_out: int
+) -> Refusal | None:
+    """Refuse answers to jobs that are not open; jobs are numbered as they are handed out."""
+    if job in open_jobs:
+        return None
+    if not 0 <= job < handed_out:
+        return Refusal.UNKNOWN
+    return Refusal.STALE if job in given_up else Refusal.REPLAYED
+
+
+def wrong_model(start: Vector, end: Vector) -> Refusal | None:
+    """Refuse a model unlike the one that was handed out, or one with NaN or infinity."""
+    if end.shape != start.shape:
+        return Refusal.SHAPE
+    if end.dtype != start.dtype:
+        return Refusal.TYPE
+    return None if finite_rows(end[None])[0] else Refusal.NOT_FINITE
+
+
+def wrong_steps(
+    steps: int, most: int, seconds: float, elapsed: float, *, fastest: float = 0.0
+) -> Refusal | None:
+    """Refuse a number of steps that cannot be.
+
+    Args:
+        steps: what the client says it has made.
+        most: K.
+        seconds: how long it says it has trained.
+        elapsed: seconds since it was called.
+        fastest: seconds that a step takes at least.
+    """
+    counted = 0 <= steps <= most
+    timed = isfinite(seconds) and 0 <= seconds <= elapsed and (seconds > 0 or steps == 0)
+    return None if counted and timed and steps * fastest <= elapsed else Refusal.STEPS
+
+
+class NormGate:
+    """Refuses progress whose norm is beyond a bound: a fixed one, or one that follows the others.
+
+    The latter is `factor` times a quantile of the norms of the last answers that were accepted.
+    """
+
+    def __init__(
+        self, most: float | None = None, *, quantile: float | None = None, factor: float = 3.0
+    ) -> None:
+        need(most is None or most > 0, "norm", most, "need a positive norm")
+        need(quantile is None or 0 < quantile <= 1, "quantile", quantile, "need a share in (0, 1]")
+        need(factor >= 1, "factor", factor, "need at least 1")
+        self._most, self._quantile, self._factor = most, quantile, factor
+        self.seen: deque[float] = deque(maxlen=_KEPT)  # norms that were accepted
+
+    @property
+    def bound(self) -> float | None:
+        """The largest norm that is accepted now; None: any."""
+        bounds = [] if self._most is None else [self._most]
+        if self._quantile is not None and len(self.seen) >= _ENOUGH:
+            place = max(0, round(self._quantile * len(self.seen)) - 1)
+            bounds.append(self._factor * sorted(self.seen)[place])
+        return min(bounds, default=None)
+
+    def judge(self, start: Vector, end: Vector) -> Refusal | None:
+        """Refuse a progress, or count it among those that were accepted."""
+        if self._most is None and self._quantile is None:
+            return None
+        norm, bound = float((end.double() - start.double()).norm()), self.bound
+        if bound is not None and norm > bound:
+            return Refusal.NORM
+        if norm > 0:  # clients without a step say nothing about norms
+            self.seen.append(norm)
+        return None
+
+    def go_on_from(self, seen: Iterable[float]) -> None:
+        """Take over the norms that another gate has accepted."""
+        self.seen = deque(seen, maxlen=_KEPT)
+
+
+class Refusals(Generic[Node]):
+    """Refusals so far, by node and reason; each is also said."""
+
+    def __init__(self, say: Callable[[str], None]) -> None:
+        self._say = say
+        self.counts: dict[Node, Counter[Refusal]] = {}
+
+    def count(self, node: Node, reason: Refusal, detail: str = "") -> None:
+        """An answer of this node is refused."""
+        self.counts.setdefault(node, Counter())[reason] += 1
+        self._say(f"node {node}: answer refused, {reason}{detail and f': {detail}'}")
+
+    @property
+    def total(self) -> int:
+        """All refusals."""
+        return sum(sum(of.values()) for of in self.counts.values())

@@ -1,0 +1,113 @@
+"""Robust aggregation: what the server makes of the answers of an update that it does not trust."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from math import ceil
+from typing import Annotated, Literal, TypeAlias
+
+import numpy as np
+from pydantic import AfterValidator
+
+from favano.errors import need
+from favano.methods.arrays import column
+from favano.methods.registry import AnyMethod
+from favano.schedule import Arrival, Barrier, Policy, Poll, Window
+from favano.types import Ints, Stack
+
+_RULE = "need none, median, trimmed:SHARE (0 < SHARE < 0.5) or clip:NORM (NORM > 0)"
+_FEWEST = 3  # answers that have a middle
+
+
+@dataclass(frozen=True)
+class Robust:
+    """Limits what one client can do to an update, for any method.
+
+        median     p_i <- E_i median_j (p_j / E_j), for each parameter by itself
+        trimmed    the same with the mean without the largest and smallest SHARE, rounded up
+        clip       p_i <- p_i min(1, NORM / |p_i|)
+
+    p_i is the progress of client i, its end model minus its start model, and E_i > 0 the number of
+    its steps. Clients without a step have no say in a median or mean. If fewer than three others
+    are left, nobody can tell who is right, and none of them moves the model.
+    """
+
+    name: Literal["median", "trimmed", "clip"]
+    number: float = 0.0
+
+    def tame(self, start: Stack, end: Stack, steps: Ints) -> Stack:
+        """End models whose progress is that above."""
+        progress = end - start
+        if self.name == "clip":
+            length = progress.norm(dim=1, keepdim=True)
+            shorter: Stack = self.number / length.clamp(min=self.number)
+            return start + shorter * progress
+        moved = np.flatnonzero(steps)
+        if len(moved) < _FEWEST:
+            return start.clone()
+        made = column(steps.astype(np.float64), progress)
+        ordered = (progress[moved] / made[moved]).sort(dim=0).values
+        return start + made * ordered[self._middle(len(moved))].mean(dim=0)
+
+    def _middle(self, count: int) -> slice:
+        """Places of the answers that are averaged, of so many in order."""
+        most = (count - 1) // 2
+        cut = most if self.name == "median" else min(ceil(self.number * count), most)
+        return slice(cut, count - cut)
+
+
+@cache
+def parse_robust(text: str) -> Robust | None:
+    """The rule named on the command line; None: the server trusts every answer.
+
+    >>> parse_robust("trimmed:0.2")
+    Robust(name='trimmed', number=0.2)
+    """
+    name, _, number = text.partition(":")
+    try:
+        value = float(number) if number else 0.0
+    except ValueError:
+        value = -1.0
+    known = {
+        "none": not number,
+        "median": not number,
+        "trimmed": 0 < value < 0.5,
+        "clip": 0 < value < float("inf"),
+    }
+    need(known.get(name, False), "robust", text, _RULE)
+    return None if name == "none" else Robust(name, value)  # type: ignore[arg-type]
+
+
+def _checked(text: str) -> str:
+    parse_robust(text)
+    return text
+
+
+RobustRule: TypeAlias = Annotated[str, AfterValidator(_checked)]
+
+
+def check_robust(method: AnyMethod, robust: Robust) -> None:
+    """Refuse a rule that would change nothing, or something else than the update."""
+    rule = f"need none with {method.name}, whose corrections are made of each client's own progress"
+    need(not method.corrects, "robust", robust.name, rule)
+    rule = f"need none with {method.name}, whose clients go on from models of their own"
+    need(not method.has("restart"), "robust", robust.name, rule)
+    answers = _answers(method.policy())
+    rule = f"needs updates of at least {_FEWEST} answers; {method.name} makes them of {answers}"
+    few = answers is not None and answers < _FEWEST
+    need(robust.name == "clip" or not few, "robust", robust.name, rule)
+
+
+def _answers(policy: Policy) -> int | None:
+    """Answers per update; None: as many as there are."""
+    match policy:
+        case Poll():
+            return policy.selected
+        case Arrival():
+            return policy.buffer
+        case Barrier():
+            return policy.wait_for or policy.selected
+        case Window():
+            return None
+    return 1

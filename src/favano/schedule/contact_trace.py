@@ -1,0 +1,65 @@
+"""The trace of a federation: its schedule as it was lived, and what else its updates used."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+import numpy as np
+
+from favano.errors import BadInput, need
+from favano.schedule.lived import NOTES, Lived
+from favano.schedule.schedule import Schedule
+from favano.types import Floats, Ints
+
+
+@dataclass(frozen=True)
+class ContactTrace:
+    """Who was called when, from which version, and after how many steps answers were used.
+
+    The other arrays are about the jobs of the schedule, in its order.
+    """
+
+    schedule: Schedule
+    rate: Floats  # (J,) step size
+    seconds: Floats  # (J,) of training
+    positive: Floats  # (J,) P(E > 0) of its client, as estimated when the answer came
+    mean: Floats  # (J,) E[min(E, K)], likewise
+    nodes: Ints  # (n,) Flower's number of each client's last node; 0: none
+    partitions: Ints  # (n,) which part of the data each client has, as it says; -1: unknown
+
+    def save(self, path: Path) -> None:
+        """Write the trace as a NumPy archive, without pickles."""
+        arrays = {one.name: np.asarray(getattr(self.schedule, one.name)) for one in _COLUMNS}
+        arrays |= {name: getattr(self, name) for name in (*NOTES, "nodes", "partitions")}
+        with path.open("wb") as file:
+            np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
+
+
+def trace_of(course: Lived, nodes: Ints, partitions: Ints) -> ContactTrace:
+    """The trace of what has happened so far."""
+    order = course.order
+    notes = {name: course.noted(name)[order] for name in NOTES}
+    return ContactTrace(course.schedule, nodes=nodes, partitions=partitions, **notes)
+
+
+def load_trace(path: Path) -> ContactTrace:
+    """Read a trace, and check that it could have happened."""
+    need(path.is_file(), "trace", path, "no such file")
+    try:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
+            found = dict(archive)
+        columns = {one.name: found[one.name] for one in _COLUMNS}
+        for number in ("clients", "local_steps"):
+            columns[number] = int(columns[number])
+        schedule = Schedule(**columns)
+        notes = {name: np.asarray(found[name], dtype=np.float64) for name in NOTES}
+        jobs = len(schedule.client)
+        need(all(one.shape == (jobs,) for one in notes.values()), "notes", jobs, "need one per job")
+        nodes, parts = (np.asarray(found[name], np.int64) for name in ("nodes", "partitions"))
+        return ContactTrace(schedule, nodes=nodes, partitions=parts, **notes)
+    except Exception as error:  # a damaged archive may raise any error
+        raise BadInput("trace", path, f"is damaged: {error}") from error
+
+
+_COLUMNS = fields(Schedule)

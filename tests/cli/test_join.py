@@ -1,0 +1,82 @@
+"""`favano keys` and `favano join`: files for a federation, and what a node refuses to do."""
+
+from __future__ import annotations
+
+import os
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from tests.cli.test_cli import Program, favano
+
+__all__ = ["favano"]
+
+needs_flower = pytest.mark.skipif(not find_spec("flwr"), reason="Flower is not installed")
+
+
+@needs_flower
+def test_keys_lists_the_files_that_it_makes(favano: Program, tmp_path: Path) -> None:
+    code, out, err = favano("keys", "k", "--host", "example.org", "--node", "lab")
+    names = ["authority.crt", "authority.key", "server.crt", "server.key", "lab", "lab.pub"]
+    assert (code, out, err) == (0, "".join(f"k/{name}\n" for name in names), "")
+    assert {path.name for path in (tmp_path / "k").iterdir()} == set(names)
+    assert favano("keys", "k", "--node", "ward")[1] == "k/ward\nk/ward.pub\n"
+
+
+@needs_flower
+def test_keys_overwrites_nothing(favano: Program) -> None:
+    assert favano("keys", "k", "--node", "lab")[0] == 0
+    code, out, err = favano("keys", "k", "--node", "lab")
+    assert (code, out, err) == (2, "", "favano: file=k/lab: exists, and is not overwritten\n")
+
+
+@needs_flower
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["example.org:8000"], "is another machine"),
+        (["here"], "need HOST:PORT"),
+        (["127.0.0.1:8000", "--partition", "3"], "need I/N"),
+        (["127.0.0.1:8000", "--partition", "4/4"], "need 0..3"),
+        (["127.0.0.1:8000", "--root-certificate", "nothing.crt"], "cannot be read"),
+        (["127.0.0.1:8000", "--key", "nothing"], "goes with a root certificate"),
+        (["127.0.0.1:8000", "--dataset", "nothing"], "dataset=nothing"),
+    ],
+)
+def test_join_refuses(favano: Program, arguments: list[str], says: str) -> None:
+    code, out, err = favano("join", *arguments)
+    assert (code, out) == (2, "")
+    assert says in err
+
+
+@needs_flower
+def test_a_server_that_is_not_there_ends_the_node_with_an_error(favano: Program) -> None:
+    """So that whoever supervises it starts it again."""
+    code, out, err = favano("join", "127.0.0.1:1", "--patience", "0")
+    assert (code, out) == (1, "")
+    assert "favano: not let in by 127.0.0.1:1: " in err
+
+
+@needs_flower
+def test_by_appointment_the_process_becomes_a_supernode(
+    favano: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Became(Exception):
+        pass
+
+    def become(program: str, arguments: list[str]) -> None:
+        raise Became(program, *arguments)
+
+    monkeypatch.setattr(os, "execvp", become)
+    with pytest.raises(Became, match=r"flower-supernode.*partition-id=1 num-partitions=4"):
+        favano("join", "127.0.0.1:8000", "--by-appointment", "--partition", "1/4")
+
+
+@pytest.mark.skipif(bool(find_spec("flwr")), reason="Flower is installed")
+@pytest.mark.parametrize("command", [["keys", "k"], ["join", "127.0.0.1:8000"]])
+def test_without_flower_the_commands_say_what_to_install(
+    favano: Program, command: list[str]
+) -> None:
+    says = "favano: this command needs Flower: pip install 'favano[flower]'\n"
+    assert favano(*command) == (2, "", says)

@@ -1,0 +1,7 @@
+"""Helpers that need Flower are looked at only where it is installed."""
+
+from importlib.util import find_spec
+
+_HELPERS = ["calls.py", "fake_grid.py", "federation.py", "federations.py"]
+
+collect_ignore = [] if find_spec("flwr") else _HELPERS

@@ -1,0 +1,239 @@
+"""A SuperLink and nodes on loopback, in a folder of their own; nothing of them is left behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import ssl
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+from urllib.request import urlopen
+
+from favano.flower.private import ClaimedRun, claimed_run
+
+T = TypeVar("T")
+_PATIENCE = 120.0  # seconds; a busy machine is slow
+_APP = """
+[project]
+name = "trial"
+version = "1.0.0"
+description = "a trial"
+license = "Apache-2.0"
+dependencies = []
+[tool.hatch.build.targets.wheel]
+packages = ["."]
+[tool.flwr.app]
+publisher = "favano"
+[tool.flwr.app.components]
+serverapp = "server:app"
+clientapp = "client:app"
+[tool.flwr.app.config]
+"""
+_SERVER = """
+from flwr.serverapp import ServerApp
+
+app = ServerApp()
+"""
+
+
+class Federation:
+    """A SuperLink whose runs are served by this process, and processes that are its nodes."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.port = folder, free_port()
+        self.address = f"127.0.0.1:{self.port}"
+        self._children: list[subprocess.Popen[bytes]] = []
+        home = Path(__file__).parents[2]
+        programs = Path(sys.executable).parent
+        self.environment = {
+            **os.environ,
+            "FLWR_HOME": str(folder / "flower"),
+            "FLWR_TELEMETRY_ENABLED": "0",
+            "FLWR_DISABLE_UPDATE_CHECK": "1",
+            "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION": "1",
+            "OMP_NUM_THREADS": "1",
+            "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}",
+            "PYTHONPATH": os.pathsep.join(
+                [str(home / "src"), str(home), os.environ.get("PYTHONPATH", "")]
+            ),
+        }
+
+    def start_superlink(
+        self, *options: str, authority: Path | None = None, isolation: str = "process"
+    ) -> subprocess.Popen[bytes]:
+        """Start the SuperLink, with TLS if it has an authority, and wait until it answers."""
+        home = self.folder / "flower"
+        home.mkdir(parents=True, exist_ok=True)
+        trust = "insecure = true" if authority is None else f'root-certificates = "{authority}"'
+        (home / "config.toml").write_text(f'[superlink.lab]\naddress = "{self.address}"\n{trust}\n')
+        plain = ["--insecure"] if authority is None else []
+        place = ["--host", "127.0.0.1", "--port", str(self.port), "--isolation", isolation]
+        child = self.start("flower-superlink", *plain, *place, *options)
+        context = None if authority is None else ssl.create_default_context(cafile=str(authority))
+        scheme = "http" if authority is None else "https"
+
+        def answers() -> bool:
+            assert child.poll() is None, self.log(child)
+            try:
+                with urlopen(f"{scheme}://{self.address}/health", context=context) as response:
+                    return bool(response.status == 200)
+            except OSError:
+                return False
+
+        wait_for(answers, "the SuperLink")
+        return child
+
+    def start(self, program: str, *arguments: str) -> subprocess.Popen[bytes]:
+        """Start a program of its own group that writes to a file."""
+        number = len(self._children)
+        with (self.folder / f"{number:02d}-{Path(program).name}.log").open("wb") as log:
+            child = subprocess.Popen(
+                [program, *arguments],
+                env=self.environment,
+                cwd=self.folder,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        self._children.append(child)
+        return child
+
+    def python(self, program: str, *arguments: str) -> subprocess.Popen[bytes]:
+        """Start a Python program that is given as text."""
+        return self.start(sys.executable, "-c", program, *arguments)
+
+    def log(self, child: subprocess.Popen[bytes]) -> str:
+        """What a child has written so far."""
+        number = self._children.index(child)
+        (path,) = self.folder.glob(f"{number:02d}-*.log")
+        return path.read_text(errors="replace")
+
+    def stock_node(self, config: str = "", *options: str) -> subprocess.Popen[bytes]:
+        """A SuperNode of Flower's own."""
+        secure = any(one.startswith("--root-certificates") for one in options)
+        plain = [] if secure else ["--insecure"]
+        there = ["--superlink", self.address, "--host", "127.0.0.1", "--port", str(free_port())]
+        config = config or "partition-id=0"
+        return self.start("flower-supernode", *plain, *there, "--node-config", config, *options)
+
+    def flwr(self, *arguments: str) -> dict[str, Any]:
+        """What one of Flower's commands says."""
+        done = subprocess.run(
+            ["flwr", *arguments, "lab", "--format", "json"],
+            env=self.environment,
+            cwd=self.folder,
+            capture_output=True,
+            text=True,
+        )
+        found: dict[str, Any] = json.loads(done.stdout) if done.stdout.strip() else {}
+        assert found.get("success"), f"{done.stdout}{done.stderr}"
+        return found
+
+    def submit(self, client_app: str) -> None:
+        """Submit a run of an app with this client."""
+        app = self.folder / "app"
+        app.mkdir(exist_ok=True)
+        for name, text in (("pyproject.toml", _APP), ("server.py", _SERVER)):
+            (app / name).write_text(text)
+        (app / "client.py").write_text(client_app)
+        self.flwr("run", str(app))
+
+    @contextmanager
+    def served(self, root_certificate: bytes | None = None) -> Iterator[ClaimedRun]:
+        """Be the server of the run that was submitted."""
+        with ExitStack() as stack:
+
+            def claim() -> ClaimedRun | None:
+                found: AbstractContextManager[ClaimedRun | None]
+                found = claimed_run(self.address, root_certificate=root_certificate)
+                return stack.enter_context(found)
+
+            yield wait_for(claim, "a run")
+
+    def close(self) -> None:
+        """End all children, and all of theirs."""
+        for way in (signal.SIGTERM, signal.SIGKILL):
+            for child in self._children:
+                try:
+                    os.killpg(child.pid, way)
+                except ProcessLookupError:
+                    continue
+            until = time.monotonic() + 5.0
+            while self.alive() and time.monotonic() < until:
+                for child in self._children:
+                    child.poll()
+                time.sleep(0.02)
+        for child in self._children:
+            child.wait()
+
+    def alive(self, program: str = "") -> list[int]:
+        """Processes that were started here, directly or not: those of a program, or all."""
+        mark = f"FLWR_HOME={self.folder / 'flower'}".encode()
+        found = []
+        for path in Path("/proc").glob("[0-9]*"):
+            try:
+                ours = mark in (path / "environ").read_bytes().split(b"\0")
+                if ours and program.encode() in (path / "cmdline").read_bytes():
+                    found.append(int(path.name))
+            except OSError:  # it has ended, or is somebody else's
+                continue
+        return found
+
+
+@contextmanager
+def federation(folder: Path) -> Iterator[Federation]:
+    """A federation that is gone when the block ends."""
+    made = Federation(folder)
+    try:
+        yield made
+    finally:
+        made.close()
+        assert made.alive() == []
+
+
+def nodes(grid: Any, count: int) -> Sequence[int]:
+    """Flower's numbers of the nodes, as soon as there are so many."""
+
+    def found() -> list[int]:
+        present = sorted(grid.get_node_ids())
+        return present if len(present) >= count else []
+
+    return wait_for(found, f"{count} nodes")
+
+
+def replies(grid: Any, names: Sequence[str]) -> list[Any]:
+    """All replies to these messages."""
+    here: list[Any] = []
+
+    def complete() -> bool:
+        done = {one.metadata.reply_to_message_id for one in here}
+        here.extend(grid.pull_messages([name for name in names if name not in done]))
+        return len(here) == len(names)
+
+    wait_for(complete, "replies", pause=0.01)
+    return here
+
+
+def wait_for(found: Callable[[], T | None], what: str, pause: float = 0.05) -> T:
+    """What is found, as soon as it is."""
+    until = time.monotonic() + _PATIENCE
+    while not (value := found()):
+        assert time.monotonic() < until, f"waited {_PATIENCE:g} s for {what}"
+        time.sleep(pause)
+    return value
+
+
+def free_port() -> int:
+    """A port on loopback that nobody uses now."""
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        port: int = one.getsockname()[1]
+        return port

@@ -1,0 +1,187 @@
+"""The two readers of a contact policy, in virtual and in real time, make the same schedule."""
+
+from __future__ import annotations
+
+import heapq
+from math import inf
+
+import numpy as np
+import pytest
+
+from favano.errors import BadInput
+from favano.flower.conductor import Answer, Call, Conductor, Turn, conductor
+from favano.schedule import Adaptive, Arrival, Barrier, Policy, Poll, Schedule, Window, plan
+from favano.schedule.draws import step_ends
+from favano.schedule.lived import Lived
+from favano.timing import Exponential, Fleet, make_fleet
+
+SEED, HORIZON, K = 3, 400.0, 4
+
+
+def lived(policy: Policy, fleet: Fleet, horizon: float = HORIZON) -> Schedule:
+    """What a conductor does with clients whose steps take as long as the planner's."""
+    reader, course = conductor(policy, SEED), Lived(fleet.clients, K)
+    numbers = [0] * fleet.clients  # jobs of each client so far
+    free = [0.0] * fleet.clients  # when each client has finished them
+    arrivals: list[tuple[float, int, int, int]] = []  # time, client, job, steps
+    now = 0.0
+
+    def act(turn: Turn) -> None:
+        for answer in turn.dropped:
+            course.drop(answer.job)
+        for client in turn.given_up:
+            course.give_up(client, now)
+            free[client] = now
+        if turn.use is not None:
+            course.use([answer.job for answer in turn.use], now)
+        for client, until in turn.calls:
+            lengths = step_ends(fleet, np.array([client]), np.array([numbers[client]]), K, SEED)[0]
+            numbers[client] += 1
+            ends = max(now, free[client]) + lengths
+            steps = int((ends <= until).sum())
+            free[client] = time = min(until, float(ends[-1]))
+            heapq.heappush(arrivals, (time, client, course.begin(client, now), steps))
+
+    for client in range(fleet.clients):
+        reader.join(client)
+    while True:
+        while (turn := reader.turn(now)) is not None:
+            act(turn)
+        now = min(reader.wakes, arrivals[0][0] if arrivals else inf)
+        if now > horizon:
+            return course.schedule
+        while arrivals and arrivals[0][0] <= now:
+            _, client, job, steps = heapq.heappop(arrivals)
+            course.answer(job, steps, now)
+            reader.answered(Answer(client, job, int(course.known.base[job])))
+
+
+FLEET = make_fleet(np.array([1.0, 1.3, 2.0, 2.9, 5.0, 9.0]), Exponential())
+POLICIES: dict[str, Policy] = {
+    "poll": Poll(selected=2, local_steps=K),
+    "poll all": Poll(selected=6, local_steps=K),
+    "rounds": Barrier(selected=3, local_steps=K, interaction_time=0.0),
+    "rounds of some": Barrier(selected=4, local_steps=K, interaction_time=0.0, wait_for=2),
+    "flush": Arrival(buffer=2, local_steps=K, hand_out="flush", interaction_time=0.0),
+    "arrival": Arrival(buffer=3, local_steps=K, hand_out="arrival", interaction_time=0.0),
+    "idle": Arrival(buffer=2, local_steps=K, hand_out="idle", concurrency=3, interaction_time=0.0),
+    "uniform": Arrival(buffer=1, local_steps=K, hand_out="uniform", interaction_time=0.0),
+    "stale": Arrival(
+        buffer=2, local_steps=K, hand_out="flush", interaction_time=0.0, max_staleness=3
+    ),
+    "windows": Window(period=7.0, local_steps=K),
+}
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_both_readers_agree(name: str) -> None:
+    found, planned = (
+        lived(POLICIES[name], FLEET),
+        plan(POLICIES[name], FLEET, horizon=HORIZON, seed=SEED),
+    )
+    same = min(found.updates, planned.updates)
+    assert same > 10
+    jobs = int(np.searchsorted(planned.visit, same))
+    np.testing.assert_allclose(found.time[:same], planned.time[:same])
+    order = np.lexsort((found.client[:jobs], found.visit[:jobs]))
+    wanted = np.lexsort((planned.client[:jobs], planned.visit[:jobs]))
+    for column in ("client", "visit", "base", "steps"):
+        mine, theirs = getattr(found, column)[order], getattr(planned, column)[wanted]
+        assert mine.tolist() == theirs.tolist(), column
+
+
+def acted(reader: Conductor, now: float) -> Turn:
+    """What a conductor does now: something."""
+    turn = reader.turn(now)
+    assert turn is not None
+    return turn
+
+
+def started(policy: Policy, clients: int, grace: float = 0.0) -> tuple[Conductor, list[Call]]:
+    reader = conductor(policy, SEED, grace=grace)
+    for client in range(clients):
+        reader.join(client)
+    return reader, list(acted(reader, 0.0).calls)
+
+
+def test_a_client_knows_when_it_is_asked_next() -> None:
+    """Its tick is the first that draws it, and two clients are drawn at every tick."""
+    _, calls = started(Poll(selected=2, local_steps=K), 5)
+    first = sorted(call.until for call in calls)
+    assert first[:2] == [7.0, 7.0] < first[2:]
+
+
+def test_a_late_answer_is_waited_for_and_then_used_at_the_next_tick() -> None:
+    reader, _ = started(Poll(selected=2, local_steps=K), 2, grace=1.0)
+    reader.answered(Answer(0, 0, -1))
+    assert reader.turn(6.9) is None
+    assert reader.turn(7.0) is None
+    assert reader.wakes == 8.0
+    turn = acted(reader, 8.0)
+    assert turn.use == [Answer(0, 0, -1)]
+    assert turn.calls == [Call(0, 14.0)]
+    reader.answered(Answer(1, 1, -1))
+    reader.answered(Answer(0, 2, 0))
+    last = acted(reader, 14.0)
+    assert last.use == [Answer(0, 2, 0), Answer(1, 1, -1)]
+
+
+def test_a_tick_without_answers_is_no_update() -> None:
+    reader, _ = started(Poll(selected=1, local_steps=K), 1)
+    turn = acted(reader, 7.0)
+    assert turn.use is None
+    assert reader.wakes == 14.0
+
+
+def test_who_is_lost_is_not_waited_for() -> None:
+    reader, _ = started(Poll(selected=2, local_steps=K), 2, grace=5.0)
+    reader.leave(1)
+    reader.answered(Answer(0, 0, -1))
+    turn = acted(reader, 7.0)
+    assert turn.use == [Answer(0, 0, -1)]
+    reader.join(1)  # again
+    assert acted(reader, 7.5).calls == [Call(1, 14.0)]
+
+
+def test_a_round_goes_on_without_a_lost_client() -> None:
+    reader, calls = started(Barrier(selected=3, local_steps=K), 3)
+    assert {call.client for call in calls} == {0, 1, 2}
+    reader.answered(Answer(0, 0, -1))
+    reader.answered(Answer(2, 2, -1))
+    assert reader.turn(1.0) is None
+    reader.leave(1)
+    turn = acted(reader, 1.0)
+    assert turn.use == [Answer(0, 0, -1), Answer(2, 2, -1)]
+
+
+def test_a_deadline_ends_a_round() -> None:
+    reader, calls = started(Barrier(selected=2, local_steps=K, deadline=9.0), 2)
+    assert [call.until for call in calls] == [9.0, 9.0]
+    reader.answered(Answer(1, 1, -1))
+    turn = acted(reader, reader.wakes)
+    assert turn.use == [Answer(1, 1, -1)]
+    assert turn.given_up == [0]
+    reader.answered(Answer(0, 0, -1))  # too late
+    reader.answered(Answer(0, 2, 0))
+    reader.answered(Answer(1, 3, 0))
+    late = acted(reader, 10.0)
+    assert late.dropped == [Answer(0, 0, -1)]
+    assert late.use == [Answer(0, 2, 0), Answer(1, 3, 0)]
+
+
+def test_a_lost_client_leaves_its_place_to_an_idle_one() -> None:
+    policy = Arrival(buffer=1, local_steps=K, hand_out="idle", concurrency=1)
+    reader, calls = started(policy, 2)
+    ((client, _),) = calls
+    reader.leave(client)
+    turn = acted(reader, 1.0)
+    assert [call.client for call in turn.calls] == [1 - client]
+
+
+def test_what_only_a_simulation_has_is_refused() -> None:
+    with pytest.raises(BadInput, match="Adaptive: has a schedule that depends on the models"):
+        conductor(Adaptive(local_steps=2, most_steps=4), SEED)
+    with pytest.raises(BadInput, match="strict_ties=True: is a reading of the simulated clock"):
+        conductor(Poll(selected=2, local_steps=K, strict_ties=True), SEED)
+    with pytest.raises(BadInput, match=r"grace=7\.0: need 0 <= grace < 7"):
+        conductor(Poll(selected=2, local_steps=K), SEED, grace=7.0)

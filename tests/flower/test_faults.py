@@ -1,0 +1,345 @@
+"""Nodes and servers that fail: rounds go on, nothing accepted is lost, and the trace stays true."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from math import inf
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("flwr")
+
+import numpy as np
+from flwr.app import ArrayRecord, ConfigRecord, Error, Message
+
+from favano.errors import BadInput
+from favano.flower.rounds import AsyncResult
+from favano.flower.strategy import AsyncStrategy
+from favano.flower.wire import read_reply, reply_message
+from favano.gates import NormGate, Refusal
+from tests.flower.fake_grid import FakeGrid, Killed, VirtualTime
+from tests.flower.federations import (
+    TICK,
+    diverges,
+    grid_of,
+    honest,
+    lived,
+    model_of,
+    refusals,
+    same_models,
+    strategy_of,
+)
+
+ROUNDS = 9
+
+
+def rounds_of(result: AsyncResult, client: int) -> list[float]:
+    """When answers of a client were used."""
+    return [one.seconds for one in result.rounds if client in one.clients]
+
+
+def on_time(result: AsyncResult) -> bool:
+    """Whether every round was made at a tick, and none waited."""
+    return all(one.wait == 0 and one.seconds % TICK == 0 for one in result.rounds)
+
+
+def test_a_node_that_dies_is_not_waited_for() -> None:
+    grid, strategy = grid_of(), strategy_of(grace=3.0)
+    grid.nodes[100].online = [(0.0, 30.0)]
+    result = lived(strategy, grid, rounds=20)
+    assert max(rounds_of(result, 0)) < 30 + TICK
+    assert len(result.rounds) == 20
+    assert result.longest_wait <= 3.0
+    last = result.rounds[-8:]
+    assert all(set(one.clients) == {1, 2} and one.wait == 0 for one in last)
+    assert diverges(strategy, result).equal
+
+
+def test_a_node_that_comes_back_keeps_its_number() -> None:
+    grid, strategy = grid_of(), strategy_of()
+    grid.nodes[100].online = [(0.0, 30.0), (60.0, inf)]
+    result = lived(strategy, grid, rounds=20)
+    assert not [time for time in rounds_of(result, 0) if 30 + TICK < time < 60]
+    assert max(rounds_of(result, 0)) > 60
+    assert [(one.client, one.node) for one in result.nodes] == [(0, 100), (1, 101), (2, 102)]
+    assert diverges(strategy, result).equal
+
+
+def test_a_node_may_join_late() -> None:
+    grid, strategy = grid_of(), strategy_of()
+    grid.nodes[102].online = [(40.0, inf)]
+    result = lived(strategy, grid, rounds=20)
+    assert min(rounds_of(result, 2)) > 40
+    assert diverges(strategy, result).equal
+
+
+def test_a_new_node_takes_the_place_of_one_that_is_gone() -> None:
+    """Without registered keys, a node that is started again has another number in Flower."""
+    grid, strategy = grid_of(), strategy_of()
+    grid.nodes[100].online = [(0.0, 30.0)]
+    grid.nodes[200] = honest(0, 1.0)
+    grid.nodes[200].online = [(60.0, inf)]
+    grid.nodes[300] = honest(0, 1.0)  # there is no place for it
+    grid.nodes[300].online = [(62.0, inf)]
+    result = lived(strategy, grid, rounds=20)
+    assert [one.node for one in result.nodes] == [200, 101, 102]
+    assert max(rounds_of(result, 0)) > 60
+    assert grid.nodes[300].handled == 0
+    assert diverges(strategy, result).equal
+
+
+def test_a_node_that_hangs_is_given_up_until_it_answers() -> None:
+    grid, strategy = grid_of(), strategy_of()
+    grid.nodes[101].hangs = (20.0, inf)
+    result = lived(strategy, grid, rounds=20, timeout=10.0)
+    assert max(rounds_of(result, 1)) <= 28.0
+    assert on_time(result)
+    pushed = [one for one in grid.pushed if one.metadata.dst_node_id == 101]
+    assert len(pushed) == grid.nodes[101].handled + 1  # it is not called again
+    assert diverges(strategy, result).equal
+
+
+def test_an_error_of_a_client_costs_only_its_own_answer() -> None:
+    grid, strategy = grid_of(), strategy_of()
+
+    def fails_once(reply: Message, number: int) -> Message:
+        if number != 2:
+            return reply
+        reply.__dict__["_content"] = None
+        reply.__dict__["_error"] = Error(2, "the handler raised")
+        return reply
+
+    grid.nodes[100].tamper = fails_once
+    result = lived(strategy, grid, rounds=20)
+    assert grid.nodes[100].handled > 4
+    assert on_time(result)
+    assert diverges(strategy, result).equal
+
+
+def test_a_slow_upload_holds_no_tick() -> None:
+    grid, strategy = grid_of(), strategy_of()
+    grid.nodes[100].upload = 20.0
+    result = lived(strategy, grid, rounds=20)
+    assert on_time(result)
+    assert rounds_of(result, 0)
+    assert diverges(strategy, result).equal
+
+
+def test_a_late_answer_is_used_at_the_next_tick() -> None:
+    grid, strategy = grid_of((1.0, 1.0, 1.0)), strategy_of(local_steps=50)
+    grid.nodes[100].trip = 1.0
+    result = lived(strategy, grid, rounds=10)
+    assert on_time(result)
+    assert rounds_of(result, 0)
+    assert diverges(strategy, result).equal
+
+
+def changed(**fields: object) -> Callable[[Message, int], Message]:
+    """Replies of which the third is changed."""
+
+    def tamper(reply: Message, number: int) -> Message:
+        if number != 3:
+            return reply
+        content = read_reply(reply)
+        given = {key: one(content) if callable(one) else one for key, one in fields.items()}
+        for name, value in replace(content, **given).__dict__.items():  # type: ignore[arg-type]
+            record = reply.content["answer"]
+            assert isinstance(record, ConfigRecord)
+            if name in record:
+                record[name] = value
+        new = given.get("model")
+        if isinstance(new, bytes):
+            from favano.flower.wire import _array
+
+            reply.content["model"] = _array(new)
+        return reply
+
+    return tamper
+
+
+def poisoned(value: float) -> Callable[[Message, int], Message]:
+    def model(reply: object) -> bytes:
+        numbers = np.frombuffer(reply.model, dtype="<f4").copy()  # type: ignore[attr-defined]
+        numbers[5] = value
+        return numbers.tobytes()
+
+    return changed(model=model)
+
+
+def unreadable(reply: Message, number: int) -> Message:
+    if number == 3:
+        reply.content["model"] = ArrayRecord({})
+    return reply
+
+
+class Replayer:
+    """Sends its first reply once more."""
+
+    def __init__(self) -> None:
+        self.first: Message | None = None
+
+    def __call__(self, reply: Message, number: int) -> Message:
+        if self.first is None:
+            self.first = reply
+        if number != 3:
+            return reply
+        return reply_message(read_reply(self.first), reply)
+
+
+@pytest.mark.parametrize(
+    ("tamper", "reason"),
+    [
+        (poisoned(np.nan), Refusal.NOT_FINITE),
+        (poisoned(np.inf), Refusal.NOT_FINITE),
+        (poisoned(1e9), Refusal.NORM),
+        (changed(model=lambda reply: reply.model[4:]), Refusal.SHAPE),
+        (changed(model=lambda reply: reply.model * 2), Refusal.SHAPE),
+        (changed(model=lambda reply: reply.model + bytes(2 << 20)), Refusal.TOO_LARGE),
+        (changed(steps=5), Refusal.STEPS),
+        (changed(seconds=1000.0), Refusal.STEPS),
+        (changed(run="0123456789abcdef"), Refusal.UNKNOWN),
+        (changed(client=1), Refusal.UNKNOWN),
+        (changed(job=1000), Refusal.UNKNOWN),
+        (changed(job=0), Refusal.REPLAYED),
+        (Replayer(), Refusal.REPLAYED),
+        (unreadable, Refusal.UNREADABLE),
+    ],
+)
+def test_a_bad_answer_is_refused_and_the_round_goes_on(
+    tamper: Callable[[Message, int], Message], reason: Refusal
+) -> None:
+    said: list[str] = []
+    grid, strategy = grid_of(), strategy_of(norm=NormGate(100.0), say=said.append)
+    grid.nodes[100].tamper = tamper
+    result = lived(strategy, grid, rounds=20)
+    assert refusals(result) == {0: {reason.value: 1}}
+    assert result.refusals == 1
+    (line,) = [line for line in said if "refused" in line]
+    assert line.startswith("client 0: answer to job ")
+    assert reason.value in line
+    assert grid.nodes[100].handled > 4  # it is called again
+    assert on_time(result)
+    assert diverges(strategy, result).equal
+
+
+def test_answers_to_jobs_that_were_given_up_are_stale() -> None:
+    """A round ends at its deadline; the slow client answers the old call in a later one."""
+    grid, strategy = grid_of(), strategy_of("fedavg", selected=3, deadline=10.0)
+    grid.nodes[102].trip = 4.0
+    result = lived(strategy, grid, rounds=10)
+    assert refusals(result)[2].keys() == {Refusal.STALE.value}
+    assert diverges(strategy, result).equal
+
+
+def resumed(folder: Path, grid: FakeGrid, **changes: Any) -> AsyncResult:
+    return lived(strategy_of(folder=folder, resume=True, **changes), grid, ROUNDS)
+
+
+def killed(strategy: AsyncStrategy, grid: FakeGrid, at: float = inf) -> None:
+    """A server that does not come to its end."""
+    with pytest.raises(Killed):
+        lived(strategy, grid, ROUNDS, time=VirtualTime(grid, kill_at=at))
+
+
+@pytest.mark.parametrize("name", ["favano", "quafl", "fedasync", "scaffold", "fedfix"])
+def test_a_killed_server_goes_on_where_it_was(name: str, tmp_path: Path) -> None:
+    """At whatever time it is killed, the model is that of a server that was not."""
+    whole = lived(strategy_of(name), rounds=ROUNDS)
+    end = whole.rounds[-1].seconds
+    for place, share in enumerate((0.4, 0.93)):
+        grid, folder = grid_of(), tmp_path / str(place)
+        killed(strategy_of(name, folder=folder), grid, at=share * end)
+        result = resumed(folder, grid, method=name)
+        assert same_models(result, whole)
+        assert [one.clients for one in result.rounds] == [one.clients for one in whole.rounds]
+        assert diverges(strategy_of(name), result).equal
+
+
+def test_a_server_may_be_killed_again_and_again(tmp_path: Path) -> None:
+    whole, grid = lived(strategy_of(), rounds=ROUNDS), grid_of()
+    for number in range(1, 6):
+        killed(strategy_of(folder=tmp_path, resume=number > 1), grid, at=number * 11.3)
+    assert same_models(resumed(tmp_path, grid), whole)
+
+
+@pytest.mark.parametrize("number", [1, 7])
+def test_a_reply_that_was_pulled_and_not_used_is_not_lost(number: int, tmp_path: Path) -> None:
+    """The server is killed when it has fetched a reply, and Flower does not know that."""
+    whole, grid = lived(strategy_of(), rounds=ROUNDS), grid_of()
+
+    def kill(count: int) -> None:
+        if count == number:
+            raise Killed
+
+    grid.on_confirm = kill
+    killed(strategy_of(folder=tmp_path), grid)
+    assert same_models(resumed(tmp_path, grid), whole)
+
+
+@pytest.mark.parametrize("number", [1, 6])
+def test_a_reply_whose_head_alone_was_pulled_is_fetched_again(
+    number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole, grid = lived(strategy_of(), rounds=ROUNDS), grid_of()
+    fetch, count = grid.fetch, [0]
+
+    def killing(head: object, most: int) -> object:
+        count[0] += 1
+        if count[0] == number:
+            raise Killed
+        return fetch(head, most)  # type: ignore[arg-type]
+
+    with monkeypatch.context() as patch:
+        patch.setattr(grid, "fetch", killing)
+        killed(strategy_of(folder=tmp_path), grid)
+    assert same_models(resumed(tmp_path, grid), whole)
+
+
+@pytest.mark.parametrize("number", [4, 11, 24])
+def test_a_server_that_is_killed_while_it_writes_goes_on(
+    number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Calls may then go out twice; the trace says what happened, and the simulator agrees."""
+    from favano.records import folder as folders
+
+    grid, count, write = grid_of(), [0], folders.write_together
+
+    def killing(folder: Path, contents: dict[str, bytes]) -> None:
+        count[0] += 1
+        if count[0] == number:
+            raise Killed
+        write(folder, contents)
+
+    with monkeypatch.context() as patch:
+        for module in ("checkpoint", "journal"):
+            patch.setattr(f"favano.flower.{module}.write_together", killing)
+        killed(strategy_of(folder=tmp_path), grid)
+    result = resumed(tmp_path, grid)
+    assert len(result.rounds) == ROUNDS
+    assert diverges(strategy_of(), result).equal
+
+
+def test_a_checkpoint_is_of_one_federation(tmp_path: Path) -> None:
+    lived(strategy_of(folder=tmp_path), rounds=3)
+    with pytest.raises(BadInput, match="holds the checkpoint of a federation"):
+        lived(strategy_of(folder=tmp_path), rounds=3)
+    with pytest.raises(BadInput, match=r"differs in learning_rate"):
+        resumed(tmp_path, grid_of(), learning_rate=0.2)
+    with pytest.raises(BadInput, match="has no checkpoint"):
+        resumed(tmp_path / "nothing", grid_of())
+    state = tmp_path / "checkpoint" / "state.checkpoint"
+    state.write_bytes(state.read_bytes()[:-5])
+    with pytest.raises(BadInput, match="is damaged"):
+        resumed(tmp_path, grid_of())
+
+
+def test_only_what_is_in_use_is_on_disk(tmp_path: Path) -> None:
+    """Models of open jobs, the newest one, and no replies that were used."""
+    result = lived(strategy_of(folder=tmp_path), rounds=ROUNDS)
+    models = list((tmp_path / "checkpoint").glob("*.model"))
+    assert 1 <= len(models) <= 4
+    assert len(list((tmp_path / "journal").glob("*"))) <= 3
+    assert model_of(result.arrays).isfinite().all()

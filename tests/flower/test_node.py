@@ -1,0 +1,267 @@
+"""Resident nodes: what they answer, what they wait for, and who lets them in."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+pytest.importorskip("flwr")
+
+from flwr.app import Message
+
+from favano.errors import BadInput
+from favano.flower import Client
+from favano.flower.keys import make_keys, read_key
+from favano.flower.node import Connect, check_address, join, serve
+from favano.flower.payload import pack, shape_of
+from favano.flower.private import NodeConnection, Refused, connect
+from favano.flower.wire import call_message, read_reply
+from favano.training import FlatModel
+from tests.flower.calls import call, data_of, in_a_task, network
+from tests.flower.federation import Federation, federation, nodes, replies, wait_for
+
+STOCK = """
+from favano.flower import client_app
+from tests.flower.calls import data_of, network
+
+app = client_app(network, lambda context: data_of(int(context.node_config["partition-id"])))
+"""
+RESIDENT = """
+import sys
+from pathlib import Path
+from favano.flower import Client, join
+from tests.flower.calls import data_of, network
+
+address, *files = sys.argv[1:]
+client = Client(network, data_of(1))
+names = dict(zip(("root_certificate", "key"), map(Path, files)))
+join(client, address, **names, patience=30.0, say=lambda text: print(text, flush=True))
+"""
+
+
+def start_model() -> bytes:
+    flat = FlatModel(network(), device="cpu")
+    return pack(flat.snapshot(), shape_of(flat))
+
+
+class Script:
+    """A server that does one thing after the other, in its own time; then the test ends."""
+
+    def __init__(self, *steps: Refused | list[Message]) -> None:
+        self._steps, self.now = list(steps), 0.0
+        self.sent: list[Message] = []
+        self.said: list[str] = []
+
+    @contextmanager
+    def connect(self) -> Iterator[NodeConnection]:
+        if not self._steps:
+            raise KeyboardInterrupt
+        step = self._steps.pop(0)
+        if isinstance(step, Refused):
+            raise step
+        try:
+            yield cast(NodeConnection, _Scripted(step, self.sent))
+        except ConnectionResetError:  # Flower ends the block without an error
+            return
+
+    def serve(self, patience: float = 30.0) -> None:
+        def sleep(seconds: float) -> None:
+            self.now += seconds
+
+        client = Client(network, data_of(1))
+        serve(
+            client, self.connect, patience=patience, say=self.said.append,
+            clock=lambda: self.now, sleep=sleep,
+        )  # fmt: skip
+
+
+class _Scripted:
+    node = 11
+
+    def __init__(self, messages: list[Message], sent: list[Message]) -> None:
+        self._messages, self._sent = messages, sent
+
+    def receive(self) -> Message:
+        if not self._messages:
+            raise ConnectionResetError
+        return self._messages.pop(0)
+
+    def send(self, reply: Message, seconds: float) -> bool:
+        self._sent.append(reply)
+        return True
+
+
+@pytest.fixture
+def _task() -> Iterator[None]:
+    with in_a_task():
+        yield
+
+
+@pytest.mark.usefixtures("_task")
+def test_calls_are_answered_over_every_connection() -> None:
+    asked = [call(start_model(), job=job) for job in range(3)]
+    messages = [call_message(one, 11) for one in asked]
+    script = Script(messages[:2], messages[2:])
+    with pytest.raises(KeyboardInterrupt):
+        script.serve()
+    assert [read_reply(reply).job for reply in script.sent] == [0, 1, 2]
+    assert sum(text.startswith("lost the connection") for text in script.said) == 2
+
+
+@pytest.mark.usefixtures("_task")
+def test_a_call_that_cannot_be_answered_is_answered_by_its_error() -> None:
+    script = Script([call_message(call(b"1234"), 11), call_message(call(start_model()), 11)])
+    with pytest.raises(KeyboardInterrupt):
+        script.serve()
+    bad, good = script.sent
+    assert (bad.error.code, bad.error.reason) == (2, "BadInput: model=4 bytes: need 464")
+    assert read_reply(good).steps == 5
+
+
+def test_an_old_session_is_waited_for_and_so_said() -> None:
+    """It lapses within a minute, whatever the patience."""
+    lapsing = [Refused("[code: 2004] not active") for _ in range(19)]
+    script = Script(*lapsing, [])
+    with pytest.raises(KeyboardInterrupt):
+        script.serve(patience=1.0)
+    assert sum("before a crash" in text for text in script.said) == 19
+    assert any(text.startswith("connected") for text in script.said)
+
+
+def test_who_is_not_let_in_gives_up() -> None:
+    script = Script(*[Refused("[code: 2004] not active") for _ in range(99)])
+    with pytest.raises(Refused, match="2004"):
+        script.serve(patience=1.0)
+    assert 57.0 < script.now <= 60.0
+
+
+def test_a_server_that_is_not_there_is_waited_for_with_patience() -> None:
+    script = Script(*[Refused("no route") for _ in range(99)])
+    with pytest.raises(Refused, match="no route"):
+        script.serve(patience=30.0)
+    assert 27.0 < script.now <= 30.0
+    assert all(text == "cannot connect: Refused: no route; trying again" for text in script.said)
+
+
+@pytest.mark.parametrize(
+    ("address", "secure", "insecure"),
+    [("127.0.0.1:8000", False, False), ("localhost:1", False, False), ("[::1]:8000", False, False),
+     ("example.org:8000", True, False), ("example.org:8000", False, True)],
+)  # fmt: skip
+def test_addresses_that_may_be_joined(address: str, secure: bool, insecure: bool) -> None:
+    check_address(address, secure=secure, insecure=insecure)
+
+
+@pytest.mark.parametrize(
+    ("address", "secure", "insecure", "says"),
+    [("example.org:8000", False, False, "certificate"), ("10.0.0.1:8", False, False, "another"),
+     ("example.org", True, False, "HOST:PORT"), (":8000", True, False, "HOST:PORT"),
+     ("localhost:0", True, False, "HOST:PORT"), ("localhost:99999", True, False, "HOST:PORT"),
+     ("localhost:8000", True, True, "not with both")],
+)  # fmt: skip
+def test_addresses_that_are_refused(address: str, secure: bool, insecure: bool, says: str) -> None:
+    with pytest.raises(BadInput, match=says):
+        check_address(address, secure=secure, insecure=insecure)
+
+
+def test_a_key_without_tls_is_refused(tmp_path: Path) -> None:
+    make_keys(tmp_path, [], ["lab"])
+    with pytest.raises(BadInput, match="goes with a root certificate"):
+        join(Client(network, data_of(1)), "127.0.0.1:8000", key=tmp_path / "lab")
+
+
+def secure_superlink(one: Federation) -> Path:
+    """Start a SuperLink with TLS and registered keys; the folder with these."""
+    keys = one.folder / "keys"
+    make_keys(keys, [], ["lab", "stranger"])
+    make_keys(keys / "other", [], [])
+    one.start_superlink(
+        "--ssl-ca-certfile", str(keys / "authority.crt"), "--ssl-certfile",
+        str(keys / "server.crt"), "--ssl-keyfile", str(keys / "server.key"),
+        "--enable-supernode-auth", authority=keys / "authority.crt",
+    )  # fmt: skip
+    one.flwr("supernode", "register", str(keys / "lab.pub"))
+    return keys
+
+
+def test_only_a_registered_key_over_tls_to_the_right_server_is_let_in(tmp_path: Path) -> None:
+    with federation(tmp_path) as one:
+        keys = secure_superlink(one)
+        right, wrong = (
+            (folder / "authority.crt").read_bytes() for folder in (keys, keys / "other")
+        )
+        lab, stranger = (
+            (key, key.public_key()) for key in map(read_key, (keys / "lab", keys / "stranger"))
+        )
+
+        def refused(match: str | None, link: Connect) -> None:
+            with pytest.raises(Refused, match=match), link():
+                raise AssertionError("was let in")
+
+        refused("2004", lambda: connect(one.address, root_certificate=right, keys=stranger))
+        refused("2001", lambda: connect(one.address, root_certificate=right))
+        refused("certificate", lambda: connect(one.address, root_certificate=wrong, keys=lab))
+        refused(None, lambda: connect(one.address, patience=1.0))
+        with connect(one.address, root_certificate=right, keys=lab) as connection:
+            assert connection.receive() is None
+            refused("2004", lambda: connect(one.address, root_certificate=right, keys=lab))
+
+
+@pytest.mark.slow
+def test_stock_and_resident_nodes_answer_alike(tmp_path: Path) -> None:
+    with federation(tmp_path) as one:
+        one.start_superlink()
+        one.submit(STOCK)
+        one.python(RESIDENT, one.address)
+        one.stock_node("partition-id=1")
+        with one.served() as run:
+            here = nodes(run.grid, 2)
+            asked = call(start_model())
+            names = list(run.grid.push_messages([call_message(asked, node) for node in here]))
+            found = [read_reply(reply) for reply in replies(run.grid, names)]
+    expected = Client(network, data_of(1)).reply(asked)
+    assert [reply.model for reply in found] == 2 * [expected.model]
+
+
+@pytest.mark.slow
+def test_a_node_that_was_killed_comes_back_as_the_same_node(tmp_path: Path) -> None:
+    """Its old session lapses within a minute; until then it waits, and says so."""
+    with federation(tmp_path) as one:
+        keys = secure_superlink(one)
+        files = str(keys / "authority.crt"), str(keys / "lab")
+        one.submit(STOCK)
+        first = one.python(RESIDENT, one.address, *files)
+        with one.served((keys / "authority.crt").read_bytes()) as run:
+            (node,) = nodes(run.grid, 1)
+            first.send_signal(signal.SIGKILL)
+            first.wait()
+            second = one.python(RESIDENT, one.address, *files)
+            wait_for(lambda: "connected as node" in one.log(second), "the node")
+            assert "before a crash" in one.log(second)
+            assert f"connected as node {node}" in one.log(second)
+            names = list(run.grid.push_messages([call_message(call(start_model()), node)]))
+            (reply,) = replies(run.grid, names)
+            assert read_reply(reply).steps == 5
+
+
+@pytest.mark.slow
+def test_nodes_and_runs_outlast_a_superlink_that_is_killed_and_restarted(tmp_path: Path) -> None:
+    with federation(tmp_path) as one:
+        first = one.start_superlink("--database", str(tmp_path / "database"))
+        one.submit(STOCK)
+        one.python(RESIDENT, one.address)
+        with one.served() as run:
+            (node,) = nodes(run.grid, 1)
+            for job in range(2):
+                message = call_message(call(start_model(), job=job), node)
+                (reply,) = replies(run.grid, list(run.grid.push_messages([message])))
+                assert read_reply(reply).job == job
+                if job == 0:
+                    first.send_signal(signal.SIGKILL)
+                    first.wait()
+                    one.start_superlink("--database", str(tmp_path / "database"))

@@ -1,0 +1,123 @@
+"""What is used of Flower beside its public interface is still there, and is called in the same way.
+
+A test that fails here after an update of Flower says which name `favano.flower.private` has to be
+changed for. Where all of them hold, `test_node` shows that they still do what they did.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("flwr")
+
+from flwr.common.constant import SubStatus
+from flwr.supercore.constant import TaskType
+from flwr.supercore.error import ApiErrorCode
+from flwr.supercore.heartbeat import HeartbeatSender, make_task_heartbeat_fn_http
+from flwr.supercore.inflatable import inflatable_object, inflatable_utils
+from flwr.supercore.interceptors import RuntimeVersionHttpInterceptor
+from flwr.supercore.runtime import RuntimeHttpClient
+from flwr.supercore.task_identity import TaskIdentity
+from flwr.superlink.grid.http_grid import HttpGrid
+from flwr.supernode import fleet_http_connection
+
+from favano.flower import private
+
+PYPROJECT = Path(__file__).parents[2] / "pyproject.toml"
+
+
+def test_the_version_is_pinned() -> None:
+    extras = tomllib.loads(PYPROJECT.read_text())["project"]["optional-dependencies"]
+    assert extras["flower"] == [f"flwr=={private.VERSION}"]
+    private.check_version()
+
+
+def test_another_version_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(private, "package_version", "1.99.0")
+    with (
+        pytest.raises(RuntimeError, match=re.escape("flwr 1.99.0: need Flower 1.41.0")),
+        private.connect("127.0.0.1:1"),
+    ):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("function", "parameters"),
+    [
+        (
+            fleet_http_connection.http_request_response,
+            "server_address insecure root_certificates authentication_keys max_retries "
+            "max_wait_time",
+        ),
+        (inflatable_object.get_all_nested_objects, "obj"),
+        (inflatable_object.get_object_tree, "obj"),
+        (inflatable_object.iterate_object_tree, "tree"),
+        (inflatable_object.no_object_id_recompute, ""),
+        (
+            inflatable_utils.inflate_object_from_contents,
+            "object_id object_contents keep_object_contents objects",
+        ),
+        (
+            inflatable_utils.pull_objects,
+            "object_ids pull_object_fn max_concurrent_pulls max_time max_tries_per_object "
+            "initial_backoff backoff_cap",
+        ),
+        (
+            inflatable_utils.push_objects,
+            "objects push_object_fn object_ids_to_push keep_objects max_concurrent_pushes",
+        ),
+        (
+            RuntimeHttpClient.from_server_address,
+            "server_address insecure root_certificates interceptors retry_invoker",
+        ),
+        (RuntimeHttpClient.AcquireTask, "self request"),
+        (RuntimeHttpClient.PullTaskInput, "self request"),
+        (RuntimeHttpClient.PushTaskOutput, "self request"),
+        (RuntimeVersionHttpInterceptor, "component_name"),
+        (HttpGrid, "runtime_api_address insecure root_certificates token"),
+        (HeartbeatSender, "heartbeat_fn"),
+        (HeartbeatSender.start, "self"),
+        (HeartbeatSender.stop, "self"),
+        (make_task_heartbeat_fn_http, "client"),
+    ],
+    ids=lambda value: getattr(value, "__qualname__", ""),
+)
+def test_functions_take_what_they_took(function: Callable[..., object], parameters: str) -> None:
+    assert list(inspect.signature(function).parameters) == parameters.split()
+
+
+def test_a_connection_gives_what_it_gave() -> None:
+    """The number of the node, then seven functions in this order."""
+    source = inspect.getsource(fleet_http_connection.http_request_response)
+    given = re.search(r"yield \((.*?)\)", source, re.DOTALL)
+    assert given is not None
+    assert [name.strip() for name in given[1].split(",") if name.strip()] == [
+        "node.node_id", "receive", "send", "get_run", "get_fab", "pull_object", "push_object",
+        "confirm_message_received",
+    ]  # fmt: skip
+
+
+def test_a_connection_that_fails_ends_by_the_function_that_is_replaced() -> None:
+    source = inspect.getsource(fleet_http_connection.http_request_response)
+    assert source.count("flwr_exit(") == 1
+    assert private._FAILED.strip() in source
+
+
+def test_numbers_and_words_mean_what_they_meant() -> None:
+    assert int(ApiErrorCode.FLEET_NODE_ACTIVATION_FAILED) == 2004
+    assert str(TaskType.SERVER_APP) == "flwr-serverapp"
+    assert (SubStatus.COMPLETED, SubStatus.FAILED) == ("completed", "failed")
+    assert {"_task_id", "_run_id", "_node_id"} <= vars(TaskIdentity).keys()
+
+
+def test_a_failed_connection_leaves_flower_as_it_was() -> None:
+    before = vars(fleet_http_connection)["flwr_exit"]
+    with pytest.raises(private.Refused), private.connect("127.0.0.1:1", patience=0.1):
+        pass
+    assert vars(fleet_http_connection)["flwr_exit"] is before

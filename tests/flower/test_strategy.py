@@ -1,0 +1,199 @@
+"""A federation in virtual time makes the model that the simulator makes of its trace."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("flwr")
+
+from flwr.app import ArrayRecord, ConfigRecord, MetricRecord
+
+from favano.errors import BadInput, Diverged
+from favano.flower.local_training import LocalTraining
+from favano.flower.wire import content_bytes
+from favano.methods import our_methods
+from favano.methods.server_optimiser import ServerOptimiser
+from favano.schedule import Poll
+from favano.schedule.contact_trace import load_trace
+from favano.specification.parts import TrainingPart
+from favano.theory import step_count
+from favano.timing import Deterministic
+from tests.flower.federations import (
+    PACES,
+    TICK,
+    diverges,
+    grid_of,
+    initial,
+    lived,
+    model_of,
+    simulated,
+    strategy_of,
+)
+
+GROWING = ("asyncfeded",)
+
+
+@pytest.mark.parametrize("name", [name for name in our_methods() if name not in GROWING])
+def test_the_simulator_makes_the_same_model_of_the_trace(name: str) -> None:
+    strategy = strategy_of(name)
+    result = lived(strategy, rounds=10)
+    found = diverges(strategy, result)
+    assert found.equal
+    assert found.largest == 0.0
+    assert len(result.rounds) == 10
+    assert sum(sum(one.steps) for one in result.rounds) > 0
+
+
+def test_a_schedule_that_needs_the_models_is_refused() -> None:
+    with pytest.raises(BadInput, match="has a schedule that depends on the models"):
+        strategy_of("asyncfeded")
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"method": "fedavg", "server_optimiser": ServerOptimiser("adam", 0.05, 0.9, 1e-3, 0.99)},
+        {"local": LocalTraining(4, training=TrainingPart(optimiser="adam", proximal=0.1))},
+        {
+            "local": LocalTraining(
+                4, training=TrainingPart(momentum=0.9, optimiser_state="kept", clip=1.0)
+            )
+        },
+    ],
+    ids=["server optimiser", "adam", "kept momentum"],
+)
+def test_so_it_does_with_other_training(changes: dict[str, Any]) -> None:
+    strategy = strategy_of(**changes)
+    assert diverges(strategy, lived(strategy)).equal
+
+
+def test_another_trace_makes_another_model() -> None:
+    """Else the comparison above would say nothing."""
+    strategy, other = strategy_of(), strategy_of(seed=8)
+    result = lived(strategy)
+    assert not diverges(other, result).equal
+    slower = lived(strategy, grid_of((1.0, 2.5, 3.0)))
+    assert model_of(slower.arrays).tolist() != model_of(result.arrays).tolist()
+
+
+def test_metrics_are_by_round_by_node_and_by_time() -> None:
+    result = lived(strategy_of(), rounds=6)
+    assert [one.seconds for one in result.rounds] == [TICK * number for number in range(1, 7)]
+    record = result.train_metrics_clientapp[6]
+    assert record["seconds"] == 6 * TICK
+    assert record["answers"] == 2
+    assert record["local_steps"] == sum(result.rounds[5].steps)
+    assert [one.client for one in result.nodes] == [0, 1, 2]
+    assert [one.node for one in result.nodes] == [100, 101, 102]
+    assert sum(one.contacts for one in result.nodes) == 12
+    assert sum(one.steps for one in result.nodes) == sum(sum(one.steps) for one in result.rounds)
+    for node, pace in zip(result.nodes, PACES, strict=True):
+        assert node.seconds == pytest.approx(node.steps * pace)
+
+
+def test_the_model_is_measured_before_and_after_rounds() -> None:
+    asked: list[int] = []
+
+    def measure(number: int, arrays: ArrayRecord) -> MetricRecord | None:
+        asked.append(number)
+        assert arrays.keys() == initial().keys()
+        return None if number == 3 else MetricRecord({"size": float(model_of(arrays).norm())})
+
+    result = lived(strategy_of(evaluate_every=3), rounds=7, evaluate_fn=measure)
+    assert asked == [0, 3, 6, 7]
+    assert list(result.evaluate_metrics_serverapp) == [0, 6, 7]
+    last = float(model_of(result.arrays).norm())
+    assert result.evaluate_metrics_serverapp[7]["size"] == last
+
+
+def test_one_message_goes_out_and_one_comes_back_per_contact() -> None:
+    grid = grid_of()
+    result = lived(strategy_of(), grid, rounds=9)
+    assert result.trace is not None
+    called = len(result.trace.schedule.client)
+    assert len(grid.pushed) == called
+    assert result.rounds[-1].bytes_down == sum(
+        content_bytes(message) for message in grid.pushed[: -len(result.rounds[-1].clients)]
+    )
+    answers = sum(len(one.clients) for one in result.rounds)
+    assert grid.confirmed >= answers
+    sizes = {content_bytes(message) for message in grid.pushed}
+    assert max(sizes) - min(sizes) < 100  # nothing but numbers of different lengths
+    assert result.rounds[-1].bytes_up > answers * len(model_of(initial())) * 4
+
+
+def test_no_tick_waits_for_clients_that_were_not_called() -> None:
+    """Messages of one client take 1.5 s each way: only the first tick that it is due at waits."""
+    grid = grid_of((1.0, 1.0, 1.0))
+    grid.nodes[102].trip = 1.5
+    result = lived(strategy_of(grace=4.0, local_steps=50), grid, rounds=20)
+    first = next(one for one in result.rounds if 2 in one.clients)
+    assert result.longest_wait == first.wait == 3.0
+    assert [one.wait for one in result.rounds if one is not first] == [0.0] * 19
+    assert result.nodes[2].lost_seconds == pytest.approx(3.0)  # it is told to stop earlier
+    assert result.nodes[1].lost_seconds == pytest.approx(0.0, abs=1.0)
+
+
+def test_weights_are_measured_and_their_errors_bounded() -> None:
+    result = lived(strategy_of(), rounds=60)
+    law = [
+        step_count(
+            Poll(selected=2, local_steps=4, waiting_time=TICK, interaction_time=0.0),
+            clients=3,
+            law=Deterministic(),
+            mean=pace,
+        )
+        for pace in PACES
+    ]
+    for node, wanted in zip(result.nodes, law, strict=True):
+        assert node.mean_steps is not None
+        assert node.mean_steps_error is not None
+        assert node.p_positive is not None
+        assert abs(node.mean_steps - wanted.mean) <= min(node.mean_steps_error, 0.6)
+        assert abs(node.p_positive - wanted.p_positive) <= 0.1
+
+
+def test_a_trace_survives_its_file(tmp_path: Path) -> None:
+    strategy = strategy_of(folder=tmp_path)
+    result = lived(strategy)
+    assert result.trace is not None
+    read = load_trace(tmp_path / "trace.npz")
+    assert simulated(strategy, replace(result, trace=read)).tolist() == (
+        model_of(result.arrays).tolist()
+    )
+    assert read.nodes.tolist() == [100, 101, 102]
+    (tmp_path / "trace.npz").write_bytes(b"nothing")
+    with pytest.raises(BadInput, match="is damaged"):
+        load_trace(tmp_path / "trace.npz")
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"clients": 0}, "clients=0: need at least 1"),
+        ({"selected": 4}, r"selected=4: need 1\.\.clients \(3\)"),
+        ({"tick": None}, "tick=None: need seconds between two ticks"),
+        ({"learning_rate": 0}, "learning_rate=0: need a positive number"),
+        ({"samples": (1, 2)}, r"samples=2: need one number per client \(3\)"),
+        ({"resume": True}, "resume=True: need a folder"),
+        ({"grace": 7.0}, r"grace=7\.0: need 0 <= grace < 7"),
+    ],
+)
+def test_what_contradicts_itself_is_refused(changes: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(BadInput, match=sentence):
+        strategy_of(**changes)
+
+
+def test_configurations_of_other_strategies_are_refused() -> None:
+    with pytest.raises(BadInput, match="train_config"):
+        lived(strategy_of(), train_config=ConfigRecord({"lr": 0.1}))
+
+
+def test_a_model_that_is_lost_ends_the_federation() -> None:
+    """Without tau, Adam divides by zero; no answer of a client can mend that."""
+    with pytest.raises(Diverged, match="round 1: the server model has NaN or infinity"):
+        lived(strategy_of("fedavg", server_optimiser=ServerOptimiser("adam", 0.05, 0.9)))

@@ -1,0 +1,134 @@
+"""Robust aggregation: by hand, against a client that lies, and where it would do nothing."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+import favano
+from favano.aggregation import Aggregator
+from favano.engine import PlainLoop
+from favano.errors import BadInput
+from favano.methods import our_methods
+from favano.methods.robust import Robust, check_robust, parse_robust
+from favano.specification.keys import Keys
+from favano.training import Layout, Work
+from favano.types import Stack
+from tests.methods.bound import bound, scheduled
+from tests.problems import quadratics, start_model
+
+MEDIAN = Robust("median")
+
+
+def tamed(robust: Robust, progress: list[list[float]], steps: list[int]) -> list[list[float]]:
+    """Progress before and after, from start models that differ."""
+    start = torch.arange(2.0 * len(steps), dtype=torch.float64).reshape(-1, 2)
+    moved = torch.tensor(progress, dtype=torch.float64)
+    found = robust.tame(start, start + moved, np.array(steps)) - start
+    return [[round(value, 9) for value in row] for row in found.tolist()]
+
+
+def test_the_median_of_what_a_step_changes() -> None:
+    """Per step (1, 10), (2, 5), (900, -3): the middle is (2, 5), times each client's steps."""
+    found = tamed(MEDIAN, [[1.0, 10.0], [4.0, 10.0], [900.0, -3.0]], [1, 2, 1])
+    assert found == [[2.0, 5.0], [4.0, 10.0], [2.0, 5.0]]
+
+
+def test_the_median_of_an_even_number_is_between_the_two_in_the_middle() -> None:
+    assert tamed(MEDIAN, [[1.0, 0], [2.0, 0], [4.0, 0], [9.0, 0]], [1] * 4) == [[3.0, 0.0]] * 4
+
+
+def test_a_trimmed_mean_leaves_out_both_ends() -> None:
+    found = tamed(Robust("trimmed", 0.2), [[-1e9, 1], [1, 1], [2, 1], [3, 1], [1e9, 1]], [1] * 5)
+    assert found == [[2.0, 1.0]] * 5
+
+
+def test_clients_without_a_step_have_no_say() -> None:
+    found = tamed(MEDIAN, [[0.0, 0.0], [3.0, 1.0], [4.0, 1.0], [5.0, 1.0]], [0, 1, 1, 1])
+    assert found == [[0.0, 0.0], [4.0, 1.0], [4.0, 1.0], [4.0, 1.0]]
+
+
+def test_of_two_nobody_can_tell_who_is_right() -> None:
+    still = [[0.0, 0.0]] * 3
+    assert tamed(MEDIAN, [[0.0, 0.0], [3.0, 1.0], [5.0, 1.0]], [0, 1, 1]) == still
+    assert tamed(Robust("trimmed", 0.1), [[0.0, 0.0], [3.0, 1.0], [5.0, 1.0]], [0, 1, 1]) == still
+    assert tamed(MEDIAN, still, [0] * 3) == still
+
+
+def test_clipping_shortens_what_is_too_long() -> None:
+    found = tamed(Robust("clip", 5.0), [[30.0, 40.0], [0.3, 0.4], [0.0, 0.0]], [7, 1, 0])
+    assert found == [[3.0, 4.0], [0.3, 0.4], [0.0, 0.0]]
+
+
+class Liar:
+    """Client 0 answers with a million times its progress."""
+
+    def __init__(self) -> None:
+        self.trainer = quadratics(8)
+
+    def train(self, start: Stack, work: Work) -> Tensor:
+        end = self.trainer.train(start, work)
+        lies = torch.from_numpy(work.client == 0)[:, None]
+        return torch.where(lies, start + 1e6 * (end - start), end)
+
+
+@pytest.mark.parametrize("name", ["favano", "favano-delta", "fedavg", "fedbuff"])
+@pytest.mark.parametrize("rule", ["median", "trimmed:0.3", "clip:1.0"])
+def test_one_liar_does_no_harm(name: str, rule: str) -> None:
+    def last(robust: Robust | None) -> Tensor:
+        method = bound(our_methods()[name](), selected=4)
+        schedule = scheduled(method, horizon=200.0)
+        rates, initial = np.full(len(schedule.client), 0.05), start_model()
+        run = Aggregator(
+            method, schedule, Layout(len(initial), 0, 0), rates, initial, robust=robust
+        )
+        *_, moment = PlainLoop(run, Liar()).moments()
+        return moment.server
+
+    assert last(None).abs().max() > 1e3
+    assert last(parse_robust(rule)).abs().max() < 20
+
+
+@pytest.mark.parametrize(
+    ("method", "rule", "said"),
+    [
+        ("asyncsgd", "median", "needs updates of at least 3 answers; asyncsgd makes them of 1"),
+        ("scaffold", "clip:1", "need none with scaffold, whose corrections"),
+        ("quafl", "clip:1", "need none with quafl, whose clients go on from models of their own"),
+        ("favano", "trimmed:0.5", "need none, median, trimmed:SHARE"),
+        ("favano", "middle", "robust=middle: need none, median"),
+        ("favano", "clip:x", "robust=clip:x: need none, median"),
+    ],
+)
+def test_what_would_do_nothing_is_refused(method: str, rule: str, said: str) -> None:
+    with pytest.raises(BadInput, match=said):
+        favano.simulate(method, "digits", robust=rule, selected=4, horizon=40)
+
+
+def test_a_rule_that_changes_nothing_changes_nothing() -> None:
+    keys: Keys = {"selected": 3, "horizon": 60.0, "local_steps": 3}
+    plain = favano.simulate("favano", "digits", **keys)
+    keys["robust"] = "clip:1e6"
+    wide = favano.simulate("favano", "digits", **keys)
+    assert wide.history["loss"][-1] == pytest.approx(plain.history["loss"][-1], rel=1e-5)
+    keys["robust"] = "clip:0.001"
+    tight = favano.simulate("favano", "digits", **keys)
+    assert tight.history["loss"][-1] != pytest.approx(plain.history["loss"][-1], rel=1e-5)
+    assert tight.audit is None
+
+
+def test_every_method_takes_it_or_says_why() -> None:
+    refused = set()
+    for name, kind in our_methods().items():
+        try:
+            check_robust(bound(kind(), selected=4), MEDIAN)
+        except BadInput:
+            refused.add(name)
+    one_by_one = {"asyncsgd", "asyncsgd-adaptive", "fedasync", "asyncfeded", "asofed"}
+    assert refused == one_by_one | {
+        "scaffold",
+        "quafl",
+        "aafl",
+    }  # AAFL: of 8 clients it waits for 2
