@@ -46,7 +46,7 @@ ALLOWED = {
         "types", "errors", "options", "timing", "methods", "data", "quantisation", "training",
     },
     "aggregation": {
-        "types", "errors", "rng", "schedule", "methods", "quantisation", "training",
+        "types", "errors", "rng", "records", "schedule", "methods", "quantisation", "training",
     },
     "engine": {
         "types", "errors", "rng", "timing", "schedule", "methods", "quantisation", "training",
