@@ -123,7 +123,7 @@ def test_compressed_messages(algorithm: str, codec: str, digits: Samples) -> Non
     assert one.runs[0].wrapped_messages == 0
 
 
-@pytest.mark.parametrize("algorithm", our_methods())
+@pytest.mark.parametrize("algorithm", thinned(our_methods(), ["favano", "scaffold", "asofed"]))
 def test_few_bits_with_every_method(algorithm: str, digits: Samples) -> None:
     """Another run than in full precision, and the same whatever the number of processes."""
     keys = {"algorithm": algorithm, "horizon": 63.0, "evaluate_every": 21.0}
@@ -176,6 +176,7 @@ def test_evaluation_in_full_precision_changes_the_scores_alone(digits: Samples) 
         assert torch.equal(value, full.models[0][name])
 
 
+@pytest.mark.slow
 def test_few_bits_learn(digits: Samples) -> None:
     long = changed(SHORT, {"horizon": 1400.0})
     few = result_of(changed(long, {"quantise": "luq"}), digits).rows
@@ -325,7 +326,10 @@ def small_network() -> nn.Module:
     )
 
 
-@pytest.mark.parametrize("algorithm", [*our_methods(), "favano, resnet20"])
+@pytest.mark.parametrize(
+    "algorithm",
+    thinned([*our_methods(), "favano, resnet20"], ["favano", "asyncfeded", "favano, resnet20"]),
+)
 def test_batchnorm_networks_run_with_every_method(algorithm: str) -> None:
     torch.manual_seed(0)
     samples = Samples(

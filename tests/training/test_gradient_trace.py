@@ -28,6 +28,7 @@ from favano.training import (
     trace_gradients,
 )
 from favano.training.task import Batch
+from tests.thinned import thinned
 from tests.training.clock import Clock, slow
 
 SHAPE, CLASSES, BATCH = (3, 8, 8), 5, 6
@@ -130,7 +131,7 @@ def flat(network: Callable[[], nn.Module], dtype: torch.dtype) -> FlatModel:
         (torch.float64, squares, 0.0),
     ],
 )
-@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("name", thinned(NETWORKS, {*list(NETWORKS)[:5], "few bits"}))
 def test_a_job_ends_where_autograd_ends(
     name: str, dtype: torch.dtype, loss: Loss, proximal: float
 ) -> None:
