@@ -96,7 +96,7 @@ def needs(rows: Sequence[Sequence[str]]) -> str:
 def thousand_runs() -> str:
     """Runs like those of Table 2."""
     line, memory = lines_of_gpu()["lines"]["table-2"], 4 * PERCEPTRON
-    steps = round(line["steps"] / 120)
+    steps = round(line["steps"] / line["runs"])
     rows = [["local steps", f"{RUNS:,} x {steps:,}", f"{RUNS * steps / 1e6:.0f} million"]]
     speeds = [("H200", line["steps_per_second"]), *map(steps_per_second, ("peers", "peers_arm"))]
     for where, rate in speeds:

@@ -89,6 +89,7 @@ class Line(TypedDict, total=False):
     missing: str
     measured: str  # in words, by hand
     seconds: float  # of a whole command
+    runs: int
     steps: int
     running: float  # seconds from the first update to the last
     steps_per_second: float

@@ -81,6 +81,7 @@ def run_case(samples: Path, name: str, number: int, place: Path) -> str:
 def main(samples: Path, first: int, count: int, names: list[str]) -> None:
     """Run cases one after the other."""
     warnings.simplefilter("error")
+    warnings.filterwarnings("ignore", "'click", DeprecationWarning)  # of Typer's own imports
     os.environ["FUZZ_SAMPLES"] = str(samples)
     with TemporaryDirectory() as folder:
         os.environ["XDG_CACHE_HOME"] = folder
