@@ -18,10 +18,8 @@ from favano.flower.board import shares
 from favano.flower.status import status_page
 from tests.flower.federations import PACES, grid_of, lived, strategy_of
 
-PROGRAM = next(
-    (path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))),
-    None,
-)  # fmt: skip
+NAMES = ("chromium", "chromium-browser", "google-chrome")
+PROGRAM = next((path for name in NAMES if (path := shutil.which(name))), None)
 
 
 def status() -> dict[str, object]:

@@ -31,6 +31,7 @@ class Standing(NamedTuple):
 
     identity: Mapping[str, str]  # what must be equal to go on
     run: str
+    flower_run: int  # in which the calls were made
     now: float
     version: int
     calls: Mapping[int, str]  # numbers of the calls whose answers are awaited or not used yet
