@@ -104,6 +104,7 @@ def strategy_of(spec: Spec, serving: Serving, say: Callable[[str], None]) -> Asy
         evaluate_every=serving.evaluate_every,
         folder=serving.folder,
         resume=serving.resume,
+        live=True,
         say=say,
     )
 

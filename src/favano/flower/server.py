@@ -74,7 +74,7 @@ class Tools(NamedTuple):
     files: CheckpointFolder | None
     say: Callable[[str], None]
     on_update: Callable[[Round, Vector], None]
-    board: Board
+    board: Board | None
 
 
 class Server:
@@ -116,7 +116,8 @@ class Server:
                 event, action = found
                 self._new.append(event)
                 self._act(action, clock.now())
-            self._tools.board.show(self.ledger, self.rounds, clock.now())
+            if self._tools.board is not None:
+                self._tools.board.show(self.ledger, self.rounds, clock.now())
             clock.wait(min(self.ledger.conductor.wakes, self._next_look))
 
     def go_on_from(self, saved: Saved) -> None:
