@@ -40,7 +40,7 @@ class Round:
         }
         if self.staleness:
             found["staleness"] = fmean(self.staleness)
-        return MetricRecord(found)
+        return MetricRecord({**found})
 
     def document(self) -> dict[str, object]:
         """As plain data."""
