@@ -17,6 +17,7 @@ from favano.flower.local_training import LocalTraining
 from favano.flower.rounds import AsyncResult
 from favano.flower.strategy import AsyncStrategy
 from favano.methods import AnyMethod, make_method
+from favano.methods.robust import parse_robust
 from favano.run.replay import Divergence, divergence, replay
 from favano.training import FlatModel, LoopTrainer, Task, check_fit
 from favano.types import Vector
@@ -93,6 +94,7 @@ def simulated(strategy: AsyncStrategy, result: AsyncResult) -> Vector:
         trainer,
         model_of(initial()),
         server=strategy.server_optimiser,
+        robust=parse_robust(strategy.robust),
     )
 
 

@@ -57,6 +57,7 @@ def test_a_schedule_that_needs_the_models_is_refused() -> None:
     "changes",
     [
         {"method": "fedavg", "server_optimiser": ServerOptimiser("adam", 0.05, 0.9, 1e-3, 0.99)},
+        {"selected": 3, "robust": "median"},
         {"local": LocalTraining(4, training=TrainingPart(optimiser="adam", proximal=0.1))},
         {
             "local": LocalTraining(
@@ -64,7 +65,7 @@ def test_a_schedule_that_needs_the_models_is_refused() -> None:
             )
         },
     ],
-    ids=["server optimiser", "adam", "kept momentum"],
+    ids=["server optimiser", "robust", "adam", "kept momentum"],
 )
 def test_so_it_does_with_other_training(changes: dict[str, Any]) -> None:
     strategy = strategy_of(**changes)

@@ -101,6 +101,7 @@ def strategy_of(spec: Spec, serving: Serving, say: Callable[[str], None]) -> Asy
         seed=spec.run.seed,
         step_seconds=serving.step_seconds,
         server_optimiser=spec.server.optimiser,
+        robust=spec.server.robust,
         evaluate_every=serving.evaluate_every,
         folder=serving.folder,
         resume=serving.resume,

@@ -96,7 +96,10 @@ def replay_folder(folder: Path, data_dir: Path | None = None) -> Divergence:
     )
     trainer = _trainer(spec, trace, method, data_dir)
     initial, final = (_model(trainer.model, folder / name) for name in (INITIAL, MODEL))
-    again = replay(trace, method, trainer, initial, server=spec.server.optimiser)
+    by_server = spec.server
+    again = replay(
+        trace, method, trainer, initial, server=by_server.optimiser, robust=by_server.distrust
+    )
     return divergence(final, again)
 
 
