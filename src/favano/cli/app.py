@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Annotated
 
 import typer
+import typer.core
 
 from favano import __version__
 from favano.cli.bench import bench_command
@@ -30,6 +31,9 @@ from favano.cli.theory_complexity import complexity_command
 from favano.cli.theory_learning_rate import learning_rate_command
 from favano.cli.theory_steps import steps_command
 from favano.cli.verify import verify_command
+
+# Typer 0.20, which Flower needs, escapes brackets for Rich even where help is plain text.
+typer.core.HAS_RICH = False
 
 app = typer.Typer(
     help="Asynchronous federated learning in simulated time.",

@@ -28,6 +28,11 @@ Out = Annotated[Path, typer.Option(metavar="DIR", help="folder for everything th
 Resume = Annotated[bool, typer.Option("--resume", help="go on with the federation in the folder")]
 Patience = Annotated[float, typer.Option(metavar="S", help="seconds that an answer may be late")]
 StepSeconds = Annotated[float, typer.Option(metavar="S", help="a first guess of a step's duration")]
+Norm = Annotated[float | None, typer.Option(metavar="X", help="longest change that is accepted")]
+NormQuantile = Annotated[
+    float | None,
+    typer.Option(metavar="Q", help="refuse thrice this quantile of the lengths so far"),
+]
 
 
 def serve_command(
@@ -47,6 +52,8 @@ def serve_command(
     resume: Resume = False,
     patience: Patience = 600.0,
     step_seconds: StepSeconds = 1.0,
+    norm: Norm = None,
+    norm_quantile: NormQuantile = None,
 ) -> None:
     """Serve a federation: nodes join it with favano join."""
     need_flower()
@@ -70,6 +77,8 @@ def serve_command(
         status_host=status_host,
         status_port=status_port,
         data_dir=data_dir,
+        norm=norm,
+        norm_quantile=norm_quantile,
     )
     trusted = None if keys is None else keys.absolute()
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # told to end, it ends as on Ctrl-C

@@ -20,6 +20,7 @@ from favano.flower.rounds import AsyncResult
 from favano.flower.status import status_page
 from favano.flower.strategy import AsyncStrategy
 from favano.flower.superlink import SuperLink, running
+from favano.gates import NormGate
 from favano.metrics import Evaluator
 from favano.records.federation import FEDERATION, FederationRecord, federation_to_json
 from favano.records.folder import SPEC, write_together
@@ -53,6 +54,8 @@ class Serving:
         status_host: address of the status page.
         status_port: its port; 0: any that is free.
         data_dir: with the files of a data set by name.
+        norm: of what a client may change at most; None: any.
+        norm_quantile: refuse what is three times as long as this quantile of the last answers.
     """
 
     rounds: int
@@ -66,6 +69,8 @@ class Serving:
     status_host: str = "127.0.0.1"
     status_port: int = 0
     data_dir: Path | None = None
+    norm: float | None = None
+    norm_quantile: float | None = None
 
 
 def check_keys(spec: Spec) -> None:
@@ -102,6 +107,7 @@ def strategy_of(spec: Spec, serving: Serving, say: Callable[[str], None]) -> Asy
         step_seconds=serving.step_seconds,
         server_optimiser=spec.server.optimiser,
         robust=spec.server.robust,
+        norm=NormGate(serving.norm, quantile=serving.norm_quantile),
         evaluate_every=serving.evaluate_every,
         folder=serving.folder,
         resume=serving.resume,

@@ -54,7 +54,7 @@ class Favano(Method[FavanoState]):
     )
     weights: WeightSource = option("exact", "where P(E > 0) and E[min(E, K)] come from")
     given_weights: tuple[PositiveTime, ...] = option(
-        (), "one weight for all, for each speed class (fast first) or for each client"
+        (), "one for all, per speed class (fast first) or per client"
     )
     rate_scale: Literal["none", "selected"] = option(
         "none", "selected: steps times (s+1)/s, as QuAFL's simulator"

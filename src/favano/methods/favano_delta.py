@@ -38,7 +38,7 @@ class FavanoDelta(Method[FavanoState]):
     reweight: Reweight = option("stochastic", "how progress is divided by steps", symbol="alpha")
     weights: WeightSource = option("exact", "where P(E > 0) and E[min(E, K)] come from")
     given_weights: tuple[PositiveTime, ...] = option(
-        (), "one weight for all, for each speed class (fast first) or for each client"
+        (), "one for all, per speed class (fast first) or per client"
     )
     server_learning_rate: Rate = option(1.0, "step of the server", symbol="eta_g")
 
