@@ -61,7 +61,7 @@ class Post:
     content: float
 
 
-class FakeGrid(Grid):  # type: ignore[misc]
+class FakeGrid(Grid):
     """Nodes and messages in memory. Replies come in steps, as at a SuperLink."""
 
     def __init__(self, nodes: Mapping[int, Node], *, lost_after: float = 20.0) -> None:

@@ -185,3 +185,32 @@ def test_what_only_a_simulation_has_is_refused() -> None:
         conductor(Poll(selected=2, local_steps=K, strict_ties=True), SEED)
     with pytest.raises(BadInput, match=r"grace=7\.0: need 0 <= grace < 7"):
         conductor(Poll(selected=2, local_steps=K), SEED, grace=7.0)
+
+
+@pytest.mark.parametrize("name", ["poll all", "windows", "flush", "arrival", "idle", "uniform"])
+@pytest.mark.parametrize("comes_back", [False, True])
+def test_an_answer_of_a_client_that_left_is_still_used(name: str, comes_back: bool) -> None:
+    """It is not called while it is away, and once when it is back."""
+    reader, calls = started(POLICIES[name], 6)
+    working = [call.client for call in calls]
+    gone, *others = working
+    for job, client in enumerate(working):
+        if client == gone:
+            reader.answered(Answer(gone, job, -1))
+    reader.leave(gone)
+    if comes_back:
+        reader.join(gone)
+    for job, client in enumerate(working):
+        if client != gone:
+            reader.answered(Answer(client, job, -1))
+    used, called = list[int](), list[int]()
+    for now in (1.0, 7.0):
+        while (turn := reader.turn(now)) is not None:
+            used += [answer.client for answer in turn.use or ()]
+            called += [call.client for call in turn.calls]
+    assert gone in used
+    if name != "uniform":
+        assert called.count(gone) <= comes_back
+    if not comes_back:
+        assert gone not in called
+    assert others

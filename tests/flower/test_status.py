@@ -18,15 +18,13 @@ from favano.flower.board import shares
 from favano.flower.status import status_page
 from tests.flower.federations import PACES, grid_of, lived, strategy_of
 
-PROGRAM = next(
-    (path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))),
-    None,
-)  # fmt: skip
+NAMES = ("chromium", "chromium-browser", "google-chrome")
+PROGRAM = next((path for name in NAMES if (path := shutil.which(name))), None)
 
 
 def status() -> dict[str, object]:
     """That of a federation in virtual time."""
-    grid, strategy = grid_of(), strategy_of()
+    grid, strategy = grid_of(), strategy_of(live=True)
     grid.nodes[102].online = [(0.0, 70.0)]
     strategy.metrics = {"accuracy": 0.625}
     lived(strategy, grid, rounds=14)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -69,7 +70,13 @@ class Held(LoopTrainer):
 
     gate = multiprocessing.get_context("fork").Semaphore(0)
 
-    def run(self, start: Vector, job: Job, drift: Vector | None = None) -> Vector:
+    def run(
+        self,
+        start: Vector,
+        job: Job,
+        drift: Vector | None = None,
+        more: Callable[[], bool] | None = None,
+    ) -> Vector:
         if job.first_step == 0:
             self.gate.acquire(timeout=60)  # if the others wait for it, the order below is wrong
         return start

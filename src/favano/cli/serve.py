@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 from typing import Annotated
 
@@ -71,6 +72,7 @@ def serve_command(
         data_dir=data_dir,
     )
     trusted = None if keys is None else keys.absolute()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # told to end, it ends as on Ctrl-C
     try:
         serve(spec, serving, SuperLink(folder, host, port, trusted), say)
     except KeyboardInterrupt:

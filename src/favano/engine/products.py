@@ -44,6 +44,11 @@ class About(NamedTuple):
     rate: Floats
     version: int
 
+    @property
+    def expected(self) -> None:
+        """Nobody measures clients' steps in a simulation."""
+        return None
+
 
 class WeightCache:
     """Computes the weights of a run's updates; weights that never change are computed once.

@@ -31,6 +31,7 @@ class Standing(NamedTuple):
 
     identity: Mapping[str, str]  # what must be equal to go on
     run: str
+    flower_run: int  # in which the calls were made
     now: float
     version: int
     calls: Mapping[int, str]  # numbers of the calls whose answers are awaited or not used yet
@@ -108,9 +109,9 @@ class CheckpointFolder:
             names = {str(server), *_names(own).values(), *_names(starts).values()}
             models = {name: self._read_model(name) for name in names}
             told = unpack(memory, _kinds(like), like.state.model)
-        except (OSError, ValueError, KeyError, AssertionError) as error:
+            standing = Standing(**found)
+        except (OSError, ValueError, KeyError, TypeError, AssertionError) as error:
             raise BadInput("resume", path, f"is damaged: {error}") from error
-        standing = Standing(**found)
         _check(standing.identity, identity, self._folder)
         calls = {int(job): call for job, call in standing.calls.items()}
         self._names = {id(one): (one, name) for name, one in models.items()}

@@ -58,7 +58,7 @@ class Conductor(Protocol):
         """A client can be called from now on."""
 
     def leave(self, client: int) -> None:
-        """A client is lost, with whatever it was doing."""
+        """A client is lost, with whatever it was doing; answers that are here are still used."""
 
     def answered(self, answer: Answer) -> None:
         """An answer is here."""
@@ -121,13 +121,14 @@ class _Appointments:
 
     def join(self, client: int) -> None:
         self._present.add(client)
-        self._new.append(client)
+        if client not in self._here:  # else it is called when its answer is used
+            self._new.append(client)
         self._draws = []
 
     def leave(self, client: int) -> None:
         self._present.discard(client)
-        self._due.pop(client, None)
-        self._here.pop(client, None)
+        if client not in self._here:
+            self._due.pop(client, None)
         self._new = [one for one in self._new if one != client]
         self._draws = []
 
@@ -149,7 +150,10 @@ class _Appointments:
         due = sorted(client for client, tick in self._due.items() if tick <= self._tick)
         use = [self._here.pop(client) for client in due if client in self._here]
         self._tick += 1
-        return Turn(use or None, [self._call(answer.client) for answer in use], due=time)
+        for answer in use:
+            del self._due[answer.client]
+        calls = [self._call(one.client) for one in use if one.client in self._present]
+        return Turn(use or None, calls, due=time)
 
     def _time(self, tick: int) -> float:
         return (tick + 1) * self._policy.period
@@ -204,6 +208,7 @@ class _Arrivals:
             self._open_places += 1
 
     def answered(self, answer: Answer) -> None:
+        self._at_work.discard(answer.client)
         self._here.append(answer)
 
     def turn(self, now: float) -> Turn | None:
@@ -218,7 +223,8 @@ class _Arrivals:
     def _welcomed(self) -> list[Call]:
         """New clients begin, as many as may be at work."""
         most = self._policy.concurrency
-        room = len(self._new) if most is None else max(0, most - len(self._at_work))
+        busy = len(self._at_work) + len(self._here)  # whose answer is here keeps its place
+        room = len(self._new) if most is None else max(0, most - busy)
         order = _drawn(self._seed, self._new, min(room, len(self._new)), np.array([0]))[0]
         self._idle += sorted(set(self._new) - set(order))
         self._new = []
@@ -228,13 +234,12 @@ class _Arrivals:
     def _taken(self, answer: Answer) -> Turn:
         """An answer goes into the buffer unless it is too old."""
         policy, client = self._policy, answer.client
-        self._at_work.discard(client)
         limit = policy.max_staleness
         old = limit is not None and self._version - answer.base > limit
         if not old:
             self._buffer.append(answer)
         at_once = policy.hand_out == "arrival" or (policy.hand_out == "flush" and old)
-        calls = self._calls([client]) if at_once else []
+        calls = self._calls(self._free([client])) if at_once else []
         if not (old or len(self._buffer) < policy.buffer):
             return Turn(calls=calls)
         kept = policy.distinct and not old  # who has an answer in the buffer is not idle
@@ -246,18 +251,23 @@ class _Arrivals:
         self._version += 1
         clients = [answer.client for answer in use]
         if self._policy.hand_out == "flush":
-            return Turn(use, self._calls(clients))
+            return Turn(use, self._calls(self._free(clients)))
         return Turn(use, self._next(clients if self._policy.distinct else clients[-1:]))
 
     def _next(self, idle: list[int]) -> list[Call]:
         """Who gets the place of an answer, where places are not those of the clients."""
-        if self._policy.hand_out == "uniform":
+        if self._policy.hand_out == "uniform" and self._present:
             return self._calls([self._present[self._draw(len(self._present))]])
         if self._policy.hand_out != "idle":
             return []
-        self._idle += idle
+        self._idle += [client for client in self._free(idle) if client not in self._idle]
         self._open_places += 1
         return self._filled()
+
+    def _free(self, clients: Iterable[int]) -> list[int]:
+        """Those that are present and have nothing to do: a client may have left and come back."""
+        waiting = {*self._at_work, *self._new}
+        return [one for one in clients if one in self._present and one not in waiting]
 
     def _filled(self) -> list[Call]:
         """Idle clients, drawn at random, take the open places."""
@@ -336,15 +346,18 @@ class _Windows:
 
     def __init__(self, policy: Window) -> None:
         self._policy, self._tick = policy, 0
+        self._present: set[int] = set()
         self._new: list[int] = []
         self._here: list[Answer] = []
 
     def join(self, client: int) -> None:
-        self._new.append(client)
+        self._present.add(client)
+        if all(answer.client != client for answer in self._here):
+            self._new.append(client)
 
     def leave(self, client: int) -> None:
+        self._present.discard(client)
         self._new = [one for one in self._new if one != client]
-        self._here = [answer for answer in self._here if answer.client != client]
 
     def answered(self, answer: Answer) -> None:
         self._here.append(answer)
@@ -361,4 +374,5 @@ class _Windows:
             return None
         time, self._tick = self.wakes, self._tick + 1
         use, self._here = sorted(self._here), []
-        return Turn(use, [Call(answer.client) for answer in use], due=time)
+        calls = [Call(answer.client) for answer in use if answer.client in self._present]
+        return Turn(use, calls, due=time)

@@ -97,20 +97,30 @@ class Mailbox:
         if self._journal is not None:
             self._journal.keep(set(self.call_of.values()))
 
-    def go_on_from(self, calls: Mapping[int, str]) -> None:
-        """Await the replies to these calls, of jobs by number; those in the journal are here."""
+    def go_on_from(self, calls: Mapping[int, str], *, same_run: bool) -> None:
+        """Await the replies to these calls, of jobs by number; those in the journal are here.
+
+        In another run of Flower, no others will come.
+        """
         self.call_of = dict(calls)
         self.awaited = {call: job for job, call in calls.items()}
-        if self._journal is None:
-            return
-        self._journal.keep(self.awaited)
-        here = {head.call: (head, contents) for head, contents in self._journal.replies()}
-        for head, contents in here.values():
+        here = {} if self._journal is None else dict(self._journal_replies())
+        for head, contents in here.items():
             self._fetching[head] = Future()
             self._fetching[head].set_result(_opened(head, contents))
-        for head in self._journal.heads():
-            if head.call not in here:
-                self._fetch(head)
+        known = {head.call for head in here}
+        if not same_run:
+            self.awaited = {call: job for call, job in self.awaited.items() if call in known}
+        elif self._journal is not None:
+            for head in self._journal.heads():
+                if head.call not in known:
+                    self._fetch(head)
+
+    def _journal_replies(self) -> list[tuple[Head, dict[str, bytes]]]:
+        """Replies on disk that are awaited."""
+        assert self._journal is not None
+        self._journal.keep(self.awaited)
+        return self._journal.replies()
 
     def _send(self, calls: Sequence[tuple[int, Callable[[], Message]]]) -> None:
         messages = [make() for _, make in calls]

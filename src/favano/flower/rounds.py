@@ -40,7 +40,7 @@ class Round:
         }
         if self.staleness:
             found["staleness"] = fmean(self.staleness)
-        return MetricRecord(found)
+        return MetricRecord({**found})
 
     def document(self) -> dict[str, object]:
         """As plain data."""
@@ -71,7 +71,7 @@ class NodeRecord:
 
 
 @dataclass
-class AsyncResult(Result):  # type: ignore[misc]  # untyped where Flower is not installed
+class AsyncResult(Result):
     """Flower's result, with what only an asynchronous federation has."""
 
     rounds: Sequence[Round] = ()

@@ -120,6 +120,11 @@ class PulledReplies:
         """There is nobody to tell."""
 
 
+def run_number(grid: Grid) -> int:
+    """Flower's number of the run of a grid; 0 if it has none. Calls of another run are lost."""
+    return int(grid.run.run_id) if hasattr(grid, "_runtime_client") else 0
+
+
 def replies_of(grid: Grid) -> Replies:
     """Replies of a grid, in as many steps as it has."""
     if isinstance(grid, Replies):

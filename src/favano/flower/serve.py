@@ -104,6 +104,7 @@ def strategy_of(spec: Spec, serving: Serving, say: Callable[[str], None]) -> Asy
         evaluate_every=serving.evaluate_every,
         folder=serving.folder,
         resume=serving.resume,
+        live=True,
         say=say,
     )
 
@@ -128,7 +129,7 @@ def serve(spec: Spec, serving: Serving, link: SuperLink, say: Callable[[str], No
         strategy.metrics = found
         return MetricRecord(found)
 
-    _write(spec, serving)
+    write_terms(spec, serving)
     with (
         running(link, say),
         status_page(serving.status_host, serving.status_port, lambda: strategy.status) as port,
@@ -144,7 +145,8 @@ def serve(spec: Spec, serving: Serving, link: SuperLink, say: Callable[[str], No
             )
 
 
-def _write(spec: Spec, serving: Serving) -> None:
+def write_terms(spec: Spec, serving: Serving) -> None:
+    """Write what a replay needs to know, besides the trace and the models."""
     record = FederationRecord(serving.rounds, serving.tick, serving.grace, serving.step_seconds)
     texts = {SPEC: tomli_w.dumps(spec_tables(spec)), FEDERATION: federation_to_json(record)}
     write_together(serving.folder, texts)

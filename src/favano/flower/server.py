@@ -40,6 +40,7 @@ from favano.flower.mailbox import Arrival, Mailbox
 from favano.flower.payload import Shape, pack, unpack
 from favano.flower.places import changes
 from favano.flower.rounds import Round, read_round
+from favano.flower.safe_pull import run_number
 from favano.flower.wire import Call, call_message, read_reply
 from favano.gates import Refusal, finite_rows
 from favano.methods import State
@@ -73,7 +74,7 @@ class Tools(NamedTuple):
     files: CheckpointFolder | None
     say: Callable[[str], None]
     on_update: Callable[[Round, Vector], None]
-    board: Board
+    board: Board | None
 
 
 class Server:
@@ -115,7 +116,8 @@ class Server:
                 event, action = found
                 self._new.append(event)
                 self._act(action, clock.now())
-            self._tools.board.show(self.ledger, self.rounds, clock.now())
+            if self._tools.board is not None:
+                self._tools.board.show(self.ledger, self.rounds, clock.now())
             clock.wait(min(self.ledger.conductor.wakes, self._next_look))
 
     def go_on_from(self, saved: Saved) -> None:
@@ -130,9 +132,13 @@ class Server:
         self.rounds = [read_round(one) for one in saved.standing.rounds]
         mailbox = self._tools.mailbox
         mailbox.bytes_up, mailbox.bytes_down = saved.standing.traffic
-        mailbox.go_on_from(saved.standing.calls)
+        same_run = saved.standing.flower_run == run_number(self._tools.grid)
+        mailbox.go_on_from(saved.standing.calls, same_run=same_run)
         for job, arrival in mailbox.collect():
             self._receive(job, arrival, saved.standing.now)
+        for client in [] if same_run else sorted({one.client for one in self.ledger.open.values()}):
+            self._apply(Left(saved.standing.now, client))  # its call is lost
+        self._forget_jobs()
         rule = "lacks a reply that was accepted; it cannot go on from here"
         lost = [job for job in self._starts if self._is_known(job)]
         need(not lost, "journal", lost, rule)
@@ -318,14 +324,14 @@ class Server:
         memory, mailbox = self._aggregator.remembered(), self._tools.mailbox
         rounds = [one.document() for one in self.rounds]
         norms, version = list(self._tools.gatekeeper.norm.seen), self.version
-        terms, files = self._terms, self._tools.files
+        terms, files, flower = self._terms, self._tools.files, run_number(self._tools.grid)
         assert files is not None
 
         def write() -> None:
             calls = {job: mailbox.call_of[job] for job in models.starts if job in mailbox.call_of}
             traffic = mailbox.bytes_up, mailbox.bytes_down
             standing = Standing(
-                terms.identity, terms.run, now, version, calls, norms, traffic, rounds
+                terms.identity, terms.run, flower, now, version, calls, norms, traffic, rounds
             )
             files.save(standing, models, memory, new)
             mailbox.keep(models.starts)

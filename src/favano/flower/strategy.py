@@ -96,6 +96,7 @@ class AsyncStrategy:
         fastest_step: seconds that a step takes at least; claims of faster clients are refused.
         evaluate_every: rounds between two evaluations.
         folder: for checkpoints and the trace; None: nothing is written.
+        live: keep a status that other threads can read.
         resume: go on from the checkpoint in the folder.
     """
 
@@ -118,6 +119,7 @@ class AsyncStrategy:
     evaluate_every: int = 1
     folder: Path | str | None = None
     resume: bool = False
+    live: bool = False
     say: Callable[[str], None] = _log.info
 
     def __post_init__(self) -> None:
@@ -196,7 +198,8 @@ class AsyncStrategy:
         saved = self._saved(files, flat, aggregator)
         run = saved.standing.run if saved else secrets.token_hex(8)
         begin = saved.standing.now if saved else 0.0
-        self._board = Board(self.bound, num_rounds, workers.evaluating, lambda: self.metrics)
+        if self.live:
+            self._board = Board(self.bound, num_rounds, workers.evaluating, lambda: self.metrics)
         evaluations = _Evaluations(evaluate_fn, self.evaluate_every, num_rounds, flat, workers)
         shape = flat.shape
         mailbox = Mailbox(

@@ -1,0 +1,114 @@
+"""Events say everything: read again, they give the same course, and places stay whose they are."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+pytest.importorskip("flwr")
+
+from favano.flower.ledger import (
+    Answered,
+    Event,
+    Joined,
+    Ledger,
+    Left,
+    Refused,
+    Turned,
+    estimates_for,
+    overdue,
+)
+from favano.flower.places import changes
+from favano.gates import Refusal
+from favano.schedule import Poll, Schedule
+from favano.types import Floats
+
+POLICY = Poll(selected=2, local_steps=4, waiting_time=7.0, interaction_time=0.0)
+
+
+def rates(schedule: Schedule) -> Floats:
+    return 0.1 * (1.0 + schedule.client.astype(np.float64))
+
+
+def ledger(clients: int = 3) -> Ledger:
+    estimates = estimates_for(POLICY, clients, step_seconds=1.0, lost=0.0)
+    return Ledger(POLICY, clients, 5, rates, estimates=estimates)
+
+
+def lived() -> tuple[Ledger, list[Event]]:
+    """Some rounds in which a client leaves and comes back, and one is refused."""
+    found, events = ledger(), list[Event]()
+
+    def apply(event: Event) -> None:
+        events.append(event)
+        found.apply(event)
+
+    for client in range(3):
+        apply(Joined(0.0, client, 100 + client))
+    for tick in range(1, 9):
+        while (turn := found.turn_at(7.0 * tick - 7)) is not None:
+            events.append(turn[0])
+        due = [(job, one) for job, one in found.open.items() if one.until <= 7.0 * tick]
+        for number, (job, one) in enumerate(sorted(due)):
+            time = 7.0 * tick - 1
+            if tick == 4 and number == 0:
+                apply(Refused(time, job, Refusal.NORM.value))
+            else:
+                apply(Answered(time, job, one.client + 1, 2.0, partition=2 - one.client))
+        if tick == 5:
+            apply(Left(7.0 * tick - 0.5, 1))
+        if tick == 7:
+            apply(Joined(7.0 * tick - 0.5, 1, 101))
+    return found, events
+
+
+def test_a_ledger_that_is_read_again_is_the_same() -> None:
+    found, events = lived()
+    again = ledger()
+    for event in events:
+        again.apply(event)
+    assert again.length == found.length == len(events)
+    for name in ("client", "steps", "base", "visit", "first_step", "begin", "finish", "time"):
+        mine, theirs = (getattr(one.trace.schedule, name) for one in (again, found))
+        np.testing.assert_array_equal(mine, theirs)
+    for name in ("rate", "seconds", "positive", "mean", "nodes", "partitions"):
+        np.testing.assert_array_equal(getattr(again.trace, name), getattr(found.trace, name))
+    assert (again.open, again.given_up) == (found.open, found.given_up)
+    assert again.refused == found.refused
+    assert again.conductor.wakes == found.conductor.wakes
+    assert found.trace.schedule.updates >= 6
+    assert found.trace.partitions.tolist() == [2, 1, 0]
+
+
+def test_a_turn_that_cannot_be_is_noticed() -> None:
+    with pytest.raises(AssertionError, match="cannot be"):
+        ledger().apply(Turned(1.0))
+
+
+def test_numbers_are_given_once() -> None:
+    found = ledger()
+
+    def look(online: set[int], hung: set[int], now: float) -> list[Event]:
+        seen: list[Event] = []
+        for event in changes(found, online, hung, now):
+            found.apply(event)
+            seen.append(event)
+        return seen
+
+    assert look({30, 10}, set(), 1.0) == [Joined(1.0, 0, 10), Joined(1.0, 1, 30)]
+    assert look({30, 10}, set(), 2.0) == []
+    assert look({10, 20}, set(), 3.0) == [Left(3.0, 1), Joined(3.0, 2, 20)]
+    assert look({10, 20, 30}, {1}, 4.0) == []  # it hangs
+    assert look({10, 20, 40}, set(), 5.0) == [Joined(5.0, 1, 40)]  # in the place of node 30
+    assert look({10, 20, 30, 40}, set(), 6.0) == []  # no place is left
+
+
+def test_late_answers_are_given_up_in_the_end() -> None:
+    found = ledger()
+    for client in range(3):
+        found.apply(Joined(0.0, client, 100 + client))
+    assert found.turn_at(0.0) is not None
+    first = min(one.until for one in found.open.values())
+    assert overdue(found, first + 10.0, 10.0) == []
+    late = overdue(found, first + 10.1, 10.0)
+    assert late == sorted(one.client for one in found.open.values() if one.until == first)

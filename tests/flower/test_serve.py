@@ -1,0 +1,142 @@
+"""`favano serve` and `favano replay`: what they refuse, what they write, what they find."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("flwr")
+
+import torch
+from flwr.app import ArrayRecord, Message
+from typer.testing import CliRunner
+
+from favano.cli.app import app
+from favano.data.partition import deal
+from favano.errors import BadInput
+from favano.flower.client import Client
+from favano.flower.serve import Serving, check_keys, strategy_of, write_terms
+from favano.flower.superlink import SuperLink, running
+from favano.run.replay import replay_folder
+from favano.run.samples import initial_module, load_samples, named_model
+from favano.specification.presets import resolve
+from favano.specification.spec import Spec, given, make_spec
+from tests.flower.fake_grid import FakeGrid, Node, OwnTime, VirtualTime
+
+KEYS = {
+    "dataset": "digits", "split": "iid", "clients": 4, "selected": 2, "learning_rate": 0.3,
+    "local_steps": 5, "batch_size": 16,
+}  # fmt: skip
+
+
+def spec_of(**more: object) -> Spec:
+    return resolve(make_spec({**KEYS, **more}))
+
+
+def node(spec: Spec, partition: int, pace: float) -> Node:
+    samples, clock = load_samples(spec), OwnTime()
+    own = deal(samples.traits, 4, given(spec.problem.split), spec.run.seed)[partition]
+    worker = Client(
+        named_model(spec, samples),
+        (samples.features[own], samples.labels[own]),
+        notes={"partition": partition},
+        pace=pace,
+        clock=clock.now,
+        sleep=clock.sleep,
+    )
+
+    def handle(message: Message, begin: float) -> tuple[Message, float]:
+        clock.time = begin
+        return worker.answer(message), clock.time
+
+    return Node(handle)
+
+
+def federation(spec: Spec, folder: Path) -> None:
+    """What a server leaves in its folder; nodes are numbered otherwise than their data."""
+    serving = Serving(rounds=8, tick=7.0, folder=folder)
+    write_terms(spec, serving)
+    samples = load_samples(spec)
+    network = initial_module(named_model(spec, samples), spec.run.seed)
+    order = (2, 0, 3, 1)
+    grid = FakeGrid({10 + place: node(spec, who, 1.0 + place) for place, who in enumerate(order)})
+    time, strategy = VirtualTime(grid), strategy_of(spec, serving, lambda _: None)
+    start = ArrayRecord(network.state_dict())
+    strategy.start(grid, start, serving.rounds, clock=time, workers=time.workers)
+
+
+@pytest.mark.parametrize("name", ["favano", "scaffold"])
+def test_a_folder_is_replayed(name: str, tmp_path: Path) -> None:
+    federation(spec_of(algorithm=name), tmp_path)
+    assert replay_folder(tmp_path).equal
+    told = CliRunner().invoke(app, ["replay", str(tmp_path), "--json"])
+    assert json.loads(told.stdout) == {"largest": 0.0, "numbers": 0, "equal": True}
+
+
+def test_a_model_that_was_changed_is_noticed(tmp_path: Path) -> None:
+    from safetensors.torch import load_file, save_file
+
+    federation(spec_of(), tmp_path)
+    tensors = load_file(tmp_path / "model.safetensors")
+    name, first = next(iter(tensors.items()))
+    first.view(-1)[0] += 0.5
+    save_file({**tensors, name: first}, tmp_path / "model.safetensors")
+    found = replay_folder(tmp_path)
+    assert (found.equal, found.numbers) == (False, 1)
+    assert found.largest == pytest.approx(0.5)
+    told = CliRunner().invoke(app, ["replay", str(tmp_path)])
+    assert told.stdout == "The models differ in 1 numbers, by 0.5 at most.\n"
+    (tmp_path / "trace.npz").unlink()
+    with pytest.raises(BadInput, match=r"lacks trace\.npz"):
+        replay_folder(tmp_path)
+    assert torch.isfinite(first).all()
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "sentence"),
+    [
+        ("horizon", 100, "horizon=100.0: is a key of simulations"),
+        ("fast_fraction", 0.5, "fast_fraction=0.5: is a key of simulations"),
+        ("codec", "qsgd", "codec=qsgd: is a key of simulations"),
+        ("rate_schedule", "cosine", "rate_schedule=cosine: follows simulated time"),
+        ("local_steps_unit", "epochs", "local_steps_unit=epochs: need steps"),
+        ("quantise", "luq", "quantise=luq: is not yet done"),
+    ],
+)
+def test_keys_of_simulations_are_refused(key: str, value: object, sentence: str) -> None:
+    with pytest.raises(BadInput) as refused:
+        check_keys(spec_of(**{key: value}))
+    assert sentence in str(refused.value)
+
+
+def test_other_machines_need_keys(tmp_path: Path) -> None:
+    told = CliRunner().invoke(app, ["serve", "--host", "0.0.0.0", "--tick", "30"])
+    assert isinstance(told.exception, BadInput)
+    assert "need --keys" in str(told.exception)
+
+
+def test_a_superlink_is_told_what_it_needs(tmp_path: Path) -> None:
+    plain = SuperLink(tmp_path, port=8123)
+    assert "--insecure" in plain.command
+    assert plain.address == "127.0.0.1:8123"
+    assert SuperLink(tmp_path, host="0.0.0.0").address == "127.0.0.1:8000"
+    with pytest.raises(BadInput, match=r"lacks authority\.crt"):
+        SuperLink(tmp_path, keys=tmp_path)
+    for name in ("authority.crt", "server.crt", "server.key"):
+        (tmp_path / name).touch()
+    secure = SuperLink(tmp_path, keys=tmp_path)
+    assert "--insecure" not in secure.command
+    assert "--enable-supernode-auth" in secure.command
+    with pytest.raises(BadInput, match="port=0"):
+        SuperLink(tmp_path, port=0)
+
+
+def test_a_superlink_that_cannot_start_says_where_to_look(tmp_path: Path) -> None:
+    """It listens at an address that this machine does not have."""
+    link = SuperLink(tmp_path, host="192.0.2.1", port=8123)
+    sentence = r"did not start; see .*superlink\.log"
+    with pytest.raises(BadInput, match=sentence), running(link, print):
+        raise AssertionError("it runs")
+    assert not (tmp_path / "superlink.pid").exists()
