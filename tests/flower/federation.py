@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.request import urlopen
@@ -19,6 +19,7 @@ from urllib.request import urlopen
 from favano.flower.private import ClaimedRun, claimed_run
 
 T = TypeVar("T")
+_MARK = "FAVANO_FEDERATION"  # by this variable, all processes of a federation are known
 _PATIENCE = 120.0  # seconds; a busy machine is slow
 _APP = """
 [project]
@@ -54,6 +55,7 @@ class Federation:
         programs = Path(sys.executable).parent
         self.environment = {
             **os.environ,
+            _MARK: str(folder),
             "FLWR_HOME": str(folder / "flower"),
             "FLWR_TELEMETRY_ENABLED": "0",
             "FLWR_DISABLE_UPDATE_CHECK": "1",
@@ -161,11 +163,9 @@ class Federation:
     def close(self) -> None:
         """End all children, and all of theirs."""
         for way in (signal.SIGTERM, signal.SIGKILL):
-            for child in self._children:
-                try:
-                    os.killpg(child.pid, way)
-                except ProcessLookupError:
-                    continue
+            for process in self.alive():
+                with suppress(ProcessLookupError):
+                    os.kill(process, way)
             until = time.monotonic() + 5.0
             while self.alive() and time.monotonic() < until:
                 for child in self._children:
@@ -176,7 +176,7 @@ class Federation:
 
     def alive(self, program: str = "") -> list[int]:
         """Processes that were started here, directly or not: those of a program, or all."""
-        mark = f"FLWR_HOME={self.folder / 'flower'}".encode()
+        mark = f"{_MARK}={self.folder}".encode()
         found = []
         for path in Path("/proc").glob("[0-9]*"):
             try:

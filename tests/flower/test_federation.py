@@ -144,3 +144,28 @@ def test_a_node_that_is_killed_is_done_without(tmp_path: Path) -> None:
 def test_a_client_app_that_is_killed_is_called_again(tmp_path: Path) -> None:
     result = learned(tmp_path, 20, tick=6.0, stock=True, meanwhile=Nodes.kill_client_app)
     assert all(one.contacts for one in result.nodes)
+
+
+@pytest.mark.slow
+def test_a_server_that_is_killed_goes_on_and_ends_as_in_the_simulator(tmp_path: Path) -> None:
+    """All by commands: serve, join, serve again with --resume, replay."""
+    with federation(tmp_path) as one:
+        favano = [sys.executable, "-m", "favano"]
+        words = (
+            f"--dataset digits --split iid --clients 2 --selected 1 --learning-rate 0.5 --tick 1 "
+            f"--grace 0.5 --rounds 20 --port {one.port} --out out"
+        ).split()
+        first = one.start(*favano, "serve", *words)
+        for part in range(2):
+            one.start(*favano, "join", one.address, "--partition", f"{part}/2")
+        wait_for(lambda: "round 6:" in one.log(first), "round 6")
+        first.kill()
+        first.wait()
+        second = one.start(*favano, "serve", *words, "--resume")
+        wait_for(lambda: second.poll() is not None, "the end")
+        assert second.returncode == 0, one.log(second)
+        assert "round 20:" in one.log(second)
+        assert "round 1:" not in one.log(second)
+        last = one.start(*favano, "replay", "out")
+        assert last.wait() == 0, one.log(last)
+        assert "equal to the bit" in one.log(last)
