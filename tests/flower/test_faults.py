@@ -76,6 +76,17 @@ def test_a_node_may_join_late() -> None:
     assert diverges(strategy, result).equal
 
 
+@pytest.mark.parametrize("name", ["favano", "fedavg", "fedasync", "fedfix"])
+def test_all_nodes_may_be_away_for_a_while(name: str) -> None:
+    grid, strategy = grid_of(), strategy_of(name)
+    for node in grid.nodes.values():
+        node.online = [(0.0, 30.0), (90.0, inf)]
+    result = lived(strategy, grid, rounds=16)
+    assert result.rounds[-1].seconds > 90
+    assert any(one.seconds > 90 and one.clients for one in result.rounds)
+    assert diverges(strategy, result).equal
+
+
 def test_a_new_node_takes_the_place_of_one_that_is_gone() -> None:
     """Without registered keys, a node that is started again has another number in Flower."""
     grid, strategy = grid_of(), strategy_of()

@@ -314,11 +314,13 @@ class _Rounds:
 
     @property
     def wakes(self) -> float:
-        return self._began + (self._policy.deadline or inf)
+        return self._began + (self._policy.deadline or inf) if self._called else inf
 
     def turn(self, now: float) -> Turn | None:
         if self._round < 0:
             return Turn(calls=self._calls(now)) if self._present else None
+        if not (self._called or self._here or self._present):  # nobody is there
+            return None
         mine = [answer for answer in self._here if answer.base == self._version]
         late = now >= self.wakes
         if not late and self._called and len(mine) < self._wanted:

@@ -1,0 +1,74 @@
+"""Replies step by step, and the private names of Flower that this needs."""
+
+from __future__ import annotations
+
+import inspect
+
+import pytest
+
+pytest.importorskip("flwr")
+
+from flwr.app import Message
+
+from favano.flower.safe_pull import PulledReplies, TooLarge, open_reply, replies_of, run_number
+from favano.flower.wire import call_message, read_reply
+from tests.flower.calls import call
+from tests.flower.fake_grid import FakeGrid
+from tests.flower.federations import honest, initial, model_of
+
+
+def test_flower_still_has_what_a_safe_pull_needs() -> None:
+    from flwr.proto.message_pb2 import ConfirmMessageReceivedRequest
+    from flwr.proto.runtime_pb2 import PullAppMessagesRequest, PullAppMessagesResponse
+    from flwr.supercore.inflatable.inflatable_protobuf_utils import make_pull_object_fn_protobuf
+    from flwr.supercore.inflatable.inflatable_utils import pull_objects
+    from flwr.supercore.runtime import RuntimeHttpClient
+    from flwr.superlink.grid.http_grid import HttpGrid
+
+    assert hasattr(HttpGrid, "_runtime_client")
+    for name in ("PullMessages", "PullObject", "ConfirmMessageReceived"):
+        assert hasattr(RuntimeHttpClient, name), name
+    making = set(inspect.signature(make_pull_object_fn_protobuf).parameters)
+    assert {"pull_object_protobuf", "node", "run_id"} <= making
+    assert "pull_object_fn" in inspect.signature(pull_objects).parameters
+    PullAppMessagesRequest(message_ids=["a"])
+    ConfirmMessageReceivedRequest(run_id=1, message_object_id="a")
+    answer = {one.name for one in PullAppMessagesResponse.DESCRIPTOR.fields}
+    assert {"messages_list", "message_object_trees"} <= answer
+
+
+def asked() -> tuple[FakeGrid, Message]:
+    """A grid whose node has answered."""
+    from favano.flower.flat_arrays import flat_arrays
+    from favano.flower.payload import pack
+
+    grid = FakeGrid({7: honest(1, 1.0)})
+    message = call_message(call(pack(model_of(initial()), flat_arrays(initial()).shape)), 7)
+    grid.push_messages([message])
+    grid.time = 100.0
+    return grid, message
+
+
+def test_replies_of_any_grid_are_pulled_when_they_are_found() -> None:
+    grid, message = asked()
+    replies = PulledReplies(grid)
+    name = message.metadata.message_id
+    (head,) = replies.arrived([name, "another"])
+    assert head.call == name
+    assert replies.arrived([name]) == []
+    found = read_reply(open_reply(head, replies.fetch(head, 10**6)))
+    assert (found.client, found.steps) == (1, 5)
+
+
+def test_a_reply_that_is_too_large_is_not_read() -> None:
+    grid, message = asked()
+    replies = PulledReplies(grid)
+    (head,) = replies.arrived([message.metadata.message_id])
+    with pytest.raises(TooLarge):
+        replies.fetch(head, 100)
+
+
+def test_a_grid_with_steps_is_used_as_it_is() -> None:
+    grid, _ = asked()
+    assert replies_of(grid) is grid
+    assert run_number(grid) == 0
