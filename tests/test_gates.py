@@ -11,7 +11,6 @@ from favano.errors import BadInput
 from favano.gates import (
     NormGate,
     Refusal,
-    Refusals,
     finite_rows,
     wrong_job,
     wrong_model,
@@ -118,15 +117,3 @@ def test_bounds_make_sense() -> None:
         NormGate(1.0, factor=0.5)
     with pytest.raises(BadInput, match="norm=0: need a positive norm"):
         NormGate(0)
-
-
-def test_refusals_are_counted_and_said() -> None:
-    said: list[str] = []
-    refusals = Refusals[int](said.append)
-    refusals.count(7, Refusal.NORM)
-    refusals.count(7, Refusal.NORM)
-    refusals.count(8, Refusal.UNREADABLE, "steps=x: need a number")
-    assert refusals.counts == {7: {Refusal.NORM: 2}, 8: {Refusal.UNREADABLE: 1}}
-    assert refusals.total == 3
-    assert said[0] == "node 7: answer refused, norm beyond the bound"
-    assert said[2] == "node 8: answer refused, unreadable: steps=x: need a number"

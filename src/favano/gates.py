@@ -6,19 +6,17 @@ with the answers that are left.
 
 from __future__ import annotations
 
-from collections import Counter, deque
-from collections.abc import Callable, Container, Hashable, Iterable
+from collections import deque
+from collections.abc import Container, Iterable
 from enum import StrEnum
 from math import isfinite
-from typing import Generic, TypeVar, cast
+from typing import cast
 
 from favano.errors import need
 from favano.types import Stack, Vector
 
 _KEPT = 256  # norms that a running quantile is of
 _ENOUGH = 16  # of them, before anything is refused
-
-Node = TypeVar("Node", bound=Hashable)
 
 
 class Refusal(StrEnum):
@@ -127,21 +125,3 @@ class NormGate:
     def go_on_from(self, seen: Iterable[float]) -> None:
         """Take over the norms that another gate has accepted."""
         self.seen = deque(seen, maxlen=_KEPT)
-
-
-class Refusals(Generic[Node]):
-    """Refusals so far, by node and reason; each is also said."""
-
-    def __init__(self, say: Callable[[str], None]) -> None:
-        self._say = say
-        self.counts: dict[Node, Counter[Refusal]] = {}
-
-    def count(self, node: Node, reason: Refusal, detail: str = "") -> None:
-        """An answer of this node is refused."""
-        self.counts.setdefault(node, Counter())[reason] += 1
-        self._say(f"node {node}: answer refused, {reason}{detail and f': {detail}'}")
-
-    @property
-    def total(self) -> int:
-        """All refusals."""
-        return sum(sum(of.values()) for of in self.counts.values())

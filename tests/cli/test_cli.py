@@ -174,7 +174,6 @@ def test_theory_steps(favano: Program) -> None:
             "favano: set=quantise: must be the same for all methods that are compared",
         ),
         (["theory", "advise", "--pilot", "--quantise", "luq"], "favano: quantise=luq: need none"),
-        (["run", "--nonsense"], "--nonsense"),
     ],
 )
 def test_bad_input_is_one_sentence_and_exit_code_2(
@@ -184,6 +183,14 @@ def test_bad_input_is_one_sentence_and_exit_code_2(
     assert (code, out) == (2, "")
     assert message in err
     assert [path.name for path in tmp_path.iterdir()] == []  # nothing half written
+
+
+def test_an_unknown_flag_is_refused(favano: Program, tmp_path: Path) -> None:
+    """In the words of Click, which differ from version to version."""
+    code, out, err = favano("run", "--nonsense")
+    assert (code, out) == (2, "")
+    assert re.search("No such option:? '?--nonsense", err)
+    assert [path.name for path in tmp_path.iterdir()] == []
 
 
 def test_training_with_few_bits(favano: Program, tmp_path: Path) -> None:

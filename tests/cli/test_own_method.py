@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -106,7 +107,7 @@ def test_another_version_of_the_file_is_another_run(
 @pytest.mark.parametrize(
     ("flags", "said"),
     [
-        (["--half-off", "1"], "--half-off"),
+        (["--half-off", "1"], "No such option:? '?--half-off"),
         (["--half-of", "much"], "half_of=much: need a valid number"),
         (["--mixing", "0.3"], "mixing=0.3: is a key of fedasync, not of halfway"),
         (["--strict-ties"], "strict_ties=True: is a key of methods with polls"),
@@ -120,7 +121,7 @@ def test_wrong_flags_are_refused(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert favano(monkeypatch, "run", "--algorithm", half_way, *SMALL, *flags) == 2
-    assert said in capsys.readouterr().err
+    assert re.search(said, capsys.readouterr().err)
 
 
 @FORKS

@@ -19,6 +19,7 @@ from flwr.supercore.inflatable.inflatable_object import (
 from flwr.supercore.inflatable.inflatable_utils import inflate_object_from_contents, pull_objects
 
 from favano.flower.journal import Head
+from favano.gates import wrong_size
 
 
 class TooLarge(Exception):
@@ -74,7 +75,7 @@ class HttpReplies:
         def bounded(name: str) -> bytes:
             part: bytes = pull(name)
             sizes.append(len(part))
-            if sum(sizes) > most:
+            if wrong_size(sum(sizes), most):
                 raise TooLarge
             return part
 

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from favano.rng import Stream, word
 from favano.schedule.policies import Adaptive
-from favano.schedule.schedule import Schedule
+from favano.schedule.schedule import Schedule, schedule_of
 from favano.timing import Fleet
 from favano.types import Floats, Ints
 
@@ -92,18 +92,12 @@ class Unrolling:
 
     def _part(self, jobs: Jobs, *, check: bool) -> Schedule:
         used = self._table["used"][self._order[: self._updates]]
-        return Schedule(
+        return schedule_of(
+            jobs,
             clients=self._fleet.clients,
             local_steps=self._policy.most_steps,
             time=used,
             lost=np.zeros(self._updates, dtype=np.int64),
-            client=jobs["client"],
-            steps=jobs["steps"],
-            base=jobs["base"],
-            visit=jobs["visit"],
-            first_step=jobs["first_step"],
-            begin=jobs["begin"],
-            finish=jobs["finish"],
             check=check,
         )
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from favano.schedule.schedule import Schedule
+from favano.schedule.schedule import Schedule, schedule_of
 from favano.types import Floats, Ints
 
 # What else is noted of a job: its step size, seconds of training, and what was expected of its
@@ -152,17 +152,11 @@ class Lived:
                 table["begin"][queue[0]] = min(table["begin"][queue[0]], now)
 
     def _part(self, jobs: npt.NDArray[np.void], *, check: bool) -> Schedule:
-        return Schedule(
+        return schedule_of(
+            jobs,
             clients=self._clients,
             local_steps=self._local_steps,
             time=np.asarray(self._time, dtype=np.float64),
             lost=np.asarray(self._lost, dtype=np.int64),
-            client=jobs["client"],
-            steps=jobs["steps"],
-            base=jobs["base"],
-            visit=jobs["visit"],
-            first_step=jobs["first_step"],
-            begin=jobs["begin"],
-            finish=jobs["finish"],
             check=check,
         )

@@ -70,6 +70,32 @@ class Schedule:
         return np.searchsorted(self.time, times, side="right").astype(np.int64) - 1
 
 
+def schedule_of(
+    jobs: npt.NDArray[np.void],  # a table with a column for each array below
+    *,
+    clients: int,
+    local_steps: int,
+    time: Floats,
+    lost: Ints,
+    check: bool,
+) -> Schedule:
+    """A schedule of jobs that are kept in a table."""
+    return Schedule(
+        clients=clients,
+        local_steps=local_steps,
+        time=time,
+        lost=lost,
+        client=jobs["client"],
+        steps=jobs["steps"],
+        base=jobs["base"],
+        visit=jobs["visit"],
+        first_step=jobs["first_step"],
+        begin=jobs["begin"],
+        finish=jobs["finish"],
+        check=check,
+    )
+
+
 def check_schedule(schedule: Schedule) -> None:
     """Raise unless the schedule could have happened."""
     s = schedule
