@@ -11,7 +11,7 @@ from typing import Protocol
 
 from favano.data import NAMES, find, is_natural
 from favano.errors import need
-from favano.records.ledger import TUNING
+from favano.records.ledger import RUNS, TUNING
 from favano.run.checkpoints import Checkpoints
 from favano.run.data import load_data
 from favano.run.place import THIS_MACHINE, Place, RunTogether
@@ -65,13 +65,13 @@ def reproduce(
     """
     need(at_once is None or at_once >= 1, "at_once", at_once, "need 1 or more")
     archive = Archive(out)
-    parts = {one.name: request.parts(one) for one in experiments}
-    every = [run for part in parts.values() for runs in part.values() for run in runs]
+    asked = {one.name: request.parts(one) for one in experiments}
+    every = [run for part in asked.values() for runs in part.values() for run in runs]
     check_all(every, out, data_dir, place)
     count = _ClientCount(data_dir, watcher)
     parts = {
         name: {file: count.fill(runs) for file, runs in part.items()}
-        for name, part in parts.items()
+        for name, part in asked.items()
     }
     maker = _RunMaker(
         archive, data_dir, footprint, command, watcher, at_once, checkpoint_every, place
@@ -80,7 +80,9 @@ def reproduce(
     try:
         maker.make([run for one in experiments for run in first_runs(one, parts[one.name])])
         for one in experiments:
-            if best := finalists(one, parts[one.name], archive):
+            # Trials may have fewer clients than other runs: held-out samples can be all of one's.
+            part = {**parts[one.name], RUNS: asked[one.name][RUNS]}
+            if best := count.fill(finalists(one, part, archive)):
                 parts[one.name][TUNING] += best
                 maker.make(best)
         tuned = {one.name: tuned_parts(one, parts[one.name], archive) for one in experiments}
