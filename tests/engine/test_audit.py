@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from favano.aggregation import Aggregator
-from favano.engine import PlainLoop, audit, effective_weights, late_weights, stretch_weights
+from favano.engine import PlainLoop, audit, effective_weights, stretch_weights, weigh
 from favano.methods import AnyMethod, our_methods
 from favano.methods.asyncsgd import AsyncSGD
 from favano.methods.favano import Favano
@@ -118,7 +118,8 @@ def test_stretches_add_up_to_the_whole(keys: dict[str, object]) -> None:
     """For every method, whatever it makes of old answers; and they weigh about the same."""
     planned = plan_seed(complete(**{**SMALL, "horizon": 3000.0, **keys}), 1)
     method, schedule = planned.method, planned.schedule
-    found = stretch_weights(method, schedule, np.arange(8))
+    each = np.arange(8)
+    found = stretch_weights(method, schedule, each, weigh(method, schedule, each).stretches)
     assert found.sum(axis=0) == pytest.approx(effective_weights(method, schedule), abs=1e-10)
     stretches = found.sum(axis=1)
     assert len(stretches) > 5
@@ -130,7 +131,8 @@ def test_stretches_of_a_method_that_adds_are_equally_long() -> None:
     fleet = two_speeds(6, seed=0)
     method = rounds_of_two(fleet)
     schedule = scheduled(method, 6000)
-    found = stretch_weights(method, schedule, fleet.groups)
+    stretches = weigh(method, schedule, fleet.groups).stretches
+    found = stretch_weights(method, schedule, fleet.groups, stretches)
     assert len(found) == 20
     updates = found.sum(axis=1) * schedule.updates
     assert updates == pytest.approx(updates.round())
@@ -143,11 +145,12 @@ def test_late_models_differ_where_each_is_mostly_one_clients() -> None:
     keys = {"staleness": "constant", "mixing": 0.9, "halve_mixing_at": 0}
     newest = plan_seed(complete(algorithm="fedasync", **shared, **keys), 0)
     method, schedule, group = newest.method, newest.schedule, newest.fleet.groups
-    late = late_weights(method, schedule, group)
-    assert late[-1] == pytest.approx(effective_weights(method, schedule, group))
+    late = weigh(method, schedule, group).late
+    of_groups = np.bincount(group, effective_weights(method, schedule))
+    assert late[-1] == pytest.approx(of_groups)
     assert late.std(axis=0).min() > 0.05  # now one client's model, now another's
     fair = plan_seed(complete(**shared), 0)
-    steady = late_weights(fair.method, fair.schedule, group)
+    steady = weigh(fair.method, fair.schedule, group).late
     assert steady.std(axis=0).max() < 0.03
 
 
@@ -155,20 +158,28 @@ def test_groups_are_sums_of_their_clients() -> None:
     fleet = two_speeds(8, seed=1)
     method = any_method(bound(Favano(), fleet, 4, selected=3))
     schedule = scheduled(method, 300, seed=1)
-    for weights in (effective_weights, stretch_weights, late_weights):
-        each = weights(method, schedule, np.arange(8))
-        both = weights(method, schedule, fleet.groups)
+    each, both = (weigh(method, schedule, group) for group in (np.arange(8), fleet.groups))
+    assert each.stretches.tolist() == both.stretches.tolist()
+    apart, together = (
+        stretch_weights(method, schedule, group, both.stretches)
+        for group in (np.arange(8), fleet.groups)
+    )
+    pairs = [(each.final, both.final), (each.late, both.late), (apart, together)]
+    for ones, sums in pairs:
         for group in (0, 1):
-            members = each[..., fleet.groups == group]
-            assert both[..., group] == pytest.approx(members.sum(axis=-1), abs=1e-12)
+            members = ones[..., fleet.groups == group]
+            assert sums[..., group] == pytest.approx(members.sum(axis=-1), abs=1e-12)
 
 
 def test_nothing_happened() -> None:
     fleet = two_speeds(6, seed=0)
     schedule = plan(Poll(selected=2, local_steps=3), fleet, horizon=5, seed=0)
     assert schedule.updates == 0
-    for weights in (effective_weights, stretch_weights, late_weights):
-        assert not weights(rounds_of_two(fleet), schedule, fleet.groups).any()
+    method = rounds_of_two(fleet)
+    found = weigh(method, schedule, fleet.groups)
+    assert not found.final.any()
+    assert not found.late.any()
+    assert not stretch_weights(method, schedule, fleet.groups, found.stretches).any()
 
 
 @pytest.mark.parametrize("name", [name for name in our_methods() if name not in GROWING])
@@ -220,6 +231,6 @@ def test_a_strong_pull_takes_from_fast_clients_what_deterministic_weights_gave_t
     shares = []
     for proximal in (None, 50.0):
         planned = plan_seed(complete(**keys, proximal=proximal), 0)
-        shares.append(planned.weights.by(planned.fleet.groups)[0])
+        shares.append(planned.weights.by(planned.fleet.groups).final[0])
     assert shares[0] == pytest.approx(0.108, abs=0.005)
     assert shares[1] == pytest.approx(0.036, abs=0.005)

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from favano.engine import effective_weights
+from favano.engine import effective_weights, weigh
 from favano.methods import World
 from favano.planning.client_weights import speed_classes, weigh_clients
 from favano.run.result_folder import write_result
@@ -40,7 +40,7 @@ def test_every_way_of_summing_is_right(most: int) -> None:
     _, third = speed_classes(fleet)
     assert np.unique(third[3:6]).tolist() == [0, 1]  # one speed, two thirds
     for group in (third, fleet.groups):
-        assert found.by(group) == pytest.approx(np.bincount(group, exact), abs=1e-12)
+        assert found.by(group).final == pytest.approx(np.bincount(group, exact), abs=1e-12)
 
 
 def test_a_result_weighs_its_clients_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -49,9 +49,9 @@ def test_a_result_weighs_its_clients_once(tmp_path: Path, monkeypatch: pytest.Mo
 
     def counted(*given: object) -> object:
         times.append(len(given))
-        return effective_weights(*given)  # type: ignore[arg-type]
+        return weigh(*given)  # type: ignore[arg-type]
 
-    monkeypatch.setattr("favano.planning.client_weights.effective_weights", counted)
+    monkeypatch.setattr("favano.planning.client_weights.weigh", counted)
     spec = resolve(spec_of(clients=10, selected=3, local_steps=2, horizon=140, seeds=2, seed=4))
     samples = load_samples(spec)
     result = run(spec, samples, named_model(spec, samples), workers=1)

@@ -1,6 +1,6 @@
 from .audit import effective_weights as effective_weights
-from .audit import late_weights as late_weights
 from .audit import stretch_weights as stretch_weights
+from .audit import weigh as weigh
 from .client_models import live_models as live_models
 from .engine import AHEAD as AHEAD
 from .engine import Engine as Engine

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import cast
+from typing import NamedTuple, cast
 
 import numpy as np
 
@@ -47,72 +47,75 @@ class LocalSteps:
 PLAIN = LocalSteps()
 
 
-def effective_weights(
-    method: AnyMethod,
-    schedule: Schedule,
-    group: Ints | None = None,
-    local: LocalSteps = PLAIN,
-) -> Floats:
-    """The effective weight of each client, (n,); 1/n is fair.
+class Weights(NamedTuple):
+    """Effective weights of groups of clients."""
 
-    With `group`, (n,), those of groups of clients; the cost grows with the number of groups.
+    final: Floats  # (g,) in the final server model
+    late: Floats  # (m, g) in up to 20 server models of the second half
+    stretches: Ints  # first updates of up to 20 stretches of about equal weight
+
+
+def weigh(method: AnyMethod, schedule: Schedule, group: Ints, local: LocalSteps = PLAIN) -> Weights:
+    """The effective weights of groups of clients; the cost grows with their number.
+
+    Late server models have similar weights if each is made of many answers. They differ if a model
+    is mostly the last client's: that client continued from its own, so few clients contributed.
     """
-    of = np.arange(schedule.clients) if group is None else group
-    moved = _moved(method, schedule, local, of[schedule.client], int(of.max()) + 1)
-    total = moved.sum()
-    return moved / total if total else moved
+    groups, last = int(group.max()) + 1, max(schedule.updates - 1, 0)
+    late = np.unique(np.linspace((last + 1) // 2, last, STRETCHES).astype(np.int64)).tolist()
+    age = np.maximum(schedule.updates - 1 - schedule.visit, 0)
+    doublings = int(np.log2(last + 1)) + 1
+    doubling = np.log2(age + 1.0).astype(np.int64).clip(0, doublings - 1)
+    place = np.stack([group[schedule.client], groups + doubling], axis=1)
+    moved = _moved(method, schedule, local, place, groups + doublings, late)
+    shares = _shares(moved[:, :groups])
+    return Weights(shares[-1], shares, _equal_stretches(schedule.updates, moved[-1, groups:]))
+
+
+def effective_weights(method: AnyMethod, schedule: Schedule, local: LocalSteps = PLAIN) -> Floats:
+    """The effective weight of each client, (n,); 1/n is fair."""
+    return weigh(method, schedule, np.arange(schedule.clients), local).final
 
 
 def stretch_weights(
-    method: AnyMethod, schedule: Schedule, group: Ints, local: LocalSteps = PLAIN
+    method: AnyMethod,
+    schedule: Schedule,
+    group: Ints,
+    stretches: Ints,
+    local: LocalSteps = PLAIN,
 ) -> Floats:
-    """Effective weights of groups of clients in up to 20 stretches of the schedule, (B, g).
+    """Effective weights of groups of clients in stretches of the schedule, (B, g).
 
     Row b is the share of the answers used in one stretch of updates; the sum of all rows is the
     share of each group. All stretches have about the same weight. For a method that only adds
     progress they are equally long; if every update makes the model forget, as in FedAsync, most of
     them are near the end.
     """
-    groups = int(group.max()) + 1
-    edges = _equal_stretches(method, schedule, local)
-    stretch = np.searchsorted(edges, schedule.visit, side="right") - 1
-    stretch = stretch.clip(0, len(edges) - 1)  # jobs that no update uses are beyond the last
-    columns = len(edges) * groups
-    moved = _moved(method, schedule, local, stretch * groups + group[schedule.client], columns)
-    total = moved.sum()
-    return (moved / total if total else moved).reshape(len(edges), groups)
+    groups, count = int(group.max()) + 1, len(stretches)
+    stretch = np.searchsorted(stretches, schedule.visit, side="right") - 1
+    stretch = stretch.clip(0, count - 1)  # jobs that no update uses are beyond the last
+    place = stretch * groups + group[schedule.client]
+    last = [schedule.updates - 1]
+    moved = _moved(method, schedule, local, place[:, None], count * groups, last)
+    return _shares(moved).reshape(count, groups)
 
 
-def late_weights(
-    method: AnyMethod, schedule: Schedule, group: Ints, local: LocalSteps = PLAIN
-) -> Floats:
-    """Effective weights of groups in up to 20 server models of the second half, (m, g).
-
-    They are similar if a server model is made of many answers. They differ if it is mostly the last
-    client's model: that client continued from its own, so few clients contributed.
-    """
-    last = max(schedule.updates - 1, 0)
-    versions = np.unique(np.linspace((last + 1) // 2, last, STRETCHES).astype(np.int64))
-    place = group[schedule.client]
-    moved = _moved(method, schedule, local, place, int(group.max()) + 1, versions.tolist())
+def _shares(moved: Floats) -> Floats:
+    """Each row as shares of its sum."""
     total = moved.sum(axis=1, keepdims=True)
     return moved / np.where(total == 0, 1.0, total)
 
 
-def _equal_stretches(method: AnyMethod, schedule: Schedule, local: LocalSteps) -> Ints:
+def _equal_stretches(updates: int, by_age: Floats) -> Ints:
     """First updates of stretches of about equal weight.
 
     The weights of the last update, the 2 before it, the 4 before them, ... show how fast the model
     forgets; within each of these groups, updates are assumed to have equal weight.
     """
-    updates = schedule.updates
-    age = np.maximum(updates - 1 - schedule.visit, 0)
-    doubling = np.log2(age + 1.0).astype(np.int64)
-    count = int(np.log2(max(updates, 1))) + 1
-    weight = np.maximum(_moved(method, schedule, local, doubling.clip(0, count - 1), count), 0.0)
+    weight = np.maximum(by_age, 0.0)
     if not weight.sum():
         return np.zeros(1, dtype=np.int64)
-    ages = np.minimum(2.0 ** np.arange(count + 1) - 1, updates)
+    ages = np.minimum(2.0 ** np.arange(len(weight) + 1) - 1, updates)
     wanted = np.linspace(0, weight.sum(), STRETCHES + 1)[1:]
     cuts = np.interp(wanted, np.concatenate([[0.0], weight.cumsum()]), ages)
     firsts = np.append(updates - cuts.round().astype(np.int64), 0)
@@ -125,11 +128,11 @@ def _moved(
     local: LocalSteps,
     place: Ints,
     columns: int,
-    versions: Sequence[int] = (),
+    versions: Sequence[int],
 ) -> Floats:
-    """Movement of the final server model by the jobs' steps, summed by place, (columns,).
+    """Movement of these server models by the jobs' steps, (m, columns).
 
-    With `versions`, that of each of these server models, (m, columns).
+    `place` names the columns to which the steps of each job are added, (J, p).
     """
     rule = "is not linear in the models, so that clients have no effective weights"
     need(method.linear, "method", method.name, rule)
@@ -138,13 +141,12 @@ def _moved(
     for first in range(0, columns, _COLUMNS_AT_ONCE):
         size = min(_COLUMNS_AT_ONCE, columns - first)
         moved = _Propagation(method, schedule, rates, local, place - first, size)
-        parts.append(moved.models(versions or [schedule.updates - 1]))
-    found = np.concatenate(parts, axis=1)
-    return found if versions else found[0]
+        parts.append(moved.models(versions))
+    return np.concatenate(parts, axis=1)
 
 
 class _Propagation:
-    """The plain loop on small vectors: a job adds its steps in the coordinate of its place.
+    """The plain loop on small vectors: a job adds its steps in the coordinates of its places.
 
     The vectors are NumPy's for our methods, and PyTorch's for others, which are written for these.
     """
@@ -208,15 +210,17 @@ class _Propagation:
     def _trained(self, start: Stack, jobs: Ints) -> Stack:
         """End models."""
         place = self._place[jobs]
-        inside = np.flatnonzero((place >= 0) & (place < self._size))
+        inside = (place >= 0) & (place < self._size)
         if self._method.memory:
-            return self._remembered(start, jobs, place, inside)
+            places = [of[here] for of, here in zip(place, inside, strict=True)]
+            return self._remembered(start, jobs, places)
         end, reach = 1.0 * start, self._reach[jobs]
-        end[inside, place[inside]] += _like(reach[inside], end)
+        row = inside.nonzero()[0]
+        end[row, place[inside]] += _like(reach[row], end)
         drift = self._method.drift(self._state, self._schedule.client[jobs])
         return end if drift is None else end - _like(reach[:, None], end) * drift
 
-    def _remembered(self, start: Stack, jobs: Ints, place: Ints, inside: Ints) -> Stack:
+    def _remembered(self, start: Stack, jobs: Ints, places: Sequence[Ints]) -> Stack:
         """End models of clients with a memory, step by step."""
         ends, method = [], self._method
         for row, job in enumerate(jobs.tolist()):
@@ -225,8 +229,7 @@ class _Propagation:
             memory = self._memory.get(who) or tuple(zeros(model) for _ in range(method.memory))
             for _ in range(int(self._schedule.steps[job])):
                 gradient = self._proximal * (model - origin)
-                if row in inside:
-                    gradient[place[row]] -= 1.0
+                gradient[places[row]] -= 1.0
                 direction, memory = method.step(gradient, memory)
                 model = model - rate * direction
             self._memory[who] = memory

@@ -7,7 +7,7 @@ from dataclasses import asdict
 
 import numpy as np
 
-from favano.engine.audit import late_weights, stretch_weights
+from favano.engine.audit import stretch_weights
 from favano.planning.client_weights import ClientWeights, speed_names
 from favano.planning.planned import Planned
 from favano.records import AuditRecord, SpeedShare
@@ -25,9 +25,9 @@ def audit(planned: Planned, weights: ClientWeights) -> AuditRecord:
     """
     method, schedule, fleet = planned.method, planned.schedule, planned.fleet
     group, local, omitted = fleet.groups, planned.local_steps, left_out(planned.spec)
-    moved = stretch_weights(method, schedule, group, local)
-    late = late_weights(method, schedule, group, local)
-    found = shares(weights.by(group), moved, np.bincount(group), speed_names(fleet), late)
+    final, late, stretches = weights.by(group)
+    moved = stretch_weights(method, schedule, group, stretches, local)
+    found = shares(final, moved, np.bincount(group), speed_names(fleet), late)
     return AuditRecord(
         seed=planned.seed,
         verdict=_sentence(verdict(found), schedule, fleet.clients, omitted),

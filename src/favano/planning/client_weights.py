@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from favano.engine.audit import PLAIN, LocalSteps, effective_weights
+from favano.engine.audit import PLAIN, LocalSteps, Weights, weigh
 from favano.methods import AnyMethod
 from favano.schedule import Schedule
 from favano.timing import Fleet
@@ -27,25 +27,25 @@ class ClientWeights:
 
     listed: Ints  # clients with a weight of their own, in order
     cell: Ints  # (n,) the cell of each client: listed clients have one each, others one per speed
-    weight: Floats  # of the cells
+    of_cells: Weights
 
     @property
     def each(self) -> Floats:
         """Weights of the listed clients."""
-        return self.weight[self.cell[self.listed]]
+        return self.of_cells.final[self.cell[self.listed]]
 
     @property
     def complete(self) -> bool:
         """Whether every client is listed."""
         return len(self.listed) == len(self.cell)
 
-    def by(self, group: Ints) -> Floats:
-        """Weights of groups, (g,): those of `fleet.groups` or of `speed_classes`."""
-        of_cell = np.zeros(len(self.weight), dtype=np.int64)
+    def by(self, group: Ints) -> Weights:
+        """Weights of groups: those of `fleet.groups` or of `speed_classes`."""
+        of_cell = np.zeros(len(self.of_cells.final), dtype=np.int64)
         of_cell[self.cell] = group
-        total = np.zeros(int(group.max()) + 1)
-        np.add.at(total, of_cell, self.weight)
-        return total
+        groups = int(group.max()) + 1
+        late = np.array([np.bincount(of_cell, one, groups) for one in self.of_cells.late])
+        return self.of_cells._replace(final=late[-1], late=late)
 
 
 def weigh_clients(
@@ -58,7 +58,7 @@ def weigh_clients(
     alike = clients + fleet.groups * (speed.max() + 1) + speed
     alike[listed] = listed
     _, cell = np.unique(alike, return_inverse=True)
-    return ClientWeights(listed, cell, effective_weights(method, schedule, cell, local))
+    return ClientWeights(listed, cell, weigh(method, schedule, cell, local))
 
 
 def listed_clients(clients: int, most: int = MOST) -> Ints:

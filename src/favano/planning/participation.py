@@ -24,7 +24,7 @@ def participation(
     contacts = np.bincount(client, minlength=clients)
     made = np.bincount(client, steps, minlength=clients).astype(np.int64)
     late = np.bincount(client, staleness, minlength=clients) / np.maximum(contacts, 1)
-    by_speed = weights.by(speed)
+    by_speed = weights.by(speed).final
     return Participation(
         seed=seed,
         clients=clients,
