@@ -101,6 +101,9 @@ def images(channels: int, side: int) -> Tensor:
         (16, 150, 3, 1, 1),
         (24, 300, 1, 1, 0),
         (8, 8, 5, 3, 2),
+        (3, 32, 5, 1, 2),
+        (1, 20, 5, 2, 2),
+        (32, 64, 5, 1, 2),
     ],
 )
 def test_convolutions(
@@ -120,7 +123,15 @@ def test_strides_of_few_channels(inputs: int, size: int, padding: int) -> None:
 
 @pytest.mark.parametrize(
     ("inputs", "outputs", "size", "padding"),
-    [(3, 16, 3, 1), (16, 16, 3, 0), (16, 20, 3, 2), (32, 32, 2, 1), (9, 40, 5, 2)],
+    [
+        (3, 16, 3, 1),
+        (16, 16, 3, 0),
+        (16, 20, 3, 2),
+        (32, 32, 2, 1),
+        (9, 40, 5, 2),
+        (3, 40, 5, 2),
+        (32, 64, 5, 2),
+    ],
 )
 def test_few_channels(inputs: int, outputs: int, size: int, padding: int) -> None:
     """On tensor cores these go row by row. Without biases, whose gradients cancel out in parts."""

@@ -70,13 +70,21 @@ def gather_blocks(inputs: int, outputs: int, size: int, products: Products) -> B
     return Blocks(pixels, _power(inputs, longest), filters, warps, stages=3)
 
 
-def weights_blocks(row: int, outputs: int, products: Products) -> Blocks:
-    """Blocks of the gradient of the weights; there are `row` numbers under a row of taps."""
+def weights_blocks(row: int, outputs: int, products: Products, *, rows: bool) -> Blocks:
+    """Blocks of the gradient of the weights; there are `row` numbers under a row of taps.
+
+    With `rows` a program takes all rows of taps, so that it has fewer registers for each.
+    """
     if products == "bf16" and outputs > 16:
-        return Blocks(64, 64, _power(outputs, 64), 4, 3, stretches=2 if 64 < row <= 128 else 1)
+        stretches = triton.cdiv(row, 64)
+        most, filters = 1 if rows and stretches > 2 else 3, _power(outputs, 64)
+        pixels = 64 if rows or filters == 64 else 128
+        return Blocks(pixels, 64, filters, 4, 3, min(most, stretches))
     # With one or two warps, since the tensor cores of four cannot take a transposed TF32 matrix.
+    if outputs > 32 and not rows:
+        return Blocks(32, 16, 64, 2, 3, min(5, triton.cdiv(row, 16)))
     filters = stretch = _power(outputs, 32)
-    stretches = min(3, triton.cdiv(row, stretch))
+    stretches = min(3 if rows else 5, triton.cdiv(row, stretch))
     return Blocks(64 if products == "bf16" else 32, stretch, filters, stretch // 16, 3, stretches)
 
 

@@ -29,9 +29,15 @@ from favano.training.gpu_kernels.taps import make_taps
 
 
 @triton.jit
-def _store(result, added, out, at, known, ADDED: tl.constexpr):
+def _store(
+    result, added, out, at, filters, known,
+    OUT: tl.constexpr, ADDED: tl.constexpr, BIASED: tl.constexpr,
+):  # fmt: skip
+    """Store a result plus `added`: numbers of the same pixels, or biases of the filters."""
     if ADDED:
         result += tl.load(added + at, mask=known, other=0.0).to(tl.float32)
+    if BIASED:
+        result += tl.load(added + filters, mask=filters < OUT, other=0.0).to(tl.float32)[None, :]
     tl.store(out + at, result.to(out.dtype.element_ty), mask=known)
 
 
@@ -40,7 +46,7 @@ def _rows_kernel(
     images, taps, added, out, sums, batch,
     HEIGHT: tl.constexpr, WIDTH: tl.constexpr, OUT_HEIGHT: tl.constexpr, OUT_WIDTH: tl.constexpr,
     IN: tl.constexpr, OUT: tl.constexpr, SIZE: tl.constexpr, PADDING: tl.constexpr,
-    PRECISION: tl.constexpr, ADDED: tl.constexpr, SUMS: tl.constexpr,
+    PRECISION: tl.constexpr, ADDED: tl.constexpr, BIASED: tl.constexpr, SUMS: tl.constexpr,
     PIXELS: tl.constexpr, STRETCH: tl.constexpr, FILTERS: tl.constexpr,
 ):  # fmt: skip
     """out[row, o] = sum over taps and i of images[row - padding + tap, i] taps[tap, o, i].
@@ -59,7 +65,7 @@ def _rows_kernel(
     PER_ROW: tl.constexpr = (ROW + STRETCH - 1) // STRETCH
     images += lane * batch * HEIGHT * WIDTH * IN
     taps += lane * SIZE * ROW * OUT
-    added += lane * batch * OUT_HEIGHT * OUT_WIDTH * OUT
+    added += lane * (OUT if BIASED else batch * OUT_HEIGHT * OUT_WIDTH * OUT)
     out += lane * batch * OUT_HEIGHT * OUT_WIDTH * OUT
     weights, total = (), ()
     for step in tl.static_range(SIZE * PER_ROW):
@@ -94,7 +100,8 @@ def _rows_kernel(
         done = row + PADDING - SIZE + 1
         complete = wanted & (done >= 0)
         result = rows[SIZE - 1]
-        _store(result, added, out, goal + done * OUT_WIDTH * OUT, complete, ADDED)
+        at = goal + done * OUT_WIDTH * OUT
+        _store(result, added, out, at, filters, complete, OUT, ADDED, BIASED)
         if SUMS:
             result = tl.where(complete, result, 0.0)
             first += result
@@ -113,7 +120,7 @@ def _gather_kernel(
     images, taps, added, out, batch,
     HEIGHT: tl.constexpr, WIDTH: tl.constexpr, OUT_HEIGHT: tl.constexpr, OUT_WIDTH: tl.constexpr,
     IN: tl.constexpr, OUT: tl.constexpr, SIZE: tl.constexpr, STRIDE: tl.constexpr,
-    PADDING: tl.constexpr, PRECISION: tl.constexpr, ADDED: tl.constexpr,
+    PADDING: tl.constexpr, PRECISION: tl.constexpr, ADDED: tl.constexpr, BIASED: tl.constexpr,
     PIXELS: tl.constexpr, STRETCH: tl.constexpr, FILTERS: tl.constexpr,
 ):  # fmt: skip
     """out[pixel, o] = sum of images[pixel * stride - padding + tap, i] taps[tap, o, i]."""
@@ -144,11 +151,11 @@ def _gather_kernel(
         known = (filters < OUT)[:, None] & (place < ROW)[None, :]
         weight = tl.load(taps + at, mask=known, other=0.0)
         total = tl.dot(pixels, tl.trans(weight), total, input_precision=PRECISION)
-    added += lane * batch * OUT_HEIGHT * OUT_WIDTH * OUT
+    added += lane * (OUT if BIASED else batch * OUT_HEIGHT * OUT_WIDTH * OUT)
     out += lane * batch * OUT_HEIGHT * OUT_WIDTH * OUT
     at = pixel[:, None] * OUT + filters[None, :]
     known = within[:, None] & (filters < OUT)[None, :]
-    _store(total, added, out, at, known, ADDED)
+    _store(total, added, out, at, filters, known, OUT, ADDED, BIASED)
 
 
 @triton.jit(do_not_specialize=["batch"])
@@ -156,7 +163,7 @@ def _spread_kernel(
     gradient, taps, added, out, batch,
     HEIGHT: tl.constexpr, WIDTH: tl.constexpr, OUT_HEIGHT: tl.constexpr, OUT_WIDTH: tl.constexpr,
     IN: tl.constexpr, OUT: tl.constexpr, SIZE: tl.constexpr, STRIDE: tl.constexpr,
-    PADDING: tl.constexpr, PRECISION: tl.constexpr, ADDED: tl.constexpr,
+    PADDING: tl.constexpr, PRECISION: tl.constexpr, ADDED: tl.constexpr, BIASED: tl.constexpr,
     PIXELS: tl.constexpr, STRETCH: tl.constexpr, FILTERS: tl.constexpr,
 ):  # fmt: skip
     """out[pixel, o] = sum of gradient[(pixel - padding + tap) / stride, i] taps[tap, o, i].
@@ -200,11 +207,11 @@ def _spread_kernel(
         weight = tl.load(taps + at, mask=known, other=0.0)
         total = tl.dot(pixels, tl.trans(weight), total, input_precision=PRECISION)
     place = (image * OUT_HEIGHT + row) * OUT_WIDTH + column
-    added += lane * batch * OUT_HEIGHT * OUT_WIDTH * OUT
+    added += lane * (OUT if BIASED else batch * OUT_HEIGHT * OUT_WIDTH * OUT)
     out += lane * batch * OUT_HEIGHT * OUT_WIDTH * OUT
     at = place[:, None] * OUT + filters[None, :]
     known = within[:, None] & (filters < OUT)[None, :]
-    _store(total, added, out, at, known, ADDED)
+    _store(total, added, out, at, filters, known, OUT, ADDED, BIASED)
 
 
 class Convolved(NamedTuple):
@@ -219,9 +226,9 @@ class Convolved(NamedTuple):
 
 def _convolved(
     images: Tensor, weights: Tensor, size: tuple[int, int], stride: int, padding: int,
-    added: Tensor | None, *, turned: bool,
+    *, bias: Tensor | None = None, added: Tensor | None = None, turned: bool = False,
 ) -> Convolved:  # fmt: skip
-    """Images (L, B, I, h, w) and weights (L, O, I, k, k) to (L, B, O, *size), plus `added`.
+    """Images (L, B, I, h, w) and weights (L, O, I, k, k) to (L, B, O, *size), plus one of both.
 
     With `turned` this is the gradient of the images: taps are reversed, and I and O swapped.
     """
@@ -231,6 +238,7 @@ def _convolved(
     outputs, products = taps.shape[2], products_of(images)
     out = images.new_empty((lanes, batch, *size, outputs))
     addend = out if added is None else channels_last(added)
+    addend = addend if bias is None else bias.contiguous()
     plain = stride == 1 and 0 <= padding < kernel
     by_row = row_blocks(inputs, outputs, kernel, products) if plain else None
     blocks = by_row or gather_blocks(inputs, outputs, kernel, products)
@@ -239,7 +247,8 @@ def _convolved(
     how = {
         "HEIGHT": height, "WIDTH": width, "OUT_HEIGHT": size[0], "OUT_WIDTH": size[1],
         "IN": inputs, "OUT": outputs, "SIZE": kernel, "PADDING": padding,
-        "PRECISION": triton_precision(products), "ADDED": added is not None, **blocks.settings(),
+        "PRECISION": triton_precision(products),
+        "ADDED": added is not None, "BIASED": bias is not None, **blocks.settings(),
     }  # fmt: skip
     tiles = triton.cdiv(batch * size[1], blocks.pixels) if by_row else 0
     sums = weights.new_empty((lanes, 0 if turned else tiles, 2, outputs))
@@ -257,10 +266,15 @@ def _convolved(
 
 
 def forward(
-    images: Tensor, weights: Tensor, size: tuple[int, int], stride: int, padding: int
+    images: Tensor,
+    weights: Tensor,
+    bias: Tensor | None,
+    size: tuple[int, int],
+    stride: int,
+    padding: int,
 ) -> Convolved:
-    """The convolution of every lane, (L, B, O, *size)."""
-    return _convolved(images, weights, size, stride, padding, None, turned=False)
+    """The convolution of every lane, (L, B, O, *size); the sums are without biases."""
+    return _convolved(images, weights, size, stride, padding, bias=bias)
 
 
 def images_gradient(
@@ -269,4 +283,4 @@ def images_gradient(
 ) -> Tensor:  # fmt: skip
     """The gradient of the images, (L, B, I, *size): a convolution with reversed taps."""
     around = weights.shape[-1] - 1 - padding
-    return _convolved(gradient, weights, size, stride, around, added, turned=True).out
+    return _convolved(gradient, weights, size, stride, around, added=added, turned=True).out

@@ -7,23 +7,49 @@ import triton.language as tl
 from torch import Tensor
 
 _NUMBERS = 4096  # weights that a program handles
+_SIDE = 64  # of a square of them
 
 
 @triton.jit(do_not_specialize=["count"])
-def _descent_kernel(weights, gradients, rates, count, apart, NUMBERS: tl.constexpr):
-    """Lanes are `apart` numbers apart in `weights`."""
-    lane = tl.program_id(1)
+def _descent_kernel(weights, gradients, rates, count, apart, between, NUMBERS: tl.constexpr):
+    """Lanes are `apart` numbers apart in `weights`, and `between` in `gradients`."""
+    lane = tl.program_id(1).to(tl.int64)
     place = tl.program_id(0) * NUMBERS + tl.arange(0, NUMBERS)
     known, rate = place < count, tl.load(rates + lane)
-    weights += lane.to(tl.int64) * apart + place
-    gradients += lane.to(tl.int64) * count + place
-    moved = tl.load(weights, mask=known) - rate * tl.load(gradients, mask=known)
-    tl.store(weights, moved, mask=known)
+    at = weights + lane * apart + place
+    gradient = tl.load(gradients + lane * between + place, mask=known)
+    tl.store(at, tl.load(at, mask=known) - rate * gradient, mask=known)
+
+
+@triton.jit(do_not_specialize=["rows", "columns"])
+def _turned_kernel(weights, gradients, rates, rows, columns, apart, between, SIDE: tl.constexpr):
+    """The same for a matrix whose gradient is stored column by column."""
+    lane = tl.program_id(2).to(tl.int64)
+    row = tl.program_id(0) * SIDE + tl.arange(0, SIDE)
+    column = tl.program_id(1) * SIDE + tl.arange(0, SIDE)
+    known = (column < columns)[:, None] & (row < rows)[None, :]
+    gradients += lane * between + column[:, None] * rows + row[None, :]
+    gradient = tl.trans(tl.load(gradients, mask=known))
+    at = weights + lane * apart + row[:, None] * columns + column[None, :]
+    known = (row < rows)[:, None] & (column < columns)[None, :]
+    tl.store(at, tl.load(at, mask=known) - tl.load(rates + lane) * gradient, mask=known)
 
 
 def descend(weights: Tensor, gradients: Tensor, rates: Tensor) -> None:
-    """Subtract gradients (L, ...) times rates (L,) from the weights; a lane of them is dense."""
-    lanes, count = len(weights), weights[0].numel()
-    _descent_kernel[(triton.cdiv(count, _NUMBERS), lanes)](
-        weights, gradients.contiguous(), rates, count, weights.stride(0), NUMBERS=_NUMBERS
-    )
+    """Subtract gradients (L, ...) times rates (L,) from the weights; a lane of them is dense.
+
+    Of a linear layer the gradient is a product that comes column by column.
+    """
+    lanes, one = len(weights), gradients[0]
+    if one.ndim == 2 and one.T.is_contiguous() and not one.is_contiguous():
+        tiles = (triton.cdiv(side, _SIDE) for side in one.shape)
+        _turned_kernel[*tiles, lanes](
+            weights, gradients, rates, *one.shape, weights.stride(0), gradients.stride(0),
+            SIDE=_SIDE,
+        )  # fmt: skip
+        return
+    gradients = gradients if one.is_contiguous() else gradients.contiguous()
+    _descent_kernel[triton.cdiv(one.numel(), _NUMBERS), lanes](
+        weights, gradients, rates, one.numel(), weights.stride(0), gradients.stride(0),
+        NUMBERS=_NUMBERS,
+    )  # fmt: skip

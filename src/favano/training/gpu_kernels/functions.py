@@ -35,18 +35,19 @@ def _for_all_lanes(function, info, dimensions, *given):
 class Convolution(Function):
     """Convolution of images (L, B, I, H, W) with weights (L, O, I, k, k) to (L, B, O, *size).
 
-    It also hands on the images, for whatever else they are used for: the gradient of that is added
-    by the kernel of this one. Third are sums of the result for a batch normalisation.
+    Biases (L, O) may be None. The images are handed on, too, for whatever else they are used for:
+    the gradient of that is added by the kernel of this one. Third are sums of the result for a
+    batch normalisation.
     """
 
     @staticmethod
-    def forward(images, weights, size, stride: int, padding: int):
-        out, sums = convolution.forward(images, weights, size, stride, padding)
+    def forward(images, weights, bias, size, stride: int, padding: int):
+        out, sums = convolution.forward(images, weights, bias, size, stride, padding)
         return out, images.view_as(images), sums
 
     @staticmethod
     def setup_context(ctx, inputs, output) -> None:
-        images, weights, _, *ctx.how = inputs
+        images, weights, _, _, *ctx.how = inputs
         ctx.save_for_backward(images, weights)
         ctx.mark_non_differentiable(output[2])
         ctx.set_materialize_grads(False)
@@ -54,7 +55,7 @@ class Convolution(Function):
     @staticmethod
     def backward(ctx, gradient, added, _sums):
         images, weights = ctx.saved_tensors
-        to_images = to_weights = None
+        to_images = to_weights = to_bias = None
         if ctx.needs_input_grad[0]:
             size = tuple(images.shape[-2:])
             to_images = convolution.images_gradient(gradient, weights, size, *ctx.how, added)
@@ -62,7 +63,9 @@ class Convolution(Function):
             to_weights = weights_gradient.weights_gradient(
                 gradient, images, weights.shape[-1], *ctx.how
             )
-        return to_images, to_weights, None, None, None
+        if ctx.needs_input_grad[2]:
+            to_bias = gradient.sum((1, 3, 4), dtype=weights.dtype)
+        return to_images, to_weights, to_bias, None, None, None
 
     @staticmethod
     def vmap(info, dimensions, *given):

@@ -39,19 +39,20 @@ class LaneConvolution(nn.Module):
 
     def product(self, images: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         """The convolution with other parameters."""
-        out, _, _ = self._convolved(images, weight)
-        return out if bias is None else out + bias[:, None, None].to(out.dtype)
+        return self._convolved(images, weight, bias)[0]
 
     def normalised(
         self, images: Tensor, norm: Normalisation, residual: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
         """relu(norm(convolution without bias) + residual), and the images for another use."""
-        out, images, sums = self._convolved(images, self.weight)
+        out, images, sums = self._convolved(images, self.weight, None)
         if isinstance(norm, LaneBatchNorm):
             return norm.rectified(out, residual, sums), images
         return norm.rectified(out, residual), images
 
-    def _convolved(self, images: Tensor, weight: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def _convolved(
+        self, images: Tensor, weight: Tensor, bias: Tensor | None
+    ) -> tuple[Tensor, Tensor, Tensor]:
         """The convolution, the images for another use, and sums for a batch normalisation."""
         stride, padding, kernel = self._stride, self._padding, weight.shape[-1]
         high, wide = ((side + 2 * padding - kernel) // stride + 1 for side in images.shape[-2:])
@@ -64,7 +65,7 @@ class LaneConvolution(nn.Module):
             stride, padding = stride // side, (padding + first) // side
         out: Tensor
         out, passed, sums = Convolution.apply(  # type: ignore[no-untyped-call]
-            folded, weight, (high, wide), stride, padding
+            folded, weight, bias, (high, wide), stride, padding
         )
         return out, passed if folded is images else images, sums
 

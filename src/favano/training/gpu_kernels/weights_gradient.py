@@ -16,6 +16,7 @@ from favano.training.gpu_kernels.blocks import (
 from favano.training.gpu_kernels.taps import sum_parts
 
 _MOST_ROWS = 4  # of taps that a program takes
+_MOST_TAPS = 128  # times channels, that are taken as one row
 
 
 @triton.jit(do_not_specialize=["batch", "count", "at_once"])
@@ -23,17 +24,19 @@ def _weights_kernel(
     images, gradient, parts, batch, count, at_once,
     HEIGHT: tl.constexpr, WIDTH: tl.constexpr, OUT_HEIGHT: tl.constexpr, OUT_WIDTH: tl.constexpr,
     IN: tl.constexpr, OUT: tl.constexpr, SIZE: tl.constexpr, STRIDE: tl.constexpr,
-    PADDING: tl.constexpr, ROWS: tl.constexpr, PRECISION: tl.constexpr,
+    PADDING: tl.constexpr, ROWS: tl.constexpr, WHOLE: tl.constexpr, PRECISION: tl.constexpr,
     PIXELS: tl.constexpr, STRETCH: tl.constexpr, STRETCHES: tl.constexpr, FILTERS: tl.constexpr,
 ):  # fmt: skip
     """parts[tap, i, o] = sum over pixels of images[source(pixel, tap), i] gradient[pixel, o].
 
     A program takes `at_once` images of a lane and some stretches of one row of taps. With `ROWS`
-    it takes all rows of taps: a row of an image meets a row of the gradient for each of them.
+    it takes all rows of taps: a row of an image meets a row of the gradient for each of them. With
+    `WHOLE` all taps are one row.
     """
     ROW: tl.constexpr = SIZE * IN
+    TAPS: tl.constexpr = SIZE * ROW if WHOLE else ROW
     LENGTH: tl.constexpr = STRETCH * STRETCHES
-    PER_ROW: tl.constexpr = (ROW + LENGTH - 1) // LENGTH
+    PER_ROW: tl.constexpr = (TAPS + LENGTH - 1) // LENGTH
     TAP_ROWS: tl.constexpr = SIZE if ROWS else 1
     HIGH: tl.constexpr = HEIGHT if ROWS else OUT_HEIGHT
     lane, part = (tl.program_id(2) // count).to(tl.int64), tl.program_id(2) % count
@@ -60,17 +63,23 @@ def _weights_kernel(
         up = row if ROWS else row * STRIDE - PADDING + first_row
         left = column * STRIDE - PADDING
         corner = ((image * HEIGHT + up) * WIDTH + left) * IN
-        inside = (pixel < last) & (up >= 0) & (up < HEIGHT)
         pixels = ()
         for stretch in tl.static_range(STRETCHES):
             begin = first + stretch * STRETCH
             place = begin + tl.arange(0, STRETCH)
-            across = left[:, None] + (begin // IN if IN % STRETCH == 0 else place[None, :] // IN)
-            known = inside[:, None] & (across >= 0) & (across < WIDTH)
-            if ROW % LENGTH != 0:
-                known = known & (place < ROW)[None, :]
-            found = tl.load(images + corner[:, None] + place[None, :], mask=known, other=0.0)
-            pixels += (tl.trans(found),)
+            if WHOLE:
+                down, beside = place // ROW, place % ROW
+                at = corner[:, None] + (down * WIDTH * IN + beside)[None, :]
+                high, across = up[:, None] + down[None, :], left[:, None] + beside[None, :] // IN
+            else:
+                at, high = corner[:, None] + place[None, :], up[:, None]
+                tap = begin // IN if IN % STRETCH == 0 else place[None, :] // IN
+                across = left[:, None] + tap
+            known = (high >= 0) & (high < HEIGHT) & (across >= 0) & (across < WIDTH)
+            known = known & (pixel < last)[:, None]
+            if TAPS % LENGTH != 0:
+                known = known & (place < TAPS)[None, :]
+            pixels += (tl.trans(tl.load(images + at, mask=known, other=0.0)),)
         sums = ()
         for number in tl.static_range(TAP_ROWS * STRETCHES):
             left_factor, right_factor = pixels[number % STRETCHES], incoming[number // STRETCHES]
@@ -80,7 +89,7 @@ def _weights_kernel(
     for number in tl.static_range(TAP_ROWS * STRETCHES):
         place = first + number % STRETCHES * STRETCH + tl.arange(0, STRETCH)
         to = ((first_row + number // STRETCHES) * ROW + place)[:, None] * OUT + filters[None, :]
-        real = (place < ROW)[:, None] & (filters < OUT)[None, :]
+        real = (place < TAPS)[:, None] & (filters < OUT)[None, :]
         tl.store(parts + to, total[number], mask=real)
 
 
@@ -94,16 +103,18 @@ def weights_gradient(
     products = products_of(images)
     tensor_cores = products != "float32"  # without them there are not enough registers
     rows = stride == 1 and 1 < size <= _MOST_ROWS and tensor_cores
-    blocks = weights_blocks(size * inputs, outputs, products)
+    whole = not rows and size > 1 and size * size * inputs <= _MOST_TAPS
+    length = size * inputs * (size if whole else 1)
+    blocks = weights_blocks(length, outputs, products, rows=rows)
     at_once = blocks.images(batch, high * wide)
     count = triton.cdiv(batch, at_once)
     parts = images.new_empty((count, lanes, size, size, inputs, outputs), dtype=torch.float32)
-    per_row = triton.cdiv(size * inputs, blocks.stretch * blocks.stretches)
+    per_row = triton.cdiv(length, blocks.stretch * blocks.stretches)
     columns = triton.cdiv(outputs, blocks.filters)
-    _weights_kernel[per_row * (1 if rows else size), columns, lanes * count](
+    _weights_kernel[per_row * (1 if rows or whole else size), columns, lanes * count](
         images, gradient, parts, batch, count, at_once,
         HEIGHT=height, WIDTH=width, OUT_HEIGHT=high, OUT_WIDTH=wide,
-        IN=inputs, OUT=outputs, SIZE=size, STRIDE=stride, PADDING=padding, ROWS=rows,
+        IN=inputs, OUT=outputs, SIZE=size, STRIDE=stride, PADDING=padding, ROWS=rows, WHOLE=whole,
         PRECISION=triton_precision(products), STRETCHES=blocks.stretches, **blocks.settings(),
     )  # fmt: skip
     return sum_parts(parts)
