@@ -39,8 +39,8 @@ PRESETS: Mapping[str, Preset] = {
     "mnist": Preset("perceptron", "two-class", 100, 20, 20, 10, 0.5, 128, 5000, 50),
     "cifar10": Preset("resnet20", "two-class", 100, 20, 20, 10, 0.005, 128, 10000, 250),
     "tiny-imagenet": Preset("resnet18", "iid", 100, 20, 20, 10, 0.1, 128, 10000, 250),
-    "femnist": Preset("leaf-cnn", "column:writer_id", 100, 20, 20, 10, 0.1, 20, 5000, 100),
-    "shakespeare": Preset("leaf-lstm", "column:character_id", 100, 20, 20, 10, 0.8, 10, 5000, 250),
+    "femnist": Preset("leaf-cnn", "column:writer_id", 100, 30, 5, 10, 0.1, 20, 12000, 400),
+    "shakespeare": Preset("leaf-lstm", "column:character_id", 100, 100, 5, 10, 4.0, 10, 12000, 600),
     OWN: Preset(OWN, "iid", 20, 5, 20, 5, 0.05, 32, 2000, 50),
 }
 _OTHER = PRESETS["mnist"]
