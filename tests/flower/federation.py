@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import socket
 import ssl
@@ -20,7 +21,9 @@ from favano.flower.private import ClaimedRun, claimed_run
 
 T = TypeVar("T")
 _MARK = "FAVANO_FEDERATION"  # by this variable, all processes of a federation are known
+_ACTOR = "FAVANO_ACTOR"  # and by this one, what they are in it
 _PATIENCE = 120.0  # seconds; a busy machine is slow
+_SHARED = Path("/tmp")  # where programs write that do not ask where
 _APP = """
 [project]
 name = "trial"
@@ -51,10 +54,15 @@ class Federation:
         self.folder, self.port = folder, free_port()
         self.address = f"127.0.0.1:{self.port}"
         self._children: list[subprocess.Popen[bytes]] = []
+        self._there_before = set(_SHARED.iterdir())
         home = Path(__file__).parents[2]
         programs = Path(sys.executable).parent
+        self._places = {"HOME": folder / "home", "TMPDIR": folder / "temporary"}
+        for place in self._places.values():
+            place.mkdir()
         self.environment = {
             **os.environ,
+            **{name: str(place) for name, place in self._places.items()},
             _MARK: str(folder),
             "FLWR_HOME": str(folder / "flower"),
             "FLWR_TELEMETRY_ENABLED": "0",
@@ -92,13 +100,13 @@ class Federation:
         wait_for(answers, "the SuperLink")
         return child
 
-    def start(self, program: str, *arguments: str) -> subprocess.Popen[bytes]:
+    def start(self, program: str, *arguments: str, actor: str = "") -> subprocess.Popen[bytes]:
         """Start a program of its own group that writes to a file."""
         number = len(self._children)
         with (self.folder / f"{number:02d}-{Path(program).name}.log").open("wb") as log:
             child = subprocess.Popen(
                 [program, *arguments],
-                env=self.environment,
+                env={**self.environment, _ACTOR: actor},
                 cwd=self.folder,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -160,6 +168,17 @@ class Federation:
 
             yield wait_for(claim, "a run")
 
+    def left_behind(self) -> list[Path]:
+        """Files that are not in its folder.
+
+        They are in what is home and temporary to its programs, or in the folder that all programs
+        share, with the number of a process in their names.
+        """
+        children = {str(child.pid) for child in self._children}
+        new = set(_SHARED.iterdir()) - self._there_before
+        strays = [path for path in new if _numbers(path.name) & children]
+        return [*strays, *(path for place in self._places.values() for path in place.iterdir())]
+
     def close(self) -> None:
         """End all children, and all of theirs."""
         for way in (signal.SIGTERM, signal.SIGKILL):
@@ -174,13 +193,15 @@ class Federation:
         for child in self._children:
             child.wait()
 
-    def alive(self, program: str = "") -> list[int]:
-        """Processes that were started here, directly or not: those of a program, or all."""
-        mark = f"{_MARK}={self.folder}".encode()
+    def alive(self, program: str = "", actor: str = "") -> list[int]:
+        """Processes that were started here, directly or not: of a program, of an actor, or all."""
+        marks = {f"{_MARK}={self.folder}".encode()}
+        if actor:
+            marks.add(f"{_ACTOR}={actor}".encode())
         found = []
         for path in Path("/proc").glob("[0-9]*"):
             try:
-                ours = mark in (path / "environ").read_bytes().split(b"\0")
+                ours = marks <= set((path / "environ").read_bytes().split(b"\0"))
                 if ours and program.encode() in (path / "cmdline").read_bytes():
                     found.append(int(path.name))
             except OSError:  # it has ended, or is somebody else's
@@ -197,6 +218,10 @@ def federation(folder: Path) -> Iterator[Federation]:
     finally:
         made.close()
         assert made.alive() == []
+
+
+def _numbers(name: str) -> set[str]:
+    return set(re.findall(r"\d+", name))
 
 
 def nodes(grid: Any, count: int) -> Sequence[int]:
@@ -222,11 +247,13 @@ def replies(grid: Any, names: Sequence[str]) -> list[Any]:
     return here
 
 
-def wait_for(found: Callable[[], T | None], what: str, pause: float = 0.05) -> T:
+def wait_for(
+    found: Callable[[], T | None], what: str, pause: float = 0.05, patience: float = _PATIENCE
+) -> T:
     """What is found, as soon as it is."""
-    until = time.monotonic() + _PATIENCE
+    until = time.monotonic() + patience
     while not (value := found()):
-        assert time.monotonic() < until, f"waited {_PATIENCE:g} s for {what}"
+        assert time.monotonic() < until, f"waited {patience:g} s for {what}"
         time.sleep(pause)
     return value
 

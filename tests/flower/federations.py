@@ -88,7 +88,7 @@ def simulated(strategy: AsyncStrategy, result: AsyncResult) -> Vector:
     task = Task(inputs, targets, batches, functional.cross_entropy)
     check_fit(flat, task, 3)
     trainer = LoopTrainer(flat, task, local.rule(corrected=strategy.method.corrects))
-    return replay(
+    *_, last = replay(
         result.trace,
         strategy.bound,
         trainer,
@@ -96,6 +96,7 @@ def simulated(strategy: AsyncStrategy, result: AsyncResult) -> Vector:
         server=strategy.server_optimiser,
         robust=parse_robust(strategy.robust),
     )
+    return last
 
 
 def model_of(arrays: ArrayRecord) -> Vector:

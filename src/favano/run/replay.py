@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -47,8 +48,8 @@ def replay(
     *,
     server: ServerOptimiser | None = None,
     robust: Robust | None = None,
-) -> Vector:
-    """The model that the simulator makes of a trace."""
+) -> Iterator[Vector]:
+    """The models that the simulator makes of a trace: the initial one, then one per update."""
 
     def expected(jobs: Ints) -> Expected:
         return Expected(trace.positive[jobs], trace.mean[jobs])
@@ -65,8 +66,7 @@ def replay(
         robust=robust,
         expected=expected,
     )
-    *_, last = PlainLoop(aggregator, trainer).moments()
-    return last.server
+    return (moment.server for moment in PlainLoop(aggregator, trainer).moments())
 
 
 def divergence(lived: Vector, simulated: Vector) -> Divergence:
@@ -78,7 +78,14 @@ def divergence(lived: Vector, simulated: Vector) -> Divergence:
 
 
 def replay_folder(folder: Path, data_dir: Path | None = None) -> Divergence:
-    """Replay what `favano serve` left in a folder, and compare the models."""
+    """Replay what `favano serve` left in a folder, and compare the final models."""
+    final, models = replayed(folder, data_dir)
+    *_, last = models
+    return divergence(final, last)
+
+
+def replayed(folder: Path, data_dir: Path | None = None) -> tuple[Vector, Iterator[Vector]]:
+    """The final model that `favano serve` left in a folder, and the models of the replay."""
     for name in (SPEC, FEDERATION, TRACE, INITIAL, MODEL):
         rule = f"lacks {name}; need the folder of a federation that has ended"
         need((folder / name).is_file(), "trace", folder, rule)
@@ -97,10 +104,10 @@ def replay_folder(folder: Path, data_dir: Path | None = None) -> Divergence:
     trainer = _trainer(spec, trace, method, data_dir)
     initial, final = (_model(trainer.model, folder / name) for name in (INITIAL, MODEL))
     by_server = spec.server
-    again = replay(
+    models = replay(
         trace, method, trainer, initial, server=by_server.optimiser, robust=by_server.distrust
     )
-    return divergence(final, again)
+    return final, models
 
 
 def read_spec(path: Path) -> Spec:
