@@ -189,27 +189,47 @@ def secure_superlink(one: Federation) -> Path:
     return keys
 
 
-def test_only_a_registered_key_over_tls_to_the_right_server_is_let_in(tmp_path: Path) -> None:
-    with federation(tmp_path) as one:
+@pytest.fixture(scope="module")
+def secure(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path]]:
+    """The address of a SuperLink with TLS and one registered node, and the folder with its keys."""
+    with federation(tmp_path_factory.mktemp("secure")) as one:
         keys = secure_superlink(one)
-        right, wrong = (
-            (folder / "authority.crt").read_bytes() for folder in (keys, keys / "other")
-        )
-        lab, stranger = (
-            (key, key.public_key()) for key in map(read_key, (keys / "lab", keys / "stranger"))
-        )
+        yield one.address, keys
 
-        def refused(match: str | None, link: Connect) -> None:
-            with pytest.raises(Refused, match=match), link():
-                raise AssertionError("was let in")
 
-        refused("2004", lambda: connect(one.address, root_certificate=right, keys=stranger))
-        refused("2001", lambda: connect(one.address, root_certificate=right))
-        refused("certificate", lambda: connect(one.address, root_certificate=wrong, keys=lab))
-        refused(None, lambda: connect(one.address, patience=1.0))
-        with connect(one.address, root_certificate=right, keys=lab) as connection:
-            assert connection.receive() is None
-            refused("2004", lambda: connect(one.address, root_certificate=right, keys=lab))
+def link(address: str, authority: Path | None, key: Path | None) -> Connect:
+    """How a node connects that trusts this authority and has this key."""
+    certificate = None if authority is None else (authority / "authority.crt").read_bytes()
+    own = None if key is None else read_key(key)
+    keys = None if own is None else (own, own.public_key())
+    return lambda: connect(address, root_certificate=certificate, keys=keys, patience=1.0)
+
+
+@pytest.mark.parametrize(
+    ("authority", "key", "says"),
+    [
+        pytest.param(".", "stranger", "2004", id="a key that is not registered"),
+        pytest.param(".", None, "2001", id="no key"),
+        pytest.param("other", "lab", "certificate", id="another authority"),
+        pytest.param(None, None, "disconnected|reset", id="plaintext"),
+    ],
+)
+def test_a_superlink_with_keys_refuses(
+    secure: tuple[str, Path], authority: str | None, key: str | None, says: str
+) -> None:
+    address, keys = secure
+    trusted, own = (None if name is None else keys / name for name in (authority, key))
+    with pytest.raises(Refused, match=says), link(address, trusted, own)():
+        raise AssertionError("was let in")
+
+
+def test_a_registered_key_is_let_in_once(secure: tuple[str, Path]) -> None:
+    address, keys = secure
+    lab = link(address, keys, keys / "lab")
+    with lab() as connection:
+        assert connection.receive() is None
+        with pytest.raises(Refused, match="2004"), lab():
+            raise AssertionError("was let in twice")
 
 
 @pytest.mark.slow
