@@ -17,6 +17,7 @@ from favano.cli.app import app
 from favano.data.partition import deal
 from favano.errors import BadInput
 from favano.flower.client import Client
+from favano.flower.private import claimed_run
 from favano.flower.serve import Serving, check_keys, strategy_of, write_terms
 from favano.flower.superlink import SuperLink, running
 from favano.run.replay import replay_folder
@@ -24,6 +25,7 @@ from favano.run.samples import initial_module, load_samples, named_model
 from favano.specification.presets import resolve
 from favano.specification.spec import Spec, given, make_spec
 from tests.flower.fake_grid import FakeGrid, Node, OwnTime, VirtualTime
+from tests.flower.federation import free_port
 
 KEYS = {
     "dataset": "digits", "split": "iid", "clients": 4, "selected": 2, "learning_rate": 0.3,
@@ -140,3 +142,15 @@ def test_a_superlink_that_cannot_start_says_where_to_look(tmp_path: Path) -> Non
     with pytest.raises(BadInput, match=sentence), running(link, print):
         raise AssertionError("it runs")
     assert not (tmp_path / "superlink.pid").exists()
+
+
+def test_runs_of_a_server_that_was_killed_are_stopped(tmp_path: Path) -> None:
+    link = SuperLink(tmp_path, port=free_port())
+    with running(link, print):
+        link.submit()
+        link.stop_runs()
+        (run,) = json.loads(link.flwr("list"))["runs"]
+        assert run["status"] == "finished:stopped"
+        link.stop_runs()
+        with claimed_run(link.address) as found:
+            assert found is None

@@ -144,6 +144,8 @@ def serve(spec: Spec, serving: Serving, link: SuperLink, say: Callable[[str], No
         say(f"nodes join at {link.address}")
         say(f"status at http://{serving.status_host}:{port}/")
         link.register_nodes()
+        if serving.resume:
+            link.stop_runs()
         link.submit()
         with _claimed(link) as grid:
             arrays = ArrayRecord(network.state_dict())

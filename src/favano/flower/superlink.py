@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -135,6 +136,16 @@ class SuperLink:
             for path in sorted(self.keys.glob("*.pub")):
                 with suppress(RuntimeError):  # it is registered already
                     self.flwr("supernode", "register", str(path))
+
+    def stop_runs(self) -> None:
+        """End the runs of servers that were killed.
+
+        Nodes would wait for the rest of calls that were not sent in full until Flower, which hears
+        no more from their server, ends the run within a minute.
+        """
+        for run in json.loads(self.flwr("list"))["runs"]:
+            if not run["status"].startswith("finished"):
+                self.flwr("stop", str(run["run-id"]))
 
     def submit(self) -> None:
         """Submit a run, whose ClientApp has a share of a data set."""
