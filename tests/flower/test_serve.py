@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from math import inf
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,7 @@ from favano.flower.serve import Serving, check_keys, strategy_of, write_terms
 from favano.flower.superlink import SuperLink, running
 from favano.run.replay import replay_folder
 from favano.run.samples import initial_module, load_samples, named_model
+from favano.schedule.contact_trace import load_trace
 from favano.specification.presets import resolve
 from favano.specification.spec import Spec, given, make_spec
 from tests.flower.fake_grid import FakeGrid, Node, OwnTime, VirtualTime
@@ -56,14 +58,21 @@ def node(spec: Spec, partition: int, pace: float) -> Node:
     return Node(handle)
 
 
-def federation(spec: Spec, folder: Path) -> None:
-    """What a server leaves in its folder; nodes are numbered otherwise than their data."""
-    serving = Serving(rounds=8, tick=7.0, folder=folder)
+def federation(spec: Spec, folder: Path, *, changes: bool = False) -> None:
+    """What a server leaves in its folder; nodes are numbered otherwise than their data.
+
+    If it changes, a node with other data takes the place of the first.
+    """
+    serving = Serving(rounds=16 if changes else 8, tick=7.0, folder=folder)
     write_terms(spec, serving)
     samples = load_samples(spec)
     network = initial_module(named_model(spec, samples), spec.run.seed)
     order = (2, 0, 3, 1)
     grid = FakeGrid({10 + place: node(spec, who, 1.0 + place) for place, who in enumerate(order)})
+    if changes:
+        grid.nodes[10].online = [(0.0, 20.0)]
+        grid.nodes[20] = node(spec, 1, 1.0)
+        grid.nodes[20].online = [(25.0, inf)]
     time, strategy = VirtualTime(grid), strategy_of(spec, serving, lambda _: None)
     start = ArrayRecord(network.state_dict())
     strategy.start(grid, start, serving.rounds, clock=time, workers=time.workers)
@@ -75,6 +84,14 @@ def test_a_folder_is_replayed(name: str, tmp_path: Path) -> None:
     assert replay_folder(tmp_path).equal
     told = CliRunner().invoke(app, ["replay", str(tmp_path), "--json"])
     assert json.loads(told.stdout) == {"largest": 0.0, "numbers": 0, "equal": True}
+
+
+def test_a_place_may_be_taken_by_a_node_with_other_data(tmp_path: Path) -> None:
+    federation(spec_of(), tmp_path, changes=True)
+    trace = load_trace(tmp_path / "trace.npz")
+    used = trace.schedule.visit < trace.schedule.updates
+    assert set(trace.partition[used & (trace.schedule.client == 0)]) == {1, 2}
+    assert replay_folder(tmp_path).equal
 
 
 def test_a_model_that_was_changed_is_noticed(tmp_path: Path) -> None:

@@ -119,7 +119,6 @@ class Ledger:
         self.used_last: dict[int, int] = {}  # job of each client
         self.contacts = Counter[int]()  # answers used, by client
         self.refused: dict[int, Counter[str]] = {}  # by client and reason
-        self.partition_of: dict[int, int] = {}  # of the data, as clients say
         self.length = 0  # events so far
 
     def apply(self, event: Event) -> Action | None:
@@ -170,8 +169,7 @@ class Ledger:
         """What has happened, for the simulator to repeat."""
         everyone = range(self.clients)
         nodes = np.array([self.node_of.get(one, 0) for one in everyone], dtype=np.uint64)
-        parts = np.array([self.partition_of.get(one, -1) for one in everyone], dtype=np.int64)
-        return trace_of(self.course, nodes.view(np.int64), parts)
+        return trace_of(self.course, nodes.view(np.int64))
 
     def _join(self, client: int, node: int) -> None:
         before = self.node_of.get(client)
@@ -190,11 +188,10 @@ class Ledger:
 
     def _answer(self, time: float, job: int, steps: int, seconds: float, partition: int) -> None:
         client, begin, _ = self.open.pop(job)
-        if partition >= 0:
-            self.partition_of[client] = partition
         course = self.course
         course.answer(job, steps, time)
         course.note([job], "seconds", seconds)
+        course.note([job], "partition", partition)
         if self.estimates is not None:
             expected = self.estimates.expected(np.array([client]))
             course.note([job], "positive", expected.positive)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TypeAlias
 
 import numpy as np
 from safetensors.torch import load_file
@@ -27,8 +28,10 @@ from favano.schedule.contact_trace import ContactTrace, load_trace
 from favano.specification.config import read_config
 from favano.specification.presets import resolve
 from favano.specification.spec import Spec, given, make_spec, steps_of
-from favano.training import FlatModel, LocalRule, LoopTrainer, Task, check_fit
-from favano.types import Ints, Vector
+from favano.training import FlatModel, LocalRule, LoopTrainer, Task, Work, check_fit
+from favano.types import Ints, Stack, Vector
+
+Places: TypeAlias = Mapping[tuple[int, int], int]
 
 
 @dataclass(frozen=True)
@@ -40,12 +43,30 @@ class Divergence:
     equal: bool  # to the bit
 
 
+@dataclass(frozen=True)
+class ShareTrainer:
+    """Trains each job on the part of the data that its client had then.
+
+    A place in a federation may be taken by one node after the other.
+    """
+
+    trainer: LoopTrainer  # of as many clients as there are pairs of a client and a part
+    places: Places  # of such pairs, by client and first step of a job
+
+    def train(self, start: Stack, work: Work) -> Stack:
+        """End models of the jobs."""
+        jobs = zip(work.client.tolist(), work.first_step.tolist(), strict=True)
+        places = np.array([self.places[job] for job in jobs], dtype=np.int64)
+        return self.trainer.train(start, replace(work, client=places))
+
+
 def replay(
     trace: ContactTrace,
     method: AnyMethod,  # bound as in the federation
     trainer: LoopTrainer,  # of all clients' data
     initial: Vector,
     *,
+    places: Places | None = None,
     server: ServerOptimiser | None = None,
     robust: Robust | None = None,
 ) -> Iterator[Vector]:
@@ -66,7 +87,8 @@ def replay(
         robust=robust,
         expected=expected,
     )
-    return (moment.server for moment in PlainLoop(aggregator, trainer).moments())
+    by_share = trainer if places is None else ShareTrainer(trainer, places)
+    return (moment.server for moment in PlainLoop(aggregator, by_share).moments())
 
 
 def divergence(lived: Vector, simulated: Vector) -> Divergence:
@@ -101,11 +123,17 @@ def replayed(folder: Path, data_dir: Path | None = None) -> tuple[Vector, Iterat
             step_seconds=record.step_seconds,
         )
     )
-    trainer = _trainer(spec, trace, method, data_dir)
+    trainer, places = _trainer(spec, trace, method, data_dir)
     initial, final = (_model(trainer.model, folder / name) for name in (INITIAL, MODEL))
     by_server = spec.server
     models = replay(
-        trace, method, trainer, initial, server=by_server.optimiser, robust=by_server.distrust
+        trace,
+        method,
+        trainer,
+        initial,
+        places=places,
+        server=by_server.optimiser,
+        robust=by_server.distrust,
     )
     return final, models
 
@@ -118,16 +146,17 @@ def read_spec(path: Path) -> Spec:
 
 def _trainer(
     spec: Spec, trace: ContactTrace, method: AnyMethod, data_dir: Path | None
-) -> LoopTrainer:
+) -> tuple[LoopTrainer, Places]:
     """Trains the jobs of all clients, each on the part of the data that it said it has."""
     samples, seed, clients = load_samples(spec, data_dir), spec.run.seed, given(spec.fleet.clients)
     parts = deal(samples.traits, clients, given(spec.problem.split), seed)
-    known = trace.partitions[np.unique(trace.schedule.client)]
+    shares, places = shares_of(trace)
     rule = f"need a part of the data, 0..{clients - 1}, from every client"
+    known = shares[:, 1]
     need(bool(((known >= 0) & (known < clients)).all()), "trace", known.tolist(), rule)
-    held = [parts[max(0, number)] for number in trace.partitions.tolist()]
+    held = [parts[number] for number in known.tolist()]
     size, order = given(spec.problem.batch_size), spec.problem.batch_order
-    batches = BatchStream(held, size, seed, np.arange(clients), order)
+    batches = BatchStream(held, size, seed, shares[:, 0], order)
     task = Task(samples.features, samples.labels, batches, samples.loss, samples.preprocessing)
     flat = FlatModel(initial_module(named_model(spec, samples), seed), device="cpu")
     check_fit(flat, task, samples.classes)
@@ -138,7 +167,17 @@ def _trainer(
         step=method.step if method.memory else None,
         optimiser=spec.training.local_optimiser,
     )
-    return LoopTrainer(flat, task, rule_of_steps)
+    return LoopTrainer(flat, task, rule_of_steps), places
+
+
+def shares_of(trace: ContactTrace) -> tuple[Ints, Places]:
+    """All pairs of a client and a part of the data, (k, 2), and where in it the jobs are."""
+    schedule = trace.schedule
+    used = schedule.visit < len(schedule.time)
+    columns = [schedule.client[used], trace.partition[used].astype(np.int64)]
+    shares, place = np.unique(np.stack(columns, axis=1), axis=0, return_inverse=True)
+    jobs = zip(schedule.client[used].tolist(), schedule.first_step[used].tolist(), strict=True)
+    return shares, dict(zip(jobs, place.ravel().tolist(), strict=True))
 
 
 def _model(flat: FlatModel, path: Path) -> Vector:

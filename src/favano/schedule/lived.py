@@ -10,9 +10,9 @@ import numpy.typing as npt
 from favano.schedule.schedule import Schedule, schedule_of
 from favano.types import Floats, Ints
 
-# What else is noted of a job: its step size, seconds of training, and what was expected of its
-# client by then, P(E > 0) and E[min(E, K)].
-NOTES = ("rate", "seconds", "positive", "mean")
+# What else is noted of a job: its step size, seconds of training, what was expected of its client
+# by then, P(E > 0) and E[min(E, K)], and which part of the data the client had, or -1.
+NOTES = ("rate", "seconds", "positive", "mean", "partition")
 
 _JOB = np.dtype(
     [
