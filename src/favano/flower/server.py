@@ -25,6 +25,7 @@ from favano.flower.board import Board
 from favano.flower.checkpoint import CheckpointFolder, Models, Saved, Standing
 from favano.flower.clock import Clock
 from favano.flower.conductor import Turn
+from favano.flower.evaluations import Evaluations
 from favano.flower.gatekeeper import Gatekeeper
 from favano.flower.ledger import (
     Action,
@@ -73,7 +74,7 @@ class Tools(NamedTuple):
     sending: Executor
     files: CheckpointFolder | None
     say: Callable[[str], None]
-    on_update: Callable[[Round, Vector], None]
+    evaluations: Evaluations
     board: Board | None
 
 
@@ -130,6 +131,7 @@ class Server:
         self._starts = dict(saved.models.starts)
         self._tools.gatekeeper.norm.go_on_from(saved.standing.norms)
         self.rounds = [read_round(one) for one in saved.standing.rounds]
+        self._tools.evaluations.go_on_from(saved.standing.evaluations, saved.models.unmeasured)
         mailbox = self._tools.mailbox
         mailbox.bytes_up, mailbox.bytes_down = saved.standing.traffic
         same_run = saved.standing.flower_run == run_number(self._tools.grid)
@@ -284,7 +286,7 @@ class Server:
             metrics={name: fmean(one[name] for one in told if name in one) for name in names},
         )
         self.rounds.append(found)
-        self._tools.on_update(found, self.model)
+        self._tools.evaluations.after(found, self.model)
 
     def _message(self, job: int, now: float) -> Callable[[], Message]:
         """The call of a job, to be made by the thread that sends it."""
@@ -320,7 +322,9 @@ class Server:
     def _save(self, now: float) -> None:
         """Write a checkpoint once the calls before it have left."""
         new, self._new = self._new, []
-        models = Models(self.model, dict(self._own), dict(self._starts))
+        evaluated, unmeasured = self._tools.evaluations.so_far()
+        evaluations = {number: one and dict(one) for number, one in evaluated.items()}
+        models = Models(self.model, dict(self._own), dict(self._starts), unmeasured)
         memory, mailbox = self._aggregator.remembered(), self._tools.mailbox
         rounds = [one.document() for one in self.rounds]
         norms, version = list(self._tools.gatekeeper.norm.seen), self.version
@@ -331,8 +335,9 @@ class Server:
             calls = {job: mailbox.call_of[job] for job in models.starts if job in mailbox.call_of}
             traffic = mailbox.bytes_up, mailbox.bytes_down
             standing = Standing(
-                terms.identity, terms.run, flower, now, version, calls, norms, traffic, rounds
-            )
+                terms.identity, terms.run, flower, now, version, calls, norms, traffic, rounds,
+                evaluations,
+            )  # fmt: skip
             files.save(standing, models, memory, new)
             mailbox.keep(models.starts)
 

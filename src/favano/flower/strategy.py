@@ -5,14 +5,13 @@ from __future__ import annotations
 import logging
 import secrets
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TypeAlias
 
 import numpy as np
-from flwr.app import ArrayRecord, ConfigRecord, MetricRecord
+from flwr.app import ArrayRecord, ConfigRecord
 from flwr.serverapp import Grid
 
 from favano.aggregation import Aggregator
@@ -20,13 +19,14 @@ from favano.errors import need
 from favano.flower.board import Board
 from favano.flower.checkpoint import CheckpointFolder, Saved
 from favano.flower.clock import Clock, WallClock
+from favano.flower.evaluations import Evaluate, Evaluations
 from favano.flower.flat_arrays import FlatArrays, flat_arrays
 from favano.flower.gatekeeper import Gatekeeper
 from favano.flower.journal import Journal
 from favano.flower.ledger import Ledger, estimates_for
 from favano.flower.local_training import LocalTraining, to_json
 from favano.flower.mailbox import Executors, Mailbox
-from favano.flower.rounds import AsyncResult, Round, node_records
+from favano.flower.rounds import AsyncResult, node_records
 from favano.flower.server import Server, Terms, Tools
 from favano.gates import NormGate
 from favano.methods import AnyMethod, State
@@ -39,7 +39,6 @@ from favano.records.folder import MODEL, write_together
 from favano.schedule import Poll, Schedule
 from favano.types import Floats, Vector
 
-Evaluate: TypeAlias = Callable[[int, ArrayRecord], MetricRecord | None]
 CHECKPOINT, JOURNAL = "checkpoint", "journal"
 
 _OVERHEAD = 1 << 20  # bytes of a reply beside its model, at most
@@ -205,7 +204,9 @@ class AsyncStrategy:
         begin = saved.standing.now if saved else 0.0
         if self.live:
             self._board = Board(self.bound, num_rounds, workers.evaluating, lambda: self.metrics)
-        evaluations = _Evaluations(evaluate_fn, self.evaluate_every, num_rounds, flat, workers)
+        evaluations = Evaluations(
+            evaluate_fn, self.evaluate_every, num_rounds, flat, workers.evaluating
+        )
         shape = flat.shape
         mailbox = Mailbox(
             grid,
@@ -225,7 +226,7 @@ class AsyncStrategy:
             workers.sending,
             files,
             self.say,
-            evaluations.after,
+            evaluations,
             self._board,
         )
         server = Server(terms, aggregator, ledger, tools)
@@ -314,35 +315,3 @@ class AsyncStrategy:
             "local training": to_json(self.local_training),
             "model": str([(name, flat.shapes[name]) for name in flat.order]),
         }
-
-
-class _Evaluations:
-    """Measures the model in a thread of its own."""
-
-    def __init__(
-        self,
-        measure: Evaluate | None,
-        every: int,
-        last: int,
-        flat: FlatArrays,
-        workers: Threads,
-    ) -> None:
-        self._measure, self._every, self._last = measure, every, last
-        self._flat, self._executor = flat, workers.evaluating
-        self._waiting: dict[int, Future[MetricRecord | None]] = {}
-
-    def after(self, done: Round, model: Vector) -> None:
-        """Measure a round's model, if it is time."""
-        if done.number % self._every == 0 or done.number == self._last:
-            self.measure(done.number, model)
-
-    def measure(self, number: int, model: Vector) -> None:
-        """Measure a model."""
-        if self._measure is not None:
-            arrays = self._flat.arrays(model)
-            self._waiting[number] = self._executor.submit(self._measure, number, arrays)
-
-    def results(self) -> dict[int, MetricRecord]:
-        """All results; waits for those that are not here yet."""
-        found = {number: one.result() for number, one in self._waiting.items()}
-        return {number: one for number, one in found.items() if one is not None}
