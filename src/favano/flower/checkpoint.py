@@ -18,6 +18,7 @@ import torch
 from favano.aggregation import KINDS, Kinds, named_kinds, pack, unpack
 from favano.aggregation.snapshot import Memory
 from favano.errors import BadInput, need
+from favano.flower.evaluations import Metrics
 from favano.flower.ledger import EVENTS, Event
 from favano.records.checkpoint import Tree, checkpoint_from_bytes, checkpoint_to_bytes
 from favano.records.folder import write_together
@@ -38,7 +39,7 @@ class Standing(NamedTuple):
     norms: Sequence[float]  # of the last answers
     traffic: tuple[int, int]  # bytes up and down
     rounds: Sequence[Mapping[str, object]]
-    evaluations: Mapping[int, Mapping[str, float] | None]  # by round
+    evaluations: Mapping[int, Metrics | None]  # by round
 
 
 class Models(NamedTuple):

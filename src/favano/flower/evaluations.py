@@ -13,7 +13,7 @@ from favano.flower.rounds import Round
 from favano.types import Vector
 
 Evaluate: TypeAlias = Callable[[int, ArrayRecord], MetricRecord | None]
-Found: TypeAlias = dict[int, MetricRecord | None]  # by round
+Metrics: TypeAlias = Mapping[str, int | float | list[int] | list[float]]
 
 
 class Evaluations:
@@ -32,7 +32,7 @@ class Evaluations:
     ) -> None:
         self._measure, self._every, self._last = measure, every, last
         self._flat, self._executor = flat, executor
-        self._found: Found = {}
+        self._found: dict[int, MetricRecord | None] = {}  # by round
         self._waiting: dict[int, tuple[Vector, Future[MetricRecord | None]]] = {}
 
     def after(self, done: Round, model: Vector) -> None:
@@ -46,17 +46,18 @@ class Evaluations:
             found = self._executor.submit(self._measure, number, self._flat.arrays(model))
             self._waiting[number] = model, found
 
-    def so_far(self) -> tuple[Found, dict[int, Vector]]:
-        """What was found, and models that are not measured yet."""
+    def so_far(self) -> tuple[dict[int, Metrics | None], dict[int, Vector]]:
+        """What was found, as plain data, and models that are not measured yet."""
         for number, (_, one) in list(self._waiting.items()):
             if one.done() and one.exception() is None:
                 del self._waiting[number]
                 self._found[number] = one.result()
-        return dict(self._found), {number: model for number, (model, _) in self._waiting.items()}
+        found: dict[int, Metrics | None] = {
+            number: None if one is None else dict(one) for number, one in self._found.items()
+        }
+        return found, {number: model for number, (model, _) in self._waiting.items()}
 
-    def go_on_from(
-        self, found: Mapping[int, Mapping[str, float] | None], models: Mapping[int, Vector]
-    ) -> None:
+    def go_on_from(self, found: Mapping[int, Metrics | None], models: Mapping[int, Vector]) -> None:
         """Keep what was found before, and measure the models that were not."""
         for number, one in found.items():
             self._found[number] = None if one is None else MetricRecord(dict(one))

@@ -322,8 +322,7 @@ class Server:
     def _save(self, now: float) -> None:
         """Write a checkpoint once the calls before it have left."""
         new, self._new = self._new, []
-        evaluated, unmeasured = self._tools.evaluations.so_far()
-        evaluations = {number: one and dict(one) for number, one in evaluated.items()}
+        evaluations, unmeasured = self._tools.evaluations.so_far()
         models = Models(self.model, dict(self._own), dict(self._starts), unmeasured)
         memory, mailbox = self._aggregator.remembered(), self._tools.mailbox
         rounds = [one.document() for one in self.rounds]
