@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
+from pathlib import Path
 
+from favano.flower.strategy import CHECKPOINT, JOURNAL
 from tests.flower.federation import Federation, wait_for
 
 FAVANO = (sys.executable, "-m", "favano")
@@ -20,13 +23,40 @@ PACES = (0.02, 0.04, 0.08, 0.2)  # seconds of a step
 
 
 class Loopback:
-    """A server and nodes of different speeds; `flags` are those of the server."""
+    """A server and nodes of different speeds, some of them stock ones.
 
-    def __init__(self, lab: Federation, **flags: object) -> None:
-        self.lab = lab
+    `flags` are those of the server. What a server that was killed has left is copied before another
+    goes on with it.
+    """
+
+    def __init__(self, lab: Federation, *, stock: Collection[int] = (), **flags: object) -> None:
+        self.lab, self._stock = lab, stock
         more = {"tick": 1.0, "grace": 0.5, "port": lab.port, "out": lab.folder}
         self._flags = words({**KEYS, **more, **flags})
         self.servers: list[subprocess.Popen[bytes]] = []
+        self.copies: list[Path] = []
+
+    def start(self, who: str) -> None:
+        """Start a node, or the server, which goes on if there was one."""
+        if who.startswith("node "):
+            self.join(int(who.removeprefix("node ")))
+        elif self.servers:
+            self.servers[-1].wait()
+            self._copy()
+            self.serve("--resume")
+        else:
+            self.serve()
+
+    def processes(self, who: str) -> list[int]:
+        """The processes of the server, the SuperLink, a node, or a node's client app."""
+        match who.split():
+            case ["server"]:
+                return [self.servers[-1].pid]
+            case ["superlink"]:
+                return self.lab.alive("flower-superlink")
+            case ["client", "app", number]:
+                return self.lab.alive("flwr-clientapp", actor=f"node {number}")
+        return self.lab.alive(actor=who)
 
     def serve(self, *more: str) -> None:
         """Start the server."""
@@ -35,6 +65,8 @@ class Loopback:
     def join(self, number: int, *more: str) -> subprocess.Popen[bytes]:
         """Start a node."""
         share = ["--partition", f"{number}/{len(PACES)}", "--pace", str(PACES[number])]
+        if number in self._stock:
+            share.append("--by-appointment")
         command = (*FAVANO, "join", self.lab.address, *share, *more)
         return self.lab.start(*command, actor=f"node {number}")
 
@@ -60,6 +92,12 @@ class Loopback:
             node.send_signal(signal.SIGTERM)
         for node in nodes:
             node.wait()
+
+    def _copy(self) -> None:
+        copy = self.lab.folder / f"copy {len(self.copies)}"
+        for name in (CHECKPOINT, JOURNAL):
+            shutil.copytree(self.lab.folder / name, copy / name)
+        self.copies.append(copy)
 
 
 def words(flags: dict[str, object]) -> list[str]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
 from pathlib import Path
 
 import numpy as np
@@ -12,14 +10,14 @@ import pytest
 pytest.importorskip("flwr")
 
 from favano.metrics import Evaluator
-from favano.run.replay import divergence, replay_folder, replayed
+from favano.run.replay import divergence, replayed
 from favano.run.runner import run
 from favano.run.samples import initial_module, load_samples, named_model
 from favano.specification.presets import resolve
 from favano.specification.spec import Spec, make_spec
 from favano.training import FlatModel
 from favano.types import Vector
-from tests.flower.federation import federation, wait_for
+from tests.flower.federation import federation
 from tests.flower.loopback import KEYS, PACES, Loopback
 
 TICK, ROUNDS, SEEDS = 2.5, 44, 16
@@ -66,20 +64,3 @@ def test_four_uneven_nodes_learn_what_the_simulator_says(tmp_path: Path) -> None
     margin = QUANTILE * float(np.std(free, ddof=1)) * (1 + 1 / SEEDS) ** 0.5
     assert min(free) > 0.8
     assert float(told) > float(np.mean(free)) - margin
-
-
-@pytest.mark.slow
-def test_it_survives_the_death_of_a_node_and_of_the_server(tmp_path: Path) -> None:
-    with federation(tmp_path) as lab:
-        one = Loopback(lab, rounds=24)
-        one.serve()
-        nodes = [one.join(number) for number in range(4)]
-        wait_for(lambda: 5 in one.rounds(), "round 5")
-        os.kill(nodes[0].pid, signal.SIGKILL)
-        wait_for(lambda: 8 in one.rounds(), "round 8")
-        os.kill(one.servers[0].pid, signal.SIGKILL)
-        one.servers[0].wait()
-        one.serve("--resume")
-        one.join(0)  # as a new node, in the place of the old one
-        one.finish()
-    assert replay_folder(tmp_path).equal
