@@ -7,7 +7,6 @@ import os
 import re
 import signal
 import socket
-import ssl
 import subprocess
 import sys
 import time
@@ -15,36 +14,15 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
-from urllib.request import urlopen
 
 from favano.flower.private import ClaimedRun, claimed_run
+from favano.flower.superlink import SuperLink
 
 T = TypeVar("T")
 _MARK = "FAVANO_FEDERATION"  # by this variable, all processes of a federation are known
 _ACTOR = "FAVANO_ACTOR"  # and by this one, what they are in it
 _PATIENCE = 120.0  # seconds; a busy machine is slow
 _SHARED = Path("/tmp")  # where programs write that do not ask where
-_APP = """
-[project]
-name = "trial"
-version = "1.0.0"
-description = "a trial"
-license = "Apache-2.0"
-dependencies = []
-[tool.hatch.build.targets.wheel]
-packages = ["."]
-[tool.flwr.app]
-publisher = "favano"
-[tool.flwr.app.components]
-serverapp = "server:app"
-clientapp = "client:app"
-[tool.flwr.app.config]
-"""
-_SERVER = """
-from flwr.serverapp import ServerApp
-
-app = ServerApp()
-"""
 
 
 class Federation:
@@ -60,14 +38,11 @@ class Federation:
         self._places = {"HOME": folder / "home", "TMPDIR": folder / "temporary"}
         for place in self._places.values():
             place.mkdir()
+        self.link = SuperLink(folder, port=self.port)
         self.environment = {
-            **os.environ,
+            **self.link.environment,
             **{name: str(place) for name, place in self._places.items()},
             _MARK: str(folder),
-            "FLWR_HOME": str(folder / "flower"),
-            "FLWR_TELEMETRY_ENABLED": "0",
-            "FLWR_DISABLE_UPDATE_CHECK": "1",
-            "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION": "1",
             "OMP_NUM_THREADS": "1",
             "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}",
             "PYTHONPATH": os.pathsep.join(
@@ -76,26 +51,16 @@ class Federation:
         }
 
     def start_superlink(
-        self, *options: str, authority: Path | None = None, isolation: str = "process"
+        self, *, keys: Path | None = None, isolation: str = "process"
     ) -> subprocess.Popen[bytes]:
-        """Start the SuperLink, with TLS if it has an authority, and wait until it answers."""
-        home = self.folder / "flower"
-        home.mkdir(parents=True, exist_ok=True)
-        trust = "insecure = true" if authority is None else f'root-certificates = "{authority}"'
-        (home / "config.toml").write_text(f'[superlink.lab]\naddress = "{self.address}"\n{trust}\n')
-        plain = ["--insecure"] if authority is None else []
-        place = ["--host", "127.0.0.1", "--port", str(self.port), "--isolation", isolation]
-        child = self.start("flower-superlink", *plain, *place, *options)
-        context = None if authority is None else ssl.create_default_context(cafile=str(authority))
-        scheme = "http" if authority is None else "https"
+        """Start the SuperLink, with TLS if there are keys, and wait until it answers."""
+        self.link = link = SuperLink(self.folder, port=self.port, keys=keys)
+        link.write_config()
+        child = self.start(*link.command, "--isolation", isolation)
 
         def answers() -> bool:
             assert child.poll() is None, self.log(child)
-            try:
-                with urlopen(f"{scheme}://{self.address}/health", context=context) as response:
-                    return bool(response.status == 200)
-            except OSError:
-                return False
+            return link.answers()
 
         wait_for(answers, "the SuperLink")
         return child
@@ -136,25 +101,8 @@ class Federation:
 
     def flwr(self, *arguments: str) -> dict[str, Any]:
         """What one of Flower's commands says."""
-        done = subprocess.run(
-            ["flwr", *arguments, "lab", "--format", "json"],
-            env=self.environment,
-            cwd=self.folder,
-            capture_output=True,
-            text=True,
-        )
-        found: dict[str, Any] = json.loads(done.stdout) if done.stdout.strip() else {}
-        assert found.get("success"), f"{done.stdout}{done.stderr}"
+        found: dict[str, Any] = json.loads(self.link.flwr(*arguments))
         return found
-
-    def submit(self, client_app: str) -> None:
-        """Submit a run of an app with this client."""
-        app = self.folder / "app"
-        app.mkdir(exist_ok=True)
-        for name, text in (("pyproject.toml", _APP), ("server.py", _SERVER)):
-            (app / name).write_text(text)
-        (app / "client.py").write_text(client_app)
-        self.flwr("run", str(app))
 
     @contextmanager
     def served(self, root_certificate: bytes | None = None) -> Iterator[ClaimedRun]:

@@ -180,11 +180,7 @@ def secure_superlink(one: Federation) -> Path:
     keys = one.folder / "keys"
     make_keys(keys, [], ["lab", "stranger"])
     make_keys(keys / "other", [], [])
-    one.start_superlink(
-        "--ssl-ca-certfile", str(keys / "authority.crt"), "--ssl-certfile",
-        str(keys / "server.crt"), "--ssl-keyfile", str(keys / "server.key"),
-        "--enable-supernode-auth", authority=keys / "authority.crt",
-    )  # fmt: skip
+    one.start_superlink(keys=keys)
     one.flwr("supernode", "register", str(keys / "lab.pub"))
     return keys
 
@@ -236,7 +232,7 @@ def test_a_registered_key_is_let_in_once(secure: tuple[str, Path]) -> None:
 def test_stock_and_resident_nodes_answer_alike(tmp_path: Path) -> None:
     with federation(tmp_path) as one:
         one.start_superlink()
-        one.submit(STOCK)
+        one.link.submit(STOCK)
         one.python(RESIDENT, one.address)
         one.stock_node("partition-id=1")
         with one.served() as run:
@@ -254,7 +250,7 @@ def test_a_node_that_was_killed_comes_back_as_the_same_node(tmp_path: Path) -> N
     with federation(tmp_path) as one:
         keys = secure_superlink(one)
         files = str(keys / "authority.crt"), str(keys / "lab")
-        one.submit(STOCK)
+        one.link.submit(STOCK)
         first = one.python(RESIDENT, one.address, *files)
         with one.served((keys / "authority.crt").read_bytes()) as run:
             (node,) = nodes(run.grid, 1)
@@ -272,8 +268,8 @@ def test_a_node_that_was_killed_comes_back_as_the_same_node(tmp_path: Path) -> N
 @pytest.mark.slow
 def test_nodes_and_runs_outlast_a_superlink_that_is_killed_and_restarted(tmp_path: Path) -> None:
     with federation(tmp_path) as one:
-        first = one.start_superlink("--database", str(tmp_path / "database"))
-        one.submit(STOCK)
+        first = one.start_superlink()
+        one.link.submit(STOCK)
         one.python(RESIDENT, one.address)
         with one.served() as run:
             (node,) = nodes(run.grid, 1)
@@ -284,4 +280,4 @@ def test_nodes_and_runs_outlast_a_superlink_that_is_killed_and_restarted(tmp_pat
                 if job == 0:
                     first.send_signal(signal.SIGKILL)
                     first.wait()
-                    one.start_superlink("--database", str(tmp_path / "database"))
+                    one.start_superlink()
