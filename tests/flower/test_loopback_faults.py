@@ -195,7 +195,8 @@ def test_a_superlink_may_be_killed(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_client_app_may_be_killed(tmp_path: Path) -> None:
-    """Flower tells of it within a minute; then its node is called again."""
-    flags = {"tick": 6.0, "grace": 3.0, "local_steps": 100, "rounds": 20}
-    end = check(lived(tmp_path, CLIENT_APP, stock=(3,), **flags), 20)
-    assert 3 in {event[5] for event in end.events if event[0] == "Answered"}
+    """Within a minute Flower starts it again or tells of its end; then its node is called again."""
+    flags = {"tick": 10.0, "grace": 4.0, "local_steps": 100, "rounds": 12}
+    end = check(lived(tmp_path, CLIENT_APP, stock=(3,), **flags), 12)
+    answers = [event for event in end.events if event[0] == "Answered" and event[5] == 3]
+    assert len(answers) > 1  # one of them since then
