@@ -79,10 +79,10 @@ def test_a_model_of_another_length_is_refused() -> None:
     shape = Shape(SIZES, 3, torch.float32)
     for codec in (None, MinMax(bits=5)):
         noise = draws(MinMax(bits=5), 47, seed=0, stream=0, message=0)
-        data = pack(model(0), shape, codec, noise=noise)
+        data = pack(model(0), shape, codec, known=model(1), noise=noise)
         for wrong in (data[:-1], data + b"\0", b""):
             with pytest.raises(BadInput, match="bytes"):
-                unpack(wrong, shape, codec)
+                unpack(wrong, shape, codec, key=model(1), known=model(1))
 
 
 def test_the_shape_is_that_of_the_network() -> None:

@@ -67,9 +67,18 @@ def federation(spec: Spec, folder: Path) -> None:
     strategy.start(grid, start, serving.rounds, clock=time, workers=time.workers)
 
 
-@pytest.mark.parametrize("name", ["favano", "scaffold"])
-def test_a_folder_is_replayed(name: str, tmp_path: Path) -> None:
-    federation(spec_of(algorithm=name), tmp_path)
+@pytest.mark.parametrize(
+    "keys",
+    [
+        {},
+        {"algorithm": "scaffold"},
+        {"codec": "qsgd", "codec_bits": 6},
+        {"codec": "lattice", "codec_scale": 1e-3, "codec_dither": True},
+    ],
+    ids=["favano", "scaffold", "qsgd", "lattice"],
+)
+def test_a_folder_is_replayed(keys: dict[str, object], tmp_path: Path) -> None:
+    federation(spec_of(**keys), tmp_path)
     assert replay_folder(tmp_path).equal
     told = CliRunner().invoke(app, ["replay", str(tmp_path), "--json"])
     assert json.loads(told.stdout) == {"largest": 0.0, "numbers": 0, "equal": True}
@@ -99,7 +108,7 @@ def test_a_model_that_was_changed_is_noticed(tmp_path: Path) -> None:
     [
         ("horizon", 100, "horizon=100.0: is a key of simulations"),
         ("fast_fraction", 0.5, "fast_fraction=0.5: is a key of simulations"),
-        ("codec", "qsgd", "codec=qsgd: is a key of simulations"),
+        ("engine", "loop", "engine=loop: is a key of simulations"),
         ("rate_schedule", "cosine", "rate_schedule=cosine: follows simulated time"),
         ("local_steps_unit", "epochs", "local_steps_unit=epochs: need steps"),
         ("quantise", "luq", "quantise=luq: is not yet done"),

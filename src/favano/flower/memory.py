@@ -18,6 +18,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load, save
 
 from favano.errors import BadInput
+from favano.flower.payload import fingerprint
 from favano.types import Vector
 
 _JOBS = 2  # that are kept
@@ -52,6 +53,11 @@ class Memory:
     def of(self, run: str, job: int) -> Remembered | None:
         """What is known of a job."""
         return self.jobs.get(job) if run == self.run else None
+
+    def start(self, run: str, key: int) -> Vector | None:
+        """The start model of this fingerprint."""
+        starts = (one.start for one in self.jobs.values()) if run == self.run else ()
+        return next((one for one in starts if fingerprint(one) == key), None)
 
     def with_job(self, run: str, job: int, new: Remembered) -> Memory:
         """The same and one more job, without the oldest; another run begins anew."""

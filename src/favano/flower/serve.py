@@ -15,6 +15,7 @@ from flwr.serverapp import Grid
 
 from favano.errors import need
 from favano.flower.local_training import LocalTraining
+from favano.flower.payload import codec_text
 from favano.flower.private import claimed_run
 from favano.flower.rounds import AsyncResult
 from favano.flower.status import status_page
@@ -24,16 +25,17 @@ from favano.gates import NormGate
 from favano.metrics import Evaluator
 from favano.records.federation import FEDERATION, FederationRecord, federation_to_json
 from favano.records.folder import SPEC, write_together
+from favano.run.assembly import codec_of
 from favano.run.samples import initial_module, load_samples, named_model
 from favano.specification.config import spec_tables
 from favano.specification.spec import Spec, given, steps_of
 from favano.training import FlatModel
 
-# Keys that a federation has; those of simulated time, speeds and codecs have no meaning in it.
+# Keys that a federation has; those of simulated time and speeds have no meaning in it.
 _KEYS = {
     "fleet": {"clients"},
     "clock": {"selected", "deadline"},
-    "run": {"seed"},
+    "run": {"seed", "codec", "codec_bits", "codec_scale", "codec_dither"},
 }
 _NOT_TRAINING = ("rate_decay", "rate_schedule", "rate_over", "rate_length", "warm_up")
 
@@ -107,6 +109,7 @@ def strategy_of(spec: Spec, serving: Serving, say: Callable[[str], None]) -> Asy
         step_seconds=serving.step_seconds,
         server_optimiser=spec.server.optimiser,
         robust=spec.server.robust,
+        codec=codec_text(codec_of(spec)),
         norm=NormGate(serving.norm, quantile=serving.norm_quantile),
         evaluate_every=serving.evaluate_every,
         folder=serving.folder,

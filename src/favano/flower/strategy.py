@@ -26,8 +26,10 @@ from favano.flower.journal import Journal
 from favano.flower.ledger import Ledger, estimates_for
 from favano.flower.local_training import LocalTraining, to_json
 from favano.flower.mailbox import Executors, Mailbox
+from favano.flower.payload import read_codec
 from favano.flower.rounds import AsyncResult, Round, node_records
 from favano.flower.server import Server, Terms, Tools
+from favano.flower.server_link import ServerLink
 from favano.gates import NormGate
 from favano.methods import AnyMethod, State
 from favano.methods.robust import check_robust, parse_robust
@@ -93,6 +95,8 @@ class AsyncStrategy:
         step_seconds: mean duration of a step, until it is measured.
         lost_seconds: time per contact in which a client cannot train, until it is measured.
         server_optimiser: what the server makes of the method's step.
+        codec: how models are packed, both ways: qsgd:BITS, min-max:BITS or
+            lattice:BITS:SCALE[:dither]; none: they are not.
         robust: median, trimmed:SHARE or clip:NORM, against wrong answers.
         norm: bound of what a client may change.
         fastest_step: seconds that a step takes at least; claims of faster clients are refused.
@@ -117,6 +121,7 @@ class AsyncStrategy:
     lost_seconds: float = 0.0
     server_optimiser: ServerOptimiser | None = None
     robust: str = "none"
+    codec: str = "none"
     norm: NormGate | None = None
     fastest_step: float = 0.0
     evaluate_every: int = 1
@@ -140,6 +145,9 @@ class AsyncStrategy:
             need(self.tick is not None, "tick", None, "need seconds between two ticks")
         if (robust := parse_robust(self.robust)) is not None:
             check_robust(self.bound, robust)
+        self._codec = read_codec(self.codec)
+        rule = f"does not go with {self.method.name}: only its clients know what they go on from"
+        need(self._codec is None or not self.bound.has("restart"), "codec", self.codec, rule)
         self._ledger()  # refuses what cannot be done in real time
         self._board: Board | None = None
         self.metrics: dict[str, float] = {}  # shown on the status page
@@ -207,20 +215,22 @@ class AsyncStrategy:
             self._board = Board(self.bound, num_rounds, workers.evaluating, lambda: self.metrics)
         evaluations = _Evaluations(evaluate_fn, self.evaluate_every, num_rounds, flat, workers)
         shape = flat.shape
+        link = ServerLink(shape, self._codec, seed=self.seed)
         mailbox = Mailbox(
             grid,
             Executors(workers.sending, workers.finding, workers.fetching),
             None if folder is None else Journal(folder / JOURNAL),
-            most=shape.bytes_of(None) + _OVERHEAD,
+            most=shape.bytes_of(self._codec) + _OVERHEAD,
             say=self.say,
         )
         identity = self._identity(flat)
-        terms = Terms(run, self.seed, to_json(self.local_training), shape, identity, timeout)
+        terms = Terms(run, self.seed, to_json(self.local_training), identity, timeout)
         tools = Tools(
             grid,
             mailbox,
             clock or WallClock(begin),
-            Gatekeeper(run, shape, norm=self.norm, fastest=self.fastest_step),
+            link,
+            Gatekeeper(run, link, norm=self.norm, fastest=self.fastest_step),
             workers.finding,
             workers.sending,
             files,
@@ -269,7 +279,13 @@ class AsyncStrategy:
         known = {"step_seconds": self.step_seconds, "lost": self.lost_seconds}
         estimates = estimates_for(policy, self.clients, **known)
         return Ledger(
-            policy, self.clients, self.seed, self._rates, grace=self.grace, estimates=estimates
+            policy,
+            self.clients,
+            self.seed,
+            self._rates,
+            grace=self.grace,
+            packed=self._codec is not None,
+            estimates=estimates,
         )
 
     def _rates(self, schedule: Schedule) -> Floats:
@@ -306,7 +322,7 @@ class AsyncStrategy:
 
     def _identity(self, flat: FlatArrays) -> dict[str, str]:
         """What must be equal for a federation to go on."""
-        keys = ("clients", "local_steps", "learning_rate", "seed", "grace", "robust")
+        keys = ("clients", "local_steps", "learning_rate", "seed", "grace", "robust", "codec")
         return {
             **{key: str(getattr(self, key)) for key in keys},
             "method": f"{self.method.name} {dict(self.method.given)}",

@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 from safetensors.torch import load_file
 
-from favano.aggregation import Aggregator
+from favano.aggregation import Aggregator, Link
+from favano.aggregation.link import Messages
 from favano.data import BatchStream, deal
 from favano.engine import PlainLoop
 from favano.errors import need
@@ -18,9 +19,11 @@ from favano.methods.robust import Robust
 from favano.methods.server_optimiser import ServerOptimiser
 from favano.methods.weights import measured
 from favano.methods.world import federation
+from favano.quantisation import Codec
 from favano.records import read_file
 from favano.records.federation import FEDERATION, INITIAL, TRACE, federation_from_json
 from favano.records.folder import MODEL, SPEC
+from favano.run.assembly import codec_of
 from favano.run.samples import initial_module, load_samples, named_model
 from favano.schedule.contact_trace import ContactTrace, load_trace
 from favano.specification.config import read_config
@@ -47,6 +50,7 @@ def replay(
     *,
     server: ServerOptimiser | None = None,
     robust: Robust | None = None,
+    link: Link | None = None,
 ) -> Vector:
     """The model that the simulator makes of a trace."""
 
@@ -63,10 +67,26 @@ def replay(
         kept=rule.optimiser.kept,
         server=server,
         robust=robust,
+        link=link,
         expected=expected,
     )
     *_, last = PlainLoop(aggregator, trainer).moments()
     return last.server
+
+
+def link_of(trace: ContactTrace, codec: Codec | None, model: FlatModel, seed: int) -> Link | None:
+    """The link over which the models of a trace went."""
+    if codec is None:
+        return None
+    schedule, whole = trace.schedule, trace.whole > 0
+    return Link(
+        codec,
+        model.parameter_sizes,
+        schedule,
+        seed=seed,
+        streams=np.arange(schedule.clients),
+        lived=Messages(trace.message.astype(np.int64), whole),
+    )
 
 
 def divergence(lived: Vector, simulated: Vector) -> Divergence:
@@ -98,7 +118,13 @@ def replay_folder(folder: Path, data_dir: Path | None = None) -> Divergence:
     initial, final = (_model(trainer.model, folder / name) for name in (INITIAL, MODEL))
     by_server = spec.server
     again = replay(
-        trace, method, trainer, initial, server=by_server.optimiser, robust=by_server.distrust
+        trace,
+        method,
+        trainer,
+        initial,
+        server=by_server.optimiser,
+        robust=by_server.distrust,
+        link=link_of(trace, codec_of(spec), trainer.model, spec.run.seed),
     )
     return divergence(final, again)
 
