@@ -19,6 +19,7 @@ from favano.flower.rounds import AsyncResult
 from favano.flower.strategy import AsyncStrategy
 from favano.methods import AnyMethod, make_method
 from favano.methods.robust import parse_robust
+from favano.quantisation import quantised
 from favano.run.replay import Divergence, divergence, link_of, replay
 from favano.training import FlatModel, LoopTrainer, Task, check_fit
 from favano.types import Vector
@@ -82,7 +83,7 @@ def simulated(strategy: AsyncStrategy, result: AsyncResult) -> Vector:
     assert result.trace is not None
     inputs, targets = samples()
     local = strategy.local_training
-    flat = FlatModel(network(), device="cpu")
+    flat = FlatModel(quantised(network(), local.training.recipe), device="cpu")
     batches = BatchStream(
         parts(), local.batch_size, strategy.seed, np.arange(CLIENTS), local.batch_order
     )

@@ -17,7 +17,7 @@ from favano.cli.app import app
 from favano.data.partition import deal
 from favano.errors import BadInput
 from favano.flower.client import Client
-from favano.flower.serve import Serving, check_keys, strategy_of, write_terms
+from favano.flower.serve import Serving, strategy_of, write_terms
 from favano.flower.superlink import SuperLink, running
 from favano.run.replay import replay_folder
 from favano.run.samples import initial_module, load_samples, named_model
@@ -74,8 +74,10 @@ def federation(spec: Spec, folder: Path) -> None:
         {"algorithm": "scaffold"},
         {"codec": "qsgd", "codec_bits": 6},
         {"codec": "lattice", "codec_scale": 1e-3, "codec_dither": True},
+        {"quantise": "luq", "weight_bits": 4},
+        {"rate_schedule": "cosine", "rate_length": 40.0},
     ],
-    ids=["favano", "scaffold", "qsgd", "lattice"],
+    ids=["favano", "scaffold", "qsgd", "lattice", "few bits", "cosine"],
 )
 def test_a_folder_is_replayed(keys: dict[str, object], tmp_path: Path) -> None:
     federation(spec_of(**keys), tmp_path)
@@ -109,14 +111,17 @@ def test_a_model_that_was_changed_is_noticed(tmp_path: Path) -> None:
         ("horizon", 100, "horizon=100.0: is a key of simulations"),
         ("fast_fraction", 0.5, "fast_fraction=0.5: is a key of simulations"),
         ("engine", "loop", "engine=loop: is a key of simulations"),
-        ("rate_schedule", "cosine", "rate_schedule=cosine: follows simulated time"),
+        ("rate_schedule", "cosine", "rate_schedule=cosine: need rate_length"),
+        ("rate_decay", True, "rate_decay=True: follows the horizon of a simulation"),
         ("local_steps_unit", "epochs", "local_steps_unit=epochs: need steps"),
-        ("quantise", "luq", "quantise=luq: is not yet done"),
     ],
 )
-def test_keys_of_simulations_are_refused(key: str, value: object, sentence: str) -> None:
+def test_keys_of_simulations_are_refused(
+    key: str, value: object, sentence: str, tmp_path: Path
+) -> None:
+    serving = Serving(rounds=8, tick=7.0, folder=tmp_path)
     with pytest.raises(BadInput) as refused:
-        check_keys(spec_of(**{key: value}))
+        strategy_of(spec_of(**{key: value}), serving, print)
     assert sentence in str(refused.value)
 
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 pytest.importorskip("flwr")
@@ -22,6 +23,7 @@ from favano.schedule.contact_trace import load_trace
 from favano.specification.parts import TrainingPart
 from favano.theory import step_count
 from favano.timing import Deterministic
+from tests.flower.fake_grid import Killed, VirtualTime
 from tests.flower.federations import (
     PACES,
     TICK,
@@ -30,11 +32,16 @@ from tests.flower.federations import (
     initial,
     lived,
     model_of,
+    same_models,
     simulated,
     strategy_of,
 )
 
 GROWING = ("asyncfeded",)
+
+
+def trained(**keys: Any) -> LocalTraining:
+    return LocalTraining(4, training=TrainingPart(**keys))
 
 
 @pytest.mark.parametrize("name", [name for name in our_methods() if name not in GROWING])
@@ -64,12 +71,46 @@ def test_a_schedule_that_needs_the_models_is_refused() -> None:
                 4, training=TrainingPart(momentum=0.9, optimiser_state="kept", clip=1.0)
             )
         },
+        {"local": LocalTraining(4, training=TrainingPart(quantise="luq", weight_bits=4))},
+        {"local": trained(rate_schedule="cosine", rate_length=60.0, warm_up=10.0)},
+        {"local": trained(rate_schedule="linear", rate_over="steps", rate_length=20.0)},
     ],
-    ids=["server optimiser", "robust", "adam", "kept momentum"],
+    ids=["server optimiser", "robust", "adam", "kept momentum", "few bits", "cosine", "by steps"],
 )
 def test_so_it_does_with_other_training(changes: dict[str, Any]) -> None:
     strategy = strategy_of(**changes)
-    assert diverges(strategy, lived(strategy)).equal
+    result = lived(strategy)
+    assert diverges(strategy, result).equal
+    assert not same_models(result, lived(strategy_of(changes.get("method", "favano"))))
+
+
+def test_rates_follow_the_seconds_since_the_server_began() -> None:
+    """Also in a queue: clients of asynchronous SGD are called while they are at work."""
+    local = trained(rate_schedule="linear", rate_length=50.0)
+    trace = lived(strategy_of("asyncsgd", local=local), rounds=12).trace
+    assert trace is not None
+    first = trace.schedule.base < 0
+    assert set(trace.rate[first]) == {0.1}
+    handed = trace.schedule.time[trace.schedule.base[~first]]  # at the update that it starts from
+    assert trace.rate[~first] == pytest.approx(0.1 * (1 - np.minimum(handed / 50, 1)))
+
+
+def test_rates_follow_the_steps_of_each_client() -> None:
+    local = trained(rate_schedule="steps:0.5:0.4", rate_over="steps", rate_length=20.0)
+    trace = lived(strategy_of(local=local)).trace
+    assert trace is not None
+    late = trace.schedule.first_step >= 8
+    assert set(trace.rate[late]) == {0.05}
+    assert set(trace.rate[~late]) == {0.1}
+
+
+def test_a_server_that_goes_on_keeps_to_its_schedule(tmp_path: Path) -> None:
+    changes: dict[str, Any] = {"local": trained(rate_schedule="cosine", rate_length=70.0)}
+    whole, grid = lived(strategy_of(**changes)), grid_of()
+    with pytest.raises(Killed):
+        lived(strategy_of(**changes, folder=tmp_path), grid, time=VirtualTime(grid, kill_at=40.0))
+    result = lived(strategy_of(**changes, folder=tmp_path, resume=True), grid)
+    assert same_models(result, whole)
 
 
 def test_another_trace_makes_another_model() -> None:
@@ -182,6 +223,12 @@ def test_a_trace_survives_its_file(tmp_path: Path) -> None:
         ({"samples": (1, 2)}, r"samples=2: need one number per client \(3\)"),
         ({"resume": True}, "resume=True: need a folder"),
         ({"grace": 7.0}, r"grace=7\.0: need 0 <= grace < 7"),
+        ({"local": trained(learning_rate=0.2)}, "learning_rate=0.2: contradicts that of the strat"),
+        ({"local": trained(local_steps=5)}, "local_steps=5: contradicts that of the strategy, 4"),
+        ({"local": trained(local_steps_unit="epochs")}, "local_steps_unit=epochs: need steps"),
+        ({"local": trained(rate_decay=True)}, "rate_decay=True: follows the horizon"),
+        ({"local": trained(rate_schedule="cosine")}, "rate_schedule=cosine: need rate_length"),
+        ({"method": "scaffold", "local": trained(momentum=0.9)}, "momentum=0.9: need plain steps"),
     ],
 )
 def test_what_contradicts_itself_is_refused(changes: dict[str, Any], sentence: str) -> None:

@@ -91,7 +91,7 @@ class Ledger:
         policy: when the server asks whom.
         clients: number of places n.
         seed: of the draws of clients.
-        rates: step size of each job, from the jobs so far.
+        rates: step size of each job that is handed out now, from the jobs so far.
         grace: seconds that a tick waits for answers that are due.
         packed: whether models are sent beside others that clients have.
         estimates: what is known of the clients' steps, if their weights are measured.
@@ -102,7 +102,7 @@ class Ledger:
         policy: Policy,
         clients: int,
         seed: int,
-        rates: Callable[[Schedule], Floats],
+        rates: Callable[[Schedule, float], Floats],
         *,
         grace: float = 0.0,
         packed: bool = False,
@@ -184,7 +184,6 @@ class Ledger:
             self.client_of.pop(before, None)
         self.node_of[client], self.client_of[node] = node, client
         self.present.add(client)
-        self._newest.pop(client, None)
         self.away_since.pop(client, None)
         self.conductor.join(client)
 
@@ -235,7 +234,7 @@ class Ledger:
             self.contacts.update(answer.client for answer in turn.use)
         begun = [self.course.begin(call.client, time) for call in turn.calls]
         if begun:
-            self.course.note(begun, "rate", self._rates(self.course.known)[begun])
+            self.course.note(begun, "rate", self._rates(self.course.known, time)[begun])
         for job, call in zip(begun, turn.calls, strict=True):
             key = self._key(job, call.client)
             self.open[job] = OpenJob(call.client, time, call.until, key)

@@ -23,12 +23,13 @@ from favano.flower.strategy import AsyncStrategy
 from favano.flower.superlink import SuperLink, running
 from favano.gates import NormGate
 from favano.metrics import Evaluator
+from favano.quantisation import quantised
 from favano.records.federation import FEDERATION, FederationRecord, federation_to_json
 from favano.records.folder import SPEC, write_together
 from favano.run.assembly import codec_of
 from favano.run.samples import initial_module, load_samples, named_model
 from favano.specification.config import spec_tables
-from favano.specification.spec import Spec, given, steps_of
+from favano.specification.spec import Spec, given
 from favano.training import FlatModel
 
 # Keys that a federation has; those of simulated time and speeds have no meaning in it.
@@ -37,7 +38,6 @@ _KEYS = {
     "clock": {"selected", "deadline"},
     "run": {"seed", "codec", "codec_bits", "codec_scale", "codec_dither"},
 }
-_NOT_TRAINING = ("rate_decay", "rate_schedule", "rate_over", "rate_length", "warm_up")
 
 
 @dataclass(frozen=True)
@@ -82,13 +82,6 @@ def check_keys(spec: Spec) -> None:
         for key, value in getattr(asked, part).given.items():
             rule = "is a key of simulations, which a federation does not have; leave it out"
             need(key in known, key, value, rule)
-    for key in _NOT_TRAINING:
-        rule = "follows simulated time, which a federation does not have; leave it out"
-        need(key not in asked.training.given, key, getattr(asked.training, key), rule)
-    unit = spec.training.local_steps_unit
-    need(unit == "steps", "local_steps_unit", unit, "need steps in a federation")
-    quantised = spec.training.quantise
-    need(quantised == "none", "quantise", quantised, "is not yet done in a federation")
 
 
 def strategy_of(spec: Spec, serving: Serving, say: Callable[[str], None]) -> AsyncStrategy:
@@ -99,7 +92,7 @@ def strategy_of(spec: Spec, serving: Serving, say: Callable[[str], None]) -> Asy
         spec.method,
         clients=given(spec.fleet.clients),
         selected=given(spec.clock.selected),
-        local_steps=steps_of(spec),
+        local_steps=given(spec.training.local_steps),
         learning_rate=given(spec.training.learning_rate),
         local=LocalTraining(given(problem.batch_size), problem.batch_order, spec.training),
         tick=serving.tick,
@@ -124,7 +117,7 @@ def serve(spec: Spec, serving: Serving, link: SuperLink, say: Callable[[str], No
     strategy = strategy_of(spec, serving, say)
     samples = load_samples(spec, serving.data_dir)
     network = initial_module(named_model(spec, samples), spec.run.seed)
-    flat = FlatModel(network, device="cpu")
+    flat = FlatModel(quantised(network, spec.training.recipe), device="cpu")
     judge = Evaluator(
         flat, samples.test_features, samples.test_labels, samples.loss, metrics=samples.metrics
     )

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from math import inf
 from pathlib import Path
 from typing import TypeAlias
 
@@ -24,7 +25,7 @@ from favano.flower.flat_arrays import FlatArrays, flat_arrays
 from favano.flower.gatekeeper import Gatekeeper
 from favano.flower.journal import Journal
 from favano.flower.ledger import Ledger, estimates_for
-from favano.flower.local_training import LocalTraining, to_json
+from favano.flower.local_training import LocalTraining, check_training, to_json
 from favano.flower.mailbox import Executors, Mailbox
 from favano.flower.payload import read_codec
 from favano.flower.rounds import AsyncResult, Round, node_records
@@ -39,6 +40,7 @@ from favano.methods.world import federation
 from favano.records.federation import INITIAL, TRACE
 from favano.records.folder import MODEL, write_together
 from favano.schedule import Poll, Schedule
+from favano.specification.spec import Spec
 from favano.types import Floats, Vector
 
 Evaluate: TypeAlias = Callable[[int, ArrayRecord], MetricRecord | None]
@@ -85,7 +87,8 @@ class AsyncStrategy:
         clients: places n; a node keeps its place.
         local_steps: most steps of a job, K.
         learning_rate: of clients.
-        local: how clients train.
+        local: how clients train; a schedule of their rates follows their own steps, or the seconds
+            since the server began.
         selected: clients per tick or round, s; all of them by default.
         tick: seconds between two ticks, for methods that poll.
         deadline: seconds that a round lasts at most, for methods with rounds.
@@ -136,6 +139,9 @@ class AsyncStrategy:
         rule = f"need 1..clients ({self.clients})"
         need(1 <= selected <= self.clients, "selected", selected, rule)
         need(self.learning_rate > 0, "learning_rate", self.learning_rate, "need a positive number")
+        training = self.local.training
+        check_training(training, learning_rate=self.learning_rate, local_steps=self.local_steps)
+        Spec(self.method, training=training)  # refuses what does not go together
         need(self.evaluate_every >= 1, "evaluate_every", self.evaluate_every, "need at least 1")
         has_folder = self.folder is not None
         need(has_folder or not self.resume, "resume", True, "need a folder to go on from")
@@ -288,8 +294,11 @@ class AsyncStrategy:
             estimates=estimates,
         )
 
-    def _rates(self, schedule: Schedule) -> Floats:
-        return self.learning_rate * self.bound.rates(schedule)
+    def _rates(self, schedule: Schedule, now: float) -> Floats:
+        """Step sizes of jobs that are handed out now."""
+        time = np.full(len(schedule.client), now)
+        factors = self.local.training.rate_factors(time, schedule.first_step, inf)
+        return self.learning_rate * self.bound.rates(schedule) * factors
 
     def _aggregator(self, flat: FlatArrays, initial: Vector, ledger: Ledger) -> Aggregator[State]:
         return Aggregator(

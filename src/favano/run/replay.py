@@ -19,7 +19,7 @@ from favano.methods.robust import Robust
 from favano.methods.server_optimiser import ServerOptimiser
 from favano.methods.weights import measured
 from favano.methods.world import federation
-from favano.quantisation import Codec
+from favano.quantisation import Codec, quantised
 from favano.records import read_file
 from favano.records.federation import FEDERATION, INITIAL, TRACE, federation_from_json
 from favano.records.folder import MODEL, SPEC
@@ -148,7 +148,8 @@ def _trainer(
     size, order = given(spec.problem.batch_size), spec.problem.batch_order
     batches = BatchStream(held, size, seed, np.arange(clients), order)
     task = Task(samples.features, samples.labels, batches, samples.loss, samples.preprocessing)
-    flat = FlatModel(initial_module(named_model(spec, samples), seed), device="cpu")
+    network = initial_module(named_model(spec, samples), seed)
+    flat = FlatModel(quantised(network, spec.training.recipe), device="cpu")
     check_fit(flat, task, samples.classes)
     rule_of_steps = LocalRule(
         proximal=spec.training.proximal or 0.0,
