@@ -98,6 +98,7 @@ def simulated(strategy: AsyncStrategy, result: AsyncResult) -> Vector:
         server=strategy.server_optimiser,
         robust=parse_robust(strategy.robust),
         link=link_of(result.trace, read_codec(strategy.codec), flat, strategy.seed),
+        buffers=strategy.buffers,
     )
 
 

@@ -74,10 +74,11 @@ def federation(spec: Spec, folder: Path) -> None:
         {"algorithm": "scaffold"},
         {"codec": "qsgd", "codec_bits": 6},
         {"codec": "lattice", "codec_scale": 1e-3, "codec_dither": True},
+        {"buffers": "local"},
         {"quantise": "luq", "weight_bits": 4},
         {"rate_schedule": "cosine", "rate_length": 40.0},
     ],
-    ids=["favano", "scaffold", "qsgd", "lattice", "few bits", "cosine"],
+    ids=["favano", "scaffold", "qsgd", "lattice", "own statistics", "few bits", "cosine"],
 )
 def test_a_folder_is_replayed(keys: dict[str, object], tmp_path: Path) -> None:
     federation(spec_of(**keys), tmp_path)

@@ -3,27 +3,32 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import inf
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 pytest.importorskip("flwr")
 
-from flwr.app import ArrayRecord, ConfigRecord, MetricRecord
+from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord
 
 from favano.errors import BadInput, Diverged
+from favano.flower.flat_arrays import flat_arrays
 from favano.flower.local_training import LocalTraining
-from favano.flower.wire import content_bytes
-from favano.methods import our_methods
+from favano.flower.payload import unpack
+from favano.flower.wire import content_bytes, read_call, read_reply
+from favano.methods import make_method, our_methods
 from favano.methods.server_optimiser import ServerOptimiser
 from favano.schedule import Poll
 from favano.schedule.contact_trace import load_trace
 from favano.specification.parts import TrainingPart
 from favano.theory import step_count
 from favano.timing import Deterministic
-from tests.flower.fake_grid import Killed, VirtualTime
+from favano.types import Vector
+from tests.flower.fake_grid import FakeGrid, Killed, VirtualTime
 from tests.flower.federations import (
     PACES,
     TICK,
@@ -71,11 +76,27 @@ def test_a_schedule_that_needs_the_models_is_refused() -> None:
                 4, training=TrainingPart(momentum=0.9, optimiser_state="kept", clip=1.0)
             )
         },
+        {"buffers": "local"},
+        {"method": "quafl", "buffers": "local"},
+        {"method": "asofed", "buffers": "local"},
+        {"method": "fedasync", "buffers": "local", "codec": "qsgd:8"},
         {"local": LocalTraining(4, training=TrainingPart(quantise="luq", weight_bits=4))},
         {"local": trained(rate_schedule="cosine", rate_length=60.0, warm_up=10.0)},
         {"local": trained(rate_schedule="linear", rate_over="steps", rate_length=20.0)},
     ],
-    ids=["server optimiser", "robust", "adam", "kept momentum", "few bits", "cosine", "by steps"],
+    ids=[
+        "server optimiser",
+        "robust",
+        "adam",
+        "kept momentum",
+        "own statistics",
+        "own models and statistics",
+        "memories and own statistics",
+        "packed, own statistics",
+        "few bits",
+        "cosine",
+        "by steps",
+    ],
 )
 def test_so_it_does_with_other_training(changes: dict[str, Any]) -> None:
     strategy = strategy_of(**changes)
@@ -111,6 +132,55 @@ def test_a_server_that_goes_on_keeps_to_its_schedule(tmp_path: Path) -> None:
         lived(strategy_of(**changes, folder=tmp_path), grid, time=VirtualTime(grid, kill_at=40.0))
     result = lived(strategy_of(**changes, folder=tmp_path, resume=True), grid)
     assert same_models(result, whole)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"buffers": "local"}, {"local": trained(momentum=0.9, optimiser_state="kept")}],
+    ids=["own statistics", "kept momentum"],
+)
+def test_what_clients_keep_outlasts_them_and_the_server(
+    changes: dict[str, Any], tmp_path: Path
+) -> None:
+    """Nodes come and go while their answers wait in a buffer; the server is killed."""
+    changes["method"] = make_method("fedbuff", {"buffer_mode": "block", "buffer": 2})
+
+    def grid() -> FakeGrid:
+        found = grid_of((1.0, 2.5, 6.0))
+        found.nodes[100].online = [(0.0, 5.0), (5.2, 21.0), (28.0, inf)]
+        return found
+
+    whole, again = lived(strategy_of(**changes), grid()), grid()
+    with pytest.raises(Killed):
+        lived(strategy_of(**changes, folder=tmp_path), again, time=VirtualTime(again, kill_at=33.0))
+    strategy = strategy_of(**changes, folder=tmp_path, resume=True)
+    result = lived(strategy, again)
+    assert same_models(result, whole)
+    assert diverges(strategy, result).equal
+
+
+def test_statistics_stay_with_their_clients() -> None:
+    """A client begins with the statistics that it ended with; those of the server never change."""
+    grid, strategy = grid_of(), strategy_of("fedasync", buffers="local")
+    shape = flat_arrays(initial()).shape
+    ended: dict[int, list[Vector]] = {client: [] for client in range(3)}
+
+    def note(reply: Message, _: int) -> Message:
+        found = read_reply(reply)
+        ended[found.client].append(unpack(found.model, shape)[shape.parameters :])
+        return reply
+
+    for node in grid.nodes.values():
+        node.tamper = note
+    result = lived(strategy, grid)
+    at_first = model_of(initial())[shape.parameters :]
+    assert torch.equal(model_of(result.arrays)[shape.parameters :], at_first)
+    before = {client: [at_first, *found] for client, found in ended.items()}
+    for call in map(read_call, grid.pushed):
+        begun = unpack(call.model, shape)[shape.parameters :]
+        assert torch.equal(begun, before[call.client].pop(0))
+    assert len(ended[0]) > 3
+    assert not torch.equal(ended[0][-1], at_first)
 
 
 def test_another_trace_makes_another_model() -> None:
@@ -228,6 +298,11 @@ def test_a_trace_survives_its_file(tmp_path: Path) -> None:
         ({"local": trained(local_steps_unit="epochs")}, "local_steps_unit=epochs: need steps"),
         ({"local": trained(rate_decay=True)}, "rate_decay=True: follows the horizon"),
         ({"local": trained(rate_schedule="cosine")}, "rate_schedule=cosine: need rate_length"),
+        ({"method": "asyncsgd", "buffers": "local"}, "buffers=local: need average with asyncsgd"),
+        (
+            {"method": "asyncsgd", "local": trained(momentum=0.9, optimiser_state="kept")},
+            "optimiser_state=kept: need fresh with asyncsgd",
+        ),
         ({"method": "scaffold", "local": trained(momentum=0.9)}, "momentum=0.9: need plain steps"),
     ],
 )

@@ -36,7 +36,7 @@ from favano.training import FlatModel
 _KEYS = {
     "fleet": {"clients"},
     "clock": {"selected", "deadline"},
-    "run": {"seed", "codec", "codec_bits", "codec_scale", "codec_dither"},
+    "run": {"seed", "buffers", "codec", "codec_bits", "codec_scale", "codec_dither"},
 }
 
 
@@ -103,6 +103,7 @@ def strategy_of(spec: Spec, serving: Serving, say: Callable[[str], None]) -> Asy
         server_optimiser=spec.server.optimiser,
         robust=spec.server.robust,
         codec=codec_text(codec_of(spec)),
+        buffers=spec.run.buffers,
         norm=NormGate(serving.norm, quantile=serving.norm_quantile),
         evaluate_every=serving.evaluate_every,
         folder=serving.folder,
@@ -119,7 +120,12 @@ def serve(spec: Spec, serving: Serving, link: SuperLink, say: Callable[[str], No
     network = initial_module(named_model(spec, samples), spec.run.seed)
     flat = FlatModel(quantised(network, spec.training.recipe), device="cpu")
     judge = Evaluator(
-        flat, samples.test_features, samples.test_labels, samples.loss, metrics=samples.metrics
+        flat,
+        samples.test_features,
+        samples.test_labels,
+        samples.loss,
+        samples.calibration() if spec.run.buffers == "local" else None,
+        metrics=samples.metrics,
     )
 
     def measure(number: int, arrays: ArrayRecord) -> MetricRecord:

@@ -248,12 +248,15 @@ class Server:
         """The model that a job begins from: its client's own one, or the newest version."""
         client, _, _, key = self.ledger.open[job]
         link, base = self._tools.link, self.ledger.course.known.base
+        model = self._own.get(client, self.model)
+        if not self._aggregator.ahead:
+            (model,) = self._aggregator.with_own_buffers(np.array([client]), model[None])
         if key < 0:
-            handed = link.whole(self._own.get(client, self.model))
+            handed = link.whole(model)
         elif base[key] == base[job]:
             handed = link.again(self._held[client])
         else:
-            handed = link.packed(self.version, self.model, self._held[client])
+            handed = link.packed(self.version, model, self._held[client])
         self._starts[job] = handed.model
         if link.codec is not None:
             self._held[client] = handed.model

@@ -39,9 +39,9 @@ from favano.methods.weights import measured
 from favano.methods.world import federation
 from favano.records.federation import INITIAL, TRACE
 from favano.records.folder import MODEL, write_together
-from favano.schedule import Poll, Schedule
+from favano.schedule import Arrival, Poll, Schedule
 from favano.specification.spec import Spec
-from favano.types import Floats, Vector
+from favano.types import Buffers, Floats, Vector
 
 Evaluate: TypeAlias = Callable[[int, ArrayRecord], MetricRecord | None]
 CHECKPOINT, JOURNAL = "checkpoint", "journal"
@@ -101,6 +101,7 @@ class AsyncStrategy:
         codec: how models are packed, both ways: qsgd:BITS, min-max:BITS or
             lattice:BITS:SCALE[:dither]; none: they are not.
         robust: median, trimmed:SHARE or clip:NORM, against wrong answers.
+        buffers: BatchNorm statistics: average, or local, each client its own.
         norm: bound of what a client may change.
         fastest_step: seconds that a step takes at least; claims of faster clients are refused.
         evaluate_every: rounds between two evaluations.
@@ -125,6 +126,7 @@ class AsyncStrategy:
     server_optimiser: ServerOptimiser | None = None
     robust: str = "none"
     codec: str = "none"
+    buffers: Buffers = "average"
     norm: NormGate | None = None
     fastest_step: float = 0.0
     evaluate_every: int = 1
@@ -149,6 +151,8 @@ class AsyncStrategy:
         policy = self.bound.policy()
         if isinstance(policy, Poll):
             need(self.tick is not None, "tick", None, "need seconds between two ticks")
+        if isinstance(policy, Arrival) and not policy.in_turn:
+            self._check_nothing_kept()
         if (robust := parse_robust(self.robust)) is not None:
             check_robust(self.bound, robust)
         self._codec = read_codec(self.codec)
@@ -280,6 +284,16 @@ class AsyncStrategy:
         bound.init(np.zeros(1))  # type: ignore[arg-type]  # so that errors come before any call
         return bound
 
+    def _check_nothing_kept(self) -> None:
+        """What clients keep from job to job is known when their answer is used, not before."""
+        training, name = self.local.training, self.method.name
+        rule = f"need average with {name}, whose clients go on before their answer is used"
+        need(self.buffers == "average", "buffers", self.buffers, rule)
+        rule = f"need fresh with {name}, whose clients go on before their answer is used"
+        need(not training.local_optimiser.kept, "optimiser_state", training.optimiser_state, rule)
+        rule = "has clients with a memory, which must not continue before their answer is used"
+        need(not self.method.memory, "method", name, rule)
+
     def _ledger(self) -> Ledger:
         policy = self.bound.policy()
         known = {"step_seconds": self.step_seconds, "lost": self.lost_seconds}
@@ -308,6 +322,7 @@ class AsyncStrategy:
             lambda _: ledger.course.noted("rate"),
             initial,
             non_finite="skip",
+            buffers=self.buffers,
             server=self.server_optimiser,
             robust=parse_robust(self.robust),
             expected=ledger.expected,
@@ -331,7 +346,16 @@ class AsyncStrategy:
 
     def _identity(self, flat: FlatArrays) -> dict[str, str]:
         """What must be equal for a federation to go on."""
-        keys = ("clients", "local_steps", "learning_rate", "seed", "grace", "robust", "codec")
+        keys = (
+            "clients",
+            "local_steps",
+            "learning_rate",
+            "seed",
+            "grace",
+            "robust",
+            "codec",
+            "buffers",
+        )
         return {
             **{key: str(getattr(self, key)) for key in keys},
             "method": f"{self.method.name} {dict(self.method.given)}",

@@ -30,7 +30,7 @@ from favano.specification.config import read_config
 from favano.specification.presets import resolve
 from favano.specification.spec import Spec, given, make_spec, steps_of
 from favano.training import FlatModel, LocalRule, LoopTrainer, Task, check_fit
-from favano.types import Ints, Vector
+from favano.types import Buffers, Ints, Vector
 
 
 @dataclass(frozen=True)
@@ -51,6 +51,7 @@ def replay(
     server: ServerOptimiser | None = None,
     robust: Robust | None = None,
     link: Link | None = None,
+    buffers: Buffers = "average",
 ) -> Vector:
     """The model that the simulator makes of a trace."""
 
@@ -68,6 +69,7 @@ def replay(
         server=server,
         robust=robust,
         link=link,
+        buffers=buffers,
         expected=expected,
     )
     *_, last = PlainLoop(aggregator, trainer).moments()
@@ -125,6 +127,7 @@ def replay_folder(folder: Path, data_dir: Path | None = None) -> Divergence:
         server=by_server.optimiser,
         robust=by_server.distrust,
         link=link_of(trace, codec_of(spec), trainer.model, spec.run.seed),
+        buffers=spec.run.buffers,
     )
     return divergence(final, again)
 
