@@ -112,9 +112,10 @@ def test_a_model_that_was_changed_is_noticed(tmp_path: Path) -> None:
         ("horizon", 100, "horizon=100.0: is a key of simulations"),
         ("fast_fraction", 0.5, "fast_fraction=0.5: is a key of simulations"),
         ("engine", "loop", "engine=loop: is a key of simulations"),
+        ("holdout", 100, "holdout=100: is a key of simulations"),
         ("rate_schedule", "cosine", "rate_schedule=cosine: need rate_length"),
-        ("rate_decay", True, "rate_decay=True: follows the horizon of a simulation"),
-        ("local_steps_unit", "epochs", "local_steps_unit=epochs: need steps"),
+        ("rate_decay", True, "rate_decay=True: is a key of simulations"),
+        ("local_steps_unit", "epochs", "local_steps_unit=epochs: is a key of simulations"),
     ],
 )
 def test_keys_of_simulations_are_refused(

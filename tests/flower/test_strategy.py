@@ -183,6 +183,13 @@ def test_statistics_stay_with_their_clients() -> None:
     assert not torch.equal(ended[0][-1], at_first)
 
 
+def test_clients_are_pulled_back_as_the_method_suggests() -> None:
+    found = lived(strategy_of("fedprox"))
+    given = lived(strategy_of("fedavg", local=trained(proximal=0.01)))
+    assert same_models(found, given)
+    assert not same_models(found, lived(strategy_of("fedprox", local=trained(proximal=0.0))))
+
+
 def test_another_trace_makes_another_model() -> None:
     """Else the comparison above would say nothing."""
     strategy, other = strategy_of(), strategy_of(seed=8)
@@ -298,6 +305,10 @@ def test_a_trace_survives_its_file(tmp_path: Path) -> None:
         ({"local": trained(local_steps_unit="epochs")}, "local_steps_unit=epochs: need steps"),
         ({"local": trained(rate_decay=True)}, "rate_decay=True: follows the horizon"),
         ({"local": trained(rate_schedule="cosine")}, "rate_schedule=cosine: need rate_length"),
+        (
+            {"method": make_method("fedbuff", {"flush_at_end": True})},
+            "flush_at_end=True: is about simulated time",
+        ),
         ({"method": "asyncsgd", "buffers": "local"}, "buffers=local: need average with asyncsgd"),
         (
             {"method": "asyncsgd", "local": trained(momentum=0.9, optimiser_state="kept")},

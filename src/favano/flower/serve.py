@@ -13,7 +13,6 @@ import torch
 from flwr.app import ArrayRecord, MetricRecord
 from flwr.serverapp import Grid
 
-from favano.errors import need
 from favano.flower.local_training import LocalTraining
 from favano.flower.payload import codec_text
 from favano.flower.private import claimed_run
@@ -29,15 +28,9 @@ from favano.records.folder import SPEC, write_together
 from favano.run.assembly import codec_of
 from favano.run.samples import initial_module, load_samples, named_model
 from favano.specification.config import spec_tables
+from favano.specification.federation_keys import check_keys
 from favano.specification.spec import Spec, given
 from favano.training import FlatModel
-
-# Keys that a federation has; those of simulated time and speeds have no meaning in it.
-_KEYS = {
-    "fleet": {"clients"},
-    "clock": {"selected", "deadline"},
-    "run": {"seed", "buffers", "codec", "codec_bits", "codec_scale", "codec_dither"},
-}
 
 
 @dataclass(frozen=True)
@@ -73,15 +66,6 @@ class Serving:
     data_dir: Path | None = None
     norm: float | None = None
     norm_quantile: float | None = None
-
-
-def check_keys(spec: Spec) -> None:
-    """Refuse keys that only a simulation has."""
-    asked = spec.asked or spec
-    for part, known in _KEYS.items():
-        for key, value in getattr(asked, part).given.items():
-            rule = "is a key of simulations, which a federation does not have; leave it out"
-            need(key in known, key, value, rule)
 
 
 def strategy_of(spec: Spec, serving: Serving, say: Callable[[str], None]) -> AsyncStrategy:

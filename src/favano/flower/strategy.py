@@ -17,7 +17,7 @@ from flwr.app import ArrayRecord, ConfigRecord, MetricRecord
 from flwr.serverapp import Grid
 
 from favano.aggregation import Aggregator
-from favano.errors import need
+from favano.errors import BadInput, need
 from favano.flower.board import Board
 from favano.flower.checkpoint import CheckpointFolder, Saved
 from favano.flower.clock import Clock, WallClock
@@ -40,12 +40,14 @@ from favano.methods.world import federation
 from favano.records.federation import INITIAL, TRACE
 from favano.records.folder import MODEL, write_together
 from favano.schedule import Arrival, Poll, Schedule
+from favano.specification.presets import filled
 from favano.specification.spec import Spec
 from favano.types import Buffers, Floats, Vector
 
 Evaluate: TypeAlias = Callable[[int, ArrayRecord], MetricRecord | None]
 CHECKPOINT, JOURNAL = "checkpoint", "journal"
 
+_SIMULATED = {"flush_at_end", "latency"}  # options of methods
 _OVERHEAD = 1 << 20  # bytes of a reply beside its model, at most
 _log = logging.getLogger("favano.flower")
 
@@ -144,6 +146,9 @@ class AsyncStrategy:
         training = self.local.training
         check_training(training, learning_rate=self.learning_rate, local_steps=self.local_steps)
         Spec(self.method, training=training)  # refuses what does not go together
+        for key in _SIMULATED & self.method.given.keys():
+            rule = "is about simulated time, which a federation does not have; leave it out"
+            raise BadInput(key, getattr(self.method, key), rule)
         need(self.evaluate_every >= 1, "evaluate_every", self.evaluate_every, "need at least 1")
         has_folder = self.folder is not None
         need(has_folder or not self.resume, "resume", True, "need a folder to go on from")
@@ -330,8 +335,11 @@ class AsyncStrategy:
 
     @property
     def local_training(self) -> LocalTraining:
-        """How clients train, with the method if they need it."""
-        return replace(self.local, method=self.method) if self.method.memory else self.local
+        """How clients train, as the method suggests, and with the method if they need it."""
+        pull = {"proximal": self.method.suggests.get("proximal")}
+        training = filled(self.local.training, pull)
+        method = self.method if self.method.memory else None
+        return replace(self.local, training=training, method=method)
 
     def _saved(
         self, files: CheckpointFolder | None, flat: FlatArrays, aggregator: Aggregator[State]

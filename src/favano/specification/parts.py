@@ -135,7 +135,7 @@ class TrainingPart(Options):
     rate_schedule: RateRule = option(
         "constant", "constant, linear[:END], cosine[:END], or steps:FACTOR:AT[:AT...]"
     )
-    rate_over: RateOver = option("time", "what it follows: simulated time, or a client's own steps")
+    rate_over: RateOver = option("time", "what it follows: time, or a client's own steps")
     rate_length: PositiveTime | None = option(
         None, "time or steps until the end of the schedule", otherwise="horizon"
     )
