@@ -186,15 +186,16 @@ def adam(job: int, after: int, model: bytes) -> Call:
 
 
 def test_memory_goes_on_after_the_job_that_was_used_last() -> None:
-    """Job 1 was lost, so job 2 goes on after job 0, as if job 1 had never been."""
+    """Jobs 1 to 3 were lost, so job 4 goes on after job 0, as if they had never been."""
     model, _ = start()
     one, other = (Client(network, data_of(1)) for _ in range(2))
     for client in (one, other):
         client.reply(adam(0, -1, model))
-    one.reply(adam(1, 0, model))
-    again = one.reply(adam(2, 0, model))
-    assert again.model == other.reply(adam(2, 0, model)).model
-    assert again.model != Client(network, data_of(1)).reply(adam(2, 0, model)).model
+    for job in (1, 2, 3):
+        one.reply(adam(job, 0, model))
+    again = one.reply(adam(4, 0, model))
+    assert again.model == other.reply(adam(4, 0, model)).model
+    assert again.model != Client(network, data_of(1)).reply(adam(4, 0, model)).model
 
 
 def test_memory_outlasts_the_process_in_a_file(tmp_path: Path) -> None:

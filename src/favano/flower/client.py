@@ -140,7 +140,7 @@ class Client:
         model, vectors = end[: len(start)], end[len(start) :]
         if call.codec != "none" or len(vectors):
             new = Remembered(start, vectors.clone(), before.steps + watch.steps)
-            self._memory = self._memory.with_job(call.run, call.job, new)
+            self._memory = self._memory.with_job(call.run, call.job, new, call.after)
             self._store.write(self._memory.to_bytes())
         return _Trained(model, watch.steps, seconds)
 

@@ -10,7 +10,7 @@ from typing import get_args
 from favano.data.batches import Order
 from favano.errors import BadInput, need
 from favano.methods import AnyMethod, all_methods, make_method
-from favano.specification.parts import TrainingPart
+from favano.specification.parts import TrainingPart as TrainingPart
 from favano.training import LocalRule
 
 _MOST = 2**20  # samples of a batch
