@@ -15,6 +15,7 @@ import torch
 
 from favano.aggregation.link import base_of, noise_of
 from favano.errors import BadInput, need
+from favano.gates import finite_rows
 from favano.quantisation import (
     Codec,
     Lattice,
@@ -85,6 +86,8 @@ def pack(
     assert noise is not None
     assert known is not None
     count = shape.parameters
+    rule = f"has NaN or infinity, which {codec.name} has no code for"
+    need(finite_rows(model[None])[0], "model", f"{len(model)} numbers", rule)
     values = model[None, :count].double() - base_of(codec, known[None, :count])
     return to_bytes(codec, codec.encode(values, noise, shape.sizes)) + _raw(model[count:])
 
