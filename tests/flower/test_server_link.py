@@ -90,6 +90,15 @@ def test_a_version_is_not_sent_twice_to_one_client(codec: str) -> None:
     assert diverges(strategy, result).equal
 
 
+@pytest.mark.parametrize("codec", ["none", "qsgd:5", "lattice:9:0.001"])
+@pytest.mark.parametrize("buffers", ["average", "local"])
+def test_answers_without_steps_are_packed_like_any_other(codec: str, buffers: str) -> None:
+    strategy = strategy_of(codec=codec, buffers=buffers)
+    result = lived(strategy, grid_of((1.0, 2.5, 20.0)), rounds=20)
+    assert 0 in [steps for one in result.rounds for steps in one.steps]
+    assert diverges(strategy, result).equal
+
+
 def wide() -> nn.Module:
     return nn.Sequential(nn.Linear(6, 4000), nn.ReLU(), nn.Linear(4000, 3))
 

@@ -302,9 +302,10 @@ class Aggregator(Generic[S]):
 
     def _where_they_ended(self, jobs: Ints, start: Stack, end: Stack) -> Stack:
         """End models with the clients' own buffers, also of jobs without steps."""
-        idle = self.course.known.steps[jobs] == 0
-        kept = self.starts(self.course.known.client[jobs], start)[:, : self.layout.size]
-        return torch.where(torch.from_numpy(idle).to(end.device)[:, None], kept, end)
+        known, first = self.course.known, self.layout.parameters
+        idle = torch.from_numpy(known.steps[jobs] == 0).to(end.device)[:, None]
+        kept = self.with_own_buffers(known.client[jobs], start)[:, first:]
+        return torch.cat([end[:, :first], torch.where(idle, kept, end[:, first:])], dim=1)
 
     def go_on(self, client: Ints = NOBODY) -> None:
         """The next update is made, from these clients: extend a schedule that depends on it."""
