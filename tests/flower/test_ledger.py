@@ -26,7 +26,7 @@ from favano.types import Floats
 POLICY = Poll(selected=2, local_steps=4, waiting_time=7.0, interaction_time=0.0)
 
 
-def rates(schedule: Schedule) -> Floats:
+def rates(schedule: Schedule, now: float) -> Floats:
     return 0.1 * (1.0 + schedule.client.astype(np.float64))
 
 

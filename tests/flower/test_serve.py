@@ -19,7 +19,7 @@ from favano.data.partition import deal
 from favano.errors import BadInput
 from favano.flower.client import Client
 from favano.flower.private import claimed_run
-from favano.flower.serve import Serving, check_keys, strategy_of, write_terms
+from favano.flower.serve import Serving, strategy_of, write_terms
 from favano.flower.superlink import SuperLink, running
 from favano.run.replay import replay_folder
 from favano.run.samples import initial_module, load_samples, named_model
@@ -78,9 +78,21 @@ def federation(spec: Spec, folder: Path, *, changes: bool = False) -> None:
     strategy.start(grid, start, serving.rounds, clock=time, workers=time.workers)
 
 
-@pytest.mark.parametrize("name", ["favano", "scaffold"])
-def test_a_folder_is_replayed(name: str, tmp_path: Path) -> None:
-    federation(spec_of(algorithm=name), tmp_path)
+@pytest.mark.parametrize(
+    "keys",
+    [
+        {},
+        {"algorithm": "scaffold"},
+        {"codec": "qsgd", "codec_bits": 6},
+        {"codec": "lattice", "codec_scale": 1e-3, "codec_dither": True},
+        {"buffers": "local"},
+        {"quantise": "luq", "weight_bits": 4},
+        {"rate_schedule": "cosine", "rate_length": 40.0},
+    ],
+    ids=["favano", "scaffold", "qsgd", "lattice", "own statistics", "few bits", "cosine"],
+)
+def test_a_folder_is_replayed(keys: dict[str, object], tmp_path: Path) -> None:
+    federation(spec_of(**keys), tmp_path)
     assert replay_folder(tmp_path).equal
     told = CliRunner().invoke(app, ["replay", str(tmp_path), "--json"])
     assert json.loads(told.stdout) == {"largest": 0.0, "numbers": 0, "equal": True}
@@ -118,15 +130,19 @@ def test_a_model_that_was_changed_is_noticed(tmp_path: Path) -> None:
     [
         ("horizon", 100, "horizon=100.0: is a key of simulations"),
         ("fast_fraction", 0.5, "fast_fraction=0.5: is a key of simulations"),
-        ("codec", "qsgd", "codec=qsgd: is a key of simulations"),
-        ("rate_schedule", "cosine", "rate_schedule=cosine: follows simulated time"),
-        ("local_steps_unit", "epochs", "local_steps_unit=epochs: need steps"),
-        ("quantise", "luq", "quantise=luq: is not yet done"),
+        ("engine", "loop", "engine=loop: is a key of simulations"),
+        ("holdout", 100, "holdout=100: is a key of simulations"),
+        ("rate_schedule", "cosine", "rate_schedule=cosine: need rate_length"),
+        ("rate_decay", True, "rate_decay=True: is a key of simulations"),
+        ("local_steps_unit", "epochs", "local_steps_unit=epochs: is a key of simulations"),
     ],
 )
-def test_keys_of_simulations_are_refused(key: str, value: object, sentence: str) -> None:
+def test_keys_of_simulations_are_refused(
+    key: str, value: object, sentence: str, tmp_path: Path
+) -> None:
+    serving = Serving(rounds=8, tick=7.0, folder=tmp_path)
     with pytest.raises(BadInput) as refused:
-        check_keys(spec_of(**{key: value}))
+        strategy_of(spec_of(**{key: value}), serving, print)
     assert sentence in str(refused.value)
 
 

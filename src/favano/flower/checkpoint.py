@@ -48,6 +48,7 @@ class Models(NamedTuple):
     server: Vector
     own: Mapping[int, Vector]  # of clients that go on from models of their own
     starts: Mapping[int, Vector]  # of jobs that are not used yet
+    held: Mapping[int, Vector]  # that clients have, and packed ones are read with
     unmeasured: Mapping[int, Vector]  # of rounds whose evaluations are not made yet
 
 
@@ -81,9 +82,7 @@ class CheckpointFolder:
         self._folder.mkdir(parents=True, exist_ok=True)
         self._append(new)
         server, *others = models
-        used = {
-            id(one): one for one in (server, *(one for some in others for one in some.values()))
-        }
+        used = {id(one): one for one in (server, *(one for of in others for one in of.values()))}
         self._write_models([one for one in used.values() if id(one) not in self._names])
         name = {key: self._names[key][1] for key in used}
         tree: Tree = [

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from math import inf
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +16,7 @@ from flwr.app import ArrayRecord, ConfigRecord
 from flwr.serverapp import Grid
 
 from favano.aggregation import Aggregator
-from favano.errors import need
+from favano.errors import BadInput, need
 from favano.flower.board import Board
 from favano.flower.checkpoint import CheckpointFolder, Saved
 from favano.flower.clock import Clock, WallClock
@@ -24,10 +25,12 @@ from favano.flower.flat_arrays import FlatArrays, flat_arrays
 from favano.flower.gatekeeper import Gatekeeper
 from favano.flower.journal import Journal
 from favano.flower.ledger import Ledger, estimates_for
-from favano.flower.local_training import LocalTraining, to_json
+from favano.flower.local_training import LocalTraining, check_training, to_json
 from favano.flower.mailbox import Executors, Mailbox
+from favano.flower.payload import read_codec
 from favano.flower.rounds import AsyncResult, node_records
 from favano.flower.server import Server, Terms, Tools
+from favano.flower.server_link import ServerLink
 from favano.gates import NormGate
 from favano.methods import AnyMethod, State
 from favano.methods.robust import check_robust, parse_robust
@@ -36,11 +39,14 @@ from favano.methods.weights import measured
 from favano.methods.world import federation
 from favano.records.federation import INITIAL, TRACE
 from favano.records.folder import MODEL, write_together
-from favano.schedule import Poll, Schedule
-from favano.types import Floats, Vector
+from favano.schedule import Arrival, Poll, Schedule
+from favano.specification.presets import filled
+from favano.specification.spec import Spec
+from favano.types import Buffers, Floats, Vector
 
 CHECKPOINT, JOURNAL = "checkpoint", "journal"
 
+_SIMULATED = {"flush_at_end", "latency"}  # options of methods
 _OVERHEAD = 1 << 20  # bytes of a reply beside its model, at most
 _log = logging.getLogger("favano.flower")
 
@@ -82,7 +88,8 @@ class AsyncStrategy:
         clients: places n; a node keeps its place.
         local_steps: most steps of a job, K.
         learning_rate: of clients.
-        local: how clients train.
+        local: how clients train; a schedule of their rates follows their own steps, or the seconds
+            since the server began.
         selected: clients per tick or round, s; all of them by default.
         tick: seconds between two ticks, for methods that poll.
         deadline: seconds that a round lasts at most, for methods with rounds.
@@ -92,7 +99,10 @@ class AsyncStrategy:
         step_seconds: mean duration of a step, until it is measured.
         lost_seconds: time per contact in which a client cannot train, until it is measured.
         server_optimiser: what the server makes of the method's step.
+        codec: how models are packed, both ways: qsgd:BITS, min-max:BITS or
+            lattice:BITS:SCALE[:dither]; none: they are not.
         robust: median, trimmed:SHARE or clip:NORM, against wrong answers.
+        buffers: BatchNorm statistics: average, or local, each client its own.
         norm: bound of what a client may change.
         fastest_step: seconds that a step takes at least; claims of faster clients are refused.
         evaluate_every: rounds between two evaluations.
@@ -116,6 +126,8 @@ class AsyncStrategy:
     lost_seconds: float = 0.0
     server_optimiser: ServerOptimiser | None = None
     robust: str = "none"
+    codec: str = "none"
+    buffers: Buffers = "average"
     norm: NormGate | None = None
     fastest_step: float = 0.0
     evaluate_every: int = 1
@@ -130,6 +142,12 @@ class AsyncStrategy:
         rule = f"need 1..clients ({self.clients})"
         need(1 <= selected <= self.clients, "selected", selected, rule)
         need(self.learning_rate > 0, "learning_rate", self.learning_rate, "need a positive number")
+        training = self.local.training
+        check_training(training, learning_rate=self.learning_rate, local_steps=self.local_steps)
+        Spec(self.method, training=training)  # refuses what does not go together
+        for key in _SIMULATED & self.method.given.keys():
+            rule = "is about simulated time, which a federation does not have; leave it out"
+            raise BadInput(key, getattr(self.method, key), rule)
         need(self.evaluate_every >= 1, "evaluate_every", self.evaluate_every, "need at least 1")
         has_folder = self.folder is not None
         need(has_folder or not self.resume, "resume", True, "need a folder to go on from")
@@ -137,8 +155,13 @@ class AsyncStrategy:
         policy = self.bound.policy()
         if isinstance(policy, Poll):
             need(self.tick is not None, "tick", None, "need seconds between two ticks")
+        if isinstance(policy, Arrival) and not policy.in_turn:
+            self._check_nothing_kept()
         if (robust := parse_robust(self.robust)) is not None:
             check_robust(self.bound, robust)
+        self._codec = read_codec(self.codec)
+        rule = f"does not go with {self.method.name}: only its clients know what they go on from"
+        need(self._codec is None or not self.bound.has("restart"), "codec", self.codec, rule)
         self._ledger()  # refuses what cannot be done in real time
         self._board: Board | None = None
         self.metrics: dict[str, float] = {}  # shown on the status page
@@ -208,20 +231,22 @@ class AsyncStrategy:
             evaluate_fn, self.evaluate_every, num_rounds, flat, workers.evaluating
         )
         shape = flat.shape
+        link = ServerLink(shape, self._codec, seed=self.seed)
         mailbox = Mailbox(
             grid,
             Executors(workers.sending, workers.finding, workers.fetching),
             None if folder is None else Journal(folder / JOURNAL),
-            most=shape.bytes_of(None) + _OVERHEAD,
+            most=shape.bytes_of(self._codec) + _OVERHEAD,
             say=self.say,
         )
         identity = self._identity(flat)
-        terms = Terms(run, self.seed, to_json(self.local_training), shape, identity, timeout)
+        terms = Terms(run, self.seed, to_json(self.local_training), identity, timeout)
         tools = Tools(
             grid,
             mailbox,
             clock or WallClock(begin),
-            Gatekeeper(run, shape, norm=self.norm, fastest=self.fastest_step),
+            link,
+            Gatekeeper(run, link, norm=self.norm, fastest=self.fastest_step),
             workers.finding,
             workers.sending,
             files,
@@ -265,16 +290,35 @@ class AsyncStrategy:
         bound.init(np.zeros(1))  # type: ignore[arg-type]  # so that errors come before any call
         return bound
 
+    def _check_nothing_kept(self) -> None:
+        """What clients keep from job to job is known when their answer is used, not before."""
+        training, name = self.local.training, self.method.name
+        rule = f"need average with {name}, whose clients go on before their answer is used"
+        need(self.buffers == "average", "buffers", self.buffers, rule)
+        rule = f"need fresh with {name}, whose clients go on before their answer is used"
+        need(not training.local_optimiser.kept, "optimiser_state", training.optimiser_state, rule)
+        rule = "has clients with a memory, which must not continue before their answer is used"
+        need(not self.method.memory, "method", name, rule)
+
     def _ledger(self) -> Ledger:
         policy = self.bound.policy()
         known = {"step_seconds": self.step_seconds, "lost": self.lost_seconds}
         estimates = estimates_for(policy, self.clients, **known)
         return Ledger(
-            policy, self.clients, self.seed, self._rates, grace=self.grace, estimates=estimates
+            policy,
+            self.clients,
+            self.seed,
+            self._rates,
+            grace=self.grace,
+            packed=self._codec is not None,
+            estimates=estimates,
         )
 
-    def _rates(self, schedule: Schedule) -> Floats:
-        return self.learning_rate * self.bound.rates(schedule)
+    def _rates(self, schedule: Schedule, now: float) -> Floats:
+        """Step sizes of jobs that are handed out now."""
+        time = np.full(len(schedule.client), now)
+        factors = self.local.training.rate_factors(time, schedule.first_step, inf)
+        return self.learning_rate * self.bound.rates(schedule) * factors
 
     def _aggregator(self, flat: FlatArrays, initial: Vector, ledger: Ledger) -> Aggregator[State]:
         return Aggregator(
@@ -284,6 +328,7 @@ class AsyncStrategy:
             lambda _: ledger.course.noted("rate"),
             initial,
             non_finite="skip",
+            buffers=self.buffers,
             server=self.server_optimiser,
             robust=parse_robust(self.robust),
             expected=ledger.expected,
@@ -291,8 +336,11 @@ class AsyncStrategy:
 
     @property
     def local_training(self) -> LocalTraining:
-        """How clients train, with the method if they need it."""
-        return replace(self.local, method=self.method) if self.method.memory else self.local
+        """How clients train, as the method suggests, and with the method if they need it."""
+        pull = {"proximal": self.method.suggests.get("proximal")}
+        training = filled(self.local.training, pull)
+        method = self.method if self.method.memory else None
+        return replace(self.local, training=training, method=method)
 
     def _saved(
         self, files: CheckpointFolder | None, flat: FlatArrays, aggregator: Aggregator[State]
@@ -307,7 +355,16 @@ class AsyncStrategy:
 
     def _identity(self, flat: FlatArrays) -> dict[str, str]:
         """What must be equal for a federation to go on."""
-        keys = ("clients", "local_steps", "learning_rate", "seed", "grace", "robust")
+        keys = (
+            "clients",
+            "local_steps",
+            "learning_rate",
+            "seed",
+            "grace",
+            "robust",
+            "codec",
+            "buffers",
+        )
         return {
             **{key: str(getattr(self, key)) for key in keys},
             "method": f"{self.method.name} {dict(self.method.given)}",

@@ -10,7 +10,8 @@ from typing import TypeAlias
 import numpy as np
 from safetensors.torch import load_file
 
-from favano.aggregation import Aggregator
+from favano.aggregation import Aggregator, Link
+from favano.aggregation.link import Messages
 from favano.data import BatchStream, deal
 from favano.engine import PlainLoop
 from favano.errors import need
@@ -20,16 +21,18 @@ from favano.methods.robust import Robust
 from favano.methods.server_optimiser import ServerOptimiser
 from favano.methods.weights import measured
 from favano.methods.world import federation
+from favano.quantisation import Codec, quantised
 from favano.records import read_file
 from favano.records.federation import FEDERATION, INITIAL, TRACE, federation_from_json
 from favano.records.folder import MODEL, SPEC
+from favano.run.assembly import codec_of
 from favano.run.samples import initial_module, load_samples, named_model
 from favano.schedule.contact_trace import ContactTrace, load_trace
 from favano.specification.config import read_config
 from favano.specification.presets import resolve
 from favano.specification.spec import Spec, given, make_spec, steps_of
 from favano.training import FlatModel, LocalRule, LoopTrainer, Task, Work, check_fit
-from favano.types import Ints, Stack, Vector
+from favano.types import Buffers, Ints, Stack, Vector
 
 Places: TypeAlias = Mapping[tuple[int, int], int]
 
@@ -69,6 +72,8 @@ def replay(
     places: Places | None = None,
     server: ServerOptimiser | None = None,
     robust: Robust | None = None,
+    link: Link | None = None,
+    buffers: Buffers = "average",
 ) -> Iterator[Vector]:
     """The models that the simulator makes of a trace: the initial one, then one per update."""
 
@@ -85,10 +90,27 @@ def replay(
         kept=rule.optimiser.kept,
         server=server,
         robust=robust,
+        link=link,
+        buffers=buffers,
         expected=expected,
     )
     by_share = trainer if places is None else ShareTrainer(trainer, places)
     return (moment.server for moment in PlainLoop(aggregator, by_share).moments())
+
+
+def link_of(trace: ContactTrace, codec: Codec | None, model: FlatModel, seed: int) -> Link | None:
+    """The link over which the models of a trace went."""
+    if codec is None:
+        return None
+    schedule, whole = trace.schedule, trace.whole > 0
+    return Link(
+        codec,
+        model.parameter_sizes,
+        schedule,
+        seed=seed,
+        streams=np.arange(schedule.clients),
+        lived=Messages(trace.message.astype(np.int64), whole),
+    )
 
 
 def divergence(lived: Vector, simulated: Vector) -> Divergence:
@@ -134,6 +156,8 @@ def replayed(folder: Path, data_dir: Path | None = None) -> tuple[Vector, Iterat
         places=places,
         server=by_server.optimiser,
         robust=by_server.distrust,
+        link=link_of(trace, codec_of(spec), trainer.model, spec.run.seed),
+        buffers=spec.run.buffers,
     )
     return final, models
 
@@ -158,7 +182,8 @@ def _trainer(
     size, order = given(spec.problem.batch_size), spec.problem.batch_order
     batches = BatchStream(held, size, seed, shares[:, 0], order)
     task = Task(samples.features, samples.labels, batches, samples.loss, samples.preprocessing)
-    flat = FlatModel(initial_module(named_model(spec, samples), seed), device="cpu")
+    network = initial_module(named_model(spec, samples), seed)
+    flat = FlatModel(quantised(network, spec.training.recipe), device="cpu")
     check_fit(flat, task, samples.classes)
     rule_of_steps = LocalRule(
         proximal=spec.training.proximal or 0.0,

@@ -25,6 +25,8 @@ class ContactTrace:
     seconds: Floats  # (J,) of training
     positive: Floats  # (J,) P(E > 0) of its client, as estimated when the answer came
     mean: Floats  # (J,) E[min(E, K)], likewise
+    message: Floats  # (J,) number among the jobs of its client
+    whole: Floats  # (J,) 1 if its client began from the server's model as it is, 0 behind a codec
     partition: Floats  # (J,) which part of the data its client had, as it said; -1: unknown
     nodes: Ints  # (n,) Flower's number of each client's last node; 0: none
 
