@@ -16,6 +16,7 @@ import signal
 import time
 import tomllib
 from collections.abc import Sequence
+from functools import partial
 from typing import NamedTuple, Protocol
 
 from favano.errors import BadInput, need
@@ -79,7 +80,7 @@ def play(faults: Sequence[Fault], stage: Stage) -> None:
         if what == _START:
             stage.start(who)
             continue
-        for process in wait_for(lambda who=who: stage.processes(who), who):  # type: ignore[misc]
+        for process in wait_for(partial(stage.processes, who), who):
             os.kill(process, _SIGNALS[what])
 
 
