@@ -7,7 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 
 from favano.flower.strategy import CHECKPOINT, JOURNAL
@@ -100,7 +100,7 @@ class Loopback:
         self.copies.append(copy)
 
 
-def words(flags: dict[str, object]) -> list[str]:
-    """Values by name as words of a command line."""
-    found = ((f"--{name.replace('_', '-')}", str(value)) for name, value in flags.items())
-    return [word for pair in found for word in pair]
+def words(flags: Mapping[str, object]) -> list[str]:
+    """Values by name as words of a command line; True stands for a flag alone."""
+    found = ((f"--{name.replace('_', '-')}", value) for name, value in flags.items())
+    return [str(word) for pair in found for word in pair if word is not True]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -184,6 +184,18 @@ def test_a_server_may_be_killed_and_hang(tmp_path: Path) -> None:
     one = lived(tmp_path, SERVER, tick=2.0, rounds=18)
     assert len(one.copies) == 2
     check(one, 18)
+
+
+@pytest.mark.slow
+def test_models_may_be_packed_meanwhile(tmp_path: Path) -> None:
+    """With few bits and falling rates; a node and the server are killed."""
+    flags: dict[str, Any] = {
+        "quantise": "luq", "rate_schedule": "cosine", "rate_length": 60, "codec": "lattice",
+        "codec_scale": 0.001, "codec_dither": True,
+    }  # fmt: skip
+    death = NODES.partition('[[fault]]\nwho = "node 1"')[0]
+    check(lived(tmp_path, death + SERVER, tick=2.0, rounds=18, **flags), 18)
+    assert set(load_trace(tmp_path / "trace.npz").whole) == {0.0, 1.0}
 
 
 @pytest.mark.slow

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
 from pathlib import Path
 from typing import Any
 
@@ -22,11 +20,8 @@ from favano.flower.rounds import AsyncResult
 from favano.flower.wire import Call, content_bytes, read_call
 from favano.gates import Refusal
 from favano.methods import make_method
-from favano.run.replay import replay_folder
-from favano.schedule.contact_trace import load_trace
 from tests.flower.calls import data_of
 from tests.flower.fake_grid import FakeGrid, Killed, Node, OwnTime, VirtualTime
-from tests.flower.federation import federation, wait_for
 from tests.flower.federations import (
     diverges,
     grid_of,
@@ -37,7 +32,6 @@ from tests.flower.federations import (
     same_models,
     strategy_of,
 )
-from tests.flower.loopback import Loopback
 from tests.flower.test_faults import changed
 
 CODECS = ("qsgd:8", "min-max:4", "lattice:12:0.001", "lattice:6:0.01:dither")
@@ -230,19 +224,3 @@ def test_a_federation_goes_on_with_its_own_codec(tmp_path: Path) -> None:
 def test_what_cannot_be_packed_is_refused(changes: dict[str, Any], sentence: str) -> None:
     with pytest.raises(BadInput, match=sentence):
         strategy_of(**changes)
-
-
-@pytest.mark.slow
-def test_a_server_and_nodes_pack_their_models(tmp_path: Path) -> None:
-    """By their commands, on loopback; one node is killed, and a new one comes in its place."""
-    with federation(tmp_path) as lab:
-        one = Loopback(lab, codec="qsgd", codec_bits=8, rounds=24)
-        one.serve()
-        nodes = [one.join(number) for number in range(4)]
-        wait_for(lambda: 5 in one.rounds(), "round 5")
-        os.kill(nodes[0].pid, signal.SIGKILL)
-        one.join(0)
-        one.finish()
-    whole = load_trace(tmp_path / "trace.npz").whole
-    assert 4 <= whole.sum() < len(whole) / 2
-    assert replay_folder(tmp_path).equal

@@ -16,7 +16,7 @@ from flwr.app import ArrayRecord, ConfigRecord
 from flwr.serverapp import Grid
 
 from favano.aggregation import Aggregator
-from favano.errors import BadInput, need
+from favano.errors import need
 from favano.flower.board import Board
 from favano.flower.checkpoint import CheckpointFolder, Saved
 from favano.flower.clock import Clock, WallClock
@@ -27,6 +27,7 @@ from favano.flower.journal import Journal
 from favano.flower.ledger import Ledger, estimates_for
 from favano.flower.local_training import LocalTraining, check_training, to_json
 from favano.flower.mailbox import Executors, Mailbox
+from favano.flower.method_check import check_method
 from favano.flower.payload import read_codec
 from favano.flower.rounds import AsyncResult, node_records
 from favano.flower.server import Server, Terms, Tools
@@ -39,14 +40,12 @@ from favano.methods.weights import measured
 from favano.methods.world import federation
 from favano.records.federation import INITIAL, TRACE
 from favano.records.folder import MODEL, write_together
-from favano.schedule import Arrival, Poll, Schedule
+from favano.schedule import Poll, Schedule
 from favano.specification.presets import filled
-from favano.specification.spec import Spec
 from favano.types import Buffers, Floats, Vector
 
 CHECKPOINT, JOURNAL = "checkpoint", "journal"
 
-_SIMULATED = {"flush_at_end", "latency"}  # options of methods
 _OVERHEAD = 1 << 20  # bytes of a reply beside its model, at most
 _log = logging.getLogger("favano.flower")
 
@@ -144,10 +143,6 @@ class AsyncStrategy:
         need(self.learning_rate > 0, "learning_rate", self.learning_rate, "need a positive number")
         training = self.local.training
         check_training(training, learning_rate=self.learning_rate, local_steps=self.local_steps)
-        Spec(self.method, training=training)  # refuses what does not go together
-        for key in _SIMULATED & self.method.given.keys():
-            rule = "is about simulated time, which a federation does not have; leave it out"
-            raise BadInput(key, getattr(self.method, key), rule)
         need(self.evaluate_every >= 1, "evaluate_every", self.evaluate_every, "need at least 1")
         has_folder = self.folder is not None
         need(has_folder or not self.resume, "resume", True, "need a folder to go on from")
@@ -155,13 +150,10 @@ class AsyncStrategy:
         policy = self.bound.policy()
         if isinstance(policy, Poll):
             need(self.tick is not None, "tick", None, "need seconds between two ticks")
-        if isinstance(policy, Arrival) and not policy.in_turn:
-            self._check_nothing_kept()
+        self._codec = read_codec(self.codec)
+        check_method(self.method, policy, training, codec=self.codec, buffers=self.buffers)
         if (robust := parse_robust(self.robust)) is not None:
             check_robust(self.bound, robust)
-        self._codec = read_codec(self.codec)
-        rule = f"does not go with {self.method.name}: only its clients know what they go on from"
-        need(self._codec is None or not self.bound.has("restart"), "codec", self.codec, rule)
         self._ledger()  # refuses what cannot be done in real time
         self._board: Board | None = None
         self.metrics: dict[str, float] = {}  # shown on the status page
@@ -289,16 +281,6 @@ class AsyncStrategy:
         bound = measured(self.method).bind(world)
         bound.init(np.zeros(1))  # type: ignore[arg-type]  # so that errors come before any call
         return bound
-
-    def _check_nothing_kept(self) -> None:
-        """What clients keep from job to job is known when their answer is used, not before."""
-        training, name = self.local.training, self.method.name
-        rule = f"need average with {name}, whose clients go on before their answer is used"
-        need(self.buffers == "average", "buffers", self.buffers, rule)
-        rule = f"need fresh with {name}, whose clients go on before their answer is used"
-        need(not training.local_optimiser.kept, "optimiser_state", training.optimiser_state, rule)
-        rule = "has clients with a memory, which must not continue before their answer is used"
-        need(not self.method.memory, "method", name, rule)
 
     def _ledger(self) -> Ledger:
         policy = self.bound.policy()
