@@ -57,7 +57,7 @@ def contacts(kind: str, inputs: int, count: int) -> Document:
     taken: list[float] = []
     with TemporaryDirectory() as folder, federation(Path(folder)) as one:
         one.start_superlink()
-        one.submit(problem + STOCK)
+        one.link.submit(problem + STOCK)
         start_node(one, kind, problem)
         with one.served() as run:
             (node,) = nodes(run.grid, 1)

@@ -76,7 +76,7 @@ def measured(name: str, seconds: float) -> Document:
     )  # fmt: skip
     with TemporaryDirectory() as folder, federation(Path(folder)) as one:
         one.start_superlink()
-        one.submit(APP)
+        one.link.submit(APP)
         for part in range(len(PACES)):
             start_node(one, part)
         with one.served() as run:

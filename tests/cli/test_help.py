@@ -84,6 +84,15 @@ def test_only_flags_that_matter_to_the_method_are_shown(favano: Program) -> None
     assert "strict_ties" not in rounds
 
 
+def test_a_federation_shows_no_flags_of_simulated_time(favano: Program) -> None:
+    found = groups(help_of(favano, "serve", "--codec", "qsgd"))
+    assert found["Fleet"] == ["clients"]
+    assert found["Server's clock"] == ["selected"]
+    assert found["Run"] == ["seed", "buffers", "codec", "codec_bits", "codec_scale", "codec_dither"]
+    assert "rate_decay" not in found["Local training"]
+    assert {"rate_schedule", "quantise"} <= set(found["Local training"])
+
+
 def test_a_comparison_shows_the_flags_of_all_its_methods(favano: Program) -> None:
     found = groups(help_of(favano, "compare", "--algorithms", "quafl,fedavg"))
     assert "dampening" in found["Method quafl"]

@@ -2,6 +2,13 @@
 
 from importlib.util import find_spec
 
-_HELPERS = ["calls.py", "fake_grid.py", "federation.py", "federations.py"]
+_HELPERS = [
+    "calls.py",
+    "fake_grid.py",
+    "fault_script.py",
+    "federation.py",
+    "federations.py",
+    "loopback.py",
+]
 
 collect_ignore = [] if find_spec("flwr") else _HELPERS

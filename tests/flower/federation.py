@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import socket
-import ssl
 import subprocess
 import sys
 import time
@@ -14,34 +14,15 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
-from urllib.request import urlopen
 
 from favano.flower.private import ClaimedRun, claimed_run
+from favano.flower.superlink import SuperLink
 
 T = TypeVar("T")
 _MARK = "FAVANO_FEDERATION"  # by this variable, all processes of a federation are known
+_ACTOR = "FAVANO_ACTOR"  # and by this one, what they are in it
 _PATIENCE = 120.0  # seconds; a busy machine is slow
-_APP = """
-[project]
-name = "trial"
-version = "1.0.0"
-description = "a trial"
-license = "Apache-2.0"
-dependencies = []
-[tool.hatch.build.targets.wheel]
-packages = ["."]
-[tool.flwr.app]
-publisher = "favano"
-[tool.flwr.app.components]
-serverapp = "server:app"
-clientapp = "client:app"
-[tool.flwr.app.config]
-"""
-_SERVER = """
-from flwr.serverapp import ServerApp
-
-app = ServerApp()
-"""
+_SHARED = Path("/tmp")  # where programs write that do not ask where
 
 
 class Federation:
@@ -51,15 +32,17 @@ class Federation:
         self.folder, self.port = folder, free_port()
         self.address = f"127.0.0.1:{self.port}"
         self._children: list[subprocess.Popen[bytes]] = []
+        self._there_before = set(_SHARED.iterdir())
         home = Path(__file__).parents[2]
         programs = Path(sys.executable).parent
+        self._places = {"HOME": folder / "home", "TMPDIR": folder / "temporary"}
+        for place in self._places.values():
+            place.mkdir()
+        self.link = SuperLink(folder, port=self.port)
         self.environment = {
-            **os.environ,
+            **self.link.environment,
+            **{name: str(place) for name, place in self._places.items()},
             _MARK: str(folder),
-            "FLWR_HOME": str(folder / "flower"),
-            "FLWR_TELEMETRY_ENABLED": "0",
-            "FLWR_DISABLE_UPDATE_CHECK": "1",
-            "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION": "1",
             "OMP_NUM_THREADS": "1",
             "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}",
             "PYTHONPATH": os.pathsep.join(
@@ -68,37 +51,27 @@ class Federation:
         }
 
     def start_superlink(
-        self, *options: str, authority: Path | None = None, isolation: str = "process"
+        self, *, keys: Path | None = None, isolation: str = "process"
     ) -> subprocess.Popen[bytes]:
-        """Start the SuperLink, with TLS if it has an authority, and wait until it answers."""
-        home = self.folder / "flower"
-        home.mkdir(parents=True, exist_ok=True)
-        trust = "insecure = true" if authority is None else f'root-certificates = "{authority}"'
-        (home / "config.toml").write_text(f'[superlink.lab]\naddress = "{self.address}"\n{trust}\n')
-        plain = ["--insecure"] if authority is None else []
-        place = ["--host", "127.0.0.1", "--port", str(self.port), "--isolation", isolation]
-        child = self.start("flower-superlink", *plain, *place, *options)
-        context = None if authority is None else ssl.create_default_context(cafile=str(authority))
-        scheme = "http" if authority is None else "https"
+        """Start the SuperLink, with TLS if there are keys, and wait until it answers."""
+        self.link = link = SuperLink(self.folder, port=self.port, keys=keys)
+        link.write_config()
+        child = self.start(*link.command, "--isolation", isolation)
 
         def answers() -> bool:
             assert child.poll() is None, self.log(child)
-            try:
-                with urlopen(f"{scheme}://{self.address}/health", context=context) as response:
-                    return bool(response.status == 200)
-            except OSError:
-                return False
+            return link.answers()
 
         wait_for(answers, "the SuperLink")
         return child
 
-    def start(self, program: str, *arguments: str) -> subprocess.Popen[bytes]:
+    def start(self, program: str, *arguments: str, actor: str = "") -> subprocess.Popen[bytes]:
         """Start a program of its own group that writes to a file."""
         number = len(self._children)
         with (self.folder / f"{number:02d}-{Path(program).name}.log").open("wb") as log:
             child = subprocess.Popen(
                 [program, *arguments],
-                env=self.environment,
+                env={**self.environment, _ACTOR: actor},
                 cwd=self.folder,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -128,25 +101,8 @@ class Federation:
 
     def flwr(self, *arguments: str) -> dict[str, Any]:
         """What one of Flower's commands says."""
-        done = subprocess.run(
-            ["flwr", *arguments, "lab", "--format", "json"],
-            env=self.environment,
-            cwd=self.folder,
-            capture_output=True,
-            text=True,
-        )
-        found: dict[str, Any] = json.loads(done.stdout) if done.stdout.strip() else {}
-        assert found.get("success"), f"{done.stdout}{done.stderr}"
+        found: dict[str, Any] = json.loads(self.link.flwr(*arguments))
         return found
-
-    def submit(self, client_app: str) -> None:
-        """Submit a run of an app with this client."""
-        app = self.folder / "app"
-        app.mkdir(exist_ok=True)
-        for name, text in (("pyproject.toml", _APP), ("server.py", _SERVER)):
-            (app / name).write_text(text)
-        (app / "client.py").write_text(client_app)
-        self.flwr("run", str(app))
 
     @contextmanager
     def served(self, root_certificate: bytes | None = None) -> Iterator[ClaimedRun]:
@@ -159,6 +115,17 @@ class Federation:
                 return stack.enter_context(found)
 
             yield wait_for(claim, "a run")
+
+    def left_behind(self) -> list[Path]:
+        """Files that are not in its folder.
+
+        They are in what is home and temporary to its programs, or in the folder that all programs
+        share, with the number of a process in their names.
+        """
+        children = {str(child.pid) for child in self._children}
+        new = set(_SHARED.iterdir()) - self._there_before
+        strays = [path for path in new if _numbers(path.name) & children]
+        return [*strays, *(path for place in self._places.values() for path in place.iterdir())]
 
     def close(self) -> None:
         """End all children, and all of theirs."""
@@ -174,13 +141,15 @@ class Federation:
         for child in self._children:
             child.wait()
 
-    def alive(self, program: str = "") -> list[int]:
-        """Processes that were started here, directly or not: those of a program, or all."""
-        mark = f"{_MARK}={self.folder}".encode()
+    def alive(self, program: str = "", actor: str = "") -> list[int]:
+        """Processes that were started here, directly or not: of a program, of an actor, or all."""
+        marks = {f"{_MARK}={self.folder}".encode()}
+        if actor:
+            marks.add(f"{_ACTOR}={actor}".encode())
         found = []
         for path in Path("/proc").glob("[0-9]*"):
             try:
-                ours = mark in (path / "environ").read_bytes().split(b"\0")
+                ours = marks <= set((path / "environ").read_bytes().split(b"\0"))
                 if ours and program.encode() in (path / "cmdline").read_bytes():
                     found.append(int(path.name))
             except OSError:  # it has ended, or is somebody else's
@@ -197,6 +166,10 @@ def federation(folder: Path) -> Iterator[Federation]:
     finally:
         made.close()
         assert made.alive() == []
+
+
+def _numbers(name: str) -> set[str]:
+    return set(re.findall(r"\d+", name))
 
 
 def nodes(grid: Any, count: int) -> Sequence[int]:
@@ -222,11 +195,13 @@ def replies(grid: Any, names: Sequence[str]) -> list[Any]:
     return here
 
 
-def wait_for(found: Callable[[], T | None], what: str, pause: float = 0.05) -> T:
+def wait_for(
+    found: Callable[[], T | None], what: str, pause: float = 0.05, patience: float = _PATIENCE
+) -> T:
     """What is found, as soon as it is."""
-    until = time.monotonic() + _PATIENCE
+    until = time.monotonic() + patience
     while not (value := found()):
-        assert time.monotonic() < until, f"waited {_PATIENCE:g} s for {what}"
+        assert time.monotonic() < until, f"waited {patience:g} s for {what}"
         time.sleep(pause)
     return value
 

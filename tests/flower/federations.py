@@ -14,11 +14,13 @@ from favano.data import BatchStream
 from favano.flower.client import Client
 from favano.flower.flat_arrays import flat_arrays
 from favano.flower.local_training import LocalTraining
+from favano.flower.payload import read_codec
 from favano.flower.rounds import AsyncResult
 from favano.flower.strategy import AsyncStrategy
 from favano.methods import AnyMethod, make_method
 from favano.methods.robust import parse_robust
-from favano.run.replay import Divergence, divergence, replay
+from favano.quantisation import quantised
+from favano.run.replay import Divergence, divergence, link_of, replay
 from favano.training import FlatModel, LoopTrainer, Task, check_fit
 from favano.types import Vector
 from tests.flower.calls import CLIENTS, data_of, network, parts, samples
@@ -81,21 +83,24 @@ def simulated(strategy: AsyncStrategy, result: AsyncResult) -> Vector:
     assert result.trace is not None
     inputs, targets = samples()
     local = strategy.local_training
-    flat = FlatModel(network(), device="cpu")
+    flat = FlatModel(quantised(network(), local.training.recipe), device="cpu")
     batches = BatchStream(
         parts(), local.batch_size, strategy.seed, np.arange(CLIENTS), local.batch_order
     )
     task = Task(inputs, targets, batches, functional.cross_entropy)
     check_fit(flat, task, 3)
     trainer = LoopTrainer(flat, task, local.rule(corrected=strategy.method.corrects))
-    return replay(
+    *_, last = replay(
         result.trace,
         strategy.bound,
         trainer,
         model_of(initial()),
         server=strategy.server_optimiser,
         robust=parse_robust(strategy.robust),
+        link=link_of(result.trace, read_codec(strategy.codec), flat, strategy.seed),
+        buffers=strategy.buffers,
     )
+    return last
 
 
 def model_of(arrays: ArrayRecord) -> Vector:

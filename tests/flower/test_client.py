@@ -22,8 +22,8 @@ from favano.errors import BadInput
 from favano.flower import Client, client_app
 from favano.flower.local_training import LocalTraining, to_json
 from favano.flower.memory import FileStore
-from favano.flower.payload import codec_text, draws, pack, shape_of, unpack
-from favano.flower.wire import Call, call_message, read_reply
+from favano.flower.payload import codec_text, draws, fingerprint, pack, shape_of, unpack
+from favano.flower.wire import Call, call_message, read_call, read_reply
 from favano.methods import make_method
 from favano.quantisation import Codec, Lattice, MinMax, Qsgd, quantised
 from favano.specification.parts import TrainingPart
@@ -186,15 +186,16 @@ def adam(job: int, after: int, model: bytes) -> Call:
 
 
 def test_memory_goes_on_after_the_job_that_was_used_last() -> None:
-    """Job 1 was lost, so job 2 goes on after job 0, as if job 1 had never been."""
+    """Jobs 1 to 3 were lost, so job 4 goes on after job 0, as if they had never been."""
     model, _ = start()
     one, other = (Client(network, data_of(1)) for _ in range(2))
     for client in (one, other):
         client.reply(adam(0, -1, model))
-    one.reply(adam(1, 0, model))
-    again = one.reply(adam(2, 0, model))
-    assert again.model == other.reply(adam(2, 0, model)).model
-    assert again.model != Client(network, data_of(1)).reply(adam(2, 0, model)).model
+    for job in (1, 2, 3):
+        one.reply(adam(job, 0, model))
+    again = one.reply(adam(4, 0, model))
+    assert again.model == other.reply(adam(4, 0, model)).model
+    assert again.model != Client(network, data_of(1)).reply(adam(4, 0, model)).model
 
 
 def test_memory_outlasts_the_process_in_a_file(tmp_path: Path) -> None:
@@ -238,16 +239,20 @@ def test_models_are_coded_both_ways(codec: Codec) -> None:
     data = pack(second, shape, codec, known=first, noise=noise)
     assert len(data) < len(model) / 1.5
     read = unpack(data, shape, codec, key=first, known=first)
-    reply = client.reply(call(data, job=1, codec=name, key=0, message=1, first_step=5))
+    key = fingerprint(first)
+    reply = client.reply(call(data, job=1, codec=name, key=key, message=1, first_step=5))
     plain = Client(network, data_of(1)).reply(call(pack(read, shape), job=1, first_step=5))
     end = unpack(plain.model, shape)
     noise = draws(codec, shape.parameters, seed=7, stream=1, message=1)
     assert reply.model == pack(end, shape, codec, known=read, noise=noise)
+    asked = call(b"", job=2, codec=name, key=fingerprint(read), message=1, first_step=5)
+    again = client.reply(read_call(sent(call_message(asked, 11))))
+    assert again.model == reply.model  # from the same model, which was not sent again
 
 
 def test_a_model_relative_to_one_that_was_forgotten_is_refused() -> None:
     model, _ = start()
-    with pytest.raises(BadInput, match=r"key=3: .* send the model in full"):
+    with pytest.raises(BadInput, match=r"key=3: .* it needs one in full"):
         Client(network, data_of(1)).reply(call(model, codec="qsgd:8", key=3))
 
 

@@ -104,6 +104,42 @@ def started(policy: Policy, clients: int, grace: float = 0.0) -> tuple[Conductor
     return reader, list(acted(reader, 0.0).calls)
 
 
+DISTINCT = Arrival(
+    buffer=2, local_steps=K, hand_out="idle", concurrency=3, interaction_time=0.0, distinct=True
+)
+
+
+@pytest.mark.parametrize(
+    "policy", [DISTINCT, *(one for one in POLICIES.values() if isinstance(one, Arrival))]
+)
+def test_policies_know_whether_clients_wait_until_their_answer_is_used(policy: Arrival) -> None:
+    found = lived(policy, FLEET)
+    used = slice(0, found.jobs)
+    order = np.lexsort((found.first_step[used], found.client[used]))
+    client, base, visit = (one[used][order] for one in (found.client, found.base, found.visit))
+    in_turn = (base[1:] >= visit[:-1])[client[1:] == client[:-1]]
+    assert bool(in_turn.all()) == policy.in_turn
+
+
+def test_who_comes_back_waits_until_its_answer_is_used() -> None:
+    reader = conductor(Arrival(buffer=2, local_steps=K, hand_out="flush"), SEED)
+    for client in range(3):
+        reader.join(client)
+    turn = reader.turn(0.0)
+    assert turn is not None
+    assert len(turn.calls) == 3
+    first = Answer(0, 0, -1)
+    reader.answered(first)
+    assert reader.turn(1.0) == Turn(None, [], [])  # it is in the buffer
+    reader.leave(0)
+    reader.join(0)
+    assert reader.turn(2.0) is None
+    second = Answer(1, 1, -1)
+    reader.answered(second)
+    assert reader.turn(3.0) == Turn(calls=[])
+    assert reader.turn(3.0) == Turn([first, second], [Call(0), Call(1)])
+
+
 def test_a_client_knows_when_it_is_asked_next() -> None:
     """Its tick is the first that draws it, and two clients are drawn at every tick."""
     _, calls = started(Poll(selected=2, local_steps=K), 5)

@@ -13,14 +13,15 @@ import pytest
 pytest.importorskip("flwr")
 
 import numpy as np
-from flwr.app import ArrayRecord, ConfigRecord, Error, Message
+from flwr.app import ArrayRecord, ConfigRecord, Error, Message, MetricRecord
 
 from favano.errors import BadInput
+from favano.flower.evaluations import Evaluate
 from favano.flower.rounds import AsyncResult
 from favano.flower.strategy import AsyncStrategy
 from favano.flower.wire import read_reply, reply_message
 from favano.gates import NormGate, Refusal
-from tests.flower.fake_grid import FakeGrid, Killed, VirtualTime
+from tests.flower.fake_grid import FakeGrid, Killed, NotYet, VirtualTime
 from tests.flower.federations import (
     TICK,
     diverges,
@@ -245,14 +246,19 @@ def test_answers_to_jobs_that_were_given_up_are_stale() -> None:
     assert diverges(strategy, result).equal
 
 
-def resumed(folder: Path, grid: FakeGrid, **changes: Any) -> AsyncResult:
-    return lived(strategy_of(folder=folder, resume=True, **changes), grid, ROUNDS)
+def resumed(
+    folder: Path, grid: FakeGrid, evaluate: Evaluate | None = None, **changes: Any
+) -> AsyncResult:
+    strategy = strategy_of(folder=folder, resume=True, **changes)
+    return lived(strategy, grid, ROUNDS, evaluate_fn=evaluate)
 
 
-def killed(strategy: AsyncStrategy, grid: FakeGrid, at: float = inf) -> None:
+def killed(
+    strategy: AsyncStrategy, grid: FakeGrid, at: float = inf, evaluate: Evaluate | None = None
+) -> None:
     """A server that does not come to its end."""
     with pytest.raises(Killed):
-        lived(strategy, grid, ROUNDS, time=VirtualTime(grid, kill_at=at))
+        lived(strategy, grid, ROUNDS, time=VirtualTime(grid, kill_at=at), evaluate_fn=evaluate)
 
 
 @pytest.mark.parametrize("name", ["favano", "quafl", "fedasync", "scaffold", "fedfix"])
@@ -274,6 +280,34 @@ def test_a_server_may_be_killed_again_and_again(tmp_path: Path) -> None:
     for number in range(1, 6):
         killed(strategy_of(folder=tmp_path, resume=number > 1), grid, at=number * 11.3)
     assert same_models(resumed(tmp_path, grid), whole)
+
+
+def first_number(arrays: ArrayRecord) -> MetricRecord:
+    """A metric by which models can be told apart."""
+    return MetricRecord({"first": float(model_of(arrays)[0])})
+
+
+@pytest.mark.parametrize("delay", [0.0, 20.0])
+def test_evaluations_from_before_a_crash_are_kept(delay: float, tmp_path: Path) -> None:
+    """Also those that were not made yet when the server was killed."""
+    grid, made = grid_of(), list[int]()
+
+    def evaluate(number: int, arrays: ArrayRecord) -> MetricRecord | None:
+        if grid.time < number * TICK + delay and not made.count(-1):
+            raise NotYet
+        made.append(number)
+        return None if number == 2 else first_number(arrays)
+
+    killed(strategy_of(folder=tmp_path), grid, at=5.3 * TICK, evaluate=evaluate)
+    made.append(-1)  # from now on, evaluations take no time
+    found = resumed(tmp_path, grid, evaluate).evaluate_metrics_serverapp
+    whole = lived(
+        strategy_of(), rounds=ROUNDS, evaluate_fn=lambda _, arrays: first_number(arrays)
+    ).evaluate_metrics_serverapp
+    assert found == {number: one for number, one in whole.items() if number != 2}
+    assert list(found) == [number for number in range(ROUNDS + 1) if number != 2]
+    assert sorted(set(made) - {-1}) == list(range(ROUNDS + 1))
+    assert len(made) == ROUNDS + 2  # each once
 
 
 @pytest.mark.parametrize("number", [1, 7])

@@ -180,43 +180,59 @@ def secure_superlink(one: Federation) -> Path:
     keys = one.folder / "keys"
     make_keys(keys, [], ["lab", "stranger"])
     make_keys(keys / "other", [], [])
-    one.start_superlink(
-        "--ssl-ca-certfile", str(keys / "authority.crt"), "--ssl-certfile",
-        str(keys / "server.crt"), "--ssl-keyfile", str(keys / "server.key"),
-        "--enable-supernode-auth", authority=keys / "authority.crt",
-    )  # fmt: skip
+    one.start_superlink(keys=keys)
     one.flwr("supernode", "register", str(keys / "lab.pub"))
     return keys
 
 
-def test_only_a_registered_key_over_tls_to_the_right_server_is_let_in(tmp_path: Path) -> None:
-    with federation(tmp_path) as one:
+@pytest.fixture(scope="module")
+def secure(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path]]:
+    """The address of a SuperLink with TLS and one registered node, and the folder with its keys."""
+    with federation(tmp_path_factory.mktemp("secure")) as one:
         keys = secure_superlink(one)
-        right, wrong = (
-            (folder / "authority.crt").read_bytes() for folder in (keys, keys / "other")
-        )
-        lab, stranger = (
-            (key, key.public_key()) for key in map(read_key, (keys / "lab", keys / "stranger"))
-        )
+        yield one.address, keys
 
-        def refused(match: str | None, link: Connect) -> None:
-            with pytest.raises(Refused, match=match), link():
-                raise AssertionError("was let in")
 
-        refused("2004", lambda: connect(one.address, root_certificate=right, keys=stranger))
-        refused("2001", lambda: connect(one.address, root_certificate=right))
-        refused("certificate", lambda: connect(one.address, root_certificate=wrong, keys=lab))
-        refused(None, lambda: connect(one.address, patience=1.0))
-        with connect(one.address, root_certificate=right, keys=lab) as connection:
-            assert connection.receive() is None
-            refused("2004", lambda: connect(one.address, root_certificate=right, keys=lab))
+def link(address: str, authority: Path | None, key: Path | None) -> Connect:
+    """How a node connects that trusts this authority and has this key."""
+    certificate = None if authority is None else (authority / "authority.crt").read_bytes()
+    own = None if key is None else read_key(key)
+    keys = None if own is None else (own, own.public_key())
+    return lambda: connect(address, root_certificate=certificate, keys=keys, patience=1.0)
+
+
+@pytest.mark.parametrize(
+    ("authority", "key", "says"),
+    [
+        pytest.param(".", "stranger", "2004", id="a key that is not registered"),
+        pytest.param(".", None, "2001", id="no key"),
+        pytest.param("other", "lab", "certificate", id="another authority"),
+        pytest.param(None, None, "disconnected|reset", id="plaintext"),
+    ],
+)
+def test_a_superlink_with_keys_refuses(
+    secure: tuple[str, Path], authority: str | None, key: str | None, says: str
+) -> None:
+    address, keys = secure
+    trusted, own = (None if name is None else keys / name for name in (authority, key))
+    with pytest.raises(Refused, match=says), link(address, trusted, own)():
+        raise AssertionError("was let in")
+
+
+def test_a_registered_key_is_let_in_once(secure: tuple[str, Path]) -> None:
+    address, keys = secure
+    lab = link(address, keys, keys / "lab")
+    with lab() as connection:
+        assert connection.receive() is None
+        with pytest.raises(Refused, match="2004"), lab():
+            raise AssertionError("was let in twice")
 
 
 @pytest.mark.slow
 def test_stock_and_resident_nodes_answer_alike(tmp_path: Path) -> None:
     with federation(tmp_path) as one:
         one.start_superlink()
-        one.submit(STOCK)
+        one.link.submit(STOCK)
         one.python(RESIDENT, one.address)
         one.stock_node("partition-id=1")
         with one.served() as run:
@@ -234,7 +250,7 @@ def test_a_node_that_was_killed_comes_back_as_the_same_node(tmp_path: Path) -> N
     with federation(tmp_path) as one:
         keys = secure_superlink(one)
         files = str(keys / "authority.crt"), str(keys / "lab")
-        one.submit(STOCK)
+        one.link.submit(STOCK)
         first = one.python(RESIDENT, one.address, *files)
         with one.served((keys / "authority.crt").read_bytes()) as run:
             (node,) = nodes(run.grid, 1)
@@ -252,8 +268,8 @@ def test_a_node_that_was_killed_comes_back_as_the_same_node(tmp_path: Path) -> N
 @pytest.mark.slow
 def test_nodes_and_runs_outlast_a_superlink_that_is_killed_and_restarted(tmp_path: Path) -> None:
     with federation(tmp_path) as one:
-        first = one.start_superlink("--database", str(tmp_path / "database"))
-        one.submit(STOCK)
+        first = one.start_superlink()
+        one.link.submit(STOCK)
         one.python(RESIDENT, one.address)
         with one.served() as run:
             (node,) = nodes(run.grid, 1)
@@ -264,4 +280,4 @@ def test_nodes_and_runs_outlast_a_superlink_that_is_killed_and_restarted(tmp_pat
                 if job == 0:
                     first.send_signal(signal.SIGKILL)
                     first.wait()
-                    one.start_superlink("--database", str(tmp_path / "database"))
+                    one.start_superlink()

@@ -79,10 +79,20 @@ def test_a_model_of_another_length_is_refused() -> None:
     shape = Shape(SIZES, 3, torch.float32)
     for codec in (None, MinMax(bits=5)):
         noise = draws(MinMax(bits=5), 47, seed=0, stream=0, message=0)
-        data = pack(model(0), shape, codec, noise=noise)
+        data = pack(model(0), shape, codec, known=model(1), noise=noise)
         for wrong in (data[:-1], data + b"\0", b""):
             with pytest.raises(BadInput, match="bytes"):
-                unpack(wrong, shape, codec)
+                unpack(wrong, shape, codec, key=model(1), known=model(1))
+
+
+@pytest.mark.parametrize("codec", CODECS, ids=lambda codec: codec.name)
+def test_no_codec_makes_a_number_of_what_is_none(codec: Codec) -> None:
+    noise = draws(codec, 47, seed=0, stream=0, message=0)
+    for wrong in (float("nan"), float("inf")):
+        sent = model(0)
+        sent[5] = wrong
+        with pytest.raises(BadInput, match="has NaN or infinity"):
+            pack(sent, Shape(SIZES, 3, torch.float32), codec, known=model(1), noise=noise)
 
 
 def test_the_shape_is_that_of_the_network() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from math import inf
 from pathlib import Path
 
 import pytest
@@ -17,13 +18,16 @@ from favano.cli.app import app
 from favano.data.partition import deal
 from favano.errors import BadInput
 from favano.flower.client import Client
-from favano.flower.serve import Serving, check_keys, strategy_of, write_terms
+from favano.flower.private import claimed_run
+from favano.flower.serve import Serving, strategy_of, write_terms
 from favano.flower.superlink import SuperLink, running
 from favano.run.replay import replay_folder
 from favano.run.samples import initial_module, load_samples, named_model
+from favano.schedule.contact_trace import load_trace
 from favano.specification.presets import resolve
 from favano.specification.spec import Spec, given, make_spec
 from tests.flower.fake_grid import FakeGrid, Node, OwnTime, VirtualTime
+from tests.flower.federation import free_port
 
 KEYS = {
     "dataset": "digits", "split": "iid", "clients": 4, "selected": 2, "learning_rate": 0.3,
@@ -54,25 +58,52 @@ def node(spec: Spec, partition: int, pace: float) -> Node:
     return Node(handle)
 
 
-def federation(spec: Spec, folder: Path) -> None:
-    """What a server leaves in its folder; nodes are numbered otherwise than their data."""
-    serving = Serving(rounds=8, tick=7.0, folder=folder)
+def federation(spec: Spec, folder: Path, *, changes: bool = False) -> None:
+    """What a server leaves in its folder; nodes are numbered otherwise than their data.
+
+    If it changes, a node with other data takes the place of the first.
+    """
+    serving = Serving(rounds=16 if changes else 8, tick=7.0, folder=folder)
     write_terms(spec, serving)
     samples = load_samples(spec)
     network = initial_module(named_model(spec, samples), spec.run.seed)
     order = (2, 0, 3, 1)
     grid = FakeGrid({10 + place: node(spec, who, 1.0 + place) for place, who in enumerate(order)})
+    if changes:
+        grid.nodes[10].online = [(0.0, 20.0)]
+        grid.nodes[20] = node(spec, 1, 1.0)
+        grid.nodes[20].online = [(25.0, inf)]
     time, strategy = VirtualTime(grid), strategy_of(spec, serving, lambda _: None)
     start = ArrayRecord(network.state_dict())
     strategy.start(grid, start, serving.rounds, clock=time, workers=time.workers)
 
 
-@pytest.mark.parametrize("name", ["favano", "scaffold"])
-def test_a_folder_is_replayed(name: str, tmp_path: Path) -> None:
-    federation(spec_of(algorithm=name), tmp_path)
+@pytest.mark.parametrize(
+    "keys",
+    [
+        {},
+        {"algorithm": "scaffold"},
+        {"codec": "qsgd", "codec_bits": 6},
+        {"codec": "lattice", "codec_scale": 1e-3, "codec_dither": True},
+        {"buffers": "local"},
+        {"quantise": "luq", "weight_bits": 4},
+        {"rate_schedule": "cosine", "rate_length": 40.0},
+    ],
+    ids=["favano", "scaffold", "qsgd", "lattice", "own statistics", "few bits", "cosine"],
+)
+def test_a_folder_is_replayed(keys: dict[str, object], tmp_path: Path) -> None:
+    federation(spec_of(**keys), tmp_path)
     assert replay_folder(tmp_path).equal
     told = CliRunner().invoke(app, ["replay", str(tmp_path), "--json"])
     assert json.loads(told.stdout) == {"largest": 0.0, "numbers": 0, "equal": True}
+
+
+def test_a_place_may_be_taken_by_a_node_with_other_data(tmp_path: Path) -> None:
+    federation(spec_of(), tmp_path, changes=True)
+    trace = load_trace(tmp_path / "trace.npz")
+    used = trace.schedule.visit < trace.schedule.updates
+    assert set(trace.partition[used & (trace.schedule.client == 0)]) == {1, 2}
+    assert replay_folder(tmp_path).equal
 
 
 def test_a_model_that_was_changed_is_noticed(tmp_path: Path) -> None:
@@ -99,15 +130,19 @@ def test_a_model_that_was_changed_is_noticed(tmp_path: Path) -> None:
     [
         ("horizon", 100, "horizon=100.0: is a key of simulations"),
         ("fast_fraction", 0.5, "fast_fraction=0.5: is a key of simulations"),
-        ("codec", "qsgd", "codec=qsgd: is a key of simulations"),
-        ("rate_schedule", "cosine", "rate_schedule=cosine: follows simulated time"),
-        ("local_steps_unit", "epochs", "local_steps_unit=epochs: need steps"),
-        ("quantise", "luq", "quantise=luq: is not yet done"),
+        ("engine", "loop", "engine=loop: is a key of simulations"),
+        ("holdout", 100, "holdout=100: is a key of simulations"),
+        ("rate_schedule", "cosine", "rate_schedule=cosine: need rate_length"),
+        ("rate_decay", True, "rate_decay=True: is a key of simulations"),
+        ("local_steps_unit", "epochs", "local_steps_unit=epochs: is a key of simulations"),
     ],
 )
-def test_keys_of_simulations_are_refused(key: str, value: object, sentence: str) -> None:
+def test_keys_of_simulations_are_refused(
+    key: str, value: object, sentence: str, tmp_path: Path
+) -> None:
+    serving = Serving(rounds=8, tick=7.0, folder=tmp_path)
     with pytest.raises(BadInput) as refused:
-        check_keys(spec_of(**{key: value}))
+        strategy_of(spec_of(**{key: value}), serving, print)
     assert sentence in str(refused.value)
 
 
@@ -140,3 +175,15 @@ def test_a_superlink_that_cannot_start_says_where_to_look(tmp_path: Path) -> Non
     with pytest.raises(BadInput, match=sentence), running(link, print):
         raise AssertionError("it runs")
     assert not (tmp_path / "superlink.pid").exists()
+
+
+def test_runs_of_a_server_that_was_killed_are_stopped(tmp_path: Path) -> None:
+    link = SuperLink(tmp_path, port=free_port())
+    with running(link, print):
+        link.submit()
+        link.stop_runs()
+        (run,) = json.loads(link.flwr("list"))["runs"]
+        assert run["status"] == "finished:stopped"
+        link.stop_runs()
+        with claimed_run(link.address) as found:
+            assert found is None

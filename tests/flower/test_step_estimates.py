@@ -69,6 +69,8 @@ def test_time_lost_at_contacts_is_no_time_to_train() -> None:
     assert quick.lost_seconds.tolist() == [2.0, 0.0]
     quick.count(0, 8, 48.0, 49.0)
     assert quick.lost_seconds[0] == 1.5
+    quick.count(0, 1, 6.0, 60.0)  # the server was down
+    assert quick.lost_seconds[0] == 2.0
 
 
 def test_bounds_before_anything_was_seen() -> None:

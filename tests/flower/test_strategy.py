@@ -3,25 +3,32 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import inf
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+import torch
 
 pytest.importorskip("flwr")
 
-from flwr.app import ArrayRecord, ConfigRecord, MetricRecord
+from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord
 
 from favano.errors import BadInput, Diverged
+from favano.flower.flat_arrays import flat_arrays
 from favano.flower.local_training import LocalTraining
-from favano.flower.wire import content_bytes
-from favano.methods import our_methods
+from favano.flower.payload import unpack
+from favano.flower.wire import content_bytes, read_call, read_reply
+from favano.methods import make_method, our_methods
 from favano.methods.server_optimiser import ServerOptimiser
 from favano.schedule import Poll
 from favano.schedule.contact_trace import load_trace
 from favano.specification.parts import TrainingPart
 from favano.theory import step_count
 from favano.timing import Deterministic
+from favano.types import Vector
+from tests.flower.fake_grid import FakeGrid, Killed, VirtualTime
 from tests.flower.federations import (
     PACES,
     TICK,
@@ -30,11 +37,16 @@ from tests.flower.federations import (
     initial,
     lived,
     model_of,
+    same_models,
     simulated,
     strategy_of,
 )
 
 GROWING = ("asyncfeded",)
+
+
+def trained(**keys: Any) -> LocalTraining:
+    return LocalTraining(4, training=TrainingPart(**keys))
 
 
 @pytest.mark.parametrize("name", [name for name in our_methods() if name not in GROWING])
@@ -64,12 +76,118 @@ def test_a_schedule_that_needs_the_models_is_refused() -> None:
                 4, training=TrainingPart(momentum=0.9, optimiser_state="kept", clip=1.0)
             )
         },
+        {"buffers": "local"},
+        {"method": "quafl", "buffers": "local"},
+        {"method": "asofed", "buffers": "local"},
+        {"method": "fedasync", "buffers": "local", "codec": "qsgd:8"},
+        {"local": LocalTraining(4, training=TrainingPart(quantise="luq", weight_bits=4))},
+        {"local": trained(rate_schedule="cosine", rate_length=60.0, warm_up=10.0)},
+        {"local": trained(rate_schedule="linear", rate_over="steps", rate_length=20.0)},
     ],
-    ids=["server optimiser", "robust", "adam", "kept momentum"],
+    ids=[
+        "server optimiser",
+        "robust",
+        "adam",
+        "kept momentum",
+        "own statistics",
+        "own models and statistics",
+        "memories and own statistics",
+        "packed, own statistics",
+        "few bits",
+        "cosine",
+        "by steps",
+    ],
 )
 def test_so_it_does_with_other_training(changes: dict[str, Any]) -> None:
     strategy = strategy_of(**changes)
-    assert diverges(strategy, lived(strategy)).equal
+    result = lived(strategy)
+    assert diverges(strategy, result).equal
+    assert not same_models(result, lived(strategy_of(changes.get("method", "favano"))))
+
+
+def test_rates_follow_the_seconds_since_the_server_began() -> None:
+    """Also in a queue: clients of asynchronous SGD are called while they are at work."""
+    local = trained(rate_schedule="linear", rate_length=50.0)
+    trace = lived(strategy_of("asyncsgd", local=local), rounds=12).trace
+    assert trace is not None
+    first = trace.schedule.base < 0
+    assert set(trace.rate[first]) == {0.1}
+    handed = trace.schedule.time[trace.schedule.base[~first]]  # at the update that it starts from
+    assert trace.rate[~first] == pytest.approx(0.1 * (1 - np.minimum(handed / 50, 1)))
+
+
+def test_rates_follow_the_steps_of_each_client() -> None:
+    local = trained(rate_schedule="steps:0.5:0.4", rate_over="steps", rate_length=20.0)
+    trace = lived(strategy_of(local=local)).trace
+    assert trace is not None
+    late = trace.schedule.first_step >= 8
+    assert set(trace.rate[late]) == {0.05}
+    assert set(trace.rate[~late]) == {0.1}
+
+
+def test_a_server_that_goes_on_keeps_to_its_schedule(tmp_path: Path) -> None:
+    changes: dict[str, Any] = {"local": trained(rate_schedule="cosine", rate_length=70.0)}
+    whole, grid = lived(strategy_of(**changes)), grid_of()
+    with pytest.raises(Killed):
+        lived(strategy_of(**changes, folder=tmp_path), grid, time=VirtualTime(grid, kill_at=40.0))
+    result = lived(strategy_of(**changes, folder=tmp_path, resume=True), grid)
+    assert same_models(result, whole)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"buffers": "local"}, {"local": trained(momentum=0.9, optimiser_state="kept")}],
+    ids=["own statistics", "kept momentum"],
+)
+def test_what_clients_keep_outlasts_them_and_the_server(
+    changes: dict[str, Any], tmp_path: Path
+) -> None:
+    """Nodes come and go while their answers wait in a buffer; the server is killed."""
+    changes["method"] = make_method("fedbuff", {"buffer_mode": "block", "buffer": 2})
+
+    def grid() -> FakeGrid:
+        found = grid_of((1.0, 2.5, 6.0))
+        found.nodes[100].online = [(0.0, 5.0), (5.2, 21.0), (28.0, inf)]
+        return found
+
+    whole, again = lived(strategy_of(**changes), grid()), grid()
+    with pytest.raises(Killed):
+        lived(strategy_of(**changes, folder=tmp_path), again, time=VirtualTime(again, kill_at=33.0))
+    strategy = strategy_of(**changes, folder=tmp_path, resume=True)
+    result = lived(strategy, again)
+    assert same_models(result, whole)
+    assert diverges(strategy, result).equal
+
+
+def test_statistics_stay_with_their_clients() -> None:
+    """A client begins with the statistics that it ended with; those of the server never change."""
+    grid, strategy = grid_of(), strategy_of("fedasync", buffers="local")
+    shape = flat_arrays(initial()).shape
+    ended: dict[int, list[Vector]] = {client: [] for client in range(3)}
+
+    def note(reply: Message, _: int) -> Message:
+        found = read_reply(reply)
+        ended[found.client].append(unpack(found.model, shape)[shape.parameters :])
+        return reply
+
+    for node in grid.nodes.values():
+        node.tamper = note
+    result = lived(strategy, grid)
+    at_first = model_of(initial())[shape.parameters :]
+    assert torch.equal(model_of(result.arrays)[shape.parameters :], at_first)
+    before = {client: [at_first, *found] for client, found in ended.items()}
+    for call in map(read_call, grid.pushed):
+        begun = unpack(call.model, shape)[shape.parameters :]
+        assert torch.equal(begun, before[call.client].pop(0))
+    assert len(ended[0]) > 3
+    assert not torch.equal(ended[0][-1], at_first)
+
+
+def test_clients_are_pulled_back_as_the_method_suggests() -> None:
+    found = lived(strategy_of("fedprox"))
+    given = lived(strategy_of("fedavg", local=trained(proximal=0.01)))
+    assert same_models(found, given)
+    assert not same_models(found, lived(strategy_of("fedprox", local=trained(proximal=0.0))))
 
 
 def test_another_trace_makes_another_model() -> None:
@@ -182,6 +300,21 @@ def test_a_trace_survives_its_file(tmp_path: Path) -> None:
         ({"samples": (1, 2)}, r"samples=2: need one number per client \(3\)"),
         ({"resume": True}, "resume=True: need a folder"),
         ({"grace": 7.0}, r"grace=7\.0: need 0 <= grace < 7"),
+        ({"local": trained(learning_rate=0.2)}, "learning_rate=0.2: contradicts that of the strat"),
+        ({"local": trained(local_steps=5)}, "local_steps=5: contradicts that of the strategy, 4"),
+        ({"local": trained(local_steps_unit="epochs")}, "local_steps_unit=epochs: need steps"),
+        ({"local": trained(rate_decay=True)}, "rate_decay=True: follows the horizon"),
+        ({"local": trained(rate_schedule="cosine")}, "rate_schedule=cosine: need rate_length"),
+        (
+            {"method": make_method("fedbuff", {"flush_at_end": True})},
+            "flush_at_end=True: is about simulated time",
+        ),
+        ({"method": "asyncsgd", "buffers": "local"}, "buffers=local: need average with asyncsgd"),
+        (
+            {"method": "asyncsgd", "local": trained(momentum=0.9, optimiser_state="kept")},
+            "optimiser_state=kept: need fresh with asyncsgd",
+        ),
+        ({"method": "scaffold", "local": trained(momentum=0.9)}, "momentum=0.9: need plain steps"),
     ],
 )
 def test_what_contradicts_itself_is_refused(changes: dict[str, Any], sentence: str) -> None:

@@ -141,15 +141,19 @@ class Aggregator(Generic[S]):
     def starts(self, client: Ints, models: Stack) -> Stack:
         """What clients start from: these models with their own buffers, and their memories."""
         if self._buffers == "local":
-            first, own = self.layout.parameters, self._own_buffers
-            pairs = zip(client.tolist(), models[:, first:], strict=True)
-            kept = torch.stack([own.get(who, given) for who, given in pairs])
-            models = torch.cat([models[:, :first], kept], dim=1)
+            models = self.with_own_buffers(client, models)
         if not self.memory:
             return models
         none = models.new_zeros(self.memory * self.layout.parameters)
         memories = [self._memory.get(who, none) for who in client.tolist()]
         return torch.cat([models, torch.stack(memories)], dim=1)
+
+    def with_own_buffers(self, client: Ints, models: Stack) -> Stack:
+        """These models with the buffers that each client has ended with; at first, the models'."""
+        first, own = self.layout.parameters, self._own_buffers
+        pairs = zip(client.tolist(), models[:, first:], strict=True)
+        kept = torch.stack([own.get(who, given) for who, given in pairs])
+        return torch.cat([models[:, :first], kept], dim=1)
 
     def steps_before(self, client: Ints) -> Ints | None:
         """Steps of these clients' optimisers so far; None: they begin with zeros in each job."""
@@ -298,9 +302,10 @@ class Aggregator(Generic[S]):
 
     def _where_they_ended(self, jobs: Ints, start: Stack, end: Stack) -> Stack:
         """End models with the clients' own buffers, also of jobs without steps."""
-        idle = self.course.known.steps[jobs] == 0
-        kept = self.starts(self.course.known.client[jobs], start)[:, : self.layout.size]
-        return torch.where(torch.from_numpy(idle).to(end.device)[:, None], kept, end)
+        known, first = self.course.known, self.layout.parameters
+        idle = torch.from_numpy(known.steps[jobs] == 0).to(end.device)[:, None]
+        kept = self.with_own_buffers(known.client[jobs], start)[:, first:]
+        return torch.cat([end[:, :first], torch.where(idle, kept, end[:, first:])], dim=1)
 
     def go_on(self, client: Ints = NOBODY) -> None:
         """The next update is made, from these clients: extend a schedule that depends on it."""

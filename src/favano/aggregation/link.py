@@ -7,12 +7,14 @@ Parameters are encoded; buffers and counters are not. There are three kinds of m
     hand-out  w_t to a client that adopts it; the key is the last model that it was sent
 
 Codecs of differences encode the change since the last model that the client was sent, which both
-sides have. A client's first model is sent in full, since the client has no key yet.
+sides have. A client's first model is sent in full, since the client has no key yet. In a federation
+models are also sent in full to clients that may have lost their key; its trace says which.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -22,11 +24,18 @@ from favano.quantisation import Codec, message_bits
 from favano.rng import Bits, Stream, origin
 from favano.schedule import Schedule
 from favano.training.device_draws import device_uniform, on_device
-from favano.types import Ints, Stack, Vector
+from favano.types import Ints, Mask, Stack, Vector
 
 _NUMBERS_AT_ONCE = 1 << 24
 _MESSAGE = 2**32  # draws reserved for one message
-_SERVER = 2**62  # stream of the server's draws, which no client has
+SERVER = 2**62  # stream of the server's draws, which no client has
+
+
+class Messages(NamedTuple):
+    """What was sent to the clients of a federation, (J,) each."""
+
+    number: Ints  # of each job among the jobs of its client
+    whole: Mask  # whether its model was sent in full
 
 
 class Link:
@@ -41,13 +50,15 @@ class Link:
         seed: int,
         streams: Ints,  # (n,)
         plain: int = 0,  # numbers that are sent as they are, 32 bits each
+        lived: Messages | None = None,  # of a federation
     ) -> None:
         self.codec, self._sizes, self._parameters = codec, tuple(sizes), sum(sizes)
         self.bits = message_bits(codec, self._sizes) + 32 * plain
-        self._client, self._message = schedule.client, message_numbers(schedule)
-        self.first = first_versions(schedule)  # (n,) sent in full
+        self._client, self._lived = schedule.client, lived
+        self._message = message_numbers(schedule) if lived is None else lived.number
+        self._first = first_versions(schedule)  # (n,)
         self._clients = origin(seed, Stream.QUANTISER, streams)  # (n,)
-        self._server = origin(seed, Stream.QUANTISER, [_SERVER])  # (1,)
+        self._server = origin(seed, Stream.QUANTISER, [SERVER])  # (1,)
         self.last_reply: dict[int, Vector] = {}  # to clients with models of their own
         self._wrapped: Tensor | None = None
 
@@ -59,6 +70,16 @@ class Link:
     def go_on_from(self, last_reply: Mapping[int, Vector], wrapped: int) -> None:
         """Take over what another link of the same run knew."""
         self.last_reply, self._wrapped = dict(last_reply), torch.tensor(wrapped)
+
+    def in_order(self, jobs: Ints) -> Ints:
+        """The same jobs; those of each client in the order in which it was sent their models."""
+        return jobs[np.argsort(self._message[jobs], kind="stable")]
+
+    def whole(self, jobs: Ints, version: int) -> Mask:
+        """Which of these jobs, which start from this version, are sent it in full."""
+        lived = self._lived
+        found = self._first[self._client[jobs]] == version if lived is None else lived.whole[jobs]
+        return np.asarray(found)
 
     def up(self, jobs: Ints, start: Stack, end: Stack, server: Vector) -> Stack:
         """The end models of these jobs as the server reads them."""
@@ -123,7 +144,7 @@ class Link:
         for first in range(0, len(sent), at_once):
             part = slice(first, first + at_once)
             values, near = sent[part, :parameters], key[part, :parameters]
-            base = known[part, :parameters].double() if codec.differences else 0.0
+            base = base_of(codec, known[part, :parameters])
             noise = self._noise(origins[part], number[part], device) if common is None else common
             noise = noise.expand(len(values), -1)
             coded = codec.encode(values.double() - base, noise, self._sizes)
@@ -133,10 +154,21 @@ class Link:
         return received
 
     def _noise(self, origins: Bits, number: Ints, device: torch.device) -> Stack:
-        """The uniform draws of each message, (k, draws)."""
-        place = torch.arange(self.codec.draws(self._parameters), device=device)
-        index = torch.from_numpy(number).to(device)[:, None] * _MESSAGE + place
-        return device_uniform(on_device(origins, device)[:, None], index)
+        return noise_of(self.codec, self._parameters, origins, number, device)
+
+
+def base_of(codec: Codec, known: Stack) -> Stack | float:
+    """What the numbers of a codec are added to: a model that both sides have, or nothing."""
+    return known.double() if codec.differences else 0.0
+
+
+def noise_of(
+    codec: Codec, parameters: int, origins: Bits, number: Ints, device: torch.device
+) -> Stack:
+    """The uniform draws of each message, (k, draws), by the origin of its sender's stream."""
+    place = torch.arange(codec.draws(parameters), device=device)
+    index = torch.from_numpy(number).to(device)[:, None] * _MESSAGE + place
+    return device_uniform(on_device(origins, device)[:, None], index)
 
 
 def message_numbers(schedule: Schedule) -> Ints:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import Annotated
 
@@ -58,6 +59,8 @@ def _favano(
     ] = False,
 ) -> None:
     """Asynchronous federated learning in simulated time."""
+    # Else PyTorch leaves a file in /tmp for every process that trains, on ARM.
+    os.environ.setdefault("ONEDNN_JIT_PROFILE", "0")
 
 
 def _add(to: typer.Typer, name: str, command: Callable[..., None], *left_out: str) -> None:

@@ -21,6 +21,7 @@ from favano.quantisation.recipe import Recipe
 from favano.run.data import with_clients
 from favano.specification.config import Config as ConfigFile
 from favano.specification.config import read_config
+from favano.specification.federation_keys import simulated_keys
 from favano.specification.presets import check_named
 from favano.specification.spec import ALGORITHM, LABEL, PARTS, Spec, make_spec, part_options
 
@@ -79,7 +80,8 @@ class SpecCommand(TyperCommand):
         options = {name: one for kind in kinds for name, one in options_of(kind).items()}
         own = {name: one for name, one in options.items() if name not in our_options()}
         ctx.meta[_METHOD] = kinds
-        ctx.meta[_HIDDEN] = _unread_keys(kinds, args)
+        real = simulated_keys() if self.name == "serve" else set()
+        ctx.meta[_HIDDEN] = _unread_keys(kinds, args) | real
         return super().parse_args(ctx, _with_own(args, own))
 
     def format_options(self, ctx: typer.Context, formatter: object) -> None:  # type: ignore[override]

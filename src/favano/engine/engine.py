@@ -198,7 +198,7 @@ class Engine:
             versions = range(last - len(rows) + 1, last + 1)
             lists += [table.numbers(run, one.course.begun(version)) for version in versions]
             if one.link is not None:
-                readings.append(self._reading(run, table.who[lists[-1]]))
+                readings.append(self._reading(run, one.course.begun(last)))
         jobs, counts = np.concatenate(lists), [len(one) for one in lists]
         client = table.client[jobs]
         rows = np.repeat(np.concatenate([one.rows for one in made]), counts)
@@ -226,11 +226,12 @@ class Engine:
             self._rows.refer(rows[idle])
         self._ready.add(jobs[~idle & self._ahead[table.run[jobs]]])
 
-    def _reading(self, run: int, clients: Ints) -> tuple[Ints, list[Vector]]:
-        """How clients read a new version behind a codec, except their first model."""
+    def _reading(self, run: int, jobs: Ints) -> tuple[Ints, list[Vector]]:
+        """How clients that begin these jobs read a new version behind a codec."""
         one, first = self._runs[run], int(self._holdings.first[run])
         assert one.link is not None
-        reads = np.unique(clients[one.link.first[clients] < one.version])
+        packed = jobs[~one.link.whole(jobs, one.version)]
+        reads = np.unique(one.course.known.client[packed])
         reads = reads[~self._holdings.has_own(first + reads)]
         last = [self._rows.row(row) for row in self._holdings.row[first + reads].tolist()]
         server = self._rows.row(int(self._server[run]))

@@ -107,20 +107,22 @@ class PlainLoop:
     def _begin(self) -> None:
         """Jobs begin from the newest version, or from their client's own model."""
         run, version = self._run, self._run.version
-        jobs = run.course.begun(version)
-        clients = run.course.known.client[jobs].tolist()
+        jobs, packed = run.course.begun(version), NOBODY
         read: Mapping[int, Vector] = NOTHING
         if run.link is not None:
-            first = run.link.first
-            who = sorted({c for c in clients if c not in self._own and first[c] < version})
+            jobs = run.link.in_order(jobs)
+            packed = jobs[~run.link.whole(jobs, version)]
+            readers = set(run.course.known.client[packed].tolist())
+            who = sorted(readers.difference(self._own))
             last = [self._held[client] for client in who]
             read = run.link.hand_out(version, self._server, who, last)
+        clients, behind_codec = run.course.known.client[jobs].tolist(), set(packed.tolist())
         for client in clients:
             self._read.pop(client, None)
         self._read.update(dict.fromkeys(read))
         for job, client in zip(jobs.tolist(), clients, strict=True):
             if client not in self._own:
-                self._held[client] = read.get(client, self._server)
+                self._held[client] = read[client] if job in behind_codec else self._server
                 self._version[client] = version
             self._starts[job] = self._held[client]
 

@@ -18,6 +18,7 @@ import torch
 from favano.aggregation import KINDS, Kinds, named_kinds, pack, unpack
 from favano.aggregation.snapshot import Memory
 from favano.errors import BadInput, need
+from favano.flower.evaluations import Metrics
 from favano.flower.ledger import EVENTS, Event
 from favano.records.checkpoint import Tree, checkpoint_from_bytes, checkpoint_to_bytes
 from favano.records.folder import write_together
@@ -38,6 +39,7 @@ class Standing(NamedTuple):
     norms: Sequence[float]  # of the last answers
     traffic: tuple[int, int]  # bytes up and down
     rounds: Sequence[Mapping[str, object]]
+    evaluations: Mapping[int, Metrics | None]  # by round
 
 
 class Models(NamedTuple):
@@ -46,6 +48,8 @@ class Models(NamedTuple):
     server: Vector
     own: Mapping[int, Vector]  # of clients that go on from models of their own
     starts: Mapping[int, Vector]  # of jobs that are not used yet
+    held: Mapping[int, Vector]  # that clients have, and packed ones are read with
+    unmeasured: Mapping[int, Vector]  # of rounds whose evaluations are not made yet
 
 
 class Saved(NamedTuple):
@@ -77,15 +81,14 @@ class CheckpointFolder:
         """Write a checkpoint; `new` are the events since the last one."""
         self._folder.mkdir(parents=True, exist_ok=True)
         self._append(new)
-        server, own, starts = models
-        used = {id(one): one for one in (server, *own.values(), *starts.values())}
+        server, *others = models
+        used = {id(one): one for one in (server, *(one for of in others for one in of.values()))}
         self._write_models([one for one in used.values() if id(one) not in self._names])
         name = {key: self._names[key][1] for key in used}
         tree: Tree = [
             json.dumps({**standing._asdict(), "events": self._written}),
             name[id(server)],
-            _named({client: name[id(one)] for client, one in own.items()}),
-            _named({job: name[id(one)] for job, one in starts.items()}),
+            *(_named({key: name[id(one)] for key, one in of.items()}) for of in others),
             pack(memory, _kinds(memory)),
         ]
         write_together(self._folder, {_STATE: checkpoint_to_bytes(tree)})
@@ -102,11 +105,12 @@ class CheckpointFolder:
         try:
             tree = checkpoint_from_bytes(path.read_bytes())
             assert isinstance(tree, list)
-            text, server, own, starts, memory = tree
+            text, server, *others, memory = tree
             found = json.loads(str(text))
             self._written = found.pop("events")
             events = self._read_events()
-            names = {str(server), *_names(own).values(), *_names(starts).values()}
+            named = [_names(one) for one in others]
+            names = {str(server), *(name for of in named for name in of.values())}
             models = {name: self._read_model(name) for name in names}
             told = unpack(memory, _kinds(like), like.state.model)
             standing = Standing(**found)
@@ -114,14 +118,14 @@ class CheckpointFolder:
             raise BadInput("resume", path, f"is damaged: {error}") from error
         _check(standing.identity, identity, self._folder)
         calls = {int(job): call for job, call in standing.calls.items()}
+        evaluations = {int(number): one for number, one in standing.evaluations.items()}
         self._names = {id(one): (one, name) for name, one in models.items()}
         self._next = 1 + max(int(Path(name).stem) for name in names)
         return Saved(
-            standing._replace(calls=calls),
+            standing._replace(calls=calls, evaluations=evaluations),
             Models(
                 models[str(server)],
-                {client: models[name] for client, name in _names(own).items()},
-                {job: models[name] for job, name in _names(starts).items()},
+                *({key: models[name] for key, name in of.items()} for of in named),
             ),
             cast(Memory, told),
             events,

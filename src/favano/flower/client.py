@@ -138,9 +138,9 @@ class Client:
         seconds = watch.stop()
         self._step_seconds = watch.step_seconds
         model, vectors = end[: len(start)], end[len(start) :]
-        if call.codec or len(vectors):
+        if call.codec != "none" or len(vectors):
             new = Remembered(start, vectors.clone(), before.steps + watch.steps)
-            self._memory = self._memory.with_job(call.run, call.job, new)
+            self._memory = self._memory.with_job(call.run, call.job, new, call.after)
             self._store.write(self._memory.to_bytes())
         return _Trained(model, watch.steps, seconds)
 
@@ -175,11 +175,13 @@ class Client:
     def _start_model(self, call: Call, shape: Shape, codec: Codec | None) -> Vector:
         if call.key < 0:
             return unpack(call.model, shape)
-        known = self._memory.of(call.run, call.key)
+        known = self._memory.start(call.run, call.key)
         if known is None:
-            rule = "is a job that this client does not remember; send the model in full"
+            rule = "is of a model that this client does not remember; it needs one in full"
             raise BadInput("key", call.key, rule)
-        return unpack(call.model, shape, codec, key=known.start, known=known.start)
+        if not call.model:  # the same model again
+            return known.clone()
+        return unpack(call.model, shape, codec, key=known, known=known)
 
     def _before(self, call: Call, start: Vector, size: int) -> Remembered:
         """What the client goes on with: its memory after the job that was used last, or zeros."""

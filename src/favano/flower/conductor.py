@@ -196,7 +196,9 @@ class _Arrivals:
 
     def join(self, client: int) -> None:
         self._present = sorted([*self._present, client])
-        self._new.append(client)
+        here = any(answer.client == client for answer in (*self._here, *self._buffer))
+        if not (here and self._policy.in_turn):  # else it is called when its answer is used
+            self._new.append(client)
 
     def leave(self, client: int) -> None:
         self._present.remove(client)

@@ -7,17 +7,16 @@ from typing import NamedTuple
 from favano.errors import BadInput
 from favano.flower.ledger import Ledger
 from favano.flower.mailbox import Arrival
-from favano.flower.payload import Shape, unpack
+from favano.flower.server_link import ServerLink
 from favano.flower.wire import Reply, read_reply
 from favano.gates import NormGate, Refusal, wrong_job, wrong_model, wrong_steps
 from favano.types import Vector
 
 
 class Verdict(NamedTuple):
-    """A reply and its model, or why it is refused, or why there is none."""
+    """A reply, or why it is refused, or why there is none."""
 
     reply: Reply | None = None
-    model: Vector | None = None
     refusal: Refusal | None = None
     detail: str = ""  # of a refusal, or of a failure
 
@@ -27,19 +26,25 @@ class Gatekeeper:
 
     Args:
         run: of this federation.
-        shape: of its models.
+        link: reads its models.
         norm: a bound of the progress; by default there is none.
         fastest: seconds that a step takes at least.
     """
 
     def __init__(
-        self, run: str, shape: Shape, *, norm: NormGate | None = None, fastest: float = 0.0
+        self, run: str, link: ServerLink, *, norm: NormGate | None = None, fastest: float = 0.0
     ) -> None:
-        self._run, self._shape, self._fastest = run, shape, fastest
+        self._run, self._link, self._fastest = run, link, fastest
         self.norm = norm or NormGate()
 
     def judge(
-        self, job: int, arrival: Arrival, ledger: Ledger, start: Vector | None, elapsed: float
+        self,
+        job: int,
+        arrival: Arrival,
+        ledger: Ledger,
+        start: Vector | None,
+        server: Vector,
+        elapsed: float,
     ) -> Verdict:
         """Read what came for a job.
 
@@ -48,6 +53,7 @@ class Gatekeeper:
             arrival: what came.
             ledger: what has happened so far.
             start: its start model, if it is still awaited.
+            server: the newest model.
             elapsed: seconds since the call, at least.
         """
         if arrival.too_large:
@@ -62,9 +68,10 @@ class Gatekeeper:
             return Verdict(refusal=refusal)
         assert start is not None
         try:
-            model = unpack(reply.model, self._shape)
+            model = self._link.read(reply.model, start, server)
         except BadInput as error:
             return Verdict(refusal=Refusal.SHAPE, detail=str(error))
+        parameters = self._link.shape.parameters
         refusal = (
             wrong_model(start, model)
             or wrong_steps(
@@ -74,9 +81,9 @@ class Gatekeeper:
                 elapsed,
                 fastest=self._fastest,
             )
-            or self.norm.judge(start[: self._shape.parameters], model[: self._shape.parameters])
+            or self.norm.judge(start[:parameters], model[:parameters])
         )
-        return Verdict(refusal=refusal) if refusal else Verdict(reply, model)
+        return Verdict(refusal=refusal) if refusal else Verdict(reply)
 
     def _wrong_call(self, reply: Reply, job: int, ledger: Ledger) -> Refusal | None:
         """Refuse replies to other calls than the one that was asked about."""

@@ -74,6 +74,7 @@ class OpenJob(NamedTuple):
     client: int
     begin: float
     until: float  # its appointment; infinity: none
+    key: int  # the client's job before, if its start model is known to both sides; -1: none
 
 
 class Action(NamedTuple):
@@ -90,8 +91,9 @@ class Ledger:
         policy: when the server asks whom.
         clients: number of places n.
         seed: of the draws of clients.
-        rates: step size of each job, from the jobs so far.
+        rates: step size of each job that is handed out now, from the jobs so far.
         grace: seconds that a tick waits for answers that are due.
+        packed: whether models are sent beside others that clients have.
         estimates: what is known of the clients' steps, if their weights are measured.
     """
 
@@ -100,16 +102,19 @@ class Ledger:
         policy: Policy,
         clients: int,
         seed: int,
-        rates: Callable[[Schedule], Floats],
+        rates: Callable[[Schedule, float], Floats],
         *,
         grace: float = 0.0,
+        packed: bool = False,
         estimates: StepEstimates | None = None,
     ) -> None:
         self.local_steps = policy.local_steps
         self.clients, self.course = clients, Lived(clients, self.local_steps)
         self.conductor = conductor(policy, seed, grace=grace)
         self.estimates = estimates
-        self._rates = rates
+        self._rates, self._packed = rates, packed
+        self._newest: dict[int, int] = {}  # job of each client, if nothing went wrong since
+        self._calls = Counter[int]()  # by client
         self.node_of: dict[int, int] = {}  # the last node of each client
         self.client_of: dict[int, int] = {}  # of each node that has a place
         self.present: set[int] = set()  # clients that can be called
@@ -119,7 +124,6 @@ class Ledger:
         self.used_last: dict[int, int] = {}  # job of each client
         self.contacts = Counter[int]()  # answers used, by client
         self.refused: dict[int, Counter[str]] = {}  # by client and reason
-        self.partition_of: dict[int, int] = {}  # of the data, as clients say
         self.length = 0  # events so far
 
     def apply(self, event: Event) -> Action | None:
@@ -170,8 +174,7 @@ class Ledger:
         """What has happened, for the simulator to repeat."""
         everyone = range(self.clients)
         nodes = np.array([self.node_of.get(one, 0) for one in everyone], dtype=np.uint64)
-        parts = np.array([self.partition_of.get(one, -1) for one in everyone], dtype=np.int64)
-        return trace_of(self.course, nodes.view(np.int64), parts)
+        return trace_of(self.course, nodes.view(np.int64))
 
     def _join(self, client: int, node: int) -> None:
         before = self.node_of.get(client)
@@ -189,12 +192,11 @@ class Ledger:
         self.conductor.leave(client)
 
     def _answer(self, time: float, job: int, steps: int, seconds: float, partition: int) -> None:
-        client, begin, _ = self.open.pop(job)
-        if partition >= 0:
-            self.partition_of[client] = partition
+        client, begin, *_ = self.open.pop(job)
         course = self.course
         course.answer(job, steps, time)
         course.note([job], "seconds", seconds)
+        course.note([job], "partition", partition)
         if self.estimates is not None:
             expected = self.estimates.expected(np.array([client]))
             course.note([job], "positive", expected.positive)
@@ -212,6 +214,7 @@ class Ledger:
             self.conductor.join(client)
 
     def _give_up(self, client: int, time: float) -> None:
+        self._newest.pop(client, None)
         for job in [job for job, one in self.open.items() if one.client == client]:
             del self.open[job]
             self.given_up.add(job)
@@ -228,10 +231,22 @@ class Ledger:
             self.contacts.update(answer.client for answer in turn.use)
         begun = [self.course.begin(call.client, time) for call in turn.calls]
         if begun:
-            self.course.note(begun, "rate", self._rates(self.course.known)[begun])
+            self.course.note(begun, "rate", self._rates(self.course.known, time)[begun])
         for job, call in zip(begun, turn.calls, strict=True):
-            self.open[job] = OpenJob(call.client, time, call.until)
+            key = self._key(job, call.client)
+            self.open[job] = OpenJob(call.client, time, call.until, key)
         return Action(turn, begun)
+
+    def _key(self, job: int, client: int) -> int:
+        """Note how a job's model is sent, and return the job whose start model it is read with."""
+        course, key = self.course, self._newest.get(client, -1) if self._packed else -1
+        base = course.known.base
+        again = key >= 0 and base[key] == base[job]
+        course.note([job], "whole", course.noted("whole")[key] if again else float(key < 0))
+        course.note([job], "message", self._calls[client])
+        self._calls[client] += 1
+        self._newest[client] = job
+        return key
 
 
 def estimates_for(

@@ -10,7 +10,7 @@ from typing import get_args
 from favano.data.batches import Order
 from favano.errors import BadInput, need
 from favano.methods import AnyMethod, all_methods, make_method
-from favano.specification.parts import TrainingPart
+from favano.specification.parts import TrainingPart as TrainingPart
 from favano.training import LocalRule
 
 _MOST = 2**20  # samples of a batch
@@ -44,6 +44,20 @@ class LocalTraining:
             step=None if method is None else method.step,
             optimiser=self.training.local_optimiser,
         )
+
+
+def check_training(training: TrainingPart, *, learning_rate: float, local_steps: int) -> None:
+    """Refuse what only simulations have, and what the server says otherwise."""
+    for name, said in (("learning_rate", learning_rate), ("local_steps", local_steps)):
+        value = getattr(training, name)
+        need(value in (None, said), name, value, f"contradicts that of the strategy, {said}")
+    unit = training.local_steps_unit
+    need(unit == "steps", "local_steps_unit", unit, "need steps in a federation")
+    rule = "follows the horizon of a simulation; use a rate_schedule with a rate_length"
+    need(not training.rate_decay, "rate_decay", training.rate_decay, rule)
+    schedule, length = training.rate_schedule, training.rate_length
+    rule = "need rate_length, the seconds until the end of the schedule"
+    need(schedule == "constant" or length is not None, "rate_schedule", schedule, rule)
 
 
 def to_json(local: LocalTraining) -> str:

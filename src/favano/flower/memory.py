@@ -1,7 +1,7 @@
 """What a client keeps from job to job: vectors of its optimiser and method, and models it was sent.
 
 It is kept by run and job, so that a job whose answer was lost leaves no trace: a call names the job
-to go on after. The newest two jobs of one run are kept, as safetensors.
+to go on after. That job and the newest two of one run are kept, as safetensors.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from safetensors import SafetensorError
 from safetensors.torch import load, save
 
 from favano.errors import BadInput
+from favano.flower.payload import fingerprint
 from favano.types import Vector
 
-_JOBS = 2  # that are kept
 _RECORD = "favano"
 
 
@@ -53,12 +53,16 @@ class Memory:
         """What is known of a job."""
         return self.jobs.get(job) if run == self.run else None
 
-    def with_job(self, run: str, job: int, new: Remembered) -> Memory:
-        """The same and one more job, without the oldest; another run begins anew."""
-        known = dict(self.jobs) if run == self.run else {}
-        known.pop(job, None)
-        known[job] = new
-        return Memory(run, dict(list(known.items())[-_JOBS:]))
+    def start(self, run: str, key: int) -> Vector | None:
+        """The start model of this fingerprint."""
+        starts = (one.start for one in self.jobs.values()) if run == self.run else ()
+        return next((one for one in starts if fingerprint(one) == key), None)
+
+    def with_job(self, run: str, job: int, new: Remembered, after: int = -1) -> Memory:
+        """The same and one more job, which went on after another; another run begins anew."""
+        others = {key: one for key, one in self.jobs.items() if run == self.run and key != job}
+        kept = {after, *list(others)[-1:]}
+        return Memory(run, {**{key: others[key] for key in others if key in kept}, job: new})
 
     def to_bytes(self) -> bytes:
         """The content of a safetensors file."""

@@ -8,11 +8,14 @@ Both sides read what the simulator's link would have read (`Link`).
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from hashlib import blake2b
 
 import numpy as np
 import torch
 
+from favano.aggregation.link import base_of, noise_of
 from favano.errors import BadInput, need
+from favano.gates import finite_rows
 from favano.quantisation import (
     Codec,
     Lattice,
@@ -24,10 +27,9 @@ from favano.quantisation import (
 )
 from favano.rng import Stream, origin
 from favano.training import FlatModel
-from favano.training.device_draws import device_uniform, on_device
 from favano.types import Stack, Vector
 
-_MESSAGE = 2**32  # draws reserved for one message
+WHOLE = -1  # the key of a model that is sent in full
 _CODECS = "need lattice:BITS:SCALE[:dither], min-max:BITS or qsgd:BITS"
 
 
@@ -82,11 +84,11 @@ def pack(
     if codec is None:
         return _raw(model)
     assert noise is not None
+    assert known is not None
     count = shape.parameters
-    values = model[None, :count].double()
-    if codec.differences:
-        assert known is not None
-        values = values - known[None, :count].double()
+    rule = f"has NaN or infinity, which {codec.name} has no code for"
+    need(finite_rows(model[None])[0], "model", f"{len(model)} numbers", rule)
+    values = model[None, :count].double() - base_of(codec, known[None, :count])
     return to_bytes(codec, codec.encode(values, noise, shape.sizes)) + _raw(model[count:])
 
 
@@ -113,37 +115,41 @@ def unpack(
         return _numbers(data, shape.dtype)
     rest = shape.plain * shape.dtype.itemsize
     coded = from_bytes(codec, data[: len(data) - rest], shape.sizes)
-    near = torch.zeros(1, shape.parameters) if key is None else key[None, : shape.parameters]
-    found = codec.decode(coded, near, shape.sizes)[0]
-    if codec.differences:
-        assert known is not None
-        found = found + known[: shape.parameters].double()
+    assert key is not None
+    assert known is not None
+    count = shape.parameters
+    decoded = codec.decode(coded, key[None, :count], shape.sizes)
+    (found,) = base_of(codec, known[None, :count]) + decoded
     return torch.cat([found.to(shape.dtype), _numbers(data[len(data) - rest :], shape.dtype)])
 
 
 def draws(codec: Codec, parameters: int, *, seed: int, stream: int, message: int) -> Stack:
     """The uniform draws of one message, (1, draws): a function of (seed, stream, message)."""
-    begin = on_device(origin(seed, Stream.QUANTISER, [stream]), torch.device("cpu"))
-    place = torch.arange(codec.draws(parameters))
-    return device_uniform(begin[:, None], message * _MESSAGE + place)
+    begin, number = origin(seed, Stream.QUANTISER, [stream]), np.array([message])
+    return noise_of(codec, parameters, begin, number, torch.device("cpu"))
+
+
+def fingerprint(model: Vector) -> int:
+    """A number by which both sides know that they mean the same model, to the bit."""
+    return int.from_bytes(blake2b(_raw(model), digest_size=8).digest()) >> 1
 
 
 def codec_text(codec: Codec | None) -> str:
-    """A codec as calls name it; nothing for none."""
+    """The name of a codec."""
     if codec is None:
-        return ""
+        return "none"
     if isinstance(codec, Lattice):
         return f"lattice:{codec.bits}:{codec.scale!r}" + (":dither" if codec.dither else "")
     return f"{codec.name}:{codec.bits}"
 
 
 def read_codec(text: str) -> Codec | None:
-    """The codec of a call.
+    """The codec of this name.
 
-    >>> read_codec("qsgd:8"), read_codec(""), read_codec("lattice:14:0.0001")
+    >>> read_codec("qsgd:8"), read_codec("none"), read_codec("lattice:14:0.0001")
     (Qsgd(bits=8), None, Lattice(bits=14, scale=0.0001, dither=False))
     """
-    if not text:
+    if text == "none":
         return None
     match text.split(":"):
         case ["lattice", bits, scale, *rest] if rest in ([], ["dither"]):

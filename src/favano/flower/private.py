@@ -44,6 +44,8 @@ from flwr.superlink.grid.http_grid import HttpGrid
 from flwr.supernode import fleet_http_connection
 
 VERSION = "1.41.0"  # of Flower, that this module was written for
+FIRST_PAUSE = 0.05  # seconds until parts that are not uploaded yet are asked for again, then twice
+# as many; Flower waits a second, which is often lost since heads come before parts.
 
 Keys: TypeAlias = tuple[ec.EllipticCurvePrivateKey, ec.EllipticCurvePublicKey]
 _FAILED = "Failed to initialize the connection to the SuperLink.\n"
@@ -78,7 +80,8 @@ class NodeConnection:
         run, name = head.metadata.run_id, head.metadata.message_id
         try:
             wanted = [part.object_id for part in iterate_object_tree(tree)]
-            contents = pull_objects(wanted, partial(self._pull, run))
+            pull = partial(self._pull, run)
+            contents = pull_objects(wanted, pull, initial_backoff=FIRST_PAUSE)
             self._confirm(run, name)
         except RunNotRunningException:  # it has ended meanwhile
             return None

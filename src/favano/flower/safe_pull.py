@@ -19,6 +19,7 @@ from flwr.supercore.inflatable.inflatable_object import (
 from flwr.supercore.inflatable.inflatable_utils import inflate_object_from_contents, pull_objects
 
 from favano.flower.journal import Head
+from favano.flower.private import FIRST_PAUSE
 from favano.gates import wrong_size
 
 
@@ -79,7 +80,9 @@ class HttpReplies:
                 raise TooLarge
             return part
 
-        found: Mapping[str, bytes] = pull_objects(list(head.objects), pull_object_fn=bounded)
+        found: Mapping[str, bytes] = pull_objects(
+            list(head.objects), bounded, initial_backoff=FIRST_PAUSE
+        )
         return found
 
     def confirm(self, head: Head) -> None:

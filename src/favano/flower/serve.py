@@ -13,8 +13,8 @@ import torch
 from flwr.app import ArrayRecord, MetricRecord
 from flwr.serverapp import Grid
 
-from favano.errors import need
 from favano.flower.local_training import LocalTraining
+from favano.flower.payload import codec_text
 from favano.flower.private import claimed_run
 from favano.flower.rounds import AsyncResult
 from favano.flower.status import status_page
@@ -22,20 +22,15 @@ from favano.flower.strategy import AsyncStrategy
 from favano.flower.superlink import SuperLink, running
 from favano.gates import NormGate
 from favano.metrics import Evaluator
+from favano.quantisation import quantised
 from favano.records.federation import FEDERATION, FederationRecord, federation_to_json
 from favano.records.folder import SPEC, write_together
+from favano.run.assembly import codec_of
 from favano.run.samples import initial_module, load_samples, named_model
 from favano.specification.config import spec_tables
-from favano.specification.spec import Spec, given, steps_of
+from favano.specification.federation_keys import check_keys
+from favano.specification.spec import Spec, given
 from favano.training import FlatModel
-
-# Keys that a federation has; those of simulated time, speeds and codecs have no meaning in it.
-_KEYS = {
-    "fleet": {"clients"},
-    "clock": {"selected", "deadline"},
-    "run": {"seed"},
-}
-_NOT_TRAINING = ("rate_decay", "rate_schedule", "rate_over", "rate_length", "warm_up")
 
 
 @dataclass(frozen=True)
@@ -73,22 +68,6 @@ class Serving:
     norm_quantile: float | None = None
 
 
-def check_keys(spec: Spec) -> None:
-    """Refuse keys that only a simulation has."""
-    asked = spec.asked or spec
-    for part, known in _KEYS.items():
-        for key, value in getattr(asked, part).given.items():
-            rule = "is a key of simulations, which a federation does not have; leave it out"
-            need(key in known, key, value, rule)
-    for key in _NOT_TRAINING:
-        rule = "follows simulated time, which a federation does not have; leave it out"
-        need(key not in asked.training.given, key, getattr(asked.training, key), rule)
-    unit = spec.training.local_steps_unit
-    need(unit == "steps", "local_steps_unit", unit, "need steps in a federation")
-    quantised = spec.training.quantise
-    need(quantised == "none", "quantise", quantised, "is not yet done in a federation")
-
-
 def strategy_of(spec: Spec, serving: Serving, say: Callable[[str], None]) -> AsyncStrategy:
     """The strategy of a specification."""
     check_keys(spec)
@@ -97,7 +76,7 @@ def strategy_of(spec: Spec, serving: Serving, say: Callable[[str], None]) -> Asy
         spec.method,
         clients=given(spec.fleet.clients),
         selected=given(spec.clock.selected),
-        local_steps=steps_of(spec),
+        local_steps=given(spec.training.local_steps),
         learning_rate=given(spec.training.learning_rate),
         local=LocalTraining(given(problem.batch_size), problem.batch_order, spec.training),
         tick=serving.tick,
@@ -107,6 +86,8 @@ def strategy_of(spec: Spec, serving: Serving, say: Callable[[str], None]) -> Asy
         step_seconds=serving.step_seconds,
         server_optimiser=spec.server.optimiser,
         robust=spec.server.robust,
+        codec=codec_text(codec_of(spec)),
+        buffers=spec.run.buffers,
         norm=NormGate(serving.norm, quantile=serving.norm_quantile),
         evaluate_every=serving.evaluate_every,
         folder=serving.folder,
@@ -121,9 +102,14 @@ def serve(spec: Spec, serving: Serving, link: SuperLink, say: Callable[[str], No
     strategy = strategy_of(spec, serving, say)
     samples = load_samples(spec, serving.data_dir)
     network = initial_module(named_model(spec, samples), spec.run.seed)
-    flat = FlatModel(network, device="cpu")
+    flat = FlatModel(quantised(network, spec.training.recipe), device="cpu")
     judge = Evaluator(
-        flat, samples.test_features, samples.test_labels, samples.loss, metrics=samples.metrics
+        flat,
+        samples.test_features,
+        samples.test_labels,
+        samples.loss,
+        samples.calibration() if spec.run.buffers == "local" else None,
+        metrics=samples.metrics,
     )
 
     def measure(number: int, arrays: ArrayRecord) -> MetricRecord:
@@ -144,6 +130,8 @@ def serve(spec: Spec, serving: Serving, link: SuperLink, say: Callable[[str], No
         say(f"nodes join at {link.address}")
         say(f"status at http://{serving.status_host}:{port}/")
         link.register_nodes()
+        if serving.resume:
+            link.stop_runs()
         link.submit()
         with _claimed(link) as grid:
             arrays = ArrayRecord(network.state_dict())

@@ -25,6 +25,7 @@ from favano.flower.board import Board
 from favano.flower.checkpoint import CheckpointFolder, Models, Saved, Standing
 from favano.flower.clock import Clock
 from favano.flower.conductor import Turn
+from favano.flower.evaluations import Evaluations
 from favano.flower.gatekeeper import Gatekeeper
 from favano.flower.ledger import (
     Action,
@@ -37,10 +38,11 @@ from favano.flower.ledger import (
     overdue,
 )
 from favano.flower.mailbox import Arrival, Mailbox
-from favano.flower.payload import Shape, pack, unpack
+from favano.flower.payload import codec_text, pack
 from favano.flower.places import changes
 from favano.flower.rounds import Round, read_round
 from favano.flower.safe_pull import run_number
+from favano.flower.server_link import Handed, ServerLink
 from favano.flower.wire import Call, call_message, read_reply
 from favano.gates import Refusal, finite_rows
 from favano.methods import State
@@ -56,7 +58,6 @@ class Terms:
     run: str
     seed: int
     training: str  # JSON
-    shape: Shape
     identity: Mapping[str, str]
     patience: float = 3600.0  # seconds that an answer may be late before its client is given up
     look_around: float = 5.0  # seconds between two looks at who is online
@@ -68,12 +69,13 @@ class Tools(NamedTuple):
     grid: Grid
     mailbox: Mailbox
     clock: Clock
+    link: ServerLink
     gatekeeper: Gatekeeper
     looking: Executor
     sending: Executor
     files: CheckpointFolder | None
     say: Callable[[str], None]
-    on_update: Callable[[Round, Vector], None]
+    evaluations: Evaluations
     board: Board | None
 
 
@@ -88,7 +90,8 @@ class Server:
         self.model = aggregator.initial
         self._own: dict[int, Vector] = {}  # models that clients go on from, if not the server's
         self._starts: dict[int, Vector] = {}  # of jobs that are not used yet
-        self._ends: dict[int, Vector] = {}  # of answers that are not used yet
+        self._ends: dict[int, bytes] = {}  # of answers that are not used yet, as they came
+        self._held: dict[int, Vector] = {}  # start model of each client's last job, with a codec
         self._told: dict[int, Mapping[str, float]] = {}  # metrics of these answers
         self._hung: set[int] = set()  # clients that do not answer
         self.rounds: list[Round] = []
@@ -96,7 +99,6 @@ class Server:
         self._online: Future[list[int]] | None = None
         self._next_look = 0.0
         self._old_jobs = 0  # handed out before the server was down, for nobody knows how long
-        self._packed: tuple[Vector, bytes] | None = None
 
     @property
     def version(self) -> int:
@@ -127,9 +129,10 @@ class Server:
         self._old_jobs = self.ledger.jobs
         self._aggregator.take_over(saved.memory, saved.standing.version, saved.models.server)
         self.model, self._own = saved.models.server, dict(saved.models.own)
-        self._starts = dict(saved.models.starts)
+        self._starts, self._held = dict(saved.models.starts), dict(saved.models.held)
         self._tools.gatekeeper.norm.go_on_from(saved.standing.norms)
         self.rounds = [read_round(one) for one in saved.standing.rounds]
+        self._tools.evaluations.go_on_from(saved.standing.evaluations, saved.models.unmeasured)
         mailbox = self._tools.mailbox
         mailbox.bytes_up, mailbox.bytes_down = saved.standing.traffic
         same_run = saved.standing.flower_run == run_number(self._tools.grid)
@@ -182,12 +185,13 @@ class Server:
         self._hung.discard(client)
         start = self._starts.get(job)
         elapsed = inf if job < self._old_jobs else now - self.ledger.begin(job)
-        verdict = self._tools.gatekeeper.judge(job, arrival, self.ledger, start, elapsed)
-        if verdict.reply is not None and verdict.model is not None:
-            reply = verdict.reply
+        verdict = self._tools.gatekeeper.judge(
+            job, arrival, self.ledger, start, self.model, elapsed
+        )
+        if (reply := verdict.reply) is not None:
             partition = int(reply.metrics.get(PARTITION, -1))
             self._apply(Answered(now, job, reply.steps, reply.seconds, partition))
-            self._ends[job], self._told[job] = verdict.model, reply.metrics
+            self._ends[job], self._told[job] = reply.model, reply.metrics
             return
         if verdict.refusal is not None:
             self._refuse(job, client, verdict.refusal, verdict.detail, now)
@@ -204,7 +208,7 @@ class Server:
     def _keep_again(self, job: int, arrival: Arrival) -> None:
         assert arrival.message is not None, "the journal has lost a reply"
         reply = read_reply(arrival.message)
-        self._ends[job], self._told[job] = unpack(reply.model, self._terms.shape), reply.metrics
+        self._ends[job], self._told[job] = reply.model, reply.metrics
 
     def _refuse(self, job: int, client: int, reason: Refusal, detail: str, now: float) -> None:
         more = f": {detail}" if detail else ""
@@ -233,9 +237,7 @@ class Server:
             self._forget_jobs()
         if turn.use is not None:
             self._update(turn, now)
-        for job, call in zip(begun, turn.calls, strict=True):
-            self._starts[job] = self._own.get(call.client, self.model)
-        calls = [(job, self._message(job, now)) for job in begun]
+        calls = [(job, self._message(job, self._hand_out(job), now)) for job in begun]
         if calls:
             self._tools.mailbox.send(calls)
         if self._tools.files is None:
@@ -244,20 +246,39 @@ class Server:
         elif calls or turn.use is not None:
             self._save(now)
 
+    def _hand_out(self, job: int) -> Handed:
+        """The model that a job begins from: its client's own one, or the newest version."""
+        client, _, _, key = self.ledger.open[job]
+        link, base = self._tools.link, self.ledger.course.known.base
+        model = self._own.get(client, self.model)
+        if not self._aggregator.ahead:
+            (model,) = self._aggregator.with_own_buffers(np.array([client]), model[None])
+        if key < 0:
+            handed = link.whole(model)
+        elif base[key] == base[job]:
+            handed = link.again(self._held[client])
+        else:
+            handed = link.packed(self.version, model, self._held[client])
+        self._starts[job] = handed.model
+        if link.codec is not None:
+            self._held[client] = handed.model
+        return handed
+
     def _drop(self, job: int) -> None:
-        for kept in (self._starts, self._ends):
-            kept.pop(job, None)
+        self._starts.pop(job, None)
+        self._ends.pop(job, None)
         self._told.pop(job, None)
 
     def _update(self, turn: Turn, now: float) -> None:
         """Make the next version of the model."""
         assert turn.use is not None
         jobs = [answer.job for answer in turn.use]
-        nothing = self.model.new_empty(0, len(self.model))
-        start, end = (
-            torch.stack([models[job] for job in jobs]) if jobs else nothing
-            for models in (self._starts, self._ends)
-        )
+        start = end = self.model.new_empty(0, len(self.model))
+        if jobs:
+            starts, read = [self._starts[job] for job in jobs], self._tools.link.read
+            pairs = zip(jobs, starts, strict=True)
+            ends = [read(self._ends[job], begun, self.model) for job, begun in pairs]
+            start, end = torch.stack(starts), torch.stack(ends)
         update = self._aggregator.update(self.model, start, end, np.ones(len(jobs), np.bool_))
         self.model = update.server
         if not finite_rows(self.model[None])[0]:
@@ -284,11 +305,12 @@ class Server:
             metrics={name: fmean(one[name] for one in told if name in one) for name in names},
         )
         self.rounds.append(found)
-        self._tools.on_update(found, self.model)
+        self._tools.evaluations.after(found, self.model)
 
-    def _message(self, job: int, now: float) -> Callable[[], Message]:
+    def _message(self, job: int, handed: Handed, now: float) -> Callable[[], Message]:
         """The call of a job, to be made by the thread that sends it."""
         ledger, known, terms = self.ledger, self.ledger.course.known, self._terms
+        link, noted = self._tools.link, self.ledger.course.noted
         client, until = ledger.open[job].client, ledger.open[job].until
         drift = self._aggregator.drift(np.array([client]))
         seconds = until - now - ledger.lost_seconds(client) if isfinite(until) else inf
@@ -299,28 +321,27 @@ class Server:
             version=int(known.base[job]),
             first_step=int(known.first_step[job]),
             steps=ledger.local_steps,
-            rate=float(ledger.course.noted("rate")[job]),
+            rate=float(noted("rate")[job]),
             seed=terms.seed,
             training=terms.training,
-            model=self._bytes(self._starts[job]),
-            dtype=str(terms.shape.dtype).removeprefix("torch."),
+            model=handed.data,
+            dtype=str(link.shape.dtype).removeprefix("torch."),
             seconds=max(0.0, seconds) if isfinite(seconds) else None,
+            codec=codec_text(link.codec),
+            key=handed.key,
+            message=int(noted("message")[job]),
             after=ledger.used_last.get(client, -1),
-            drift=None if drift is None else pack(drift[0], terms.shape.trained),
+            drift=None if drift is None else pack(drift[0], link.shape.trained),
         )
         ttl = (until - now if isfinite(until) else 0.0) + terms.patience
         return partial(call_message, call, ledger.node_of[client], ttl=ttl)
 
-    def _bytes(self, model: Vector) -> bytes:
-        """A model as bytes; the last one is kept, since many clients get it."""
-        if self._packed is None or self._packed[0] is not model:
-            self._packed = model, pack(model, self._terms.shape)
-        return self._packed[1]
-
     def _save(self, now: float) -> None:
         """Write a checkpoint once the calls before it have left."""
         new, self._new = self._new, []
-        models = Models(self.model, dict(self._own), dict(self._starts))
+        evaluations, unmeasured = self._tools.evaluations.so_far()
+        kept = dict(self._own), dict(self._starts), dict(self._held)
+        models = Models(self.model, *kept, unmeasured)
         memory, mailbox = self._aggregator.remembered(), self._tools.mailbox
         rounds = [one.document() for one in self.rounds]
         norms, version = list(self._tools.gatekeeper.norm.seen), self.version
@@ -331,8 +352,9 @@ class Server:
             calls = {job: mailbox.call_of[job] for job in models.starts if job in mailbox.call_of}
             traffic = mailbox.bytes_up, mailbox.bytes_down
             standing = Standing(
-                terms.identity, terms.run, flower, now, version, calls, norms, traffic, rounds
-            )
+                terms.identity, terms.run, flower, now, version, calls, norms, traffic, rounds,
+                evaluations,
+            )  # fmt: skip
             files.save(standing, models, memory, new)
             mailbox.keep(models.starts)
 

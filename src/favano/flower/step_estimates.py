@@ -11,7 +11,9 @@ after n contacts, with the prior's P_0, M_0 and its weight c.
 
 from __future__ import annotations
 
+from collections import deque
 from math import log, sqrt
+from statistics import median
 
 import numpy as np
 
@@ -23,7 +25,7 @@ from favano.types import Floats, Ints
 
 PRIOR = 4.0  # contacts that a prior counts for
 _CONFIDENCE = 0.95
-_NEWEST = 0.2  # weight of the newest contact in the time lost: networks change
+_NEWEST = 9  # contacts whose median is the time lost: networks change, and a restart is no measure
 _CHANGE = 0.05  # of a mean step or of the time lost, for which a prior is computed anew
 
 
@@ -50,8 +52,9 @@ class StepEstimates:
         self._policy, self._law = policy, law or Deterministic()
         self._usual, self._usual_lost = step_seconds, lost
         # What was seen: contacts, those with steps, steps, seconds of training, and the seconds
-        # lost per contact, a running mean.
+        # lost per contact.
         self.seen: Floats = np.zeros((5, clients))
+        self._lost = [deque[float](maxlen=_NEWEST) for _ in range(clients)]
         self._priors: dict[int, tuple[float, float, Expected]] = {}
 
     def count(self, client: int, steps: int, seconds: float, elapsed: float) -> None:
@@ -64,8 +67,8 @@ class StepEstimates:
             elapsed: seconds from its call to its answer.
         """
         self.seen[:4, client] += (1, steps > 0, steps, seconds)
-        share = max(_NEWEST, 1 / self.seen[0, client])
-        self.seen[4, client] += share * (max(0.0, elapsed - seconds) - self.seen[4, client])
+        self._lost[client].append(max(0.0, elapsed - seconds))
+        self.seen[4, client] = median(self._lost[client])
 
     @property
     def step_seconds(self) -> Floats:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import logging
 import secrets
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from math import inf
 from pathlib import Path
-from typing import TypeAlias
 
 import numpy as np
-from flwr.app import ArrayRecord, ConfigRecord, MetricRecord
+from flwr.app import ArrayRecord, ConfigRecord
 from flwr.serverapp import Grid
 
 from favano.aggregation import Aggregator
@@ -20,14 +20,18 @@ from favano.errors import need
 from favano.flower.board import Board
 from favano.flower.checkpoint import CheckpointFolder, Saved
 from favano.flower.clock import Clock, WallClock
+from favano.flower.evaluations import Evaluate, Evaluations
 from favano.flower.flat_arrays import FlatArrays, flat_arrays
 from favano.flower.gatekeeper import Gatekeeper
 from favano.flower.journal import Journal
 from favano.flower.ledger import Ledger, estimates_for
-from favano.flower.local_training import LocalTraining, to_json
+from favano.flower.local_training import LocalTraining, check_training, to_json
 from favano.flower.mailbox import Executors, Mailbox
-from favano.flower.rounds import AsyncResult, Round, node_records
+from favano.flower.method_check import check_method
+from favano.flower.payload import read_codec
+from favano.flower.rounds import AsyncResult, node_records
 from favano.flower.server import Server, Terms, Tools
+from favano.flower.server_link import ServerLink
 from favano.gates import NormGate
 from favano.methods import AnyMethod, State
 from favano.methods.robust import check_robust, parse_robust
@@ -37,9 +41,9 @@ from favano.methods.world import federation
 from favano.records.federation import INITIAL, TRACE
 from favano.records.folder import MODEL, write_together
 from favano.schedule import Poll, Schedule
-from favano.types import Floats, Vector
+from favano.specification.presets import filled
+from favano.types import Buffers, Floats, Vector
 
-Evaluate: TypeAlias = Callable[[int, ArrayRecord], MetricRecord | None]
 CHECKPOINT, JOURNAL = "checkpoint", "journal"
 
 _OVERHEAD = 1 << 20  # bytes of a reply beside its model, at most
@@ -83,7 +87,8 @@ class AsyncStrategy:
         clients: places n; a node keeps its place.
         local_steps: most steps of a job, K.
         learning_rate: of clients.
-        local: how clients train.
+        local: how clients train; a schedule of their rates follows their own steps, or the seconds
+            since the server began.
         selected: clients per tick or round, s; all of them by default.
         tick: seconds between two ticks, for methods that poll.
         deadline: seconds that a round lasts at most, for methods with rounds.
@@ -93,7 +98,10 @@ class AsyncStrategy:
         step_seconds: mean duration of a step, until it is measured.
         lost_seconds: time per contact in which a client cannot train, until it is measured.
         server_optimiser: what the server makes of the method's step.
+        codec: how models are packed, both ways: qsgd:BITS, min-max:BITS or
+            lattice:BITS:SCALE[:dither]; none: they are not.
         robust: median, trimmed:SHARE or clip:NORM, against wrong answers.
+        buffers: BatchNorm statistics: average, or local, each client its own.
         norm: bound of what a client may change.
         fastest_step: seconds that a step takes at least; claims of faster clients are refused.
         evaluate_every: rounds between two evaluations.
@@ -117,6 +125,8 @@ class AsyncStrategy:
     lost_seconds: float = 0.0
     server_optimiser: ServerOptimiser | None = None
     robust: str = "none"
+    codec: str = "none"
+    buffers: Buffers = "average"
     norm: NormGate | None = None
     fastest_step: float = 0.0
     evaluate_every: int = 1
@@ -131,6 +141,8 @@ class AsyncStrategy:
         rule = f"need 1..clients ({self.clients})"
         need(1 <= selected <= self.clients, "selected", selected, rule)
         need(self.learning_rate > 0, "learning_rate", self.learning_rate, "need a positive number")
+        training = self.local.training
+        check_training(training, learning_rate=self.learning_rate, local_steps=self.local_steps)
         need(self.evaluate_every >= 1, "evaluate_every", self.evaluate_every, "need at least 1")
         has_folder = self.folder is not None
         need(has_folder or not self.resume, "resume", True, "need a folder to go on from")
@@ -138,6 +150,8 @@ class AsyncStrategy:
         policy = self.bound.policy()
         if isinstance(policy, Poll):
             need(self.tick is not None, "tick", None, "need seconds between two ticks")
+        self._codec = read_codec(self.codec)
+        check_method(self.method, policy, training, codec=self.codec, buffers=self.buffers)
         if (robust := parse_robust(self.robust)) is not None:
             check_robust(self.bound, robust)
         self._ledger()  # refuses what cannot be done in real time
@@ -205,27 +219,31 @@ class AsyncStrategy:
         begin = saved.standing.now if saved else 0.0
         if self.live:
             self._board = Board(self.bound, num_rounds, workers.evaluating, lambda: self.metrics)
-        evaluations = _Evaluations(evaluate_fn, self.evaluate_every, num_rounds, flat, workers)
+        evaluations = Evaluations(
+            evaluate_fn, self.evaluate_every, num_rounds, flat, workers.evaluating
+        )
         shape = flat.shape
+        link = ServerLink(shape, self._codec, seed=self.seed)
         mailbox = Mailbox(
             grid,
             Executors(workers.sending, workers.finding, workers.fetching),
             None if folder is None else Journal(folder / JOURNAL),
-            most=shape.bytes_of(None) + _OVERHEAD,
+            most=shape.bytes_of(self._codec) + _OVERHEAD,
             say=self.say,
         )
         identity = self._identity(flat)
-        terms = Terms(run, self.seed, to_json(self.local_training), shape, identity, timeout)
+        terms = Terms(run, self.seed, to_json(self.local_training), identity, timeout)
         tools = Tools(
             grid,
             mailbox,
             clock or WallClock(begin),
-            Gatekeeper(run, shape, norm=self.norm, fastest=self.fastest_step),
+            link,
+            Gatekeeper(run, link, norm=self.norm, fastest=self.fastest_step),
             workers.finding,
             workers.sending,
             files,
             self.say,
-            evaluations.after,
+            evaluations,
             self._board,
         )
         server = Server(terms, aggregator, ledger, tools)
@@ -269,11 +287,20 @@ class AsyncStrategy:
         known = {"step_seconds": self.step_seconds, "lost": self.lost_seconds}
         estimates = estimates_for(policy, self.clients, **known)
         return Ledger(
-            policy, self.clients, self.seed, self._rates, grace=self.grace, estimates=estimates
+            policy,
+            self.clients,
+            self.seed,
+            self._rates,
+            grace=self.grace,
+            packed=self._codec is not None,
+            estimates=estimates,
         )
 
-    def _rates(self, schedule: Schedule) -> Floats:
-        return self.learning_rate * self.bound.rates(schedule)
+    def _rates(self, schedule: Schedule, now: float) -> Floats:
+        """Step sizes of jobs that are handed out now."""
+        time = np.full(len(schedule.client), now)
+        factors = self.local.training.rate_factors(time, schedule.first_step, inf)
+        return self.learning_rate * self.bound.rates(schedule) * factors
 
     def _aggregator(self, flat: FlatArrays, initial: Vector, ledger: Ledger) -> Aggregator[State]:
         return Aggregator(
@@ -283,6 +310,7 @@ class AsyncStrategy:
             lambda _: ledger.course.noted("rate"),
             initial,
             non_finite="skip",
+            buffers=self.buffers,
             server=self.server_optimiser,
             robust=parse_robust(self.robust),
             expected=ledger.expected,
@@ -290,8 +318,11 @@ class AsyncStrategy:
 
     @property
     def local_training(self) -> LocalTraining:
-        """How clients train, with the method if they need it."""
-        return replace(self.local, method=self.method) if self.method.memory else self.local
+        """How clients train, as the method suggests, and with the method if they need it."""
+        pull = {"proximal": self.method.suggests.get("proximal")}
+        training = filled(self.local.training, pull)
+        method = self.method if self.method.memory else None
+        return replace(self.local, training=training, method=method)
 
     def _saved(
         self, files: CheckpointFolder | None, flat: FlatArrays, aggregator: Aggregator[State]
@@ -306,7 +337,16 @@ class AsyncStrategy:
 
     def _identity(self, flat: FlatArrays) -> dict[str, str]:
         """What must be equal for a federation to go on."""
-        keys = ("clients", "local_steps", "learning_rate", "seed", "grace", "robust")
+        keys = (
+            "clients",
+            "local_steps",
+            "learning_rate",
+            "seed",
+            "grace",
+            "robust",
+            "codec",
+            "buffers",
+        )
         return {
             **{key: str(getattr(self, key)) for key in keys},
             "method": f"{self.method.name} {dict(self.method.given)}",
@@ -314,35 +354,3 @@ class AsyncStrategy:
             "local training": to_json(self.local_training),
             "model": str([(name, flat.shapes[name]) for name in flat.order]),
         }
-
-
-class _Evaluations:
-    """Measures the model in a thread of its own."""
-
-    def __init__(
-        self,
-        measure: Evaluate | None,
-        every: int,
-        last: int,
-        flat: FlatArrays,
-        workers: Threads,
-    ) -> None:
-        self._measure, self._every, self._last = measure, every, last
-        self._flat, self._executor = flat, workers.evaluating
-        self._waiting: dict[int, Future[MetricRecord | None]] = {}
-
-    def after(self, done: Round, model: Vector) -> None:
-        """Measure a round's model, if it is time."""
-        if done.number % self._every == 0 or done.number == self._last:
-            self.measure(done.number, model)
-
-    def measure(self, number: int, model: Vector) -> None:
-        """Measure a model."""
-        if self._measure is not None:
-            arrays = self._flat.arrays(model)
-            self._waiting[number] = self._executor.submit(self._measure, number, arrays)
-
-    def results(self) -> dict[int, MetricRecord]:
-        """All results; waits for those that are not here yet."""
-        found = {number: one.result() for number, one in self._waiting.items()}
-        return {number: one for number, one in found.items() if one is not None}

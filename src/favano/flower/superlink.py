@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -37,11 +38,8 @@ serverapp = "server:app"
 clientapp = "client:app"
 [tool.flwr.app.config]
 """
-_FILES = {
-    "pyproject.toml": _APP,
-    "server.py": "from flwr.serverapp import ServerApp\n\napp = ServerApp()\n",
-    "client.py": "from favano.flower import share\n\napp = share.app\n",
-}
+_SERVER_APP = "from flwr.serverapp import ServerApp\n\napp = ServerApp()\n"
+_CLIENT_APP = "from favano.flower import share\n\napp = share.app\n"
 
 
 @dataclass(frozen=True)
@@ -104,6 +102,16 @@ class SuperLink:
             "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION": "1",
         }
 
+    def write_config(self) -> None:
+        """Tell Flower's commands where it is."""
+        home = self.folder / "flower"
+        home.mkdir(parents=True, exist_ok=True)
+        trust = "insecure = true"
+        if self.authority is not None:
+            trust = f'root-certificates = "{self.authority.absolute()}"'
+        text = f'[superlink.favano]\naddress = "{self.address}"\n{trust}\n'
+        (home / "config.toml").write_text(text)
+
     def answers(self) -> bool:
         """Whether it is there."""
         context, scheme = None, "http"
@@ -136,11 +144,22 @@ class SuperLink:
                 with suppress(RuntimeError):  # it is registered already
                     self.flwr("supernode", "register", str(path))
 
-    def submit(self) -> None:
-        """Submit a run, whose ClientApp has a share of a data set."""
+    def stop_runs(self) -> None:
+        """End the runs of servers that were killed.
+
+        Nodes would wait for the rest of calls that were not sent in full until Flower, which hears
+        no more from their server, ends the run within a minute.
+        """
+        for run in json.loads(self.flwr("list"))["runs"]:
+            if not run["status"].startswith("finished"):
+                self.flwr("stop", str(run["run-id"]))
+
+    def submit(self, client_app: str = _CLIENT_APP) -> None:
+        """Submit a run of this ClientApp, by default one that has a share of a data set."""
         app = self.folder / "app"
         app.mkdir(parents=True, exist_ok=True)
-        for name, text in _FILES.items():
+        files = {"pyproject.toml": _APP, "server.py": _SERVER_APP, "client.py": client_app}
+        for name, text in files.items():
             (app / name).write_text(text)
         self.flwr("run", str(app))
 
@@ -148,13 +167,7 @@ class SuperLink:
 @contextmanager
 def running(link: SuperLink, say: Callable[[str], None]) -> Iterator[None]:
     """Run a SuperLink as long as the block lasts."""
-    home = link.folder / "flower"
-    home.mkdir(parents=True, exist_ok=True)
-    trust = "insecure = true"
-    if link.authority is not None:
-        trust = f'root-certificates = "{link.authority.absolute()}"'
-    text = f'[superlink.favano]\naddress = "{link.address}"\n{trust}\n'
-    (home / "config.toml").write_text(text)
+    link.write_config()
     _end_old(link.folder / "superlink.pid")
     if link.answers():
         raise BadInput("port", link.port, "is taken by another SuperLink")

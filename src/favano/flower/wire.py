@@ -42,11 +42,11 @@ class Call:
     rate: float  # step size
     seed: int  # of batches and other draws
     training: str  # the local training, JSON (`local_training`)
-    model: bytes = field(repr=False)
+    model: bytes = field(repr=False)  # nothing: the one of the key
     dtype: str = "float32"
     seconds: float | None = None  # to train at most; None: until the steps are made
-    codec: str = ""  # of this model and of the reply's (`payload`); none: numbers as they are
-    key: int = -1  # job whose start model this one is read with; -1: it is sent in full
+    codec: str = "none"  # of the reply's model, and of this one if it has a key (`payload`)
+    key: int = -1  # fingerprint of the client's model that it is read with; -1: sent in full
     message: int = 0  # number of this client's jobs before, for the draws of its codec
     after: int = -1  # the client's job that was used last, whose memory it goes on with; -1: none
     drift: bytes | None = field(default=None, repr=False)  # added to every gradient
@@ -63,6 +63,7 @@ class Call:
         need(self.dtype in DTYPES, "dtype", self.dtype, f"need one of {', '.join(DTYPES)}")
         for name in ("training", "codec"):
             _check_text(name, getattr(self, name))
+        need(bool(self.model) or self.key >= 0, "model", "0 bytes", "need a model, or a key")
 
 
 @dataclass(frozen=True)
@@ -121,10 +122,10 @@ def read_call(message: Message, *, most: int = MOST_BYTES) -> Call:
         rate=given.number("rate"),
         seed=given.whole("seed"),
         training=given.text("training"),
-        model=_bytes(content, "model", most),
+        model=_bytes(content, "model", most, least=0),
         dtype=given.text("dtype"),
         seconds=given.number("seconds") if "seconds" in given else None,
-        codec=given.text("codec") if "codec" in given else "",
+        codec=given.text("codec"),
         key=given.whole("key"),
         message=given.whole("message"),
         after=given.whole("after"),
@@ -167,7 +168,7 @@ def _fields(of: Call | Reply) -> ConfigRecord:
     record = ConfigRecord({"format": FORMAT})
     for name in of.__dataclass_fields__:
         value = getattr(of, name)
-        if isinstance(value, str | int | float) and value != "":
+        if isinstance(value, str | int | float):
             record[name] = value
     return record
 
@@ -187,7 +188,7 @@ def _content(message: Message, needed: set[str], others: Collection[str] = ()) -
     return message.content
 
 
-def _bytes(content: RecordDict, name: str, most: int) -> bytes:
+def _bytes(content: RecordDict, name: str, most: int, *, least: int = 1) -> bytes:
     """The bytes of the only array of a record."""
     record = content[name]
     if not (isinstance(record, ArrayRecord) and list(record) == ["bytes"]):
@@ -196,7 +197,7 @@ def _bytes(content: RecordDict, name: str, most: int) -> bytes:
     size = len(array.data)
     plain = (array.dtype, tuple(array.shape), array.stype) == ("uint8", (size,), "raw")
     need(plain, name, f"{array.dtype} {array.shape} {array.stype}", "need uint8, raw, flat")
-    need(0 < size <= most, name, f"{size} bytes", f"need 1..{most}")
+    need(least <= size <= most, name, f"{size} bytes", f"need {least}..{most}")
     data: bytes = array.data
     return data
 

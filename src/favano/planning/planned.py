@@ -21,7 +21,6 @@ from favano.schedule import Course, Policy, Poll, Schedule, course, plan
 from favano.specification.spec import Spec, given, steps_of
 from favano.theory import Form, Setting, setting
 from favano.timing import Fleet, Trace, parse_law, traced_fleet, two_speeds
-from favano.training.rate_schedule import parse_rates, rate_factors
 from favano.types import Floats
 
 # Schedules that are in use.
@@ -66,12 +65,7 @@ class Planned:
         if training.rate_decay:
             share = schedule.begin / horizon
             rates = rates * np.where(share < 0.6, 1.0, np.where(share < 0.8, 0.5, 0.1))
-        if training.rate_schedule != "constant" or training.warm_up:
-            by_time = training.rate_over == "time"
-            place = schedule.begin if by_time else schedule.first_step.astype(np.float64)
-            rule, length = parse_rates(training.rate_schedule), training.rate_length or horizon
-            rates = rates * rate_factors(rule, place, length, training.warm_up)
-        return np.asarray(rates)
+        return rates * training.rate_factors(schedule.begin, schedule.first_step, horizon)
 
     @property
     def local_steps(self) -> LocalSteps:

@@ -70,10 +70,11 @@ def assemble(
 def _link(planned: Planned, model: FlatModel) -> Link | None:
     """The compression of a run's messages; None without compression."""
     spec = planned.spec
-    if spec.run.codec == "none":
+    codec = codec_of(spec)
+    if codec is None:
         return None
     return Link(
-        _codec(spec),
+        codec,
         model.parameter_sizes,
         planned.schedule,
         seed=planned.seed,
@@ -82,7 +83,10 @@ def _link(planned: Planned, model: FlatModel) -> Link | None:
     )
 
 
-def _codec(spec: Spec) -> Codec:
+def codec_of(spec: Spec) -> Codec | None:
+    """How models are packed; None: they are not."""
+    if spec.run.codec == "none":
+        return None
     bits = given(spec.run.codec_bits)
     if spec.run.codec == "lattice":
         return Lattice(bits=bits, scale=given(spec.run.codec_scale), dither=spec.run.codec_dither)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TypeAlias
 
 import numpy as np
 from safetensors.torch import load_file
 
-from favano.aggregation import Aggregator
+from favano.aggregation import Aggregator, Link
+from favano.aggregation.link import Messages
 from favano.data import BatchStream, deal
 from favano.engine import PlainLoop
 from favano.errors import need
@@ -18,16 +21,20 @@ from favano.methods.robust import Robust
 from favano.methods.server_optimiser import ServerOptimiser
 from favano.methods.weights import measured
 from favano.methods.world import federation
+from favano.quantisation import Codec, quantised
 from favano.records import read_file
 from favano.records.federation import FEDERATION, INITIAL, TRACE, federation_from_json
 from favano.records.folder import MODEL, SPEC
+from favano.run.assembly import codec_of
 from favano.run.samples import initial_module, load_samples, named_model
 from favano.schedule.contact_trace import ContactTrace, load_trace
 from favano.specification.config import read_config
 from favano.specification.presets import resolve
 from favano.specification.spec import Spec, given, make_spec, steps_of
-from favano.training import FlatModel, LocalRule, LoopTrainer, Task, check_fit
-from favano.types import Ints, Vector
+from favano.training import FlatModel, LocalRule, LoopTrainer, Task, Work, check_fit
+from favano.types import Buffers, Ints, Stack, Vector
+
+Places: TypeAlias = Mapping[tuple[int, int], int]
 
 
 @dataclass(frozen=True)
@@ -39,16 +46,36 @@ class Divergence:
     equal: bool  # to the bit
 
 
+@dataclass(frozen=True)
+class ShareTrainer:
+    """Trains each job on the part of the data that its client had then.
+
+    A place in a federation may be taken by one node after the other.
+    """
+
+    trainer: LoopTrainer  # of as many clients as there are pairs of a client and a part
+    places: Places  # of such pairs, by client and first step of a job
+
+    def train(self, start: Stack, work: Work) -> Stack:
+        """End models of the jobs."""
+        jobs = zip(work.client.tolist(), work.first_step.tolist(), strict=True)
+        places = np.array([self.places[job] for job in jobs], dtype=np.int64)
+        return self.trainer.train(start, replace(work, client=places))
+
+
 def replay(
     trace: ContactTrace,
     method: AnyMethod,  # bound as in the federation
     trainer: LoopTrainer,  # of all clients' data
     initial: Vector,
     *,
+    places: Places | None = None,
     server: ServerOptimiser | None = None,
     robust: Robust | None = None,
-) -> Vector:
-    """The model that the simulator makes of a trace."""
+    link: Link | None = None,
+    buffers: Buffers = "average",
+) -> Iterator[Vector]:
+    """The models that the simulator makes of a trace: the initial one, then one per update."""
 
     def expected(jobs: Ints) -> Expected:
         return Expected(trace.positive[jobs], trace.mean[jobs])
@@ -63,10 +90,27 @@ def replay(
         kept=rule.optimiser.kept,
         server=server,
         robust=robust,
+        link=link,
+        buffers=buffers,
         expected=expected,
     )
-    *_, last = PlainLoop(aggregator, trainer).moments()
-    return last.server
+    by_share = trainer if places is None else ShareTrainer(trainer, places)
+    return (moment.server for moment in PlainLoop(aggregator, by_share).moments())
+
+
+def link_of(trace: ContactTrace, codec: Codec | None, model: FlatModel, seed: int) -> Link | None:
+    """The link over which the models of a trace went."""
+    if codec is None:
+        return None
+    schedule, whole = trace.schedule, trace.whole > 0
+    return Link(
+        codec,
+        model.parameter_sizes,
+        schedule,
+        seed=seed,
+        streams=np.arange(schedule.clients),
+        lived=Messages(trace.message.astype(np.int64), whole),
+    )
 
 
 def divergence(lived: Vector, simulated: Vector) -> Divergence:
@@ -78,7 +122,14 @@ def divergence(lived: Vector, simulated: Vector) -> Divergence:
 
 
 def replay_folder(folder: Path, data_dir: Path | None = None) -> Divergence:
-    """Replay what `favano serve` left in a folder, and compare the models."""
+    """Replay what `favano serve` left in a folder, and compare the final models."""
+    final, models = replayed(folder, data_dir)
+    *_, last = models
+    return divergence(final, last)
+
+
+def replayed(folder: Path, data_dir: Path | None = None) -> tuple[Vector, Iterator[Vector]]:
+    """The final model that `favano serve` left in a folder, and the models of the replay."""
     for name in (SPEC, FEDERATION, TRACE, INITIAL, MODEL):
         rule = f"lacks {name}; need the folder of a federation that has ended"
         need((folder / name).is_file(), "trace", folder, rule)
@@ -94,13 +145,21 @@ def replay_folder(folder: Path, data_dir: Path | None = None) -> Divergence:
             step_seconds=record.step_seconds,
         )
     )
-    trainer = _trainer(spec, trace, method, data_dir)
+    trainer, places = _trainer(spec, trace, method, data_dir)
     initial, final = (_model(trainer.model, folder / name) for name in (INITIAL, MODEL))
     by_server = spec.server
-    again = replay(
-        trace, method, trainer, initial, server=by_server.optimiser, robust=by_server.distrust
+    models = replay(
+        trace,
+        method,
+        trainer,
+        initial,
+        places=places,
+        server=by_server.optimiser,
+        robust=by_server.distrust,
+        link=link_of(trace, codec_of(spec), trainer.model, spec.run.seed),
+        buffers=spec.run.buffers,
     )
-    return divergence(final, again)
+    return final, models
 
 
 def read_spec(path: Path) -> Spec:
@@ -111,18 +170,20 @@ def read_spec(path: Path) -> Spec:
 
 def _trainer(
     spec: Spec, trace: ContactTrace, method: AnyMethod, data_dir: Path | None
-) -> LoopTrainer:
+) -> tuple[LoopTrainer, Places]:
     """Trains the jobs of all clients, each on the part of the data that it said it has."""
     samples, seed, clients = load_samples(spec, data_dir), spec.run.seed, given(spec.fleet.clients)
     parts = deal(samples.traits, clients, given(spec.problem.split), seed)
-    known = trace.partitions[np.unique(trace.schedule.client)]
+    shares, places = shares_of(trace)
     rule = f"need a part of the data, 0..{clients - 1}, from every client"
+    known = shares[:, 1]
     need(bool(((known >= 0) & (known < clients)).all()), "trace", known.tolist(), rule)
-    held = [parts[max(0, number)] for number in trace.partitions.tolist()]
+    held = [parts[number] for number in known.tolist()]
     size, order = given(spec.problem.batch_size), spec.problem.batch_order
-    batches = BatchStream(held, size, seed, np.arange(clients), order)
+    batches = BatchStream(held, size, seed, shares[:, 0], order)
     task = Task(samples.features, samples.labels, batches, samples.loss, samples.preprocessing)
-    flat = FlatModel(initial_module(named_model(spec, samples), seed), device="cpu")
+    network = initial_module(named_model(spec, samples), seed)
+    flat = FlatModel(quantised(network, spec.training.recipe), device="cpu")
     check_fit(flat, task, samples.classes)
     rule_of_steps = LocalRule(
         proximal=spec.training.proximal or 0.0,
@@ -131,7 +192,17 @@ def _trainer(
         step=method.step if method.memory else None,
         optimiser=spec.training.local_optimiser,
     )
-    return LoopTrainer(flat, task, rule_of_steps)
+    return LoopTrainer(flat, task, rule_of_steps), places
+
+
+def shares_of(trace: ContactTrace) -> tuple[Ints, Places]:
+    """All pairs of a client and a part of the data, (k, 2), and where in it the jobs are."""
+    schedule = trace.schedule
+    used = schedule.visit < len(schedule.time)
+    columns = [schedule.client[used], trace.partition[used].astype(np.int64)]
+    shares, place = np.unique(np.stack(columns, axis=1), axis=0, return_inverse=True)
+    jobs = zip(schedule.client[used].tolist(), schedule.first_step[used].tolist(), strict=True)
+    return shares, dict(zip(jobs, place.ravel().tolist(), strict=True))
 
 
 def _model(flat: FlatModel, path: Path) -> Vector:

@@ -25,22 +25,24 @@ class ContactTrace:
     seconds: Floats  # (J,) of training
     positive: Floats  # (J,) P(E > 0) of its client, as estimated when the answer came
     mean: Floats  # (J,) E[min(E, K)], likewise
+    message: Floats  # (J,) number among the jobs of its client
+    whole: Floats  # (J,) 1 if its client began from the server's model as it is, 0 behind a codec
+    partition: Floats  # (J,) which part of the data its client had, as it said; -1: unknown
     nodes: Ints  # (n,) Flower's number of each client's last node; 0: none
-    partitions: Ints  # (n,) which part of the data each client has, as it says; -1: unknown
 
     def save(self, path: Path) -> None:
         """Write the trace as a NumPy archive, without pickles."""
         arrays = {one.name: np.asarray(getattr(self.schedule, one.name)) for one in _COLUMNS}
-        arrays |= {name: getattr(self, name) for name in (*NOTES, "nodes", "partitions")}
+        arrays |= {name: getattr(self, name) for name in (*NOTES, "nodes")}
         with path.open("wb") as file:
             np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
 
 
-def trace_of(course: Lived, nodes: Ints, partitions: Ints) -> ContactTrace:
+def trace_of(course: Lived, nodes: Ints) -> ContactTrace:
     """The trace of what has happened so far."""
     order = course.order
     notes = {name: course.noted(name)[order] for name in NOTES}
-    return ContactTrace(course.schedule, nodes=nodes, partitions=partitions, **notes)
+    return ContactTrace(course.schedule, nodes=nodes, **notes)
 
 
 def load_trace(path: Path) -> ContactTrace:
@@ -56,8 +58,7 @@ def load_trace(path: Path) -> ContactTrace:
         notes = {name: np.asarray(found[name], dtype=np.float64) for name in NOTES}
         jobs = len(schedule.client)
         need(all(one.shape == (jobs,) for one in notes.values()), "notes", jobs, "need one per job")
-        nodes, parts = (np.asarray(found[name], np.int64) for name in ("nodes", "partitions"))
-        return ContactTrace(schedule, nodes=nodes, partitions=parts, **notes)
+        return ContactTrace(schedule, nodes=np.asarray(found["nodes"], np.int64), **notes)
     except Exception as error:  # a damaged archive may raise any error
         raise BadInput("trace", path, f"is damaged: {error}") from error
 

@@ -10,9 +10,10 @@ import numpy.typing as npt
 from favano.schedule.schedule import Schedule, schedule_of
 from favano.types import Floats, Ints
 
-# What else is noted of a job: its step size, seconds of training, and what was expected of its
-# client by then, P(E > 0) and E[min(E, K)].
-NOTES = ("rate", "seconds", "positive", "mean")
+# What else is noted of a job: its step size, seconds of training, what was expected of its client
+# by then, P(E > 0) and E[min(E, K)], its number among its client's jobs, whether the client began
+# from the server's model as it is, and which part of the data it had, or -1.
+NOTES = ("rate", "seconds", "positive", "mean", "message", "whole", "partition")
 
 _JOB = np.dtype(
     [

@@ -100,6 +100,12 @@ class Arrival:
         if self.max_staleness is not None:
             need(self.max_staleness >= 0, "max_staleness", self.max_staleness, "need at least 0")
 
+    @property
+    def in_turn(self) -> bool:
+        """Whether an answer is always used, or dropped, before its client begins again."""
+        alone = self.distinct or self.buffer == 1
+        return self.hand_out == "flush" or (self.hand_out == "idle" and alone)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Window:

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Literal
 
+import numpy as np
 from pydantic import AfterValidator, Field
 
 from favano.data.batches import Order as BatchOrder
@@ -37,8 +38,8 @@ from favano.quantisation.recipe import (
 )
 from favano.timing import Order, Rounding
 from favano.training.optimisers import USUAL, Optimiser, OptimiserName, OptimiserState
-from favano.training.rate_schedule import RateOver, RateRule
-from favano.types import Buffers, KernelChoice, NonFinite, Precision
+from favano.training.rate_schedule import RateOver, RateRule, parse_rates, rate_factors
+from favano.types import Buffers, Floats, Ints, KernelChoice, NonFinite, Precision
 
 BY_DATA_SET = "by data set"
 _RECIPE = Recipe()
@@ -134,7 +135,7 @@ class TrainingPart(Options):
     rate_schedule: RateRule = option(
         "constant", "constant, linear[:END], cosine[:END], or steps:FACTOR:AT[:AT...]"
     )
-    rate_over: RateOver = option("time", "what it follows: simulated time, or a client's own steps")
+    rate_over: RateOver = option("time", "what it follows: time, or a client's own steps")
     rate_length: PositiveTime | None = option(
         None, "time or steps until the end of the schedule", otherwise="horizon"
     )
@@ -244,6 +245,12 @@ class TrainingPart(Options):
             clip=self.clip,
             state=self.optimiser_state,
         )
+
+    def rate_factors(self, time: Floats, first_step: Ints, horizon: float) -> Floats:
+        """What the schedule makes of the rate of jobs that begin then, after so many own steps."""
+        place = time if self.rate_over == "time" else first_step.astype(np.float64)
+        rule, length = parse_rates(self.rate_schedule), self.rate_length or horizon
+        return rate_factors(rule, place, length, self.warm_up)
 
     @property
     def recipe(self) -> Recipe | None:

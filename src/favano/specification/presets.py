@@ -71,18 +71,18 @@ def resolve(spec: Spec) -> Spec:
     if clients is not None and is_natural(asked.problem.split or str(values["split"])):
         values["selected"] = min(int(values["selected"]), clients)  # the data may have few clients
     parts = {
-        part: _filled(getattr(asked, part), values)
+        part: filled(getattr(asked, part), values)
         for part in ("problem", "fleet", "clock", "server", "training", "run", "method")
     }
     full = replace(asked, **parts, asked=asked)
     training = _with_optimiser(_with_recipe(full.training))
-    server = _filled(full.server, full.server.numbers)
+    server = filled(full.server, full.server.numbers)
     full = replace(full, training=training, server=server, run=_with_codec(full.run))
     _check_lanes(full)
     return full
 
 
-def _filled(part: Part, values: Mapping[str, object]) -> Part:
+def filled(part: Part, values: Mapping[str, object]) -> Part:
     """The part with its open values filled in."""
     found = {
         name: values[name]
@@ -98,7 +98,7 @@ def _with_recipe(training: TrainingPart) -> TrainingPart:
 
 def _with_optimiser(training: TrainingPart) -> TrainingPart:
     found = training.local_optimiser
-    return training if found.name == "sgd" else _filled(training, asdict(found))
+    return training if found.name == "sgd" else filled(training, asdict(found))
 
 
 def _with_codec(run: RunPart) -> RunPart:

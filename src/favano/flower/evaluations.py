@@ -1,0 +1,71 @@
+"""Evaluations of a federation's models: each is made once, by a thread of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from concurrent.futures import Executor, Future
+from typing import TypeAlias
+
+from flwr.app import ArrayRecord, MetricRecord
+
+from favano.flower.flat_arrays import FlatArrays
+from favano.flower.rounds import Round
+from favano.types import Vector
+
+Evaluate: TypeAlias = Callable[[int, ArrayRecord], MetricRecord | None]
+Metrics: TypeAlias = Mapping[str, int | float | list[int] | list[float]]
+
+
+class Evaluations:
+    """Measures the initial model, every so many rounds, and the last model.
+
+    Args:
+        measure: a function of round and model; None: nothing is measured.
+        every: rounds between two evaluations.
+        last: the last round.
+        flat: what the model looks like.
+        executor: does the work.
+    """
+
+    def __init__(
+        self, measure: Evaluate | None, every: int, last: int, flat: FlatArrays, executor: Executor
+    ) -> None:
+        self._measure, self._every, self._last = measure, every, last
+        self._flat, self._executor = flat, executor
+        self._found: dict[int, MetricRecord | None] = {}  # by round
+        self._waiting: dict[int, tuple[Vector, Future[MetricRecord | None]]] = {}
+
+    def after(self, done: Round, model: Vector) -> None:
+        """Measure a round's model, if it is time."""
+        if done.number % self._every == 0 or done.number == self._last:
+            self.measure(done.number, model)
+
+    def measure(self, number: int, model: Vector) -> None:
+        """Measure a model."""
+        if self._measure is not None:
+            found = self._executor.submit(self._measure, number, self._flat.arrays(model))
+            self._waiting[number] = model, found
+
+    def so_far(self) -> tuple[dict[int, Metrics | None], dict[int, Vector]]:
+        """What was found, as plain data, and models that are not measured yet."""
+        for number, (_, one) in list(self._waiting.items()):
+            if one.done() and one.exception() is None:
+                del self._waiting[number]
+                self._found[number] = one.result()
+        found: dict[int, Metrics | None] = {
+            number: None if one is None else dict(one) for number, one in self._found.items()
+        }
+        return found, {number: model for number, (model, _) in self._waiting.items()}
+
+    def go_on_from(self, found: Mapping[int, Metrics | None], models: Mapping[int, Vector]) -> None:
+        """Keep what was found before, and measure the models that were not."""
+        for number, one in found.items():
+            self._found[number] = None if one is None else MetricRecord(dict(one))
+        for number, model in models.items():
+            self.measure(number, model)
+
+    def results(self) -> dict[int, MetricRecord]:
+        """All results; waits for those that are not here yet."""
+        waiting = {number: one.result() for number, (_, one) in self._waiting.items()}
+        found = sorted({**self._found, **waiting}.items())
+        return {number: one for number, one in found if one is not None}
