@@ -71,8 +71,9 @@ def measured(name: str, seconds: float) -> Document:
 
     strategy = AsyncStrategy(
         make_method(name, OPTIONS.get(name, {})),
-        clients=len(PACES), selected=2, tick=TICK, grace=TICK / 2, local_steps=STEPS,
-        learning_rate=RATE, local=LocalTraining(batch_size=16), step_seconds=0.3,
+        clients=len(PACES), selected=2, tick=TICK, local_steps=STEPS, learning_rate=RATE,
+        grace=TICK / 2 if name.startswith("favano") else 0.0,
+        local=LocalTraining(batch_size=16), step_seconds=0.3,
     )  # fmt: skip
     with TemporaryDirectory() as folder, federation(Path(folder)) as one:
         one.start_superlink()

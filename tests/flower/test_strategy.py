@@ -300,6 +300,11 @@ def test_a_trace_survives_its_file(tmp_path: Path) -> None:
         ({"samples": (1, 2)}, r"samples=2: need one number per client \(3\)"),
         ({"resume": True}, "resume=True: need a folder"),
         ({"grace": 7.0}, r"grace=7\.0: need 0 <= grace < 7"),
+        (
+            {"method": "fedavg", "grace": 2.0},
+            r"grace=2\.0: goes with methods that poll, not with fed",
+        ),
+        ({"deadline": 9.0}, r"deadline=9\.0: goes with methods that have rounds, not with favano"),
         ({"local": trained(learning_rate=0.2)}, "learning_rate=0.2: contradicts that of the strat"),
         ({"local": trained(local_steps=5)}, "local_steps=5: contradicts that of the strategy, 4"),
         ({"local": trained(local_steps_unit="epochs")}, "local_steps_unit=epochs: need steps"),

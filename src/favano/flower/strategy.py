@@ -40,7 +40,7 @@ from favano.methods.weights import measured
 from favano.methods.world import federation
 from favano.records.federation import INITIAL, TRACE
 from favano.records.folder import MODEL, write_together
-from favano.schedule import Poll, Schedule
+from favano.schedule import Barrier, Poll, Schedule
 from favano.specification.presets import filled
 from favano.types import Buffers, Floats, Vector
 
@@ -150,6 +150,11 @@ class AsyncStrategy:
         policy = self.bound.policy()
         if isinstance(policy, Poll):
             need(self.tick is not None, "tick", None, "need seconds between two ticks")
+        rule = f"goes with methods that poll, not with {self.method.name}"
+        need(isinstance(policy, Poll) or not self.grace, "grace", self.grace, rule)
+        rule = f"goes with methods that have rounds, not with {self.method.name}"
+        rounds = isinstance(policy, Barrier)
+        need(rounds or self.deadline is None, "deadline", self.deadline, rule)
         self._codec = read_codec(self.codec)
         check_method(self.method, policy, training, codec=self.codec, buffers=self.buffers)
         if (robust := parse_robust(self.robust)) is not None:
