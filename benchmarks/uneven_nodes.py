@@ -71,7 +71,8 @@ def measured(name: str, seconds: float) -> Document:
 
     strategy = AsyncStrategy(
         make_method(name, OPTIONS.get(name, {})),
-        clients=len(PACES), selected=2, tick=TICK, local_steps=STEPS, learning_rate=RATE,
+        clients=len(PACES), selected=2, local_steps=STEPS, learning_rate=RATE,
+        tick=TICK if name.startswith("favano") else None,
         grace=TICK / 2 if name.startswith("favano") else 0.0,
         local=LocalTraining(batch_size=16), step_seconds=0.3,
     )  # fmt: skip

@@ -28,6 +28,7 @@ from tests.flower.fake_grid import FakeGrid, Node, OwnTime, VirtualTime
 
 LOCAL = LocalTraining(batch_size=4)
 PACES = (1.0, 2.5, 6.0)  # seconds of a step
+POLLING = ("favano", "favano-delta", "quafl")
 TICK = 7.0
 
 
@@ -49,11 +50,11 @@ def grid_of(paces: Sequence[float] = PACES) -> FakeGrid:
 
 
 def strategy_of(method: AnyMethod | str = "favano", **changes: Any) -> AsyncStrategy:
-    usual: dict[str, Any] = {
-        "clients": CLIENTS, "selected": 2, "tick": TICK, "local_steps": 4, "learning_rate": 0.1,
-        "local": LOCAL, "seed": 7, "step_seconds": 3.0,
-    }  # fmt: skip
     found = make_method(method, {}) if isinstance(method, str) else method
+    usual: dict[str, Any] = {
+        "clients": CLIENTS, "selected": 2, "local_steps": 4, "learning_rate": 0.1, "local": LOCAL,
+        "seed": 7, "step_seconds": 3.0, "tick": TICK if found.name in POLLING else None,
+    }  # fmt: skip
     return AsyncStrategy(found, **{**usual, **changes})
 
 

@@ -28,6 +28,7 @@ from favano.specification.presets import resolve
 from favano.specification.spec import Spec, given, make_spec
 from tests.flower.fake_grid import FakeGrid, Node, OwnTime, VirtualTime
 from tests.flower.federation import free_port
+from tests.flower.federations import POLLING
 
 KEYS = {
     "dataset": "digits", "split": "iid", "clients": 4, "selected": 2, "learning_rate": 0.3,
@@ -63,7 +64,8 @@ def federation(spec: Spec, folder: Path, *, changes: bool = False) -> None:
 
     If it changes, a node with other data takes the place of the first.
     """
-    serving = Serving(rounds=16 if changes else 8, tick=7.0, folder=folder)
+    tick = 7.0 if spec.method.name in POLLING else None
+    serving = Serving(rounds=16 if changes else 8, tick=tick, folder=folder)
     write_terms(spec, serving)
     samples = load_samples(spec)
     network = initial_module(named_model(spec, samples), spec.run.seed)

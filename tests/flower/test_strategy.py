@@ -300,6 +300,7 @@ def test_a_trace_survives_its_file(tmp_path: Path) -> None:
         ({"samples": (1, 2)}, r"samples=2: need one number per client \(3\)"),
         ({"resume": True}, "resume=True: need a folder"),
         ({"grace": 7.0}, r"grace=7\.0: need 0 <= grace < 7"),
+        ({"method": "fedavg", "tick": 7.0}, r"tick=7\.0: goes with methods that poll, not with f"),
         (
             {"method": "fedavg", "grace": 2.0},
             r"grace=2\.0: goes with methods that poll, not with fed",

@@ -148,12 +148,12 @@ class AsyncStrategy:
         need(has_folder or not self.resume, "resume", True, "need a folder to go on from")
         self.bound = self._bind(selected)
         policy = self.bound.policy()
-        if isinstance(policy, Poll):
-            need(self.tick is not None, "tick", None, "need seconds between two ticks")
+        polls, rounds = isinstance(policy, Poll), isinstance(policy, Barrier)
+        need(not polls or self.tick is not None, "tick", None, "need seconds between two ticks")
         rule = f"goes with methods that poll, not with {self.method.name}"
-        need(isinstance(policy, Poll) or not self.grace, "grace", self.grace, rule)
+        need(polls or self.tick is None, "tick", self.tick, rule)
+        need(polls or not self.grace, "grace", self.grace, rule)
         rule = f"goes with methods that have rounds, not with {self.method.name}"
-        rounds = isinstance(policy, Barrier)
         need(rounds or self.deadline is None, "deadline", self.deadline, rule)
         self._codec = read_codec(self.codec)
         check_method(self.method, policy, training, codec=self.codec, buffers=self.buffers)
