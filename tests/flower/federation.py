@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from favano.flower.private import ClaimedRun, claimed_run
+from favano.flower.safe_pull import open_reply, replies_of
 from favano.flower.superlink import SuperLink
 
 T = TypeVar("T")
@@ -183,12 +184,14 @@ def nodes(grid: Any, count: int) -> Sequence[int]:
 
 
 def replies(grid: Any, names: Sequence[str]) -> list[Any]:
-    """All replies to these messages."""
-    here: list[Any] = []
+    """All replies to these messages, read as the server reads them."""
+    found, here = replies_of(grid), list[Any]()
 
     def complete() -> bool:
         done = {one.metadata.reply_to_message_id for one in here}
-        here.extend(grid.pull_messages([name for name in names if name not in done]))
+        for head in found.arrived([name for name in names if name not in done]):
+            here.append(open_reply(head, found.fetch(head, most=1 << 30)))
+            found.confirm(head)
         return len(here) == len(names)
 
     wait_for(complete, "replies", pause=0.01)
