@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from favano.aggregation import Aggregator
-from favano.engine import PlainLoop, audit, effective_weights, stretch_weights, weigh
+from favano.engine import PlainLoop, audit, stretch_weights, weigh
 from favano.methods import AnyMethod, our_methods
 from favano.methods.asyncsgd import AsyncSGD
 from favano.methods.favano import Favano
@@ -16,6 +16,7 @@ from favano.planning.planned import plan_seed
 from favano.schedule import Poll, plan
 from favano.timing import Fleet, two_speeds
 from favano.training import Layout, Work
+from tests.effective_weights import effective_weights
 from tests.methods.bound import any_method, bound, scheduled
 from tests.problems import Linear, Remembering, server_models
 from tests.specs import complete

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from favano.aggregation import Aggregator
-from favano.engine import PlainLoop, Recorder, effective_weights, live_models
+from favano.engine import PlainLoop, Recorder, live_models
 from favano.errors import BadInput
 from favano.methods.asyncfeded import AsyncFedED, AsyncFedEDState
 from favano.schedule import (
@@ -24,6 +24,7 @@ from favano.schedule import (
 from favano.timing import Fleet, two_speeds
 from favano.training import Layout, Work
 from favano.types import Stack, Vector
+from tests.effective_weights import effective_weights
 from tests.methods.bound import any_method, bound
 from tests.problems import (
     Quadratics,

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 import torch
 
-from favano.engine import effective_weights
 from favano.methods.clock import Clock
 from favano.methods.fedavg import FedAvg
 from favano.methods.fedfix import FedFix
 from favano.schedule import Window
 from favano.theory import expected_windows
 from favano.timing import Deterministic, make_fleet, two_speeds
+from tests.effective_weights import effective_weights
 from tests.methods.bound import any_method, bound, scheduled
 from tests.problems import answers_of, close, quadratics, server_models, start_model
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from favano.engine import effective_weights, weigh
+from favano.engine import weigh
 from favano.methods import World
 from favano.planning.client_weights import speed_classes, weigh_clients
 from favano.run.result_folder import write_result
@@ -17,6 +17,7 @@ from favano.run.samples import load_samples, named_model
 from favano.schedule import plan
 from favano.specification.presets import resolve
 from favano.timing import make_fleet as any_fleet
+from tests.effective_weights import effective_weights
 from tests.specs import spec_of
 
 

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 import favano.planning.participation as contribution
-from favano.engine import effective_weights
 from favano.methods import AnyMethod, World
 from favano.methods.clock import Clock
 from favano.methods.fedavg import FedAvg
@@ -21,6 +20,7 @@ from favano.run.result import Result
 from favano.run.result_folder import write_result
 from favano.schedule import Schedule, plan
 from favano.timing import Fleet, Trace, traced_fleet
+from tests.effective_weights import effective_weights
 from tests.specs import complete, spec_of
 
 

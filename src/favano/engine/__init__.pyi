@@ -1,4 +1,3 @@
-from .audit import effective_weights as effective_weights
 from .audit import stretch_weights as stretch_weights
 from .audit import weigh as weigh
 from .client_models import live_models as live_models

@@ -72,11 +72,6 @@ def weigh(method: AnyMethod, schedule: Schedule, group: Ints, local: LocalSteps 
     return Weights(shares[-1], shares, _equal_stretches(schedule.updates, moved[-1, groups:]))
 
 
-def effective_weights(method: AnyMethod, schedule: Schedule, local: LocalSteps = PLAIN) -> Floats:
-    """The effective weight of each client, (n,); 1/n is fair."""
-    return weigh(method, schedule, np.arange(schedule.clients), local).final
-
-
 def stretch_weights(
     method: AnyMethod,
     schedule: Schedule,
