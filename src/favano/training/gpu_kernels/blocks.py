@@ -56,7 +56,9 @@ def row_blocks(inputs: int, outputs: int, size: int, products: Products) -> Bloc
     if products == "float32" or inputs > most or outputs > 64 or sums > _MOST_SUMS:
         return None
     stretch = _power(size * inputs if inputs < 16 else inputs, most)
-    return Blocks(64, stretch, filters, 4, 3)
+    if products == "bf16" and filters == 16:
+        return Blocks(64, stretch, filters, warps=2, stages=4)
+    return Blocks(64, stretch, filters, warps=4, stages=3)
 
 
 def gather_blocks(inputs: int, outputs: int, size: int, products: Products) -> Blocks:
@@ -65,9 +67,12 @@ def gather_blocks(inputs: int, outputs: int, size: int, products: Products) -> B
     warps = 8 if filters == 256 else 4
     if inputs < 16:
         return Blocks(128, _power(size * inputs, 32), filters, warps, stages=3)
+    if products == "bf16" and filters == 16:
+        return Blocks(128, 32, filters, warps=2, stages=2)
+    if products == "bf16" and filters == 32 and size <= 3:
+        return Blocks(256, 32, filters, warps, stages=3)
     longest = 64 if products == "bf16" else 32
-    pixels = 256 if products == "bf16" and filters == 16 else 128
-    return Blocks(pixels, _power(inputs, longest), filters, warps, stages=3)
+    return Blocks(128, _power(inputs, longest), filters, warps, stages=3)
 
 
 def weights_blocks(row: int, outputs: int, products: Products, *, rows: bool) -> Blocks:
