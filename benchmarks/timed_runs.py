@@ -56,11 +56,12 @@ def images(specs: Sequence[Spec], samples: Samples) -> int:
 def measure(specs: Sequence[Spec], data_dir: Path | None) -> dict[str, float]:
     samples = load_samples(specs[0], data_dir)
     watch = Stopwatch(time)
-    run_together(specs, samples, named_model(specs[0], samples), progress=watch, audits=False)
+    model = named_model(specs[0], samples)
+    results = run_together(specs, samples, model, progress=watch, audits=False)
     per_step = images(specs, samples) / watch.steps
     return {
         "runs": sum(spec.run.seeds for spec in specs),
-        "updates": watch.updates,
+        "updates": sum(run.server_steps for result in results for run in result.runs),
         "steps": watch.steps,
         "images": per_step * watch.steps,
         "first_update_at": watch.marks[1].time,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from itertools import count
 
 import numpy as np
 import pytest
@@ -282,14 +283,27 @@ def test_updates_between_two_evaluations_may_be_made_at_once(
     assert (max(chains, default=0) > 1) == (name not in ONE_BY_ONE)
 
 
-def test_updates_that_are_not_evaluated_are_told() -> None:
-    """Progress, and the speed that `favano bench` shows, hear of them."""
+@pytest.mark.parametrize("seconds", [0.0, 1.0])
+def test_updates_that_are_not_evaluated_are_told_now_and_then(
+    seconds: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Progress, and the speed that `favano bench` shows, hear of all local steps."""
+    clock = count(step=seconds)
+    monkeypatch.setattr("favano.engine.engine.perf_counter", lambda: next(clock))
     problems = [Problem("quafl", seed) for seed in range(2)]  # its updates are made one by one
     scoring = Scoring(lambda *_: False, lambda *_: False, lambda models: models[:, :2])
     aggregators = [one.aggregator() for one in problems]
     runs = Engine(aggregators, stack_lanes(problems, 20), products=True, scoring=scoring)
-    for found, problem in zip(seen_of(runs.steps(at_once=2), 2), problems, strict=True):
-        assert [at.version for at in found] == [at.version for at in problem.alone]
+    steps = [0, 0]
+    told: list[list[int]] = [[], []]
+    for run, moment in runs.steps(at_once=2):
+        assert isinstance(moment, Moment)
+        told[run].append(moment.version)
+        steps[run] += moment.steps
+    for run, one in enumerate(problems):
+        versions = [at.version for at in one.alone]
+        assert told[run] == (versions if seconds else [*versions[:2], *versions[-2:]])
+        assert steps[run] == one.aggregator().schedule.used_steps
 
 
 def test_refusals_between_two_evaluations_are_told() -> None:

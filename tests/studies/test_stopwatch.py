@@ -32,7 +32,7 @@ def watched(start: float, updates: list[tuple[float, int]], begun: float = 1.0) 
 
 def test_the_start_is_told_apart() -> None:
     watch = watched(0.5, [(21.0, 10), (22.0, 10), (23.0, 20)])
-    assert (watch.updates, watch.steps) == (3, 40)
+    assert (watch.moments, watch.steps) == (3, 40)
     assert watch.start_up == 20.5  # with what passes before the beginning
     assert (watch.seconds, watch.running) == (22.0, 2.0)
 

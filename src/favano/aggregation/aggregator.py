@@ -138,6 +138,11 @@ class Aggregator(Generic[S]):
         """Whether the run has ended: all updates are made, or it was stopped."""
         return self.stopped or self.version + 1 == self.course.updates
 
+    @property
+    def nearly_over(self) -> bool:
+        """Whether one update is left, as far as this is known."""
+        return self.course.complete and self.version + 2 == self.course.updates
+
     def starts(self, client: Ints, models: Stack) -> Stack:
         """What clients start from: these models with their own buffers, and their memories."""
         if self._buffers == "local":

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from time import perf_counter
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -35,6 +36,7 @@ from favano.types import Floats, Ints, Stack, Vector
 
 _NUMBERS_AT_ONCE = 1 << 29  # numbers in the models of one product
 _LONGEST = 64  # updates of one run that are made at once
+_PERIOD = 0.5  # seconds after which a run is told of, though nothing is due
 AHEAD = 4  # end models per lane that are kept for updates after the next one
 
 T = TypeVar("T")
@@ -103,6 +105,8 @@ class Engine:
         self._open = np.zeros(len(runs), dtype=np.bool_)
         self._jobs: list[Ints] = [NOBODY] * len(runs)  # of each run's next update
         self._missing = np.zeros(len(runs), dtype=np.int64)  # unfinished jobs among them
+        self._told = [-np.inf] * len(runs)  # when the last moment of each run was told
+        self._steps = [0] * len(runs)  # local steps since then
         self._early = 0  # end models for updates after the next one
         self._under_way = 0  # jobs in the lanes
         self._poisoned = False  # whether any end model was not finite
@@ -119,7 +123,8 @@ class Engine:
     def steps(self, *, at_once: int) -> Iterator[Step]:
         """The moments of all runs, each run's in order; `at_once` runs are open at a time.
 
-        Of updates that are made at once, only the last. If a run fails, the others continue.
+        With `scoring` not all of them: a run's first two, those at which something is due, and two
+        per second. If a run fails, the others continue.
         """
         waiting = np.arange(len(self._runs))
         while True:
@@ -502,17 +507,26 @@ class Engine:
 
     def _moments(self, made: Sequence[_Made], refused: dict[int, Ints]) -> Iterator[Step]:
         """The moments of these runs after updates, or at their beginning."""
-        for one in made:
-            self._rows.release(one.rows[:-1])
-        measured = self._measured([one.run for one in made])
+        self._rows.release(np.concatenate([one.rows[:-1] for one in made]))
+        measured, now = self._measured([one.run for one in made]), perf_counter()
         for run, _, jobs, _ in made:
+            self._steps[run] += sum(int(self._table.steps[some].sum()) for some in jobs)
+            if not (run in measured or run in refused or self._is_to_tell(run, now)):
+                continue
             server, clients = self._rows.row(int(self._server[run])), refused.get(run, NOBODY)
-            version, held = self._runs[run].version, self._held[run]
-            steps = sum(int(self._table.steps[some].sum()) for some in jobs)
+            version, held, steps = self._runs[run].version, self._held[run], self._steps[run]
             snapshot, score = partial(self._snapshot, run), measured.get(run)
+            self._told[run], self._steps[run] = now if jobs else -np.inf, 0
             yield Step(run, Moment(version, server, clients, held, snapshot, steps, score))
             if self._runs[run].over:
                 self._close(run)
+
+    def _is_to_tell(self, run: int, now: float) -> bool:
+        """Whether a run's moment is needed for an evaluation, a checkpoint or the display."""
+        scoring, one = self._scoring, self._runs[run]
+        if scoring is None or now > self._told[run] + _PERIOD:
+            return True
+        return one.over or one.nearly_over or scoring.due(run, one.version)
 
     def _measured(self, runs: Sequence[int]) -> dict[int, Measurement]:
         """Measurements of the runs that are evaluated together."""

@@ -149,7 +149,7 @@ class Keeper:
             self._save_last(run, moment)
             self._wait()
             self._files[run].keep(1)
-        elif run.nearly_over:
+        elif run.aggregator.nearly_over:
             self._save_last(run, moment)
         elif self._is_due(run) and self._budget.allows(run.largest_checkpoint):
             self._save(run, moment)

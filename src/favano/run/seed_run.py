@@ -126,12 +126,6 @@ class SeedRun:
         ended = self.failed or self.aggregator.stopped
         return ended or self.reached == self.aggregator.course.updates - 1
 
-    @property
-    def nearly_over(self) -> bool:
-        """Whether one update is left, as far as this is known."""
-        course = self.aggregator.course
-        return course.complete and self.reached == course.updates - 2
-
     def record(self, moment: Moment | NonFiniteUpdate, display: Progress) -> None:
         """Record a moment of the run."""
         if isinstance(moment, NonFiniteUpdate):

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from time import perf_counter, process_time
 from typing import NamedTuple
 
-_FEWEST = 8  # updates with a middle
+_FEWEST = 8  # moments with a middle
 
 
 class _Mark(NamedTuple):
@@ -17,10 +17,10 @@ class _Mark(NamedTuple):
 
 @dataclass
 class Stopwatch:
-    """A progress display that notes when updates are made; make it just before the runs."""
+    """A progress display that notes how far runs are; make it just before them."""
 
     clock: Callable[[], float] = perf_counter
-    marks: list[_Mark] = field(default_factory=list)  # the beginning, then each update
+    marks: list[_Mark] = field(default_factory=list)  # the beginning, then moments
     cpu: float = 0.0  # CPU seconds of this process from the beginning to the last update
 
     def __post_init__(self) -> None:
@@ -36,8 +36,8 @@ class Stopwatch:
     def end(self) -> None: ...
 
     @property
-    def updates(self) -> int:
-        """Number of updates."""
+    def moments(self) -> int:
+        """How often it was told of updates."""
         return len(self.marks) - 1
 
     @property
@@ -48,7 +48,7 @@ class Stopwatch:
     @property
     def start_up(self) -> float:
         """Seconds before the first update."""
-        return self.marks[1].time - self._made if self.updates else 0.0
+        return self.marks[1].time - self._made if self.moments else 0.0
 
     @property
     def seconds(self) -> float:
@@ -58,7 +58,7 @@ class Stopwatch:
     @property
     def running(self) -> float:
         """Seconds from the first update to the last."""
-        return self.marks[-1].time - self.marks[1].time if self.updates else 0.0
+        return self.marks[-1].time - self.marks[1].time if self.moments else 0.0
 
     @property
     def steady_rate(self) -> float:
@@ -69,7 +69,7 @@ class Stopwatch:
         at the beginning, which is too slow rather than too fast.
         """
         first, last = (self._reached(share * self.steps) for share in (0.25, 0.75))
-        if self.updates < _FEWEST or first == last:
+        if self.moments < _FEWEST or first == last:
             first, last = self.marks[0], self.marks[-1]
         return (last.steps - first.steps) / max(last.time - first.time, 1e-9)
 
