@@ -106,7 +106,7 @@ class Engine:
         self._jobs: list[Ints] = [NOBODY] * len(runs)  # of each run's next update
         self._missing = np.zeros(len(runs), dtype=np.int64)  # unfinished jobs among them
         self._told = [-np.inf] * len(runs)  # when the last moment of each run was told
-        self._steps = [0] * len(runs)  # local steps since then
+        self._steps = np.zeros(len(runs), dtype=np.int64)  # local steps since then
         self._early = 0  # end models for updates after the next one
         self._under_way = 0  # jobs in the lanes
         self._poisoned = False  # whether any end model was not finite
@@ -508,13 +508,14 @@ class Engine:
     def _moments(self, made: Sequence[_Made], refused: dict[int, Ints]) -> Iterator[Step]:
         """The moments of these runs after updates, or at their beginning."""
         self._rows.release(np.concatenate([one.rows[:-1] for one in made]))
+        used = np.concatenate([NOBODY, *(some for one in made for some in one.jobs)])
+        np.add.at(self._steps, self._table.run[used], self._table.steps[used])
         measured, now = self._measured([one.run for one in made]), perf_counter()
         for run, _, jobs, _ in made:
-            self._steps[run] += sum(int(self._table.steps[some].sum()) for some in jobs)
             if not (run in measured or run in refused or self._is_to_tell(run, now)):
                 continue
             server, clients = self._rows.row(int(self._server[run])), refused.get(run, NOBODY)
-            version, held, steps = self._runs[run].version, self._held[run], self._steps[run]
+            version, held, steps = self._runs[run].version, self._held[run], int(self._steps[run])
             snapshot, score = partial(self._snapshot, run), measured.get(run)
             self._told[run], self._steps[run] = now if jobs else -np.inf, 0
             yield Step(run, Moment(version, server, clients, held, snapshot, steps, score))
