@@ -112,7 +112,7 @@ def network(name: str, lab: Lab, horizon: float) -> Document:
 
 @dataclass(frozen=True)
 class Line:
-    """One line of the table; its duration on an H200 is estimated from release 0.1."""
+    """One line of the table, and about how long it takes on an H200."""
 
     what: str
     measure: Callable[[Lab, float], Document]
@@ -130,14 +130,14 @@ RESNET18 = partial(four_runs, "tiny-imagenet", "resnet18")
 LINES = {
     "table-2": Line("`favano reproduce table-2`, 120 runs", table_2, 25, 0.004, PAPER),
     "table-2-command": Line("the same, whole command", table_2_command, 25, 0.004, PAPER),
-    "methods": Line("every method on MNIST, 3 seeds, whole command", methods, 30, 0.1, 2000),
+    "methods": Line("every method on MNIST, 3 seeds, whole command", methods, 15, 0.015, 2000),
     "favano-mnist": Line("FAVANO on MNIST, whole command", MNIST, 15, 0.001, 5000),
-    "resnet20-bf16": Line("ResNet-20, 4 methods, bf16", partial(RESNET20, "bf16"), 60, 0.043, 500),
-    "resnet20-tf32": Line("ResNet-20, 4 methods, TF32", partial(RESNET20, "tf32"), 60, 0.083, 500),
-    "favano-cifar10": Line("FAVANO on CIFAR-10, TF32, whole command", CIFAR, 30, 0.031, 5000),
+    "resnet20-bf16": Line("ResNet-20, 4 methods, bf16", partial(RESNET20, "bf16"), 40, 0.021, 2500),
+    "resnet20-tf32": Line("ResNet-20, 4 methods, TF32", partial(RESNET20, "tf32"), 40, 0.039, 2500),
+    "favano-cifar10": Line("FAVANO on CIFAR-10, TF32, whole command", CIFAR, 30, 0.024, 5000),
     "groupnorm": Line("ResNet-20, GroupNorm / BatchNorm, TF32", group_norm, 100, 0.29, 250),
     "resnet18-bf16": Line(
-        "ResNet-18, 64 x 64, 4 methods, bf16", partial(RESNET18, "bf16"), 75, 0.106, 200
+        "ResNet-18, 64 x 64, 4 methods, bf16", partial(RESNET18, "bf16"), 60, 0.045, 600
     ),
     "second-start": Line("ResNet-20, second start / first start", second_start, 90, 0.1, 30),
     "lstm": Line("LSTM over 28 rows", partial(network, "lstm"), 60),

@@ -56,11 +56,11 @@ def experiment(folder: str) -> Experiment | None:
     return EXPERIMENTS[max(names, key=len)] if names else None
 
 
-def made(name: str, results: Path = RESULTS) -> str:
-    """The folder of a figure: as the paper has it or, failing that, with something changed."""
+def made(name: str, results: Path = RESULTS) -> list[str]:
+    """The folders of a figure, the one with the fewest changes to the paper's first."""
     there = sorted(path.parent.name for path in results.glob("*/runs.csv"))
-    others = [one for one in there if (found := experiment(one)) and found.name == name]
-    return next((one for one in others if name not in others), name)
+    found = [one for one in there if (known := experiment(one)) and known.name == name]
+    return sorted(found, key=len)
 
 
 def changed(name: str) -> str:
@@ -140,24 +140,26 @@ def figures(names: Sequence[str] = FIGURES) -> str:
     """The final accuracies, the tuned rates and the picture of every figure that was made."""
     parts = []
     for name in names:
-        folder = made(name)
-        one, runs = EXPERIMENTS[name], ledger(folder, "runs")
-        parts.append(f"**{one.title}** (`{name}`)")
-        if not runs:
-            parts.append(missing(name, "runs"))
-            continue
-        parts += filter(None, [changed(folder)])
-        parts.append(markdown(beside_paper("", runs, one.lines, one.columns, one.paper)))
-        parts += [readings(one, folder)] if one.readings else []
-        if tried := ledger(folder, "tuning"):
-            parts.append(markdown(chosen_rates(tried, one.lines, one.columns)))
-        parts += [
-            f"![{one.title}](../results/{folder}/{picture}.png)"
-            for picture in one.figures
-            if (RESULTS / folder / f"{picture}.png").exists()
-        ]
-        parts.append(cost_sentence([*runs, *ledger(folder, "readings"), *tried]))
+        parts.append(f"**{EXPERIMENTS[name].title}** (`{name}`)")
+        parts += [part for folder in made(name) for part in figure(name, folder)]
+        parts += [] if made(name) else [missing(name, "runs")]
     return "\n\n".join(parts)
+
+
+def figure(name: str, folder: str) -> list[str]:
+    """What was made of a figure in one folder."""
+    one, runs = EXPERIMENTS[name], ledger(folder, "runs")
+    others, tried = ledger(folder, "readings"), ledger(folder, "tuning")
+    parts = [changed(folder)] if changed(folder) else []
+    parts.append(markdown(beside_paper("", runs, one.lines, one.columns, one.paper)))
+    parts += [readings(one, folder)] if others else []
+    parts += [markdown(chosen_rates(tried, one.lines, one.columns))] if tried else []
+    parts += [
+        f"![{one.title}](../results/{folder}/{picture}.png)"
+        for picture in one.figures
+        if (RESULTS / folder / f"{picture}.png").exists()
+    ]
+    return [*parts, cost_sentence([*runs, *others, *tried])]
 
 
 TABLES: Mapping[str, Callable[[], str]] = {

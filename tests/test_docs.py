@@ -42,17 +42,15 @@ def test_tables_are_made_from_results(
     assert make_tables.main() == 0, capsys.readouterr().err
 
 
-def test_a_missing_figure_is_not_replaced_by_another_of_a_longer_name(tmp_path: Path) -> None:
+def test_a_figure_has_its_own_folders_and_none_of_a_longer_name(tmp_path: Path) -> None:
     made = make_tables.made
-    for name in ("figure-mnist-slow", "figure-cifar10-horizon-4000"):
+    shortened = ["figure-cifar10-bf16", "figure-cifar10-bf16-horizon-4000"]
+    for name in ("figure-mnist-slow", *reversed(shortened)):
         (tmp_path / name).mkdir()
         (tmp_path / name / "runs.csv").touch()
-    assert made("figure-mnist", tmp_path) == "figure-mnist"
-    assert made("figure-mnist-slow", tmp_path) == "figure-mnist-slow"
-    assert made("figure-cifar10", tmp_path) == "figure-cifar10-horizon-4000"
-    (tmp_path / "figure-mnist-precision-bf16").mkdir()
-    (tmp_path / "figure-mnist-precision-bf16" / "runs.csv").touch()
-    assert made("figure-mnist", tmp_path) == "figure-mnist-precision-bf16"
+    assert made("figure-mnist", tmp_path) == []
+    assert made("figure-mnist-slow", tmp_path) == ["figure-mnist-slow"]
+    assert made("figure-cifar10", tmp_path) == shortened  # the fewest changes first
 
 
 def test_every_key_is_explained_or_obvious() -> None:
