@@ -7,10 +7,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from favano.cli.progress import TerminalProgress
+from tests.bright_rows import write_bright_rows
 from tests.cli.test_cli import Program, favano
 
 __all__ = ["favano"]
@@ -20,17 +20,8 @@ QUICK = ("--scale", "0.02", "--seeds", "1", "--data-dir", "data", "--out", "out"
 
 @pytest.fixture
 def mnist(tmp_path: Path) -> Path:
-    """Decoded arrays in MNIST's shape: noise with one bright row a class."""
     folder = tmp_path / "data" / "mnist"
-    folder.mkdir(parents=True)
-    generator = np.random.default_rng(0)
-    for part, count in (("train", 12000), ("test", 1000)):
-        labels = np.arange(count) % 10
-        images = generator.integers(0, 60, (count, 1, 28, 28), dtype=np.uint8)
-        images[np.arange(count), 0, 2 * labels] = 255
-        np.save(folder / f"{part}_images.npy", images)
-        np.save(folder / f"{part}_labels.npy", labels)
-    np.save(folder / "classes.npy", np.int64(10))
+    write_bright_rows(folder, 10, train=12000, test=1000)
     return folder
 
 

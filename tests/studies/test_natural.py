@@ -16,6 +16,7 @@ from favano.studies.experiment import Experiment
 from favano.studies.natural import FEMNIST, NATURAL
 from favano.studies.reproduce import reproduce
 from favano.studies.request import Request
+from tests.bright_rows import write_bright_rows
 from tests.run.small import FOOTPRINT, Quiet
 from tests.studies.test_reproduce import ledger
 
@@ -25,23 +26,12 @@ WRITERS = 40
 
 @pytest.fixture
 def data_dir(tmp_path: Path) -> Path:
-    """Decoded arrays in FEMNIST's shape: the images of 40 writers, noise with one bright row.
-
-    One of them has a single image for training, and a search holds it out.
-    """
+    """The images of 40 writers. One has a single image for training, and a search holds it out."""
     folder = tmp_path / "data" / "femnist"
-    folder.mkdir(parents=True)
-    generator = np.random.default_rng(0)
-    for part, count in (("train", 6200), ("test", 620)):
-        labels = np.arange(count) % 62
-        images = generator.integers(0, 60, (count, 1, 28, 28), dtype=np.uint8)
-        images[np.arange(count), 0, labels % 28] = 255
-        np.save(folder / f"{part}_images.npy", images)
-        np.save(folder / f"{part}_labels.npy", labels)
-        writer = np.arange(count) % (WRITERS - 1)
+    for part, labels in write_bright_rows(folder, 62, train=6200, test=620).items():
+        writer = np.arange(len(labels)) % (WRITERS - 1)
         writer[1] = WRITERS - 1
         write_owners(folder, part, {"writer_id": writer})
-    np.save(folder / "classes.npy", np.int64(62))
     return folder.parent
 
 
