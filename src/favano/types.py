@@ -23,5 +23,5 @@ NonFinite: TypeAlias = Literal["stop", "skip"]  # what to do about NaN in an upd
 Buffers: TypeAlias = Literal["average", "local"]  # local: they never leave the clients
 Precision: TypeAlias = Literal["tf32", "float32", "bf16"]
 # Those of oneDNN; PyTorch's own without it; those of oneDNN on images with channels last.
-Kernels: TypeAlias = Literal["onednn", "native", "channels-last"]
+Kernels: TypeAlias = Literal["onednn", "native", "channels-last", "products"]
 KernelChoice: TypeAlias = Literal["auto", Kernels]

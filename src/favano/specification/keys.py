@@ -74,4 +74,4 @@ class Keys(TypedDict, total=False):
     device: str
     engine: Literal["lanes", "loop"]
     precision: Literal["tf32", "float32", "bf16"]
-    kernels: Literal["auto", "onednn", "native", "channels-last"]
+    kernels: Literal["auto", "onednn", "native", "channels-last", "products"]

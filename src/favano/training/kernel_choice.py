@@ -40,7 +40,7 @@ def chosen_kernels(model: FlatModel, task: Task, clock: Clock = process_time) ->
     others = candidates(model, task, default) if library_there() else []
     if not others:
         return default
-    decides = _what_decides(model, task, default)
+    decides = {**_what_decides(model, task, default), "others": others}
     digest = hashlib.sha256(json.dumps(decides, sort_keys=True).encode()).hexdigest()[:16]
     path = default_root() / "kernels" / f"{digest}.json"
     if (known := _read(path)) is not None:
@@ -96,7 +96,7 @@ def candidates(model: FlatModel, task: Task, default: Kernels) -> list[Kernels]:
     found: list[Kernels] = ["native"] if default == "onednn" else ["onednn"]
     images = task.features.ndim == 4
     if images and any(isinstance(layer, nn.Conv2d) for layer in model.module.modules()):
-        found.append("channels-last")
+        found += ["channels-last", "products"]
     return found
 
 
