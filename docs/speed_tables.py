@@ -85,9 +85,9 @@ def peers(name: str = "peers") -> str:
     return f"{table} Median (min..max) of {how}, each in a fresh process; ratios within a repeat."
 
 
-def kernel_sets() -> str:
+def kernel_sets(name: str = "kernel_sets") -> str:
     """Milliseconds of a step with each set of kernels."""
-    found: KernelSets = json.loads(text("kernel_sets"))
+    found: KernelSets = json.loads(text(name))
     ways = list(dict.fromkeys(way for one in found["networks"] for way in one["milliseconds"]))
     rows = [
         [one["model"], *(shown(one["milliseconds"].get(way), ".4g") for way in ways), one["chosen"]]
@@ -249,6 +249,7 @@ TABLES: Mapping[str, Callable[[], str]] = {
     "peers": peers,
     "peers-arm": partial(peers, "peers_arm"),
     "kernel-sets": kernel_sets,
+    "kernel-sets-arm": partial(kernel_sets, "kernel_sets_arm"),
     "lanes": lanes,
     "gpu": gpu,
     "gpu-launches": gpu_launches,
