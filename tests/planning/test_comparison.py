@@ -169,3 +169,31 @@ def test_a_time_that_nobody_reads_is_kept_and_refused_where_the_run_is_planned()
     specs = comparison({"deadline": 40.0, "horizon": 50.0}, named("favano", "quafl"))
     with pytest.raises(BadInput, match=r"^deadline=40.0: is a key of methods with rounds, which f"):
         check_plan(specs[0])
+
+
+@pytest.mark.parametrize("labels", [("a/b", "a b"), ("A", "a"), ("..", "run")])
+def test_labels_that_would_share_a_folder(labels: tuple[str, str]) -> None:
+    both = [{"algorithm": "fedbuff", "label": label, "buffer": len(label)} for label in labels]
+    with pytest.raises(BadInput, match=rf"label={labels[1]}: would have the same folder as "):
+        comparison({}, both)
+
+
+def test_a_label_that_no_file_system_takes() -> None:
+    with pytest.raises(BadInput, match=r"label=x+\.*: need 200 bytes at most"):
+        comparison({}, [{"algorithm": "favano", "label": 201 * "x"}])
+
+
+@pytest.mark.parametrize(
+    "method",
+    [
+        {"algorithm": "asyncsgd", "assignment": "same", "concurrency": 50},
+        {"algorithm": "fedbuff", "buffer": 45, "buffer_mode": "reset"},
+        {"algorithm": "favano", "weights": "given", "given_weights": 60 * [0.9]},
+    ],
+    ids=lambda one: one["algorithm"],
+)
+def test_methods_are_looked_at_with_the_clients_there_are(method: dict[str, object]) -> None:
+    """Not with those of the default fleet, which are fewer."""
+    (spec,) = comparison({"clients": 60, "selected": 5, "interaction_time": 2.0}, [method])
+    assert spec.fleet.clients == 60
+    assert spec.clock.interaction_time == 2.0

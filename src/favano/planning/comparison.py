@@ -6,18 +6,23 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 
 from favano.data import is_natural
 from favano.errors import need
-from favano.methods import AnyMethod, make_method, method_class
+from favano.methods import AnyMethod, World, is_ours, make_method, method_class
 from favano.methods.clock import Clock
+from favano.methods.selfcheck import check_method
 from favano.options import options_of
-from favano.planning.planned import bind_method, policy_keys
+from favano.planning.planned import make_world, policy_keys
 from favano.quantisation.recipe import Recipe
+from favano.specification.parts import FleetPart
 from favano.specification.presets import check_named, resolve
 from favano.specification.spec import ALGORITHM, LABEL, Spec, given, make_spec, part_options
 
 DEFAULT = ("favano", "fedavg", "quafl", "fedbuff")
+_MANY = 100_000
+_LONGEST = 200  # bytes of a folder's name; file systems take 255
 _ALIKE = ("dataset", "normalise", "holdout", "data_fraction", "model", "device", "quantise")
 
 
@@ -79,10 +84,12 @@ def keys_for(
 def folder_name(name: str) -> str:
     """A folder name for a run.
 
-    >>> folder_name("FedBuff, small steps"), folder_name("favano-delta")
-    ('FedBuff-small-steps', 'favano-delta')
+    >>> folder_name("FedBuff, small steps"), folder_name("favano-delta"), folder_name("..")
+    ('FedBuff-small-steps', 'favano-delta', 'run')
     """
-    return re.sub(r"[^\w.=-]+", "-", name).strip("-") or "run"
+    found = re.sub(r"[^\w.=-]+", "-", name).strip("-.") or "run"
+    need(len(found.encode()) <= _LONGEST, "label", name, f"need {_LONGEST} bytes at most")
+    return found
 
 
 def shared_keys(
@@ -122,8 +129,16 @@ def _takes(key: str, method: AnyMethod) -> bool:
 
 
 def clock_keys(method: AnyMethod) -> set[str]:
-    """Keys of the clock that a method's contact policy has."""
-    return policy_keys(bind_method(resolve(Spec(method=method)), 0).policy())
+    """Keys of the clock that a method's contact policy has, however many clients there are."""
+    if not is_ours(method):
+        check_method(method)
+    return policy_keys(method.bind(_large_world()).policy())
+
+
+@cache
+def _large_world() -> World:
+    """So many clients that what fits a run fits here."""
+    return make_world(resolve(Spec(fleet=FleetPart(clients=_MANY))), 0)
 
 
 def _setting(text: str, names: Sequence[str]) -> tuple[str, str, str]:
@@ -143,6 +158,11 @@ def label_variants(specs: Sequence[Spec]) -> list[Spec]:
     ]
     for name, times in Counter(spec.name for spec in found).items():
         need(times == 1, "algorithms", name, "is named twice; give each variant a label")
+    folders: dict[str, str] = {}
+    for spec in found:
+        other = folders.setdefault(folder_name(spec.name).casefold(), spec.name)
+        rule = f"would have the same folder as {other}: {folder_name(other)}"
+        need(other == spec.name, "label", spec.name, rule)
     return found
 
 
