@@ -167,6 +167,9 @@ def test_theory_steps(favano: Program) -> None:
         (["run", "--deadline", "40"], "favano: deadline=40.0: is a key of methods with rounds, wh"),
         (["run", "--algorithm", "mine.py:Mine"], "favano: algorithm=mine.py:Mine: no such file: m"),
         (["run", "--weight-bits", "3"], "favano: weight_bits=3: goes with quantise=luq"),
+        (["run", "--out", ""], "favano: out=: is empty; is a shell variable not set?"),
+        (["compare", "--algorithms="], "favano: algorithms=: is empty; is a shell variable"),
+        (["compare", "--set", "fedavg.label=favano", "--out", ""], "favano: out=: is empty"),
         (["run", "--quantise", "luq", "--weight-bits", "7"], "weight_bits=7: need one of 2, 3, 4"),
         (["run", "--quantise", "full"], "favano: quantise=full: need none or luq"),
         (

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import signal
 import sys
+from itertools import pairwise
 
 
 def main() -> None:
     """Run the command line. Bad input ends with one sentence and exit code 2."""
     try:
         from favano.cli.app import app
-        from favano.errors import BadInput, ClusterLost, WriteFailed
+        from favano.errors import BadInput, ClusterLost, WriteFailed, need
     except KeyboardInterrupt:
         sys.exit(130)
 
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C, so that results are kept
     try:
+        for before, word in pairwise(sys.argv):
+            flag = before if not word else word.removesuffix("=")
+            empty = not word or (word.startswith("--") and word.endswith("="))
+            need(not empty, flag.lstrip("-"), "", "is empty; is a shell variable not set?")
         app()
     except BadInput as error:
         sys.exit(_say(error, 2))
