@@ -225,6 +225,20 @@ def test_save_and_load(tmp_path: Path) -> None:
     assert result.save(str(tmp_path / "one")) == tmp_path / "one"  # the same may be repeated
 
 
+def test_another_result_is_not_replaced(tmp_path: Path) -> None:
+    """Nor is any of a comparison written if one of its folders is taken."""
+    first = favano.simulate("fedavg", own(network()), FLEET, **KEYS)
+    first.save(tmp_path / "fedavg")
+    other = favano.compare(["favano", "fedavg"], own(network()), FLEET, **TWO_SEEDS)
+    with pytest.raises(BadInput, match=r"already holds another run \(differs in algorithm"):
+        other.results[0].save(tmp_path / "fedavg")
+    other.results[1].spec = replace(first.spec, run=replace(first.spec.run, seed=9))
+    with pytest.raises(BadInput, match=r"already holds another run \(differs in seed"):
+        other.save(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["fedavg"]
+    assert favano.load(tmp_path / "fedavg").accuracy == {"fedavg": first.accuracy}
+
+
 def test_a_comparison_is_saved_in_a_folder_per_method(tmp_path: Path) -> None:
     both = favano.FedBuff(buffer=1, label="one, each"), favano.FedBuff(buffer=2)
     found = favano.compare(["favano", *both], own(network()), FLEET, **KEYS)

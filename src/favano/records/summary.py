@@ -63,7 +63,7 @@ class RunRecord:
 
 
 def final_values(
-    runs: Iterable[RunRecord], metrics: tuple[MetricRecord, ...], name: str | None = None
+    runs: Iterable[RunRecord | Row], metrics: tuple[MetricRecord, ...], name: str | None = None
 ) -> list[float]:
     """The value of each run: of a metric by its name, by default of the leading one."""
     known = [*(one.name for one in metrics), LOSS.name]

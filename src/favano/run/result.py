@@ -57,12 +57,16 @@ class Result:
 
     @property
     def accuracy(self) -> list[float]:
-        """Final accuracy of each seed."""
+        """Accuracy of each seed at the horizon."""
         return self.final(ACCURACY.name)
 
     def final(self, metric: str | None = None) -> list[float]:
-        """The final value of each seed: of a metric by its name, or of the leading one."""
-        return final_values(self.runs, self.metrics, metric)
+        """The value of each seed at the horizon: of a metric by its name, or of the leading one.
+
+        As in tables: `runs` have the numbers of the last update, which may be later.
+        """
+        last = {row.seed: row for row in up_to(self.rows, given(self.spec.run.horizon))}
+        return final_values(last.values(), self.metrics, metric)
 
     @property
     def history(self) -> History:
@@ -70,11 +74,11 @@ class Result:
         return History.of({self.spec.name: self.rows})
 
     def save(self, folder: Path | str) -> Path:
-        """Write a result folder; a partial result does not replace a complete one."""
-        from favano.run.result_folder import check_writable, write_result
+        """Write a result folder; another run, or more of the same run, is not replaced."""
+        from favano.run.result_folder import check_folder, write_result
 
         path = as_path("folder", folder)
-        check_writable(path)
+        check_folder(path, self.spec)
         write_result(path, self, "favano.simulate")
         return path
 
@@ -96,9 +100,14 @@ class Comparison:
 
     def save(self, folder: Path | str) -> Path:
         """Write one result folder per method."""
+        from favano.run.result_folder import check_folder
+
         path = as_path("folder", folder)
-        for result in self.results:
-            result.save(path / folder_name(result.spec.name))
+        folders = [path / folder_name(result.spec.name) for result in self.results]
+        for one, result in zip(folders, self.results, strict=True):
+            check_folder(one, result.spec)
+        for one, result in zip(folders, self.results, strict=True):
+            result.save(one)
         return path
 
     def report(self, page: Path | str, title: str | None = None) -> Path:
@@ -119,9 +128,7 @@ class Comparison:
 
 
 def _mean(result: Result) -> str:
-    metric, horizon = leading(result.metrics), given(result.spec.run.horizon)
-    last = {row.seed: row.value(metric.name) for row in up_to(result.rows, horizon)}
-    mean = fmean(last.values())
+    metric, mean = leading(result.metrics), fmean(result.final())
     if metric == ACCURACY:
         return f"{100 * mean:.2f} %"
     return stated(metric, mean)
