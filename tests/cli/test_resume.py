@@ -180,5 +180,11 @@ def test_one_process_at_a_time(favano: Program, tmp_path: Path) -> None:
             "favano: out=r: another process is at work in this folder; wait for it, or choose a "
             "new folder\n",
         )
+        assert favano("run", *SHORT, "--out", "r/favano")[::2] == (
+            2, "favano: out=r/favano: another process is at work in r\n"
+        )  # fmt: skip
+        assert favano("run", *SHORT, "--out", ".")[::2] == (
+            2, "favano: out=.: another process is at work in r\n"
+        )  # fmt: skip
         other.kill()
     assert favano("run", *SHORT, "--out", "r")[0] == 0

@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Self
 
-from favano.errors import BadInput, WriteFailed
+from favano.errors import BadInput, WriteFailed, need
 from favano.records.resumption import RESUME, Resumption, resumption_to_json
 from favano.run.result_folder import check_writable
 
@@ -19,6 +19,8 @@ except ImportError:  # not on Windows
 
 class Claim:
     """For a `with` block. The note stays if the block fails, so that the command can go on.
+
+    A comparison writes into folders of its folder, so nobody may be at work above or below either.
 
     The lock belongs to the process alone: it ends with it, however it ends, and forked workers do
     not have it.
@@ -33,6 +35,8 @@ class Claim:
         """Write the note; refused while another process is at work in the folder."""
         out, text = self._path.parent, resumption_to_json(self._asked).encode()
         check_writable(out)
+        for other in (out.parent / RESUME, *out.glob(f"*/{RESUME}")):
+            need(not _is_locked(other), "out", out, f"another process is at work in {other.parent}")
         try:
             out.mkdir(parents=True, exist_ok=True)
             self._file = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o666)
@@ -64,3 +68,15 @@ class Claim:
             os.close(self._file)
             rule = "another process is at work in this folder; wait for it, or choose a new folder"
             raise BadInput("out", self._path.parent, rule) from None
+
+
+def _is_locked(path: Path) -> bool:
+    """Whether a process is at work in the folder of this note."""
+    if fcntl is None or not path.is_file():
+        return False
+    with path.open("rb") as file:
+        try:
+            fcntl.lockf(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except OSError:
+            return True
+    return False
