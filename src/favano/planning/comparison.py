@@ -8,11 +8,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from favano.data import is_natural
-from favano.errors import need
+from favano.errors import BadInput, need
 from favano.methods import AnyMethod, make_method, method_class
 from favano.methods.clock import Clock
 from favano.options import options_of
-from favano.planning.planned import bind_method, policy_keys
+from favano.planning.planned import make_world, policy_keys
 from favano.quantisation.recipe import Recipe
 from favano.specification.presets import check_named, resolve
 from favano.specification.spec import ALGORITHM, LABEL, Spec, given, make_spec, part_options
@@ -123,7 +123,11 @@ def _takes(key: str, method: AnyMethod) -> bool:
 
 def clock_keys(method: AnyMethod) -> set[str]:
     """Keys of the clock that a method's contact policy has."""
-    return policy_keys(bind_method(resolve(Spec(method=method)), 0).policy())
+    try:
+        policy = method.bind(make_world(resolve(Spec(method=method)), 0)).policy()
+    except BadInput:  # in a run with the default keys; the run that is asked for may be possible
+        return set(options_of(Clock))
+    return policy_keys(policy)
 
 
 def _setting(text: str, names: Sequence[str]) -> tuple[str, str, str]:

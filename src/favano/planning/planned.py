@@ -149,12 +149,13 @@ def make_world(spec: Spec, seed: int, traits: Traits | None = None) -> World:
 def bind_method(spec: Spec, seed: int, traits: Traits | None = None) -> AnyMethod:
     """The method of a specification, bound to one seed's run.
 
-    A method from outside the package is checked first, since its declarations may be wrong.
+    A method from outside the package is checked, since its declarations may be wrong.
     """
-    if not is_ours(spec.method):
-        check_method(spec.method)
     method = spec.method.bind(make_world(spec, seed, traits))
-    method.init(np.zeros(1))  # type: ignore[arg-type]  # so that errors come before any training
+    if is_ours(method):
+        method.init(np.zeros(1))  # type: ignore[arg-type]  # errors come before any training
+    else:
+        check_method(method)
     return method
 
 
