@@ -178,6 +178,12 @@ class Keeping(Method[ModelState]):
             memory[0].add_(gradient)
         if self.mistake == "forgets":
             return gradient, ()
+        if self.mistake == "norm":
+            return gradient / gradient.norm(), memory
+        if self.mistake == "row":
+            return gradient / gradient.norm(dim=-1, keepdim=True), memory
+        if self.mistake == "total":
+            return gradient, (memory[0] + gradient.sum(),)
         sign = torch.sign(gradient) if self.mistake == "sign" else gradient
         return sign, (memory[0] + gradient,)
 
@@ -190,6 +196,9 @@ class Keeping(Method[ModelState]):
         ("own", "changes its arguments in restart or drift; return new models instead"),
         ("memory", "changes its arguments in step; return new vectors instead"),
         ("one", r"restart must return a tensor with one model per client, \(k, P\), or None"),
+        ("norm", "step must treat each number of a gradient on its own"),
+        ("row", "step must treat each number of a gradient on its own"),
+        ("total", "step must treat each number of a gradient on its own"),
         ("forgets", "keeps 0 vectors after a step, but declares memory=1"),
     ],
 )

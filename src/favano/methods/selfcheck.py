@@ -140,7 +140,14 @@ def _stepped(method: AnyMethod, gradient: Stack, memory: Stack) -> tuple[Stack, 
     need(_same(before, (gradient, given)), "method", method.name, rule)
     rule = f"keeps {len(renewed)} vectors after a step, but declares memory={method.memory}"
     need(len(renewed) == method.memory, "method", method.name, rule)
-    return direction, *renewed
+    found = direction, *renewed
+    middle = np.s_[..., -1, 1:4]  # numbers of one client, which must not depend on the others
+    with method.hook("step"):
+        part, kept = method.step(gradient[middle].clone(), tuple(memory[middle].clone()))
+        pairs = zip((part, *kept), found, strict=True)
+        alone = all(np.allclose(one, whole[middle]) for one, whole in pairs)
+    need(alone, "method", method.name, "step must treat each number of a gradient on its own")
+    return found
 
 
 def _same(one: object, other: object) -> bool:
