@@ -39,6 +39,29 @@ class HalfWay(favano.Method[favano.ModelState]):
         progress = (answers.end - answers.start).mean(0)
         return favano.ModelState(state.model + self.half_of * progress)
 '''
+GROUP = '''
+"""Rounds of a fleet that is large enough."""
+
+import favano
+
+
+class Group(favano.Method):
+    """w <- mean_i w_i."""
+
+    group: int = favano.option(200, "clients that must exist")
+    rates_of: str = favano.option("", "whatever rates returns")
+
+    def policy(self):
+        if self.group > self.world.clients:
+            raise ValueError(f"group {self.group} > {self.world.clients} clients")
+        return self.world.rounds()
+
+    def update(self, state, answers):
+        return state._replace(model=answers.end.mean(0))
+
+    def rates(self, schedule):
+        return self.rates_of or favano.Method.rates(self, schedule)
+'''
 SMALL = ["--clients", "6", "--selected", "2", "--local-steps", "3", "--horizon", "200"]
 
 
@@ -122,6 +145,43 @@ def test_wrong_flags_are_refused(
 ) -> None:
     assert favano(monkeypatch, "run", "--algorithm", half_way, *SMALL, *flags) == 2
     assert re.search(said, capsys.readouterr().err)
+
+
+@pytest.fixture
+def group(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "group.py").write_text(GROUP)
+    return "group.py:Group"
+
+
+def test_a_method_is_tried_in_the_run_that_is_asked_for(
+    group: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither in a smaller one, nor in that of the default keys, nor with its default options."""
+    run = ["run", "--algorithm", group, "--selected", "2", "--local-steps", "1", "--horizon", "9"]
+    assert favano(monkeypatch, *run, "--group", "10", "--clients", "60") == 0
+    assert favano(monkeypatch, *run, "--clients", "201") == 0
+
+
+@pytest.mark.parametrize("command", ["run", "plan"])
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (["--group", "7"], "policy raises ValueError: group 7 > 6 clients"),
+        (["--group", "6", "--rates-of", "x"], "rates must return a NumPy array of shape (10,), "),
+    ],
+)
+def test_wrong_hooks_are_refused_in_one_sentence(
+    group: str,
+    command: str,
+    flags: list[str],
+    said: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert favano(monkeypatch, command, "--algorithm", group, *SMALL, *flags) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"favano: method=group: {said}")
 
 
 @FORKS

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import FrozenInstanceError
 
 import numpy as np
@@ -15,8 +16,8 @@ from favano.methods.clock import Clock
 from favano.methods.fedbuff import FedBuff
 from favano.methods.scaffold import Scaffold
 from favano.options import Count, option
-from favano.schedule import Adaptive, Barrier, Policy, Poll, Window
-from favano.types import Ints, Stack, Vector
+from favano.schedule import Adaptive, Barrier, Policy, Poll, Schedule, Window
+from favano.types import Floats, Ints, Stack, Vector
 from tests.methods.bound import any_method, bound, scheduled
 from tests.problems import answers_of
 
@@ -169,6 +170,63 @@ def test_lengths_of_jobs_and_the_policy_adaptive_go_together(method: AnyMethod) 
     rule = "says how long jobs are .next_steps., which goes with the policy Adaptive"
     with pytest.raises(BadInput, match=f"method={method.name}: {rule}"):
         bound(method)
+
+
+class Careless(Plain):
+    """Has a policy or rates with one mistake."""
+
+    mistake: str = option("none", "what goes wrong")
+
+    def policy(self) -> Policy:
+        if self.mistake == "raises":
+            raise KeyError("client 7")
+        wrong: dict[str, object] = {"word": "rounds", "nothing": None}
+        return wrong.get(self.mistake, self.world.rounds())  # type: ignore[return-value]
+
+    def rates(self, schedule: Schedule) -> Floats:
+        right = np.ones(len(schedule.client))
+        wrong: dict[str, object] = {
+            "long": np.ones(len(right) + 1),
+            "list": right.tolist(),
+            "nan": right * np.nan,
+            "negative": -right,
+            "words": right.astype(str),
+        }
+        if self.mistake == "divides":
+            raise ZeroDivisionError
+        return wrong.get(self.mistake, right)  # type: ignore[return-value]
+
+
+@pytest.mark.parametrize(
+    ("mistake", "rule"),
+    [
+        ("nothing", "policy returns None; need a contact policy, such as self.world.rounds()"),
+        ("word", "policy returns 'rounds'; need a contact policy, such as self.world.rounds()"),
+        ("raises", "policy raises KeyError: 'client 7'"),
+    ],
+)
+def test_a_policy_must_be_one(mistake: str, rule: str) -> None:
+    with pytest.raises(BadInput, match=re.escape(f"method=careless: {rule}")):
+        bound(Careless(mistake=mistake))
+
+
+@pytest.mark.parametrize(
+    ("mistake", "rule"),
+    [
+        ("long", "rates must return a NumPy array of shape (2,), one factor per job"),
+        ("list", "rates must return a NumPy array of shape (2,), one factor per job"),
+        ("nan", "rates must return finite factors of at least 0"),
+        ("negative", "rates must return finite factors of at least 0"),
+        ("words", "rates must return finite factors of at least 0"),
+        ("divides", "rates raises ZeroDivisionError"),
+    ],
+)
+def test_rates_are_factors_of_jobs(mistake: str, rule: str) -> None:
+    method = bound(Careless())
+    schedule = scheduled(method, 10)
+    assert method.job_rates(schedule).tolist() == [1.0, 1.0]
+    with pytest.raises(BadInput, match=re.escape(f"method=careless: {rule}")):
+        bound(Careless(mistake=mistake)).job_rates(schedule)
 
 
 def test_binding_leaves_the_original_as_it_was() -> None:

@@ -8,17 +8,23 @@ import pytest
 import torch
 
 from favano.errors import BadInput
-from favano.methods import Answers, Method, ModelState, State, our_methods
+from favano.methods import Answers, AnyMethod, Method, ModelState, State, our_methods
 from favano.methods.selfcheck import check_method
 from favano.options import option
 from favano.schedule import Barrier
 from favano.types import Ints, Stack, Vector
-from tests.methods.bound import any_method
+from tests.methods.bound import any_method, bound
 
 
+def check(method: AnyMethod, clients: int = 4) -> None:
+    """Check a method in a run of so many clients."""
+    check_method(bound(method, clients, selected=min(2, clients)))
+
+
+@pytest.mark.parametrize("clients", [1, 2, 4, 60])
 @pytest.mark.parametrize("name", our_methods())
-def test_all_of_ours_are_what_they_say(name: str) -> None:
-    check_method(our_methods()[name]())
+def test_all_of_ours_are_what_they_say(name: str, clients: int) -> None:
+    check(our_methods()[name](), clients)
 
 
 class Mean(Method[ModelState]):
@@ -44,13 +50,17 @@ class Mean(Method[ModelState]):
             state.model.add_(1)
         if self.mistake == "shape":
             return ModelState(answers.end)
+        if self.mistake == "nothing":
+            return None  # type: ignore[return-value]
+        if self.mistake == "nan":
+            return ModelState(answers.end.mean(0) * torch.nan)
         if self.mistake == "raise":
             raise KeyError("client 7")
         return ModelState(answers.end.mean(0))
 
 
 def test_a_method_without_a_mistake_passes() -> None:
-    check_method(any_method(Mean()))
+    check(any_method(Mean()))
 
 
 @pytest.mark.parametrize(
@@ -61,13 +71,15 @@ def test_a_method_without_a_mistake_passes() -> None:
         ("end", "changes its arguments in update; return a new state instead"),
         ("start", "changes its arguments in update; return a new state instead"),
         ("state", "changes its arguments in update; return a new state instead"),
-        ("shape", r"gives a model of shape \(2, 5\)"),
-        ("raise", "cannot make an update: KeyError: 'client 7'"),
+        ("shape", r"update returns a model of shape \(2, 5\); need that of the server's model"),
+        ("nothing", "update must return a state whose field model is a tensor, such as favano.Mod"),
+        ("nan", "update makes NaN or infinity of finite models"),
+        ("raise", "update raises KeyError: 'client 7'"),
     ],
 )
 def test_mistakes_are_found(mistake: str, rule: str) -> None:
     with pytest.raises(BadInput, match=f"method=mean: {rule}"):
-        check_method(any_method(Mean(mistake=mistake)))
+        check(any_method(Mean(mistake=mistake)))
 
 
 class Squares(Method[ModelState]):
@@ -81,7 +93,7 @@ class Squares(Method[ModelState]):
 
 
 def test_nothing_linear_is_asked_of_those_that_are_not() -> None:
-    check_method(any_method(Squares()))
+    check(any_method(Squares()))
 
 
 def test_a_refusal_of_the_method_itself_is_passed_on() -> None:
@@ -93,7 +105,7 @@ def test_a_refusal_of_the_method_itself_is_passed_on() -> None:
             raise BadInput("temperature", 3, "need at most 2")
 
     with pytest.raises(BadInput, match="temperature=3: need at most 2"):
-        check_method(any_method(Strict()))
+        check(any_method(Strict()))
 
 
 class Bare(NamedTuple):
@@ -113,9 +125,31 @@ def test_a_state_needs_a_model() -> None:
         def update(self, state: State, answers: Answers) -> State:
             return state
 
-    rule = "method=modelless: need a state with the field model, as favano.ModelState"
+    rule = "method=modelless: init must return a state whose field model is a tensor, such as fav"
     with pytest.raises(BadInput, match=rule):
-        check_method(Modelless())
+        check(Modelless())
+
+
+class Seen(NamedTuple):
+    """A state with a number that is not known yet."""
+
+    model: Vector
+    last: Vector
+    best: float
+
+
+def test_a_state_may_hold_nan_beside_the_model() -> None:
+    class Unseen(Method[Seen]):
+        def policy(self) -> Barrier:
+            return self.world.rounds()
+
+        def init(self, model: Vector) -> Seen:
+            return Seen(model, model * torch.nan, float("nan"))
+
+        def update(self, state: Seen, answers: Answers) -> Seen:
+            return state._replace(model=answers.end.mean(0))
+
+    check(any_method(Unseen()))
 
 
 class Keeping(Method[ModelState]):
@@ -135,6 +169,8 @@ class Keeping(Method[ModelState]):
     def restart(self, server: Vector, own: Stack) -> Stack:
         if self.mistake == "own":
             own.add_(server)
+        if self.mistake == "one":
+            return own.mean(0)
         return own.abs() if self.mistake == "restart" else own / 2
 
     def step(self, gradient: Stack, memory: tuple[Stack, ...]) -> tuple[Stack, tuple[Stack, ...]]:
@@ -142,6 +178,12 @@ class Keeping(Method[ModelState]):
             memory[0].add_(gradient)
         if self.mistake == "forgets":
             return gradient, ()
+        if self.mistake == "norm":
+            return gradient / gradient.norm(), memory
+        if self.mistake == "row":
+            return gradient / gradient.norm(dim=-1, keepdim=True), memory
+        if self.mistake == "total":
+            return gradient, (memory[0] + gradient.sum(),)
         sign = torch.sign(gradient) if self.mistake == "sign" else gradient
         return sign, (memory[0] + gradient,)
 
@@ -153,19 +195,25 @@ class Keeping(Method[ModelState]):
         ("sign", "declares itself linear, but what it makes of a sum is not the sum"),
         ("own", "changes its arguments in restart or drift; return new models instead"),
         ("memory", "changes its arguments in step; return new vectors instead"),
+        ("one", r"restart must return a tensor with one model per client, \(k, P\), or None"),
+        ("norm", "step must treat each number of a gradient on its own"),
+        ("row", "step must treat each number of a gradient on its own"),
+        ("total", "step must treat each number of a gradient on its own"),
         ("forgets", "keeps 0 vectors after a step, but declares memory=1"),
     ],
 )
 def test_hooks_of_the_clients_are_tried_too(mistake: str, rule: str) -> None:
-    check_method(any_method(Keeping()))
+    check(any_method(Keeping()))
     with pytest.raises(BadInput, match=f"method=keeping: {rule}"):
-        check_method(any_method(Keeping(mistake=mistake)))
+        check(any_method(Keeping(mistake=mistake)))
 
 
 class Drifting(Method[ModelState]):
     """Corrects gradients by a square, which is not linear."""
 
     linear = True
+
+    per_client: bool = option(True, "a correction for each client")
 
     def policy(self) -> Barrier:
         return self.world.rounds()
@@ -174,12 +222,19 @@ class Drifting(Method[ModelState]):
         return ModelState(answers.end.mean(0))
 
     def drift(self, state: ModelState, client: Ints) -> Stack:
-        return state.model.square().expand(len(client), -1)
+        square = state.model.square()
+        return square.expand(len(client), -1) if self.per_client else square
 
 
 def test_so_are_corrections() -> None:
     with pytest.raises(BadInput, match="method=drifting: declares itself linear"):
-        check_method(any_method(Drifting()))
+        check(any_method(Drifting()))
+
+
+def test_corrections_are_one_per_client() -> None:
+    rule = "method=drifting: drift must return a tensor with one model per client"
+    with pytest.raises(BadInput, match=rule):
+        check(any_method(Drifting(per_client=False)))
 
 
 class Nearest(Method[ModelState]):
@@ -200,6 +255,8 @@ class Nearest(Method[ModelState]):
             amount = float(mean.norm())
         elif self.by == "largest":
             amount = float(mean.max())
+        elif self.by == "torch":
+            amount = float(torch.linalg.norm(mean))
         else:
             amount = float(mean.abs().double()[0])
         return ModelState(state.model + (mean - state.model) / (1.0 + amount))
@@ -207,11 +264,11 @@ class Nearest(Method[ModelState]):
 
 @pytest.mark.parametrize("by", ["distance", "length"])
 def test_methods_may_read_distances(by: str) -> None:
-    check_method(any_method(Nearest(by=by)))
+    check(any_method(Nearest(by=by)))
 
 
-@pytest.mark.parametrize("by", ["largest", "number"])
+@pytest.mark.parametrize("by", ["largest", "number", "torch"])
 def test_methods_that_read_more_than_distances_are_refused(by: str) -> None:
     rule = "declares that it reads nothing but distances of models, which is not so"
     with pytest.raises(BadInput, match=rule):
-        check_method(any_method(Nearest(by=by)))
+        check(any_method(Nearest(by=by)))

@@ -131,7 +131,7 @@ def _moved(
     """
     rule = "is not linear in the models, so that clients have no effective weights"
     need(method.linear, "method", method.name, rule)
-    rates = method.rates(schedule) if local.rates is None else local.rates
+    rates = method.job_rates(schedule) if local.rates is None else local.rates
     parts = []
     for first in range(0, columns, _COLUMNS_AT_ONCE):
         size = min(_COLUMNS_AT_ONCE, columns - first)

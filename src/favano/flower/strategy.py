@@ -305,7 +305,7 @@ class AsyncStrategy:
         """Step sizes of jobs that are handed out now."""
         time = np.full(len(schedule.client), now)
         factors = self.local.training.rate_factors(time, schedule.first_step, inf)
-        return self.learning_rate * self.bound.rates(schedule) * factors
+        return self.learning_rate * self.bound.job_rates(schedule) * factors
 
     def _aggregator(self, flat: FlatArrays, initial: Vector, ledger: Ledger) -> Aggregator[State]:
         return Aggregator(

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import ClassVar, Generic, NamedTuple, Protocol, Self, TypeVar, cast
 
 import numpy as np
 
-from favano.errors import BadInput, need
+from favano.errors import BadInput, need, said
 from favano.methods.arrays import column
 from favano.methods.world import World
 from favano.options import Options
@@ -161,7 +162,10 @@ class Method(Options, ABC, Generic[S]):
         """The same method as a part of one run; what contradicts itself is refused."""
         bound = replace(self)
         object.__setattr__(bound, "_world", world)
-        policy = bound.policy()
+        with self.hook("policy"):
+            policy = bound.policy()
+        rule = f"policy returns {policy!r}; need a contact policy, such as self.world.rounds()"
+        need(isinstance(policy, Policy), "method", self.name, rule)
         if self.has("drift"):
             rule = "corrects gradients (drift), so its clients must all start from the newest model"
             need(isinstance(policy, Barrier), "method", self.name, f"{rule}: need rounds")
@@ -169,6 +173,28 @@ class Method(Options, ABC, Generic[S]):
         rule = "says how long jobs are (next_steps), which goes with the policy Adaptive"
         need(self.has("next_steps") == grows, "method", self.name, rule)
         return bound
+
+    def job_rates(self, schedule: Schedule) -> Floats:
+        """The factors of `rates`, or a refusal."""
+        with self.hook("rates"):
+            found: object = self.rates(schedule)
+        shape = (len(schedule.client),)
+        rule = f"rates must return a NumPy array of shape {shape}, one factor per job"
+        if not isinstance(found, np.ndarray) or found.shape != shape:
+            raise BadInput("method", self.name, rule)
+        good = found.dtype.kind in "fiu" and bool(((found >= 0) & (found < np.inf)).all())
+        need(good, "method", self.name, "rates must return finite factors of at least 0")
+        return found
+
+    @contextmanager
+    def hook(self, name: str) -> Iterator[None]:
+        """An error in a hook is the method's, and names the hook."""
+        try:
+            yield
+        except BadInput:
+            raise
+        except Exception as error:
+            raise BadInput("method", self.name, f"{name} raises {said(error)}") from error
 
     @property
     def corrects(self) -> bool:

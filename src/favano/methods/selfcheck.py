@@ -3,38 +3,33 @@
 from __future__ import annotations
 
 from copy import deepcopy
+from dataclasses import replace
 
 import numpy as np
 
 from favano.errors import BadInput, need
 from favano.methods.arrays import units
-from favano.methods.clock import Clock
 from favano.methods.method import Answers
 from favano.methods.registry import AnyMethod
-from favano.methods.world import World
-from favano.timing import two_speeds
-from favano.types import Stack, Vector
+from favano.types import Floats, Ints, Stack, Vector
 
-_CLIENTS, _SIZE, _ANSWERS = 4, 5, 2
+_SIZE, _ANSWERS = 5, 2
 
 
 def check_method(method: AnyMethod) -> None:
     """Refuse a method that is not what it says: pure, and what it declares of itself.
 
-    Two updates in a row of a model of five numbers, with four clients, and what the clients make
-    of them.
+    Two updates in a row of a model of five numbers, and what the clients make of them, in the
+    world that the method is bound to. Without data, client i has i + 1 samples.
     """
-    world = World(
-        two_speeds(_CLIENTS), 3, Clock(selected=_ANSWERS), lambda: np.arange(1.0, _CLIENTS + 1)
-    )
-    bound = method.bind(world)
-    try:
-        ends = [_twice(bound, model) for model in range(3)]
-    except BadInput:
-        raise
-    except Exception as error:
-        where = f"{type(error).__name__}: {error}"
-        raise BadInput("method", method.name, f"cannot make an update: {where}") from error
+    world = method.world
+
+    def count() -> Floats:
+        return np.arange(1.0, world.clients + 1)
+
+    # A copy, so that nothing that it caches outlives the check.
+    bound = method.bind(replace(world, count_samples=world.count_samples or count))
+    ends = [_twice(bound, model) for model in range(3)]
     if method.linear:
         first, second, both = ends
         rule = "declares itself linear, but what it makes of a sum is not the sum"
@@ -49,20 +44,31 @@ def _knows_only_distances(method: AnyMethod) -> bool:
     import torch
 
     random = np.random.default_rng(7)
-    models = random.standard_normal((1 + 2 * _ANSWERS, _SIZE))
+    client = _answering(method, 0)
+    last = 1 + len(client)
+    models = random.standard_normal((2 * last - 1, _SIZE))
     basis = np.concatenate([models[:1], models[1:] - models[0]])
-    known, client = units(basis @ basis.T), np.arange(_ANSWERS)
+    known = units(basis @ basis.T)
 
     def updated(given: Stack) -> Vector:
-        server, start, end = given[0], given[1 : 1 + _ANSWERS], given[1 + _ANSWERS :]
-        answers = Answers(client, client + 1, client, np.full(_ANSWERS, 0.1), 0, start, end)
-        return method.update(method.init(server), answers).model
+        state = method.init(given[0])
+        return method.update(state, _answers(client, 0, given[1:last], given[last:])).model
 
     try:
         found = np.asarray(updated(known)) @ models
-    except AttributeError:
+    except (AttributeError, TypeError):
         return False
     return np.allclose(found, np.asarray(updated(torch.from_numpy(models))))
+
+
+def _answering(method: AnyMethod, version: int) -> Ints:
+    """Clients that answer at an update: two, or the only one."""
+    clients = method.world.clients
+    return (version + np.arange(min(_ANSWERS, clients))) % clients
+
+
+def _answers(client: Ints, version: int, start: Stack, end: Stack) -> Answers:
+    return Answers(client, client + 1, client, np.full(len(client), 0.1), version, start, end)
 
 
 def _twice(method: AnyMethod, model: int) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
@@ -79,25 +85,30 @@ def _twice(method: AnyMethod, model: int) -> np.ndarray[tuple[int], np.dtype[np.
 
         return one(0) + one(1) if model == 2 else one(model)
 
-    state = method.init(drawn(0, _SIZE))
-    rule = "need a state with the field model, as favano.ModelState"
-    need(hasattr(state, "model"), "method", method.name, rule)
+    with method.hook("init"):
+        state = method.init(drawn(0, _SIZE))
+    _check_model(method, "init", state)
     for version in range(2):
-        start, end = (
-            drawn(2 * version + 1, _ANSWERS, _SIZE),
-            drawn(2 * version + 2, _ANSWERS, _SIZE),
-        )
-        client = np.array([version, version + 1])
-        answers = Answers(client, client + 1, client, np.full(2, 0.1), version, start, end)
+        client = _answering(method, version)
+        shape = len(client), _SIZE
+        start, end = drawn(2 * version + 1, *shape), drawn(2 * version + 2, *shape)
         before = deepcopy((state, start, end))
-        after = method.update(state, answers)
+        with method.hook("update"):
+            after = method.update(state, _answers(client, version, start, end))
         rule = "changes its arguments in update; return a new state instead"
         need(_same(before, (state, start, end)), "method", method.name, rule)
+        _check_model(method, "update", after)
         state = after
-    shape = tuple(state.model.shape)
-    need(shape == (_SIZE,), "method", method.name, f"gives a model of shape {shape}")
     whole = deepcopy((state, end))
-    found = [method.restart(state.model, end), method.drift(state, client)]
+    with method.hook("restart"):
+        own = method.restart(state.model, end)
+    with method.hook("drift"):
+        drift = method.drift(state, client)
+    found = [own, drift]
+    for hook, one in (("restart", own), ("drift", drift)):
+        rule = f"{hook} must return a tensor with one model per client, (k, P), or None"
+        right = one is None or (isinstance(one, torch.Tensor) and one.shape == shape)
+        need(right, "method", method.name, rule)
     found += _stepped(method, drawn(5, _ANSWERS, _SIZE), drawn(6, method.memory, _ANSWERS, _SIZE))
     rule = "changes its arguments in restart or drift; return new models instead"
     need(_same(whole, (state, end)), "method", method.name, rule)
@@ -105,28 +116,51 @@ def _twice(method: AnyMethod, model: int) -> np.ndarray[tuple[int], np.dtype[np.
     return np.asarray(torch.cat([state.model, *rows]), dtype=np.float64)
 
 
-def _stepped(method: AnyMethod, gradient: Stack, memory: Stack) -> list[Stack | None]:
+def _check_model(method: AnyMethod, hook: str, state: object) -> None:
+    """Refuse a state without a model of finite numbers."""
+    import torch
+
+    model = getattr(state, "model", None)
+    rule = f"{hook} must return a state whose field model is a tensor, such as favano.ModelState"
+    if not isinstance(model, torch.Tensor):
+        raise BadInput("method", method.name, rule)
+    rule = f"{hook} returns a model of shape {tuple(model.shape)}; need that of the server's model"
+    need(model.shape == (_SIZE,), "method", method.name, rule)
+    rule = f"{hook} makes NaN or infinity of finite models"
+    need(bool(model.isfinite().all()), "method", method.name, rule)
+
+
+def _stepped(method: AnyMethod, gradient: Stack, memory: Stack) -> tuple[Stack, ...]:
     """What a local step makes of a gradient and of a client's memory."""
     given = tuple(memory)
     before = deepcopy((gradient, given))
-    direction, renewed = method.step(gradient, given)
+    with method.hook("step"):
+        direction, renewed = method.step(gradient, given)
     rule = "changes its arguments in step; return new vectors instead"
     need(_same(before, (gradient, given)), "method", method.name, rule)
     rule = f"keeps {len(renewed)} vectors after a step, but declares memory={method.memory}"
     need(len(renewed) == method.memory, "method", method.name, rule)
-    return [direction, *renewed]
+    found = direction, *renewed
+    middle = np.s_[..., -1, 1:4]  # numbers of one client, which must not depend on the others
+    with method.hook("step"):
+        part, kept = method.step(gradient[middle].clone(), tuple(memory[middle].clone()))
+        pairs = zip((part, *kept), found, strict=True)
+        alone = all(np.allclose(one, whole[middle]) for one, whole in pairs)
+    need(alone, "method", method.name, "step must treat each number of a gradient on its own")
+    return found
 
 
 def _same(one: object, other: object) -> bool:
-    """Whether two values are equal, tensors and arrays in them number by number."""
+    """Whether two values are equal, tensors and arrays in them number by number, NaN to NaN."""
     import torch
 
     if isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor):
-        return torch.equal(one, other)
+        alike = one.shape == other.shape
+        return alike and bool(torch.isclose(one, other, rtol=0, atol=0, equal_nan=True).all())
     if isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
-        return np.array_equal(one, other)
+        return np.array_equal(one, other, equal_nan=one.dtype.kind in "fc")
     if isinstance(one, tuple | list) and isinstance(other, tuple | list):
         return len(one) == len(other) and all(map(_same, one, other))
     if isinstance(one, dict) and isinstance(other, dict):
         return one.keys() == other.keys() and all(_same(one[key], other[key]) for key in one)
-    return bool(one == other)
+    return bool(one == other or (one != one and other != other))

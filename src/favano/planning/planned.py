@@ -61,7 +61,7 @@ class Planned:
     def rates(self, schedule: Schedule) -> Floats:
         """Step size of each job: learning rate, times the method's factor, times the schedule's."""
         training, horizon = self.spec.training, given(self.spec.run.horizon)
-        rates = given(training.learning_rate) * self.method.rates(schedule)
+        rates = given(training.learning_rate) * self.method.job_rates(schedule)
         if training.rate_decay:
             share = schedule.begin / horizon
             rates = rates * np.where(share < 0.6, 1.0, np.where(share < 0.8, 0.5, 0.1))
@@ -103,6 +103,7 @@ def plan_seed(spec: Spec, seed: int, traits: Traits | None = None) -> Planned:
     method = bind_method(spec, seed, traits)
     _check_clock(spec, method.policy())
     schedule = make_schedule(spec, method, seed)
+    method.job_rates(schedule)  # refused before any training
     found = bound_setting(spec, method) if spec.run.track_bound else None
     return Planned(spec, seed, method, schedule, found)
 
@@ -148,12 +149,13 @@ def make_world(spec: Spec, seed: int, traits: Traits | None = None) -> World:
 def bind_method(spec: Spec, seed: int, traits: Traits | None = None) -> AnyMethod:
     """The method of a specification, bound to one seed's run.
 
-    A method from outside the package is checked first, since its declarations may be wrong.
+    A method from outside the package is checked, since its declarations may be wrong.
     """
-    if not is_ours(spec.method):
-        check_method(spec.method)
     method = spec.method.bind(make_world(spec, seed, traits))
-    method.init(np.zeros(1))  # type: ignore[arg-type]  # so that errors come before any training
+    if is_ours(method):
+        method.init(np.zeros(1))  # type: ignore[arg-type]  # errors come before any training
+    else:
+        check_method(method)
     return method
 
 
