@@ -15,7 +15,7 @@ from torch import nn
 from torch.nn import functional
 
 import favano
-from favano.errors import BadInput, NonFiniteUpdate
+from favano.errors import BadInput
 from favano.records.history import columns
 from favano.run import checkpoints, seed_run
 from favano.run.progress import Silence
@@ -353,8 +353,22 @@ def test_nan_is_raised() -> None:
         split="iid",
         loss=lambda x, _: x.mean() * torch.nan,
     )
-    with pytest.raises(NonFiniteUpdate, match="refused; lower the learning rate"):
+    with pytest.raises(favano.NonFiniteUpdate, match="refused; lower the learning rate") as ending:
         favano.simulate("favano", problem, FLEET, **KEYS)
+    assert isinstance(ending.value.result, favano.Result)
+    assert ending.value.result.status == "partial"
+
+
+def test_nan_in_one_run_keeps_the_others() -> None:
+    problem = own(nn.Sequential(nn.Linear(5, 4), nn.Linear(4, 4), nn.Linear(4, 3)))
+    large = favano.FedBuff(buffer=2, server_learning_rate=1e30)
+    with pytest.raises(favano.NonFiniteUpdate, match=r"^fedbuff, seed \d, client \d") as ending:
+        favano.compare(["fedavg", large], problem, FLEET, **TWO_SEEDS)
+    assert isinstance(ending.value.result, favano.Comparison)
+    good, bad = ending.value.result.results
+    assert (good.status, bad.status) == ("complete", "partial")
+    assert good.rows == favano.simulate("fedavg", problem, FLEET, **TWO_SEEDS).rows
+    assert {row.seed for row in bad.rows} == {0, 1}
 
 
 def simulate(

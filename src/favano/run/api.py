@@ -60,7 +60,7 @@ def simulate(
             printed.
 
     Ctrl-C raises `favano.Interrupted`, a `KeyboardInterrupt` whose `result` holds the evaluations
-    made so far.
+    made so far. So does `favano.NonFiniteUpdate`, which ends a run that meets NaN or infinity.
     """
     return _run([method], problem, fleet, keys, progress, on_evaluate, checkpoints).results[0]
 
@@ -141,6 +141,7 @@ def _run(
         raise Interrupted(alone)
     for result in found.results:
         if result.error is not None:
+            result.error.result = alone
             raise result.error
     return found
 
