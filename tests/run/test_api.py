@@ -420,7 +420,7 @@ REFUSED: list[tuple[Callable[[], object], str]] = [
     (lambda: simulate(problem=favano.Problem), f"problem=type: {DATA}"),
     (lambda: simulate(problem="nowhere"), "dataset=nowhere: need one of digits, mnist, "),
     (lambda: problem(test=None), "test=None: goes with train: give both or neither$"),
-    (lambda: problem(train=None), "test=None: goes with train: give both or neither$"),
+    (lambda: problem(train=None), "train=None: goes with test: give both or neither$"),
     (lambda: problem(model=None), "model=None: need a network for your own data$"),
     (lambda: problem(model=3), "model=3: need a network or a function that makes one; data sets "),
     (lambda: problem(model="perceptron"), "model=perceptron: need a network or a function "),
