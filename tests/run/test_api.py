@@ -479,6 +479,9 @@ REFUSED: list[tuple[Callable[[], object], str]] = [
     (lambda: simulate(selected=9), r"selected=9: need 1..clients \(4\)$"),
     (lambda: simulate(deadline=3.0), "deadline=3.0: is a key of methods with rounds, which favano"),
     (lambda: compare(["favano", "quafl"], deadline=3.0), "deadline=3.0: is a key of methods with "),
+    (lambda: simulate(checkpoints=3), "checkpoints=int: need a path"),
+    (lambda: simulate(checkpoints=__file__), "checkpoints=.*test_api.py is a file, need a folder$"),
+    (lambda: simulate(checkpoints="/proc/no"), "checkpoints=/proc/no: /proc cannot be written: "),
     (lambda: simulate(progress=3), "progress=int: need an object with the methods begin, adva"),
     # plans and results
     (lambda: favano.plan("asyncfeded"), "algorithm=asyncfeded: its jobs depend on the models, "),

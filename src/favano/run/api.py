@@ -123,6 +123,7 @@ def _run(
     from favano.run.checkpoints import Checkpoints
     from favano.run.own_data import samples_of
     from favano.run.result import Comparison, Interrupted
+    from favano.run.result_folder import check_writable
     from favano.run.runner import run_together
     from favano.run.samples import named_model
 
@@ -131,6 +132,7 @@ def _run(
     kept = None
     if checkpoints is not None:
         folder = as_path("checkpoints", checkpoints)
+        check_writable(folder, "checkpoints")
         kept = Checkpoints([folder / folder_name(spec.name) for spec in specs])
     results = run_together(
         specs, samples, model, progress=progress, on_evaluate=on_evaluate, checkpoints=kept
