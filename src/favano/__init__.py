@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from favano.errors import BadInput as BadInput
+    from favano.errors import NonFiniteUpdate as NonFiniteUpdate
     from favano.methods.aafl import Aafl as Aafl
     from favano.methods.arrays import column as column
     from favano.methods.arrays import with_rows as with_rows
@@ -64,6 +65,7 @@ _HOME = {
     "Method": "methods.method",
     "Metric": "metrics.metric",
     "ModelState": "methods.method",
+    "NonFiniteUpdate": "errors",
     "Problem": "run.problem",
     "Result": "run.result",
     "STOP": "run.observer",

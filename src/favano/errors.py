@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import favano
+
 _MOST, _MOST_OF_RULE = 200, 1500  # characters of a value and of a rule in a message
 
 
@@ -31,20 +36,26 @@ def _line(text: object, most: int = _MOST) -> str:
 
 
 class NonFiniteUpdate(RuntimeError):
-    """A client sent NaN or infinity; averaging it would destroy the server model."""
+    """A client sent NaN or infinity; averaging it would destroy the server model.
 
-    def __init__(self, clients: list[int], server_step: int) -> None:
-        who = ", ".join(str(client) for client in clients)
+    If `favano.simulate` or `favano.compare` raises it, `result` holds all evaluations made, also
+    those of other seeds and methods.
+    """
+
+    result: favano.Result | favano.Comparison
+
+    def __init__(self, clients: list[int], server_step: int, run: str | None = None) -> None:
+        who = f"client {', '.join(str(client) for client in clients)}"
         super().__init__(
-            f"client {who}: the update for server step {server_step} holds NaN or infinity and was "
-            "refused; lower the learning rate, or go on without such updates by non_finite=skip"
+            f"{who if run is None else f'{run}, {who}'}: the update for server step {server_step} "
+            "holds NaN or infinity and was refused; lower the learning rate, or go on without such "
+            "updates by non_finite=skip"
         )
-        self.clients = clients
-        self.server_step = server_step
+        self.clients, self.server_step, self.run = clients, server_step, run
 
-    def __reduce__(self) -> tuple[type[NonFiniteUpdate], tuple[list[int], int]]:
+    def __reduce__(self) -> tuple[type[NonFiniteUpdate], tuple[list[int], int, str | None]]:
         """The same error in another process."""
-        return NonFiniteUpdate, (self.clients, self.server_step)
+        return NonFiniteUpdate, (self.clients, self.server_step, self.run)
 
 
 class Diverged(RuntimeError):

@@ -172,6 +172,12 @@ class Gentle(favano.Method):
 '''
 
 
+def test_a_misspelt_command_gets_one_suggestion(favano: Program) -> None:
+    for words in (("rnu",), ("theory", "stepz")):
+        code, _, err = favano(*words)
+        assert (code, err.count("Did you mean")) == (2, 1)
+
+
 def test_the_commands(favano: Program) -> None:
     text = help_of(favano)
     for command in ("demo", "run", "compare", "methods", "plan", "reproduce", "report", "theory"):

@@ -154,6 +154,29 @@ def test_a_folder_without_a_run_and_a_damaged_note(favano: Program, tmp_path: Pa
     assert (code, err.endswith("which is not there any more\n")) == (2, True)
 
 
+def test_a_result_with_missing_or_damaged_files_is_not_done(
+    favano: Program, tmp_path: Path
+) -> None:
+    assert favano("run", *SHORT, "--out", "r")[0] == 0
+    for name, damage, words in (
+        ("spec.toml", None, "holds no result (need spec.toml and history.csv"),
+        ("history.csv", None, "holds no result (need spec.toml and history.csv"),
+        ("spec.toml", b"[", "spec.toml"),
+        ("history.csv", b"seed\n0\n", "r/history.csv: is damaged"),
+        ("model.safetensors", b"", "holds a damaged model.safetensors"),
+    ):
+        path = tmp_path / "r" / name
+        whole = path.read_bytes()
+        path.unlink()
+        if damage is not None:
+            path.write_bytes(damage)
+        code, out, err = favano("resume", "r")
+        assert (code, out, err.count("\n")) == (2, "", 1)
+        assert words in err
+        path.write_bytes(whole)
+    assert favano("resume", "r") == (0, "", "favano: already done: r\n")
+
+
 def test_a_refused_command_leaves_nothing_behind(favano: Program, tmp_path: Path) -> None:
     assert favano("run", *SHORT, "--dataset", "mnist", "--data-dir", "none", "--out", "r")[0] == 2
     assert not (tmp_path / "r").exists()

@@ -57,6 +57,13 @@ def test_a_missing_column_is_refused_with_those_there_are() -> None:
         deal(Traits(7), 3, "column:writers", seed=0)
 
 
+def test_a_split_without_clients_is_refused() -> None:
+    traits = Traits(3, owners={"file:none.txt": np.full(3, -1)})
+    for ask in (traits.clients_by, lambda how: deal(traits, 3, how, seed=0)):
+        with pytest.raises(BadInput, match=r"^split=file:none.txt: names no client; negative"):
+            ask("file:none.txt")
+
+
 def test_without_classes_only_iid_deals_out() -> None:
     parts = deal(Traits(7), 3, "iid", seed=0)
     assert sorted(np.concatenate(parts).tolist()) == list(range(7))

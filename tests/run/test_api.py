@@ -15,7 +15,7 @@ from torch import nn
 from torch.nn import functional
 
 import favano
-from favano.errors import BadInput, NonFiniteUpdate
+from favano.errors import BadInput
 from favano.records.history import columns
 from favano.run import checkpoints, seed_run
 from favano.run.progress import Silence
@@ -367,8 +367,22 @@ def test_nan_is_raised() -> None:
         split="iid",
         loss=lambda x, _: x.mean() * torch.nan,
     )
-    with pytest.raises(NonFiniteUpdate, match="refused; lower the learning rate"):
+    with pytest.raises(favano.NonFiniteUpdate, match="refused; lower the learning rate") as ending:
         favano.simulate("favano", problem, FLEET, **KEYS)
+    assert isinstance(ending.value.result, favano.Result)
+    assert ending.value.result.status == "partial"
+
+
+def test_nan_in_one_run_keeps_the_others() -> None:
+    problem = own(nn.Sequential(nn.Linear(5, 4), nn.Linear(4, 4), nn.Linear(4, 3)))
+    large = favano.FedBuff(buffer=2, server_learning_rate=1e30)
+    with pytest.raises(favano.NonFiniteUpdate, match=r"^fedbuff, seed \d, client \d") as ending:
+        favano.compare(["fedavg", large], problem, FLEET, **TWO_SEEDS)
+    assert isinstance(ending.value.result, favano.Comparison)
+    good, bad = ending.value.result.results
+    assert (good.status, bad.status) == ("complete", "partial")
+    assert good.rows == favano.simulate("fedavg", problem, FLEET, **TWO_SEEDS).rows
+    assert {row.seed for row in bad.rows} == {0, 1}
 
 
 def simulate(
@@ -420,7 +434,7 @@ REFUSED: list[tuple[Callable[[], object], str]] = [
     (lambda: simulate(problem=favano.Problem), f"problem=type: {DATA}"),
     (lambda: simulate(problem="nowhere"), "dataset=nowhere: need one of digits, mnist, "),
     (lambda: problem(test=None), "test=None: goes with train: give both or neither$"),
-    (lambda: problem(train=None), "test=None: goes with train: give both or neither$"),
+    (lambda: problem(train=None), "train=None: goes with test: give both or neither$"),
     (lambda: problem(model=None), "model=None: need a network for your own data$"),
     (lambda: problem(model=3), "model=3: need a network or a function that makes one; data sets "),
     (lambda: problem(model="perceptron"), "model=perceptron: need a network or a function "),
@@ -479,6 +493,9 @@ REFUSED: list[tuple[Callable[[], object], str]] = [
     (lambda: simulate(selected=9), r"selected=9: need 1..clients \(4\)$"),
     (lambda: simulate(deadline=3.0), "deadline=3.0: is a key of methods with rounds, which favano"),
     (lambda: compare(["favano", "quafl"], deadline=3.0), "deadline=3.0: is a key of methods with "),
+    (lambda: simulate(checkpoints=3), "checkpoints=int: need a path"),
+    (lambda: simulate(checkpoints=__file__), "checkpoints=.*test_api.py is a file, need a folder$"),
+    (lambda: simulate(checkpoints="/proc/no"), "checkpoints=/proc/no: /proc cannot be written: "),
     (lambda: simulate(progress=3), "progress=int: need an object with the methods begin, adva"),
     # plans and results
     (lambda: favano.plan("asyncfeded"), "algorithm=asyncfeded: its jobs depend on the models, "),

@@ -379,6 +379,8 @@ REFUSED: list[tuple[dict[str, object], str]] = [
     ({"train": [(X[:6], Y[:5]), (X[6:], Y[5:])]},
      r"train\[0\]=6, 5: need equally many rows and labels$"),
     ({"train": (X[:0], Y[:0])}, "train=no samples: need at least one$"),
+    ({"train": (X.clone().fill_(torch.nan), Y)}, "train=NaN or infinity: need inputs that are "),
+    ({"train": (X, Y), "test": (torch.cat([X, X / 0]), torch.cat([Y, Y]))}, "test=NaN or infinity"),
     ({"train": Torn()}, r"train=Torn: \[2\] raises OSError: cannot be read$"),
     ({"train": (X, Y), "columns": ("a", "b")}, r"columns=\('a', 'b'\): is for data sets of Huggi"),
     ({"train": (X, Y), "split": np.arange(12).reshape(6, 2)}, "split=ndarray: need a name, or a "),

@@ -9,26 +9,28 @@ from favano.errors import BadInput
 from favano.theory import shares, verdict
 
 TWO = np.array([1, 1])  # clients in each group
+T = 0.702722  # quantile of the t distribution with nine degrees of freedom at 75 %
 
 
 def test_an_interval_by_hand() -> None:
-    """Two blocks: r = 5/8, residuals (3 - 2.5, 2 - 2.5), error sqrt(2 * 0.5) / 8 = 1/8."""
-    blocks = np.array([[3.0, 1.0], [2.0, 2.0]])
+    """Ten blocks: r = 5/8, residuals 3 - 2.5 and 2 - 2.5, error sqrt(10/9 * 2.5) / 40 = 1/24."""
+    blocks = np.tile([[3.0, 1.0], [2.0, 2.0]], (5, 1))
     fast, slow = shares(np.array([0.625, 0.375]), blocks, TWO, ["fast", "slow"], confidence=0.5)
     assert (fast.weight, slow.weight) == (0.625, 0.375)
-    assert (fast.low, fast.high) == pytest.approx((0.5, 0.75))  # t with one degree: 1 at 75 %
-    assert (slow.low, slow.high) == pytest.approx((0.25, 0.5))
-    assert not fast.favoured
+    assert (fast.low, fast.high) == pytest.approx((0.625 - T / 24, 0.625 + T / 24))
+    assert (slow.low, slow.high) == pytest.approx((0.375 - T / 24, 0.375 + T / 24))
+    assert fast.favoured
+    assert not slow.favoured
 
 
 def test_models_that_differ_along_the_schedule_widen_an_interval() -> None:
-    """Shares 0.3 and 0.7 in two models: a deviation of sqrt(0.08), more than the 1/8 by hand."""
-    blocks, late = np.array([[3.0, 1.0], [2.0, 2.0]]), np.array([[0.3, 0.7], [0.7, 0.3]])
+    """Shares 0.3 and 0.7 in two models: a deviation of sqrt(0.08), more than the 1/24 by hand."""
+    blocks, late = np.tile([[3.0, 1.0], [2.0, 2.0]], (5, 1)), np.array([[0.3, 0.7], [0.7, 0.3]])
     share = np.array([0.625, 0.375])
     fast, _ = shares(share, blocks, TWO, ["fast", "slow"], late, confidence=0.5)
-    assert fast.low == pytest.approx(0.625 - np.sqrt(0.08))
+    assert fast.low == pytest.approx(0.625 - T * np.sqrt(0.08))
     fast, _ = shares(share, blocks, TWO, ["fast", "slow"], 0.5 + late / 100, confidence=0.5)
-    assert fast.low == pytest.approx(0.5)
+    assert fast.low == pytest.approx(0.625 - T / 24)
 
 
 def test_stretches_of_the_schedule() -> None:
@@ -61,9 +63,13 @@ def test_verdicts() -> None:
     assert verdict(one) == "all clients are equally fast: nobody to favour"
 
 
-def test_a_single_update_says_nothing() -> None:
-    fast, _ = shares(np.array([0.9, 0.1]), np.array([[9.0, 1.0]]), TWO, ["fast", "slow"])
-    assert (fast.low, fast.high) == (0.0, 1.0)
+@pytest.mark.parametrize("updates", [1, 2, 9])
+def test_few_updates_say_nothing(updates: int) -> None:
+    """Even if they are all alike."""
+    moved = np.tile([[9.0, 1.0]], (updates, 1))
+    found = shares(np.array([0.9, 0.1]), moved, TWO, ["fast", "slow"])
+    assert [(one.low, one.high) for one in found] == [(0.0, 1.0), (0.0, 1.0)]
+    assert verdict(found).startswith("shows no significant bias")
 
 
 def test_bad_input_is_refused_by_name() -> None:

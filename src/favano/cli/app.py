@@ -44,6 +44,7 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 theory = typer.Typer(help="The theory of the paper.", no_args_is_help=True, rich_markup_mode=None)
+app.suggest_commands = theory.suggest_commands = False  # Click does so, too
 
 
 def _version(wanted: bool) -> None:

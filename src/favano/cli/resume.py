@@ -28,6 +28,9 @@ def resume_command(folder: Folder, cluster: OnCluster = None) -> None:
     if not (path / RESUME).exists():
         results = (path.glob(pattern) for pattern in (SUMMARY, f"*/{SUMMARY}", "runs/*.json"))
         need(any(map(any, results)), "folder", folder, "holds no run that could go on")
+        from favano.run.statement import read_statements
+
+        read_statements(folder)  # missing or damaged files are refused
         say(f"already done: {folder}")
         return
     asked = read_file(path / RESUME, resumption_from_json)

@@ -113,7 +113,6 @@ def owned_parts(owners: Ints, clients: int, how: str, seed: int) -> list[Ints]:
     order = np.argsort(owners, kind="stable")
     order = order[np.searchsorted(owners[order], 0) :]  # without -1
     names, first = np.unique(owners[order], return_index=True)
-    need(len(names) > 0, "split", how, "names no client")
     rule = f"need 1..{len(names)}, the clients of split={how}"
     need(clients <= len(names), "clients", clients, rule)
     parts = np.split(order, first[1:])

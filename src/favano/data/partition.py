@@ -43,7 +43,10 @@ class Traits:
         column = how.removeprefix("column:")
         known = f"need one of {', '.join(self.owners)}" if self.owners else "they say no clients"
         need(column in self.owners, "split", how, f"no such column of the data; {known}")
-        return self.owners[column]
+        owners = self.owners[column]
+        rule = "names no client; negative numbers are nobody's"
+        need(bool((owners >= 0).any()), "split", how, rule)
+        return owners
 
     def clients_by(self, how: str) -> int:
         """The number of clients of a natural split."""

@@ -60,7 +60,7 @@ def simulate(
             printed.
 
     Ctrl-C raises `favano.Interrupted`, a `KeyboardInterrupt` whose `result` holds the evaluations
-    made so far.
+    made so far. So does `favano.NonFiniteUpdate`, which ends a run that meets NaN or infinity.
     """
     return _run([method], problem, fleet, keys, progress, on_evaluate, checkpoints).results[0]
 
@@ -123,6 +123,7 @@ def _run(
     from favano.run.checkpoints import Checkpoints
     from favano.run.own_data import samples_of
     from favano.run.result import Comparison, Interrupted
+    from favano.run.result_folder import check_writable
     from favano.run.runner import run_together
     from favano.run.samples import named_model
 
@@ -131,6 +132,7 @@ def _run(
     kept = None
     if checkpoints is not None:
         folder = as_path("checkpoints", checkpoints)
+        check_writable(folder, "checkpoints")
         kept = Checkpoints([folder / folder_name(spec.name) for spec in specs])
     results = run_together(
         specs, samples, model, progress=progress, on_evaluate=on_evaluate, checkpoints=kept
@@ -141,6 +143,7 @@ def _run(
         raise Interrupted(alone)
     for result in found.results:
         if result.error is not None:
+            result.error.result = alone
             raise result.error
     return found
 

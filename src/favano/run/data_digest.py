@@ -30,15 +30,20 @@ def data_digest(arrays: Iterable[Tensor | Array], owners: Iterable[Mapping[str, 
     return digest.hexdigest()
 
 
-def _add(digest: hashlib._Hash, array: Tensor | Array) -> None:
-    kind = str(array.dtype).removeprefix("torch.")
-    digest.update(f"{kind} {tuple(array.shape)}\n".encode())
+def parts_of(array: Tensor | Array) -> list[slice]:
+    """The rows of an array in parts; of a very large one only some, evenly spread."""
     rows = max(1, _PART * len(array) // max(1, array.nbytes))
     starts = list(range(0, len(array), rows))
     if len(starts) > _MOST:
         starts = [(len(array) - rows) * part // (_MOST - 1) for part in range(_MOST)]
-    for start in starts:
-        part = array[start : start + rows]
+    return [slice(start, start + rows) for start in starts]
+
+
+def _add(digest: hashlib._Hash, array: Tensor | Array) -> None:
+    kind = str(array.dtype).removeprefix("torch.")
+    digest.update(f"{kind} {tuple(array.shape)}\n".encode())
+    for place in parts_of(array):
+        part = array[place]
         if isinstance(part, Tensor):
             part = part.detach().cpu().contiguous().view(torch.uint8).numpy()
         digest.update(np.ascontiguousarray(part).data)

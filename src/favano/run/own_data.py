@@ -20,6 +20,7 @@ from favano.data.natural import OWN, file_owners, numbered, owners_of
 from favano.errors import BadInput, need, said
 from favano.metrics import accuracy, as_metrics
 from favano.records import ACCURACY
+from favano.run.data_digest import parts_of
 from favano.run.problem import Problem, is_by_client
 from favano.run.samples import Samples, check_device, load_samples, traits_of
 from favano.run.targets import as_targets
@@ -72,6 +73,7 @@ def read_data(problem: Problem) -> OwnData:
         need(len(inputs) > 0, name, "no samples", "need at least one")
         rule = "need a type whose rows PyTorch can pick: uint8, int16, int32, int64 or floats"
         need(inputs.dtype not in _WIDE, name, inputs.dtype, rule)
+        _check_finite(name, inputs)
     rule = f"need inputs of one type, those of train are {mine.inputs.dtype}"
     need(theirs.inputs.dtype == mine.inputs.dtype, "test", theirs.inputs.dtype, rule)
     found = as_targets(mine.targets, theirs.targets, mine.inputs.dtype, problem.loss)
@@ -87,6 +89,13 @@ def read_source(name: str, given: object) -> tuple[Tensor, Tensor]:
     inputs, targets, _ = _Reader(None, None, "").part(name, given)
     need(len(inputs) > 0, name, "no samples", "need at least one")
     return inputs, targets
+
+
+def _check_finite(name: str, inputs: Tensor) -> None:
+    """Refuse NaN and infinity; of more than 1 GiB only a part is looked at."""
+    for part in parts_of(inputs) if inputs.is_floating_point() else ():
+        finite = bool(inputs[part].isfinite().all())
+        need(finite, name, "NaN or infinity", "need inputs that are finite numbers")
 
 
 def _numbered(

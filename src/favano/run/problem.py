@@ -76,8 +76,9 @@ class Problem:
     columns: tuple[str, str] | None = None
 
     def __post_init__(self) -> None:
-        both = (self.train is None) == (self.test is None)
-        need(both, "test", "None", "goes with train: give both or neither")
+        for one, other in (("train", "test"), ("test", "train")):
+            given = getattr(self, one) is not None or getattr(self, other) is None
+            need(given, one, "None", f"goes with {other}: give both or neither")
         if self.train is not None:
             need(self.model is not None, "model", "None", "need a network for your own data")
             named = self.dataset is None

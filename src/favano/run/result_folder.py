@@ -42,15 +42,15 @@ if TYPE_CHECKING:
 _LENGTHS = {"horizon", "seeds"}  # keys of which a result may get more
 
 
-def check_writable(folder: Path) -> None:
+def check_writable(folder: Path, name: str = "out") -> None:
     """Refuse a folder that cannot be written, before any training."""
     above = next(path for path in (folder, *folder.absolute().parents) if path.exists())
-    need(above.is_dir(), "out", folder, f"{above} is a file, need a folder")
+    need(above.is_dir(), name, folder, f"{above} is a file, need a folder")
     try:
         with TemporaryDirectory(dir=above):  # some file systems refuse whatever the permissions say
             pass
     except OSError as error:
-        raise BadInput("out", folder, f"{above} cannot be written: {error.strerror}") from None
+        raise BadInput(name, folder, f"{above} cannot be written: {error.strerror}") from None
 
 
 def check_folder(folder: Path, spec: Spec) -> None:

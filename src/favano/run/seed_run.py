@@ -129,7 +129,8 @@ class SeedRun:
     def record(self, moment: Moment | NonFiniteUpdate, display: Progress) -> None:
         """Record a moment of the run."""
         if isinstance(moment, NonFiniteUpdate):
-            self.result.status, self.result.error = "partial", moment
+            error = NonFiniteUpdate(moment.clients, moment.server_step, self.label)
+            self.result.status, self.result.error = "partial", error
             self.failed = True
             return
         self.reached = moment.version

@@ -17,6 +17,7 @@ from favano.types import Floats, Ints
 
 CONFIDENCE = 0.99
 _BLOCKS = 20
+_FEWEST = 10  # fewer stretches are often alike by chance, which would look like certainty
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,8 @@ def shares(
     model by y_b and x_b in stretch b, r = sum y / sum x has the standard error
     sqrt(B/(B-1) sum_b (y_b - r x_b)^2) / sum x, and a t interval with B - 1 degrees of freedom.
     This assumes that stretches are independent. With `late`, the shares in other server models of
-    the same schedule, the error is at least their standard deviation.
+    the same schedule, the error is at least their standard deviation. Fewer than 10 stretches say
+    nothing: their interval is from 0 to 1.
 
     Args:
         weight: share of each group, (g,).
@@ -77,7 +79,7 @@ def shares(
     columns = zip(blocks.T, weight.tolist(), spread, clients, names, strict=True)
     for part, share, deviation, size, name in columns:
         error = 1.0
-        if count > 1 and total.sum() > 0:
+        if count >= _FEWEST and total.sum() > 0:
             rest = part - part.sum() / total.sum() * total
             scale = np.sqrt(count / (count - 1) * (rest**2).sum()) / total.sum()
             quantile = special.stdtrit(count - 1, (1 + confidence) / 2)
