@@ -117,8 +117,9 @@ def test_no_run_changes_another(capacity: int, at_once: int) -> None:
     assert all(any(one.refused for one in p.alone) for p in problems if p.poisoned)
 
 
-def test_nor_does_it_on_other_lanes() -> None:
-    problems = varied()
+@pytest.mark.parametrize("every", thinned([1, 3], [3]))
+def test_nor_does_it_on_other_lanes(every: int) -> None:
+    problems = varied()[::every]
     lanes = shuffled(problems, 20)
     with one_thread():
         runs = Engine([one.aggregator() for one in problems], lanes)

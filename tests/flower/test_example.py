@@ -29,6 +29,7 @@ def services() -> dict[str, Any]:
     return found
 
 
+@pytest.mark.slow
 def test_every_container_runs_a_command_with_options_that_it_knows(
     services: dict[str, Any],
 ) -> None:

@@ -179,6 +179,7 @@ def test_a_superlink_that_cannot_start_says_where_to_look(tmp_path: Path) -> Non
     assert not (tmp_path / "superlink.pid").exists()
 
 
+@pytest.mark.slow
 def test_runs_of_a_server_that_was_killed_are_stopped(tmp_path: Path) -> None:
     link = SuperLink(tmp_path, port=free_port())
     with running(link, print):

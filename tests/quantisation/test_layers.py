@@ -131,7 +131,7 @@ def test_clipped_values_hear_nothing_if_asked() -> None:
 def test_the_mean_gradient_is_that_without_noise(gradients: str) -> None:
     """Drawn many times, gradients of weights average to those of the rounded network."""
     one = layer(nn.Linear(6, 4), quantised_gradients=gradients)
-    inputs, delta, count = numbers(5, 6), numbers(5, 4, seed=1), 2000
+    inputs, delta, count = numbers(5, 6), numbers(5, 4, seed=1), 600
     draws = []
     for key in range(count):
         one.draws.set(key * 7919, torch.device("cpu"))
