@@ -141,8 +141,8 @@ def figures(names: Sequence[str] = FIGURES) -> str:
     parts = []
     for name in names:
         parts.append(f"**{EXPERIMENTS[name].title}** (`{name}`)")
-        parts += [part for folder in made(name) for part in figure(name, folder)]
-        parts += [] if made(name) else [missing(name, "runs")]
+        found = [part for folder in made(name) for part in figure(name, folder)]
+        parts += found or [missing(name, "runs")]
     return "\n\n".join(parts)
 
 
@@ -150,7 +150,7 @@ def figure(name: str, folder: str) -> list[str]:
     """What was made of a figure in one folder."""
     one, runs = EXPERIMENTS[name], ledger(folder, "runs")
     others, tried = ledger(folder, "readings"), ledger(folder, "tuning")
-    parts = [changed(folder)] if changed(folder) else []
+    parts = [*filter(None, [changed(folder)])]
     parts.append(markdown(beside_paper("", runs, one.lines, one.columns, one.paper)))
     parts += [readings(one, folder)] if others else []
     parts += [markdown(chosen_rates(tried, one.lines, one.columns))] if tried else []

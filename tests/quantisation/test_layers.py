@@ -16,6 +16,7 @@ from favano.quantisation import Draws, Quantised, Recipe, draws_of, quantised
 from favano.quantisation.luq import luq
 from favano.quantisation.noise import uniform_noise
 from favano.quantisation.sawb import activation_grid, rounded, weight_grid
+from tests.thinned import thinned
 
 KEY = 123456789
 
@@ -127,11 +128,12 @@ def test_clipped_values_hear_nothing_if_asked() -> None:
     assert bool((gradient[~clipped] != 0).any())
 
 
+@pytest.mark.parametrize("count", thinned([600, 2000], [600]))
 @pytest.mark.parametrize("gradients", ["neural", "weights"])
-def test_the_mean_gradient_is_that_without_noise(gradients: str) -> None:
+def test_the_mean_gradient_is_that_without_noise(gradients: str, count: int) -> None:
     """Drawn many times, gradients of weights average to those of the rounded network."""
     one = layer(nn.Linear(6, 4), quantised_gradients=gradients)
-    inputs, delta, count = numbers(5, 6), numbers(5, 4, seed=1), 600
+    inputs, delta = numbers(5, 6), numbers(5, 4, seed=1)
     draws = []
     for key in range(count):
         one.draws.set(key * 7919, torch.device("cpu"))

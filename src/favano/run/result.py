@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import fmean
@@ -75,11 +76,8 @@ class Result:
 
     def save(self, folder: Path | str) -> Path:
         """Write a result folder; another run, or more of the same run, is not replaced."""
-        from favano.run.result_folder import check_folder, write_result
-
         path = as_path("folder", folder)
-        check_folder(path, self.spec)
-        write_result(path, self, "favano.simulate")
+        _save({path: self})
         return path
 
     def report(self, page: Path | str, title: str | None = None) -> Path:
@@ -100,14 +98,8 @@ class Comparison:
 
     def save(self, folder: Path | str) -> Path:
         """Write one result folder per method."""
-        from favano.run.result_folder import check_folder
-
         path = as_path("folder", folder)
-        folders = [path / folder_name(result.spec.name) for result in self.results]
-        for one, result in zip(folders, self.results, strict=True):
-            check_folder(one, result.spec)
-        for one, result in zip(folders, self.results, strict=True):
-            result.save(one)
+        _save({path / folder_name(result.spec.name): result for result in self.results})
         return path
 
     def report(self, page: Path | str, title: str | None = None) -> Path:
@@ -125,6 +117,16 @@ class Comparison:
         return "\n".join(
             f"{result.spec.name}: {_mean(result)}" for result in self.results if result.runs
         )
+
+
+def _save(results: Mapping[Path, Result]) -> None:
+    """Write result folders, or none of them if one is taken."""
+    from favano.run.result_folder import check_folder, write_result
+
+    for path, result in results.items():
+        check_folder(path, result.spec)
+    for path, result in results.items():
+        write_result(path, result, "favano.simulate")
 
 
 def _mean(result: Result) -> str:
