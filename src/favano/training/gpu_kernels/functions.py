@@ -109,15 +109,18 @@ GroupNormalisation = _normalisation(group_normalisation)
 
 
 class MaxPooling(Function):
-    """Largest numbers of squares of (L, B, C, H, W), and from which pixel of the square each is."""
+    """Largest numbers of squares of (L, B, C, H, W), and from which pixel of the square each is.
+
+    With `relu` the images are rectified before.
+    """
 
     @staticmethod
-    def forward(images, size: int, stride: int, padding: int):
-        return tuple(pooling.forward(images, size, stride, padding))
+    def forward(images, size: int, stride: int, padding: int, relu: bool):
+        return tuple(pooling.forward(images, size, stride, padding, relu))
 
     @staticmethod
     def setup_context(ctx, inputs, output) -> None:
-        images, *ctx.how = inputs
+        images, *ctx.how, _ = inputs
         ctx.size = tuple(images.shape[-2:])
         ctx.save_for_backward(output[1])
         ctx.mark_non_differentiable(output[1])
@@ -125,7 +128,7 @@ class MaxPooling(Function):
     @staticmethod
     def backward(ctx, gradient, _origin):
         found = pooling.backward(gradient, *ctx.saved_tensors, ctx.size, *ctx.how)
-        return found, None, None, None
+        return found, None, None, None, None
 
     @staticmethod
     def vmap(info, dimensions, *given):
