@@ -23,6 +23,7 @@ from torch.profiler import ProfilerActivity, profile
 
 from favano.data import BatchStream, Preprocessing
 from favano.models import build
+from favano.quantisation import Recipe, quantised
 from favano.training import FlatModel, LocalRule, LoopTrainer, Task, product_precision
 from favano.training.lane_stack import LaneStack
 from favano.training.lanes import Job, Work
@@ -68,9 +69,15 @@ def named(name: str, shape: tuple[int, ...], classes: int) -> Callable[[], nn.Mo
     return lambda: build(name, input_shape=shape, classes=classes)
 
 
+def few_bits() -> nn.Module:
+    """As `quantise=luq` trains it."""
+    return quantised(build("resnet20", input_shape=(3, 32, 32), classes=10), Recipe())
+
+
 # The network, the side of its images (0: text), and the batch.
 NETWORKS: dict[str, tuple[Callable[[], nn.Module], int, int]] = {
     "resnet20": (named("resnet20", (3, 32, 32), 10), 32, 128),
+    "resnet20-few-bits": (few_bits, 32, 128),
     "resnet20-groupnorm": (named("resnet20-groupnorm", (3, 32, 32), 10), 32, 128),
     "resnet18": (named("resnet18", (3, 64, 64), 200), 64, 128),
     "leaf-cnn": (named("leaf-cnn", (3, 28, 28), 62), 28, 20),

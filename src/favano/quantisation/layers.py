@@ -157,9 +157,7 @@ def draws_of(module: nn.Module) -> Draws | None:
     return next((layer.draws for layer in found), None)
 
 
-def _in_one_type(
-    product: Product, inputs: Tensor, weight: Tensor, bias: Tensor | None
-) -> Tensor:
+def _in_one_type(product: Product, inputs: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     return product(inputs, weight.to(inputs.dtype), bias)
 
 
