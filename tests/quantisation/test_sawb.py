@@ -132,8 +132,8 @@ def test_levels_come_from_four_statistics_of_a_tensor(bits: int, name: GridName)
         ]
         for one in tensors
     ])  # fmt: skip
-    *others, smallest = statistics.unbind(1)
-    clip = clip_from_statistics(*others, bits, name)
+    spread, mean, largest, smallest = statistics.unbind(1)
+    clip = clip_from_statistics(spread, mean, largest, bits, name)
     weights = weight_levels(clip, bits, name)
     activations = activation_levels(clip, smallest, bits, name)
     for number, one in enumerate(tensors):

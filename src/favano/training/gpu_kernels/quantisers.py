@@ -36,7 +36,7 @@ def _numbers(count, NUMBERS: tl.constexpr):
     return tl.program_id(1).to(tl.int64), place, place < count
 
 
-@triton.jit(do_not_specialize=["count"])
+@triton.jit
 def _statistics_kernel(values, partial, count, apart, NUMBERS: tl.constexpr):
     """Sum of squares and of magnitudes, largest magnitude, smallest number of each program.
 
@@ -78,7 +78,7 @@ def _total_kernel(partial, totals, parts, lanes, PARTS: tl.constexpr):
     tl.store(totals + 3 * lanes + lane, tl.min(smallest, 0))
 
 
-@triton.jit(do_not_specialize=["count"])
+@triton.jit
 def _round_kernel(
     values, out, divisors, steps, highest, count, apart, LOW: tl.constexpr, NUMBERS: tl.constexpr
 ):  # fmt: skip
@@ -93,7 +93,7 @@ def _round_kernel(
     tl.store(out + lane * count + place, found.to(out.dtype.element_ty), mask=known)
 
 
-@triton.jit(do_not_specialize=["count"])
+@triton.jit
 def _mask_kernel(
     gradient, values, out, least, most, count, between, apart, NUMBERS: tl.constexpr
 ):  # fmt: skip
@@ -130,7 +130,7 @@ def _power_below(value):
     return (value.to(tl.int32, bitcast=True) & 0x7F800000).to(tl.float32, bitcast=True)
 
 
-@triton.jit(do_not_specialize=["count", "place", "samples"])
+@triton.jit(do_not_specialize=["place", "samples"])
 def _luq_kernel(
     gradient, out, units, keys, count, apart, place, samples,
     CHANNELS: tl.constexpr, PIXELS: tl.constexpr, NUMBERS: tl.constexpr,
