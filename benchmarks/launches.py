@@ -24,6 +24,7 @@ from torch.profiler import ProfilerActivity, profile
 from favano.data import BatchStream, Preprocessing
 from favano.data.transforms import to_float
 from favano.models import build
+from favano.quantisation import Recipe, quantised
 from favano.training import FlatModel, LocalRule, LoopTrainer, Task, product_precision
 from favano.training.lane_stack import LaneStack
 from favano.training.lanes import Job, Work
@@ -69,9 +70,15 @@ def named(name: str, shape: tuple[int, ...], classes: int) -> Callable[[], nn.Mo
     return lambda: build(name, input_shape=shape, classes=classes)
 
 
+def few_bits() -> nn.Module:
+    """As `quantise=luq` trains it."""
+    return quantised(build("resnet20", input_shape=(3, 32, 32), classes=10), Recipe())
+
+
 # The network, the shape of its images (none: text), and the batch.
 NETWORKS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...], int]] = {
     "resnet20": (named("resnet20", (3, 32, 32), 10), (3, 32, 32), 128),
+    "resnet20-few-bits": (few_bits, (3, 32, 32), 128),
     "resnet20-groupnorm": (named("resnet20-groupnorm", (3, 32, 32), 10), (3, 32, 32), 128),
     "resnet18": (named("resnet18", (3, 64, 64), 200), (3, 64, 64), 128),
     "perceptron": (named("perceptron", (1, 28, 28), 10), (1, 28, 28), 128),

@@ -33,38 +33,60 @@ class Grid(NamedTuple):
 
 
 def clip_of(values: Tensor, bits: int, name: GridName = "sawb") -> Tensor:
+    """The clip of a tensor."""
+    magnitudes = values.abs()
+    spread = torch.linalg.vector_norm(values) / math.sqrt(values.numel())
+    return clip_from_statistics(spread, magnitudes.mean(), magnitudes.amax(), bits, name)
+
+
+def clip_from_statistics(
+    spread: Tensor, mean: Tensor, largest: Tensor, bits: int, name: GridName
+) -> Tensor:
     """c = c1 sqrt(mean x^2) - c2 mean |x|, but at most max |x|.
 
     With 2 and 3 bits c is at least 0.617 times the root mean square. With 4 bits it may be negative
     if all |x| are nearly equal: below half the root mean square, c is max |x| [our choice].
+
+    Args:
+        spread: the root mean square, of one tensor or of several; so are the next two.
+        mean: of the magnitudes.
+        largest: of the magnitudes.
+        bits: 2, 3 or 4.
+        name: whose constants.
     """
     first, second = CONSTANTS[bits]
     if name == "released":
         first, second = _RELEASED.get(bits, CONSTANTS[bits])
-    magnitudes = values.abs()
-    spread = torch.linalg.vector_norm(values) / math.sqrt(values.numel())
-    clip = first * spread - second * magnitudes.mean()
-    largest = magnitudes.amax()
-    return torch.where(clip < _LEAST * spread, largest, torch.minimum(clip, largest))
+    found = first * spread - second * mean
+    return torch.where(found < _LEAST * spread, largest, torch.minimum(found, largest))
 
 
 def weight_grid(values: Tensor, bits: int, name: GridName = "sawb") -> Grid:
+    """The levels for a tensor of weights."""
+    return weight_levels(clip_of(values, bits, name), bits, name)
+
+
+def weight_levels(clip: Tensor, bits: int, name: GridName) -> Grid:
     """2^b - 1 levels from -c to c.
 
     Differs from LUQ's public code (`released`), which has 2^b + 1 levels, one more than b bits can
     distinguish: -2^(b-1)..2^(b-1) steps of c / 2^(b-1).
     """
     top = _top(bits, name)
-    return Grid(_step(clip_of(values, bits, name), top), -top, values.new_full((), top))
+    return Grid(_step(clip, top), -top, torch.full_like(clip, top))
 
 
 def activation_grid(values: Tensor, bits: int, name: GridName = "sawb") -> Grid:
-    """2^b levels from 0 to c if no value is negative, else those of weights.
+    """The levels for a tensor of activations."""
+    return activation_levels(clip_of(values, bits, name), values.amin(), bits, name)
+
+
+def activation_levels(clip: Tensor, smallest: Tensor, bits: int, name: GridName) -> Grid:
+    """2^b levels from 0 to c if the smallest value is not negative, else those of weights.
 
     Differs from LUQ's public code (`released`), which has the levels from 0 to 2c.
     """
-    clip, signed = clip_of(values, bits, name), values.amin() < 0
-    top, one_side = _top(bits, name), 2**bits - 1
+    signed, top, one_side = smallest < 0, _top(bits, name), 2**bits - 1
     reach = 2 * clip if name == "released" else clip
     return Grid(
         torch.where(signed, _step(clip, top), _step(reach, one_side)),
@@ -75,15 +97,26 @@ def activation_grid(values: Tensor, bits: int, name: GridName = "sawb") -> Grid:
 
 def rounded(values: Tensor, grid: Grid) -> Tensor:
     """The nearest level: step clamp(round(x / step), low, high)."""
-    levels = (values / (grid.step / _NUDGE)).round_().clamp(min=grid.low)
+    levels = (values / divisor(grid)).round_().clamp(min=grid.low)
     # A minimum is ten times as fast as clamping to a tensor.
     return torch.minimum(levels, grid.high).mul_(grid.step)
 
 
+def divisor(grid: Grid) -> Tensor:
+    """What values are divided by before they are rounded."""
+    return grid.step / _NUDGE
+
+
 def inside(values: Tensor, grid: Grid) -> Tensor:
     """Which values are not clipped."""
+    least, most = edges(grid)
+    return (values >= least) & (values <= most)
+
+
+def edges(grid: Grid) -> tuple[Tensor, Tensor]:
+    """The least and the largest value that is not clipped."""
     least, most = grid.low * grid.step, grid.high * grid.step
-    return (values >= least * _NUDGE) & (values <= most * _NUDGE)
+    return least * _NUDGE, most * _NUDGE
 
 
 def _top(bits: int, name: GridName) -> int:

@@ -16,6 +16,8 @@ from favano.training.gpu_kernels.functions import (
     GroupNormalisation,
     Lstm,
     MaxPooling,
+    QuantisedGradient,
+    Rounding,
 )
 from favano.training.lane_recurrence import State
 
@@ -243,6 +245,7 @@ def with_kernels(module: nn.Module) -> nn.Module:
     if isinstance(module, nn.Conv2d) and _has_kernel(module):
         return LaneConvolution(module)
     if isinstance(module, Quantised):
+        module.rounding, module.quantised_gradient = Rounding, QuantisedGradient
         like = module.like
         if isinstance(like, nn.Conv2d) and _has_kernel(like):
             module.product = LaneConvolution(like).product
