@@ -12,13 +12,10 @@ from favano.quantisation.recipe import GridName
 from favano.quantisation.sawb import (
     CONSTANTS,
     activation_grid,
-    activation_levels,
-    clip_from_statistics,
     clip_of,
     inside,
     rounded,
     weight_grid,
-    weight_levels,
 )
 
 BITS = sorted(CONSTANTS)
@@ -118,33 +115,6 @@ def test_each_lane_is_a_tensor_of_its_own() -> None:
         return rounded(values, activation_grid(values, 3))
 
     assert torch.allclose(vmap(one)(stack), torch.stack([one(row) for row in stack]), rtol=1e-12)
-
-
-@pytest.mark.parametrize("name", ["sawb", "released"])
-@pytest.mark.parametrize("bits", BITS)
-def test_levels_come_from_four_statistics_of_a_tensor(bits: int, name: GridName) -> None:
-    """Also of several tensors at once, as kernels give them, to the bit."""
-    tensors = [bell(1, 50).float(), 100 * bell(2, 7).float(), bell(3, 60).abs().float()]
-    statistics = torch.tensor([
-        [
-            float(torch.linalg.vector_norm(one) / len(one) ** 0.5),
-            float(one.abs().mean()), float(one.abs().amax()), float(one.amin()),
-        ]
-        for one in tensors
-    ])  # fmt: skip
-    spread, mean, largest, smallest = statistics.unbind(1)
-    clip = clip_from_statistics(spread, mean, largest, bits, name)
-    weights = weight_levels(clip, bits, name)
-    activations = activation_levels(clip, smallest, bits, name)
-    for number, one in enumerate(tensors):
-        assert clip[number] == clip_of(one, bits, name)
-        for found, wanted in (
-            (weights, weight_grid(one, bits, name)),
-            (activations, activation_grid(one, bits, name)),
-        ):
-            assert found.step[number] == wanted.step
-            assert found.low == wanted.low
-            assert found.high[number] == wanted.high
 
 
 def test_a_clip_below_half_a_root_mean_square_is_none() -> None:

@@ -18,10 +18,10 @@ CONSTANTS: Final[Mapping[int, tuple[float, float]]] = {
     4: (12.68, 12.80),
 }
 _RELEASED: Final = {4: (12.1, 12.2)}  # in LUQ's public code
-_LEAST = 0.5  # smallest clip, relative to the root mean square
+LEAST: Final = 0.5  # smallest clip, relative to the root mean square
 # Values halfway between two levels are common, since the largest value often is a level. They are
 # rounded away from zero whatever their last bits, which may differ between lanes and plain loop.
-_NUDGE = 1 + 2.0**-20
+NUDGE: Final = 1 + 2.0**-20
 
 
 class Grid(NamedTuple):
@@ -33,63 +33,38 @@ class Grid(NamedTuple):
 
 
 def clip_of(values: Tensor, bits: int, name: GridName = "sawb") -> Tensor:
-    """The clip of a tensor."""
-    magnitudes = values.abs()
-    spread = torch.linalg.vector_norm(values) / math.sqrt(values.numel())
-    return clip_from_statistics(spread, magnitudes.mean(), magnitudes.amax(), bits, name)
-
-
-def clip_from_statistics(
-    spread: Tensor, mean: Tensor, largest: Tensor, bits: int, name: GridName
-) -> Tensor:
     """c = c1 sqrt(mean x^2) - c2 mean |x|, but at most max |x|.
 
     With 2 and 3 bits c is at least 0.617 times the root mean square. With 4 bits it may be negative
     if all |x| are nearly equal: below half the root mean square, c is max |x| [our choice].
-
-    Args:
-        spread: the root mean square, of one tensor or of several; so are the next two.
-        mean: of the magnitudes.
-        largest: of the magnitudes.
-        bits: 2, 3 or 4.
-        name: whose constants.
     """
-    first, second = CONSTANTS[bits]
-    if name == "released":
-        first, second = _RELEASED.get(bits, CONSTANTS[bits])
-    found = first * spread - second * mean
-    return torch.where(found < _LEAST * spread, largest, torch.minimum(found, largest))
+    first, second = constants(bits, name)
+    magnitudes = values.abs()
+    spread = torch.linalg.vector_norm(values) / math.sqrt(values.numel())
+    clip = first * spread - second * magnitudes.mean()
+    largest = magnitudes.amax()
+    return torch.where(clip < LEAST * spread, largest, torch.minimum(clip, largest))
 
 
 def weight_grid(values: Tensor, bits: int, name: GridName = "sawb") -> Grid:
-    """The levels for a tensor of weights."""
-    return weight_levels(clip_of(values, bits, name), bits, name)
-
-
-def weight_levels(clip: Tensor, bits: int, name: GridName) -> Grid:
     """2^b - 1 levels from -c to c.
 
     Differs from LUQ's public code (`released`), which has 2^b + 1 levels, one more than b bits can
     distinguish: -2^(b-1)..2^(b-1) steps of c / 2^(b-1).
     """
-    top = _top(bits, name)
-    return Grid(_step(clip, top), -top, torch.full_like(clip, top))
+    top = largest_level(bits, name)
+    return Grid(_step(clip_of(values, bits, name), top), -top, values.new_full((), top))
 
 
 def activation_grid(values: Tensor, bits: int, name: GridName = "sawb") -> Grid:
-    """The levels for a tensor of activations."""
-    return activation_levels(clip_of(values, bits, name), values.amin(), bits, name)
-
-
-def activation_levels(clip: Tensor, smallest: Tensor, bits: int, name: GridName) -> Grid:
-    """2^b levels from 0 to c if the smallest value is not negative, else those of weights.
+    """2^b levels from 0 to c if no value is negative, else those of weights.
 
     Differs from LUQ's public code (`released`), which has the levels from 0 to 2c.
     """
-    signed, top, one_side = smallest < 0, _top(bits, name), 2**bits - 1
-    reach = 2 * clip if name == "released" else clip
+    clip, signed = clip_of(values, bits, name), values.amin() < 0
+    top, one_side = largest_level(bits, name), 2**bits - 1
     return Grid(
-        torch.where(signed, _step(clip, top), _step(reach, one_side)),
+        torch.where(signed, _step(clip, top), _step(reach(name) * clip, one_side)),
         -top,  # matters only if there are negative values
         torch.where(signed, float(top), float(one_side)),
     )
@@ -97,29 +72,28 @@ def activation_levels(clip: Tensor, smallest: Tensor, bits: int, name: GridName)
 
 def rounded(values: Tensor, grid: Grid) -> Tensor:
     """The nearest level: step clamp(round(x / step), low, high)."""
-    levels = (values / divisor(grid)).round_().clamp(min=grid.low)
+    levels = (values / (grid.step / NUDGE)).round_().clamp(min=grid.low)
     # A minimum is ten times as fast as clamping to a tensor.
     return torch.minimum(levels, grid.high).mul_(grid.step)
 
 
-def divisor(grid: Grid) -> Tensor:
-    """What values are divided by before they are rounded."""
-    return grid.step / _NUDGE
-
-
 def inside(values: Tensor, grid: Grid) -> Tensor:
     """Which values are not clipped."""
-    least, most = edges(grid)
-    return (values >= least) & (values <= most)
-
-
-def edges(grid: Grid) -> tuple[Tensor, Tensor]:
-    """The least and the largest value that is not clipped."""
     least, most = grid.low * grid.step, grid.high * grid.step
-    return least * _NUDGE, most * _NUDGE
+    return (values >= least * NUDGE) & (values <= most * NUDGE)
 
 
-def _top(bits: int, name: GridName) -> int:
+def constants(bits: int, name: GridName) -> tuple[float, float]:
+    """c1 and c2."""
+    return _RELEASED.get(bits, CONSTANTS[bits]) if name == "released" else CONSTANTS[bits]
+
+
+def reach(name: GridName) -> int:
+    """The largest level of activations that are not negative, in clips."""
+    return 2 if name == "released" else 1
+
+
+def largest_level(bits: int, name: GridName) -> int:
     """The largest level of weights in steps."""
     half = 1 << (bits - 1)
     return half - 1 if name == "sawb" else half

@@ -37,6 +37,7 @@ from favano.types import Ints, Precision, Stack
 
 Mask = npt.NDArray[np.bool_]
 
+_ALIGNED = 16  # numbers
 _FEWEST = 16  # lanes in a launch, or orders that are drawn at once
 _PIECES = (64, 32, 16, 8)  # lanes with equally long batches that are launched together
 _FILLED = 0.75  # least share of busy lanes in such a piece, except in the smallest
@@ -99,8 +100,11 @@ class LaneStack:
         self._captured = GraphCache() if device.type == "cuda" else None
         # The lanes on the device, and one more to pad launches with.
         rows = capacity + 1
-        memory = self._rules.vectors * model.layout.parameters
-        self._stack: Stack = functional.pad(model.vector, (0, memory)).repeat(rows, 1)
+        self._memory = self._rules.vectors * model.layout.parameters
+        used = model.layout.size + self._memory
+        # Products and kernels are faster if every lane begins at a multiple of some bytes.
+        more = self._memory + -used % _ALIGNED
+        self._stack: Stack = functional.pad(model.vector, (0, more)).repeat(rows, 1)
         # End models are without the vectors that begin anew in each job.
         self._width = model.layout.size + self._rules.kept * model.layout.parameters
         self._rates = model.vector.new_zeros(rows)
@@ -322,7 +326,8 @@ class LaneStack:
     ) -> None:
         """A step by the rules of clients with a memory or an optimiser."""
         layout = self._model.layout
-        weights, memory = models[:, : layout.parameters], models[:, layout.size :]
+        weights = models[:, : layout.parameters]
+        memory = models[:, layout.size : layout.size + self._memory]
         start = weights if self._start is None else self._start[lanes]
         corrected = direction(
             torch.cat([one.flatten(1) for one in gradients], dim=1), weights, start,

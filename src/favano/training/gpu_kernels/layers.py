@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import cast
 
 from torch import Tensor, nn
@@ -191,8 +192,8 @@ class LaneSequential(nn.Sequential):
 
     def forward(self, inputs: Tensor) -> Tensor:
         """All layers in turn."""
-        layers, postponed = [*self], False  # a rectifier
-        for layer, following in zip(layers, [*layers[1:], None], strict=True):
+        postponed = False  # a rectifier
+        for layer, following in pairwise([*self, nn.Identity()]):
             if isinstance(layer, LaneMaxPool) and postponed:
                 inputs, postponed = layer.rectified(inputs), False
             elif type(layer) is nn.ReLU and isinstance(following, LaneMaxPool):

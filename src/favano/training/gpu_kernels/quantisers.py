@@ -6,7 +6,6 @@ rounds it. Results have the type and the layout of what is given; in between all
 
 from __future__ import annotations
 
-import math
 from typing import NamedTuple
 
 import torch
@@ -45,17 +44,26 @@ def _statistics_kernel(values, partial, count, apart, NUMBERS: tl.constexpr):
     lane, place, known = _numbers(count, NUMBERS)
     value = tl.load(values + lane * apart + place, mask=known, other=0.0).to(tl.float32)
     magnitude = tl.abs(value)
+    total, most = tl.sum(magnitude, 0), tl.max(magnitude, 0)
     parts = tl.num_programs(0)
     partial += lane * 4 * parts + tl.program_id(0)
     tl.store(partial, tl.sum(value * value, 0))
-    tl.store(partial + parts, tl.sum(magnitude, 0))
-    tl.store(partial + 2 * parts, tl.max(magnitude, 0))
+    tl.store(partial + parts, total)
+    # A maximum skips NaN, a sum does not.
+    tl.store(partial + 2 * parts, tl.where(total == total, most, total))
     tl.store(partial + 3 * parts, tl.min(tl.where(known, value, float("inf")), 0))
 
 
-@triton.jit(do_not_specialize=["parts", "lanes"])
-def _total_kernel(partial, totals, parts, lanes, PARTS: tl.constexpr):
-    """The statistics of a lane, in an order that does not depend on the number of lanes."""
+@triton.jit(do_not_specialize=["parts", "lanes", "count"])
+def _levels_kernel(
+    partial, levels, parts, lanes, count,
+    FIRST: tl.constexpr, SECOND: tl.constexpr, LEAST: tl.constexpr,
+    TOP: tl.constexpr, ONE_SIDE: tl.constexpr, REACH: tl.constexpr, PARTS: tl.constexpr,
+):  # fmt: skip
+    """The step of a lane's levels and the largest of them, as `sawb.activation_grid`.
+
+    With `ONE_SIDE` 0 as `sawb.weight_grid`. The order of sums does not depend on other lanes.
+    """
     lane = tl.program_id(0).to(tl.int64)
     partial += lane * 4 * parts
     squares = tl.zeros((PARTS,), dtype=tl.float32)
@@ -70,36 +78,45 @@ def _total_kernel(partial, totals, parts, lanes, PARTS: tl.constexpr):
         most = tl.load(partial + 2 * parts + part, mask=known, other=0.0)
         least = tl.load(partial + 3 * parts + part, mask=known, other=float("inf"))
         largest, smallest = tl.maximum(largest, most), tl.minimum(smallest, least)
-    total, most = tl.sum(magnitudes, 0), tl.max(largest, 0)
-    tl.store(totals + lane, tl.sum(squares, 0))
-    tl.store(totals + lanes + lane, total)
-    # A maximum skips NaN, a sum does not.
-    tl.store(totals + 2 * lanes + lane, tl.where(total == total, most, total))
-    tl.store(totals + 3 * lanes + lane, tl.min(smallest, 0))
+    number, most = count.to(tl.float32), tl.max(largest, 0)
+    spread = tl.sqrt_rn(tl.div_rn(tl.sum(squares, 0), number))
+    clip = FIRST * spread - SECOND * tl.div_rn(tl.sum(magnitudes, 0), number)
+    clip = tl.where((clip < LEAST * spread) | (clip > most), most, clip)  # NaN stays
+    step, high = tl.div_rn(clip, 1.0 * TOP), 1.0 * TOP
+    if ONE_SIDE:
+        signed = tl.min(smallest, 0) < 0
+        step = tl.where(signed, step, tl.div_rn(REACH * clip, 1.0 * ONE_SIDE))
+        high = tl.where(signed, high, 1.0 * ONE_SIDE)
+    tl.store(levels + lane, tl.where(clip == 0, 1.0, step))
+    tl.store(levels + lanes + lane, high)
 
 
 @triton.jit
 def _round_kernel(
-    values, out, divisors, steps, highest, count, apart, LOW: tl.constexpr, NUMBERS: tl.constexpr
+    values, out, steps, highest, count, apart,
+    LOW: tl.constexpr, NUDGE: tl.constexpr, NUMBERS: tl.constexpr,
 ):  # fmt: skip
     """As `sawb.rounded`. Clamped before rounding, which is the same, and with NaN left alone."""
     lane, place, known = _numbers(count, NUMBERS)
+    step, high = tl.load(steps + lane), tl.load(highest + lane)
     value = tl.load(values + lane * apart + place, mask=known, other=0.0).to(tl.float32)
-    level, high = tl.div_rn(value, tl.load(divisors + lane)), tl.load(highest + lane)
+    level = tl.div_rn(value, tl.div_rn(step, NUDGE))
     level = tl.where(level < LOW, LOW, level)
     level = tl.where(level > high, high, level)
     level = (level + _TO_WHOLE) - _TO_WHOLE
-    found = level * tl.load(steps + lane)
-    tl.store(out + lane * count + place, found.to(out.dtype.element_ty), mask=known)
+    tl.store(out + lane * count + place, (level * step).to(out.dtype.element_ty), mask=known)
 
 
 @triton.jit
 def _mask_kernel(
-    gradient, values, out, least, most, count, between, apart, NUMBERS: tl.constexpr
+    gradient, values, out, steps, highest, count, between, apart,
+    LOW: tl.constexpr, NUDGE: tl.constexpr, NUMBERS: tl.constexpr,
 ):  # fmt: skip
+    """The gradient where `sawb.inside` holds, else 0."""
     lane, place, known = _numbers(count, NUMBERS)
+    step, high = tl.load(steps + lane), tl.load(highest + lane)
     value = tl.load(values + lane * apart + place, mask=known, other=0.0).to(tl.float32)
-    inside = (value >= tl.load(least + lane)) & (value <= tl.load(most + lane))
+    inside = (value >= LOW * step * NUDGE) & (value <= high * step * NUDGE)
     found = tl.load(gradient + lane * between + place, mask=known, other=0.0).to(tl.float32)
     found = found * inside.to(tl.float32)  # not a choice: NaN stays
     tl.store(out + lane * count + place, found.to(out.dtype.element_ty), mask=known)
@@ -132,8 +149,8 @@ def _power_below(value):
 
 @triton.jit(do_not_specialize=["place", "samples"])
 def _luq_kernel(
-    gradient, out, units, keys, count, apart, place, samples,
-    CHANNELS: tl.constexpr, PIXELS: tl.constexpr, NUMBERS: tl.constexpr,
+    gradient, out, largest, keys, count, apart, place, samples, SHARE: tl.constexpr,
+    TINY: tl.constexpr, CHANNELS: tl.constexpr, PIXELS: tl.constexpr, NUMBERS: tl.constexpr,
 ):  # fmt: skip
     """As `luq`, the mean of some draws.
 
@@ -143,7 +160,8 @@ def _luq_kernel(
     image, pixel = number // (PIXELS * CHANNELS), number // CHANNELS % PIXELS
     index = (image * CHANNELS + number % CHANNELS) * PIXELS + pixel
     value = tl.load(gradient + lane * apart + number, mask=known, other=0.0).to(tl.float32)
-    unit, key = tl.load(units + lane), tl.load(keys + lane)
+    unit, key = tl.load(largest + lane) * SHARE, tl.load(keys + lane)
+    unit = tl.where(unit < TINY, TINY, unit)
     share = tl.div_rn(tl.abs(value), unit)
     lower = _power_below(tl.where(share < 1.0, 1.0, share))
     sign = (value > 0.0).to(tl.float32) - (value < 0.0).to(tl.float32)
@@ -190,35 +208,36 @@ def _dense(values: Tensor) -> _Lanes:
     return _Lanes(values.contiguous())
 
 
-def _totals(lanes: _Lanes) -> Tensor:
-    """(4, L): sum of squares and of magnitudes, largest magnitude, smallest number."""
+def _statistics(lanes: _Lanes) -> Tensor:
+    """(L, 4, parts): sums of squares and of magnitudes, largest magnitudes, smallest numbers."""
     values, (parts, number) = lanes.values, lanes.programs
     partial = values.new_empty((number, 4, parts), dtype=torch.float32)
-    totals = values.new_empty((4, number), dtype=torch.float32)
     _statistics_kernel[parts, number](
         values, partial, lanes.count, values.stride(0), NUMBERS=_NUMBERS
     )
-    _total_kernel[number,](partial, totals, parts, number, PARTS=_PARTS)
-    return totals
+    return partial
 
 
-def _grid(lanes: _Lanes, kind: str, bits: int, name: GridName) -> sawb.Grid:
-    """The levels of each lane; `kind` is weights or activations."""
-    squares, magnitudes, largest, smallest = _totals(lanes)
-    spread, mean = squares.sqrt() / math.sqrt(lanes.count), magnitudes / lanes.count
-    clip = sawb.clip_from_statistics(spread, mean, largest, bits, name)
-    if kind == "weights":
-        return sawb.weight_levels(clip, bits, name)
-    return sawb.activation_levels(clip, smallest, bits, name)
+def _levels(lanes: _Lanes, kind: str, bits: int, name: GridName) -> Tensor:
+    """(2, L): step and largest level of each lane; `kind` is weights or activations."""
+    partial = _statistics(lanes)
+    number, _, parts = partial.shape
+    levels, (first, second) = partial.new_empty((2, number)), sawb.constants(bits, name)
+    _levels_kernel[number,](
+        partial, levels, parts, number, lanes.count,
+        FIRST=first, SECOND=second, LEAST=sawb.LEAST, TOP=sawb.largest_level(bits, name),
+        ONE_SIDE=2**bits - 1 if kind == "activations" else 0, REACH=sawb.reach(name), PARTS=_PARTS,
+    )  # fmt: skip
+    return levels
 
 
 def rounded(values: Tensor, kind: str, bits: int, name: GridName) -> Tensor:
     """The nearest levels of SAWB, for each lane of (L, ...)."""
     lanes = _dense(values)
-    grid, out = _grid(lanes, kind, bits, name), lanes.empty()
+    out = lanes.empty()
     _round_kernel[lanes.programs](
-        lanes.values, out, sawb.divisor(grid), grid.step, grid.high,
-        lanes.count, lanes.values.stride(0), LOW=float(grid.low), NUMBERS=_NUMBERS,
+        lanes.values, out, *_levels(lanes, kind, bits, name), lanes.count, lanes.values.stride(0),
+        LOW=-float(sawb.largest_level(bits, name)), NUDGE=sawb.NUDGE, NUMBERS=_NUMBERS,
     )  # fmt: skip
     return out
 
@@ -229,10 +248,10 @@ def masked(gradient: Tensor, values: Tensor, kind: str, bits: int, name: GridNam
     out = lanes.empty()
     if gradient.stride()[1:] != out.stride()[1:]:
         gradient = torch.empty_like(out).copy_(gradient)
-    least, most = sawb.edges(_grid(lanes, kind, bits, name))
     _mask_kernel[lanes.programs](
-        gradient, lanes.values, out, least, most,
-        lanes.count, gradient.stride(0), lanes.values.stride(0), NUMBERS=_NUMBERS,
+        gradient, lanes.values, out, *_levels(lanes, kind, bits, name),
+        lanes.count, gradient.stride(0), lanes.values.stride(0),
+        LOW=-float(sawb.largest_level(bits, name)), NUDGE=sawb.NUDGE, NUMBERS=_NUMBERS,
     )  # fmt: skip
     return out
 
@@ -240,10 +259,10 @@ def masked(gradient: Tensor, values: Tensor, kind: str, bits: int, name: GridNam
 def luq(gradient: Tensor, key: Tensor, place: int, levels: int, samples: int) -> Tensor:
     """The mean of some draws of LUQ, for each lane of (L, ...) with the keys (L,)."""
     lanes = _dense(gradient)
-    largest, out = _totals(lanes)[2], lanes.empty()
-    units = (largest / 2 ** (levels - 1)).clamp(min=torch.finfo(torch.float32).tiny)
+    largest, out = _statistics(lanes)[:, 2].amax(1), lanes.empty()
     _luq_kernel[lanes.programs](
-        lanes.values, out, units, key.contiguous(), lanes.count, lanes.values.stride(0),
-        place, samples, CHANNELS=lanes.channels, PIXELS=lanes.pixels, NUMBERS=_NUMBERS,
+        lanes.values, out, largest, key.contiguous(), lanes.count, lanes.values.stride(0),
+        place, samples, SHARE=2.0 ** (1 - levels), TINY=torch.finfo(torch.float32).tiny,
+        CHANNELS=lanes.channels, PIXELS=lanes.pixels, NUMBERS=_NUMBERS,
     )  # fmt: skip
     return out
