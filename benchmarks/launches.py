@@ -22,7 +22,6 @@ from torch import Tensor, nn
 from torch.profiler import ProfilerActivity, profile
 
 from favano.data import BatchStream, Preprocessing
-from favano.data.transforms import to_float
 from favano.models import build
 from favano.quantisation import Recipe, quantised
 from favano.training import FlatModel, LocalRule, LoopTrainer, Task, product_precision
@@ -97,9 +96,8 @@ def trainer(name: str) -> LoopTrainer:
     steps = None
     if shape:
         features = torch.randint(0, 256, (rows, *shape), dtype=torch.uint8)
-        steps = Preprocessing(scale=255.0, crop_padding=4, flip=True)
-        if shape[0] == 1:  # as MNIST: not augmented, so scaled once
-            features, steps = to_float(features, steps), None
+        colour = shape[0] > 1  # digits are not augmented
+        steps = Preprocessing(scale=255.0, crop_padding=4 if colour else 0, flip=colour)
     else:
         features = torch.randint(0, LETTERS, (rows, LENGTH))
     parts = [np.random.default_rng(client).choice(rows, SAMPLES) for client in range(CLIENTS)]
