@@ -23,6 +23,7 @@ from torch.profiler import ProfilerActivity, profile
 
 from favano.data import BatchStream, Preprocessing
 from favano.models import build
+from favano.quantisation import Recipe, quantised
 from favano.training import FlatModel, LocalRule, LoopTrainer, Task, product_precision
 from favano.training.lane_stack import LaneStack
 from favano.training.lanes import Job, Work
@@ -68,27 +69,35 @@ def named(name: str, shape: tuple[int, ...], classes: int) -> Callable[[], nn.Mo
     return lambda: build(name, input_shape=shape, classes=classes)
 
 
-# The network, the side of its images (0: text), and the batch.
-NETWORKS: dict[str, tuple[Callable[[], nn.Module], int, int]] = {
-    "resnet20": (named("resnet20", (3, 32, 32), 10), 32, 128),
-    "resnet20-groupnorm": (named("resnet20-groupnorm", (3, 32, 32), 10), 32, 128),
-    "resnet18": (named("resnet18", (3, 64, 64), 200), 64, 128),
-    "leaf-cnn": (named("leaf-cnn", (3, 28, 28), 62), 28, 20),
-    "leaf-lstm": (named("leaf-lstm", (LENGTH,), LETTERS), 0, 10),
-    "convnet": (convnet, 32, 32),
-    "lstm": (lstm, 0, 32),
-    "transformer": (transformer, 0, 32),
+def few_bits() -> nn.Module:
+    """As `quantise=luq` trains it."""
+    return quantised(build("resnet20", input_shape=(3, 32, 32), classes=10), Recipe())
+
+
+# The network, the shape of its images (none: text), and the batch.
+NETWORKS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...], int]] = {
+    "resnet20": (named("resnet20", (3, 32, 32), 10), (3, 32, 32), 128),
+    "resnet20-few-bits": (few_bits, (3, 32, 32), 128),
+    "resnet20-groupnorm": (named("resnet20-groupnorm", (3, 32, 32), 10), (3, 32, 32), 128),
+    "resnet18": (named("resnet18", (3, 64, 64), 200), (3, 64, 64), 128),
+    "perceptron": (named("perceptron", (1, 28, 28), 10), (1, 28, 28), 128),
+    "leaf-cnn": (named("leaf-cnn", (3, 28, 28), 62), (3, 28, 28), 20),
+    "leaf-lstm": (named("leaf-lstm", (LENGTH,), LETTERS), (), 10),
+    "convnet": (convnet, (3, 32, 32), 32),
+    "lstm": (lstm, (), 32),
+    "transformer": (transformer, (), 32),
 }
 
 
 def trainer(name: str) -> LoopTrainer:
-    make, side, batch = NETWORKS[name]
+    make, shape, batch = NETWORKS[name]
     torch.manual_seed(0)
     rows = CLIENTS * SAMPLES // 4  # clients share samples
     steps = None
-    if side:
-        features = torch.randint(0, 256, (rows, 3, side, side), dtype=torch.uint8)
-        steps = Preprocessing(scale=255.0, crop_padding=4, flip=True)
+    if shape:
+        features = torch.randint(0, 256, (rows, *shape), dtype=torch.uint8)
+        colour = shape[0] > 1  # digits are not augmented
+        steps = Preprocessing(scale=255.0, crop_padding=4 if colour else 0, flip=colour)
     else:
         features = torch.randint(0, LETTERS, (rows, LENGTH))
     parts = [np.random.default_rng(client).choice(rows, SAMPLES) for client in range(CLIENTS)]

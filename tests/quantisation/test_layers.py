@@ -147,6 +147,26 @@ def test_the_mean_gradient_is_that_without_noise(gradients: str, count: int) -> 
     assert float(spread.max()) > 0
 
 
+@pytest.mark.parametrize("samples", [1, 2])
+@pytest.mark.parametrize("like", [nn.Linear(64, 4), nn.Conv2d(16, 4, 2, padding=1)])
+def test_inputs_of_bf16(like: nn.Linear | nn.Conv2d, samples: int) -> None:
+    """Weights and draws stay float32; results are those of float32, rounded to 8 bits."""
+    shape = (5, 64) if isinstance(like, nn.Linear) else (5, 16, 2, 2)
+    one = layer(like, gradient_samples=samples, clipped_gradients="mask")
+    one.float()
+    inputs, found = numbers(*shape).bfloat16(), []
+    for dtype in (torch.float32, torch.bfloat16):
+        leaf, one.weight.grad = inputs.to(dtype).requires_grad_(), None
+        out = one(leaf)
+        out.backward(numbers(*out.shape, seed=1).bfloat16().to(dtype))
+        assert out.dtype == cast(Tensor, leaf.grad).dtype == dtype
+        assert cast(Tensor, one.weight.grad).dtype == torch.float32
+        found.append([out.detach(), cast(Tensor, leaf.grad), cast(Tensor, one.weight.grad)])
+    for exact, rough in zip(*found, strict=True):
+        error = float((exact - rough).norm() / exact.norm())
+        assert 1e-4 < error < 0.02
+
+
 def kinds(network: nn.Module) -> dict[str, str]:
     return {
         name: "few bits" if isinstance(one, Quantised) else "full"

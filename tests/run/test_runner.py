@@ -185,6 +185,22 @@ def test_few_bits_learn(digits: Samples) -> None:
     assert few[-1].accuracy > plain[-1].accuracy - 0.15
 
 
+@pytest.mark.gpu
+def test_few_bits_in_half_of_the_bytes() -> None:
+    """With bf16 a run of few bits is near that with tf32, and scored alike."""
+    spec = changed(SHORT, {"quantise": "luq", "device": "cuda"})
+    samples = load_samples(spec)
+    model = named_model(changed(spec, {"model": "perceptron"}), samples)
+    tf32, half = (
+        run(changed(spec, {"precision": precision}), samples, model).rows
+        for precision in ("tf32", "bf16")
+    )
+    assert half[0].loss == pytest.approx(tf32[0].loss, rel=1e-5)
+    assert half[-1].loss != tf32[-1].loss
+    assert half[-1].loss == pytest.approx(tf32[-1].loss, rel=0.05)
+    assert half[-1].loss < half[0].loss
+
+
 def test_runs_of_other_bits_do_not_share_lanes(digits: Samples) -> None:
     few = changed(SHORT, {"quantise": "luq"})
     model = named_model(changed(SHORT, {"model": "perceptron"}), digits)

@@ -62,7 +62,7 @@ from tests.specs import complete
         ({"quantise": "luq", "gradient_samples": 0}, r"gradient_samples=0: need greater than or"),
         ({"quantise": "luq", "quantiser_grid": "min"}, r"quantiser_grid=min: need sawb or relea"),
         ({"quantise": "luq", "track_bound": True}, r"track_bound=True: need quantise=none"),
-        ({"quantise": "luq", "precision": "bf16"}, r"precision=bf16: need tf32 or float32"),
+        ({"quantise": "luq", "precision": "bf16"}, r"precision=bf16: goes with lanes of a GPU"),
         ({"device": "cuda", "precision": "bf16", "engine": "loop"}, r"precision=bf16: goes with"),
         ({"engine": "pool"}, r"engine=pool: need lanes or loop"),
         ({"optimiser": "rmsprop"}, r"optimiser=rmsprop: need sgd, adam or adamw"),

@@ -7,6 +7,7 @@ from torch import nn
 from torch.func import functional_call, grad
 
 from favano.models.norm import BatchNorm2d
+from favano.quantisation import Recipe, quantised
 from favano.training.precision import HalfWeights, product_precision
 
 
@@ -23,6 +24,14 @@ def test_weights_are_halved_but_those_of_layers_that_see_to_it_themselves() -> N
         "0.bias",
     }
     assert found.keys() == given.keys()
+
+
+def test_layers_of_few_bits_keep_whole_weights() -> None:
+    """Their clips are those of the weights, not of rounded ones."""
+    network = quantised(nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2)), Recipe())
+    found = HalfWeights(network).weights(dict(network.named_parameters()))
+    halved = {name for name, value in found.items() if value.dtype == torch.bfloat16}
+    assert halved == {"1.weight", "1.bias"}
 
 
 def test_a_lone_layer_is_halved_too() -> None:

@@ -6,6 +6,8 @@ from host to device, so calls can be captured in a CUDA graph.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 import numpy.typing as npt
 import torch
@@ -19,6 +21,13 @@ from favano.types import Floats
 
 _DRAWS = 3  # per image: vertical position, horizontal position, flip
 ROOM = 1 << 24  # draws reserved for one step in a client's stream
+
+
+class Crops(NamedTuple):
+    """Which part of each image is taken. Outside of an image there are zeros."""
+
+    begins: Tensor  # (..., B, 2) first row and column, negative in the border
+    flipped: Tensor | None  # (..., B); None if no image is
 
 
 def to_float(
@@ -49,15 +58,22 @@ def augment(images: Tensor, preprocessing: Preprocessing, draws: Tensor) -> Tens
     padding = preprocessing.crop_padding
     height, width = images.shape[-2:]
     padded = functional.pad(images, (padding, padding, padding, padding))
-    offsets = (draws[..., :2] * (2 * padding + 1)).long().clamp(max=2 * padding)  # (..., B, 2)
-    rows = offsets[..., :1] + torch.arange(height, device=images.device)  # (..., B, H)
-    columns = offsets[..., 1:] + torch.arange(width, device=images.device)  # (..., B, W)
-    if preprocessing.flip:
-        columns = torch.where(draws[..., 2:] < 0.5, columns.flip(-1), columns)
+    begins, flipped = crops_of(preprocessing, draws)
+    rows = begins[..., :1] + torch.arange(padding, height + padding, device=images.device)
+    columns = begins[..., 1:] + torch.arange(padding, width + padding, device=images.device)
+    if flipped is not None:
+        columns = torch.where(flipped[..., None], columns.flip(-1), columns)  # (..., B, W)
     places = rows[..., :, None] * padded.shape[-1] + columns[..., None, :]  # (..., B, H, W)
     places = places.flatten(-2)[..., None, :]  # (..., B, 1, H W)
     picked = padded.flatten(-2).gather(-1, places.expand(*images.shape[:-2], -1))
     return picked.reshape(images.shape)
+
+
+def crops_of(preprocessing: Preprocessing, draws: Tensor) -> Crops:
+    """The crops and flips of `augment`, given its draws, (..., B, 3)."""
+    padding = preprocessing.crop_padding
+    begins = (draws[..., :2] * (2 * padding + 1)).long().clamp(max=2 * padding) - padding
+    return Crops(begins, draws[..., 2] < 0.5 if preprocessing.flip else None)
 
 
 def augmentation_draws(

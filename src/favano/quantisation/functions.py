@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
 from torch import Tensor
 from torch.autograd import Function
 
@@ -22,7 +23,8 @@ class Rounding(Function):
 
     @staticmethod
     def forward(values: Tensor, kind: str, bits: int, grid: GridName, mask: bool) -> Tensor:
-        return rounded(values, _GRIDS[kind](values, bits, grid))
+        exact = _exact(values)
+        return rounded(exact, _GRIDS[kind](exact, bits, grid)).to(values.dtype)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
@@ -35,7 +37,8 @@ class Rounding(Function):
         if ctx.mask:
             (values,) = ctx.saved_tensors
             kind, bits, grid = ctx.how
-            gradient = gradient * inside(values, _GRIDS[kind](values, bits, grid))
+            exact = _exact(values)
+            gradient = gradient * inside(exact, _GRIDS[kind](exact, bits, grid))
         return gradient, None, None, None, None
 
 
@@ -57,7 +60,14 @@ class QuantisedGradient(Function):
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         (key,) = ctx.saved_tensors
         place, levels, samples = ctx.how
-        found = luq(gradient, uniform_noise(key, place, gradient), levels)
+        exact = _exact(gradient)
+        found = luq(exact, uniform_noise(key, place, exact), levels)
         for number in range(1, samples):
-            found = found + luq(gradient, uniform_noise(key, place + number, gradient), levels)
-        return found / samples if samples > 1 else found, None, None, None, None
+            found = found + luq(exact, uniform_noise(key, place + number, exact), levels)
+        found = found / samples if samples > 1 else found
+        return found.to(gradient.dtype), None, None, None, None
+
+
+def _exact(values: Tensor) -> Tensor:
+    """The values as float32 if they are bf16, else themselves."""
+    return values.to(torch.promote_types(values.dtype, torch.float32))

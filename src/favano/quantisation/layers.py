@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from copy import deepcopy
+from functools import partial
 from typing import TypeAlias
 
 import torch
 from torch import Tensor, nn
+from torch.autograd import Function
 from torch.nn import functional
 
 from favano.errors import need
@@ -52,18 +54,21 @@ class Quantised(nn.Module):
         backward  d <- LUQ(d);   dC/da = Q_w(W)' d,   dC/dW = d Q_a(a)',   dC/dbias from the first d
 
     W, its gradient and the bias have full precision. So has the forward pass in evaluation mode, if
-    the recipe says so.
+    the recipe says so. Inputs and outputs may be bf16.
     """
+
+    casts_itself = True
 
     def __init__(
         self, like: nn.Linear | nn.Conv2d, number: int, recipe: Recipe, draws: Draws
     ) -> None:
         super().__init__()
         self.weight, self.bias = like.weight, like.bias
-        # What the layer computes of (inputs, weight, bias).
-        self.product: Product = (
-            functional.linear if isinstance(like, nn.Linear) else like._conv_forward
-        )
+        # What the layer computes of (inputs, weight, bias), and its two quantisers.
+        product = functional.linear if isinstance(like, nn.Linear) else like._conv_forward
+        self.product: Product = partial(_in_one_type, product)
+        self.rounding: type[Function] = Rounding
+        self.quantised_gradient: type[Function] = QuantisedGradient
         self.recipe, self.draws = recipe, draws
         self._place = number * _MOST_SAMPLES
         self._like = (like,)  # in a tuple, so that its parameters are not registered twice
@@ -86,7 +91,8 @@ class Quantised(nn.Module):
         out = self._multiplied(inputs, weight)
         if self.bias is None:
             return out
-        return out + (self.bias[:, None, None] if self.weight.ndim == 4 else self.bias)
+        bias = self.bias.to(out.dtype)
+        return out + (bias[:, None, None] if self.weight.ndim == 4 else bias)
 
     def _multiplied(self, inputs: Tensor, weight: Tensor) -> Tensor:
         recipe = self.recipe
@@ -105,14 +111,14 @@ class Quantised(nn.Module):
         if bits == FULL:
             return values
         recipe = self.recipe
-        out: Tensor = Rounding.apply(  # type: ignore[no-untyped-call]
+        out: Tensor = self.rounding.apply(  # type: ignore[no-untyped-call]
             values, kind, bits, recipe.quantiser_grid, recipe.clipped_gradients == "mask"
         )
         return out
 
     def _drawn(self, values: Tensor, samples: int) -> Tensor:
         levels = self.recipe.gradient_levels
-        out: Tensor = QuantisedGradient.apply(  # type: ignore[no-untyped-call]
+        out: Tensor = self.quantised_gradient.apply(  # type: ignore[no-untyped-call]
             values, self.draws.key, self._place, levels, samples
         )
         return out
@@ -149,6 +155,10 @@ def draws_of(module: nn.Module) -> Draws | None:
     """The key that a network's layers share; None if no layer is quantised."""
     found = (layer for layer in module.modules() if isinstance(layer, Quantised))
     return next((layer.draws for layer in found), None)
+
+
+def _in_one_type(product: Product, inputs: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    return product(inputs, weight.to(inputs.dtype), bias)
 
 
 def _is_known(layer: nn.Module) -> bool:

@@ -18,10 +18,10 @@ CONSTANTS: Final[Mapping[int, tuple[float, float]]] = {
     4: (12.68, 12.80),
 }
 _RELEASED: Final = {4: (12.1, 12.2)}  # in LUQ's public code
-_LEAST = 0.5  # smallest clip, relative to the root mean square
+LEAST: Final = 0.5  # smallest clip, relative to the root mean square
 # Values halfway between two levels are common, since the largest value often is a level. They are
 # rounded away from zero whatever their last bits, which may differ between lanes and plain loop.
-_NUDGE = 1 + 2.0**-20
+NUDGE: Final = 1 + 2.0**-20
 
 
 class Grid(NamedTuple):
@@ -38,14 +38,12 @@ def clip_of(values: Tensor, bits: int, name: GridName = "sawb") -> Tensor:
     With 2 and 3 bits c is at least 0.617 times the root mean square. With 4 bits it may be negative
     if all |x| are nearly equal: below half the root mean square, c is max |x| [our choice].
     """
-    first, second = CONSTANTS[bits]
-    if name == "released":
-        first, second = _RELEASED.get(bits, CONSTANTS[bits])
+    first, second = constants(bits, name)
     magnitudes = values.abs()
     spread = torch.linalg.vector_norm(values) / math.sqrt(values.numel())
     clip = first * spread - second * magnitudes.mean()
     largest = magnitudes.amax()
-    return torch.where(clip < _LEAST * spread, largest, torch.minimum(clip, largest))
+    return torch.where(clip < LEAST * spread, largest, torch.minimum(clip, largest))
 
 
 def weight_grid(values: Tensor, bits: int, name: GridName = "sawb") -> Grid:
@@ -54,7 +52,7 @@ def weight_grid(values: Tensor, bits: int, name: GridName = "sawb") -> Grid:
     Differs from LUQ's public code (`released`), which has 2^b + 1 levels, one more than b bits can
     distinguish: -2^(b-1)..2^(b-1) steps of c / 2^(b-1).
     """
-    top = _top(bits, name)
+    top = largest_level(bits, name)
     return Grid(_step(clip_of(values, bits, name), top), -top, values.new_full((), top))
 
 
@@ -64,10 +62,9 @@ def activation_grid(values: Tensor, bits: int, name: GridName = "sawb") -> Grid:
     Differs from LUQ's public code (`released`), which has the levels from 0 to 2c.
     """
     clip, signed = clip_of(values, bits, name), values.amin() < 0
-    top, one_side = _top(bits, name), 2**bits - 1
-    reach = 2 * clip if name == "released" else clip
+    top, one_side = largest_level(bits, name), 2**bits - 1
     return Grid(
-        torch.where(signed, _step(clip, top), _step(reach, one_side)),
+        torch.where(signed, _step(clip, top), _step(reach(name) * clip, one_side)),
         -top,  # matters only if there are negative values
         torch.where(signed, float(top), float(one_side)),
     )
@@ -75,7 +72,7 @@ def activation_grid(values: Tensor, bits: int, name: GridName = "sawb") -> Grid:
 
 def rounded(values: Tensor, grid: Grid) -> Tensor:
     """The nearest level: step clamp(round(x / step), low, high)."""
-    levels = (values / (grid.step / _NUDGE)).round_().clamp(min=grid.low)
+    levels = (values / (grid.step / NUDGE)).round_().clamp(min=grid.low)
     # A minimum is ten times as fast as clamping to a tensor.
     return torch.minimum(levels, grid.high).mul_(grid.step)
 
@@ -83,10 +80,20 @@ def rounded(values: Tensor, grid: Grid) -> Tensor:
 def inside(values: Tensor, grid: Grid) -> Tensor:
     """Which values are not clipped."""
     least, most = grid.low * grid.step, grid.high * grid.step
-    return (values >= least * _NUDGE) & (values <= most * _NUDGE)
+    return (values >= least * NUDGE) & (values <= most * NUDGE)
 
 
-def _top(bits: int, name: GridName) -> int:
+def constants(bits: int, name: GridName) -> tuple[float, float]:
+    """c1 and c2."""
+    return _RELEASED.get(bits, CONSTANTS[bits]) if name == "released" else CONSTANTS[bits]
+
+
+def reach(name: GridName) -> int:
+    """The largest level of activations that are not negative, in clips."""
+    return 2 if name == "released" else 1
+
+
+def largest_level(bits: int, name: GridName) -> int:
     """The largest level of weights in steps."""
     half = 1 << (bits - 1)
     return half - 1 if name == "sawb" else half

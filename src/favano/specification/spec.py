@@ -66,8 +66,6 @@ class Spec:
         if self.training.recipe is not None:
             rule = "need quantise=none, since the theorem is about gradients in full precision"
             need(not self.run.track_bound, "track_bound", self.run.track_bound, rule)
-            rule = "need tf32 or float32 with quantise=luq"
-            need(self.run.precision != "bf16", "precision", self.run.precision, rule)
 
     @property
     def name(self) -> str:

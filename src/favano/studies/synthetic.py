@@ -22,13 +22,12 @@ _GOLDEN = (math.sqrt(5) - 1) / 2
 
 
 def synthetic_samples(spec: Spec) -> Samples:
-    """Images of the data set's shape, raw if it is augmented, and labels in turn."""
+    """Images of the data set's shape, and labels in turn."""
     known, (rows, *shape) = KNOWN[spec.problem.dataset], SYNTHETIC[spec.problem.dataset]
     steps = known.normalised if spec.problem.normalise else known.preprocessing
     numbers = torch.arange(_BLOCK * math.prod(shape), dtype=torch.float64)
     pixels = (numbers * _GOLDEN).frac().mul(256).to(torch.uint8).view(_BLOCK, *shape)
     raw = pixels.repeat(rows // _BLOCK, 1, 1, 1).to(sources.check_device(spec.run.device))
     labels = torch.arange(rows, device=raw.device) % known.classes
-    features = raw if steps.augments else to_float(raw, steps)
-    test, augmented = to_float(raw[:1], steps), steps if steps.augments else None
-    return Samples(features, labels, test, labels[:1], known.classes, augmented)
+    (features, later), test = sources.kept(raw, steps), to_float(raw[:1], steps)
+    return Samples(features, labels, test, labels[:1], known.classes, later)

@@ -9,27 +9,24 @@ a launch is a captured graph. Finished lanes are refilled between two launches.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from copy import deepcopy
 from functools import partial
-from importlib.util import find_spec
 from itertools import pairwise
-from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.func import functional_call, vmap
 from torch.nn import functional
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from favano.data.transforms import ROOM, augment, to_float
 from favano.quantisation import draws_of
 from favano.training.cuda_graphs import GraphCache
-from favano.training.device_draws import device_bits, device_uniform, to_device
+from favano.training.device_draws import device_bits, to_device
 from favano.training.dropout import drawing
 from favano.training.flat import FlatModel
-from favano.training.lane_recurrence import with_lane_recurrence
+from favano.training.lane_inputs import LaneInputs
+from favano.training.lane_network import lane_network
 from favano.training.lanes import Work
 from favano.training.local_rule import direction
 from favano.training.loop import LoopTrainer
@@ -39,8 +36,8 @@ from favano.training.rule_table import RuleTable
 from favano.types import Ints, Precision, Stack
 
 Mask = npt.NDArray[np.bool_]
-Descent: TypeAlias = Callable[[Tensor, Tensor, Tensor], None]  # weights, gradients, rates
 
+_ALIGNED = 16  # numbers
 _FEWEST = 16  # lanes in a launch, or orders that are drawn at once
 _PIECES = (64, 32, 16, 8)  # lanes with equally long batches that are launched together
 _FILLED = 0.75  # least share of busy lanes in such a piece, except in the smallest
@@ -99,11 +96,15 @@ class LaneStack:
         self._module, self._fused = lane_network(model)
         self._draws = draws_of(self._module) or model.draws
         self._halves = HalfWeights(self._module) if precision == "bf16" else None
+        self._inputs = LaneInputs(task, roster, model.vector, half=precision == "bf16")
         self._captured = GraphCache() if device.type == "cuda" else None
         # The lanes on the device, and one more to pad launches with.
         rows = capacity + 1
-        memory = self._rules.vectors * model.layout.parameters
-        self._stack: Stack = functional.pad(model.vector, (0, memory)).repeat(rows, 1)
+        self._memory = self._rules.vectors * model.layout.parameters
+        used = model.layout.size + self._memory
+        # Products and kernels are faster if every lane begins at a multiple of some bytes.
+        more = self._memory + -used % _ALIGNED
+        self._stack: Stack = functional.pad(model.vector, (0, more)).repeat(rows, 1)
         # End models are without the vectors that begin anew in each job.
         self._width = model.layout.size + self._rules.kept * model.layout.parameters
         self._rates = model.vector.new_zeros(rows)
@@ -285,7 +286,7 @@ class LaneStack:
             max=roster.longest - 1
         )
         chosen = self._order[lanes].gather(1, place)
-        features, labels = self._inputs(chosen, rows, steps), self._task.labels[chosen]
+        features, labels = self._inputs.of(chosen, rows, steps), self._task.labels[chosen]
         models = self._stack[lanes]  # of a slice a view, of a tensor a copy
         size = self._model.layout.size
         weights, buffers = self._model.named(models[:, :parameters], models[:, parameters:size])
@@ -325,7 +326,8 @@ class LaneStack:
     ) -> None:
         """A step by the rules of clients with a memory or an optimiser."""
         layout = self._model.layout
-        weights, memory = models[:, : layout.parameters], models[:, layout.size :]
+        weights = models[:, : layout.parameters]
+        memory = models[:, layout.size : layout.size + self._memory]
         start = weights if self._start is None else self._start[lanes]
         corrected = direction(
             torch.cat([one.flatten(1) for one in gradients], dim=1), weights, start,
@@ -373,18 +375,6 @@ class LaneStack:
         """Each lane's key for quantised gradients and dropout, (lanes,)."""
         return steps if self._draws is None else device_bits(self._roster.keys[rows], steps)
 
-    def _inputs(self, chosen: Tensor, rows: Tensor, steps: Tensor) -> Tensor:
-        """Inputs of the chosen samples, (lanes, batch, ...)."""
-        features, preprocessing = self._task.features[chosen], self._task.preprocessing
-        if preprocessing is None:
-            return features
-        if preprocessing.augments:
-            numbers = torch.arange(3 * chosen.shape[1], device=chosen.device)
-            index = steps[:, None] * ROOM + numbers
-            draws = device_uniform(self._roster.crops[rows, None], index)
-            features = augment(features, preprocessing, draws.float().view(*chosen.shape, 3))
-        return to_float(features, preprocessing, self._stack.dtype)
-
     def _loss(
         self,
         weights: dict[str, Tensor],
@@ -398,7 +388,6 @@ class LaneStack:
         buffers = {name: value.clone() for name, value in buffers.items()}
         if self._halves is not None:
             weights = self._halves.weights(weights)
-            features = features.bfloat16() if features.is_floating_point() else features
         with drawing(self._draws, key, self._model.dropout):
             output = functional_call(self._module, (weights, buffers), (features,))
             if self._halves is not None:
@@ -407,13 +396,3 @@ class LaneStack:
                 return self._task.loss(output, labels), buffers
         losses = functional.cross_entropy(output, labels, reduction="none")
         return (losses * valid).sum() / valid.sum(), buffers
-
-
-def lane_network(model: FlatModel) -> tuple[nn.Module, Descent | None]:
-    """The network in training mode, and a kernel for its steps; our own for float32 on CUDA."""
-    module = deepcopy(model.module).train()
-    if model.vector.is_cuda and model.vector.dtype == torch.float32 and find_spec("triton"):
-        from favano.training.gpu_kernels import descend, fused_lstm, with_kernels  # need triton
-
-        return with_kernels(with_lane_recurrence(module, fused_lstm)), descend
-    return with_lane_recurrence(module), None

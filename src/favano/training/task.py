@@ -31,7 +31,7 @@ _ALIGNMENT = 64  # bytes; PyTorch's own tensors begin at multiples of it
 class Task:
     """All clients' training data on one device.
 
-    With `preprocessing`, `features` are raw images, which are augmented batch by batch; without it,
+    With `preprocessing`, `features` are raw images, which are prepared batch by batch; without it,
     they are the inputs of the model.
     """
 

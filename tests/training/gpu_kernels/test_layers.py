@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Iterable
 from copy import deepcopy
 from typing import TypeAlias
@@ -201,6 +202,52 @@ def test_max_pooling_of_equal_numbers() -> None:
     torch.manual_seed(0)
     layers = nn.Sequential(nn.Conv2d(3, 8, 3, padding=1), nn.ReLU(), nn.MaxPool2d(3, 2, 1))
     check(layers, images(3, 9), 1e-3)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("pool", [nn.MaxPool2d(3, 2, 1), nn.MaxPool2d(2), nn.MaxPool2d(3, 1)])
+def test_rectified_max_pooling(pool: nn.MaxPool2d, dtype: torch.dtype) -> None:
+    """Of whole numbers, many of which are equal; the sums of their gradients are exact, too."""
+    from favano.training.gpu_kernels.layers import LaneMaxPool
+
+    pixels = (2 * images(5, 9)).round().to(dtype)
+    pixels[0, 0] = -pixels[0, 0].abs()  # no gradient
+    pixels[1, 1, 1, 4, 4] = float("nan")
+    ours, plain = pixels.clone().requires_grad_(), pixels.clone().requires_grad_()
+    found = vmap(LaneMaxPool(pool).rectified)(ours)
+    wanted = pool(plain.flatten(0, 1).relu()).unflatten(0, (LANES, BATCH))
+    torch.testing.assert_close(found, wanted, rtol=0, atol=0, equal_nan=True)
+    rising = (torch.arange(found.numel(), device="cuda") % 7 + 1).view_as(found).to(dtype)
+    (found_gradient,) = torch.autograd.grad(found, ours, rising)
+    (wanted_gradient,) = torch.autograd.grad(wanted, plain, rising)
+    assert not found_gradient[0, 0].any()
+    assert found_gradient[1, 1, 1, 4, 4] > 0
+    assert torch.equal(found_gradient, wanted_gradient)
+
+
+def test_a_rectifier_before_pooling_is_made_by_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only there, though one rectifier is at three places; layers keep their names."""
+    torch.manual_seed(0)
+    relu, pool = nn.ReLU(), nn.MaxPool2d(2)
+    layers = nn.Sequential(OrderedDict(
+        first=nn.Conv2d(3, 8, 3, padding=1), rectified=relu, pooled=pool,
+        second=nn.Conv2d(8, 6, 3, padding=1), again=relu, smaller=pool,
+        third=nn.Conv2d(6, 4, 1), last=relu,
+    ))  # fmt: skip
+    layers.register_parameter("own", nn.Parameter(torch.ones(3)))
+    check(layers[:-1], images(3, 9), 1e-3)
+    check(layers[3:], images(8, 9), 1e-3)
+    calls: list[nn.Module] = []
+
+    def forward(self: nn.ReLU, inputs: Tensor) -> Tensor:
+        calls.append(self)
+        return inputs.relu()
+
+    network = for_lanes(layers)
+    assert [*network.state_dict()] == [*layers.state_dict()]
+    monkeypatch.setattr(nn.ReLU, "forward", forward)
+    vmap(network)(images(3, 9))
+    assert len(calls) == 1
 
 
 class LastState(nn.Module):

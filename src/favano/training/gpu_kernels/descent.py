@@ -7,7 +7,7 @@ import triton.language as tl
 from torch import Tensor
 
 _NUMBERS = 4096  # weights that a program handles
-_SIDE = 64  # of a square of them
+_SIDE = 64  # most rows of a rectangle of them
 
 
 @triton.jit(do_not_specialize=["count"])
@@ -21,12 +21,15 @@ def _descent_kernel(weights, gradients, rates, count, apart, between, NUMBERS: t
     tl.store(at, tl.load(at, mask=known) - rate * gradient, mask=known)
 
 
-@triton.jit(do_not_specialize=["rows", "columns"])
-def _turned_kernel(weights, gradients, rates, rows, columns, apart, between, SIDE: tl.constexpr):
+@triton.jit
+def _turned_kernel(
+    weights, gradients, rates, rows, columns, apart, between,
+    ROWS: tl.constexpr, COLUMNS: tl.constexpr,
+):  # fmt: skip
     """The same for a matrix whose gradient is stored column by column."""
     lane = tl.program_id(2).to(tl.int64)
-    row = tl.program_id(0) * SIDE + tl.arange(0, SIDE)
-    column = tl.program_id(1) * SIDE + tl.arange(0, SIDE)
+    row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
+    column = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
     known = (column < columns)[:, None] & (row < rows)[None, :]
     gradients += lane * between + column[:, None] * rows + row[None, :]
     gradient = tl.trans(tl.load(gradients, mask=known))
@@ -42,10 +45,11 @@ def descend(weights: Tensor, gradients: Tensor, rates: Tensor) -> None:
     """
     lanes, one = len(weights), gradients[0]
     if one.ndim == 2 and one.T.is_contiguous() and not one.is_contiguous():
-        tiles = (triton.cdiv(side, _SIDE) for side in one.shape)
-        _turned_kernel[*tiles, lanes](
-            weights, gradients, rates, *one.shape, weights.stride(0), gradients.stride(0),
-            SIDE=_SIDE,
+        (rows, columns), high = one.shape, min(_SIDE, int(triton.next_power_of_2(one.shape[0])))
+        wide = _NUMBERS // high
+        _turned_kernel[triton.cdiv(rows, high), triton.cdiv(columns, wide), lanes](
+            weights, gradients, rates, rows, columns, weights.stride(0), gradients.stride(0),
+            ROWS=high, COLUMNS=wide,
         )  # fmt: skip
         return
     gradients = gradients if one.is_contiguous() else gradients.contiguous()

@@ -14,6 +14,7 @@ from favano.training.gpu_kernels import (
     group_normalisation,
     lstm,
     pooling,
+    quantisers,
     weights_gradient,
 )
 
@@ -28,8 +29,7 @@ def _for_all_lanes(function, info, dimensions, *given):
             return value.expand(info.batch_size, *value.shape)
         return value.movedim(lane, 0)
 
-    found = function.apply(*map(stacked, given, dimensions))
-    return found, (0,) * len(found)
+    return function.apply(*map(stacked, given, dimensions)), 0
 
 
 class Convolution(Function):
@@ -109,15 +109,18 @@ GroupNormalisation = _normalisation(group_normalisation)
 
 
 class MaxPooling(Function):
-    """Largest numbers of squares of (L, B, C, H, W), and from which pixel of the square each is."""
+    """Largest numbers of squares of (L, B, C, H, W), and from which pixel of the square each is.
+
+    With `relu` the images are rectified before.
+    """
 
     @staticmethod
-    def forward(images, size: int, stride: int, padding: int):
-        return tuple(pooling.forward(images, size, stride, padding))
+    def forward(images, size: int, stride: int, padding: int, relu: bool):
+        return tuple(pooling.forward(images, size, stride, padding, relu))
 
     @staticmethod
     def setup_context(ctx, inputs, output) -> None:
-        images, *ctx.how = inputs
+        images, *ctx.how, _ = inputs
         ctx.size = tuple(images.shape[-2:])
         ctx.save_for_backward(output[1])
         ctx.mark_non_differentiable(output[1])
@@ -125,7 +128,7 @@ class MaxPooling(Function):
     @staticmethod
     def backward(ctx, gradient, _origin):
         found = pooling.backward(gradient, *ctx.saved_tensors, ctx.size, *ctx.how)
-        return found, None, None, None
+        return found, None, None, None, None
 
     @staticmethod
     def vmap(info, dimensions, *given):
@@ -156,3 +159,48 @@ class Lstm(Function):
     @staticmethod
     def vmap(info, dimensions, *given):
         return _for_all_lanes(Lstm, info, dimensions, *given)
+
+
+class Rounding(Function):
+    """Values (L, ...) rounded by SAWB; the gradient passes straight through."""
+
+    @staticmethod
+    def forward(values, kind, bits: int, grid, mask: bool):
+        return quantisers.rounded(values, kind, bits, grid)
+
+    @staticmethod
+    def setup_context(ctx, inputs, output) -> None:
+        values, *ctx.how, ctx.mask = inputs
+        if ctx.mask:
+            ctx.save_for_backward(values)
+
+    @staticmethod
+    def backward(ctx, gradient):
+        if ctx.mask:
+            gradient = quantisers.masked(gradient, *ctx.saved_tensors, *ctx.how)
+        return gradient, None, None, None, None
+
+    @staticmethod
+    def vmap(info, dimensions, *given):
+        return _for_all_lanes(Rounding, info, dimensions, *given)
+
+
+class QuantisedGradient(Function):
+    """The identity of (L, ...), whose gradient is the mean of some draws of LUQ by keys (L,)."""
+
+    @staticmethod
+    def forward(values, key, place: int, levels: int, samples: int):
+        return values.view_as(values)
+
+    @staticmethod
+    def setup_context(ctx, inputs, output) -> None:
+        _, key, *ctx.how = inputs
+        ctx.save_for_backward(key)
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return quantisers.luq(gradient, *ctx.saved_tensors, *ctx.how), None, None, None, None
+
+    @staticmethod
+    def vmap(info, dimensions, *given):
+        return _for_all_lanes(QuantisedGradient, info, dimensions, *given)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import cast
 
 from torch import Tensor, nn
@@ -16,6 +17,8 @@ from favano.training.gpu_kernels.functions import (
     GroupNormalisation,
     Lstm,
     MaxPooling,
+    QuantisedGradient,
+    Rounding,
 )
 from favano.training.lane_recurrence import State
 
@@ -172,9 +175,32 @@ class LaneMaxPool(nn.Module):
 
     def forward(self, images: Tensor) -> Tensor:
         """(B, C, H, W) to (B, C, h, w)."""
+        return self._pooled(images, relu=False)
+
+    def rectified(self, images: Tensor) -> Tensor:
+        """The same of relu(images)."""
+        return self._pooled(images, relu=True)
+
+    def _pooled(self, images: Tensor, *, relu: bool) -> Tensor:
         out: Tensor
-        out, _ = MaxPooling.apply(images, *self._how)  # type: ignore[no-untyped-call]
+        out, _ = MaxPooling.apply(images, *self._how, relu)  # type: ignore[no-untyped-call]
         return out
+
+
+class LaneSequential(nn.Sequential):
+    """Layers one after the other. A rectifier before max-pooling is made by the pooling."""
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """All layers in turn."""
+        postponed = False  # a rectifier
+        for layer, following in pairwise([*self, nn.Identity()]):
+            if isinstance(layer, LaneMaxPool) and postponed:
+                inputs, postponed = layer.rectified(inputs), False
+            elif type(layer) is nn.ReLU and isinstance(following, LaneMaxPool):
+                postponed = True
+            else:
+                inputs = layer(inputs)
+        return inputs
 
 
 def fused_lstm(given: Tensor, recurrent: Tensor, state: State) -> tuple[Tensor, State]:
@@ -220,6 +246,7 @@ def with_kernels(module: nn.Module) -> nn.Module:
     if isinstance(module, nn.Conv2d) and _has_kernel(module):
         return LaneConvolution(module)
     if isinstance(module, Quantised):
+        module.rounding, module.quantised_gradient = Rounding, QuantisedGradient
         like = module.like
         if isinstance(like, nn.Conv2d) and _has_kernel(like):
             module.product = LaneConvolution(like).product
@@ -230,8 +257,13 @@ def with_kernels(module: nn.Module) -> nn.Module:
         return LaneMaxPool(module)
     if isinstance(module, nn.GroupNorm) and module.affine:
         return LaneGroupNorm(module)
-    for name, child in module.named_children():
-        setattr(module, name, with_kernels(child))
+    for name, child in [*module._modules.items()]:  # all places, also of one layer at several
+        if child is not None:
+            setattr(module, name, with_kernels(child))
+    if type(module) is nn.Sequential:
+        layers = LaneSequential()
+        vars(layers).update(vars(module))  # with parameters of its own
+        return layers
     if isinstance(module, ResidualBlock):
         first, second = module.conv1, module.conv2
         if isinstance(first, LaneConvolution) and isinstance(second, LaneConvolution):

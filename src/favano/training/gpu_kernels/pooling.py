@@ -1,4 +1,7 @@
-"""Triton kernels of max-pooling, for images with channels last in memory."""
+"""Triton kernels of max-pooling, for images with channels last in memory.
+
+The rectifier before it is made at the same time: max(relu(x)) = relu(max(x)).
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,10 @@ _NUMBERS = 2048  # numbers that a program handles
 
 
 class Pooled(NamedTuple):
-    """The result, and for each number its place in the square it is the largest of."""
+    """The result, and for each number its place in the square it is the largest of.
+
+    The place is 255 where the rectifier made the number zero: no pixel gets its gradient.
+    """
 
     out: Tensor
     origin: Tensor
@@ -34,7 +40,7 @@ def _pool_kernel(
     images, out, origins, pixels,
     HEIGHT: tl.constexpr, WIDTH: tl.constexpr, OUT_HEIGHT: tl.constexpr, OUT_WIDTH: tl.constexpr,
     SIZE: tl.constexpr, STRIDE: tl.constexpr, PADDING: tl.constexpr,
-    CHANNELS: tl.constexpr, BLOCK: tl.constexpr, ROWS: tl.constexpr,
+    CHANNELS: tl.constexpr, BLOCK: tl.constexpr, ROWS: tl.constexpr, RELU: tl.constexpr,
 ):  # fmt: skip
     pixel, channel, there = _tile(pixels, CHANNELS, BLOCK, ROWS)
     lane = tl.program_id(1).to(tl.int64) * (pixels // (OUT_HEIGHT * OUT_WIDTH)) * CHANNELS
@@ -53,6 +59,9 @@ def _pool_kernel(
         value = tl.load(images + at, mask=there & inside, other=float("-inf")).to(tl.float32)
         larger = (value > best) | (value != value)  # as PyTorch: the first of equals, and NaN
         best, origin = tl.where(larger, value, best), tl.where(larger, tap, origin)
+    if RELU:
+        zero = best <= 0  # not NaN
+        best, origin = tl.where(zero, 0.0, best), tl.where(zero, 255, origin)
     at = pixel * CHANNELS + channel
     tl.store(out + at, best.to(out.dtype.element_ty), mask=there)
     tl.store(origins + at, origin.to(tl.uint8), mask=there)
@@ -101,8 +110,8 @@ def _launch(result: Tensor, **how: int) -> tuple[tuple[int, int], int, dict[str,
     )
 
 
-def forward(images: Tensor, size: int, stride: int, padding: int) -> Pooled:
-    """The largest numbers of (L, B, C, H, W) in each square."""
+def forward(images: Tensor, size: int, stride: int, padding: int, relu: bool) -> Pooled:
+    """The largest numbers of (L, B, C, H, W) in each square, rectified or not."""
     images = channels_last(images)
     lanes, batch, height, width, channels = images.shape
     high, wide = ((side + 2 * padding - size) // stride + 1 for side in (height, width))
@@ -110,7 +119,7 @@ def forward(images: Tensor, size: int, stride: int, padding: int) -> Pooled:
     origin = torch.empty_like(out, dtype=torch.uint8)
     grid, pixels, how = _launch(
         out, HEIGHT=height, WIDTH=width, OUT_HEIGHT=high, OUT_WIDTH=wide,
-        SIZE=size, STRIDE=stride, PADDING=padding,
+        SIZE=size, STRIDE=stride, PADDING=padding, RELU=relu,
     )  # fmt: skip
     _pool_kernel[grid](images, out, origin, pixels, **how)
     return Pooled(out.movedim(-1, 2), origin.movedim(-1, 2))
