@@ -9,32 +9,36 @@ from torch import Tensor
 
 from favano.data.transforms import Crops
 
-_NUMBERS = 1024  # that a program handles
+_NUMBERS = 1024  # of an image, most that a program handles
+_TOGETHER = 4096  # numbers that a program handles: those of several images
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["images"])
 def _inputs_kernel(
-    samples, chosen, table, begins, flipped, out,
-    CHANNELS: tl.constexpr, HEIGHT: tl.constexpr, WIDTH: tl.constexpr, NUMBERS: tl.constexpr,
+    samples, chosen, table, begins, flipped, out, images,
+    CHANNELS: tl.constexpr, HEIGHT: tl.constexpr, WIDTH: tl.constexpr,
+    NUMBERS: tl.constexpr, IMAGES: tl.constexpr,
     SCALED: tl.constexpr, CROPPED: tl.constexpr, FLIPPED: tl.constexpr,
 ):  # fmt: skip
-    """Some pixels of one image."""
+    """Some pixels of some images."""
     PIXELS: tl.constexpr = CHANNELS * HEIGHT * WIDTH
-    image = tl.program_id(0).to(tl.int64)
-    pixel = tl.program_id(1) * NUMBERS + tl.arange(0, NUMBERS)
-    there = pixel < PIXELS
+    image = (tl.program_id(0).to(tl.int64) * IMAGES + tl.arange(0, IMAGES))[:, None]
+    pixel = (tl.program_id(1) * NUMBERS + tl.arange(0, NUMBERS))[None, :]
+    exists = image < images
+    there = exists & (pixel < PIXELS)
     channel = pixel // (HEIGHT * WIDTH)
     source, inside = pixel, there
     if CROPPED:
         row, column = pixel // WIDTH % HEIGHT, pixel % WIDTH
         if FLIPPED:
-            column = tl.where(tl.load(flipped + image) != 0, WIDTH - 1 - column, column)
-        row += tl.load(begins + 2 * image).to(tl.int32)
-        column += tl.load(begins + 2 * image + 1).to(tl.int32)
+            turned = tl.load(flipped + image, mask=exists, other=0) != 0
+            column = tl.where(turned, WIDTH - 1 - column, column)
+        row = row + tl.load(begins + 2 * image, mask=exists, other=0).to(tl.int32)
+        column = column + tl.load(begins + 2 * image + 1, mask=exists, other=0).to(tl.int32)
         inside = there & (row >= 0) & (row < HEIGHT) & (column >= 0) & (column < WIDTH)
         source = (channel * HEIGHT + row) * WIDTH + column
-    samples += tl.load(chosen + image) * PIXELS
-    value = tl.load(samples + source, mask=inside, other=0)
+    first = tl.load(chosen + image, mask=exists, other=0) * PIXELS
+    value = tl.load(samples + first + source, mask=inside, other=0)
     if SCALED:
         value = tl.load(table + channel * 256 + value.to(tl.int32), mask=there)
     tl.store(out + image * PIXELS + pixel, value.to(out.dtype.element_ty), mask=there)
@@ -57,9 +61,10 @@ def gather_inputs(
             flipped = crops.flipped.contiguous().view(torch.uint8)
     out = samples.new_empty((*chosen.shape, *shape), dtype=dtype)
     numbers = min(_NUMBERS, int(triton.next_power_of_2(pixels)))
-    _inputs_kernel[chosen.numel(), triton.cdiv(pixels, numbers)](
-        samples, chosen, out if table is None else table, begins, flipped, out,
-        *((1, 1, pixels) if table is None else shape), numbers,
+    images, together = chosen.numel(), _TOGETHER // numbers
+    _inputs_kernel[triton.cdiv(images, together), triton.cdiv(pixels, numbers)](
+        samples, chosen, out if table is None else table, begins, flipped, out, images,
+        *((1, 1, pixels) if table is None else shape), numbers, together,
         SCALED=table is not None, CROPPED=crops is not None,
         FLIPPED=crops is not None and crops.flipped is not None,
     )  # fmt: skip

@@ -100,7 +100,7 @@ def _round_kernel(
     lane, place, known = _numbers(count, NUMBERS)
     step, high = tl.load(steps + lane), tl.load(highest + lane)
     value = tl.load(values + lane * apart + place, mask=known, other=0.0).to(tl.float32)
-    level = tl.div_rn(value, tl.div_rn(step, NUDGE))
+    level = value * tl.div_rn(NUDGE, step)  # a quotient of each number would take most of the time
     level = tl.where(level < LOW, LOW, level)
     level = tl.where(level > high, high, level)
     level = (level + _TO_WHOLE) - _TO_WHOLE
@@ -147,10 +147,11 @@ def _power_below(value):
     return (value.to(tl.int32, bitcast=True) & 0x7F800000).to(tl.float32, bitcast=True)
 
 
-@triton.jit(do_not_specialize=["place", "samples"])
+@triton.jit(do_not_specialize=["place"])
 def _luq_kernel(
-    gradient, out, largest, keys, count, apart, place, samples, SHARE: tl.constexpr,
-    TINY: tl.constexpr, CHANNELS: tl.constexpr, PIXELS: tl.constexpr, NUMBERS: tl.constexpr,
+    gradient, out, largest, keys, count, apart, place,
+    SHARE: tl.constexpr, TINY: tl.constexpr, SAMPLES: tl.constexpr,
+    CHANNELS: tl.constexpr, PIXELS: tl.constexpr, NUMBERS: tl.constexpr,
 ):  # fmt: skip
     """As `luq`, the mean of some draws.
 
@@ -162,14 +163,14 @@ def _luq_kernel(
     value = tl.load(gradient + lane * apart + number, mask=known, other=0.0).to(tl.float32)
     unit, key = tl.load(largest + lane) * SHARE, tl.load(keys + lane)
     unit = tl.where(unit < TINY, TINY, unit)
-    share = tl.div_rn(tl.abs(value), unit)
+    share = tl.minimum(tl.abs(value) * tl.div_rn(1.0, unit), 1.0 / SHARE)
     lower = _power_below(tl.where(share < 1.0, 1.0, share))
-    sign = (value > 0.0).to(tl.float32) - (value < 0.0).to(tl.float32)
     total = tl.zeros((NUMBERS,), dtype=tl.float32)
-    for draw in range(samples):
+    for draw in tl.static_range(SAMPLES):
         lifted = lower * _noise(key, place + draw, index) + share
-        total += tl.floor(_power_below(lifted)) * unit * sign
-    found = tl.div_rn(total, samples.to(tl.float32))
+        total += tl.where(lifted < 1.0, 0.0, _power_below(lifted))
+    found = total * unit * (1.0 / SAMPLES)
+    found = tl.where(value < 0.0, -found, found)
     tl.store(out + lane * count + number, found.to(out.dtype.element_ty), mask=known)
 
 
@@ -262,7 +263,7 @@ def luq(gradient: Tensor, key: Tensor, place: int, levels: int, samples: int) ->
     largest, out = _statistics(lanes)[:, 2].amax(1), lanes.empty()
     _luq_kernel[lanes.programs](
         lanes.values, out, largest, key.contiguous(), lanes.count, lanes.values.stride(0),
-        place, samples, SHARE=2.0 ** (1 - levels), TINY=torch.finfo(torch.float32).tiny,
+        place, SHARE=2.0 ** (1 - levels), TINY=torch.finfo(torch.float32).tiny, SAMPLES=samples,
         CHANNELS=lanes.channels, PIXELS=lanes.pixels, NUMBERS=_NUMBERS,
     )  # fmt: skip
     return out
