@@ -1,23 +1,28 @@
 """What a step of many lanes costs on a GPU, by network and precision, and in which kernels.
 
     python benchmarks/launches.py [resnet20 resnet18 lstm ...] [--precision bf16 tf32]
-        [--lanes 64] [--seconds 0.5] [--kernels 15]
+        [--lanes 64] [--seconds 0.5] [--kernels 8] [--out FILE.json]
 
 Milliseconds of a step of all lanes in a captured graph, samples per second, the plain loop on the
-same GPU, and seconds until graphs are captured. Medians over `--seconds`; data are synthetic.
+same GPU, seconds until graphs are captured, and the kernels that take longest. Medians over
+`--seconds`; data are synthetic. A file that is there keeps its other lines.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
+import re
 from collections import Counter
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from statistics import median
 from time import perf_counter
 
 import numpy as np
 import torch
+from measurement import Document, heading, write
 from torch import Tensor, nn
 from torch.profiler import ProfilerActivity, profile
 
@@ -133,16 +138,32 @@ def seconds_of(
     return median(taken)
 
 
-def show_kernels(launch: Callable[[], object], most: int) -> None:
-    """Milliseconds per step of the kernels that take longest."""
+def kernels_of(launch: Callable[[], object]) -> Counter[str]:
+    """Milliseconds per step, by kernel."""
     with profile(activities=[ProfilerActivity.CUDA]) as found:
         launch()
         torch.cuda.synchronize()
     total: Counter[str] = Counter()
     for event in found.key_averages():
-        total[event.key[:70]] += event.self_device_time_total / 1000 / STEPS
-    for name, milliseconds in total.most_common(most):
-        print(f"    {milliseconds:8.3f} ms  {name}")
+        total[short_name(event.key)] += event.self_device_time_total / 1000 / STEPS
+    return total
+
+
+def short_name(kernel: str) -> str:
+    """A name that a table has room for.
+
+    >>> short_name("void at::native::vectorized_gather_kernel<16, long>(char*, char*, long*)")
+    'PyTorch: vectorized_gather'
+    >>> short_name("sm90_xmma_gemm_f32f32_tf32f32_f32_tn_n_tilesize128x64x32_warpgroupsize1x1x1")
+    'cuBLAS'
+    >>> short_name("_turned_kernel")
+    'turned'
+    """
+    if re.search("gemm|gemv|cublas", kernel):
+        return "cuBLAS"
+    if theirs := re.search(r"at::native::(?:\(anonymous namespace\)::)?(\w+)", kernel):
+        return f"PyTorch: {theirs[1].strip('_').removesuffix('_kernel')}"
+    return kernel.strip("_").removesuffix("_kernel")[:40]
 
 
 def main() -> None:
@@ -152,14 +173,23 @@ def main() -> None:
     parser.add_argument("--precision", nargs="+", default=["bf16", "tf32"])
     parser.add_argument("--lanes", type=int, default=64)
     parser.add_argument("--seconds", type=float, default=0.5)
-    parser.add_argument("--kernels", type=int, default=0, help="how many kernels are listed")
+    parser.add_argument("--kernels", type=int, default=8, help="how many kernels are listed")
+    parser.add_argument("--out", type=Path, help="write the result as JSON")
     given = parser.parse_args()
+    out: Path | None = given.out
+    there = json.loads(out.read_text())["lines"] if out is not None and out.exists() else {}
+    document = heading("launches.py", gpu=True) | {"lines": there}
     for name in given.networks:
-        measure(name, given.precision, given.lanes, given.seconds, given.kernels)
+        there |= measure(name, given.precision, given.lanes, given.seconds, given.kernels)
+        if out is not None:
+            write(out, document)
 
 
-def measure(name: str, precisions: list[str], lanes: int, seconds: float, kernels: int) -> None:
+def measure(
+    name: str, precisions: list[str], lanes: int, seconds: float, kernels: int
+) -> dict[str, Document]:
     """Print a line for each precision."""
+    lines: dict[str, Document] = {}
     one, batch = trainer(name), NETWORKS[name][2]
     start, job = one.model.snapshot(), Job(0, 0, 0, STEPS, 0.01)
     one.run(start, job)
@@ -175,9 +205,21 @@ def measure(name: str, precisions: list[str], lanes: int, seconds: float, kernel
             f"ratio {lanes * loop / taken:.1f}; ready in {ready:.1f} s",
             flush=True,
         )
-        if kernels:
-            again()
-            show_kernels(stack.launch, kernels)
+        again()
+        longest = kernels_of(stack.launch).most_common(kernels)
+        for kernel, milliseconds in longest:
+            print(f"    {milliseconds:8.3f} ms  {kernel}")
+        lines[f"{name}, {precision}"] = {
+            "network": name,
+            "precision": precision,
+            "lanes": lanes,
+            "milliseconds": 1000 * taken,
+            "samples_per_second": lanes * batch / taken,
+            "loop_samples_per_second": batch / loop,
+            "start_up": ready,
+            "kernels": dict(longest),
+        }
+    return lines
 
 
 if __name__ == "__main__":

@@ -1,11 +1,12 @@
 """Runs of several methods that share the lanes: start-up, captured graphs and steady state apart.
 
     python benchmarks/timed_runs.py [KEY=VALUE ...] [--algorithms a,b] [--data-dir DIR]
-    python benchmarks/timed_runs.py [KEY=VALUE ...] --table-2 SEEDS [--data-dir DIR]
+    python benchmarks/timed_runs.py [KEY=VALUE ...] --table-2 SEEDS [--data-dir DIR] [--profile]
 
 Prints one line of JSON. `first_update_at` is a time of day, for those who know when this process
 was started. Images per second are counted from the first update to the last; the steady rate is
-that of the middle half, where the lanes are full.
+that of the middle half, where the lanes are full. With `--profile`, which slows the host down,
+`gpu_seconds` is how long kernels ran.
 """
 
 from __future__ import annotations
@@ -13,11 +14,13 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from time import perf_counter, time
 from typing import Any
 
 import torch
+from torch.profiler import ProfilerActivity, profile
 
 from favano.planning.planned import plan_seeds
 from favano.run.runner import run_together
@@ -53,11 +56,14 @@ def images(specs: Sequence[Spec], samples: Samples) -> int:
     )
 
 
-def measure(specs: Sequence[Spec], data_dir: Path | None) -> dict[str, float]:
+def measure(specs: Sequence[Spec], data_dir: Path | None, profiled: bool) -> dict[str, float]:
     samples = load_samples(specs[0], data_dir)
     watch = Stopwatch(time)
     model = named_model(specs[0], samples)
-    results = run_together(specs, samples, model, progress=watch, audits=False)
+    kernels = profile(activities=[ProfilerActivity.CUDA]) if profiled else None
+    with kernels or nullcontext():
+        results = run_together(specs, samples, model, progress=watch, audits=False)
+    events = kernels.key_averages() if kernels is not None else []
     per_step = images(specs, samples) / watch.steps
     return {
         "runs": sum(spec.run.seeds for spec in specs),
@@ -73,6 +79,7 @@ def measure(specs: Sequence[Spec], data_dir: Path | None) -> dict[str, float]:
         "images_per_second": per_step * (watch.steps - watch.marks[1].steps) / watch.running,
         "steady_steps_per_second": watch.steady_rate,
         "steady_images_per_second": per_step * watch.steady_rate,
+        **({"gpu_seconds": sum(e.self_device_time_total for e in events) / 1e6} if events else {}),
     }
 
 
@@ -82,6 +89,7 @@ def main() -> None:
     parser.add_argument("--algorithms", default="favano")
     parser.add_argument("--table-2", type=int, metavar="SEEDS")
     parser.add_argument("--data-dir", type=Path)
+    parser.add_argument("--profile", action="store_true", help="needs a GPU")
     asked = parser.parse_args()
     keys = dict(pair.split("=", 1) for pair in asked.keys)
     if asked.table_2:
@@ -90,7 +98,7 @@ def main() -> None:
         named = asked.algorithms.split(",")
         specs = [resolve(make_spec({**keys, "algorithm": name})) for name in named]
     torch.cuda.CUDAGraph = TimedGraph  # type: ignore[misc]
-    print(json.dumps(measure(specs, asked.data_dir)), flush=True)
+    print(json.dumps(measure(specs, asked.data_dir, asked.profile)), flush=True)
 
 
 if __name__ == "__main__":

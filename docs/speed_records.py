@@ -41,6 +41,23 @@ class Peers(Heading):
     systems: dict[str, Peer]
 
 
+class Launch(TypedDict):
+    """A step of many lanes of one network."""
+
+    network: str
+    precision: str
+    lanes: int
+    milliseconds: float
+    samples_per_second: float
+    kernels: dict[str, float]  # milliseconds
+
+
+class Launches(Heading):
+    """Steps of several networks."""
+
+    lines: dict[str, Launch]
+
+
 class Kernels(TypedDict):
     """The kernels of one network."""
 
@@ -87,7 +104,6 @@ class Line(TypedDict, total=False):
     release: str
     source: str  # of old results
     missing: str
-    measured: str  # in words, by hand
     seconds: float  # of a whole command
     runs: int
     steps: int

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from math import ceil
 from pathlib import Path
 
 from limits import BATCH, NETWORKS, Limit, Precision, limit, step_bytes
@@ -15,15 +16,18 @@ from speed_records import (
     Host,
     Kept,
     KernelSets,
+    Launches,
     Line,
     Peers,
     Scaling,
     Spread,
 )
 
+from favano.report.reproduction import read_ledger
 from favano.report.sheet import Sheet, markdown
 
-RESULTS = Path(__file__).parent.parent / "benchmarks" / "results"
+ROOT = Path(__file__).parent.parent
+RESULTS, LEDGERS = ROOT / "benchmarks" / "results", ROOT / "results"
 BOTH: tuple[Precision, ...] = ("tf32", "bf16")
 TRAINED: Mapping[str, tuple[str, Precision]] = {  # by lines of the GPU's table
     "table-2": ("perceptron", "tf32"),
@@ -34,6 +38,10 @@ TRAINED: Mapping[str, tuple[str, Precision]] = {  # by lines of the GPU's table
     "resnet20-tf32": ("resnet20", "tf32"),
     "favano-cifar10": ("resnet20", "tf32"),
     "resnet18-bf16": ("resnet18", "bf16"),
+}
+FIGURES = {  # in bf16: the network, and the samples of each client
+    "figure-cifar10-precision-bf16": ("resnet20", 500),
+    "figure-tinyimagenet-precision-bf16": ("resnet18", 1000),
 }
 
 
@@ -188,11 +196,37 @@ def allowed(one: Line, most: Limit | None) -> list[str]:
     return [f"{most.by}: {seconds:.1f} s", f"{seconds / one['seconds']:.0%}"]
 
 
-def gpu_launches() -> str:
-    """Launches and long runs, measured once by hand."""
-    found: Gpu = json.loads(text("gpu_launches"))
-    rows = [[one["what"], one["measured"]] for one in found["lines"].values()]
-    return page_sheet(["", "measured"], rows, found)
+def launches() -> str:
+    """A step of many lanes, and the kernels that take longest."""
+    found: Launches = json.loads(text("launches"))
+    rows = [
+        [
+            f"{one['network']}, {one['precision']}",
+            str(one["lanes"]),
+            f"{one['milliseconds']:.2f}",
+            rounded(one["samples_per_second"]),
+            ", ".join(f"{name} {taken:.2g}" for name, taken in one["kernels"].items()),
+        ]
+        for one in found["lines"].values()
+    ]
+    return page_sheet(["", "lanes", "ms", "samples/s", "kernels, ms"], rows, found)
+
+
+def whole_figures() -> str:
+    """Figures from start to end, with evaluations and everything before the first update."""
+    rows = []
+    for folder, (network, samples) in FIGURES.items():
+        runs = read_ledger(LEDGERS / folder / "runs.csv")
+        steps = sum(run.local_steps or 0 for run in runs)
+        seconds = sum(run.machine_seconds or 0.0 for run in runs)
+        speed = steps * samples / ceil(samples / BATCH) / seconds
+        most = limit(NETWORKS[network], "bf16")
+        rows.append([
+            f"`{folder}`", f"{len(runs)}", f"{steps:,}", f"{seconds:,.0f}", rounded(speed),
+            f"{most.by}: {rounded(most.images)}", f"{speed / most.images:.0%}",
+        ])  # fmt: skip
+    headings = ["", "runs", "local steps", "s", "images/s", "allowed by", "reached"]
+    return markdown(Sheet("", headings, rows))
 
 
 def hardware() -> str:
@@ -252,7 +286,8 @@ TABLES: Mapping[str, Callable[[], str]] = {
     "kernel-sets-arm": partial(kernel_sets, "kernel_sets_arm"),
     "lanes": lanes,
     "gpu": gpu,
-    "gpu-launches": gpu_launches,
+    "launches": launches,
+    "whole-figures": whole_figures,
     "hardware": hardware,
     "host": host,
     "scaling": scaling,
