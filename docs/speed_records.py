@@ -58,6 +58,15 @@ class Launches(Heading):
     lines: dict[str, Launch]
 
 
+class Busy(Heading):
+    """Runs whose kernels were timed, with the profiler's work for the host."""
+
+    runs: int
+    steps: int
+    running: float
+    gpu_seconds: float
+
+
 class Kernels(TypedDict):
     """The kernels of one network."""
 

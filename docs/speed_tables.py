@@ -11,6 +11,7 @@ from pathlib import Path
 from limits import BATCH, NETWORKS, Limit, Precision, limit, step_bytes
 from speed_records import (
     Benches,
+    Busy,
     Gpu,
     Heading,
     Host,
@@ -212,6 +213,17 @@ def launches() -> str:
     return page_sheet(["", "lanes", "ms", "samples/s", "kernels, ms"], rows, found)
 
 
+def busy() -> str:
+    """How long kernels run while many runs are made."""
+    found: Busy = json.loads(text("busy"))
+    share = found["gpu_seconds"] / found["running"]
+    rows = [[
+        f"{found['runs']}", f"{found['steps']:,}", f"{found['running']:.2f} s",
+        f"{found['gpu_seconds']:.2f} s", f"{share:.0%}",
+    ]]  # fmt: skip
+    return page_sheet(["runs", "local steps", "all", "kernels", "share"], rows, found)
+
+
 def whole_figures() -> str:
     """Figures from start to end, with evaluations and everything before the first update."""
     rows = []
@@ -287,6 +299,7 @@ TABLES: Mapping[str, Callable[[], str]] = {
     "lanes": lanes,
     "gpu": gpu,
     "launches": launches,
+    "busy": busy,
     "whole-figures": whole_figures,
     "hardware": hardware,
     "host": host,
