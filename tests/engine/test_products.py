@@ -133,6 +133,44 @@ def test_a_method_is_asked_once_where_the_answers_do_not_matter(name: str, once:
     assert len(counting.asked) == (1 if once else len(told))
 
 
+@pytest.mark.parametrize("name", ["asyncsgd-adaptive", "asyncsgd"])
+def test_single_answers_with_the_same_numbers_are_weighed_once(name: str) -> None:
+    problem = Problem(name, 0)
+    counting = Counting(problem.method)
+    weigh, state = WeightCache(counting, with_buffers=True), problem.aggregator().state  # type: ignore[arg-type]
+    told = list(abouts(problem))
+    delays = {int(about.staleness[0]) for about in told}
+    for about in told:
+        _, found = weigh(state, about)
+        _, expected = WeightCache(problem.method, with_buffers=True)(state, about)
+        assert found.server.tolist() == expected.server.tolist()
+    assert 1 < len(delays) <= len(counting.asked) <= 1 + len(delays) < len(told)
+
+
+def test_an_update_that_reads_more_than_those_before_it() -> None:
+    """It reads steps only of late answers, so weights must not be taken from others by then."""
+
+    @dataclass
+    class Late:
+        """A method that reads one thing or two."""
+
+        def update(self, state: ModelState, answers: Answers) -> ModelState:
+            late = answers.staleness[0] > 2
+            factor = float(answers.steps[0]) if late else 1.0
+            return ModelState(state.model + factor * answers.end.sum(0))
+
+        def restart(self, server: Stack, end: Stack) -> None:
+            return None
+
+    weigh, state = WeightCache(Late(), with_buffers=False), ModelState(torch.zeros(3))  # type: ignore[arg-type]
+    given = [(0, 7), (0, 5), (1, 4), (5, 4), (5, 4), (5, 9), (0, 9), (5, 9), (0, 7)]
+    for version, (delay, steps) in enumerate(given):
+        client, made, late = (np.array([one]) for one in (0, steps, delay))
+        about = About(client, made, late, np.ones(1), version)
+        _, found = weigh(state, about)
+        assert found.server.tolist() == [1.0, 0.0, steps if delay > 2 else 1.0]
+
+
 def test_updates_of_equal_weights_share_a_product() -> None:
     problems = [Problem("quafl", seed) for seed in (0, 1)]
     blends: list[AggregationWeights] = []

@@ -32,6 +32,7 @@ class AggregationWeights(NamedTuple):
     own: Floats | None  # (k, 1 + 2k) models that clients continue from, if not w_t
 
 
+_MOST = 4096  # weights that are kept per run
 UNCHANGED = AggregationWeights(np.ones(1), np.ones(1), None)  # an update without an answer
 
 
@@ -50,31 +51,42 @@ class About(NamedTuple):
 
 
 class WeightCache:
-    """Computes the weights of a run's updates; weights that never change are computed once.
+    """Computes the weights of a run's updates; those that were found before are not computed again.
 
-    The weights of the models that clients continue from depend only on the number of answers. So do
-    those of the server model, if it is the whole state of the method and the update reads nothing
-    but the models of its answers.
+    The weights of the models that clients continue from depend only on the number of answers. Those
+    of the server model depend on what the update reads of its answers beside their models, if it is
+    the whole state of the method. Of several answers the same numbers rarely come again, so weights
+    are kept where nothing is read, and for single answers.
     """
 
     def __init__(self, method: AnyMethod, *, with_buffers: bool) -> None:
         self._method, self._with_buffers = method, with_buffers
         self._own: dict[int, Floats | None] = {}  # by the number of answers
-        self._always: dict[int, AggregationWeights | None] = {}  # None: they depend on the answers
+        # What updates with so many answers read; None: their weights are not kept.
+        self._reads: dict[int, tuple[str, ...] | None] = {}
+        self._kept: dict[tuple[object, ...], AggregationWeights] = {}
 
     def __call__(self, state: State, about: About) -> tuple[State, AggregationWeights]:
         """The state after one update, whose model has no meaning, and the weights."""
         k = len(about.client)
         if not k:
             return state, UNCHANGED
-        if k not in self._always:
-            watched = _Watched(about)
-            after, found = self._applied(state, cast(About, watched), k)
-            constant = isinstance(state, ModelState) and not watched.looked_at
-            self._always[k] = found if constant else None
-            return after, found
-        known = self._always[k]
-        return self._applied(state, about, k) if known is None else (state, known)
+        reads = self._reads.get(k, ())
+        if reads is None:
+            return self._applied(state, about, k)
+        key = (k, *[_content(getattr(about, name)) for name in reads])
+        if (known := self._kept.get(key)) is not None:
+            return state, known
+        watched = _Watched(about)
+        after, found = self._applied(state, cast(About, watched), k)
+        repeats = not watched.read or (k == 1 and "version" not in watched.read)
+        if not isinstance(state, ModelState) or not repeats or len(self._kept) > _MOST:
+            self._reads[k] = None
+        elif watched.read <= {*reads}:
+            self._kept[key] = found
+        else:  # from now on weights are known by all that was read so far
+            self._reads[k] = tuple({*reads, *watched.read})
+        return after, found
 
     def _applied(self, state: State, about: About, k: int) -> tuple[State, AggregationWeights]:
         """Apply the method to unit vectors, in NumPy, which is faster for small arrays."""
@@ -143,14 +155,18 @@ class ProductUpdates:
         self._next.pop(run, None)
 
 
+def _content(value: object) -> object:
+    return value.tobytes() if isinstance(value, np.ndarray) else value
+
+
 class _Watched:
-    """Answers without their models; records whether anything is read."""
+    """Answers without their models; records what is read."""
 
     def __init__(self, about: About) -> None:
-        self._about, self.looked_at = about, False
+        self._about, self.read = about, set[str]()
 
     def __getattr__(self, name: str) -> object:
-        self.looked_at = True
+        self.read.add(name)
         return getattr(self._about, name)
 
 
