@@ -395,7 +395,8 @@ class Engine:
 
     def _use_early(self, chain: Sequence[Ints]) -> None:
         """These jobs are used, which were finished before it was their update's turn."""
-        self._early -= sum(int((self._table.steps[jobs] > 0).sum()) for jobs in chain)
+        if chain:
+            self._early -= int((self._table.steps[np.concatenate(chain)] > 0).sum())
 
     def _update_one(self, run: int) -> _Made:
         """Make the next update of one run."""
