@@ -293,6 +293,7 @@ def scaling() -> str:
 
 TABLES: Mapping[str, Callable[[], str]] = {
     "peers": peers,
+    "peers-intel": partial(peers, "peers_intel"),
     "peers-arm": partial(peers, "peers_arm"),
     "kernel-sets": kernel_sets,
     "kernel-sets-arm": partial(kernel_sets, "kernel_sets_arm"),
