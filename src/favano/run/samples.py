@@ -112,8 +112,8 @@ def samples_of(data: Dataset, device: torch.device) -> Samples:
 def kept(raw: Tensor, steps: Preprocessing) -> tuple[Tensor, Preprocessing | None]:
     """Training data as a run keeps them, and what is left to do in every batch.
 
-    Images stay raw if they are augmented, and on a GPU, whose kernels read bytes faster than
-    floats; others are scaled once.
+    Images stay raw if they are augmented, and on a GPU, where bytes take a quarter of the memory
+    and a kernel scales them as it reads them; others are scaled once.
     """
     if steps.augments or (raw.is_cuda and raw.dtype == torch.uint8 and not steps.tokens):
         return raw, steps
