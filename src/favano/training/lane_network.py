@@ -1,19 +1,39 @@
-"""The network of the lanes, with our own kernels where there are any."""
+"""The network of the lanes and its steps, with our own kernels where there are any."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from copy import deepcopy
 from importlib.util import find_spec
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import torch
 from torch import Tensor, nn
 
 from favano.training.flat import FlatModel
 from favano.training.lane_recurrence import with_lane_recurrence
+from favano.training.roster import Roster
+from favano.training.task import Task
+from favano.types import Precision, Stack
 
 Descent: TypeAlias = Callable[[Tensor, Tensor, Tensor], None]  # weights, gradients, rates
+
+
+class LaneState(NamedTuple):
+    """The lanes on the device."""
+
+    models: Stack  # weights first
+    rates: Tensor
+    rows: Tensor  # of the roster
+    steps: Tensor  # positions in the batch streams
+    ends: Tensor  # positions at which jobs end
+    orders: Tensor  # (lanes, slots x longest) samples in the orders of a few epochs
+    pulls: Tensor  # of the proximal term
+    starts: Stack | None  # where it pulls to
+    drifts: Stack | None  # corrections of gradients
+
+
+WholeSteps: TypeAlias = Callable[[LaneState, int], None]  # at most so many steps per lane
 
 
 def has_kernels(weights: Tensor) -> bool:
@@ -29,3 +49,30 @@ def lane_network(model: FlatModel) -> tuple[nn.Module, Descent | None]:
 
         return with_kernels(with_lane_recurrence(module, fused_lstm)), descend
     return with_lane_recurrence(module), None
+
+
+def whole_steps(
+    model: FlatModel,
+    task: Task,
+    table: Tensor | None,
+    roster: Roster,
+    slots: int,
+    precision: Precision,
+) -> WholeSteps | None:
+    """A kernel for whole steps of plain SGD with cross-entropy, if there is one.
+
+    It needs tensor cores: exact products are faster one after the other.
+
+    Args:
+        model: the lanes train copies of it.
+        task: its samples are inputs, or become inputs by the table.
+        table: (C, 256), what bytes become.
+        roster: the clients.
+        slots: epochs whose orders a lane keeps.
+        precision: of products.
+    """
+    if precision == "float32" or not has_kernels(model.vector):
+        return None
+    from favano.training.gpu_kernels import perceptron_steps  # needs triton
+
+    return perceptron_steps(model.module, task, table, roster, slots, precision)

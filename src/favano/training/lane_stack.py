@@ -26,7 +26,7 @@ from favano.training.device_draws import device_bits, to_device
 from favano.training.dropout import drawing
 from favano.training.flat import FlatModel
 from favano.training.lane_inputs import LaneInputs
-from favano.training.lane_network import lane_network
+from favano.training.lane_network import LaneState, lane_network, whole_steps
 from favano.training.lanes import Work
 from favano.training.local_rule import direction
 from favano.training.loop import LoopTrainer
@@ -113,10 +113,10 @@ class LaneStack:
         self._drift = torch.zeros_like(weights) if corrected else None
         self._start = torch.zeros_like(weights) if self._proximal.any() else None
         self._pull = torch.zeros_like(self._rates)
-        self._places = torch.zeros((4, rows), device=device, dtype=torch.int64)
-        # Row of the roster, position in the batch stream, number of the rule, and the position at
-        # which the optimiser began with zeros.
-        self._row, self._step, self._rule, self._since = self._places
+        self._places = torch.zeros((5, rows), device=device, dtype=torch.int64)
+        # Row of the roster, position in the batch stream, the position at which the job ends, the
+        # number of the rule, and the position at which the optimiser began with zeros.
+        self._row, self._step, self._end, self._rule, self._since = self._places
         numbers = len(self._rules.numbers), rows  # of the optimisers
         self._numbers = torch.zeros(numbers, device=device, dtype=torch.float64)
         # The same on the host.
@@ -126,11 +126,22 @@ class LaneStack:
         self._slots = 1 + -(-_LAUNCHES // int(self._batches.min()))
         self._order = self._row.new_zeros((rows, self._slots * roster.longest))
         self._drawn = np.full((capacity, self._slots), -1, dtype=np.int64)  # epochs in the slots
+        self._whole = None  # a kernel for all of several steps
+        if self._padded and not self._rules and self._inputs.read_as_they_are:
+            table = self._inputs.table
+            self._whole = whole_steps(model, task, table, roster, self._slots, precision)
 
     @property
     def device(self) -> torch.device:
         """Where the lanes are."""
         return self._stack.device
+
+    @property
+    def _state(self) -> LaneState:
+        return LaneState(
+            self._stack, self._rates, self._row, self._step, self._end, self._order,
+            self._pull, self._start, self._drift,
+        )  # fmt: skip
 
     @property
     def lane_bytes(self) -> int:
@@ -151,11 +162,12 @@ class LaneStack:
         self._drawn[lanes] = -1
         since = work.first_step - (0 if work.steps_before is None else work.steps_before)
         real = np.stack([work.rate, self._proximal[task], *self._rules.numbers[:, task]])
-        whole = np.stack([lanes, rows, work.first_step, self._rules.number[task], since])
+        last = work.first_step + work.steps
+        whole = np.stack([lanes, rows, work.first_step, last, self._rules.number[task], since])
         uploaded = to_device(np.concatenate([whole, real.view(np.int64)]), self._stack)  # at once
-        at, numbers = uploaded[0], uploaded[5:].view(torch.float64)
+        at, numbers = uploaded[0], uploaded[6:].view(torch.float64)
         rate, pull = numbers[:2].to(self._rates.dtype)
-        self._places[:, at] = uploaded[1:5]
+        self._places[:, at] = uploaded[1:6]
         self._rates[at] = rate
         if self._rules:
             self._numbers[:, at] = numbers[2:]
@@ -170,7 +182,7 @@ class LaneStack:
         """Advance all lanes by some steps, without waiting for the device.
 
         Lanes that finish their job are free afterwards. Their models are copied right after the
-        last step, so further steps in them do no harm.
+        last step, so further steps in them do no harm; a kernel of whole steps makes none.
         """
         launches, live = self._launches(), np.flatnonzero(self._host_left)
         self._draw_orders(live, launches)
@@ -180,6 +192,11 @@ class LaneStack:
         done = live[order[: bounds[-1]]]  # in the order in which they finish
         at = to_device(done, self._stack)
         models, ends = self._stack[:, : self._width], self._stack.new_empty(len(done), self._width)
+        if self._whole is not None:
+            self._run(("steps", launches), partial(self._whole, self._state, launches))
+            self._host_step[live] += np.minimum(left, launches)
+            torch.index_select(models, 0, at, out=ends)
+            bounds = []
         with product_precision(self._precision):
             for number, (first, last) in enumerate(pairwise(bounds)):
                 at_work = live[left > number]
@@ -195,6 +212,9 @@ class LaneStack:
 
     def try_launch(self) -> None:
         """One step of every lane, to check that memory is sufficient."""
+        if self._whole is not None:
+            self._whole(self._state, 1)
+            return
         count = self.pieces[0] if self.pieces else self.capacity
         self._step_of(torch.arange(count, device=self._stack.device), self._batch)
 

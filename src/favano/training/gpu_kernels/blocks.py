@@ -87,7 +87,9 @@ def weights_blocks(row: int, outputs: int, products: Products, *, rows: bool) ->
         return Blocks(pixels, 64, filters, 4, 3, min(most, stretches))
     # With one or two warps, since the tensor cores of four cannot take a transposed TF32 matrix.
     if outputs > 32 and not rows:
-        return Blocks(32, 16, 64, 2, 3, min(5, triton.cdiv(row, 16)))
+        return Blocks(16, 16, 64, 2, 5, min(5, triton.cdiv(row, 16)))
+    if outputs > 16 and not rows:
+        return Blocks(32, 16, 32, 2, 3, min(7, triton.cdiv(row, 16)))
     filters = stretch = _power(outputs, 32)
     stretches = min(3 if rows else 5, triton.cdiv(row, stretch))
     return Blocks(64 if products == "bf16" else 32, stretch, filters, stretch // 16, 3, stretches)
