@@ -27,13 +27,15 @@ class LaneState(NamedTuple):
     rows: Tensor  # of the roster
     steps: Tensor  # positions in the batch streams
     ends: Tensor  # positions at which jobs end
+    rules: Tensor  # numbers of the local rules; 0: the direction is the corrected gradient
     orders: Tensor  # (lanes, slots x longest) samples in the orders of a few epochs
     pulls: Tensor  # of the proximal term
     starts: Stack | None  # where it pulls to
     drifts: Stack | None  # corrections of gradients
 
 
-WholeSteps: TypeAlias = Callable[[LaneState, int], None]  # at most so many steps per lane
+# At most so many steps of each lane whose rule is number 0.
+WholeSteps: TypeAlias = Callable[[LaneState, int], None]
 
 
 def has_kernels(weights: Tensor) -> bool:

@@ -121,13 +121,15 @@ class LaneStack:
         self._numbers = torch.zeros(numbers, device=device, dtype=torch.float64)
         # The same on the host.
         self._batches, self._size = roster.batches.cpu().numpy(), roster.size.cpu().numpy()
-        self._host_row, self._host_step, self._host_left = np.zeros((3, capacity), dtype=np.int64)
+        on_host = np.zeros((4, capacity), dtype=np.int64)
+        self._host_row, self._host_step, self._host_left, self._host_rule = on_host
         # Samples in the orders of a few epochs; epoch e is in slot e modulo the number of slots.
         self._slots = 1 + -(-_LAUNCHES // int(self._batches.min()))
         self._order = self._row.new_zeros((rows, self._slots * roster.longest))
         self._drawn = np.full((capacity, self._slots), -1, dtype=np.int64)  # epochs in the slots
-        self._whole = None  # a kernel for all of several steps
-        if self._padded and not self._rules and self._inputs.read_as_they_are:
+        self._whole = None  # a kernel for all of several steps, of lanes with rule 0
+        plain = not self._rules.number.all()
+        if self._padded and plain and self._inputs.read_as_they_are:
             table = self._inputs.table
             self._whole = whole_steps(model, task, table, roster, self._slots, precision)
 
@@ -139,7 +141,7 @@ class LaneStack:
     @property
     def _state(self) -> LaneState:
         return LaneState(
-            self._stack, self._rates, self._row, self._step, self._end, self._order,
+            self._stack, self._rates, self._row, self._step, self._end, self._rule, self._order,
             self._pull, self._start, self._drift,
         )  # fmt: skip
 
@@ -158,7 +160,7 @@ class LaneStack:
         """Put jobs into free lanes; each must have at least one step."""
         rows = self._roster.first[task] + work.client
         self._host_row[lanes], self._host_step[lanes] = rows, work.first_step
-        self._host_left[lanes] = work.steps
+        self._host_left[lanes], self._host_rule[lanes] = work.steps, self._rules.number[task]
         self._drawn[lanes] = -1
         since = work.first_step - (0 if work.steps_before is None else work.steps_before)
         real = np.stack([work.rate, self._proximal[task], *self._rules.numbers[:, task]])
@@ -192,21 +194,19 @@ class LaneStack:
         done = live[order[: bounds[-1]]]  # in the order in which they finish
         at = to_device(done, self._stack)
         models, ends = self._stack[:, : self._width], self._stack.new_empty(len(done), self._width)
+        others = live  # lanes that make their steps together
         if self._whole is not None:
             self._run(("steps", launches), partial(self._whole, self._state, launches))
-            self._host_step[live] += np.minimum(left, launches)
-            torch.index_select(models, 0, at, out=ends)
-            bounds = []
+            others = live[self._host_rule[live] > 0]
+            bounds = bounds if len(others) else [0, len(done)]
         with product_precision(self._precision):
             for number, (first, last) in enumerate(pairwise(bounds)):
-                at_work = live[left > number]
-                if self._padded:
-                    self._launch_padded(at_work)
-                else:
-                    self._launch_by_length(at_work)
-                self._host_step[at_work] += 1
+                at_work = others[self._host_left[others] > number]
+                if len(at_work):
+                    self._advance(at_work, number)
                 if first < last:
                     torch.index_select(models, 0, at[first:last], out=ends[first:last])
+        self._host_step[live] += np.minimum(left, launches)
         self._host_left[live] = np.maximum(left - launches, 0)
         return LaunchResult(done, ends)
 
@@ -214,7 +214,8 @@ class LaneStack:
         """One step of every lane, to check that memory is sufficient."""
         if self._whole is not None:
             self._whole(self._state, 1)
-            return
+            if not self._rules:
+                return
         count = self.pieces[0] if self.pieces else self.capacity
         self._step_of(torch.arange(count, device=self._stack.device), self._batch)
 
@@ -251,22 +252,29 @@ class LaneStack:
         places = (epoch % self._slots)[:, None] * longest + torch.arange(longest, device=at.device)
         self._order[at[:, None], places] = self._roster.shuffled(self._row[at], epoch)
 
+    def _advance(self, live: Ints, done: int) -> None:
+        """One step of these lanes, which have made so many steps since they were refilled."""
+        if self._padded:
+            self._launch_padded(live)
+        else:
+            self._launch_by_length(live, self._host_step[live] + done)
+
     def _launch_padded(self, live: Ints) -> None:
         """One step of the busy lanes; short batches are padded, and so is the number of lanes."""
         count = min(self.capacity, max(_FEWEST, 1 << (len(live) - 1).bit_length()))
-        if live[-1] < count:
+        if live[-1] < count and self._whole is None:
             self._launch(slice(0, count), self._batch)  # without copies of the models
         else:
             self._launch(self._piece(live, count), self._batch)
 
-    def _launch_by_length(self, live: Ints) -> None:
+    def _launch_by_length(self, live: Ints, step: Ints) -> None:
         """One step of the busy lanes, those with equally long batches together.
 
         Padding would change batch statistics, the clips of quantised activations, and any loss
         other than cross-entropy.
         """
         row, pieces = self._host_row[live], self.pieces
-        place = self._host_step[live] % self._batches[row]
+        place = step % self._batches[row]
         length = np.minimum(self._size[row] - place * self._batch, self._batch)
         for common in np.unique(length).tolist():
             lanes = live[length == common]

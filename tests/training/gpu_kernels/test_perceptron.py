@@ -20,6 +20,7 @@ from favano.types import Precision
 SHAPE = (2, 5, 7)  # of an image
 PARTS = [np.arange(0, 23), np.arange(23, 40), np.arange(40, 90), np.arange(88, 90)]
 PULLED, CORRECTED = LocalRule(proximal=0.7), LocalRule(corrected=True)
+MOMENTUM = LocalRule(optimiser=Optimiser(momentum=0.5))
 PRECISIONS: tuple[Precision, ...] = ("float32", "tf32", "bf16")
 
 
@@ -124,8 +125,15 @@ def check(trained: list[LoopTrainer], precision: Precision, **options: int) -> N
 @pytest.mark.parametrize("raw", [True, False], ids=["bytes", "floats"])
 @pytest.mark.parametrize(
     "rules",
-    [(LocalRule(),), (LocalRule(), PULLED), (LocalRule(), CORRECTED), (PULLED, CORRECTED)],
-    ids=["plain", "pulled", "corrected", "both"],
+    [
+        (LocalRule(),),
+        (LocalRule(), PULLED),
+        (LocalRule(), CORRECTED),
+        (PULLED, CORRECTED),
+        (LocalRule(), MOMENTUM),  # whose lanes make their steps the usual way
+        (CORRECTED, MOMENTUM, PULLED),
+    ],
+    ids=["plain", "pulled", "corrected", "both", "momentum", "all"],
 )
 def test_a_step_is_that_of_many_kernels(
     rules: tuple[LocalRule, ...], raw: bool, precision: Precision
@@ -195,7 +203,7 @@ def test_other_networks_have_no_such_kernel(make: object) -> None:
 
 @pytest.mark.gpu
 def test_other_tasks_and_rules_have_no_such_kernel() -> None:
-    (one,) = trainers(layers(), (LocalRule(optimiser=Optimiser(momentum=0.5)),))
+    (one,) = trainers(layers(), (MOMENTUM,))
     assert LaneStack(one.model, [one], 2)._whole is None
     (one,) = trainers(layers(), (LocalRule(),))
     smoothed = Task(one.task.features, one.task.labels, one.task.batches, _smoothed,

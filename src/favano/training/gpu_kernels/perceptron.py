@@ -147,7 +147,7 @@ def _step(
 
 @triton.jit(do_not_specialize=["most"])
 def _perceptron_kernel(
-    models, rates, rows, steps, ends, orders, pulls, starts, drifts,
+    models, rates, rows, steps, ends, rules, orders, pulls, starts, drifts,
     sizes, batches, samples, labels, table, apart, orders_apart, kept_apart, longest, most,
     INPUTS: tl.constexpr, HIDDEN: tl.constexpr, CLASSES: tl.constexpr, PIXELS: tl.constexpr,
     BATCH: tl.constexpr, SLOTS: tl.constexpr,
@@ -155,10 +155,12 @@ def _perceptron_kernel(
     SCALED: tl.constexpr, PULLED: tl.constexpr, DRIFTING: tl.constexpr,
     HALF: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
-    """The next steps of one lane, until its job ends, at `most` so many."""
+    """The next steps of one lane, until its job ends, at `most` so many; none with other rules."""
     lane = tl.program_id(0).to(tl.int64)
     row, rate, first = tl.load(rows + lane), tl.load(rates + lane), tl.load(steps + lane)
     last, pull = tl.minimum(tl.load(ends + lane), first + most), 0.0
+    if tl.load(rules + lane) != 0:
+        last = first
     models += lane * apart
     if PULLED:
         pull = tl.load(pulls + lane)
@@ -195,11 +197,12 @@ class PerceptronSteps:
     precision: Precision
 
     def __call__(self, lanes: LaneState, most: int) -> None:
-        """At most so many steps per lane, until its job ends."""
+        """At most so many steps per lane, until its job ends; none with other rules."""
         models, orders, unused = lanes.models, lanes.orders, lanes.models
         kept = [one for one in (lanes.starts, lanes.drifts) if one is not None]
         _perceptron_kernel[len(models),](
-            models, lanes.rates, lanes.rows, lanes.steps, lanes.ends, orders, lanes.pulls,
+            models, lanes.rates, lanes.rows, lanes.steps, lanes.ends, lanes.rules, orders,
+            lanes.pulls,
             unused if lanes.starts is None else lanes.starts,
             unused if lanes.drifts is None else lanes.drifts,
             self.sizes, self.batches, self.samples, self.labels,
