@@ -9,6 +9,7 @@ import torch
 
 from favano.errors import BadInput
 from favano.methods import Answers, AnyMethod, Method, ModelState, State, our_methods
+from favano.methods.asyncfeded import AsyncFedED, AsyncFedEDState
 from favano.methods.selfcheck import check_method
 from favano.options import option
 from favano.schedule import Barrier
@@ -54,6 +55,11 @@ class Mean(Method[ModelState]):
             return None  # type: ignore[return-value]
         if self.mistake == "nan":
             return ModelState(answers.end.mean(0) * torch.nan)
+        if self.mistake == "random":
+            return ModelState(answers.end.mean(0) * torch.rand(()))
+        if self.mistake == "memory":
+            self.__dict__["calls"] = 1 + self.__dict__.get("calls", 0)
+            return ModelState(answers.end.mean(0) * self.__dict__["calls"])
         if self.mistake == "raise":
             raise KeyError("client 7")
         return ModelState(answers.end.mean(0))
@@ -74,12 +80,27 @@ def test_a_method_without_a_mistake_passes() -> None:
         ("shape", r"update returns a model of shape \(2, 5\); need that of the server's model"),
         ("nothing", "update must return a state whose field model is a tensor, such as favano.Mod"),
         ("nan", "update makes NaN or infinity of finite models"),
+        ("random", "gives another result for the same answers: it must not draw at random, nor re"),
+        ("memory", "gives another result for the same answers: it must not draw at random, nor re"),
         ("raise", "update raises KeyError: 'client 7'"),
     ],
 )
 def test_mistakes_are_found(mistake: str, rule: str) -> None:
     with pytest.raises(BadInput, match=f"method=mean: {rule}"):
         check(any_method(Mean(mistake=mistake)))
+
+
+@pytest.mark.parametrize(
+    "steps", [[0, 3], [2], [[2, 2]], [1.5, 2.0], None], ids=["none", "one", "rows", "half", "nil"]
+)
+def test_next_steps_are_whole_numbers(steps: object) -> None:
+    class Wrong(AsyncFedED):
+        def next_steps(self, state: AsyncFedEDState, client: Ints) -> Ints:
+            return steps  # type: ignore[return-value]
+
+    rule = r"method=wrong: next_steps must return whole numbers >= 1, one per client, \(k,\)"
+    with pytest.raises(BadInput, match=rule):
+        check(any_method(Wrong()))
 
 
 class Squares(Method[ModelState]):

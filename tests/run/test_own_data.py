@@ -381,6 +381,8 @@ REFUSED: list[tuple[dict[str, object], str]] = [
     ({"train": (X[:0], Y[:0])}, "train=no samples: need at least one$"),
     ({"train": (X.clone().fill_(torch.nan), Y)}, "train=NaN or infinity: need inputs that are "),
     ({"train": (X, Y), "test": (torch.cat([X, X / 0]), torch.cat([Y, Y]))}, "test=NaN or infinity"),
+    ({"train": (X, X.sum(1)), "test": (X, X.sum(1) / 0), "loss": nn.functional.mse_loss},
+     "test=NaN or infinity: need targets that are finite numbers$"),
     ({"train": Torn()}, r"train=Torn: \[2\] raises OSError: cannot be read$"),
     ({"train": (X, Y), "columns": ("a", "b")}, r"columns=\('a', 'b'\): is for data sets of Huggi"),
     ({"train": (X, Y), "split": np.arange(12).reshape(6, 2)}, "split=ndarray: need a name, or a "),

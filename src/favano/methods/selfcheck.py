@@ -30,6 +30,8 @@ def check_method(method: AnyMethod) -> None:
     # A copy, so that nothing that it caches outlives the check.
     bound = method.bind(replace(world, count_samples=world.count_samples or count))
     ends = [_twice(bound, model) for model in range(3)]
+    rule = "gives another result for the same answers: it must not draw at random, nor remember"
+    need(np.array_equal(_twice(bound, 0), ends[0]), "method", method.name, rule)
     if method.linear:
         first, second, both = ends
         rule = "declares itself linear, but what it makes of a sum is not the sum"
@@ -99,6 +101,12 @@ def _twice(method: AnyMethod, model: int) -> np.ndarray[tuple[int], np.dtype[np.
         need(_same(before, (state, start, end)), "method", method.name, rule)
         _check_model(method, "update", after)
         state = after
+    if method.has("next_steps"):
+        with method.hook("next_steps"):
+            steps = np.asarray(method.next_steps(state, client))
+        rule = "next_steps must return whole numbers >= 1, one per client, (k,)"
+        whole_numbers = steps.shape == client.shape and steps.dtype.kind in "iu"
+        need(whole_numbers and bool((steps >= 1).all()), "method", method.name, rule)
     whole = deepcopy((state, end))
     with method.hook("restart"):
         own = method.restart(state.model, end)

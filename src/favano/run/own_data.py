@@ -73,11 +73,13 @@ def read_data(problem: Problem) -> OwnData:
         need(len(inputs) > 0, name, "no samples", "need at least one")
         rule = "need a type whose rows PyTorch can pick: uint8, int16, int32, int64 or floats"
         need(inputs.dtype not in _WIDE, name, inputs.dtype, rule)
-        _check_finite(name, inputs)
+        _check_finite(name, inputs, "inputs")
     rule = f"need inputs of one type, those of train are {mine.inputs.dtype}"
     need(theirs.inputs.dtype == mine.inputs.dtype, "test", theirs.inputs.dtype, rule)
     found = as_targets(mine.targets, theirs.targets, mine.inputs.dtype, problem.loss)
     train, test = mine._replace(targets=found.train), theirs._replace(targets=found.test)
+    for name, part in (("train", train), ("test", test)):
+        _check_finite(name, part.targets, "targets")
     names = {**mine.names, **listed_owners(problem, len(mine.targets))}
     owners, test_owners = _numbered(names, theirs.names)
     owners |= file_owners(split, len(mine.targets))
@@ -91,11 +93,11 @@ def read_source(name: str, given: object) -> tuple[Tensor, Tensor]:
     return inputs, targets
 
 
-def _check_finite(name: str, inputs: Tensor) -> None:
+def _check_finite(name: str, numbers: Tensor, what: str) -> None:
     """Refuse NaN and infinity; of more than 1 GiB only a part is looked at."""
-    for part in parts_of(inputs) if inputs.is_floating_point() else ():
-        finite = bool(inputs[part].isfinite().all())
-        need(finite, name, "NaN or infinity", "need inputs that are finite numbers")
+    for part in parts_of(numbers) if numbers.is_floating_point() else ():
+        finite = bool(numbers[part].isfinite().all())
+        need(finite, name, "NaN or infinity", f"need {what} that are finite numbers")
 
 
 def _numbered(
