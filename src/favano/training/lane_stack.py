@@ -262,8 +262,9 @@ class LaneStack:
     def _launch_padded(self, live: Ints) -> None:
         """One step of the busy lanes; short batches are padded, and so is the number of lanes."""
         count = min(self.capacity, max(_FEWEST, 1 << (len(live) - 1).bit_length()))
+        # Without copies of the models, if all lanes make their steps together.
         if live[-1] < count and self._whole is None:
-            self._launch(slice(0, count), self._batch)  # without copies of the models
+            self._launch(slice(0, count), self._batch)
         else:
             self._launch(self._piece(live, count), self._batch)
 

@@ -51,11 +51,11 @@ def triton_precision(products: Products) -> str:
 def row_blocks(inputs: int, outputs: int, size: int, products: Products) -> Blocks | None:
     """Blocks of a convolution that goes through images row by row; None if it would not pay."""
     most = 32 if products == "bf16" else 16  # inputs
-    filters = _power(outputs, 64 if size <= 3 else 32)
+    filters = tile(outputs, 64 if size <= 3 else 32)
     sums = size * filters  # per pixel
     if products == "float32" or inputs > most or outputs > 64 or sums > _MOST_SUMS:
         return None
-    stretch = _power(size * inputs if inputs < 16 else inputs, most)
+    stretch = tile(size * inputs if inputs < 16 else inputs, most)
     if products == "bf16" and filters == 16:
         return Blocks(64, stretch, filters, warps=2, stages=4)
     return Blocks(64, stretch, filters, warps=4, stages=3)
@@ -63,16 +63,16 @@ def row_blocks(inputs: int, outputs: int, size: int, products: Products) -> Bloc
 
 def gather_blocks(inputs: int, outputs: int, size: int, products: Products) -> Blocks:
     """Blocks of the convolution and of the gradient of its images."""
-    filters = _power(outputs, 256)
+    filters = tile(outputs, 256)
     warps = 8 if filters == 256 else 4
     if inputs < 16:
-        return Blocks(128, _power(size * inputs, 32), filters, warps, stages=3)
+        return Blocks(128, tile(size * inputs, 32), filters, warps, stages=3)
     if products == "bf16" and filters == 16:
         return Blocks(128, 32, filters, warps=2, stages=2)
     if products == "bf16" and filters == 32 and size <= 3:
         return Blocks(256, 32, filters, warps, stages=3)
     longest = 64 if products == "bf16" else 32
-    return Blocks(128, _power(inputs, longest), filters, warps, stages=3)
+    return Blocks(128, tile(inputs, longest), filters, warps, stages=3)
 
 
 def weights_blocks(row: int, outputs: int, products: Products, *, rows: bool) -> Blocks:
@@ -82,7 +82,7 @@ def weights_blocks(row: int, outputs: int, products: Products, *, rows: bool) ->
     """
     if products == "bf16" and outputs > 16:
         stretches = triton.cdiv(row, 64)
-        most, filters = 1 if rows and stretches > 2 else 3, _power(outputs, 64)
+        most, filters = 1 if rows and stretches > 2 else 3, tile(outputs, 64)
         pixels = 64 if rows or filters == 64 else 128
         return Blocks(pixels, 64, filters, 4, 3, min(most, stretches))
     # With one or two warps, since the tensor cores of four cannot take a transposed TF32 matrix.
@@ -90,14 +90,15 @@ def weights_blocks(row: int, outputs: int, products: Products, *, rows: bool) ->
         return Blocks(16, 16, 64, 2, 5, min(5, triton.cdiv(row, 16)))
     if outputs > 16 and not rows:
         return Blocks(32, 16, 32, 2, 3, min(7, triton.cdiv(row, 16)))
-    filters = stretch = _power(outputs, 32)
+    filters = stretch = tile(outputs, 32)
     stretches = min(3 if rows else 5, triton.cdiv(row, stretch))
     return Blocks(64 if products == "bf16" else 32, stretch, filters, stretch // 16, 3, stretches)
 
 
-def _power(numbers: int, most: int) -> int:
-    """The next power of two that fits a tensor core."""
-    return min(most, max(16, int(triton.next_power_of_2(numbers))))
+def tile(numbers: int, most: int | None = None) -> int:
+    """The next power of two that fits a tensor core, or the largest that is wanted."""
+    power = max(16, int(triton.next_power_of_2(numbers)))
+    return power if most is None else min(most, power)
 
 
 def channels_last(images: Tensor) -> Tensor:

@@ -15,14 +15,13 @@ import triton.language as tl
 from torch import Tensor, nn
 
 from favano.models.perceptron import Perceptron
-from favano.training.gpu_kernels.blocks import triton_precision
+from favano.training.gpu_kernels.blocks import tile, triton_precision
 from favano.training.lane_network import LaneState
 from favano.training.roster import Roster
 from favano.training.task import Task
 from favano.types import Precision
 
 _PERCEPTRON = [nn.Flatten, nn.Linear, nn.ReLU, nn.Linear]  # beside our own
-_LEAST = 16  # rows and columns of a product
 _MOST = 4096  # hidden numbers or logits of a batch, which stay in registers
 _WIDTH = 64  # inputs of a sample that are read at once
 _WARPS, _STAGES = 4, 3
@@ -211,8 +210,8 @@ class PerceptronSteps:
             orders.shape[1] // self.slots, most,
             INPUTS=self.inputs, HIDDEN=self.hidden, CLASSES=self.classes,
             PIXELS=self.samples[0, 0].numel(), BATCH=self.batch, SLOTS=self.slots,
-            SAMPLES=_padded(self.batch), WIDE=_padded(self.hidden), MANY=_padded(self.classes),
-            WIDTH=min(_WIDTH, _padded(self.inputs)), SCALED=self.table is not None,
+            SAMPLES=tile(self.batch), WIDE=tile(self.hidden), MANY=tile(self.classes),
+            WIDTH=tile(self.inputs, _WIDTH), SCALED=self.table is not None,
             PULLED=lanes.starts is not None, DRIFTING=lanes.drifts is not None,
             HALF=self.precision == "bf16", PRECISION=triton_precision(self.precision),
             num_warps=_WARPS, num_stages=_STAGES,
@@ -229,7 +228,7 @@ def perceptron_steps(
         return None
     (hidden, inputs), (classes, _) = (layer.weight.shape for layer in layers)
     batch, whole = task.batches.batch_size, inputs == task.features[0].numel()
-    if not whole or _padded(batch) * max(_padded(hidden), _padded(classes)) > _MOST:
+    if not whole or tile(batch) * max(tile(hidden), tile(classes)) > _MOST:
         return None
     return PerceptronSteps(
         inputs, hidden, classes, task.features, task.labels, table,
@@ -248,7 +247,3 @@ def _layers(network: nn.Module) -> tuple[nn.Linear, nn.Linear] | None:
     biased = first.bias is not None and second.bias is not None
     trained = all(parameter.requires_grad for parameter in network.parameters())
     return (first, second) if biased and trained else None
-
-
-def _padded(size: int) -> int:
-    return max(_LEAST, int(triton.next_power_of_2(size)))
