@@ -20,6 +20,7 @@ PARTS = [np.arange(0, 23), np.arange(23, 40), np.arange(40, 90), np.arange(88, 9
 PULLED, CORRECTED = LocalRule(proximal=0.7), LocalRule(corrected=True)
 MOMENTUM = LocalRule(optimiser=Optimiser(momentum=0.5))
 PRECISIONS: tuple[Precision, ...] = ("float32", "tf32", "bf16")
+SPACING = {"tf32": 2**-10, "bf16": 2**-7}  # of numbers from 1 to 2
 
 
 def layers(inputs: int = 70, hidden: int = 11, classes: int = 4) -> nn.Module:
@@ -106,16 +107,19 @@ def ends_of(
 
 
 def check(trained: list[LoopTrainer], precision: Precision, **options: int) -> None:
-    """Exact products give the same; others are as far from them as those of many kernels."""
+    """Exact products give the same; others are as far from it as their numbers are apart.
+
+    Of most jobs: where a rectifier switches, a job goes another way.
+    """
     exact = ends_of(trained, "float32", whole=False, **options)
-    moved = (exact - starts_of(trained[0].model, len(exact))).norm()
-    assert moved > 1  # they have learned something
-    distance = (ends_of(trained, precision, whole=True, **options) - exact).norm()
+    moved = (exact - starts_of(trained[0].model, len(exact))).norm(dim=1)
+    assert (moved > 0.01).all()  # they have learned something
+    distance = (ends_of(trained, precision, whole=True, **options) - exact).norm(dim=1)
     if precision == "float32":
-        assert distance < 2e-6 * moved
-    else:
-        usual = (ends_of(trained, precision, whole=False, **options) - exact).norm()
-        assert 1e-5 * moved < distance < 3 * usual
+        assert distance.norm() < 2e-6 * moved.norm()
+    else:  # jobs with an optimiser do not use the kernel
+        plain = [trained[job.task].rule.optimiser.plain for job in jobs(len(trained))]
+        assert 0.1 < (distance / moved)[plain].median() / SPACING[precision] < 3
 
 
 @pytest.mark.gpu
