@@ -85,5 +85,6 @@ def test_memory_is_flat_over_a_thousand_rounds() -> None:
     assert len(result.rounds) == 1_000
     assert answers == 20_000
     assert {one.contacts > 50 for one in result.nodes} == {True}
-    grown = sizes[-1] - sizes[2]
-    assert grown < NODES * SIZE * 4 // 1024  # less than a model per node
+    # The least of each half: what is allocated for a moment comes and goes.
+    grown = min(sizes[6:]) - min(sizes[1:6])
+    assert grown < NODES * SIZE * 4 // 1024 // 2  # less than half a model per node
