@@ -30,6 +30,8 @@ from favano.training import (
     check_fit,
     lane_stack,
 )
+from favano.training.lane_state import LaneState
+from favano.training.lane_steps import LaneSteps
 from favano.training.optimisers import SGD, Optimiser
 
 
@@ -408,13 +410,13 @@ def test_refilling_may_wait(
 @pytest.mark.parametrize("widest", [1, 3])
 def test_pieces_may_be_small(widest: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where memory allows no larger launch."""
-    made, launched = LaneStack._step_of, []
+    made, launched = LaneSteps.__call__, []
 
-    def step(self: LaneStack, lanes: Tensor, length: int) -> None:
-        launched.append(len(lanes))
-        made(self, lanes, length)
+    def step(self: LaneSteps, lanes: LaneState, some: Tensor, length: int) -> None:
+        launched.append(len(some))
+        made(self, lanes, some, length)
 
-    monkeypatch.setattr(LaneStack, "_step_of", step)
+    monkeypatch.setattr(LaneSteps, "__call__", step)
     loss = functional.cross_entropy
     check_equal(with_batch_norm, False, loss, 0.0, 16, "cpu", widest=widest)
     assert set(launched) == {widest}

@@ -5,33 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from copy import deepcopy
 from importlib.util import find_spec
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 import torch
 from torch import Tensor, nn
 
 from favano.training.flat import FlatModel
 from favano.training.lane_recurrence import with_lane_recurrence
+from favano.training.lane_state import LaneState
 from favano.training.roster import Roster
 from favano.training.task import Task
-from favano.types import Precision, Stack
+from favano.types import Precision
 
 Descent: TypeAlias = Callable[[Tensor, Tensor, Tensor], None]  # weights, gradients, rates
-
-
-class LaneState(NamedTuple):
-    """The lanes on the device."""
-
-    models: Stack  # weights first
-    rates: Tensor
-    rows: Tensor  # of the roster
-    steps: Tensor  # positions in the batch streams
-    ends: Tensor  # positions at which jobs end
-    rules: Tensor  # numbers of the local rules; 0: the direction is the corrected gradient
-    orders: Tensor  # (lanes, slots x longest) samples in the orders of a few epochs
-    pulls: Tensor  # of the proximal term
-    starts: Stack | None  # where it pulls to
-    drifts: Stack | None  # corrections of gradients
 
 
 # At most so many steps of each lane whose rule is number 0.

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from favano.models.perceptron import Perceptron
 from favano.training.gpu_kernels.blocks import tile, triton_precision
-from favano.training.lane_network import LaneState
+from favano.training.lane_state import LaneState
 from favano.training.roster import Roster
 from favano.training.task import Task
 from favano.types import Precision

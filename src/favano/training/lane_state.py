@@ -1,0 +1,78 @@
+"""The lanes on a device: their models, where they are in their jobs, and what their steps read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from favano.training.flat import FlatModel
+from favano.training.local_rule import LocalRule
+from favano.training.rule_table import RuleTable
+from favano.types import Stack
+
+_ALIGNED = 16  # numbers
+
+
+class LaneState(NamedTuple):
+    """One row or column per lane; steps change it in place."""
+
+    models: Stack  # weights, buffers, and the memory of local rules
+    places: Tensor  # (5, lanes), the properties below
+    rates: Tensor
+    orders: Tensor  # (lanes, slots x longest) samples in the orders of a few epochs
+    pulls: Tensor  # of the proximal term
+    starts: Stack | None  # weights that it pulls to
+    drifts: Stack | None  # corrections of gradients
+    numbers: Tensor  # (fields, lanes) of the optimisers
+
+    @property
+    def rows(self) -> Tensor:
+        """Of the roster."""
+        return self.places[0]
+
+    @property
+    def steps(self) -> Tensor:
+        """Positions in the batch streams."""
+        return self.places[1]
+
+    @property
+    def ends(self) -> Tensor:
+        """Positions at which jobs end."""
+        return self.places[2]
+
+    @property
+    def rules(self) -> Tensor:
+        """Numbers of the local rules; 0: the direction is the corrected gradient."""
+        return self.places[3]
+
+    @property
+    def since(self) -> Tensor:
+        """Positions at which optimisers began with zeros."""
+        return self.places[4]
+
+
+def new_lanes(
+    model: FlatModel, rules: Sequence[LocalRule], table: RuleTable, count: int, samples: int
+) -> LaneState:
+    """So many lanes that are idle, with room for so many samples in the orders of each."""
+    layout, one = model.layout, model.vector
+    memory = table.vectors * layout.parameters
+    # Products and kernels are faster if every lane begins at a multiple of some bytes.
+    more = memory + -(layout.size + memory) % _ALIGNED
+    models = functional.pad(one, (0, more)).repeat(count, 1)
+    weights, rates = models[:, : layout.parameters], one.new_zeros(count)
+    places = torch.zeros((5, count), device=one.device, dtype=torch.int64)
+    return LaneState(
+        models,
+        places,
+        rates,
+        orders=places.new_zeros((count, samples)),
+        pulls=torch.zeros_like(rates),
+        starts=torch.zeros_like(weights) if any(rule.proximal for rule in rules) else None,
+        drifts=torch.zeros_like(weights) if any(rule.corrected for rule in rules) else None,
+        numbers=rates.new_zeros((len(table.numbers), count), dtype=torch.float64),
+    )

@@ -1,0 +1,190 @@
+"""One SGD step of many lanes at once.
+
+The mini-batches of all lanes are gathered, and all gradients computed, by `torch.func.vmap`. Data,
+batches and augmentation stay on the device.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+from torch.func import functional_call, vmap
+from torch.nn import functional
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+from favano.quantisation import draws_of
+from favano.training.device_draws import device_bits
+from favano.training.dropout import drawing
+from favano.training.flat import FlatModel
+from favano.training.lane_inputs import LaneInputs
+from favano.training.lane_network import lane_network
+from favano.training.lane_state import LaneState
+from favano.training.local_rule import direction
+from favano.training.precision import HalfWeights
+from favano.training.roster import Roster
+from favano.training.rule_table import RuleTable
+from favano.training.task import Task
+from favano.types import Precision, Stack
+
+
+class LaneSteps:
+    """Makes steps of lanes whose tasks differ in clients, batch streams and local rules alone.
+
+    Args:
+        model: the lanes train copies of it.
+        task: one of the tasks.
+        roster: the clients of all tasks.
+        rules: of all tasks.
+        precision: of products.
+    """
+
+    def __init__(
+        self,
+        model: FlatModel,
+        task: Task,
+        roster: Roster,
+        rules: RuleTable,
+        precision: Precision,
+    ) -> None:
+        self._model, self._task, self._roster, self._rules = model, task, roster, rules
+        self._batch = task.batches.batch_size
+        self._module, self._fused = lane_network(model)
+        self._draws = draws_of(self._module) or model.draws
+        self._halves = HalfWeights(self._module) if precision == "bf16" else None
+        self.inputs = LaneInputs(task, roster, model.vector, half=precision == "bf16")
+        classes = task.loss is functional.cross_entropy and task.labels.ndim == 1
+        # Whether short mini-batches may be padded.
+        self.padded = classes and model.draws is None and not model.layout.buffers
+
+    def __call__(self, lanes: LaneState, some: Tensor | slice, length: int) -> None:
+        """One step of some lanes, whose mini-batches have this length or are padded to it."""
+        roster, layout = self._roster, self._model.layout
+        rows, steps = lanes.rows[some], lanes.steps[some]
+        epoch, batch = steps // roster.batches[rows], steps % roster.batches[rows]
+        within = (batch * self._batch)[:, None] + torch.arange(length, device=rows.device)
+        valid = within < roster.size[rows, None]
+        slot = epoch % (lanes.orders.shape[1] // roster.longest)
+        place = slot[:, None] * roster.longest + within.clamp(max=roster.longest - 1)
+        chosen = lanes.orders[some].gather(1, place)
+        features, labels = self.inputs.of(chosen, rows, steps), self._task.labels[chosen]
+        models = lanes.models[some]  # of a slice a view, of a tensor a copy
+        weights, buffers = self._model.named(
+            models[:, : layout.parameters], models[:, layout.parameters : layout.size]
+        )
+        gradients, moved = self._gradients(
+            weights, buffers, features, labels, valid, self._keys(rows, steps)
+        )
+        if self._rules:
+            self._descend_refined(lanes, some, models, list(gradients.values()))
+        else:
+            self._descend(lanes, some, weights, gradients)
+        for name, buffer in buffers.items():
+            buffer.copy_(moved[name])
+        if not isinstance(some, slice):
+            lanes.models.index_copy_(0, some, models)  # faster than an assignment
+        lanes.steps[some] = steps + 1
+
+    def _descend(
+        self,
+        lanes: LaneState,
+        some: Tensor | slice,
+        weights: dict[str, Tensor],
+        gradients: dict[str, Tensor],
+    ) -> None:
+        """A step along the gradients, with their corrections."""
+        drift, start = self._of(lanes.drifts, some), self._of(lanes.starts, some)
+        rates, pulls = lanes.rates[some], lanes.pulls[some]
+        for name, weight in weights.items():
+            if drift is None and start is None and self._fused is not None:
+                self._fused(weight, gradients[name], rates)
+                continue
+            column = (-1, *[1] * (weight.ndim - 1))
+            pull = None if start is None else pulls.view(column)
+            moves = direction(
+                gradients[name], weight, weight if start is None else start[name],
+                pull=pull, drift=None if drift is None else drift[name],
+            )  # fmt: skip
+            weight.addcmul_(moves, rates.view(column), value=-1)
+
+    def _descend_refined(
+        self,
+        lanes: LaneState,
+        some: Tensor | slice,
+        models: Stack,
+        gradients: Sequence[Tensor],
+    ) -> None:
+        """A step by the rules of clients with a memory or an optimiser."""
+        parameters, size = self._model.layout.parameters, self._model.layout.size
+        weights = models[:, :parameters]
+        memory = models[:, size : size + self._rules.vectors * parameters]
+        corrected = direction(
+            torch.cat([one.flatten(1) for one in gradients], dim=1),
+            weights,
+            weights if lanes.starts is None else lanes.starts[some],
+            pull=None if lanes.starts is None else lanes.pulls[some, None],
+            drift=None if lanes.drifts is None else lanes.drifts[some],
+        )
+        moves = self._rules.refined(
+            corrected,
+            self._model.decaying(weights),
+            memory.view(len(models), -1, parameters).unbind(1),
+            lanes.rules[some, None],
+            (lanes.steps - lanes.since)[some, None] + 1,
+            lanes.numbers[:, some, None],
+        )
+        weights.addcmul_(moves, lanes.rates[some, None], value=-1)
+
+    def _gradients(
+        self, weights: dict[str, Tensor], buffers: dict[str, Tensor], *given: Tensor
+    ) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+        """Gradients of all lanes, and their buffers after the forward pass.
+
+        Lanes do not share weights, so their gradients are those of the sum of their losses.
+        `torch.func.grad` would load PyTorch's compiler, which takes seconds. Attention is made of
+        plain products, since the gradient of PyTorch's fused one fails for many lanes on CUDA.
+        """
+        trained = self._model.trained
+        free = {name: one.detach().requires_grad_(name in trained) for name, one in weights.items()}
+        with torch.enable_grad(), sdpa_kernel(SDPBackend.MATH):
+            losses, moved = vmap(self._loss, randomness="different")(free, buffers, *given)
+            wanted = [free[name] for name in trained]
+            found = torch.autograd.grad(
+                losses.sum(), wanted, allow_unused=True, materialize_grads=True
+            )
+        known = dict(zip(trained, found, strict=True))
+        gradients = {
+            n: known[n] if n in known else torch.zeros_like(one) for n, one in free.items()
+        }
+        return gradients, {name: one.detach() for name, one in moved.items()}
+
+    def _of(self, stack: Stack | None, some: Tensor | slice) -> dict[str, Tensor] | None:
+        """Rows of a stack of weights by name."""
+        return None if stack is None else self._model.named_weights(stack[some])
+
+    def _keys(self, rows: Tensor, steps: Tensor) -> Tensor:
+        """Each lane's key for quantised gradients and dropout, (lanes,)."""
+        return steps if self._draws is None else device_bits(self._roster.keys[rows], steps)
+
+    def _loss(
+        self,
+        weights: dict[str, Tensor],
+        buffers: dict[str, Tensor],
+        features: Tensor,
+        labels: Tensor,
+        valid: Tensor,
+        key: Tensor,
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        """Mean loss of one lane's batch, and its buffers after the forward pass."""
+        buffers = {name: value.clone() for name, value in buffers.items()}
+        if self._halves is not None:
+            weights = self._halves.weights(weights)
+        with drawing(self._draws, key, self._model.dropout):
+            output = functional_call(self._module, (weights, buffers), (features,))
+            if self._halves is not None:
+                output = output.float()
+            if not self.padded:
+                return self._task.loss(output, labels), buffers
+        losses = functional.cross_entropy(output, labels, reduction="none")
+        return (losses * valid).sum() / valid.sum(), buffers
