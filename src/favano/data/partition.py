@@ -13,7 +13,7 @@ file:PATH        one client per number or name in a file, which has one for each
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -37,6 +37,7 @@ class Traits:
     labels: Ints | None = None  # None: their targets are not classes
     classes: int = 0
     owners: Mapping[str, Ints] = field(default_factory=dict)  # by column
+    dealt: dict[Hashable, list[Ints]] = field(default_factory=dict, repr=False)  # so far
 
     def owners_by(self, how: str) -> Ints:
         """The client of each sample in a natural split."""
@@ -57,8 +58,15 @@ class Traits:
 def deal(traits: Traits, clients: int, how: str, seed: int) -> list[Ints]:
     """Sorted positions of each client's samples; refused if a client or a class has none.
 
-    Natural splits may leave out classes: they are as they are.
+    Natural splits may leave out classes: they are as they are. Runs with the same split share it.
     """
+    key = clients, how, seed
+    if key not in traits.dealt:
+        traits.dealt[key] = _deal(traits, clients, how, seed)
+    return traits.dealt[key]
+
+
+def _deal(traits: Traits, clients: int, how: str, seed: int) -> list[Ints]:
     if is_natural(how):
         return owned_parts(traits.owners_by(how), clients, how, seed)
     labels = traits.labels

@@ -26,16 +26,14 @@ class Assembled(NamedTuple):
     rule: LocalRule
 
 
-def assemble(
-    planned: Planned, samples: Samples, flat: FlatModel, model: nn.Module | ModelFactory
-) -> Assembled:
+def assemble(planned: Planned, samples: Samples, flat: FlatModel, initial: Vector) -> Assembled:
     """Split the data and assemble one seed of a specification.
 
     Args:
         planned: the run.
         samples: the data.
         flat: the network to train; its present weights are not used.
-        model: gives the initial weights.
+        initial: the model that the run starts with.
     """
     spec, method = planned.spec, planned.method
     optimiser = spec.training.local_optimiser
@@ -49,7 +47,7 @@ def assemble(
         planned.course,
         flat.layout,
         planned.rates,
-        _initial_vector(flat, model, planned.seed),
+        initial,
         non_finite=spec.run.non_finite,
         buffers=spec.run.buffers,
         link=_link(planned, flat),
@@ -93,6 +91,7 @@ def codec_of(spec: Spec) -> Codec | None:
     return MinMax(bits=bits) if spec.run.codec == "min-max" else Qsgd(bits=bits)
 
 
-def _initial_vector(flat: FlatModel, model: nn.Module | ModelFactory, seed: int) -> Vector:
+def initial_vector(flat: FlatModel, model: nn.Module | ModelFactory, seed: int) -> Vector:
+    """The initial model of a seed, where and as `flat` is."""
     module = initial_module(model, seed)
     return FlatModel(module, device=flat.vector.device, dtype=flat.vector.dtype).snapshot()

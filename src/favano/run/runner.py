@@ -15,6 +15,7 @@ from favano.errors import need
 from favano.metrics import check_metrics, client_metrics
 from favano.planning.planned import Planned, plan_seed, plan_seeds
 from favano.quantisation import quantised
+from favano.run.assembly import initial_vector
 from favano.run.checkpoints import Checkpoints, Keeper
 from favano.run.engines import engine
 from favano.run.observer import Observer
@@ -89,8 +90,9 @@ def run_together(
     flat = FlatModel(network, device=samples.labels.device, dtype=dtype)
     gradients: dict[Kernels, GradientTrace] = {}
     with one_thread():
+        initial = {seed: initial_vector(flat, model, seed) for seed in {p.seed for _, p in planned}}
         runs = [
-            SeedRun(result, one, samples, flat, model, gradients, on_evaluate)
+            SeedRun(result, one, samples, flat, initial[one.seed], gradients, on_evaluate)
             for result, one in planned
         ]
         check_range(flat, runs[0].trainer.task, samples)

@@ -58,7 +58,7 @@ class Samples:
         mine = (self.features, self.labels, self.test_features, self.test_labels)
         return data_digest(self.read or mine, (self.owners, self.test_owners))
 
-    @property
+    @cached_property
     def traits(self) -> Traits:
         """What a split may know of the training data."""
         return traits_of(self.labels, self.classes, self.owners)

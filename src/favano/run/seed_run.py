@@ -6,8 +6,6 @@ from dataclasses import replace
 from time import perf_counter
 from typing import NamedTuple
 
-from torch import nn
-
 from favano.aggregation import KINDS, Kinds, NoSnapshot, Snapshot, named_kinds, pack, unpack
 from favano.engine import Moment, Observation, Recorded, Recorder, evaluation_times, live_models
 from favano.errors import NonFiniteUpdate
@@ -27,7 +25,7 @@ from favano.run.progress import Progress
 from favano.run.result import Result
 from favano.run.result_folder import files_digest
 from favano.run.run_kernels import kernels_for
-from favano.run.samples import ModelFactory, Samples
+from favano.run.samples import Samples
 from favano.run.served import served
 from favano.specification.spec import given
 from favano.training import FlatModel, GradientTrace, LoopTrainer
@@ -56,14 +54,14 @@ class SeedRun:
         planned: Planned,
         samples: Samples,
         flat: FlatModel,
-        model: nn.Module | ModelFactory,
+        initial: Vector,
         gradients: dict[Kernels, GradientTrace],
         observer: Observer | None = None,
     ) -> None:
         spec, schedule, seed = planned.spec, planned.schedule, planned.seed
         self.result, self.planned, self.flat, self.observer = result, planned, flat, observer
         self.samples = samples
-        assembled = assemble(planned, samples, flat, model)
+        assembled = assemble(planned, samples, flat, initial)
         task, self.aggregator = assembled.task, assembled.aggregator
         self.kernels = result.kernels = kernels_for(planned, flat, task)
         gradient: GradientTrace | None = None

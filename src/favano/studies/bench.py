@@ -243,7 +243,7 @@ def _plain(samples: Samples, model: ModelFactory, threads: int, spec: Spec) -> _
     one = plan_seed(spec, spec.run.seed, samples.traits)
     network = quantised(sources.initial_module(model, one.seed), spec.training.recipe)
     flat = FlatModel(network, device=samples.labels.device)
-    task, aggregator, rule = assemble(one, samples, flat, model)
+    task, aggregator, rule = assemble(one, samples, flat, flat.snapshot())
     trainer = _TimedTrainer(LoopTrainer(flat, task, rule))
     with one_thread():
         torch.set_num_threads(threads)

@@ -37,7 +37,7 @@ def pilot(spec: Spec, samples: Samples, model: nn.Module | ModelFactory) -> Esti
     module = sources.initial_module(model, spec.run.seed)
     dtype = sources.number_type(module, samples)
     flat = FlatModel(module, device=samples.labels.device, dtype=dtype)
-    task, aggregator, local_rule = assemble(planned, samples, flat, model)
+    task, aggregator, local_rule = assemble(planned, samples, flat, flat.snapshot())
     trainer, probe = LoopTrainer(flat, task, local_rule), Probe(flat, task)
     last = min(_UPDATES, planned.schedule.updates) - 1
     wanted = set(np.linspace(-1, last, min(_POINTS, last + 2)).round().astype(int).tolist())
