@@ -21,7 +21,7 @@ def main() -> None:
     with connect(address[0]) if address else nullcontext(THIS_MACHINE) as place:
         assert place.call(lambda: 7, "cpu") == 7
         reproduce(
-            [SMALL], Request(seeds=1), Path(out), data_dir=None, footprint=FOOTPRINT,
+            [SMALL], Request(seeds=1), Path(out), data_dir=None, footprint=lambda: FOOTPRINT,
             command="favano test", watcher=Quiet(), place=place,
         )  # fmt: skip
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
+from favano.run.place import THIS_MACHINE, Place
 from favano.run.progress import Progress, Silence
 from favano.studies.experiment import PAPER, Experiment, Reading, Run, seeded
 from favano.studies.footprint import Footprint
@@ -75,8 +76,10 @@ def reproduce_small(
     experiments: Sequence[Experiment] = (SMALL,),
     at_once: int | None = None,
     checkpoint_every: float | None = None,
+    footprint: Callable[[], Footprint] = lambda: FOOTPRINT,
+    place: Place = THIS_MACHINE,
 ) -> None:
     reproduce(
-        experiments, request, out, data_dir=None, footprint=FOOTPRINT, command="favano test",
-        watcher=Quiet(progress), at_once=at_once, checkpoint_every=checkpoint_every,
+        experiments, request, out, data_dir=None, footprint=footprint, command="favano test",
+        watcher=Quiet(progress), at_once=at_once, checkpoint_every=checkpoint_every, place=place,
     )  # fmt: skip

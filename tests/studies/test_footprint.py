@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from favano.errors import BadInput
-from favano.studies.footprint import Footprint, machine
+from favano.studies.footprint import Footprint, check_constants, machine
 
 
 def test_energy_and_carbon_by_hand() -> None:
@@ -36,4 +36,4 @@ def test_this_machine_draws_twelve_watts_a_core(monkeypatch: pytest.MonkeyPatch)
 )
 def test_impossible_constants(watts: float, pue: float, carbon: float, message: str) -> None:
     with pytest.raises(BadInput, match=message):
-        machine("cpu", watts=watts, pue=pue, grams_per_kwh=carbon)
+        check_constants(watts, pue, carbon)

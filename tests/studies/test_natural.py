@@ -71,7 +71,7 @@ def test_the_data_say_how_many_clients_there_are(data_dir: Path, tmp_path: Path)
     changes = {"model": "perceptron", "horizon": "70", "evaluate_every": "35"}
     request, out = Request(seeds=1, changes=changes), tmp_path / "out"
     reproduce(
-        [FEMNIST], request, out, data_dir=data_dir, footprint=FOOTPRINT, command="",
+        [FEMNIST], request, out, data_dir=data_dir, footprint=lambda: FOOTPRINT, command="",
         watcher=Quiet(),
     )  # fmt: skip
     folder = request.folder(out, "femnist")

@@ -10,13 +10,15 @@ import pytest
 
 from favano.errors import BadInput
 from favano.records import Entry, entries_from_csv, rates_tried
+from favano.run.place import ThisMachine
 from favano.specification.spec import changed
 from favano.studies.archive import Archive
 from favano.studies.experiment import Experiment, Reading, Run, prepared, seeded
+from favano.studies.footprint import Footprint
 from favano.studies.reproduce import Stopped, _Meter, still_to_make
 from favano.studies.request import Request
 from favano.studies.search import Grid, Search
-from tests.run.small import SETTINGS, SHARED, SMALL, reproduce_small, small_runs
+from tests.run.small import FOOTPRINT, SETTINGS, SHARED, SMALL, reproduce_small, small_runs
 
 
 def ledger(path: Path) -> list[Entry]:
@@ -67,6 +69,28 @@ def test_runs_in_full_precision_and_in_few_bits_are_made_in_turn(tmp_path: Path)
     entries = ledger(tmp_path / "small" / "runs.csv")
     assert [entry.status for entry in entries] == ["complete"] * 2
     assert len({entry.loss for entry in entries}) == 2
+
+
+def test_what_is_there_is_written_without_the_machine_that_made_it(tmp_path: Path) -> None:
+    """Tables of runs on a GPU, written on a laptop; their constants are those of the GPU."""
+
+    def nobody() -> Footprint:
+        raise AssertionError("nothing is made here")
+
+    reproduce_small(tmp_path, Request(seeds=1))
+    written = tmp_path / "small" / "runs.csv"
+    before = written.read_text()
+    written.unlink()
+    missing = ThisMachine()
+    missing.size = missing.load = missing.call = nobody  # type: ignore[method-assign, assignment]
+    reproduce_small(tmp_path, Request(seeds=1), footprint=nobody, place=missing)
+    assert written.read_text() == before
+    digests = [entry.digest for entry in ledger(written)]
+    assert Archive(tmp_path).constants([*digests, "not made"]) == FOOTPRINT.words
+    other = replace(FOOTPRINT, hardware="another board")
+    reproduce_small(tmp_path, Request(seeds=2), footprint=lambda: other)
+    digests = [entry.digest for entry in ledger(written)]
+    assert Archive(tmp_path).constants(digests) == f"{FOOTPRINT.words}; {other.words}"
 
 
 def test_a_run_that_was_removed_is_made_again_as_it_was(tmp_path: Path) -> None:

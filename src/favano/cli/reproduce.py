@@ -15,11 +15,18 @@ from favano.cli.training import CheckpointEvery, OnCluster, asked, place
 from favano.errors import need
 from favano.report.complexity import TITLE, formula_sheet, number_sheets, write_complexity_readme
 from favano.report.figure_style import check_matplotlib
-from favano.report.reproduction import document, draw, facts, sheets, write_readme
+from favano.report.reproduction import (
+    document,
+    draw,
+    entries_of,
+    facts,
+    sheets,
+    write_readme,
+)
 from favano.report.sheet import tables
 from favano.run.claim import Claim
 from favano.studies.catalogue import ALL, KNOWN, named
-from favano.studies.footprint import GRAMS_PER_KWH, PUE, machine
+from favano.studies.footprint import GRAMS_PER_KWH, PUE, check_constants, machine
 from favano.studies.paper.table_1 import FLEETS, FORMULAS, NAMES, NOTE, write_table_1
 from favano.studies.paper.table_1 import NAME as TABLE_1
 
@@ -64,6 +71,7 @@ def reproduce_command(
     """Reproduce a table or figure; continues where an earlier call stopped."""
     experiments, command, stopped = named(name), called_as(), False
     keep_to(device)
+    from favano.studies.archive import Archive
     from favano.studies.reproduce import Stopped, reproduce
     from favano.studies.request import Request
 
@@ -72,11 +80,12 @@ def reproduce_command(
                       changes=dict(map(_change, changes or ())))  # fmt: skip
     if experiments:
         check_matplotlib()
+    check_constants(watts, pue, carbon_intensity)
     describe = partial(machine, device, watts=watts, pue=pue, grams_per_kwh=carbon_intensity)
     try:
         with place(cluster) as there, Claim(out, asked(out), alone=False):
-            here = there.call(describe, device)
-            reproduce(experiments, request, out, data_dir=data_dir, footprint=here,
+            reproduce(experiments, request, out, data_dir=data_dir,
+                      footprint=partial(there.call, describe, device),
                       command=command, watcher=TerminalWatcher(), at_once=at_once,
                       checkpoint_every=checkpoint_every, place=there)  # fmt: skip
     except Stopped:
@@ -87,7 +96,8 @@ def reproduce_command(
     shown = [request.shown(one) for one in experiments]
     for one in shown:
         folder = request.folder(out, one.name)
-        about = facts(folder, one, command, here.words, scale, request.changes)
+        constants = Archive(out).constants(entry.digest for entry in entries_of(folder))
+        about = facts(folder, one, command, constants, scale, request.changes)
         draw(folder, one)
         write_readme(folder, one, about)
         if not json:

@@ -114,14 +114,14 @@ def facts(
     changes: Mapping[str, str],
 ) -> dict[str, str]:
     """How the files of a folder were made, at what cost, and what to be careful about."""
-    entries = _all_entries(folder)
+    entries = entries_of(folder)
     versions = ", ".join(sorted({entry.version for entry in entries if entry.version}))
     paper = "" if layout.ours else " (the paper's experiments: about 10 kg CO2e in all)"
     found = {
         "command": f"`{command}`",
         "favano": versions or "nothing was run",
         "cost": cost_sentence(entries),
-        "constants": f"{constants}{paper}.",
+        **({"constants": f"{constants}{paper}."} if constants else {}),
         **layout.about,
     }
     if scale < 1:
@@ -133,7 +133,8 @@ def facts(
     return found
 
 
-def _all_entries(folder: Path) -> list[Entry]:
+def entries_of(folder: Path) -> list[Entry]:
+    """The runs of all ledgers of a folder, each once."""
     entries = [entry for name in LEDGERS for entry in read_ledger(folder / f"{name}.csv")]
     return list({entry.digest: entry for entry in entries}.values())
 
@@ -141,7 +142,7 @@ def _all_entries(folder: Path) -> list[Entry]:
 def document(folder: Path, layout: Layout) -> dict[str, object]:
     """Every table, and every run with its numbers, as a JSON document."""
     found = tables(sheets(folder, layout))
-    runs = [entry._asdict() for entry in _all_entries(folder)]
+    runs = [entry._asdict() for entry in entries_of(folder)]
     return {"title": layout.title, "folder": str(folder), "tables": found, "runs": runs}
 
 

@@ -5,6 +5,7 @@ A file is written completely or not at all, so a run whose file exists need not 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from shutil import rmtree
@@ -114,16 +115,24 @@ class Archive:
             local_steps=row.local_steps,
         )
 
+    def constants(self, digests: Iterable[str]) -> str:
+        """The constants with which energy and carbon of these runs were estimated."""
+        paths = [self.out / FOLDER / f"{digest}.json" for digest in digests]
+        return "; ".join(dict.fromkeys(_read(path).footprint for path in paths if path.exists()))
+
     def read(self, run: Run) -> RunFile:
         """Read the file of a run that was made."""
-        path = self.path(run)
-        try:
-            found = run_from_json(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
-            raise _damaged(path) from error
-        if ACCURACY not in found.metrics:
-            raise _damaged(path)
-        return found
+        return _read(self.path(run))
+
+
+def _read(path: Path) -> RunFile:
+    try:
+        found = run_from_json(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise _damaged(path) from error
+    if ACCURACY not in found.metrics:
+        raise _damaged(path)
+    return found
 
 
 def _damaged(path: Path) -> BadInput:

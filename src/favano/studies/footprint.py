@@ -51,11 +51,6 @@ class Footprint:
     pue: float = PUE
     grams_per_kwh: float = GRAMS_PER_KWH
 
-    def __post_init__(self) -> None:
-        need(self.watts > 0, "watts", self.watts, "need a number > 0")
-        need(self.pue >= 1, "pue", self.pue, "need 1 or more")
-        need(self.grams_per_kwh >= 0, "carbon_intensity", self.grams_per_kwh, "need 0 or more")
-
     def energy_wh(self, seconds: float) -> float:
         """Energy of so many seconds in watt hours."""
         return seconds / 3600 * (self.watts + WATTS_PER_GIGABYTE * self.gigabytes) * self.pue
@@ -71,6 +66,13 @@ class Footprint:
             f"{self.hardware}: {self.watts:g} W and {self.gigabytes:.0f} GB of memory at "
             f"{WATTS_PER_GIGABYTE} W/GB, PUE {self.pue:g}, {self.grams_per_kwh:g} g CO2e/kWh"
         )
+
+
+def check_constants(watts: float | None, pue: float, grams_per_kwh: float) -> None:
+    """Refuse impossible constants."""
+    need(watts is None or watts > 0, "watts", watts, "need a number > 0")
+    need(pue >= 1, "pue", pue, "need 1 or more")
+    need(grams_per_kwh >= 0, "carbon_intensity", grams_per_kwh, "need 0 or more")
 
 
 def machine(device: str, *, watts: float | None, pue: float, grams_per_kwh: float) -> Footprint:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 from time import perf_counter
 from typing import Protocol
@@ -52,7 +53,7 @@ def reproduce(
     out: Path,
     *,
     data_dir: Path | None,
-    footprint: Footprint,
+    footprint: Callable[[], Footprint],
     command: str,
     watcher: Watcher,
     at_once: int | None = None,
@@ -61,20 +62,21 @@ def reproduce(
 ) -> None:
     """Make the missing runs, then write each experiment's ledgers and curves.
 
+    If no run is missing, neither their device nor their data have to be here.
     After Ctrl-C they are written from the runs that have ended, before `Stopped` is raised.
     """
     need(at_once is None or at_once >= 1, "at_once", at_once, "need 1 or more")
     archive = Archive(out)
     asked = {one.name: request.parts(one) for one in experiments}
     every = [run for part in asked.values() for runs in part.values() for run in runs]
-    check_all(every, out, data_dir, place)
+    check_all(still_to_make(every, archive), out, data_dir, place)
     count = _ClientCount(data_dir, watcher)
     parts = {
         name: {file: count.fill(runs) for file, runs in part.items()}
         for name, part in asked.items()
     }
     maker = _RunMaker(
-        archive, data_dir, footprint, command, watcher, at_once, checkpoint_every, place
+        archive, data_dir, cache(footprint), command, watcher, at_once, checkpoint_every, place
     )
     stopped = False
     try:
@@ -144,7 +146,7 @@ class _RunMaker:
 
     archive: Archive
     data_dir: Path | None
-    footprint: Footprint
+    footprint: Callable[[], Footprint]  # of the machines that make them
     command: str
     watcher: Watcher
     at_once: int | None
@@ -175,7 +177,7 @@ class _RunMaker:
                 run = next(run for run in group if run.spec == result.spec)
                 seconds = meter.charge(result.rows[-1].contributed_steps - result.steps_before)
                 seconds += result.seconds_before
-                self.archive.write(run, result, seconds, self.footprint, self.command)
+                self.archive.write(run, result, seconds, self.footprint(), self.command)
 
             results = run_together(
                 specs,
