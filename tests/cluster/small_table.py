@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
@@ -20,8 +21,9 @@ def main() -> None:
     out, *address = sys.argv[1:]
     with connect(address[0]) if address else nullcontext(THIS_MACHINE) as place:
         assert place.call(lambda: 7, "cpu") == 7
+        describe = partial(place.call, lambda: FOOTPRINT, "cpu")
         reproduce(
-            [SMALL], Request(seeds=1), Path(out), data_dir=None, footprint=lambda: FOOTPRINT,
+            [SMALL], Request(seeds=1), Path(out), data_dir=None, footprint=describe,
             command="favano test", watcher=Quiet(), place=place,
         )  # fmt: skip
 

@@ -87,6 +87,4 @@ def test_memory_is_flat_over_a_thousand_rounds() -> None:
     assert {one.contacts > 50 for one in result.nodes} == {True}
     # The least of each half: what is allocated for a moment comes and goes.
     grown = min(sizes[6:]) - min(sizes[1:6])
-    assert (
-        grown < NODES * SIZE * 4 // 1024
-    )  # less than a model per node; one per round would be 40 MB
+    assert grown < NODES * SIZE * 4 // 1024 * 5 // 8  # a model per node in 800 rounds

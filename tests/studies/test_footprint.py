@@ -36,4 +36,6 @@ def test_this_machine_draws_twelve_watts_a_core(monkeypatch: pytest.MonkeyPatch)
 )
 def test_impossible_constants(watts: float, pue: float, carbon: float, message: str) -> None:
     with pytest.raises(BadInput, match=message):
+        machine("cpu", watts=watts, pue=pue, grams_per_kwh=carbon)
+    with pytest.raises(BadInput, match=message):
         check_constants(watts, pue, carbon)

@@ -93,6 +93,22 @@ def test_what_is_there_is_written_without_the_machine_that_made_it(tmp_path: Pat
     assert Archive(tmp_path).constants(digests) == f"{FOOTPRINT.words}; {other.words}"
 
 
+def test_a_machine_is_described_before_it_is_busy(tmp_path: Path) -> None:
+    """A cluster could not answer later: its runs take all of it."""
+    seen = []
+
+    class Watch(Counter):
+        def begin(self, steps: int) -> None:
+            seen.append("begun")
+
+    def describe() -> Footprint:
+        seen.append("described")
+        return FOOTPRINT
+
+    reproduce_small(tmp_path, Request(seeds=1), Watch(), at_once=2, footprint=describe)
+    assert seen == ["described", "begun", "begun"]
+
+
 def test_a_run_that_was_removed_is_made_again_as_it_was(tmp_path: Path) -> None:
     reproduce_small(tmp_path, Request(seeds=1))
     before = ledger(tmp_path / "small" / "runs.csv")

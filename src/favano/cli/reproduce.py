@@ -15,14 +15,7 @@ from favano.cli.training import CheckpointEvery, OnCluster, asked, place
 from favano.errors import need
 from favano.report.complexity import TITLE, formula_sheet, number_sheets, write_complexity_readme
 from favano.report.figure_style import check_matplotlib
-from favano.report.reproduction import (
-    document,
-    draw,
-    entries_of,
-    facts,
-    sheets,
-    write_readme,
-)
+from favano.report.reproduction import document, draw, entries_of, facts, sheets, write_readme
 from favano.report.sheet import tables
 from favano.run.claim import Claim
 from favano.studies.catalogue import ALL, KNOWN, named

@@ -37,7 +37,7 @@ class Traits:
     labels: Ints | None = None  # None: their targets are not classes
     classes: int = 0
     owners: Mapping[str, Ints] = field(default_factory=dict)  # by column
-    dealt: dict[Hashable, list[Ints]] = field(default_factory=dict, repr=False)  # so far
+    dealt: dict[Hashable, list[Ints]] = field(default_factory=dict, init=False, repr=False)
 
     def owners_by(self, how: str) -> Ints:
         """The client of each sample in a natural split."""

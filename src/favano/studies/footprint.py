@@ -51,6 +51,9 @@ class Footprint:
     pue: float = PUE
     grams_per_kwh: float = GRAMS_PER_KWH
 
+    def __post_init__(self) -> None:
+        check_constants(self.watts, self.pue, self.grams_per_kwh)
+
     def energy_wh(self, seconds: float) -> float:
         """Energy of so many seconds in watt hours."""
         return seconds / 3600 * (self.watts + WATTS_PER_GIGABYTE * self.gigabytes) * self.pue

@@ -169,7 +169,8 @@ class _RunMaker:
                 self._train(pool[start : start + size], run_together)
 
     def _train(self, group: Sequence[Run], run_together: RunTogether) -> None:
-        machines = self.place.size(group[0].spec.run.device)
+        # Before the runs: while they are under way, no machine of a cluster has time to answer.
+        footprint, machines = self.footprint(), self.place.size(group[0].spec.run.device)
         with self.watcher.training() as progress:
             meter, specs = _Meter(progress, machines), [run.spec for run in group]
 
@@ -177,7 +178,7 @@ class _RunMaker:
                 run = next(run for run in group if run.spec == result.spec)
                 seconds = meter.charge(result.rows[-1].contributed_steps - result.steps_before)
                 seconds += result.seconds_before
-                self.archive.write(run, result, seconds, self.footprint(), self.command)
+                self.archive.write(run, result, seconds, footprint, self.command)
 
             results = run_together(
                 specs,

@@ -21,38 +21,18 @@ class LaneState(NamedTuple):
     """One row or column per lane; steps change it in place."""
 
     models: Stack  # weights, buffers, and the memory of local rules
-    places: Tensor  # (5, lanes), the properties below
+    places: Tensor  # (5, lanes), the next five
+    rows: Tensor  # of the roster
+    steps: Tensor  # positions in the batch streams
+    ends: Tensor  # positions at which jobs end
+    rules: Tensor  # numbers of the local rules; 0: the direction is the corrected gradient
+    since: Tensor  # positions at which optimisers began with zeros
     rates: Tensor
     orders: Tensor  # (lanes, slots x longest) samples in the orders of a few epochs
     pulls: Tensor  # of the proximal term
     starts: Stack | None  # weights that it pulls to
     drifts: Stack | None  # corrections of gradients
     numbers: Tensor  # (fields, lanes) of the optimisers
-
-    @property
-    def rows(self) -> Tensor:
-        """Of the roster."""
-        return self.places[0]
-
-    @property
-    def steps(self) -> Tensor:
-        """Positions in the batch streams."""
-        return self.places[1]
-
-    @property
-    def ends(self) -> Tensor:
-        """Positions at which jobs end."""
-        return self.places[2]
-
-    @property
-    def rules(self) -> Tensor:
-        """Numbers of the local rules; 0: the direction is the corrected gradient."""
-        return self.places[3]
-
-    @property
-    def since(self) -> Tensor:
-        """Positions at which optimisers began with zeros."""
-        return self.places[4]
 
 
 def new_lanes(
@@ -69,7 +49,12 @@ def new_lanes(
     return LaneState(
         models,
         places,
-        rates,
+        rows=places[0],
+        steps=places[1],
+        ends=places[2],
+        rules=places[3],
+        since=places[4],
+        rates=rates,
         orders=places.new_zeros((count, samples)),
         pulls=torch.zeros_like(rates),
         starts=torch.zeros_like(weights) if any(rule.proximal for rule in rules) else None,

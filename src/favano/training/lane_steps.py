@@ -1,7 +1,7 @@
 """One SGD step of many lanes at once.
 
-The mini-batches of all lanes are gathered, and all gradients computed, by `torch.func.vmap`. Data,
-batches and augmentation stay on the device.
+The mini-batches of the lanes are gathered, and all their gradients computed at once by
+`torch.func.vmap`. Data, batches and augmentation stay on the device.
 """
 
 from __future__ import annotations
