@@ -205,7 +205,7 @@ def check_equal(
     capacity: int,
     device: str,
     corrected: int | None = None,
-    widest: int = LaneStack.widest,
+    widest: int = lane_stack.WIDEST,
     recipe: Recipe | None = None,
 ) -> None:
     """Two tasks, the first with a proximal term, and a drift correction in one of them if asked."""
@@ -407,19 +407,22 @@ def test_refilling_may_wait(
     check_equal(make, raw, loss, proximal, 5, "cpu")
 
 
-@pytest.mark.parametrize("widest", [1, 3])
-def test_pieces_may_be_small(widest: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where memory allows no larger launch."""
+@pytest.mark.parametrize(("widest", "sizes"), [(1, {1}), (3, {3}), (16, {4, 8})])
+def test_launches_are_as_wide_as_their_lanes(
+    widest: int, sizes: set[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nearly: up to the next multiple of four, and less wide where memory allows no more."""
     made, launched = LaneSteps.__call__, []
 
     def step(self: LaneSteps, lanes: LaneState, some: Tensor, length: int) -> None:
-        launched.append(len(some))
+        launched.append((len(some), int((some == 16).sum())))  # lane 16 is the extra one
         made(self, lanes, some, length)
 
     monkeypatch.setattr(LaneSteps, "__call__", step)
     loss = functional.cross_entropy
     check_equal(with_batch_norm, False, loss, 0.0, 16, "cpu", widest=widest)
-    assert set(launched) == {widest}
+    assert {size for size, _ in launched} == sizes
+    assert max(idle for _, idle in launched) < min(widest, 4)
 
 
 @pytest.mark.parametrize("at", [{1}, {3, 4}])

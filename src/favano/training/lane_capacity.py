@@ -11,7 +11,7 @@ from torch import nn
 
 from favano.errors import BadInput
 from favano.training.flat import FlatModel
-from favano.training.lane_stack import LaneStack
+from favano.training.lane_stack import WIDEST, LaneStack
 from favano.training.loop import LoopTrainer
 from favano.training.roster import make_roster
 from favano.types import Precision
@@ -85,7 +85,7 @@ class LaneMaker:
         self._model, self._trainers, self._precision = model, trainers, precision
         self._stacks, self._ahead = stacks, ahead
         self._roster = make_roster([one.task.batches for one in trainers], model.vector.device)
-        self._widest = LaneStack.widest
+        self._widest = WIDEST
 
     def fitting(self, room: int) -> list[LaneStack]:
         """Stacks of as many lanes as fit into `room` bytes of the device."""
@@ -128,7 +128,7 @@ class LaneMaker:
         stack.try_launch()
         launch = (torch.cuda.max_memory_allocated(model.device) - before) // stack.capacity
         needs = LaneMemory(stack.lane_bytes + self._ahead * model.nbytes, launch)
-        return needs, LaneStack.widest if stack.pieces else None
+        return needs, None if stack.widest is None else WIDEST
 
 
 def _refusal(network: nn.Module, error: Exception) -> BadInput:

@@ -33,8 +33,8 @@ from favano.types import Ints, Precision, Stack
 Mask = npt.NDArray[np.bool_]
 
 _FEWEST = 16  # lanes in a launch, or orders that are drawn at once
-_PIECES = (64, 32, 16, 8)  # lanes with equally long batches that are launched together
-_FILLED = 0.75  # least share of busy lanes in such a piece, except in the smallest
+WIDEST = 64  # lanes with equally long batches that are launched together, at most
+_GRAIN = 4  # their number is padded to a multiple of this, so that there are few graphs
 _MANY = 128  # busy lanes from which on lanes are refilled less often
 _LAUNCHES = 5  # launches between two refillings in that case; jobs often have 5, 10 or 20 steps
 
@@ -61,8 +61,6 @@ class LaunchResult:
 class LaneStack:
     """Trains up to `capacity` jobs at the same time. The order of batches must be `epoch`."""
 
-    widest = max(_PIECES)  # the most lanes per launch
-
     def __init__(
         self,
         model: FlatModel,
@@ -70,7 +68,7 @@ class LaneStack:
         capacity: int,
         precision: Precision = "tf32",
         roster: Roster | None = None,
-        widest: int = widest,  # fewer if memory is short
+        widest: int = WIDEST,  # fewer if memory is short
     ) -> None:
         self.capacity = capacity
         task, device = trainers[0].task, model.vector.device
@@ -81,9 +79,8 @@ class LaneStack:
         self._batch = task.batches.batch_size
         self._roster = roster = roster or make_roster([t.task.batches for t in trainers], device)
         self._together = LaneSteps(model, task, roster, self._rules, precision)
-        # Numbers of lanes that are launched together; empty if it is always all of them.
-        pieces = tuple(min(size, widest, capacity) for size in _PIECES)
-        self.pieces = () if self._together.padded else pieces
+        # The most lanes per launch, if batches of different lengths cannot be launched together.
+        self.widest = None if self._together.padded else min(widest, capacity)
         self._captured = GraphCache() if device.type == "cuda" else None
         # End models are without the vectors that begin anew in each job.
         self._width = model.layout.size + self._rules.kept * model.layout.parameters
@@ -180,8 +177,8 @@ class LaneStack:
             self._whole(self._lanes, 1)
             if not self._rules:
                 return
-        count = self.pieces[0] if self.pieces else self.capacity
-        self._together(self._lanes, torch.arange(count, device=self.device), self._batch)
+        lanes = torch.arange(self.widest or self.capacity, device=self.device)
+        self._together(self._lanes, lanes, self._batch)
 
     def _launches(self) -> int:
         """Number of steps until lanes are refilled.
@@ -219,10 +216,10 @@ class LaneStack:
 
     def _advance(self, live: Ints, done: int) -> None:
         """One step of these lanes, which have made so many steps since they were refilled."""
-        if self._together.padded:
+        if self.widest is None:
             self._launch_padded(live)
         else:
-            self._launch_by_length(live, self._host_step[live] + done)
+            self._launch_by_length(live, self._host_step[live] + done, self.widest)
 
     def _launch_padded(self, live: Ints) -> None:
         """One step of the busy lanes; short batches are padded, and so is the number of lanes."""
@@ -231,27 +228,26 @@ class LaneStack:
         if live[-1] < count and self._whole is None:
             self._launch(slice(0, count), self._batch)
         else:
-            self._launch(self._piece(live, count), self._batch)
+            self._launch(self._padded(live, count), self._batch)
 
-    def _launch_by_length(self, live: Ints, step: Ints) -> None:
+    def _launch_by_length(self, live: Ints, step: Ints, widest: int) -> None:
         """One step of the busy lanes, those with equally long batches together.
 
         Padding would change batch statistics, the clips of quantised activations, and any loss
         other than cross-entropy.
         """
-        row, pieces = self._host_row[live], self.pieces
+        row = self._host_row[live]
         place = step % self._batches[row]
         length = np.minimum(self._size[row] - place * self._batch, self._batch)
         for common in np.unique(length).tolist():
             lanes = live[length == common]
-            while len(lanes):
-                filled = (size for size in pieces if len(lanes) >= _FILLED * size)
-                count = next(filled, pieces[-1])
-                self._launch(self._piece(lanes[:count], count), common)
-                lanes = lanes[count:]
+            for first in range(0, len(lanes), widest):
+                some = lanes[first : first + widest]
+                count = min(widest, _GRAIN * -(-len(some) // _GRAIN))
+                self._launch(self._padded(some, count), common)
 
-    def _piece(self, lanes: Ints, count: int) -> Ints:
-        """These lanes, padded with the extra one."""
+    def _padded(self, lanes: Ints, count: int) -> Ints:
+        """These lanes and the extra one, `count` in all."""
         return np.concatenate([lanes, np.full(count - len(lanes), self.capacity)])
 
     def _launch(self, lanes: slice | Ints, length: int) -> None:
