@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Hashable
+
+import numpy as np
 import pytest
+import torch
+from torch import Tensor, nn
 from torch.nn import functional
 
-from favano.training import LaneMaker, LaneStack, LocalRule
+from favano.models.norm import BatchNorm2d
+from favano.training import LaneMaker, LaneStack, LocalRule, Work
 from favano.training.lane_capacity import LaneMemory, StackSize, lanes_that_fit
 from tests.training.test_stack_lanes import perceptron, trainers, with_batch_norm
 
@@ -64,3 +70,66 @@ def test_what_fits_is_seen_in_a_small_launch(make: object) -> None:
     few = maker.fitting(MEGA)
     assert many[0].capacity == many[1].capacity == 1024
     assert few[0].capacity < 64
+
+
+def wide() -> nn.Module:
+    return nn.Sequential(
+        nn.Conv2d(1, 256, 3), BatchNorm2d(256), nn.ReLU(), nn.Flatten(), nn.Linear(4096, 4)
+    )
+
+
+def one_stack(device: str) -> LaneStack:
+    """A stack of 64 lanes."""
+    rules, loss = [LocalRule(), LocalRule()], functional.cross_entropy
+    both = trainers(wide(), raw=False, loss=loss, rules=rules, device=device)
+    return LaneStack(both[0].model, both, 64)
+
+
+def launch(stack: LaneStack, count: int) -> None:
+    """One step of so many lanes, twice, so that it is captured."""
+    lanes = np.arange(count)
+    zeros = np.zeros_like(lanes)
+    for _ in range(2):
+        models = stack._lanes.models[:count].clone()
+        stack.load(lanes, models, zeros, Work(zeros, zeros, zeros + 1, np.full(count, 0.1)))
+        stack.launch().finite()
+
+
+class Noted:
+    """Graphs that are not captured, and the order in which they would be."""
+
+    def __init__(self) -> None:
+        self.shapes: list[Hashable] = []
+
+    def __contains__(self, shape: Hashable) -> bool:
+        return self.shapes.count(shape) > 1
+
+    def run(self, shape: Hashable, launch: Callable[..., None], *given: Tensor) -> None:
+        self.shapes.append(shape)
+        launch(*given)
+
+
+def test_the_widest_launch_is_captured_first() -> None:
+    stack, noted = one_stack("cpu"), Noted()
+    stack._captured = noted  # type: ignore[assignment]
+    launch(stack, 5)
+    launch(stack, 3)
+    widths = [shape[0] for shape in noted.shapes if isinstance(shape, tuple) and shape[1] == 8]
+    assert widths == [-64, -64, -8, -8, -4, -4]
+
+
+@pytest.mark.gpu
+def test_narrow_launches_find_room_in_the_widest() -> None:
+    """Graphs share their memory, though launches become wider and wider."""
+    stack = one_stack("cuda")
+
+    def reserved() -> int:
+        torch.cuda.empty_cache()
+        return torch.cuda.memory_reserved()
+
+    before = reserved()
+    launch(stack, 4)
+    first = reserved() - before
+    for count in range(8, 65, 4):
+        launch(stack, count)
+    assert reserved() - before < 1.5 * first

@@ -28,6 +28,9 @@ class GraphCache:
         self._graphs: dict[Hashable, _Captured] = {}
         self._side = torch.cuda.Stream()  # type: ignore[no-untyped-call]
 
+    def __contains__(self, shape: Hashable) -> bool:
+        return shape in self._graphs
+
     def run(self, shape: Hashable, launch: Callable[..., T], *given: Tensor) -> T:
         """Run a launch; equal `shape` means equal shapes of the tensors that are given.
 

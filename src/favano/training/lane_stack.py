@@ -219,7 +219,17 @@ class LaneStack:
         if self.widest is None:
             self._launch_padded(live)
         else:
+            self._reserve(self.widest)
             self._launch_by_length(live, self._host_step[live] + done, self.widest)
+
+    def _reserve(self, widest: int) -> None:
+        """Capture the launch that takes most memory before all others, which then find room in it.
+
+        From narrow to wide, every graph would need memory of its own.
+        """
+        if self._captured is not None and (-widest, self._batch) not in self._captured:
+            for _ in range(2):  # the second one is captured
+                self._launch(self._padded(np.empty(0, dtype=np.int64), widest), self._batch)
 
     def _launch_padded(self, live: Ints) -> None:
         """One step of the busy lanes; short batches are padded, and so is the number of lanes."""
