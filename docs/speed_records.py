@@ -138,7 +138,7 @@ class Host(Heading):
     """The host's part of Table 2."""
 
     steps: int
-    cpu_seconds: float | Spread
+    cpu_seconds: Spread
     calls_per_round: float
 
 

@@ -256,8 +256,7 @@ def hardware() -> str:
 def host() -> str:
     """The host's part of Table 2."""
     found: Host = json.loads(text("host"))
-    seconds = found["cpu_seconds"]
-    taken = shown(seconds, ".1f") if isinstance(seconds, dict) else f"{seconds:.1f}"
+    taken = shown(found["cpu_seconds"], ".1f")
     rows = [[f"{found['steps']:,}", taken, f"{found['calls_per_round']:.0f}"]]
     return page_sheet(["local steps", "s of CPU time", "calls of PyTorch per round"], rows, found)
 
