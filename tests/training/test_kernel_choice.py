@@ -166,6 +166,14 @@ def test_what_is_faster_now_and_then_is_not_taken(monkeypatch: pytest.MonkeyPatc
     assert fastest_kernels(model, data, "onednn", ["native"]) == "native"
 
 
+def test_a_machine_may_become_slower(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What counts is the time within a round."""
+    taken = {"onednn": [1.0, 1.0, 2.0], "native": [0.7, 0.7, 1.4]}
+    monkeypatch.setattr(kernel_choice, "processor_seconds", lambda steps, clock: taken)
+    model = FlatModel(nn.Sequential(nn.Flatten(), nn.Linear(192, 5)), device="cpu")
+    assert fastest_kernels(model, task(torch.float32), "onednn", ["native"]) == "native"
+
+
 def test_of_a_long_batch_a_part_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     clock, seen = Clock(), list[tuple[str, int]]()
     model, data = FlatModel(nn.Linear(2, 2), device="cpu"), task(torch.float32)
