@@ -227,9 +227,9 @@ class LaneStack:
 
         From narrow to wide, every graph would need memory of its own.
         """
-        if self._captured is not None and (-widest, self._batch) not in self._captured:
-            for _ in range(2):  # the second one is captured
-                self._launch(self._padded(np.empty(0, dtype=np.int64), widest), self._batch)
+        nobody = np.empty(0, dtype=np.int64)
+        while self._captured is not None and (-widest, self._batch) not in self._captured:
+            self._launch(self._padded(nobody, widest), self._batch)
 
     def _launch_padded(self, live: Ints) -> None:
         """One step of the busy lanes; short batches are padded, and so is the number of lanes."""
