@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from typing import TypeAlias, TypeVar, cast
@@ -68,12 +69,24 @@ class GraphCache:
         graph = torch.cuda.CUDAGraph()
         if not self._graphs:  # PyTorch refuses a pool whose only graph was given up
             self._pool = torch.cuda.graph_pool_handle()
-        with on_stream(self._side):
+        with on_stream(self._side), _without_garbage_collection():
             graph.capture_begin(self._pool)
             try:
                 return graph, places, launch(*places)
             finally:
                 graph.capture_end()
+
+
+@contextmanager
+def _without_garbage_collection() -> Iterator[None]:
+    """A capture fails if a graph of an earlier run, which nobody needs any more, is deleted."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def new_stream(device: torch.device, *, urgent: bool = False) -> torch.cuda.Stream | None:
