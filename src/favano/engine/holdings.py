@@ -107,13 +107,7 @@ class Holdings:
 
     def spreads(self, runs: Ints, servers: Stack, parameters: int) -> tuple[Tensor, Stack]:
         """Distances of each run's client models from its server model, and the models' means."""
-        clients = (slice(*self.first[run : run + 2]) for run in runs.tolist())
-        found = [np.unique(self.row[of], return_counts=True) for of in clients]
-        rows = np.zeros((len(runs), max(len(one) for one, _ in found)), dtype=np.int64)
-        holders = np.zeros_like(rows)  # 0: padding
-        for place, (one, count) in enumerate(found):
-            rows[place] = one[0]
-            rows[place, : len(one)], holders[place, : len(one)] = one, count
+        rows, holders = self._holders(runs)
         size = servers.shape[1]
         at_once = max(1, _NUMBERS_AT_ONCE // (rows.shape[1] * size))  # runs
         width = max(1, _NUMBERS_AT_ONCE // size)  # models of one of them
@@ -123,8 +117,25 @@ class Holdings:
             columns = (slice(place, place + width) for place in range(0, rows.shape[1], width))
             models = ((self.rows.take(rows[of, some]), holders[of, some]) for some in columns)
             parts.append(spreads(models, servers[of], parameters))
+        if len(parts) == 1:
+            return parts[0]
         distances, means = zip(*parts, strict=True)
         return torch.cat(distances), torch.cat(means)
+
+    def _holders(self, runs: Ints) -> tuple[Ints, Ints]:
+        """The rows that each run's clients hold, (runs, k), and by how many; by none: padding."""
+        counts = self.first[runs + 1] - self.first[runs]
+        of = np.repeat(np.arange(len(runs)), counts)
+        within = np.arange(len(of)) - np.repeat(np.cumsum(counts) - counts, counts)
+        held = of * self.rows.total + self.row[self.first[runs][of] + within]
+        distinct, by = np.unique(held, return_counts=True)
+        of, row = np.divmod(distinct, self.rows.total)
+        begin = np.searchsorted(of, np.arange(len(runs)))
+        place = np.arange(len(of)) - begin[of]
+        rows = np.repeat(row[begin][:, None], int(place.max()) + 1, axis=1)
+        holders = np.zeros_like(rows)
+        rows[of, place], holders[of, place] = row, by
+        return rows, holders
 
     def spread(self, run: int, server: Vector, parameters: int, live: Live = NOTHING) -> Spread:
         """The spread of one run: first the models of single clients, then shared versions."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import reduce
 from typing import NamedTuple
 
 import numpy as np
@@ -70,17 +71,16 @@ def spreads(
         servers: (runs, size).
         parameters: number of entries that count for the distances.
     """
-    reference = servers.double()
-    total, squares = torch.zeros_like(reference), reference.new_zeros(len(servers))
-    clients = np.zeros(len(servers))
+    sums, clients = [], np.zeros(len(servers))
     for part, holders in models:
-        distance, count = part - servers[:, None], to_device(holders, servers)
+        distance, count = part - servers[:, None], to_device(holders.astype(np.float64), servers)
         norms = torch.linalg.vector_norm(distance[..., :parameters], dim=2, dtype=torch.float64)
-        squares += (count * norms.square()).sum(dim=1)
         with product_precision("float32"):
-            total += (count[:, None].to(servers.dtype) @ distance)[:, 0]
+            away = count[:, None].to(servers.dtype) @ distance
+        sums.append((away[:, 0].double(), torch.linalg.vecdot(count, norms.square())))
         clients += holders.sum(axis=1)
-    number = to_device(clients, reference)[:, None]
+    total, squares = (reduce(torch.add, part) for part in zip(*sums, strict=True))
+    number, reference = to_device(clients, squares)[:, None], servers.double()
     distances, means = _summed(total, squares, number, reference, parameters)
     return distances, means.to(servers.dtype)
 
