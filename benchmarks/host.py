@@ -3,11 +3,10 @@
     python benchmarks/host.py [--horizon 1000] [--seeds 10] [--repeats 1] [--profile]
                               [--out FILE.json]
 
-The schedules, updates, evaluations and two stacks of 1,024 lanes are those of
+The schedules, updates, evaluations and 2,048 lanes are those of
 `favano reproduce table-2 --device cuda`; the network has 50 weights and the data 1,000 samples, so
 that what is left is Python, NumPy and the calls of PyTorch. On a GPU each of those calls launches a
-kernel, so their number is counted too, in a second pass. Evaluations are 21 a run whatever the
-horizon.
+kernel, so their number is counted too, in a second pass.
 """
 
 from __future__ import annotations
@@ -36,14 +35,14 @@ from favano.studies.stopwatch import Stopwatch
 from favano.training import FlatModel, LaneStack, LaunchResult, StackLanes
 from favano.training.roster import Roster
 
-SAMPLES, INPUTS, CLASSES, BATCH, LANES, EVALUATIONS = 1000, 4, 10, 2, 1024, 20
+SAMPLES, INPUTS, CLASSES, BATCH, LANES = 1000, 4, 10, 2, 2048
 launches = rounds = 0
 
 
 class Idle(LaneStack):
     """Lanes that train nothing."""
 
-    def _launch(self, lanes: object, length: int) -> None:
+    def _launch(self, lanes: object, count: int, length: int) -> None:
         global launches
         launches += 1
 
@@ -57,8 +56,8 @@ class Idle(LaneStack):
 def idle_lanes(
     flat: FlatModel, runs: Sequence[SeedRun], group: engines.Group, workers: int | None
 ) -> Iterator[Iterator[Step]]:
-    stacks = [Idle(flat, [one.trainer for one in runs], LANES) for _ in range(2)]
-    yield engines.on_stacks(runs, StackLanes(stacks), engines.Share(len(runs), 64, 0))
+    lanes = StackLanes(Idle(flat, [one.trainer for one in runs], LANES))
+    yield engines.on_stacks(runs, lanes, engines.Share(len(runs), 64, 0))
 
 
 def not_shuffled(roster: Roster, rows: Tensor, epoch: Tensor) -> Tensor:
@@ -82,7 +81,7 @@ def measure(horizon: float, seeds: int) -> tuple[Stopwatch, int]:
     torch.manual_seed(0)
     features, labels = torch.randn(SAMPLES, INPUTS), torch.arange(SAMPLES) % CLASSES
     samples = Samples(features, labels, features[:20], labels[:20], CLASSES)
-    keys = {"horizon": horizon, "evaluate_every": horizon / EVALUATIONS, "batch_size": BATCH}
+    keys = {"horizon": horizon, "batch_size": BATCH}
     specs = [resolve(changed(run.spec, keys)) for run in table_2(seeds)]
     watch = Stopwatch(process_time)
     model = lambda: nn.Linear(INPUTS, CLASSES)  # noqa: E731

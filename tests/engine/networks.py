@@ -185,16 +185,15 @@ def shuffled(problems: Sequence[Problem], capacity: int) -> Shuffled:
     return Shuffled([problem.trainer for problem in problems], capacity)
 
 
-def stack_lanes(problems: Sequence[Problem], capacity: int, number: int = 2) -> StackLanes:
+def stack_lanes(problems: Sequence[Problem], capacity: int) -> StackLanes:
     trainers = [problem.trainer for problem in problems]
-    stacks = [LaneStack(problems[0].flat, trainers, capacity) for _ in range(number)]
-    return StackLanes(stacks)
+    return StackLanes(LaneStack(problems[0].flat, trainers, capacity))
 
 
-def on_stacks(problems: Sequence[Problem], capacity: int, number: int = 2) -> Engine:
+def on_stacks(problems: Sequence[Problem], capacity: int) -> Engine:
     """The engine as it is on a GPU."""
     aggregators = [problem.aggregator() for problem in problems]
-    return Engine(aggregators, stack_lanes(problems, capacity, number), products=True)
+    return Engine(aggregators, stack_lanes(problems, capacity), products=True)
 
 
 def check_on_stacks(problems: Sequence[Problem], capacity: int, at_once: int) -> None:

@@ -38,20 +38,20 @@ class Short:
 
 
 class Making:
-    """Makes stacks, and notes of how many lanes; no stack of before may be left in memory."""
+    """Makes stacks, and notes of how many lanes; none of before may be left in memory."""
 
     def __init__(self, problems: list[Problem]) -> None:
         self.problems = problems
         self.capacities: list[int] = []
         self.made: list[weakref.ref[LaneStack]] = []
 
-    def __call__(self, capacity: int) -> list[LaneStack]:
+    def __call__(self, capacity: int) -> LaneStack:
         assert not any(one() for one in self.made)
         trainers = [problem.trainer for problem in self.problems]
-        stacks = [LaneStack(self.problems[0].flat, trainers, capacity) for _ in range(2)]
+        stack = LaneStack(self.problems[0].flat, trainers, capacity)
         self.capacities.append(capacity)
-        self.made += [weakref.ref(stack) for stack in stacks]
-        return stacks
+        self.made.append(weakref.ref(stack))
+        return stack
 
 
 def run(problems: list[Problem], making: Making, scoring: Scoring | None = None) -> None:
@@ -100,7 +100,7 @@ def test_a_launch_that_fails_is_made_again_with_half_the_lanes(
 
 def test_all_methods_survive(monkeypatch: pytest.MonkeyPatch) -> None:
     short = Short(LaneStack.launch, {4})
-    monkeypatch.setattr(LaneStack, "launch", lambda stack: short(stack))
+    monkeypatch.setattr(LaneStack, "launch", lambda *given: short(*given))
     problems = [Problem(name, seed) for seed, name in enumerate(our_methods())]
     run(problems, Making(problems))
     assert short.failed == 1
@@ -147,7 +147,7 @@ def test_so_does_an_evaluation() -> None:
 
 def test_with_one_lane_left_it_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     short = Short(LaneStack.launch, set(range(5, 100)))
-    monkeypatch.setattr(LaneStack, "launch", lambda stack: short(stack))
+    monkeypatch.setattr(LaneStack, "launch", lambda *given: short(*given))
     problems = three()[:1]
     making = Making(problems)
     with pytest.raises(torch.cuda.OutOfMemoryError):

@@ -214,7 +214,7 @@ def check_equal(
     rules = [LocalRule(proximal, corrected == 0), LocalRule(0.0, corrected == 1)]
     both = trainers(quantised(make(), recipe), raw=raw, loss=loss, rules=rules, device=device)
     start = both[0].model.snapshot()
-    lanes = StackLanes([LaneStack(both[0].model, both, capacity, widest=widest)])
+    lanes = StackLanes(LaneStack(both[0].model, both, capacity, widest=widest))
     drift = corrections(start[: both[0].model.layout.parameters], corrected)
     check_ends(lanes, both, shifted(start), drift)
 
@@ -299,7 +299,7 @@ def check_memories(make: object, rules: list[LocalRule], capacity: int, device: 
     generator = torch.Generator().manual_seed(1)
     memories = torch.rand(shape, generator=generator, dtype=start.dtype).to(device)
     starts = torch.cat([shifted(start), 0.1 * memories], dim=1)
-    lanes = StackLanes([LaneStack(both[0].model, both, capacity)])
+    lanes = StackLanes(LaneStack(both[0].model, both, capacity))
     check_ends(lanes, both, starts, corrections(start[:parameters], corrected))
 
 
@@ -328,7 +328,7 @@ def test_a_frozen_or_unused_parameter_stays_as_it_is() -> None:
     rules = [LocalRule(optimiser=ADAMW), LocalRule()]
     both = trainers(partly_trained(), raw=False, loss=functional.cross_entropy, rules=rules)
     start = both[0].model.snapshot()
-    lanes = StackLanes([LaneStack(both[0].model, both, 3)])
+    lanes = StackLanes(LaneStack(both[0].model, both, 3))
     ends = trained(lanes, start.repeat(len(JOBS), 1))
     frozen = both[0].model.named_weights(start)["1.weight"]
     for end in ends:
@@ -347,7 +347,7 @@ def test_vectors_that_begin_anew_are_not_handed_in() -> None:
     both = trainers(perceptron(), raw=False, loss=huge, rules=rules)
     start, one = both[0].model.snapshot(), np.array([1])
     work = Work(one, one, one, np.array([0.1]))
-    lanes = StackLanes([LaneStack(both[0].model, both, 1)])
+    lanes = StackLanes(LaneStack(both[0].model, both, 1))
     lanes.load(one, start[None], one - 1, work)
     lanes.launch()
     finished = lanes.collect()
@@ -363,7 +363,7 @@ def test_a_memory_with_nan_is_gone_with_its_job() -> None:
     loss = functional.cross_entropy
     remembering, plain = trainers(perceptron(), raw=False, loss=loss, rules=rules)
     start, one = plain.model.snapshot(), np.array([1])
-    lanes = StackLanes([LaneStack(plain.model, [remembering, plain], 1)])
+    lanes = StackLanes(LaneStack(plain.model, [remembering, plain], 1))
     for task, width, rate in ((0, remembering.width, np.inf), (1, plain.width, 0.1)):
         model = functional.pad(start, (0, width - len(start)))[None]
         lanes.load(one, model, np.array([task]), Work(one, one, one + 1, np.array([rate])))
@@ -443,22 +443,26 @@ def test_where_memory_is_short_jobs_begin_anew(
     rules = [LocalRule(), LocalRule()]
     both = trainers(with_batch_norm(), raw=False, loss=functional.cross_entropy, rules=rules)
 
-    def make(capacity: int) -> list[LaneStack]:
+    def make(capacity: int) -> LaneStack:
         fewer.append(capacity)
-        return [LaneStack(both[0].model, both, capacity)]
+        return LaneStack(both[0].model, both, capacity)
 
-    lanes = StackLanes([LaneStack(both[0].model, both, 6)], make)
+    lanes = StackLanes(LaneStack(both[0].model, both, 6), make)
     check_ends(lanes, both, shifted(both[0].model.snapshot()))
     assert fewer == [3, 1][: len(at)]
 
 
-@pytest.mark.parametrize("number", [1, 2, 3])
-def test_stacks_take_turns(number: int) -> None:
-    """A stack that is launched takes no jobs; the oldest launch is collected first."""
+@pytest.mark.parametrize("make", [perceptron, with_batch_norm])
+@pytest.mark.parametrize("queued", [1, 2, 3])
+def test_launches_are_queued(
+    queued: int, make: Callable[[], nn.Module], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The oldest is collected first, and only then its lanes take other jobs."""
+    monkeypatch.setattr("favano.training.stack_lanes._QUEUED", queued)
     rules = [LocalRule(), LocalRule()]
-    both = trainers(perceptron(), raw=False, loss=functional.cross_entropy, rules=rules)
-    lanes = StackLanes([LaneStack(both[0].model, both, 2) for _ in range(number)])
-    assert lanes.free == lanes.capacity == 2 * number
+    both = trainers(make(), raw=False, loss=functional.cross_entropy, rules=rules)
+    lanes = StackLanes(LaneStack(both[0].model, both, 4))
+    assert lanes.free == lanes.capacity == 4
     assert lanes.collect() is None
     check_ends(lanes, both, shifted(both[0].model.snapshot()))
     assert lanes.free == lanes.capacity

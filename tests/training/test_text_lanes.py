@@ -96,4 +96,4 @@ def test_texts_in_lanes_equal_the_loop(
     tasks = [Task(texts, labels, BatchStream(parts, 8, seed), loss) for seed in (1, 2)]
     check_fit(flat, tasks[0], classes=11)
     both = [LoopTrainer(flat, task, LocalRule()) for task in tasks]
-    check_ends(StackLanes([LaneStack(flat, both, capacity=4)]), both, shifted(flat.snapshot()))
+    check_ends(StackLanes(LaneStack(flat, both, capacity=4)), both, shifted(flat.snapshot()))

@@ -80,10 +80,10 @@ def _steps(
         yield _one_by_one(runs)
     else:
         share, precision = _share(flat, runs), runs[0].result.spec.run.precision
-        maker = LaneMaker(flat, trainers, precision, stacks=2, ahead=AHEAD)
+        maker = LaneMaker(flat, trainers, precision, ahead=AHEAD)
         try:
             with on_stream(new_stream(flat.vector.device, urgent=True)):  # for all but launches
-                # No variable keeps the stacks: smaller ones may replace them if memory is short.
+                # No variable keeps the stack: a smaller one may replace it if memory is short.
                 yield on_stacks(runs, StackLanes(maker.fitting(share.lanes), maker.at_most), share)
         finally:
             wait_for_device()

@@ -16,7 +16,7 @@ from favano.training.loop import LoopTrainer
 from favano.training.roster import make_roster
 from favano.types import Precision
 
-MOST_LANES = 1024
+MOST_LANES = 2048
 _PROBED = 8  # lanes in the launch that is measured
 
 
@@ -28,26 +28,26 @@ class LaneMemory(NamedTuple):
 
 
 class StackSize(NamedTuple):
-    """Number of lanes per stack, and the most lanes per launch."""
+    """Number of lanes, and the most lanes per launch."""
 
     capacity: int
     widest: int
 
 
-def lanes_that_fit(room: int, needs: LaneMemory, *, stacks: int, widest: int | None) -> StackSize:
-    """The most lanes that fit into `room` bytes, a power of two per stack.
+def lanes_that_fit(room: int, needs: LaneMemory, *, widest: int | None) -> StackSize:
+    """The most lanes that fit into `room` bytes, a power of two.
 
-    A launch advances `widest` lanes of a stack, halved until the stack has four times as many lanes
-    to choose from. With None it advances all lanes.
+    A launch advances `widest` lanes, halved until there are eight times as many to choose from.
+    With None it advances half of the lanes.
     """
-    # Memory of a launch is needed once before the capture, and once in the graphs of each stack.
-    kept, launch = stacks * needs.kept, (1 + stacks) * needs.launch
+    # Memory of a launch is needed once before the capture, and once in the graphs.
+    kept, launch = needs.kept, 2 * needs.launch
     if widest is None:
-        lanes = _power_of_two(room // (kept + launch))
-        return StackSize(lanes, lanes)
+        lanes = _power_of_two(room // (kept + launch // 2))
+        return StackSize(lanes, max(1, lanes // 2))
     while widest > 1:
         lanes = _power_of_two((room - widest * launch) // kept)
-        if lanes >= 4 * widest:
+        if lanes >= 8 * widest:
             return StackSize(lanes, widest)
         widest //= 2
     return StackSize(1, 1)
@@ -57,19 +57,18 @@ def _power_of_two(lanes: int) -> int:
     """The largest power of two that is not above `lanes`, from 1 to `MOST_LANES`.
 
     >>> [_power_of_two(lanes) for lanes in (-5, 1, 37, 64, 5000)]
-    [1, 1, 32, 64, 1024]
+    [1, 1, 32, 64, 2048]
     """
     return min(MOST_LANES, 1 << (max(1, lanes).bit_length() - 1))
 
 
 class LaneMaker:
-    """Makes stacks of lanes, with as many lanes as fit into memory.
+    """Makes a stack of lanes, with as many lanes as fit into memory.
 
     Args:
         model: the lanes train copies of it.
         trainers: one per task.
         precision: of products.
-        stacks: number of stacks.
         ahead: end models per lane that the engine keeps.
     """
 
@@ -79,30 +78,30 @@ class LaneMaker:
         trainers: Sequence[LoopTrainer],
         precision: Precision = "tf32",
         *,
-        stacks: int = 1,
         ahead: int = 0,
     ) -> None:
         self._model, self._trainers, self._precision = model, trainers, precision
-        self._stacks, self._ahead = stacks, ahead
+        self._ahead = ahead
         self._roster = make_roster([one.task.batches for one in trainers], model.vector.device)
-        self._widest = WIDEST
+        self._widest: int | None = None
 
-    def fitting(self, room: int) -> list[LaneStack]:
-        """Stacks of as many lanes as fit into `room` bytes of the device."""
+    def fitting(self, room: int) -> LaneStack:
+        """A stack of as many lanes as fit into `room` bytes of the device."""
         needs, widest = self._measured()
-        fit = lanes_that_fit(room, needs, stacks=self._stacks, widest=widest)
+        fit = lanes_that_fit(room, needs, widest=widest)
         self._widest = fit.widest
         return self.at_most(fit.capacity)
 
-    def at_most(self, capacity: int) -> list[LaneStack]:
-        """Stacks of `capacity` lanes, halved until there is memory for a launch.
+    def at_most(self, capacity: int) -> LaneStack:
+        """A stack of `capacity` lanes, halved until there is memory for a launch.
 
-        A network that cannot be trained even in one lane of a stack is refused.
+        A network that cannot be trained even in one lane is refused.
         """
+        made: LaneStack | None
         while True:
             try:
-                made = [self._stack(capacity) for _ in range(self._stacks)]
-                made[-1].try_launch()
+                made = self._stack(capacity)
+                made.try_launch()
                 return made
             except torch.cuda.OutOfMemoryError:
                 if capacity == 1:
@@ -110,7 +109,7 @@ class LaneMaker:
             except Exception as error:  # perhaps too many numbers for a kernel
                 if capacity == 1:
                     raise _refusal(self._model.module, error) from error
-            made = []
+            made = None  # before a smaller one is made
             torch.cuda.empty_cache()
             capacity //= 2
 
@@ -122,13 +121,13 @@ class LaneMaker:
     def _measured(self) -> tuple[LaneMemory, int | None]:
         """Memory per lane, measured in a small launch, and the most lanes per launch."""
         model = self._model.vector
-        stack = self.at_most(_PROBED)[-1]  # after a first launch: libraries allocate memory in it
+        stack = self.at_most(_PROBED)  # after a first launch: libraries allocate memory in it
         torch.cuda.reset_peak_memory_stats(model.device)
         before = torch.cuda.memory_allocated(model.device)
         stack.try_launch()
         launch = (torch.cuda.max_memory_allocated(model.device) - before) // stack.capacity
         needs = LaneMemory(stack.lane_bytes + self._ahead * model.nbytes, launch)
-        return needs, None if stack.widest is None else WIDEST
+        return needs, None if stack.together else WIDEST
 
 
 def _refusal(network: nn.Module, error: Exception) -> BadInput:

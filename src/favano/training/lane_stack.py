@@ -32,9 +32,9 @@ from favano.types import Ints, Precision, Stack
 
 Mask = npt.NDArray[np.bool_]
 
-_FEWEST = 16  # lanes in a launch, or orders that are drawn at once
-WIDEST = 64  # lanes with equally long batches that are launched together, at most
-_GRAIN = 4  # their number is padded to a multiple of this, so that there are few graphs
+WIDEST = 64  # lanes that are launched together, if only those with equally long batches can be
+_GRAIN = 4  # their number is padded to a multiple of this or more, so that there are few graphs
+_FEWEST = 16  # orders that are drawn at once
 _MANY = 128  # busy lanes from which on lanes are refilled less often
 _LAUNCHES = 5  # launches between two refillings in that case; jobs often have 5, 10 or 20 steps
 
@@ -68,7 +68,7 @@ class LaneStack:
         capacity: int,
         precision: Precision = "tf32",
         roster: Roster | None = None,
-        widest: int = WIDEST,  # fewer if memory is short
+        widest: int | None = None,  # lanes per launch; fewer if memory is short
     ) -> None:
         self.capacity = capacity
         task, device = trainers[0].task, model.vector.device
@@ -79,8 +79,9 @@ class LaneStack:
         self._batch = task.batches.batch_size
         self._roster = roster = roster or make_roster([t.task.batches for t in trainers], device)
         self._together = LaneSteps(model, task, roster, self._rules, precision)
-        # The most lanes per launch, if batches of different lengths cannot be launched together.
-        self.widest = None if self._together.padded else min(widest, capacity)
+        # Whether batches of different lengths are launched together, and the most lanes per launch.
+        self.together = self._together.padded
+        self._widest = min(capacity, widest or (capacity if self.together else WIDEST))
         self._captured = GraphCache() if device.type == "cuda" else None
         # End models are without the vectors that begin anew in each job.
         self._width = model.layout.size + self._rules.kept * model.layout.parameters
@@ -147,9 +148,10 @@ class LaneStack:
         Lanes that finish their job are free afterwards. Their models are copied right after the
         last step, so further steps in them do no harm; a kernel of whole steps makes none.
         """
-        launches, live = self._launches(), np.flatnonzero(self._host_left)
-        self._draw_orders(live, launches)
+        live = np.flatnonzero(self._host_left)
         left = self._host_left[live]
+        launches = _launches(left)
+        self._draw_orders(live, launches)
         order = np.argsort(left, kind="stable")
         bounds = np.searchsorted(left[order], np.arange(1, launches + 2)).tolist()
         done = live[order[: bounds[-1]]]  # in the order in which they finish
@@ -164,7 +166,7 @@ class LaneStack:
             for number, (first, last) in enumerate(pairwise(bounds)):
                 at_work = others[self._host_left[others] > number]
                 if len(at_work):
-                    self._advance(at_work, number)
+                    self._advance(at_work, self._host_step[at_work] + number)
                 if first < last:
                     torch.index_select(models, 0, at[first:last], out=ends[first:last])
         self._host_step[live] += np.minimum(left, launches)
@@ -177,18 +179,8 @@ class LaneStack:
             self._whole(self._lanes, 1)
             if not self._rules:
                 return
-        lanes = torch.arange(self.widest or self.capacity, device=self.device)
+        lanes = torch.arange(self._widest, device=self.device)
         self._together(self._lanes, lanes, self._batch)
-
-    def _launches(self) -> int:
-        """Number of steps until lanes are refilled.
-
-        This is when the first job is finished; with many lanes a little later, since refilling
-        takes the host as long as several launches. There are slots for no more than `_LAUNCHES`.
-        """
-        left = self._host_left[self._host_left > 0]
-        least = _LAUNCHES if len(left) >= _MANY else int(left.min())
-        return min(least, int(left.max()), _LAUNCHES)
 
     def _draw_orders(self, lanes: Ints, launches: int) -> None:
         """Draw the orders of all epochs that these lanes reach in the next launches."""
@@ -214,59 +206,41 @@ class LaneStack:
         orders, rows = self._lanes.orders, self._lanes.rows
         orders[at[:, None], places] = self._roster.shuffled(rows[at], epoch)
 
-    def _advance(self, live: Ints, done: int) -> None:
-        """One step of these lanes, which have made so many steps since they were refilled."""
-        if self.widest is None:
-            self._launch_padded(live)
-        else:
-            self._reserve(self.widest)
-            self._launch_by_length(live, self._host_step[live] + done, self.widest)
+    def _advance(self, live: Ints, step: Ints) -> None:
+        """One step of these lanes, which are at these positions in their batch streams."""
+        self._reserve()
+        length = np.full(len(live), self._batch) if self.together else self._length(live, step)
+        for common in np.unique(length).tolist():
+            lanes = live[length == common]
+            for first in range(0, len(lanes), self._widest):
+                some = lanes[first : first + self._widest]
+                self._launch(some, min(self._widest, _padded(len(some))), common)
 
-    def _reserve(self, widest: int) -> None:
+    def _reserve(self) -> None:
         """Capture the launch that takes most memory before all others, which then find room in it.
 
         From narrow to wide, every graph would need memory of its own.
         """
-        nobody = np.empty(0, dtype=np.int64)
-        while self._captured is not None and (-widest, self._batch) not in self._captured:
-            self._launch(self._padded(nobody, widest), self._batch)
+        widest, nobody = self._widest, np.empty(0, dtype=np.int64)
+        while self._captured is not None and (widest, self._batch) not in self._captured:
+            self._launch(nobody, widest, self._batch)
 
-    def _launch_padded(self, live: Ints) -> None:
-        """One step of the busy lanes; short batches are padded, and so is the number of lanes."""
-        count = min(self.capacity, max(_FEWEST, 1 << (len(live) - 1).bit_length()))
-        # Without copies of the models, if all lanes make their steps together.
-        if live[-1] < count and self._whole is None:
-            self._launch(slice(0, count), self._batch)
-        else:
-            self._launch(self._padded(live, count), self._batch)
-
-    def _launch_by_length(self, live: Ints, step: Ints, widest: int) -> None:
-        """One step of the busy lanes, those with equally long batches together.
+    def _length(self, lanes: Ints, step: Ints) -> Ints:
+        """The lengths of the mini-batches of these lanes, if they are not padded.
 
         Padding would change batch statistics, the clips of quantised activations, and any loss
         other than cross-entropy.
         """
-        row = self._host_row[live]
+        row = self._host_row[lanes]
         place = step % self._batches[row]
-        length = np.minimum(self._size[row] - place * self._batch, self._batch)
-        for common in np.unique(length).tolist():
-            lanes = live[length == common]
-            for first in range(0, len(lanes), widest):
-                some = lanes[first : first + widest]
-                count = min(widest, _GRAIN * -(-len(some) // _GRAIN))
-                self._launch(self._padded(some, count), common)
+        length: Ints = np.minimum(self._size[row] - place * self._batch, self._batch)
+        return length
 
-    def _padded(self, lanes: Ints, count: int) -> Ints:
-        """These lanes and the extra one, `count` in all."""
-        return np.concatenate([lanes, np.full(count - len(lanes), self.capacity)])
-
-    def _launch(self, lanes: slice | Ints, length: int) -> None:
-        """One launch."""
+    def _launch(self, lanes: Ints, count: int, length: int) -> None:
+        """One launch of these lanes, and of the extra one until there are `count`."""
+        padded = np.concatenate([lanes, np.full(count - len(lanes), self.capacity)])
         step = partial(self._together, self._lanes, length=length)
-        if isinstance(lanes, slice):
-            self._run((lanes.stop, length), partial(step, lanes))
-        else:
-            self._run((-len(lanes), length), step, to_device(lanes, self._lanes.models))
+        self._run((count, length), step, to_device(padded, self._lanes.models))
 
     def _run(self, shape: Hashable, launch: Callable[..., None], *given: Tensor) -> None:
         """Call `launch`; on CUDA it is captured."""
@@ -274,3 +248,23 @@ class LaneStack:
             launch(*given)
         else:
             self._captured.run(shape, launch, *given)
+
+
+def _launches(left: Ints) -> int:
+    """Number of steps until lanes are refilled whose jobs have so many steps left.
+
+    This is when the first job is finished; with many lanes a little later, since refilling takes
+    the host as long as several launches. There are slots for no more than `_LAUNCHES`.
+    """
+    least = _LAUNCHES if len(left) >= _MANY else int(left.min())
+    return min(least, int(left.max()), _LAUNCHES)
+
+
+def _padded(lanes: int) -> int:
+    """A number of lanes for which there is a graph: multiples of 4 up to 32, of 8 up to 64, ...
+
+    >>> [_padded(lanes) for lanes in (1, 4, 29, 33, 64, 65, 300)]
+    [4, 4, 32, 40, 64, 80, 320]
+    """
+    grain = max(_GRAIN, (1 << (lanes - 1).bit_length()) // 8)
+    return grain * -(-lanes // grain)

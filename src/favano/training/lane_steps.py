@@ -58,7 +58,7 @@ class LaneSteps:
         # Whether short mini-batches may be padded.
         self.padded = classes and model.draws is None and not model.layout.buffers
 
-    def __call__(self, lanes: LaneState, some: Tensor | slice, length: int) -> None:
+    def __call__(self, lanes: LaneState, some: Tensor, length: int) -> None:
         """One step of some lanes, whose mini-batches have this length or are padded to it."""
         roster, layout = self._roster, self._model.layout
         rows, steps = lanes.rows[some], lanes.steps[some]
@@ -69,7 +69,7 @@ class LaneSteps:
         place = slot[:, None] * roster.longest + within.clamp(max=roster.longest - 1)
         chosen = lanes.orders[some].gather(1, place)
         features, labels = self.inputs.of(chosen, rows, steps), self._task.labels[chosen]
-        models = lanes.models[some]  # of a slice a view, of a tensor a copy
+        models = lanes.models[some]
         weights, buffers = self._model.named(
             models[:, : layout.parameters], models[:, layout.parameters : layout.size]
         )
@@ -82,14 +82,13 @@ class LaneSteps:
             self._descend(lanes, some, weights, gradients)
         for name, buffer in buffers.items():
             buffer.copy_(moved[name])
-        if not isinstance(some, slice):
-            lanes.models.index_copy_(0, some, models)  # faster than an assignment
+        lanes.models.index_copy_(0, some, models)  # faster than an assignment
         lanes.steps[some] = steps + 1
 
     def _descend(
         self,
         lanes: LaneState,
-        some: Tensor | slice,
+        some: Tensor,
         weights: dict[str, Tensor],
         gradients: dict[str, Tensor],
     ) -> None:
@@ -111,7 +110,7 @@ class LaneSteps:
     def _descend_refined(
         self,
         lanes: LaneState,
-        some: Tensor | slice,
+        some: Tensor,
         models: Stack,
         gradients: Sequence[Tensor],
     ) -> None:
@@ -159,7 +158,7 @@ class LaneSteps:
         }
         return gradients, {name: one.detach() for name, one in moved.items()}
 
-    def _of(self, stack: Stack | None, some: Tensor | slice) -> dict[str, Tensor] | None:
+    def _of(self, stack: Stack | None, some: Tensor) -> dict[str, Tensor] | None:
         """Rows of a stack of weights by name."""
         return None if stack is None else self._model.named_weights(stack[some])
 

@@ -1,9 +1,9 @@
-"""Lanes on a GPU: stacks take turns, so that the device runs one while the host fills another."""
+"""Lanes on a GPU: launches are queued, so that the device is busy while the host refills lanes."""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -14,91 +14,78 @@ from favano.training.lane_stack import LaneStack, LaunchResult
 from favano.training.lanes import Finished, Work
 from favano.types import Ints, Stack
 
-StackFactory: TypeAlias = Callable[[int], Sequence[LaneStack]]  # of at most so many lanes each
+StackFactory: TypeAlias = Callable[[int], LaneStack]  # with at most so many lanes
+
+_QUEUED = 2  # launches: one runs, and the next begins without waiting for the host
 
 
 class _Launch(NamedTuple):
-    """A launch whose result is not collected yet, and the jobs that it finishes."""
+    """A launch whose result is not collected yet; the jobs that it finishes, and their lanes."""
 
-    stack: int
     jobs: Ints
+    lanes: Ints
     result: LaunchResult
 
 
 class StackLanes:
-    """Lanes of several stacks; a stack that is launched takes no jobs until it is collected."""
+    """The lanes of a stack. A lane takes a new job when the last one is collected."""
 
-    def __init__(self, stacks: Sequence[LaneStack], fewer: StackFactory | None = None) -> None:
+    def __init__(self, stack: LaneStack, fewer: StackFactory | None = None) -> None:
         self._fewer = fewer
         self._launched: deque[_Launch] = deque()
         # Updates and evaluations do not wait for launches.
-        self._stream = new_stream(stacks[0].device)
-        self._use(stacks)
+        self._stream = new_stream(stack.device)
+        self._use(stack)
 
-    def _use(self, stacks: Sequence[LaneStack]) -> None:
-        self._stacks = list(stacks)
-        self._in_lane = [np.full(stack.capacity, -1) for stack in stacks]  # jobs; -1: none
-        self.capacity = sum(stack.capacity for stack in stacks)
+    def _use(self, stack: LaneStack) -> None:
+        self._stack, self.capacity = stack, stack.capacity
+        self._in_lane = np.full(stack.capacity, -1)  # jobs; -1: none
 
     @property
     def free(self) -> int:
-        """Free lanes of stacks that are not launched."""
-        return sum(len(self._stacks[number].free) for number in self._idle)
-
-    @property
-    def _idle(self) -> list[int]:
-        """Stacks that are not launched."""
-        busy = {launch.stack for launch in self._launched}
-        return [number for number in range(len(self._stacks)) if number not in busy]
+        """Lanes without a job."""
+        return int((self._in_lane < 0).sum())
 
     def load(self, jobs: Ints, models: Stack, task: Ints, work: Work) -> None:
-        """Fill the stacks one after the other."""
-        loaded, first = [], 0
-        for number in self._idle:
-            lanes = self._stacks[number].free[: len(jobs) - first]
-            part = slice(first, first + len(lanes))
-            if len(lanes):
-                self._stacks[number].load(lanes, models[part], task[part], _part(work, part))
-                loaded.append((number, lanes, part))
-            first += len(lanes)
-        for number, lanes, part in loaded:  # only now, so that nothing is noted if memory is short
-            self._in_lane[number][lanes] = jobs[part]
+        """Fill free lanes, after the launches that are queued."""
+        lanes = np.flatnonzero(self._in_lane < 0)[: len(jobs)]
+        with on_stream(self._stream):
+            self._stack.load(lanes, models, task, work)
+        for given in (models, work.drift):
+            if self._stream is not None and given is not None:
+                given.record_stream(self._stream)
+        self._in_lane[lanes] = jobs  # only now, so that nothing is noted if memory is short
 
     def launch(self) -> None:
-        """Launch each idle stack that has jobs."""
-        for number in self._idle:
-            stack, in_lane = self._stacks[number], self._in_lane[number]
-            if len(stack.free) < stack.capacity:
-                with on_stream(self._stream):
-                    result = stack.launch()
-                self._launched.append(_Launch(number, in_lane[result.lanes], result))
-                in_lane[result.lanes] = -1
+        """Launch lanes that are at work, until enough launches are queued."""
+        while len(self._launched) < _QUEUED and len(self._stack.free) < self.capacity:
+            with on_stream(self._stream):
+                result = self._stack.launch()
+            self._launched.append(_Launch(self._in_lane[result.lanes], result.lanes, result))
 
     def collect(self) -> Finished | None:
         """The jobs that the oldest launch has finished."""
         if not self._launched:
             return None
-        launch = self._launched.popleft()
-        return Finished(launch.jobs, launch.result.ends, launch.result.finite())
+        jobs, lanes, result = self._launched.popleft()
+        self._in_lane[lanes] = -1
+        return Finished(jobs, result.ends, result.finite())
 
     def halve(self) -> Ints:
-        """Make stacks of half as many lanes.
+        """Make a stack of half as many lanes.
 
         No lane is trusted after a launch that failed in the middle. Launches that succeeded can
         still be collected.
         """
-        most = max(stack.capacity for stack in self._stacks)
-        if self._fewer is None or most == 1:
+        capacity, in_lane = self.capacity, self._in_lane
+        if self._fewer is None or capacity == 1:
             raise torch.cuda.OutOfMemoryError("no memory for one lane and the models of all runs")
-        jobs = np.concatenate(self._in_lane)
-        self._launched = deque(launch._replace(stack=-1) for launch in self._launched)
+        for launch in self._launched:
+            in_lane[launch.lanes] = -1
+        nowhere = np.empty(0, dtype=np.int64)
+        self._launched = deque(launch._replace(lanes=nowhere) for launch in self._launched)
         wait_for_device()
-        self._use([])
+        del self._stack  # before the new one is made
         torch.cuda.empty_cache()
-        self._use(self._fewer(most // 2))
-        return jobs[jobs >= 0]
-
-
-def _part(work: Work, part: slice) -> Work:
-    columns = {name: column[part] for name, column in vars(work).items() if column is not None}
-    return Work(**columns)
+        self._use(self._fewer(capacity // 2))
+        return in_lane[in_lane >= 0]
