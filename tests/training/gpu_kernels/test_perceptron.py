@@ -10,7 +10,16 @@ from torch.nn import functional
 
 from favano.data import BatchStream, Preprocessing
 from favano.models.perceptron import Perceptron
-from favano.training import FlatModel, Job, LaneStack, LocalRule, LoopTrainer, Task, Work
+from favano.training import (
+    FlatModel,
+    Job,
+    LaneStack,
+    LocalRule,
+    LoopTrainer,
+    StackLanes,
+    Task,
+    Work,
+)
 from favano.training.lane_network import WholeSteps
 from favano.training.optimisers import Optimiser
 from favano.types import Precision
@@ -165,6 +174,33 @@ def test_end_models_are_those_of_the_plain_loop() -> None:
     for job, start, end in zip(jobs(2), starts, ends, strict=True):
         expected = trained[job.task].run(start, job)
         torch.testing.assert_close(end, expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.gpu
+def test_lanes_are_refilled_while_others_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kernel looks at all lanes; it must not find one that is half loaded."""
+    (one,) = trainers(layers(), (LocalRule(),))
+    number = np.arange(2000)
+    steps, rate = np.where(number % 3, 5, 60), np.linspace(0.1, 0.3, len(number))
+    starts = starts_of(one.model, len(number))
+
+    def ends(queued: int) -> Tensor:
+        monkeypatch.setattr("favano.training.stack_lanes._QUEUED", queued)
+        lanes, waiting = StackLanes(LaneStack(one.model, [one], 600)), number
+        found, left = torch.zeros_like(starts), len(number)
+        while left:
+            now, waiting = np.split(waiting, [lanes.free])
+            if len(now):
+                work = Work(now % len(PARTS), 3 * now, steps[now], rate[now])
+                lanes.load(now, starts[now], 0 * now, work)
+            lanes.launch()
+            finished = lanes.collect()
+            assert finished is not None
+            found[finished.jobs] = finished.ends
+            left -= len(finished.jobs)
+        return found
+
+    assert torch.equal(ends(queued=2), ends(queued=1))
 
 
 @pytest.mark.gpu
