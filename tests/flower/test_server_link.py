@@ -33,6 +33,7 @@ from tests.flower.federations import (
     strategy_of,
 )
 from tests.flower.test_faults import changed
+from tests.thinned import thinned
 
 CODECS = ("qsgd:8", "min-max:4", "lattice:12:0.001", "lattice:6:0.01:dither")
 METHODS = (
@@ -50,9 +51,13 @@ def sent_whole(result: AsyncResult) -> list[float]:
     return list(result.trace.whole)
 
 
-@pytest.mark.parametrize("codec", CODECS)
-@pytest.mark.parametrize("name", METHODS)
-def test_the_simulator_makes_the_same_model_behind_a_codec(name: str, codec: str) -> None:
+PAIRS = [(name, codec) for name in METHODS for codec in CODECS]
+EACH_ONCE = [(name, codec) for name, codec in PAIRS if name == "favano" or codec == CODECS[0]]
+
+
+@pytest.mark.parametrize("pair", thinned(PAIRS, EACH_ONCE), ids=" ".join)
+def test_the_simulator_makes_the_same_model_behind_a_codec(pair: tuple[str, str]) -> None:
+    name, codec = pair
     strategy, grid = strategy_of(name, codec=codec), grid_of()
     result = lived(strategy, grid)
     assert diverges(strategy, result).equal
