@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
-from itertools import count
+from itertools import count, pairwise
 
 import numpy as np
 import pytest
@@ -315,6 +315,35 @@ def test_refusals_between_two_evaluations_are_told() -> None:
     for one, expected in zip(seen_of(runs.steps(at_once=2), 3), problems, strict=True):
         refused = [client for at in one for client in at.refused]
         assert refused == [client for at in expected.alone for client in at.refused] != []
+
+
+def test_runs_are_evaluated_while_lanes_are_busy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Unless a run goes on before the next launch, or is over."""
+    monkeypatch.setattr("favano.training.stack_lanes._QUEUED", 1)
+    problems = [problem("favano", seed) for seed in range(3)]
+    lanes, events = stack_lanes(problems, 5), list[str]()
+    launch, collect = lanes.launch, lanes.collect
+
+    def launching() -> None:
+        events.append("launch")
+        launch()
+
+    def collecting() -> Finished | None:
+        events.append("collect")
+        return collect()
+
+    def score(models: Stack) -> Tensor:
+        events.append("score")
+        return models[:, :2]
+
+    monkeypatch.setattr(lanes, "launch", launching)
+    monkeypatch.setattr(lanes, "collect", collecting)
+    aggregators = [one.aggregator() for one in problems]
+    scoring = Scoring(every_third, every_third, score)
+    list(Engine(aggregators, lanes, products=True, scoring=scoring).steps(at_once=3))
+    before = [first for first, then in pairwise(events) if then == "score"]
+    assert len(before) > 5
+    assert before.count("launch") > 0.8 * len(before)
 
 
 @pytest.mark.parametrize("at_once", [1 << 26, 100])

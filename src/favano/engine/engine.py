@@ -105,7 +105,8 @@ class Engine:
         self._open = np.zeros(len(runs), dtype=np.bool_)
         self._jobs: list[Ints] = [NOBODY] * len(runs)  # of each run's next update
         self._missing = np.zeros(len(runs), dtype=np.int64)  # unfinished jobs among them
-        self._told = [-np.inf] * len(runs)  # when the last moment of each run was told
+        self._untold: dict[int, Ints] = {}  # runs at a moment to be told, and whom it refuses
+        self._told = np.full(len(runs), -np.inf)  # when the last moment of each run was told
         self._steps = np.zeros(len(runs), dtype=np.int64)  # local steps since then
         self._early = 0  # end models for updates after the next one
         self._under_way = 0  # jobs in the lanes
@@ -137,7 +138,8 @@ class Engine:
                 return
             yield from self._apply()
             self._within_memory(self._launch)
-            if self._products is not None:  # while the device is busy
+            yield from self._tell()  # while the lanes are busy
+            if self._products is not None:
                 for run in self._products.unprepared(np.flatnonzero(self._open)):
                     self._products.prepare(run, self._about)
             self._collect()
@@ -160,7 +162,9 @@ class Engine:
         self._open[runs] = True
         if new:
             self._hand_out(new)
-        yield from self._moments([*new, *going_on], {})
+        self._untold |= {one.run: NOBODY for one in [*new, *going_on]}
+        yield from self._tell()
+        self._told[runs] = -np.inf
 
     def _go_on(self, run: int, beginning: Beginning) -> _Made:
         """Begin a run in the middle."""
@@ -338,6 +342,9 @@ class Engine:
     def _apply(self) -> Iterator[Step]:
         """Make all updates that are complete, until there are none."""
         while len(runs := np.flatnonzero(self._open & (self._missing == 0))):
+            if not self._untold.keys().isdisjoint(runs.tolist()):
+                yield from self._tell()
+                continue  # without the runs that are over
             refused: dict[int, Ints] = {}
             if self._poisoned:
                 yield from self._refuse(runs, refused)
@@ -347,7 +354,6 @@ class Engine:
             made += self._update_linear(runs[linear].tolist())
             if made:
                 self._renew(made, refused)
-                yield from self._moments(made, refused)
 
     def _refuse(self, runs: Ints, refused: dict[int, Ints]) -> Iterator[Step]:
         """Find answers that must not be used; some runs end with them."""
@@ -492,6 +498,7 @@ class Engine:
         runs = [one.run for one in made]
         before = self._server[runs]
         self._rows.release(np.concatenate([table.start[jobs], table.end[jobs], before]))
+        np.add.at(self._steps, table.run[jobs], table.steps[jobs])
         table.start[jobs] = table.end[jobs] = -1
         self._server[runs] = [one.rows[-1] for one in made]
         self._version[runs] = [self._runs[run].version for run in runs]
@@ -505,21 +512,21 @@ class Engine:
             if not self._runs[run].course.complete:
                 table.add(run, self._runs[run], int(self._holdings.first[run]))
         self._hand_out(made)
-
-    def _moments(self, made: Sequence[_Made], refused: dict[int, Ints]) -> Iterator[Step]:
-        """The moments of these runs after updates, or at their beginning."""
         self._rows.release(np.concatenate([one.rows[:-1] for one in made]))
-        used = np.concatenate([NOBODY, *(some for one in made for some in one.jobs)])
-        np.add.at(self._steps, self._table.run[used], self._table.steps[used])
-        measured, now = self._measured([one.run for one in made]), perf_counter()
-        for run, _, jobs, _ in made:
-            if not (run in measured or run in refused or self._is_to_tell(run, now)):
+        self._untold |= {run: refused.get(run, NOBODY) for run in runs}
+
+    def _tell(self) -> Iterator[Step]:
+        """The moments of all runs with a new version, before their next update."""
+        untold, self._untold = self._untold, {}
+        measured, now = self._measured(list(untold)), perf_counter()
+        for run, refused in untold.items():
+            if not (run in measured or len(refused) or self._is_to_tell(run, now)):
                 continue
-            server, clients = self._rows.row(int(self._server[run])), refused.get(run, NOBODY)
-            version, held, steps = self._runs[run].version, self._held[run], int(self._steps[run])
-            snapshot, score = partial(self._snapshot, run), measured.get(run)
-            self._told[run], self._steps[run] = now if jobs else -np.inf, 0
-            yield Step(run, Moment(version, server, clients, held, snapshot, steps, score))
+            version, server = self._runs[run].version, self._rows.row(int(self._server[run]))
+            snapshot, steps = partial(self._snapshot, run), int(self._steps[run])
+            held, score = self._held[run], measured.get(run)
+            self._told[run], self._steps[run] = now, 0
+            yield Step(run, Moment(version, server, refused, held, snapshot, steps, score))
             if self._runs[run].over:
                 self._close(run)
 

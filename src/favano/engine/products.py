@@ -248,7 +248,7 @@ def weighted(models: Stack, weights: Floats, layout: Layout) -> Stack:
 def _mixture(chains: Sequence[Sequence[Floats]], width: int) -> Floats:
     """Weights of the given models in the server models of chains, (U, m, width)."""
     if len(chains[0]) == 1 and all(len(chain[0]) == width for chain in chains):  # for speed
-        return np.array(chains)
+        return np.concatenate([chain[0] for chain in chains]).reshape(len(chains), 1, width)
     mixed = np.zeros((len(chains), len(chains[0]), width))
     for rows, chain in zip(mixed, chains, strict=True):
         before, place, answers = rows[0], 1, sum(len(one) // 2 for one in chain)
