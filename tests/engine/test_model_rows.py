@@ -56,14 +56,17 @@ def test_blocks_are_bounded_unless_more_is_needed_at_once(monkeypatch: pytest.Mo
     assert rows.total == 27
 
 
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
 @pytest.mark.parametrize("first", [1, 2, 5, 64])
-def test_blocks_make_no_difference(first: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_blocks_make_no_difference(
+    first: int, device: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Rows of one block and of several, in any order and shape."""
     monkeypatch.setattr(model_rows, "_FIRST_ROWS", first)
     draw = np.random.default_rng(0)
-    rows, models = ModelRows(torch.zeros(3)), dict[int, torch.Tensor]()
+    rows, models = ModelRows(torch.zeros(3, device=device)), dict[int, torch.Tensor]()
     for _ in range(30):
-        new = torch.randn(int(draw.integers(0, 7)), 3)
+        new = torch.randn(int(draw.integers(0, 7)), 3, device=device)
         models.update(zip(rows.keep(new).tolist(), new, strict=True))
         gone = draw.permutation(list(models))[: int(draw.integers(0, 5))]
         rows.release(gone.astype(np.int64))

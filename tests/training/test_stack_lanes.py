@@ -21,6 +21,7 @@ from favano.training import (
     FlatModel,
     Job,
     LaneStack,
+    LaunchResult,
     LocalRule,
     LoopTrainer,
     Loss,
@@ -467,6 +468,29 @@ def test_launches_are_queued(
     assert lanes.collect() is None
     check_ends(lanes, both, shifted(both[0].model.snapshot()))
     assert lanes.free == lanes.capacity
+
+
+@pytest.mark.parametrize(("quick", "expected"), [(False, 2), (True, 1)])
+def test_quick_launches_do_not_wait_for_each_other(
+    quick: bool, expected: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(LaneStack, "quick", quick)
+    rules = [LocalRule(), LocalRule()]
+    both = trainers(perceptron(), raw=False, loss=functional.cross_entropy, rules=rules)
+    stack = LaneStack(both[0].model, both, 2)
+    lanes, launch, launched = StackLanes(stack), stack.launch, list[int]()
+
+    def launching() -> LaunchResult:
+        launched.append(len(launched))
+        return launch()
+
+    monkeypatch.setattr(stack, "launch", launching)
+    zeros = np.zeros(2, dtype=np.int64)
+    work = Work(zeros, zeros, zeros + 20, np.full(2, 0.1))
+    lanes.load(np.arange(2), shifted(both[0].model.snapshot())[:2], zeros, work)
+    for _ in range(2):
+        lanes.launch()
+        assert len(launched) == expected
 
 
 @pytest.mark.gpu

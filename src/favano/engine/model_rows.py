@@ -14,6 +14,7 @@ from favano.types import Ints, Mask, Stack, Vector
 
 _FIRST_ROWS = 8
 _FEW = 4  # models that are copied one by one
+_ALIGNED = 16  # numbers; a GPU copies rows faster that begin at a multiple of some bytes
 _MOST_BYTES = 64 << 20  # per block, unless more rows are needed at once
 
 
@@ -24,7 +25,8 @@ class ModelRows:
     """
 
     def __init__(self, like: Vector) -> None:
-        self._like = like
+        self._like, self._size = like, len(like)
+        self._width = self._size + (-self._size % _ALIGNED if like.is_cuda else 0)
         self._blocks: list[Stack] = []
         self._first: list[int] = []  # row number at which each block begins
         self._views: list[Vector] = []  # of all rows
@@ -59,7 +61,7 @@ class ModelRows:
         else:
             for block, at, places in self._by_block(taken):
                 part = models if len(at) == len(models) else models[to_device(at, block)]
-                block[to_device(places, block)] = part
+                block[:, : self._size].index_copy_(0, to_device(places, block), part)
         self._references[taken] = 1
         self._count = left
         return taken
@@ -68,15 +70,15 @@ class ModelRows:
         """These models, (*rows.shape, size): copies, except of a single one."""
         if rows.size == 1:
             return self._views[int(rows.ravel()[0])].expand(*rows.shape, -1)
-        size, parts = len(self._like), self._by_block(rows.ravel())
+        parts = self._by_block(rows.ravel())
         if len(parts) == 1:
             ((block, _, places),) = parts
             found = block.index_select(0, to_device(places, block))
         else:
-            found = self._like.new_empty(rows.size, size)
+            found = self._like.new_empty(rows.size, self._width)
             for block, at, places in parts:
                 found[to_device(at, block)] = block.index_select(0, to_device(places, block))
-        return found.view(*rows.shape, size)
+        return found.view(*rows.shape, self._width)[..., : self._size]
 
     def row(self, number: int) -> Vector:
         """One model; a view, and always the same object."""
@@ -105,15 +107,15 @@ class ModelRows:
 
     def _grow(self, missing: int) -> None:
         """Add a block of as many rows as there are already, up to a limit."""
-        most = max(1, _MOST_BYTES // max(1, len(self._like) * self._like.element_size()))
+        most = max(1, _MOST_BYTES // max(1, self._width * self._like.element_size()))
         rows = max(missing, min(max(_FIRST_ROWS, self.total), most))
-        block = self._like.new_empty(rows, len(self._like))
+        block = self._like.new_empty(rows, self._width)
         first, free = self.total, np.empty(self.total + rows, dtype=np.int64)
         free[: self._count] = self._free[: self._count]
         free[self._count : self._count + rows] = np.arange(first + rows - 1, first - 1, -1)
         self._blocks.append(block)
         self._first.append(first)
-        self._views += block.unbind()
+        self._views += block[:, : self._size].unbind()
         self._references = np.append(self._references, np.zeros(rows, dtype=np.int64))
         self._place = np.append(self._place, np.zeros(rows, dtype=np.int64))
         self._free = free

@@ -35,7 +35,7 @@ class LaneInputs:
 
     @property
     def read_as_they_are(self) -> bool:
-        """Whether a kernel needs no more than the samples and the table."""
+        """Whether a kernel needs no more than the samples and their scaling."""
         drawn = self._preprocessing is not None and self._preprocessing.augments
         return self._in_one_kernel and not drawn
 

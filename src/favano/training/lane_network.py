@@ -42,7 +42,6 @@ def lane_network(model: FlatModel) -> tuple[nn.Module, Descent | None]:
 def whole_steps(
     model: FlatModel,
     task: Task,
-    table: Tensor | None,
     roster: Roster,
     slots: int,
     precision: Precision,
@@ -53,8 +52,7 @@ def whole_steps(
 
     Args:
         model: the lanes train copies of it.
-        task: its samples are inputs, or become inputs by the table.
-        table: (C, 256), what bytes become.
+        task: its samples are inputs, or bytes that are scaled.
         roster: the clients.
         slots: epochs whose orders a lane keeps.
         precision: of products.
@@ -63,4 +61,4 @@ def whole_steps(
         return None
     from favano.training.gpu_kernels import perceptron_steps  # needs triton
 
-    return perceptron_steps(model.module, task, table, roster, slots, precision)
+    return perceptron_steps(model.module, task, roster, slots, precision)

@@ -15,7 +15,6 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
-from torch.nn import functional
 
 from favano.training.cuda_graphs import GraphCache
 from favano.training.device_draws import to_device
@@ -98,12 +97,17 @@ class LaneStack:
         self._whole = None  # a kernel for all of several steps, of lanes with rule 0
         inputs, plain = self._together.inputs, not self._rules.number.all()
         if self._together.padded and plain and inputs.read_as_they_are:
-            self._whole = whole_steps(model, task, inputs.table, roster, self._slots, precision)
+            self._whole = whole_steps(model, task, roster, self._slots, precision)
 
     @property
     def device(self) -> torch.device:
         """Where the lanes are."""
         return self._lanes.models.device
+
+    @property
+    def quick(self) -> bool:
+        """Whether a launch is one kernel."""
+        return self._whole is not None and not self._rules
 
     @property
     def lane_bytes(self) -> int:
@@ -140,7 +144,10 @@ class LaneStack:
             on.starts[at] = models[:, : on.starts.shape[1]]
         if on.drifts is not None:
             on.drifts[at] = 0.0 if work.drift is None else work.drift
-        on.models[at] = functional.pad(models, (0, on.models.shape[1] - models.shape[1]))
+        given = models.shape[1]
+        on.models[:, :given].index_copy_(0, at, models)
+        if self._rules:  # what begins anew in each job
+            on.models[:, given:].index_fill_(0, at, 0.0)
 
     def launch(self) -> LaunchResult:
         """Advance all lanes by some steps, without waiting for the device.
@@ -155,8 +162,9 @@ class LaneStack:
         order = np.argsort(left, kind="stable")
         bounds = np.searchsorted(left[order], np.arange(1, launches + 2)).tolist()
         done = live[order[: bounds[-1]]]  # in the order in which they finish
-        models = self._lanes.models[:, : self._width]
-        at, ends = to_device(done, models), models.new_empty(len(done), self._width)
+        # Whole rows are copied faster.
+        models = self._lanes.models[:, : self._width] if self._rules else self._lanes.models
+        at, ends = to_device(done, models), models.new_empty(len(done), models.shape[1])
         others = live  # lanes that make their steps together
         if self._whole is not None:
             self._run(("steps", launches), partial(self._whole, self._lanes, launches))
@@ -171,7 +179,7 @@ class LaneStack:
                     torch.index_select(models, 0, at[first:last], out=ends[first:last])
         self._host_step[live] += np.minimum(left, launches)
         self._host_left[live] = np.maximum(left - launches, 0)
-        return LaunchResult(done, ends)
+        return LaunchResult(done, ends[:, : self._width])
 
     def try_launch(self) -> None:
         """One step of every lane, to check that memory is sufficient."""

@@ -17,6 +17,7 @@ from favano.types import Ints, Stack
 StackFactory: TypeAlias = Callable[[int], LaneStack]  # with at most so many lanes
 
 _QUEUED = 2  # launches: one runs, and the next begins without waiting for the host
+_QUEUED_QUICK = 1  # if launches take the device no longer than the host: jobs begin sooner
 
 
 class _Launch(NamedTuple):
@@ -58,7 +59,8 @@ class StackLanes:
 
     def launch(self) -> None:
         """Launch lanes that are at work, until enough launches are queued."""
-        while len(self._launched) < _QUEUED and len(self._stack.free) < self.capacity:
+        queued = _QUEUED_QUICK if self._stack.quick else _QUEUED
+        while len(self._launched) < queued and len(self._stack.free) < self.capacity:
             with on_stream(self._stream):
                 result = self._stack.launch()
             self._launched.append(_Launch(self._in_lane[result.lanes], result.lanes, result))

@@ -76,8 +76,8 @@ def kernel_of(stack: LaneStack, one: LoopTrainer, precision: Precision) -> Whole
     """Also for float32, whose results can be compared best."""
     from favano.training.gpu_kernels import perceptron_steps
 
-    table, roster, slots = stack._together.inputs.table, stack._roster, stack._slots
-    found = perceptron_steps(one.model.module, one.task, table, roster, slots, precision)
+    roster, slots = stack._roster, stack._slots
+    found = perceptron_steps(one.model.module, one.task, roster, slots, precision)
     assert found is not None
     return found
 

@@ -10,12 +10,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import cast
 
+import torch
 import triton
 import triton.language as tl
 from torch import Tensor, nn
 
 from favano.models.perceptron import Perceptron
 from favano.training.gpu_kernels.blocks import tile, triton_precision
+from favano.training.lane_inputs import byte_table
 from favano.training.lane_state import LaneState
 from favano.training.roster import Roster
 from favano.training.task import Task
@@ -24,7 +26,7 @@ from favano.types import Precision
 _PERCEPTRON = [nn.Flatten, nn.Linear, nn.ReLU, nn.Linear]  # beside our own
 _MOST = 4096  # hidden numbers or logits of a batch, which stay in registers
 _WIDTH = 64  # inputs of a sample that are read at once
-_WARPS, _STAGES = 4, 3
+_WARPS, _STAGES = 2, 3
 
 
 @triton.jit
@@ -42,18 +44,20 @@ def _chosen(
 
 @triton.jit
 def _inputs(
-    samples, table, chosen, valid, first, INPUTS: tl.constexpr, PIXELS: tl.constexpr,
+    samples, lines, chosen, valid, first, INPUTS: tl.constexpr, PIXELS: tl.constexpr,
     WIDTH: tl.constexpr, SCALED: tl.constexpr,
 ):  # fmt: skip
-    """Some inputs of all samples, (samples, WIDTH)."""
+    """Some inputs of all samples, (samples, WIDTH); what is padding has no meaning."""
     place = first + tl.arange(0, WIDTH)
     there = valid[:, None] & (place < INPUTS)[None, :]
     found = tl.load(samples + chosen[:, None] * INPUTS + place[None, :], mask=there, other=0)
+    found = found.to(tl.float32)
     if SCALED:
-        found = tl.load(
-            table + (place // PIXELS * 256)[None, :] + found.to(tl.int32), mask=there, other=0
-        )
-    return found.to(tl.float32)
+        channel, known = lines + place // PIXELS * 2, place < INPUTS
+        shift = tl.load(channel, mask=known, other=0.0)
+        slope = tl.load(channel + 1, mask=known, other=0.0)
+        found = found * slope[None, :] + shift[None, :]
+    return found
 
 
 @triton.jit
@@ -86,7 +90,7 @@ def _rounded(values, HALF: tl.constexpr):
 
 @triton.jit
 def _step(
-    models, starts, drifts, samples, labels, table, chosen, valid, rate, pull,
+    models, starts, drifts, samples, labels, lines, chosen, valid, rate, pull,
     INPUTS: tl.constexpr, HIDDEN: tl.constexpr, CLASSES: tl.constexpr, PIXELS: tl.constexpr,
     SAMPLES: tl.constexpr, WIDE: tl.constexpr, MANY: tl.constexpr, WIDTH: tl.constexpr,
     SCALED: tl.constexpr, PULLED: tl.constexpr, DRIFTING: tl.constexpr,
@@ -102,7 +106,7 @@ def _step(
     # Forward.
     sums = tl.zeros((SAMPLES, WIDE), tl.float32)
     for first in range(0, INPUTS, WIDTH):
-        inputs = _inputs(samples, table, chosen, valid, first, INPUTS, PIXELS, WIDTH, SCALED)
+        inputs = _inputs(samples, lines, chosen, valid, first, INPUTS, PIXELS, WIDTH, SCALED)
         known = is_hidden[:, None] & (first + some < INPUTS)[None, :]
         weight = tl.load(
             models + hidden[:, None] * INPUTS + first + some[None, :], mask=known, other=0.0
@@ -137,7 +141,7 @@ def _step(
     )
     back = tl.trans(back)
     for first in range(0, INPUTS, WIDTH):
-        inputs = _inputs(samples, table, chosen, valid, first, INPUTS, PIXELS, WIDTH, SCALED)
+        inputs = _inputs(samples, lines, chosen, valid, first, INPUTS, PIXELS, WIDTH, SCALED)
         gradient = _rounded(_product(back, inputs, HALF, PRECISION), HALF)
         place = hidden[:, None] * INPUTS + first + some[None, :]
         known = is_hidden[:, None] & (first + some < INPUTS)[None, :]
@@ -147,7 +151,7 @@ def _step(
 @triton.jit(do_not_specialize=["most"])
 def _perceptron_kernel(
     models, rates, rows, steps, ends, rules, orders, pulls, starts, drifts,
-    sizes, batches, samples, labels, table, apart, orders_apart, kept_apart, longest, most,
+    sizes, batches, samples, labels, lines, apart, orders_apart, kept_apart, longest, most,
     INPUTS: tl.constexpr, HIDDEN: tl.constexpr, CLASSES: tl.constexpr, PIXELS: tl.constexpr,
     BATCH: tl.constexpr, SLOTS: tl.constexpr,
     SAMPLES: tl.constexpr, WIDE: tl.constexpr, MANY: tl.constexpr, WIDTH: tl.constexpr,
@@ -171,7 +175,7 @@ def _perceptron_kernel(
             orders + lane * orders_apart, sizes, batches, row, step, longest, BATCH, SLOTS, SAMPLES
         )
         _step(
-            models, starts, drifts, samples, labels, table, chosen, valid, rate, pull,
+            models, starts, drifts, samples, labels, lines, chosen, valid, rate, pull,
             INPUTS, HIDDEN, CLASSES, PIXELS, SAMPLES, WIDE, MANY, WIDTH,
             SCALED, PULLED, DRIFTING, HALF, PRECISION,
         )  # fmt: skip
@@ -188,7 +192,7 @@ class PerceptronSteps:
     classes: int
     samples: Tensor  # (N, ...) floats, or bytes (N, C, H, W)
     labels: Tensor  # (N,)
-    table: Tensor | None  # (C, 256) floats for bytes
+    lines: Tensor | None  # (C, 2) shift and slope, by which bytes become inputs
     sizes: Tensor  # samples per row of the roster
     batches: Tensor  # mini-batches per epoch and row
     batch: int
@@ -205,13 +209,13 @@ class PerceptronSteps:
             unused if lanes.starts is None else lanes.starts,
             unused if lanes.drifts is None else lanes.drifts,
             self.sizes, self.batches, self.samples, self.labels,
-            unused if self.table is None else self.table,
+            unused if self.lines is None else self.lines,
             models.stride(0), orders.stride(0), kept[0].stride(0) if kept else 0,
             orders.shape[1] // self.slots, most,
             INPUTS=self.inputs, HIDDEN=self.hidden, CLASSES=self.classes,
             PIXELS=self.samples[0, 0].numel(), BATCH=self.batch, SLOTS=self.slots,
             SAMPLES=tile(self.batch), WIDE=tile(self.hidden), MANY=tile(self.classes),
-            WIDTH=tile(self.inputs, _WIDTH), SCALED=self.table is not None,
+            WIDTH=tile(self.inputs, _WIDTH), SCALED=self.lines is not None,
             PULLED=lanes.starts is not None, DRIFTING=lanes.drifts is not None,
             HALF=self.precision == "bf16", PRECISION=triton_precision(self.precision),
             num_warps=_WARPS, num_stages=_STAGES,
@@ -219,9 +223,8 @@ class PerceptronSteps:
 
 
 def perceptron_steps(
-    network: nn.Module, task: Task, table: Tensor | None, roster: Roster, slots: int,
-    precision: Precision,
-) -> PerceptronSteps | None:  # fmt: skip
+    network: nn.Module, task: Task, roster: Roster, slots: int, precision: Precision
+) -> PerceptronSteps | None:
     """The steps of this network, if it is a perceptron that fits into a program."""
     layers = _layers(network)
     if layers is None:
@@ -231,9 +234,18 @@ def perceptron_steps(
     if not whole or tile(batch) * max(tile(hidden), tile(classes)) > _MOST:
         return None
     return PerceptronSteps(
-        inputs, hidden, classes, task.features, task.labels, table,
+        inputs, hidden, classes, task.features, task.labels, _lines(task),
         roster.size, roster.batches, batch, slots, precision,
     )  # fmt: skip
+
+
+def _lines(task: Task) -> Tensor | None:
+    """Shift and slope of each channel, (C, 2): a table of bytes takes four times as long."""
+    if task.preprocessing is None:
+        return None
+    table = byte_table(task.preprocessing, task.features, torch.float64)
+    shift, last = table[:, 0], table[:, -1]
+    return torch.stack([shift, (last - shift) / 255], dim=1).float()
 
 
 def _layers(network: nn.Module) -> tuple[nn.Linear, nn.Linear] | None:
