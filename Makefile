@@ -6,12 +6,13 @@ STAMP  := $(VENV)/installed
 
 .PHONY: setup browser demo test test-all check format docs
 
+# Modules are compiled when they are first imported: most never are, and compiling takes minutes.
 setup: $(STAMP)
 
 $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "favano needs Python 3.11 or newer: make PYTHON=python3.11 ...")'
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[data,print,cluster,flower,dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt -e '.[data,print,cluster,flower,dev]'
 	@touch $@
 
 # The page is tested in Chromium; where there is none and none can be installed, those tests skip.

@@ -101,7 +101,8 @@ def trainer(name: str) -> LoopTrainer:
     steps = None
     if shape:
         features = torch.randint(0, 256, (rows, *shape), dtype=torch.uint8)
-        colour = shape[0] > 1  # digits are not augmented
+        colour = shape[0] > 1  # digits are mostly zeros, and not augmented
+        features *= torch.rand(features.shape) < (1.0 if colour else 0.2)
         steps = Preprocessing(scale=255.0, crop_padding=4 if colour else 0, flip=colour)
     else:
         features = torch.randint(0, LETTERS, (rows, LENGTH))

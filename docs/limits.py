@@ -21,10 +21,11 @@ BYTES: dict[Precision, int] = {"tf32": 4, "bf16": 2}  # of a number between two 
 # for the gradient of the weights; gradients are read and written for that of the inputs; the
 # normalisation reads both for its sums, then reads both again and writes.
 PASSES = 14
-# Passes over the inputs of the perceptron: gathered, and read by the product and by its gradient.
-INPUT_PASSES = 3
 # Passes over the weights, in float32: forward, backward, and gradient, step and result.
 WEIGHT_PASSES = 5
+# A kernel makes whole steps of the perceptron: it reads the bytes of images and the weights twice,
+# and writes the weights.
+WHOLE_INPUT_PASSES, WHOLE_WEIGHT_PASSES = 2, 3
 
 
 class Network(NamedTuple):
@@ -33,6 +34,8 @@ class Network(NamedTuple):
     flops: float
     passing: float  # numbers that pass through memory
     weights: int
+    raw: int = 0  # bytes of the data set that are read
+    weight_passes: int = WEIGHT_PASSES
 
 
 class Convolution(NamedTuple):
@@ -80,7 +83,9 @@ def convolutional(layers: Sequence[Convolution]) -> Network:
     )
 
 
-PERCEPTRON = Network(4 * 784 * 32 + 6 * 32 * 10, INPUT_PASSES * 784, 25_450)
+PERCEPTRON = Network(
+    4 * 784 * 32 + 6 * 32 * 10, 0, 25_450, WHOLE_INPUT_PASSES * 784, WHOLE_WEIGHT_PASSES
+)
 RESNET20 = convolutional(residual(Convolution(3, 16, 3, 32), 32, (16, 32, 64), 3))
 RESNET18 = convolutional(residual(Convolution(3, 64, 7, 32), 16, (64, 128, 256, 512), 2))
 
@@ -97,8 +102,8 @@ class Limit(NamedTuple):
 
 def step_bytes(network: Network, precision: Precision) -> float:
     """Bytes that pass through memory in one step of one client."""
-    weights = WEIGHT_PASSES * BYTES["tf32"] * network.weights
-    return BATCH * BYTES[precision] * network.passing + weights
+    weights = network.weight_passes * BYTES["tf32"] * network.weights
+    return BATCH * (BYTES[precision] * network.passing + network.raw) + weights
 
 
 def limit(network: Network, precision: Precision) -> Limit:

@@ -36,8 +36,10 @@ def test_the_layers_counted_are_those_of_the_network(name: str) -> None:
 
 
 def test_limits_by_hand() -> None:
-    # 3 passes over 128 x 784 inputs and 5 over 25,450 weights, 4 bytes each
-    assert step_bytes(PERCEPTRON, "tf32") == 4 * (3 * 128 * 784 + 5 * 25_450)
+    # 2 passes over 128 x 784 bytes and 3 over 25,450 weights of 4 bytes
+    assert step_bytes(PERCEPTRON, "tf32") == 2 * 128 * 784 + 3 * 4 * 25_450
+    # 2 bytes of each number between two layers, and 5 passes over the weights
+    assert step_bytes(RESNET20, "bf16") == 128 * 2 * RESNET20.passing + 5 * 4 * RESNET20.weights
     assert 128 * PERCEPTRON.flops == pytest.approx(13.09e6, rel=1e-3)
     # 19 convolutions of 3 x 3 and 2 of 1 x 1: 16 x 32 x 32 seven times, and so on
     activations = 16 * 32**2 * 7 + 32 * 16**2 * 7 + 64 * 8**2 * 7
