@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import errno
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -33,6 +35,25 @@ def test_a_failure_leaves_the_folder_as_it_was(
     with pytest.raises(WriteFailed, match="No space left on device; earlier results are untouched"):
         write_together(tmp_path, {"a": "new", "b": "new"})
     assert contents(tmp_path) == {"a": b"old"}
+
+
+def test_what_a_killed_process_has_left_is_removed(tmp_path: Path) -> None:
+    """Of the files that are written, and not what a running process is writing."""
+    with subprocess.Popen([sys.executable, "-c", ""]) as ended:
+        ended.wait()
+    running = os.getppid()
+    for name in (
+        f".a.{ended.pid}",
+        f".b.{ended.pid}",
+        f".a.{running}",
+        ".a.old",
+        ".a.9" + 30 * "9",
+    ):
+        (tmp_path / name).touch()
+    write_together(tmp_path, {"a": "new"})
+    assert {*contents(tmp_path)} == {
+        "a", f".b.{ended.pid}", f".a.{running}", ".a.old", ".a.9" + 30 * "9"
+    }  # fmt: skip
 
 
 def test_what_cannot_be_read_is_refused_by_name(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Final, TypeVar
@@ -51,7 +51,10 @@ def read_file(path: Path, parser: Callable[[str], Parsed]) -> Parsed:
 
 
 def write_together(folder: Path, contents: Mapping[str, str | bytes]) -> None:
-    """Write several files, all or none: a failure leaves the folder as it was."""
+    """Write several files, all or none: a failure leaves the folder as it was.
+
+    What killed processes have left of the same files is removed.
+    """
     waiting = {name: folder / f".{name}.{os.getpid()}" for name in contents}
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -70,6 +73,32 @@ def write_together(folder: Path, contents: Mapping[str, str | bytes]) -> None:
     finally:
         for path in waiting.values():
             path.unlink(missing_ok=True)
+    with suppress(OSError):
+        for path in _left_behind(folder, contents):
+            path.unlink(missing_ok=True)
+
+
+def _left_behind(folder: Path, names: Iterable[str]) -> list[Path]:
+    """Unfinished files of these names whose process has ended."""
+    begun = {f".{name}" for name in names}
+    parts = ((path, path.name.rpartition(".")) for path in folder.iterdir())
+    return [
+        path
+        for path, (start, _, number) in parts
+        if start in begun and number.isdecimal() and not _is_running(int(number))
+    ]
+
+
+def _is_running(process: int) -> bool:
+    if os.name != "posix":  # there, the signal 0 is Ctrl-C
+        return True
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except (OSError, OverflowError):  # that of another user, or no number of a process
+        return True
+    return True
 
 
 def _flush(folder: Path) -> None:
