@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from favano.training import to_device
+from favano.training import aligned, to_device
 from favano.types import Ints, Mask, Stack, Vector
 
 _FIRST_ROWS = 8
 _FEW = 4  # models that are copied one by one
-_ALIGNED = 16  # numbers; a GPU copies rows faster that begin at a multiple of some bytes
 _MOST_BYTES = 64 << 20  # per block, unless more rows are needed at once
 
 
@@ -26,7 +25,7 @@ class ModelRows:
 
     def __init__(self, like: Vector) -> None:
         self._like, self._size = like, len(like)
-        self._width = self._size + (-self._size % _ALIGNED if like.is_cuda else 0)
+        self._width = aligned(self._size) if like.is_cuda else self._size
         self._blocks: list[Stack] = []
         self._first: list[int] = []  # row number at which each block begins
         self._views: list[Vector] = []  # of all rows

@@ -51,7 +51,17 @@ def read_file(path: Path, parser: Callable[[str], Parsed]) -> Parsed:
 
 
 def write_together(folder: Path, contents: Mapping[str, str | bytes]) -> None:
-    """Write several files, all or none: a failure leaves the folder as it was.
+    """Write several files, all or none: a failure leaves the folder as it was."""
+    try:
+        replace_together(folder, contents)
+    except OSError as error:
+        raise WriteFailed(
+            f"out={folder}: could not be written: {error.strerror}; earlier results are untouched"
+        ) from error
+
+
+def replace_together(folder: Path, contents: Mapping[str, str | bytes]) -> None:
+    """The same, with the error of the system.
 
     What killed processes have left of the same files is removed.
     """
@@ -66,13 +76,10 @@ def write_together(folder: Path, contents: Mapping[str, str | bytes]) -> None:
         for name in contents:
             waiting[name].replace(folder / name)
         _flush(folder)
-    except OSError as error:
-        raise WriteFailed(
-            f"out={folder}: could not be written: {error.strerror}; earlier results are untouched"
-        ) from error
     finally:
         for path in waiting.values():
-            path.unlink(missing_ok=True)
+            with suppress(OSError):
+                path.unlink(missing_ok=True)
     with suppress(OSError):
         for path in _left_behind(folder, contents):
             path.unlink(missing_ok=True)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from hashlib import sha256
 from html import escape
 from importlib.resources import files
@@ -14,6 +12,7 @@ from string import Template
 
 from favano import __version__
 from favano.errors import BadInput, need
+from favano.records.folder import replace_together
 from favano.report.caveats import caveats
 from favano.report.curves import Measure, measures
 from favano.report.final_tables import final_tables, overview
@@ -34,17 +33,11 @@ _SCRIPTS = ("marks.js", "chart.js", "curves.js", "clients.js", "served.js", "pag
 def write_page(results: Sequence[Result], path: Path, title: str) -> None:
     """Write the page, completely or not at all; the first result is the reference."""
     need(len(results) > 0, "results", "", "need at least one result")
-    waiting = path.with_name(f".{path.name}.{os.getpid()}")
     text = render(results, title)
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        waiting.write_text(text, encoding="utf-8")
-        waiting.replace(path)
+        replace_together(path.parent, {path.name: text})
     except OSError as error:
         raise BadInput("out", path, f"cannot be written: {error.strerror}") from error
-    finally:
-        with suppress(OSError):
-            waiting.unlink()
 
 
 def render(results: Sequence[Result], title: str) -> str:

@@ -16,6 +16,7 @@ from .kernel_sets import default_kernels as default_kernels
 from .lane_capacity import LaneMaker as LaneMaker
 from .lane_stack import LaneStack as LaneStack
 from .lane_stack import LaunchResult as LaunchResult
+from .lane_state import aligned as aligned
 from .lanes import Finished as Finished
 from .lanes import Job as Job
 from .lanes import Lanes as Lanes

@@ -28,10 +28,10 @@ class LaneInputs:
         self._origins, self._exact = roster.crops, weights.dtype
         self._rounded = torch.bfloat16 if half else weights.dtype
         self._in_one_kernel = has_kernels(weights) and _has_kernel(task)
-        self.table: Tensor | None = None  # what bytes become
+        self._table: Tensor | None = None  # what bytes become
         if self._in_one_kernel and task.preprocessing is not None:
             table = byte_table(task.preprocessing, task.features, weights.dtype)
-            self.table = table.to(self._rounded)
+            self._table = table.to(self._rounded)
 
     @property
     def read_as_they_are(self) -> bool:
@@ -48,7 +48,7 @@ class LaneInputs:
             crops = None
             if preprocessing is not None and preprocessing.augments:
                 crops = crops_of(preprocessing, self._draws(chosen, rows, steps))
-            return gather_inputs(self._features, chosen, self._rounded, self.table, crops)
+            return gather_inputs(self._features, chosen, self._rounded, self._table, crops)
         features = self._features[chosen]
         if preprocessing is not None:
             if preprocessing.augments:

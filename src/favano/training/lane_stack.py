@@ -41,11 +41,12 @@ _LAUNCHES = 5  # launches between two refillings in that case; jobs often have 5
 class LaunchResult:
     """Lanes that a launch finished, and their end models, perhaps still being computed."""
 
-    def __init__(self, lanes: Ints, ends: Stack) -> None:
-        self.lanes, self.ends = lanes, ends
-        finite = ends.isfinite().all(dim=1)
+    def __init__(self, lanes: Ints, rows: Stack, width: int) -> None:
+        """Rows of the lanes, of which the first numbers are the end models; others are finite."""
+        self.lanes, self.ends = lanes, rows[:, :width]
+        finite = rows.isfinite().all(dim=1)  # whole rows are read faster
         self._finite = finite.to("cpu", non_blocking=True)
-        self._arrived = torch.cuda.Event() if ends.is_cuda else None  # type: ignore[no-untyped-call]
+        self._arrived = torch.cuda.Event() if rows.is_cuda else None  # type: ignore[no-untyped-call]
         if self._arrived is not None:
             self._arrived.record()
 
@@ -179,7 +180,7 @@ class LaneStack:
                     torch.index_select(models, 0, at[first:last], out=ends[first:last])
         self._host_step[live] += np.minimum(left, launches)
         self._host_left[live] = np.maximum(left - launches, 0)
-        return LaunchResult(done, ends[:, : self._width])
+        return LaunchResult(done, ends, self._width)
 
     def try_launch(self) -> None:
         """One step of every lane, to check that memory is sufficient."""

@@ -35,14 +35,21 @@ class LaneState(NamedTuple):
     numbers: Tensor  # (fields, lanes) of the optimisers
 
 
+def aligned(numbers: int) -> int:
+    """The width of rows for so many numbers: each begins at a multiple of some bytes.
+
+    On a GPU, products, kernels and copies of such rows are faster.
+    """
+    return numbers + -numbers % _ALIGNED
+
+
 def new_lanes(
     model: FlatModel, rules: Sequence[LocalRule], table: RuleTable, count: int, samples: int
 ) -> LaneState:
     """So many lanes that are idle, with room for so many samples in the orders of each."""
     layout, one = model.layout, model.vector
     memory = table.vectors * layout.parameters
-    # Products and kernels are faster if every lane begins at a multiple of some bytes.
-    more = memory + -(layout.size + memory) % _ALIGNED
+    more = aligned(layout.size + memory) - layout.size
     models = functional.pad(one, (0, more)).repeat(count, 1)
     weights, rates = models[:, : layout.parameters], one.new_zeros(count)
     places = torch.zeros((5, count), device=one.device, dtype=torch.int64)
