@@ -175,7 +175,7 @@ class Shuffled:
         number, start, job, drift = self.waiting.pop()
         trainer = self.trainers[job.task]
         end = trainer.run(start[: trainer.width], job, drift)[None]
-        return Finished(np.array([number]), end, np.array(finite_rows(end)))
+        return Finished(np.array([number]), end, np.array(finite_rows(end)), job.steps)
 
     def halve(self) -> Ints:
         raise MemoryError

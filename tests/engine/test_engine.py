@@ -20,7 +20,7 @@ from favano.planning.planned import plan_seed
 from favano.quantisation import Codec, Lattice, MinMax, Qsgd
 from favano.specification.presets import resolve
 from favano.specification.spec import changed
-from favano.training import Finished, Lanes, Work, WorkerLanes, one_thread
+from favano.training import Finished, Lanes, LaneStack, LaunchResult, Work, WorkerLanes, one_thread
 from favano.training.optimisers import Optimiser
 from favano.types import Buffers, Floats, Ints, Stack, Vector
 from tests.engine.networks import (
@@ -222,7 +222,7 @@ def test_a_run_that_fails_ends_and_the_others_go_on(stacked: bool) -> None:
     runs = Engine([failing(), good.aggregator()], lanes, products=stacked)
     errors, found = [], []
     with one_thread():
-        for run, moment in runs.steps(at_once=2):
+        for run, moment, _ in runs.steps(at_once=2):
             if isinstance(moment, NonFiniteUpdate):
                 errors.append((run, str(moment)))
             elif run == 1:
@@ -288,7 +288,7 @@ def test_updates_between_two_evaluations_may_be_made_at_once(
 def test_updates_that_are_not_evaluated_are_told_now_and_then(
     seconds: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Progress, and the speed that `favano bench` shows, hear of all local steps."""
+    """Progress and checkpoints hear of all local steps."""
     clock = count(step=seconds)
     monkeypatch.setattr("favano.engine.engine.perf_counter", lambda: next(clock))
     problems = [Problem("quafl", seed) for seed in range(2)]  # its updates are made one by one
@@ -297,7 +297,7 @@ def test_updates_that_are_not_evaluated_are_told_now_and_then(
     runs = Engine(aggregators, stack_lanes(problems, 20), products=True, scoring=scoring)
     steps = [0, 0]
     told: list[list[int]] = [[], []]
-    for run, moment in runs.steps(at_once=2):
+    for run, moment, _ in runs.steps(at_once=2):
         assert isinstance(moment, Moment)
         told[run].append(moment.version)
         steps[run] += moment.steps
@@ -305,6 +305,39 @@ def test_updates_that_are_not_evaluated_are_told_now_and_then(
         versions = [at.version for at in one.alone]
         assert told[run] == (versions if seconds else [*versions[:2], *versions[-2:]])
         assert steps[run] == one.aggregator().schedule.used_steps
+
+
+def test_local_steps_are_told_when_they_are_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not when an update uses them: lanes work ahead, and short runs would seem faster."""
+    problems = [Problem("favano", seed) for seed in range(4)]
+    lanes = stack_lanes(problems, 40)
+    launched: list[int] = []  # steps of all lanes
+    launch, collect, collected = lanes._stack.launch, lanes.collect, 0
+
+    def counted_launch() -> LaunchResult:
+        launched.append(0)
+        return launch()
+
+    def counted_collect() -> Finished | None:
+        nonlocal collected
+        collected += launched.pop(0) if launched else 0
+        return collect()
+
+    def count_lanes(stack: LaneStack, some: Ints, count: int, length: int) -> None:
+        launched[-1] += len(some)
+
+    monkeypatch.setattr(lanes._stack, "launch", counted_launch)
+    monkeypatch.setattr(lanes, "collect", counted_collect)
+    monkeypatch.setattr(LaneStack, "_launch", count_lanes)
+    told = unused = 0
+    aggregators = [one.aggregator() for one in problems]
+    for step in Engine(aggregators, lanes, products=True).steps(at_once=3):
+        told += step.made
+        assert told == collected
+        assert isinstance(step.moment, Moment)
+        unused += step.made - step.moment.steps
+        assert unused >= 0
+    assert told == sum(one.schedule.used_steps for one in aggregators)
 
 
 def test_refusals_between_two_evaluations_are_told() -> None:
@@ -367,7 +400,7 @@ def test_what_is_measured_together_is_that_of_the_plain_loop(
     aggregators = [one.aggregator() for one in problems]
     runs = Engine(aggregators, stack_lanes(problems, 5), products=True, scoring=scoring)
     measured = 0
-    for run, moment in runs.steps(at_once=3):
+    for run, moment, _ in runs.steps(at_once=3):
         assert isinstance(moment, Moment)
         assert (moment.measured is None) == (moment.version % 3 != 2)
         if moment.measured is not None:
@@ -385,7 +418,7 @@ class Counting:
 
     def __init__(self, capacity: int, *, newest: bool) -> None:
         self.capacity, self.newest, self.given = capacity, newest, 0
-        self.waiting: list[tuple[int, Vector]] = []
+        self.waiting: list[tuple[int, Vector, int]] = []
         self.busy: list[int] = []
 
     @property
@@ -394,7 +427,7 @@ class Counting:
 
     def load(self, jobs: Ints, models: Stack, task: Ints, work: Work) -> None:
         self.given += len(jobs)
-        self.waiting += zip(jobs.tolist(), models, strict=True)
+        self.waiting += zip(jobs.tolist(), models, work.steps.tolist(), strict=True)
 
     def launch(self) -> None:
         self.busy.append(len(self.waiting))
@@ -402,8 +435,8 @@ class Counting:
     def collect(self) -> Finished | None:
         if not self.waiting:
             return None
-        job, model = self.waiting.pop(-1 if self.newest else 0)
-        return Finished(np.array([job]), model[None], np.array([True]))
+        job, model, steps = self.waiting.pop(-1 if self.newest else 0)
+        return Finished(np.array([job]), model[None], np.array([True]), steps)
 
     def halve(self) -> Ints:
         raise MemoryError

@@ -175,7 +175,7 @@ def test_a_full_gpu_makes_lanes_give_way(monkeypatch: pytest.MonkeyPatch) -> Non
     torch.cuda.set_per_process_memory_fraction(allowed / total)
     last: dict[int, Tensor] = {}
     try:
-        for run, moment in runs.steps(at_once=3):
+        for run, moment, _ in runs.steps(at_once=3):
             assert isinstance(moment, Moment)
             last[run] = moment.server.cpu()
     finally:

@@ -134,7 +134,7 @@ def check_together(device: str) -> None:
     ]
     runs = [one.aggregator() for one in some]
     saved: dict[int, Snapshot] = {}
-    for number, moment in on_stacks(runs, some):
+    for number, moment, _ in on_stacks(runs, some):
         assert isinstance(moment, Moment)
         if moment.version <= runs[number].schedule.updates // 2:
             saved[number] = reread(moment.snapshot(), runs[number])
@@ -142,7 +142,7 @@ def check_together(device: str) -> None:
     for number, snapshot in saved.items():
         again[number].go_on_from(snapshot)
     ends: dict[int, Seen] = {}
-    for number, moment in on_stacks(again, some):
+    for number, moment, _ in on_stacks(again, some):
         assert isinstance(moment, Moment)
         assert moment.version >= saved[number].version >= 0
         ends[number] = seen(moment)

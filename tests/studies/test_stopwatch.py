@@ -2,9 +2,23 @@
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
 import pytest
 
+from favano.engine import Step, engine
+from favano.run import engines
+from favano.run.engines import Group, Share, on_stacks
+from favano.run.runner import run_together
+from favano.run.samples import load_samples, named_model
+from favano.run.seed_run import SeedRun
+from favano.specification.presets import resolve
+from favano.specification.spec import make_spec
 from favano.studies.stopwatch import Stopwatch
+from favano.training import Finished, FlatModel, LaneStack, LaunchResult, StackLanes
+from favano.types import Ints
 
 
 class Clock:
@@ -17,7 +31,7 @@ class Clock:
 
 
 def watched(start: float, updates: list[tuple[float, int]], begun: float = 1.0) -> Stopwatch:
-    """A run that was called at `start`, with updates at these times, of so many steps."""
+    """A run that was called at `start`, with updates at these times, after so many steps."""
     clock = Clock()
     clock.now = start
     watch = Stopwatch(clock)
@@ -39,7 +53,7 @@ def test_the_start_is_told_apart() -> None:
 
 def test_the_steady_rate_is_that_of_the_middle_half() -> None:
     """Neither the start, nor work done before the first update, nor idle lanes at the end count."""
-    early = [(100.0, 10), *((100.0, 10) for _ in range(20))]  # was trained ahead
+    early = [(100.0, 10), *((100.0, 10) for _ in range(20))]
     middle = [(100.0 + step, 10) for step in range(1, 60)]
     late = [(160.0 + 50 * step, 10) for step in range(20)]
     assert watched(0.0, early + middle + late).steady_rate == pytest.approx(10.0)
@@ -49,6 +63,63 @@ def test_a_short_run_is_timed_from_its_beginning() -> None:
     assert watched(0.0, [(5.0, 60), (7.0, 60)]).steady_rate == 120 / 6.0
     one_large = [(float(second), 1 if second != 5 else 1000) for second in range(2, 12)]
     assert watched(0.0, one_large).steady_rate == pytest.approx(1009 / 10.0)
+
+
+class Device:
+    """Makes 1,500 local steps per second, one launch after the other."""
+
+    speed = 1500.0
+
+    def __init__(self) -> None:
+        self.clock, self.busy_until = Clock(), 0.0
+
+    def lanes(self, flat: FlatModel, runs: Sequence[SeedRun], capacity: int) -> StackLanes:
+        stack = LaneStack(flat, [one.trainer for one in runs], capacity)
+        lanes, launch = StackLanes(stack), stack.launch
+        arrivals: deque[float] = deque()
+
+        def timed_launch() -> LaunchResult:
+            result = launch()
+            arrivals.append(self.busy_until)
+            return result
+
+        def timed_collect() -> Finished | None:
+            if arrivals:
+                self.clock.now = max(self.clock.now, arrivals.popleft())
+            return StackLanes.collect(lanes)
+
+        stack._launch, stack.launch = self.train, timed_launch  # type: ignore[method-assign]
+        lanes.collect = timed_collect  # type: ignore[method-assign]
+        return lanes
+
+    def train(self, lanes: Ints, count: int, length: int) -> None:
+        self.busy_until = max(self.busy_until, self.clock.now) + len(lanes) / self.speed
+
+
+@pytest.mark.parametrize("capacity", [64, 512])
+def test_the_speed_of_a_device_is_found_in_a_short_run(
+    capacity: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many jobs the lanes have begun before the first update."""
+    device = Device()
+
+    @contextmanager
+    def steps(
+        flat: FlatModel, runs: Sequence[SeedRun], group: Group, workers: int | None
+    ) -> Iterator[Iterator[Step]]:
+        yield on_stacks(runs, device.lanes(flat, runs, capacity), Share(len(runs), 64, 0))
+
+    monkeypatch.setattr(engines, "_steps", steps)
+    monkeypatch.setattr(engine, "perf_counter", device.clock)
+    keys = {"dataset": "digits", "horizon": 65.0, "evaluate_every": 65.0, "seeds": 10}
+    spec = resolve(make_spec({**keys, "algorithm": "favano", "batch_size": 2}))
+    digits = load_samples(spec)
+    watch = Stopwatch(device.clock)
+    run_together([spec], digits, named_model(spec, digits), progress=watch, audits=False)
+    first, *_, last = watch.marks[1:]
+    assert watch.steady_rate == pytest.approx(device.speed)
+    assert (last.steps - first.steps) / watch.running == pytest.approx(device.speed)
+    assert first.time > 0.01
 
 
 def test_a_run_without_updates_has_no_speed() -> None:

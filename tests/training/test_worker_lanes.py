@@ -26,10 +26,10 @@ def plain() -> LoopTrainer:
 
 
 def load(lanes: WorkerLanes, start: Vector, jobs: int) -> None:
-    """Jobs of one step each, one after the other in the batches of client 0."""
+    """Jobs of 1, 2, ... steps, with data of client 0."""
     number = np.arange(jobs)
     none = np.zeros_like(number)
-    work = Work(none, number, none + 1, np.full(jobs, 0.01))
+    work = Work(none, number, number + 1, np.full(jobs, 0.01))
     lanes.load(number, start.repeat(jobs, 1), none, work)
 
 
@@ -90,11 +90,14 @@ def test_no_job_waits_behind_a_long_one() -> None:
         load(lanes, trainer.model.snapshot(), 4)
         assert lanes.free == 0
         done: list[int] = []
+        made = 0
         while len(done) < 4:
             finished = lanes.collect()
             assert finished is not None
             done += finished.jobs.tolist()
+            made += finished.made
             if len(done) == 3:
                 held.gate.release()
         assert lanes.collect() is None
     assert done[-1] == 0
+    assert made == 1 + 2 + 3 + 4

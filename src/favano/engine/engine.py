@@ -47,6 +47,7 @@ class Step(NamedTuple):
 
     run: int
     moment: Moment | NonFiniteUpdate
+    made: int  # local steps of all runs since the last one, also in jobs that are not finished
 
 
 @dataclass(frozen=True)
@@ -108,6 +109,7 @@ class Engine:
         self._untold: dict[int, Ints] = {}  # runs at a moment to be told, and whom it refuses
         self._told = np.full(len(runs), -np.inf)  # when the last moment of each run was told
         self._steps = np.zeros(len(runs), dtype=np.int64)  # local steps since then
+        self._made = 0  # local steps that were not told yet
         self._early = 0  # end models for updates after the next one
         self._under_way = 0  # jobs in the lanes
         self._poisoned = False  # whether any end model was not finite
@@ -315,7 +317,8 @@ class Engine:
         table, finished = self._table, self._lanes.collect()
         if finished is None:
             return
-        jobs, ends, finite = finished
+        jobs, ends, finite, made = finished
+        self._made += made
         self._under_way -= len(jobs)
         table.finite[jobs] = finite
         self._poisoned |= not finite.all()
@@ -362,7 +365,7 @@ class Engine:
             try:
                 refused[run] = one.refuse(one.course.jobs(one.version + 1), finite)
             except NonFiniteUpdate as error:
-                yield Step(run, error)
+                yield self._step(run, error)
                 self._close(run)
 
     def _is_linear(self, run: int, refused: dict[int, Ints]) -> bool:
@@ -526,9 +529,13 @@ class Engine:
             snapshot, steps = partial(self._snapshot, run), int(self._steps[run])
             held, score = self._held[run], measured.get(run)
             self._told[run], self._steps[run] = now, 0
-            yield Step(run, Moment(version, server, refused, held, snapshot, steps, score))
+            yield self._step(run, Moment(version, server, refused, held, snapshot, steps, score))
             if self._runs[run].over:
                 self._close(run)
+
+    def _step(self, run: int, moment: Moment | NonFiniteUpdate) -> Step:
+        made, self._made = self._made, 0
+        return Step(run, moment, made)
 
     def _is_to_tell(self, run: int, now: float) -> bool:
         """Whether a run's moment is needed for an evaluation, a checkpoint or the display."""

@@ -161,6 +161,6 @@ def _one_by_one(runs: Sequence[SeedRun]) -> Iterator[Step]:
     for number, one in enumerate(runs):
         try:
             for moment in PlainLoop(one.aggregator, one.trainer).moments():
-                yield Step(number, moment)
+                yield Step(number, moment, moment.steps)
         except NonFiniteUpdate as error:
-            yield Step(number, error)
+            yield Step(number, error, 0)

@@ -12,7 +12,7 @@ class Progress(Protocol):
         """Runs of `steps` local steps in total begin."""
 
     def advance(self, label: str, steps: int, time: float) -> None:
-        """`steps` more local steps are done, in a run that has reached simulated time `time`."""
+        """All runs have made `steps` more local steps; one of them has reached time `time`."""
 
     def end(self) -> None:
         """The runs are over."""

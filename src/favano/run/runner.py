@@ -103,6 +103,7 @@ def run_together(
             _trace(gradient, [one for one in runs if one.trainer.traced is gradient])
     display, ended = progress or Silence(), _EndedRuns(runs, finished)
     keeper = None
+    made = 0  # local steps that the display does not know of
     if checkpoints is not None:
         folders = dict(zip(map(id, results), checkpoints.folders, strict=True))
         keeper = Keeper(checkpoints, runs, [folders[id(one.result)] for one in runs], samples)
@@ -111,8 +112,11 @@ def run_together(
     try:
         with one_thread(), closing(engine(flat, runs, workers)) as steps:
             for step in steps:
-                one = runs[step.run]
-                one.record(step.moment, display)
+                one, made = runs[step.run], made + step.made
+                if one.began:
+                    display.advance(one.label, made, one.time)
+                    made = 0
+                one.record(step.moment)
                 if keeper is not None:
                     keeper.offer(one, step.moment)
                 ended.check(one)

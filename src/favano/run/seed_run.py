@@ -21,7 +21,6 @@ from favano.run.client_samples import client_samples
 from favano.run.constants import Point, Probe
 from favano.run.history_start import history_start
 from favano.run.observer import Observer, wants_to_stop
-from favano.run.progress import Progress
 from favano.run.result import Result
 from favano.run.result_folder import files_digest
 from favano.run.run_kernels import kernels_for
@@ -124,7 +123,7 @@ class SeedRun:
         ended = self.failed or self.aggregator.stopped
         return ended or self.reached == self.aggregator.course.updates - 1
 
-    def record(self, moment: Moment | NonFiniteUpdate, display: Progress) -> None:
+    def record(self, moment: Moment | NonFiniteUpdate) -> None:
         """Record a moment of the run."""
         if isinstance(moment, NonFiniteUpdate):
             error = NonFiniteUpdate(moment.clients, moment.server_step, self.label)
@@ -134,10 +133,7 @@ class SeedRun:
         self.reached = moment.version
         if not self.began:
             self.began = perf_counter() - self._before
-        else:
-            time = self.aggregator.course.time(moment.version)
-            display.advance(self.label, moment.steps, time)
-            self.steps += moment.steps
+        self.steps += moment.steps
         told = self.recorder.count
         self.recorder.observe(moment)
         if self.observer is not None:

@@ -12,12 +12,12 @@ _FEWEST = 8  # moments with a middle
 
 class _Mark(NamedTuple):
     time: float
-    steps: int  # local steps done by then
+    steps: int  # local steps made by then
 
 
 @dataclass
 class Stopwatch:
-    """A progress display that notes how far runs are; make it just before them."""
+    """A progress display that notes how many steps runs have made; make it just before them."""
 
     clock: Callable[[], float] = perf_counter
     marks: list[_Mark] = field(default_factory=list)  # the beginning, then moments
@@ -42,7 +42,7 @@ class Stopwatch:
 
     @property
     def steps(self) -> int:
-        """Local steps that the updates used."""
+        """All local steps."""
         return self.marks[-1].steps
 
     @property
@@ -64,9 +64,8 @@ class Stopwatch:
     def steady_rate(self) -> float:
         """Local steps per second in the middle half of the steps.
 
-        Lanes work ahead of the updates, so that a time that starts at an update leaves out work
-        that is counted, unless it also ends at one. Short runs have no middle: their time starts
-        at the beginning, which is too slow rather than too fast.
+        Short runs have no middle: their time starts at the beginning, which is too slow rather
+        than too fast.
         """
         first, last = (self._reached(share * self.steps) for share in (0.25, 0.75))
         if self.moments < _FEWEST or first == last:

@@ -49,6 +49,7 @@ class Finished(NamedTuple):
     jobs: Ints
     ends: Stack
     finite: Mask  # no NaN, no infinity
+    made: int  # local steps since the last collection, also of jobs that are not finished
 
 
 class Trainer(Protocol):

@@ -129,7 +129,7 @@ class SerialLanes:
         (jobs, models, task, work), self._loaded = self._loaded, None
         trainer = self._trainers[int(task[0])]
         end = trainer.train(models[:, : trainer.width], work)
-        return Finished(jobs, end, np.array(finite_rows(end)))
+        return Finished(jobs, end, np.array(finite_rows(end)), int(work.steps.sum()))
 
     def halve(self) -> Ints:
         """A CPU has no lanes to give up."""

@@ -71,7 +71,7 @@ class StackLanes:
             return None
         jobs, lanes, result = self._launched.popleft()
         self._in_lane[lanes] = -1
-        return Finished(jobs, result.ends, result.finite())
+        return Finished(jobs, result.ends, result.finite(), result.made)
 
     def halve(self) -> Ints:
         """Make a stack of half as many lanes.

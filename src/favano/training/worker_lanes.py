@@ -78,6 +78,7 @@ class WorkerLanes:
         self._drifts = _shared(self.capacity, model.weights)  # takes no memory until used
         self._free = deque(range(self.capacity))
         self._in_slot = np.full(self.capacity, -1)  # jobs
+        self._steps = np.zeros(self.capacity, dtype=np.int64)  # of these jobs
         self._trainers, self._count = trainers, workers
         self._results: list[Connection] = []
         self._processes: list[multiprocessing.process.BaseProcess] = []
@@ -123,7 +124,7 @@ class WorkerLanes:
         """Give jobs to the next free workers."""
         for row, (number, job) in enumerate(zip(jobs.tolist(), work.jobs(task), strict=True)):
             slot = self._free.popleft()
-            self._in_slot[slot] = number
+            self._in_slot[slot], self._steps[slot] = number, job.steps
             self._slots[slot, : models.shape[1]] = models[row]
             if work.drift is not None:
                 self._drifts[slot] = work.drift[row]
@@ -151,7 +152,8 @@ class WorkerLanes:
             slots.append(slot)
             finite.append(good)
         self._free.extend(slots)
-        return Finished(self._in_slot[slots], self._slots[slots], np.array(finite))
+        jobs, made = self._in_slot[slots], int(self._steps[slots].sum())
+        return Finished(jobs, self._slots[slots], np.array(finite), made)
 
     def halve(self) -> Ints:
         """A CPU has no lanes to give up."""
