@@ -47,13 +47,14 @@ class TimedGraph(torch.cuda.CUDAGraph):
         TimedGraph.seconds += perf_counter() - self._began
 
 
-def images(specs: Sequence[Spec], samples: Samples) -> int:
-    """Samples in all mini-batches that the updates use."""
+def images_per_step(specs: Sequence[Spec], samples: Samples) -> float:
+    """Samples in a mini-batch, the mean over all."""
     planned = [one for spec in specs for one in plan_seeds(spec, samples.traits)]
-    return sum(
+    images = sum(
         image_count(one.schedule, make_task(one.spec, one.seed, one.fleet, samples).batches)
         for one in planned
     )
+    return images / sum(one.schedule.used_steps for one in planned)
 
 
 def measure(specs: Sequence[Spec], data_dir: Path | None, profiled: bool) -> dict[str, float]:
@@ -64,7 +65,7 @@ def measure(specs: Sequence[Spec], data_dir: Path | None, profiled: bool) -> dic
     with kernels or nullcontext():
         results = run_together(specs, samples, model, progress=watch, audits=False)
     events = kernels.key_averages() if kernels is not None else []
-    per_step = images(specs, samples) / watch.steps
+    per_step = images_per_step(specs, samples)
     return {
         "runs": sum(spec.run.seeds for spec in specs),
         "updates": sum(run.server_steps for result in results for run in result.runs),
