@@ -7,6 +7,8 @@ STAMP  := $(VENV)/installed
 .PHONY: setup browser demo test test-all check format docs
 
 # Modules are compiled when they are first imported: most never are, and compiling takes minutes.
+# What is compiled is kept, since tests start hundreds of processes.
+unexport PYTHONDONTWRITEBYTECODE
 setup: $(STAMP)
 
 $(STAMP): pyproject.toml constraints.txt
