@@ -29,6 +29,7 @@ SOURCE = Path(__file__).parent.parent / "src" / "favano"
 ALLOWED = {
     "types": set(),
     "errors": set(),
+    "code_digest": set(),
     "rng": {"types"},
     "options": {"errors"},
     "gates": {"types", "errors"},
@@ -36,7 +37,7 @@ ALLOWED = {
     "timing": {"types", "errors", "rng"},
     "schedule": {"types", "errors", "rng", "timing"},
     "theory": {"types", "errors", "rng", "timing", "schedule"},
-    "methods": {"types", "errors", "options", "timing", "schedule", "theory"},
+    "methods": {"types", "errors", "code_digest", "options", "timing", "schedule", "theory"},
     "data": {"types", "errors", "rng"},
     "models": {"types", "errors"},
     "quantisation": {"types", "errors", "rng"},
@@ -58,8 +59,9 @@ ALLOWED = {
     },
     "report": {"types", "errors", "records", "methods"},
     "run": {
-        "types", "errors", "rng", "options", "records", "timing", "schedule", "theory", "methods",
-        "data", "models", "quantisation", "training", "metrics", "specification",
+        "types", "errors", "rng", "code_digest", "options", "records", "timing", "schedule",
+        "theory", "methods", "data", "models", "quantisation", "training", "metrics",
+        "specification",
         "aggregation", "engine", "planning", "report",
     },
     "flower": {

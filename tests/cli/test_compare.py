@@ -80,8 +80,8 @@ def test_one_file_is_compared_and_run(favano: Program, tmp_path: Path) -> None:
         (("--algorithm", "FedBuff, one by one"), "FedBuff-one-by-one"),
     ):
         code, _, err = favano("run", "runs.toml", *arguments, "--out", f"c/{folder}")
-        assert (code, err) == (0, f"favano: already done: c/{folder} holds this run; "
-                                  "--force repeats it\n")  # fmt: skip
+        done = f"favano: already done: c/{folder} holds a run with these settings; "
+        assert (code, err) == (0, f"{done}--force repeats it\n")
 
 
 def test_variants_and_settings_from_flags(favano: Program, tmp_path: Path) -> None:

@@ -39,7 +39,9 @@ def test_a_diverged_run_says_so(favano: Program, tmp_path: Path) -> None:
     assert strictly((tmp_path / "r" / "summary.json").read_text())["status"] == "diverged"
     code, out, err = favano("run", *SHORT, *WILD, "--out", "r")  # finished, so not trained again
     assert code == 1
-    assert err.startswith("favano: already done: r holds this run; --force repeats it\n")
+    assert err.startswith(
+        "favano: already done: r holds a run with these settings; --force repeats it\n"
+    )
     assert "diverged: the loss is not finite" in err
     assert "diverged" in out
     assert favano("report", "r", "--out", "page.html")[0] == 0

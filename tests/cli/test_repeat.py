@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from shutil import rmtree
 
 import pytest
 
@@ -13,11 +14,12 @@ from favano.cli import demo
 from favano.cli.progress import TerminalProgress
 from favano.planning.comparison import comparison
 from favano.specification.spec import Spec
+from tests.bright_rows import write_bright_rows
 from tests.cli.test_cli import SHORT, Program, favano
 
 __all__ = ["favano"]
 
-DONE = "favano: already done: {} holds this run; --force repeats it\n"
+DONE = "favano: already done: {} holds a run with these settings; --force repeats it\n"
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -71,6 +73,22 @@ def test_a_finished_run_is_shown_and_not_trained_again(
     code, out, err = favano("run", *SHORT, "--out", "r", "--force")
     assert (code, out, err) == (0, first[1], "")
     assert trained.names == ["favano"]
+
+
+def test_a_result_of_other_data_is_not_replaced(favano: Program, tmp_path: Path) -> None:
+    data = ["--dataset", "d", "--split", "iid", "--batch-size", "8", "--learning-rate", "1"]
+    run = ["run", *data, "--model", "perceptron", "--clients", "4", "--selected", "2", "--out", "r"]
+    write_bright_rows(tmp_path / "d", 4, train=60, test=20)
+    assert favano(*run, "--horizon", "50")[0] == 0
+    before = contents(tmp_path / "r")
+    rmtree(tmp_path / "d")
+    write_bright_rows(tmp_path / "d", 4, train=80, test=20)
+    code, _, err = favano(*run, "--horizon", "90")
+    assert code == 2
+    assert err.endswith("favano: out=r: already holds a run of other data; choose a new folder\n")
+    assert contents(tmp_path / "r") == before
+    assert favano(*run, "--horizon", "90", "--force")[0] == 0
+    assert contents(tmp_path / "r") != before
 
 
 def test_showing_a_finished_run_does_not_load_torch(favano: Program, tmp_path: Path) -> None:

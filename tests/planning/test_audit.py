@@ -84,7 +84,7 @@ def test_clients_that_never_answer_are_counted() -> None:
 
 
 def test_no_update_no_verdict() -> None:
-    assert audited(horizon=5.0).verdict == "nobody: no update was made"
+    assert audited(horizon=5.0).verdict == "made no update"
 
 
 def test_every_result_folder_has_it(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from math import inf
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -230,6 +231,9 @@ def test_another_result_is_not_replaced(tmp_path: Path) -> None:
     first = favano.simulate("fedavg", own(network()), FLEET, **KEYS)
     first.save(tmp_path / "fedavg")
     other = favano.compare(["favano", "fedavg"], own(network()), FLEET, **TWO_SEEDS)
+    more = favano.simulate("fedavg", replace(own(network()), train=pair(90)), FLEET, **KEYS)
+    with pytest.raises(BadInput, match="already holds a run of other data; choose a new folder"):
+        more.save(tmp_path / "fedavg")
     with pytest.raises(BadInput, match=r"already holds another run \(differs in algorithm"):
         other.results[0].save(tmp_path / "fedavg")
     other.results[1].spec = replace(first.spec, run=replace(first.spec.run, seed=9))
@@ -335,9 +339,47 @@ def test_checkpoints_of_own_data(
         (replace(problem, train=pair(90)), "data"),
         (replace(problem, loss=lambda x, y: functional.cross_entropy(x, y) / 2), "loss"),
         (replace(problem, model=nn.Sequential(network(), nn.ReLU())), "network"),
+        (replace(problem, metrics={"accuracy": lambda x, y: (x.argmax(1) == y) / 2}), "metrics"),
     ):
         with pytest.raises(BadInput, match=rf"of another run \(differs in {what}\)"):
             favano.compare(methods, other, FLEET, checkpoints=kept, **KEYS)
+
+
+def test_checkpoints_of_another_notebook_cell_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A loss with another number in it, a network or a method that does something else."""
+    monkeypatch.setattr(checkpoints, "_EVERY", 0.0)
+    monkeypatch.setattr(checkpoints, "SHARE", inf)
+
+    def run(weight: float, activation: str, gain: float) -> favano.Result:
+        cell = f"""
+class Net(nn.Linear):
+    def forward(self, x):
+        return super().forward(x).{activation}()
+
+class Mine(favano.FedAvg):
+    name = "mine"
+
+    def update(self, state, answers):
+        return super().update(state, answers)._replace(model=state.model * {gain})
+"""
+        space: dict[str, Any] = {"__name__": "notebook", "nn": nn, "favano": favano}
+        exec(cell, space)
+        torch.manual_seed(0)
+        loss = lambda x, y: weight * functional.cross_entropy(x, y)  # noqa: E731
+        problem = replace(own(space["Net"](5, 3)), loss=loss)
+        return favano.simulate(space["Mine"](), problem, FLEET, checkpoints=tmp_path, **KEYS)
+
+    first = run(1.0, "relu", 1.0)
+    assert run(1.0, "relu", 1.0).rows == first.rows
+    for other, what in (
+        ((0.5, "relu", 1.0), "loss"),
+        ((1.0, "tanh", 1.0), "network"),
+        ((1.0, "relu", 0.5), "method"),
+    ):
+        with pytest.raises(BadInput, match=rf"of another run \(differs in {what}\)"):
+            run(*other)
 
 
 def test_ctrl_c_after_the_last_update_is_not_swallowed(monkeypatch: pytest.MonkeyPatch) -> None:

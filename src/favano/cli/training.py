@@ -22,6 +22,7 @@ from favano.records.resumption import Resumption
 from favano.run.claim import Claim
 from favano.run.outcome import diverged_runs, read_wrongly
 from favano.run.result_folder import (
+    check_data,
     check_folder,
     earlier_results,
     is_finished,
@@ -75,7 +76,7 @@ def train(
     missing: dict[Path, Spec] = {}
     for spec, folder in zip(specs, folders, strict=True):
         if not force and is_finished(folder) and not is_longer(folder, spec):
-            say(f"already done: {folder} holds this run; --force repeats it")
+            say(f"already done: {folder} holds a run with these settings; --force repeats it")
         else:
             missing[folder] = spec
     if not missing:
@@ -83,7 +84,10 @@ def train(
     with Claim(out, asked(out)):
         for folder in missing if force and not RESUMED.get() else ():
             rmtree(folder / CHECKPOINTS, ignore_errors=True)
-        _keep(_results(missing, data_dir, every, cluster, force=force), list(missing))
+        results = _results(missing, data_dir, every, cluster, force=force)
+        for result, folder in zip(results, () if force else missing, strict=False):
+            check_data(folder, result.data)
+        _keep(results, list(missing))
 
 
 def asked(out: Path) -> Resumption:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -16,6 +15,7 @@ from pkgutil import iter_modules
 from types import ModuleType
 from typing import TypeAlias, cast
 
+from favano.code_digest import code_digest, file_digest
 from favano.errors import BadInput, need
 from favano.methods.method import Method, State
 from favano.options import did_you_mean, options_of
@@ -73,7 +73,7 @@ def _in_file(place: str) -> type[AnyMethod]:
     path = Path(f"{stem}.py" if colon else place)
     name = name if colon else ""
     need(path.is_file(), "algorithm", place, f"no such file: {path}")
-    module = _load(path.resolve(), hashlib.sha256(path.read_bytes()).hexdigest())
+    module = _load(path.resolve(), file_digest(path.resolve()))
     found = {one.__name__: one for one in _classes(module)}
     known = ", ".join(found) or "no method"
     if not name and len(found) == 1:
@@ -146,11 +146,16 @@ def is_ours(method: AnyMethod | type[AnyMethod]) -> bool:
 
 
 def source_digest(method: AnyMethod) -> str | None:
-    """A digest of the file that a method is written in; None for ours."""
+    """A digest of the file that a method is written in and of those beside it that it imports.
+
+    Of a method in a notebook it is that of its code; None for ours.
+    """
     if is_ours(method):
         return None
     module = sys.modules.get(type(method).__module__)
     if (digest := getattr(module, "__digest__", None)) is not None:  # as it was when loaded
         return str(digest)
     path = Path(getattr(module, "__file__", None) or "")
-    return hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else None
+    if not path.is_file():  # of a notebook
+        return code_digest(type(method))
+    return file_digest(path)

@@ -53,7 +53,7 @@ def left_out(spec: Spec) -> tuple[str, ...]:
 def _sentence(judged: str, schedule: Schedule, clients: int, omitted: Sequence[str]) -> str:
     """The verdict, the number of clients that never answered, and what the audit ignores."""
     if not schedule.jobs:
-        return "nobody: no update was made"
+        return "made no update"
     silent = clients - len(np.unique(schedule.client[: schedule.jobs]))
     parts = [judged]
     parts += [f"{silent:,} of {clients:,} clients never answered"] if silent else []

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 _METHOD = "method"
 _HEADING = 9  # characters per line of a heading
 _NAMES = (40, 24, 16, 10)  # characters per line of a name, tried from the largest on
-_CAPTION = "mean ± standard deviation over seeds, at the horizon; (paired seeds)"
+_CAPTION = "mean ± standard deviation over seeds, at the horizon"
+_PAIRED = "; (paired seeds)"
 
 
 def final_table(results: Sequence[Result], title: str = "", *, width: int = 80) -> Table:
@@ -37,13 +38,14 @@ def final_table(results: Sequence[Result], title: str = "", *, width: int = 80) 
     heads = {key: _lines(text, _HEADING) for key, text in headings.items()}
     names, shown = _fitting(results, heads, words, width)
     spared = [text for key, text in headings.items() if key not in shown]
+    paired = "difference" in shown and any("(" in row["difference"] for row in words)
     table = Table(
         box=SIMPLE_HEAD,
         show_edge=False,
         title=Text(title, style="bold") if title else None,
         title_justify="left",
         padding=(0, 0),
-        caption=_caption(results, spared),
+        caption=_caption(results, spared, paired=paired),
         caption_justify="left",
     )
     table.add_column(_METHOD, overflow="fold")
@@ -57,10 +59,10 @@ def final_table(results: Sequence[Result], title: str = "", *, width: int = 80) 
     return table
 
 
-def _caption(results: Sequence[Result], spared: Sequence[str]) -> str:
+def _caption(results: Sequence[Result], spared: Sequence[str], *, paired: bool) -> str:
     trained = optimisers(results)
     left_out = f"; no room here for {listed(spared)}" if spared else ""
-    return _CAPTION + left_out + (f"\noptimiser: {trained}" if trained else "")
+    return _CAPTION + _PAIRED * paired + left_out + (f"\noptimiser: {trained}" if trained else "")
 
 
 def _fitting(

@@ -14,12 +14,15 @@ from pathlib import Path
 from time import perf_counter
 
 import torch
+from torch import nn
 
 from favano import __version__
 from favano.aggregation import NoSnapshot
+from favano.code_digest import code_digest
 from favano.engine import Moment
 from favano.errors import NonFiniteUpdate, WriteFailed
 from favano.methods import source_digest
+from favano.metrics import Metric
 from favano.records.checkpoint import Tree
 from favano.run.checkpoint_files import CheckpointFiles, Identity, Say
 from favano.run.result_folder import files_digest
@@ -242,9 +245,11 @@ def identity_of(run: SeedRun, samples: Samples) -> Identity:
         "method": source_digest(spec.method) or spec.method.name,
         "seed": str(run.planned.seed),
         "data": _digest(f"{samples.digest} {files_digest(spec)}".encode()),
-        "loss": _function(samples.loss),
-        "metrics": ", ".join(samples.metrics),
-        "network": _digest(re.sub("0x[0-9a-f]+", "", repr(flat.module)).encode()),
+        "loss": code_digest(samples.loss),
+        "metrics": code_digest(
+            tuple((name, *_fields(one)) for name, one in samples.metrics.items())
+        ),
+        "network": _network(flat.module),
         "initial model": _digest(start),
         "device": flat.vector.device.type,
         "kernels": run.kernels or "",
@@ -254,11 +259,15 @@ def identity_of(run: SeedRun, samples: Samples) -> Identity:
     }
 
 
-def _function(given: Callable[..., object]) -> str:
-    """The name of a function, and a digest of what it does, as far as this can be seen."""
-    name = getattr(given, "__qualname__", type(given).__qualname__)
-    code = getattr(given, "__code__", None)
-    return name if code is None else f"{name} {_digest(code.co_code)}"
+def _fields(metric: Metric) -> tuple[object, ...]:
+    return metric.function, metric.best, metric.whole, metric.then
+
+
+def _network(module: nn.Module) -> str:
+    """A digest of the layers, and of what they do."""
+    layers = re.sub("0x[0-9a-f]+", "", repr(module))
+    kinds = {code_digest(type(layer)) for layer in module.modules()}
+    return _digest("\n".join([layers, *sorted(kinds)]).encode())
 
 
 def _digest(content: bytes) -> str:

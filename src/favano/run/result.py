@@ -121,10 +121,11 @@ class Comparison:
 
 def _save(results: Mapping[Path, Result]) -> None:
     """Write result folders, or none of them if one is taken."""
-    from favano.run.result_folder import check_folder, write_result
+    from favano.run.result_folder import check_data, check_folder, write_result
 
     for path, result in results.items():
         check_folder(path, result.spec)
+        check_data(path, result.data)
     for path, result in results.items():
         write_result(path, result, "favano.simulate")
 

@@ -69,6 +69,13 @@ def check_folder(folder: Path, spec: Spec) -> None:
             need(source_digest(spec.method) == held.source, "out", folder, rule)
 
 
+def check_data(folder: Path, digest: str | None) -> None:
+    """Refuse a folder that holds a result of other data."""
+    if is_finished(folder):
+        same = read_summary(folder).data in (None, digest)
+        need(same, "out", folder, "already holds a run of other data; choose a new folder")
+
+
 def _held(folder: Path) -> Config:
     """The specification in a folder."""
     try:

@@ -1,0 +1,170 @@
+"""Digests of code: whether a function, a class or a file of the user's is what it was."""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import sys
+import sysconfig
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from types import CodeType, FunctionType, MethodType
+
+_INSTALLED = tuple({sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")})
+_PLAIN = (type(None), bool, int, float, complex, str, bytes)
+
+
+def code_digest(given: object) -> str:
+    """A digest of a function, a class or another callable: its code, and the values it uses.
+
+    Functions and classes that it names are followed, also numbers, texts, tuples and tensors, in
+    closures, defaults and globals. Lists and other things that may change meanwhile are known by
+    their type alone, and what belongs to an installed package by its name.
+
+    >>> code_digest(lambda x: 2 * x) == code_digest(lambda x: 2 * x)
+    True
+    >>> code_digest(lambda x: 2 * x) == code_digest(lambda x: 3 * x)
+    False
+    """
+    found = hashlib.sha256()
+    for part in _parts(given, set()):
+        found.update(f"{len(part)} {part}".encode(errors="surrogatepass"))
+    return found.hexdigest()
+
+
+def file_digest(path: Path) -> str:
+    """A digest of a Python file, and of the files beside it that it imports."""
+    content = (one.read_bytes() for one in _with_imported(path, []))
+    return hashlib.sha256(b"".join(content)).hexdigest()
+
+
+def _with_imported(path: Path, found: list[Path]) -> list[Path]:
+    found.append(path)
+    if _is_installed(path):
+        return found
+    for name in sorted(_imported(path)):
+        for other in (path.parent / f"{name}.py", path.parent / name / "__init__.py"):
+            if other.is_file() and other not in found:
+                _with_imported(other, found)
+    return found
+
+
+def _imported(path: Path) -> set[str]:
+    """The first parts of the names that a file imports; none if it cannot be read."""
+    try:
+        tree = ast.parse(path.read_bytes())
+    except (SyntaxError, ValueError):
+        return set()
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import) or (isinstance(node, ast.ImportFrom) and not node.module):
+            found |= {one.name for one in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found.add(node.module)
+    return {name.partition(".")[0] for name in found}
+
+
+def _parts(given: object, seen: set[int]) -> Iterator[str]:
+    if isinstance(given, _PLAIN):
+        yield repr(given)
+    elif isinstance(given, tuple):
+        yield f"tuple of {len(given)}"
+        for one in given:
+            yield from _parts(one, seen)
+    elif isinstance(given, frozenset):
+        yield from sorted(" ".join(_parts(one, seen)) for one in given)
+    elif isinstance(given, CodeType):
+        yield from (given.co_code.hex(), repr(given.co_names), repr(given.co_freevars))
+        yield from _parts(given.co_consts, seen)
+    elif isinstance(given, partial):
+        yield from _parts((given.func, given.args, tuple(given.keywords.items())), seen)
+    elif isinstance(given, MethodType):
+        yield from _parts((given.__func__, given.__self__), seen)
+    elif isinstance(given, staticmethod | classmethod):
+        yield from _parts(given.__func__, seen)
+    elif isinstance(given, property):
+        yield from _parts((given.fget, given.fset), seen)
+    elif isinstance(given, FunctionType | type):
+        users = _is_users(given)
+        yield given.__qualname__ if users else f"{given.__module__}.{given.__qualname__}"
+        if id(given) not in seen and users:
+            seen.add(id(given))
+            yield from (
+                _of_function(given, seen)
+                if isinstance(given, FunctionType)
+                else (part for one in _of_class(given) for part in _parts(one, seen))
+            )
+    elif (content := _tensor(given)) is not None:
+        yield content
+    else:
+        yield from _parts(type(given), seen)
+        yield getattr(given, "__qualname__", "")
+        if callable(given) and id(given) not in seen:
+            seen.add(id(given))
+            values = getattr(given, "__dict__", {})
+            kept = {name: one for name, one in values.items() if isinstance(one, (*_PLAIN, tuple))}
+            yield from _parts(tuple(sorted(kept.items())), seen)
+
+
+def _of_function(given: FunctionType, seen: set[int]) -> Iterator[str]:
+    code = given.__code__
+    described = bool(code.co_consts) and given.__doc__ == code.co_consts[0]
+    yield from _parts(code.replace(co_consts=code.co_consts[1:]) if described else code, seen)
+    cells = tuple(_content(cell) for cell in given.__closure__ or ())
+    defaults = (given.__defaults__, tuple((given.__kwdefaults__ or {}).items()))
+    yield from _parts((cells, defaults), seen)
+    for name in sorted(_names(code)):
+        if name in given.__globals__:
+            yield name
+            yield from _parts(given.__globals__[name], seen)
+
+
+def _of_class(given: type) -> Iterator[object]:
+    """What a class inherits from, what its instances do, and its own values."""
+    yield given.__bases__
+    for name, one in sorted(vars(given).items()):
+        code = isinstance(one, FunctionType | staticmethod | classmethod | property)
+        if code or not name.startswith("__"):
+            yield (name, one)
+
+
+def _content(cell: object) -> object:
+    try:
+        return cell.cell_contents  # type: ignore[attr-defined]
+    except ValueError:  # a function that names itself, not finished yet
+        return None
+
+
+def _names(code: CodeType) -> set[str]:
+    """Names of globals and attributes, also in functions within."""
+    inner = [_names(one) for one in code.co_consts if isinstance(one, CodeType)]
+    return {*code.co_names}.union(*inner)
+
+
+def _is_users(given: FunctionType | type) -> bool:
+    """Whether something was written by the user: not part of favano or of an installed package."""
+    module = str(given.__module__)
+    if module == "__main__":
+        return True
+    if module.partition(".")[0] in {"favano", *sys.builtin_module_names}:
+        return False
+    place = getattr(sys.modules.get(module), "__file__", None)
+    return place is None or not _is_installed(Path(place))
+
+
+def _is_installed(path: Path) -> bool:
+    return str(path).startswith(_INSTALLED)
+
+
+def _tensor(given: object) -> str | None:
+    """The content of a tensor or an array; None of anything else."""
+    if (torch := sys.modules.get("torch")) is not None and isinstance(given, torch.Tensor):
+        numbers = given.detach().cpu().contiguous().reshape(-1)
+        content = numbers.view(torch.uint8).numpy().tobytes()
+    elif (numpy := sys.modules.get("numpy")) is not None and isinstance(given, numpy.ndarray):
+        content = given.tobytes()
+    else:
+        return None
+    kind = f"{given.dtype} {tuple(given.shape)}"
+    return f"{kind} {hashlib.sha256(content).hexdigest()}"

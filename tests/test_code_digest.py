@@ -1,0 +1,161 @@
+"""Digests of functions and classes: what changes them, and what does not."""
+
+from __future__ import annotations
+
+import hashlib
+import subprocess
+import sys
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional
+
+from favano.code_digest import code_digest, file_digest
+
+START = """
+import torch
+from functools import partial
+from torch import nn
+from torch.nn import functional
+WEIGHT, LOG, SCALE = torch.tensor([1.0, 2.0]), [], 2.0
+def helper(x): return x * 2
+"""
+FUNCTIONS = {  # a function, and one that differs in what it does
+    "constant": ("f = lambda o, t: 0.5 * (o - t)", "f = lambda o, t: 0.4 * (o - t)"),
+    "name": (
+        "f = lambda o, t: functional.l1_loss(o, t)",
+        "f = lambda o, t: functional.mse_loss(o, t)",
+    ),
+    "closure": (
+        "f = (lambda w: lambda o, t: w * o)(1.0)",
+        "f = (lambda w: lambda o, t: w * o)(0.1)",
+    ),
+    "default": ("def f(o, t, w=1.0): return w * o", "def f(o, t, w=0.1): return w * o"),
+    "keyword": ("def f(o, t, *, w=1.0): return w * o", "def f(o, t, *, w=0.1): return w * o"),
+    "partial": (
+        "f = partial(functional.huber_loss, delta=1.0)",
+        "f = partial(functional.huber_loss, delta=2.0)",
+    ),
+    "number": ("def f(o, t): return SCALE * o", "SCALE = 3.0\ndef f(o, t): return SCALE * o"),
+    "tensor": (
+        "def f(o, t): return WEIGHT * o",
+        "WEIGHT = WEIGHT * 2\ndef f(o, t): return WEIGHT * o",
+    ),
+    "helper": (
+        "def f(o, t): return helper(o)",
+        "def helper(x): return x * 3\ndef f(o, t): return helper(o)",
+    ),
+    "inner": (
+        "def f(o, t): return [helper(x) for x in o]",
+        "def helper(x): return -x\ndef f(o, t): return [helper(x) for x in o]",
+    ),
+    "set": ("def f(o, t): return o in {1, 2, 'a'}", "def f(o, t): return o in {1, 2, 'b'}"),
+    "module": ("f = nn.MSELoss()", "f = nn.MSELoss(reduction='sum')"),
+    "method": (
+        "class f:\n def forward(self, x): return x.relu()",
+        "class f:\n def forward(self, x): return x.tanh()",
+    ),
+    "value": ("class f:\n rate = 1.0", "class f:\n rate = 0.1"),
+    "base": (
+        "class b:\n def g(self): return 1\nclass f(b): pass",
+        "class b:\n def g(self): return 2\nclass f(b): pass",
+    ),
+    "property": (
+        "class f:\n @property\n def g(self): return 1",
+        "class f:\n @property\n def g(self): return 2",
+    ),
+}
+
+
+def made(source: str) -> object:
+    """What `f` is after this source, in a module of its own."""
+    space: dict[str, object] = {"__name__": "__main__"}
+    exec(START + source, space)
+    return space["f"]
+
+
+@pytest.mark.parametrize("kind", FUNCTIONS)
+def test_what_it_does_counts(kind: str) -> None:
+    one, other = FUNCTIONS[kind]
+    assert code_digest(made(one)) == code_digest(made(one)) != code_digest(made(other))
+
+
+def test_what_changes_while_it_is_used_does_not_count() -> None:
+    given = made("def f(o, t):\n LOG.append(1)\n return helper(o)")
+    before = code_digest(given)
+    given(1, 2)  # type: ignore[operator]
+    assert code_digest(given) == before
+
+
+def test_comments_and_descriptions_do_not_count() -> None:
+    described = made("def f(o, t):\n 'Half of it.'  # or so\n\n return o / 2")
+    other = made("def f(o, t):\n 'A half.'\n return o / 2")
+    assert code_digest(described) == code_digest(other)
+
+
+def test_functions_that_name_each_other_end() -> None:
+    one = made("def f(o, t): return g(o, t)\ndef g(o, t): return f(o, t) if o else 1")
+    other = made("def f(o, t): return g(o, t)\ndef g(o, t): return f(o, t) if o else 2")
+    assert code_digest(one) != code_digest(other)
+
+
+def test_installed_packages_are_known_by_name() -> None:
+    assert code_digest(functional.mse_loss) != code_digest(functional.l1_loss)
+    assert code_digest(nn.Linear) != code_digest(nn.Conv2d)
+    assert code_digest(torch.exp) != code_digest(torch.log)
+    assert code_digest(partial(functional.mse_loss, reduction="sum")) != code_digest(
+        functional.mse_loss
+    )
+
+
+@pytest.mark.parametrize(
+    "number", [torch.tensor(2.0), torch.ones(2, dtype=torch.bfloat16), np.ones(3)]
+)
+def test_numbers_of_any_kind(number: torch.Tensor | np.ndarray) -> None:
+    assert code_digest(number) == code_digest(number + 0) != code_digest(number + 1)
+
+
+def test_a_file_and_those_beside_it_that_it_imports(tmp_path: Path) -> None:
+    path = tmp_path / "method.py"
+    contents = {
+        "method": "import torch, one\ndef f():\n from two.parts import x",
+        "one": "from . import three\nimport method",
+        "two/__init__": "",
+        "three": "GAIN = 1.0",
+        "other": "",
+        "torch": "",  # it would be imported instead of the package
+    }
+    (tmp_path / "two").mkdir()
+    for name, content in contents.items():
+        (tmp_path / f"{name}.py").write_text(content)
+    found = file_digest(path)
+    for name, counts in {name: name != "other" for name in contents}.items():
+        changed = tmp_path / f"{name}.py"
+        changed.write_text(contents[name] + "\n# changed")
+        assert (file_digest(path) != found) == counts, name
+        changed.write_text(contents[name])
+    assert file_digest(path) == found
+    path.write_text("no Python")
+    assert file_digest(path) == hashlib.sha256(b"no Python").hexdigest()
+    assert file_digest(Path(pytest.__file__)) == (
+        hashlib.sha256(Path(pytest.__file__).read_bytes()).hexdigest()
+    )
+
+
+def test_another_process_finds_the_same() -> None:
+    """Whatever the seed of Python's hashes."""
+    source = (
+        FUNCTIONS["set"][0] + "\nfrom favano.code_digest import code_digest\nprint(code_digest(f))"
+    )
+    found = {
+        subprocess.run(
+            [sys.executable, "-c", START + source],
+            env={"PYTHONHASHSEED": seed}, check=True, capture_output=True, text=True,
+        ).stdout
+        for seed in ("1", "2")
+    }  # fmt: skip
+    assert len(found) == 1
