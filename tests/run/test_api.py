@@ -564,3 +564,17 @@ def test_names_that_are_not_there() -> None:
     with pytest.raises(AttributeError, match="no attribute 'FedNonsense'"):
         favano.FedNonsense  # noqa: B018
     assert {"simulate", "compare", "plan", "load", "FedBuff", "Problem"} <= set(dir(favano))
+
+
+def test_notebooks_show_one_line() -> None:
+    problem = own(nn.Linear(5, 3))
+    assert repr(problem) == (
+        "Problem(model=Linear(in_features=5, out_features=3, bias=True), train=tuple, test=tuple, "
+        "split=iid, batch_size=8)"
+    )
+    result = favano.simulate("favano", problem, FLEET, **TWO_SEEDS)
+    shown = rf"Result\(favano: {100 * sum(result.accuracy) / 2:.2f} %, complete, seeds: 0, 1\)"
+    assert re.fullmatch(shown, repr(result))
+    assert re.fullmatch(rf"Comparison\(results=\[{shown}\]\)", repr(favano.Comparison([result])))
+    plan = favano.plan("favano", problem, FLEET, **KEYS)
+    assert re.fullmatch(r"Plan\(favano: \d+ updates of \d+ jobs by time \d+\)", repr(plan))

@@ -27,6 +27,11 @@ class Plan:
         rule = "its jobs depend on the models, so they cannot be planned"
         need(not self.planned.method.grows, "algorithm", self.planned.spec.name, rule)
 
+    def __repr__(self) -> str:
+        """One line, as notebooks show it."""
+        made = f"{self.schedule.updates:,} updates of {self.schedule.jobs:,} jobs"
+        return f"Plan({self.planned.spec.name}: {made} by time {self.time:,.0f})"
+
     @property
     def schedule(self) -> Schedule:
         """All updates and jobs."""

@@ -52,7 +52,8 @@ def simulate(
         progress: is told how far the run is.
         on_evaluate: is called at every evaluation with a mapping from `method` and the columns of
             the history to their values; if it returns `favano.STOP`, the run of this method and
-            seed ends there, and its status is `stopped`.
+            seed ends there, and its status is `stopped`. A run that goes on from a checkpoint
+            tells of the evaluations after it.
         checkpoints: folder for checkpoints. A run that was ended before its time, even by a crash,
             goes on from there when it is asked for again.
         **keys: keys of clock, server, training and run. Keys that are not given take the paper's

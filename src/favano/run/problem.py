@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -74,6 +74,17 @@ class Problem:
     data_fraction: float = 1.0
     collate: Callable[[list[Any]], object] | None = None
     columns: tuple[str, str] | None = None
+
+    def __repr__(self) -> str:
+        """One line, as notebooks show it: what was given, data by their type."""
+        given = {one.name: getattr(self, one.name) for one in fields(self)}
+        default = {one.name: one.default for one in fields(self)}
+        words = (
+            f"{name}={type(value).__name__ if name in ('train', 'test') else _in_short(value)}"
+            for name, value in given.items()
+            if value is not default[name]
+        )
+        return f"Problem({', '.join(words)})"
 
     def __post_init__(self) -> None:
         for one, other in (("train", "test"), ("test", "train")):

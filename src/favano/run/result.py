@@ -84,6 +84,12 @@ class Result:
         """Write one self-contained HTML page."""
         return Comparison([self]).report(page, title)
 
+    def __repr__(self) -> str:
+        """One line, as notebooks show it."""
+        seeds = ", ".join(str(run.seed) for run in self.runs) or "none"
+        mean = f"{_mean(self)}, " if self.runs else ""
+        return f"Result({self.spec.name}: {mean}{self.status}, seeds: {seeds})"
+
 
 @dataclass
 class Comparison:
