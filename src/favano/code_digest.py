@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import dis
 import hashlib
 import sys
 import sysconfig
@@ -114,7 +115,7 @@ def _of_function(given: FunctionType, seen: set[int]) -> Iterator[str]:
     cells = tuple(_content(cell) for cell in given.__closure__ or ())
     defaults = (given.__defaults__, tuple((given.__kwdefaults__ or {}).items()))
     yield from _parts((cells, defaults), seen)
-    for name in sorted(_names(code)):
+    for name in sorted(_globals(code)):
         if name in given.__globals__:
             yield name
             yield from _parts(given.__globals__[name], seen)
@@ -136,10 +137,11 @@ def _content(cell: object) -> object:
         return None
 
 
-def _names(code: CodeType) -> set[str]:
-    """Names of globals and attributes, also in functions within."""
-    inner = [_names(one) for one in code.co_consts if isinstance(one, CodeType)]
-    return {*code.co_names}.union(*inner)
+def _globals(code: CodeType) -> set[str]:
+    """Names of the globals that are read, also in functions within."""
+    inner = [_globals(one) for one in code.co_consts if isinstance(one, CodeType)]
+    mine = {one.argval for one in dis.get_instructions(code) if one.opname == "LOAD_GLOBAL"}
+    return mine.union(*inner)
 
 
 def _is_users(given: FunctionType | type) -> bool:
