@@ -55,6 +55,10 @@ FUNCTIONS = {  # a function, and one that differs in what it does
     ),
     "set": ("def f(o, t): return o in {1, 2, 'a'}", "def f(o, t): return o in {1, 2, 'b'}"),
     "module": ("f = nn.MSELoss()", "f = nn.MSELoss(reduction='sum')"),
+    "buffer": (
+        "f = nn.CrossEntropyLoss(weight=WEIGHT)",
+        "f = nn.CrossEntropyLoss(weight=2 * WEIGHT)",
+    ),
     "method": (
         "class f:\n def forward(self, x): return x.relu()",
         "class f:\n def forward(self, x): return x.tanh()",

@@ -105,7 +105,8 @@ def _parts(given: object, seen: set[int]) -> Iterator[str]:
             seen.add(id(given))
             values = getattr(given, "__dict__", {})
             kept = {name: one for name, one in values.items() if isinstance(one, (*_PLAIN, tuple))}
-            yield from _parts(tuple(sorted(kept.items())), seen)
+            buffers = values.get("_buffers", {})  # such as the weights of classes in a loss
+            yield from _parts((*sorted(kept.items()), *sorted(buffers.items())), seen)
 
 
 def _of_function(given: FunctionType, seen: set[int]) -> Iterator[str]:
