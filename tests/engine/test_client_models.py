@@ -50,7 +50,7 @@ def test_steps_never_exceed_those_handed_in(policy: Poll | Arrival) -> None:
     schedule = plan(policy, fleet, horizon=200, seed=1)
     for time in (0.0, 33.0, 77.7, 140.0):
         now = under_way(schedule, policy, fleet, time=time, seed=1)
-        assert sorted({*now.client.tolist()}) == now.client.tolist()  # whatever the horizon is
+        assert len(set(now.client.tolist())) == len(now.client)
         used = schedule.visit[now.job] < schedule.updates
         assert (now.steps[used] <= schedule.steps[now.job][used]).all()
         later = under_way(schedule, policy, fleet, time=time + 3, seed=1)

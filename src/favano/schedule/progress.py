@@ -15,7 +15,7 @@ from favano.types import Ints
 
 
 class UnderWay(NamedTuple):
-    """One row per client that is at work, in the order of clients, whatever the horizon is."""
+    """One row per client that is at work."""
 
     job: Ints  # row of the schedule
     client: Ints
@@ -35,7 +35,7 @@ def under_way(
     order = np.lexsort((schedule.first_step, schedule.begin, schedule.client))
     number = np.empty_like(order)
     number[order] = total_before(schedule.client[order], np.ones_like(order))
-    jobs = order[(schedule.begin[order] <= time) & (schedule.finish[order] > time)]
+    jobs = np.flatnonzero((schedule.begin <= time) & (schedule.finish > time))
     client = schedule.client[jobs]
     worked = time - schedule.begin[jobs] - _pause(policy)
     first_draw = number[jobs] * schedule.local_steps
