@@ -8,11 +8,10 @@ import hashlib
 import sys
 import sysconfig
 from collections.abc import Iterator
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from types import CodeType, FunctionType, MethodType
 
-_INSTALLED = tuple({sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")})
 _PLAIN = (type(None), bool, int, float, complex, str, bytes)
 
 
@@ -156,7 +155,13 @@ def _is_users(given: FunctionType | type) -> bool:
 
 
 def _is_installed(path: Path) -> bool:
-    return str(path).startswith(_INSTALLED)
+    return any(path.is_relative_to(folder) for folder in _folders_of_packages())
+
+
+@cache
+def _folders_of_packages() -> set[str]:
+    """Found when they are needed first: commands that train nothing start without them."""
+    return {sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")}
 
 
 def _tensor(given: object) -> str | None:

@@ -85,8 +85,9 @@ def train(
         for folder in missing if force and not RESUMED.get() else ():
             rmtree(folder / CHECKPOINTS, ignore_errors=True)
         results = _results(missing, data_dir, every, cluster, force=force)
-        for result, folder in zip(results, () if force else missing, strict=False):
-            check_data(folder, result.data)
+        if not force:
+            for result, folder in zip(results, missing, strict=True):
+                check_data(folder, result.data)
         _keep(results, list(missing))
 
 
