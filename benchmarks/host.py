@@ -85,7 +85,9 @@ def measure(horizon: float, seeds: int) -> tuple[Stopwatch, int]:
     specs = [resolve(changed(run.spec, keys)) for run in table_2(seeds)]
     watch = Stopwatch(process_time)
     model = lambda: nn.Linear(INPUTS, CLASSES)  # noqa: E731
-    results = runner.run_together(specs, samples, model, progress=watch, audits=False)
+    results = runner.run_together(
+        specs, samples, model, progress=watch, on_steps=watch.made, audits=False
+    )
     return watch, sum(run.server_steps for result in results for run in result.runs)
 
 

@@ -4,8 +4,8 @@
     python benchmarks/timed_runs.py [KEY=VALUE ...] --table-2 SEEDS [--data-dir DIR] [--profile]
 
 Prints one line of JSON. `first_update_at` is a time of day, for those who know when this process
-was started. Images per second are counted from the first update to the last; the steady rate is
-that of the middle half, where the lanes are full. With `--profile`, which slows the host down,
+was started. Images per second are counted from the first update on; the steady rate is that of
+the middle half, where the lanes are full. With `--profile`, which slows the host down,
 `gpu_seconds` is how long kernels ran.
 """
 
@@ -59,11 +59,13 @@ def images_per_step(specs: Sequence[Spec], samples: Samples) -> float:
 
 def measure(specs: Sequence[Spec], data_dir: Path | None, profiled: bool) -> dict[str, float]:
     samples = load_samples(specs[0], data_dir)
-    watch = Stopwatch(time)
+    watch = Stopwatch()
     model = named_model(specs[0], samples)
     kernels = profile(activities=[ProfilerActivity.CUDA]) if profiled else None
     with kernels or nullcontext():
-        results = run_together(specs, samples, model, progress=watch, audits=False)
+        results = run_together(
+            specs, samples, model, progress=watch, on_steps=watch.made, audits=False
+        )
     events = kernels.key_averages() if kernels is not None else []
     per_step = images_per_step(specs, samples)
     return {
@@ -71,13 +73,13 @@ def measure(specs: Sequence[Spec], data_dir: Path | None, profiled: bool) -> dic
         "updates": sum(run.server_steps for result in results for run in result.runs),
         "steps": watch.steps,
         "images": per_step * watch.steps,
-        "first_update_at": watch.marks[1].time,
+        "first_update_at": time() - (perf_counter() - watch.updates[0]),
         "start_up": watch.start_up,
         "running": watch.running,
         "graphs": TimedGraph.captured,
         "capturing": TimedGraph.seconds,
-        "steps_per_second": (watch.steps - watch.marks[1].steps) / watch.running,
-        "images_per_second": per_step * (watch.steps - watch.marks[1].steps) / watch.running,
+        "steps_per_second": watch.rate,
+        "images_per_second": per_step * watch.rate,
         "steady_steps_per_second": watch.steady_rate,
         "steady_images_per_second": per_step * watch.steady_rate,
         **({"gpu_seconds": sum(e.self_device_time_total for e in events) / 1e6} if events else {}),

@@ -30,6 +30,7 @@ from favano.training import (
     LaneStack,
     LocalRule,
     LoopTrainer,
+    Made,
     StackLanes,
     Task,
     Work,
@@ -175,7 +176,7 @@ class Shuffled:
         number, start, job, drift = self.waiting.pop()
         trainer = self.trainers[job.task]
         end = trainer.run(start[: trainer.width], job, drift)[None]
-        return Finished(np.array([number]), end, np.array(finite_rows(end)), job.steps)
+        return Finished(np.array([number]), end, np.array(finite_rows(end)), Made(job.steps, 0.0))
 
     def halve(self) -> Ints:
         raise MemoryError

@@ -20,7 +20,16 @@ from favano.planning.planned import plan_seed
 from favano.quantisation import Codec, Lattice, MinMax, Qsgd
 from favano.specification.presets import resolve
 from favano.specification.spec import changed
-from favano.training import Finished, Lanes, LaneStack, LaunchResult, Work, WorkerLanes, one_thread
+from favano.training import (
+    Finished,
+    Lanes,
+    LaneStack,
+    LaunchResult,
+    Made,
+    Work,
+    WorkerLanes,
+    one_thread,
+)
 from favano.training.optimisers import Optimiser
 from favano.types import Buffers, Floats, Ints, Stack, Vector
 from tests.engine.networks import (
@@ -332,10 +341,10 @@ def test_local_steps_are_told_when_they_are_made(monkeypatch: pytest.MonkeyPatch
     told = unused = 0
     aggregators = [one.aggregator() for one in problems]
     for step in Engine(aggregators, lanes, products=True).steps(at_once=3):
-        told += step.made
+        told += step.made.steps
         assert told == collected
         assert isinstance(step.moment, Moment)
-        unused += step.made - step.moment.steps
+        unused += step.made.steps - step.moment.steps
         assert unused >= 0
     assert told == sum(one.schedule.used_steps for one in aggregators)
 
@@ -436,7 +445,7 @@ class Counting:
         if not self.waiting:
             return None
         job, model, steps = self.waiting.pop(-1 if self.newest else 0)
-        return Finished(np.array([job]), model[None], np.array([True]), steps)
+        return Finished(np.array([job]), model[None], np.array([True]), Made(steps, 0.0))
 
     def halve(self) -> Ints:
         raise MemoryError

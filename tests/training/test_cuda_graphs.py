@@ -1,13 +1,15 @@
-"""Captured graphs and Python's garbage collector."""
+"""Captured graphs and Python's garbage collector, and the time of events."""
 
 from __future__ import annotations
 
 import gc
+from time import perf_counter, sleep
 
 import pytest
 import torch
 
-from favano.training import GraphCache
+from favano.training import GraphCache, new_stream, on_stream
+from favano.training.cuda_graphs import EventClock, event_now
 
 
 @pytest.mark.gpu
@@ -32,3 +34,26 @@ def test_no_garbage_is_collected_during_a_capture() -> None:
     assert float(number) == 3.0
     assert not before
     assert gc.isenabled()
+
+
+@pytest.mark.gpu
+def test_events_are_told_when_they_happened_however_late_the_host_is() -> None:
+    stream = new_stream(torch.device("cuda"))
+    clock, times = EventClock(stream), list[float]()
+    matrix = torch.rand(2048, 2048, device="cuda")
+    for _ in range(2):
+        begun = perf_counter()
+        with on_stream(stream):
+            torch.mm(matrix, matrix)
+            event = event_now()
+        event.synchronize()
+        ended = perf_counter()
+        sleep(0.1)
+        times.append(clock.time(event))
+        assert begun - 0.02 < times[-1] < ended + 0.02  # waiting takes the host a moment
+    assert times[1] - times[0] > 0.1
+
+
+def test_without_a_gpu_it_is_now() -> None:
+    clock, before = EventClock(None), perf_counter()
+    assert before <= clock.time(None) <= perf_counter()

@@ -31,7 +31,7 @@ from favano.engine.products import About, ProductUpdates, weighted
 from favano.engine.ready_jobs import ReadyJobs
 from favano.errors import NonFiniteUpdate
 from favano.methods import State
-from favano.training import Lanes, Work, to_device
+from favano.training import Lanes, Made, Work, to_device
 from favano.types import Floats, Ints, Stack, Vector
 
 _NUMBERS_AT_ONCE = 1 << 29  # numbers in the models of one product
@@ -47,7 +47,7 @@ class Step(NamedTuple):
 
     run: int
     moment: Moment | NonFiniteUpdate
-    made: int  # local steps of all runs since the last one, also in jobs that are not finished
+    made: Made  # by all runs since the last one, also in jobs that are not finished
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,7 @@ class Engine:
         self._untold: dict[int, Ints] = {}  # runs at a moment to be told, and whom it refuses
         self._told = np.full(len(runs), -np.inf)  # when the last moment of each run was told
         self._steps = np.zeros(len(runs), dtype=np.int64)  # local steps since then
-        self._made = 0  # local steps that were not told yet
+        self._made = Made(0, perf_counter())  # local steps that were not told yet
         self._early = 0  # end models for updates after the next one
         self._under_way = 0  # jobs in the lanes
         self._poisoned = False  # whether any end model was not finite
@@ -318,7 +318,7 @@ class Engine:
         if finished is None:
             return
         jobs, ends, finite, made = finished
-        self._made += made
+        self._made = Made(self._made.steps + made.steps, made.at)
         self._under_way -= len(jobs)
         table.finite[jobs] = finite
         self._poisoned |= not finite.all()
@@ -534,7 +534,7 @@ class Engine:
                 self._close(run)
 
     def _step(self, run: int, moment: Moment | NonFiniteUpdate) -> Step:
-        made, self._made = self._made, 0
+        made, self._made = self._made, self._made._replace(steps=0)
         return Step(run, moment, made)
 
     def _is_to_tell(self, run: int, now: float) -> bool:

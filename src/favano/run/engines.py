@@ -6,6 +6,7 @@ import sys
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from itertools import groupby
+from time import perf_counter
 from typing import NamedTuple
 
 import torch
@@ -19,6 +20,7 @@ from favano.training import (
     LaneMaker,
     Lanes,
     LoopTrainer,
+    Made,
     SerialLanes,
     StackLanes,
     WorkerLanes,
@@ -161,6 +163,6 @@ def _one_by_one(runs: Sequence[SeedRun]) -> Iterator[Step]:
     for number, one in enumerate(runs):
         try:
             for moment in PlainLoop(one.aggregator, one.trainer).moments():
-                yield Step(number, moment, moment.steps)
+                yield Step(number, moment, Made(moment.steps, perf_counter()))
         except NonFiniteUpdate as error:
-            yield Step(number, error, 0)
+            yield Step(number, error, Made(0, perf_counter()))

@@ -26,7 +26,7 @@ from favano.run.samples import ModelFactory, Samples, in_steps, initial_module, 
 from favano.run.seed_run import SeedRun
 from favano.specification.presets import resolve
 from favano.specification.spec import Spec
-from favano.training import FlatModel, GradientTrace, one_thread, trace_gradients
+from favano.training import FlatModel, GradientTrace, Made, one_thread, trace_gradients
 from favano.types import Kernels
 
 NOTHING: Final[Mapping[int, Result]] = MappingProxyType({})
@@ -54,6 +54,7 @@ def run_together(
     workers: int | None = None,
     finished: Callable[[Result], None] = lambda result: None,
     on_evaluate: Observer | None = None,
+    on_steps: Callable[[Made], None] = lambda made: None,
     audits: bool = True,
     checkpoints: Checkpoints | None = None,
     earlier: Mapping[int, Result] = NOTHING,
@@ -64,10 +65,10 @@ def run_together(
     Ctrl-C ends the runs early: their evaluations are kept, marked partial. A run that meets NaN
     ends alone. `workers` is the number of processes, by default one per core; it changes no result.
     `finished` gets each result soon after all its seeds have ended. `on_evaluate` is told of every
-    evaluation. Without `audits` the results do not say who trained the models and
-    whom they serve. With `checkpoints` runs go on where they were ended before. Seeds of `earlier`
-    results, by the number of their specification, are taken over. `seeds` are those of each
-    specification to run, by default all.
+    evaluation, `on_steps` of the local steps that lanes have made. Without `audits` the results do
+    not say who trained the models and whom they serve. With `checkpoints` runs go on where they
+    were ended before. Seeds of `earlier` results, by the number of their specification, are taken
+    over. `seeds` are those of each specification to run, by default all.
     """
     complete = [resolve(spec) for spec in specs]
     results = [
@@ -112,7 +113,8 @@ def run_together(
     try:
         with one_thread(), closing(engine(flat, runs, workers)) as steps:
             for step in steps:
-                one, made = runs[step.run], made + step.made
+                one, made = runs[step.run], made + step.made.steps
+                on_steps(step.made)
                 if one.began:
                     display.advance(one.label, made, one.time)
                     made = 0

@@ -209,7 +209,9 @@ def _until(spec: Spec, horizon: float) -> Spec:
 def _lanes(samples: Samples, model: ModelFactory, workers: int, spec: Spec) -> _Sample:
     """Train as `favano run` does."""
     before, watch = os.times(), Stopwatch()
-    [result] = run_together([spec], samples, model, progress=watch, workers=workers, audits=False)
+    [result] = run_together(
+        [spec], samples, model, progress=watch, on_steps=watch.made, workers=workers, audits=False
+    )
     if result.interrupted:
         raise KeyboardInterrupt  # the result is partial, which is of no use here
     after, shares = os.times(), dict[str, float]()  # the workers have ended

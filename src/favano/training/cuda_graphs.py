@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
+from time import perf_counter
 from typing import TypeAlias, TypeVar, cast
 
 import torch
@@ -105,6 +106,30 @@ def on_stream(stream: torch.cuda.Stream | None) -> Iterator[None]:
     stream.wait_stream(torch.cuda.current_stream(stream.device))
     with torch.cuda.stream(stream):
         yield
+
+
+def event_now() -> torch.cuda.Event:
+    """An event after all that is queued on the current stream."""
+    event = torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
+    event.record()
+    return event
+
+
+class EventClock:
+    """Tells when events of a GPU happened, in the time of `perf_counter`."""
+
+    def __init__(self, stream: torch.cuda.Stream | None) -> None:
+        with on_stream(stream):
+            self._first = event_now() if stream is not None else None
+        if self._first is not None:
+            self._first.synchronize()
+        self._began = perf_counter()
+
+    def time(self, event: torch.cuda.Event | None) -> float:
+        """When an event happened, which the host has waited for; without one, now."""
+        if self._first is None or event is None:
+            return perf_counter()
+        return self._began + float(self._first.elapsed_time(event)) / 1000
 
 
 def wait_for_device() -> None:

@@ -16,7 +16,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from favano.training.cuda_graphs import GraphCache
+from favano.training.cuda_graphs import GraphCache, event_now
 from favano.training.device_draws import to_device
 from favano.training.flat import FlatModel
 from favano.training.lane_network import whole_steps
@@ -47,14 +47,12 @@ class LaunchResult:
         self.made = made  # local steps, also in lanes that it did not finish
         finite = rows.isfinite().all(dim=1)  # whole rows are read faster
         self._finite = finite.to("cpu", non_blocking=True)
-        self._arrived = torch.cuda.Event() if rows.is_cuda else None  # type: ignore[no-untyped-call]
-        if self._arrived is not None:
-            self._arrived.record()
+        self.arrived = event_now() if rows.is_cuda else None
 
     def finite(self) -> Mask:
         """Which end models have neither NaN nor infinity; waits for the device."""
-        if self._arrived is not None:
-            self._arrived.synchronize()
+        if self.arrived is not None:
+            self.arrived.synchronize()
             self.ends.record_stream(torch.cuda.current_stream())
         return np.asarray(self._finite.numpy(), dtype=np.bool_)
 

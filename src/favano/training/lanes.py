@@ -43,13 +43,20 @@ class Work:
         return [Job(*job) for job in zip(*(one.tolist() for one in columns), strict=True)]
 
 
+class Made(NamedTuple):
+    """Local steps that lanes have made, and when the last of them ended."""
+
+    steps: int
+    at: float  # as `perf_counter` tells it
+
+
 class Finished(NamedTuple):
     """Jobs that are finished, and their end models; valid until the lanes are used again."""
 
     jobs: Ints
     ends: Stack
     finite: Mask  # no NaN, no infinity
-    made: int  # local steps since the last collection, also of jobs that are not finished
+    made: Made  # since the last collection, also in jobs that are not finished
 
 
 class Trainer(Protocol):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
+from time import perf_counter
 
 import numpy as np
 import torch
@@ -13,7 +14,7 @@ from favano.gates import finite_rows
 from favano.training.flat import FlatModel
 from favano.training.gradient_trace import GradientTrace
 from favano.training.kernel_sets import arranged, using
-from favano.training.lanes import Finished, Job, Work
+from favano.training.lanes import Finished, Job, Made, Work
 from favano.training.local_rule import LocalRule
 from favano.training.optimisers import Memory
 from favano.training.task import Batch, Task, plain_gradient
@@ -129,7 +130,8 @@ class SerialLanes:
         (jobs, models, task, work), self._loaded = self._loaded, None
         trainer = self._trainers[int(task[0])]
         end = trainer.train(models[:, : trainer.width], work)
-        return Finished(jobs, end, np.array(finite_rows(end)), int(work.steps.sum()))
+        made = Made(int(work.steps.sum()), perf_counter())
+        return Finished(jobs, end, np.array(finite_rows(end)), made)
 
     def halve(self) -> Ints:
         """A CPU has no lanes to give up."""

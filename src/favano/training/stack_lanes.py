@@ -9,9 +9,9 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 import torch
 
-from favano.training.cuda_graphs import new_stream, on_stream, wait_for_device
+from favano.training.cuda_graphs import EventClock, new_stream, on_stream, wait_for_device
 from favano.training.lane_stack import LaneStack, LaunchResult
-from favano.training.lanes import Finished, Work
+from favano.training.lanes import Finished, Made, Work
 from favano.types import Ints, Stack
 
 StackFactory: TypeAlias = Callable[[int], LaneStack]  # with at most so many lanes
@@ -36,6 +36,7 @@ class StackLanes:
         self._launched: deque[_Launch] = deque()
         # Updates and evaluations do not wait for launches.
         self._stream = new_stream(stack.device)
+        self._clock = EventClock(self._stream)
         self._use(stack)
 
     def _use(self, stack: LaneStack) -> None:
@@ -71,7 +72,10 @@ class StackLanes:
             return None
         jobs, lanes, result = self._launched.popleft()
         self._in_lane[lanes] = -1
-        return Finished(jobs, result.ends, result.finite(), result.made)
+        finite = result.finite()
+        # The launch may have ended long ago, while the host was busy.
+        made = Made(result.made, self._clock.time(result.arrived))
+        return Finished(jobs, result.ends, finite, made)
 
     def halve(self) -> Ints:
         """Make a stack of half as many lanes.

@@ -21,6 +21,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from multiprocessing.synchronize import Lock
+from time import perf_counter
 from typing import Self
 
 import numpy as np
@@ -29,7 +30,7 @@ import torch
 from favano.gates import finite_rows
 from favano.training.flat import FlatModel
 from favano.training.kernel_sets import default_kernels, using
-from favano.training.lanes import Finished, Job, Work
+from favano.training.lanes import Finished, Job, Made, Work
 from favano.training.loop import LoopTrainer
 from favano.types import Ints, Stack, Vector
 
@@ -152,8 +153,8 @@ class WorkerLanes:
             slots.append(slot)
             finite.append(good)
         self._free.extend(slots)
-        jobs, made = self._in_slot[slots], int(self._steps[slots].sum())
-        return Finished(jobs, self._slots[slots], np.array(finite), made)
+        made = Made(int(self._steps[slots].sum()), perf_counter())
+        return Finished(self._in_slot[slots], self._slots[slots], np.array(finite), made)
 
     def halve(self) -> Ints:
         """A CPU has no lanes to give up."""
