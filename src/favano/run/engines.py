@@ -83,12 +83,12 @@ def _steps(
     else:
         share, precision = _share(flat, runs), runs[0].result.spec.run.precision
         maker = LaneMaker(flat, trainers, precision, ahead=AHEAD)
-        try:
-            with on_stream(new_stream(flat.vector.device, urgent=True)):  # for all but launches
+        with on_stream(new_stream(flat.vector.device, urgent=True)):  # for all but launches
+            try:
                 # No variable keeps the stack: a smaller one may replace it if memory is short.
                 yield on_stacks(runs, StackLanes(maker.fitting(share.lanes), maker.at_most), share)
-        finally:
-            wait_for_device()
+            finally:
+                wait_for_device()  # which is the current one only here, if there are several
 
 
 class Share(NamedTuple):
