@@ -32,6 +32,7 @@ class Refusal(StrEnum):
     NOT_FINITE = "NaN or infinity"
     STEPS = "impossible steps"
     NORM = "norm beyond the bound"
+    DATA = "other data"
 
 
 def finite_rows(models: Stack) -> list[bool]:

@@ -37,6 +37,7 @@ def test_keys_overwrites_nothing(favano: Program) -> None:
     [
         (["example.org:8000"], "is another machine"),
         (["here"], "need HOST:PORT"),
+        (["127.0.0.1:8000"], "Missing option '--partition'"),
         (["127.0.0.1:8000", "--partition", "3"], "need I/N"),
         (["127.0.0.1:8000", "--partition", "4/4"], "need 0..3"),
         (["127.0.0.1:8000", "--root-certificate", "nothing.crt"], "cannot be read"),
@@ -45,7 +46,8 @@ def test_keys_overwrites_nothing(favano: Program) -> None:
     ],
 )
 def test_join_refuses(favano: Program, arguments: list[str], says: str) -> None:
-    code, out, err = favano("join", *arguments)
+    part = [] if "--partition" in arguments or "partition" in says else ["--partition", "0/5"]
+    code, out, err = favano("join", *arguments, *part)
     assert (code, out) == (2, "")
     assert says in err
 
@@ -53,7 +55,7 @@ def test_join_refuses(favano: Program, arguments: list[str], says: str) -> None:
 @needs_flower
 def test_a_server_that_is_not_there_ends_the_node_with_an_error(favano: Program) -> None:
     """So that whoever supervises it starts it again."""
-    code, out, err = favano("join", "127.0.0.1:1", "--patience", "0")
+    code, out, err = favano("join", "127.0.0.1:1", "--partition", "0/5", "--patience", "0")
     assert (code, out) == (1, "")
     assert "favano: not let in by 127.0.0.1:1: " in err
 

@@ -64,7 +64,8 @@ class Loopback:
 
     def join(self, number: int, *more: str) -> subprocess.Popen[bytes]:
         """Start a node."""
-        share = ["--partition", f"{number}/{len(PACES)}", "--pace", str(PACES[number])]
+        part = f"{number}/{len(PACES)}"
+        share = words({"partition": part, "split": KEYS["split"], "pace": PACES[number]})
         if number in self._stock:
             share.append("--by-appointment")
         command = (*FAVANO, "join", self.lab.address, *share, *more)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from math import inf
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from favano.cli.app import app
 from favano.data.partition import deal
 from favano.errors import BadInput
 from favano.flower.client import Client
+from favano.flower.deal import DEAL, Deal
 from favano.flower.private import claimed_run
 from favano.flower.serve import Serving, strategy_of, write_terms
 from favano.flower.superlink import SuperLink, running
@@ -29,6 +31,7 @@ from favano.specification.spec import Spec, given, make_spec
 from tests.flower.fake_grid import FakeGrid, Node, OwnTime, VirtualTime
 from tests.flower.federation import free_port
 from tests.flower.federations import POLLING
+from tests.flower.loopback import words
 
 KEYS = {
     "dataset": "digits", "split": "iid", "clients": 4, "selected": 2, "learning_rate": 0.3,
@@ -36,17 +39,20 @@ KEYS = {
 }  # fmt: skip
 
 
+NOBODY: Mapping[int, Deal] = {}
+
+
 def spec_of(**more: object) -> Spec:
     return resolve(make_spec({**KEYS, **more}))
 
 
-def node(spec: Spec, partition: int, pace: float) -> Node:
+def node(spec: Spec, partition: int, pace: float, **notes: float) -> Node:
     samples, clock = load_samples(spec), OwnTime()
     own = deal(samples.traits, 4, given(spec.problem.split), spec.run.seed)[partition]
     worker = Client(
         named_model(spec, samples),
         (samples.features[own], samples.labels[own]),
-        notes={"partition": partition},
+        notes={"partition": partition, **notes},
         pace=pace,
         clock=clock.now,
         sleep=clock.sleep,
@@ -59,10 +65,13 @@ def node(spec: Spec, partition: int, pace: float) -> Node:
     return Node(handle)
 
 
-def federation(spec: Spec, folder: Path, *, changes: bool = False) -> None:
-    """What a server leaves in its folder; nodes are numbered otherwise than their data.
+def federation(
+    spec: Spec, folder: Path, *, changes: bool = False, others: Mapping[int, Deal] = NOBODY
+) -> list[str]:
+    """What a server leaves in its folder, and says; nodes are numbered otherwise than their data.
 
-    If it changes, a node with other data takes the place of the first.
+    If it changes, a node with other data takes the place of the first. `others` say that their
+    shares are from other deals.
     """
     tick = 7.0 if spec.method.name in POLLING else None
     serving = Serving(rounds=16 if changes else 8, tick=tick, folder=folder)
@@ -70,14 +79,19 @@ def federation(spec: Spec, folder: Path, *, changes: bool = False) -> None:
     samples = load_samples(spec)
     network = initial_module(named_model(spec, samples), spec.run.seed)
     order = (2, 0, 3, 1)
-    grid = FakeGrid({10 + place: node(spec, who, 1.0 + place) for place, who in enumerate(order)})
+    notes = {who: {DEAL: deal.number} for who, deal in others.items()}
+    grid = FakeGrid(
+        {10 + at: node(spec, who, 1.0 + at, **notes.get(who, {})) for at, who in enumerate(order)}
+    )
+    said: list[str] = []
     if changes:
         grid.nodes[10].online = [(0.0, 20.0)]
         grid.nodes[20] = node(spec, 1, 1.0)
         grid.nodes[20].online = [(25.0, inf)]
-    time, strategy = VirtualTime(grid), strategy_of(spec, serving, lambda _: None)
+    time, strategy = VirtualTime(grid), strategy_of(spec, serving, said.append)
     start = ArrayRecord(network.state_dict())
     strategy.start(grid, start, serving.rounds, clock=time, workers=time.workers)
+    return said
 
 
 @pytest.mark.parametrize(
@@ -108,6 +122,52 @@ def test_a_place_may_be_taken_by_a_node_with_other_data(tmp_path: Path) -> None:
     assert replay_folder(tmp_path).equal
 
 
+@pytest.mark.parametrize(
+    "other",
+    [
+        Deal("digits", "iid", 1, 0),
+        Deal("digits", "two-class", 4, 0),
+        Deal("digits", "iid", 4, 7),
+        Deal("mnist", "iid", 4, 0),
+    ],
+    ids=str,
+)
+def test_a_share_of_another_deal_is_refused(other: Deal, tmp_path: Path) -> None:
+    mine = Deal("digits", "iid", 4, 0)
+    said = federation(spec_of(), tmp_path, others={0: other, 3: mine})
+    refused = [line for line in said if "refused" in line]
+    assert refused
+    need = "other data: need a share of dataset=digits, split=iid, seed=0, 4 parts"
+    assert all(line.startswith("client 1: ") and line.endswith(need) for line in refused)
+    trace = load_trace(tmp_path / "trace.npz")
+    used = trace.schedule.visit < trace.schedule.updates
+    assert set(trace.schedule.client[used]) == {0, 2, 3}
+    assert replay_folder(tmp_path).equal
+
+
+def test_files_may_be_elsewhere() -> None:
+    here = Deal("/data/images", "file:/data/parts.csv", 4, 0)
+    assert here.number == Deal("images", "file:elsewhere/parts.csv", 4, 0).number
+
+
+def test_a_refused_server_changes_nothing(tmp_path: Path) -> None:
+    federation(spec_of(), tmp_path)
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    other = words(
+        {**KEYS, "algorithm": "favano-delta", "batch_size": 8, "tick": 5, "out": tmp_path}
+    )
+    for more, rule in (
+        ([], "holds the checkpoint of a federation; go on with resume"),
+        (["--resume"], "is of another federation (differs in "),
+    ):
+        told = CliRunner().invoke(app, ["serve", *other, "--port", str(free_port()), *more])
+        assert isinstance(told.exception, BadInput)
+        assert rule in str(told.exception)
+        assert "nodes join at" not in told.output
+        after = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+        assert after == before
+
+
 def test_a_model_that_was_changed_is_noticed(tmp_path: Path) -> None:
     from safetensors.torch import load_file, save_file
 
@@ -121,6 +181,7 @@ def test_a_model_that_was_changed_is_noticed(tmp_path: Path) -> None:
     assert found.largest == pytest.approx(0.5)
     told = CliRunner().invoke(app, ["replay", str(tmp_path)])
     assert told.stdout == "The models differ in 1 numbers, by 0.5 at most.\n"
+    assert told.exit_code == 1
     (tmp_path / "trace.npz").unlink()
     with pytest.raises(BadInput, match=r"lacks trace\.npz"):
         replay_folder(tmp_path)

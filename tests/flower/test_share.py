@@ -15,6 +15,7 @@ from flwr.app import Context, RecordDict
 from flwr.common.config import parse_config_args
 
 from favano.errors import BadInput
+from favano.flower.deal import Deal
 from favano.flower.payload import pack, shape_of
 from favano.flower.share import Share, app, share_of
 from favano.flower.supernode import node_config, supernode_command
@@ -50,7 +51,8 @@ def test_a_job_ends_as_that_of_the_simulated_client(seed: int, client: int) -> N
     asked = call(start, client=client, seed=seed, first_step=3)
     reply = share.client().reply(asked)
     assert reply.model == end
-    assert reply.metrics == {"partition": client}
+    dealt = Deal("digits", "two-class", 5, seed).number
+    assert reply.metrics == {"partition": client, "deal": dealt}
 
 
 def test_the_network_is_that_of_a_simulated_run() -> None:

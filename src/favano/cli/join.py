@@ -16,7 +16,7 @@ Partition = Annotated[
 ]
 Dataset = Annotated[str, typer.Option(help="the data set, as for favano run")]
 Data = Annotated[Path | None, typer.Option(metavar="DIR", help="folder of its files")]
-Split = Annotated[str, typer.Option(help="how it is split, as for favano run")]
+Split = Annotated[str | None, typer.Option(help="how it is split, as for favano serve")]
 Model = Annotated[str | None, typer.Option(help="the network, as for favano run")]
 Seed = Annotated[int, typer.Option(help="seed of the split")]
 Certificate = Annotated[
@@ -41,10 +41,10 @@ Patience = Annotated[float, typer.Option(help="seconds to wait for a server that
 
 def join_command(
     address: Address,
-    partition: Partition = "0/1",
+    partition: Partition,
     dataset: Dataset = "digits",
     data: Data = None,
-    split: Split = "iid",
+    split: Split = None,
     model: Model = None,
     seed: Seed = 0,
     root_certificate: Certificate = None,

@@ -18,7 +18,7 @@ def replay_command(folder: Folder, data_dir: DataDir = None, json: Json = False)
     """Repeat a federation in the simulator: same contacts, same steps, and the same model?
 
     With clients on this kind of machine the models are equal to the bit; other processors round
-    otherwise.
+    otherwise. If the models differ, the exit code is 1.
     """
     from favano.run.replay import replay_folder
 
@@ -33,3 +33,5 @@ def replay_command(folder: Folder, data_dir: DataDir = None, json: Json = False)
             f"The models differ in {found.numbers:,} numbers, by {found.largest:.3g} at most.",
             soft_wrap=True,
         )
+    if not found.equal:
+        raise typer.Exit(1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from favano.errors import BadInput
+from favano.flower.deal import DEAL, Deal
 from favano.flower.ledger import Ledger
 from favano.flower.mailbox import Arrival
 from favano.flower.server_link import ServerLink
@@ -29,12 +30,19 @@ class Gatekeeper:
         link: reads its models.
         norm: a bound of the progress; by default there is none.
         fastest: seconds that a step takes at least.
+        deal: how data are dealt; None: that is not known.
     """
 
     def __init__(
-        self, run: str, link: ServerLink, *, norm: NormGate | None = None, fastest: float = 0.0
+        self,
+        run: str,
+        link: ServerLink,
+        *,
+        norm: NormGate | None = None,
+        fastest: float = 0.0,
+        deal: Deal | None = None,
     ) -> None:
-        self._run, self._link, self._fastest = run, link, fastest
+        self._run, self._link, self._fastest, self._deal = run, link, fastest, deal
         self.norm = norm or NormGate()
 
     def judge(
@@ -66,6 +74,8 @@ class Gatekeeper:
             return Verdict(refusal=Refusal.UNREADABLE, detail=str(error))
         if refusal := self._wrong_call(reply, job, ledger):
             return Verdict(refusal=refusal)
+        if (deal := self._deal) and reply.metrics.get(DEAL, deal.number) != deal.number:
+            return Verdict(refusal=Refusal.DATA, detail=f"need a share of {deal}")
         assert start is not None
         try:
             model = self._link.read(reply.model, start, server)

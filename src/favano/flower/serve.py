@@ -13,6 +13,7 @@ import torch
 from flwr.app import ArrayRecord, MetricRecord
 from flwr.serverapp import Grid
 
+from favano.flower.deal import Deal
 from favano.flower.local_training import LocalTraining
 from favano.flower.payload import codec_text
 from favano.flower.private import claimed_run
@@ -89,6 +90,7 @@ def strategy_of(spec: Spec, serving: Serving, say: Callable[[str], None]) -> Asy
         codec=codec_text(codec_of(spec)),
         buffers=spec.run.buffers,
         norm=NormGate(serving.norm, quantile=serving.norm_quantile),
+        deal=Deal(problem.dataset, given(problem.split), given(spec.fleet.clients), spec.run.seed),
         evaluate_every=serving.evaluate_every,
         folder=serving.folder,
         resume=serving.resume,
@@ -122,6 +124,8 @@ def serve(spec: Spec, serving: Serving, link: SuperLink, say: Callable[[str], No
         strategy.metrics = found
         return MetricRecord(found)
 
+    arrays = ArrayRecord(network.state_dict())
+    strategy.check_folder(arrays)
     write_terms(spec, serving)
     with (
         running(link, say),
@@ -134,7 +138,6 @@ def serve(spec: Spec, serving: Serving, link: SuperLink, say: Callable[[str], No
             link.stop_runs()
         link.submit()
         with _claimed(link) as grid:
-            arrays = ArrayRecord(network.state_dict())
             return strategy.start(
                 grid, arrays, serving.rounds, serving.patience, evaluate_fn=measure
             )

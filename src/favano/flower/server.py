@@ -25,6 +25,7 @@ from favano.flower.board import Board
 from favano.flower.checkpoint import CheckpointFolder, Models, Saved, Standing
 from favano.flower.clock import Clock
 from favano.flower.conductor import Turn
+from favano.flower.deal import DEAL
 from favano.flower.evaluations import Evaluations
 from favano.flower.gatekeeper import Gatekeeper
 from favano.flower.ledger import (
@@ -292,7 +293,7 @@ class Server:
     def _record(self, turn: Turn, now: float) -> None:
         answers, known, mailbox = turn.use or (), self.ledger.course.known, self._tools.mailbox
         told = [self._told[answer.job] for answer in answers]
-        names = dict.fromkeys(name for one in told for name in one if name != PARTITION)
+        names = dict.fromkeys(name for one in told for name in one if name not in (PARTITION, DEAL))
         found = Round(
             number=self.version + 1,
             seconds=now,

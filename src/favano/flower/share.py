@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from favano.data.partition import deal
 from favano.errors import BadInput, need
 from favano.flower.client import Client
+from favano.flower.deal import DEAL, Deal
 from favano.flower.memory import StateStore, Store
 from favano.run.samples import Samples, initial_module, load_samples, named_model
 from favano.specification.presets import resolve
@@ -29,7 +30,7 @@ class Share:
     partition: int
     partitions: int
     dataset: str = "digits"
-    split: str = "iid"
+    split: str | None = None  # None: that of the data set, as in a simulation
     model: str | None = None
     seed: int = 0
     data_dir: str | None = None  # with the files of the data set
@@ -48,11 +49,15 @@ class Share:
             named_model(spec, samples),
             self._own(spec, samples),
             preprocessing=samples.preprocessing,
-            notes={"partition": self.partition},
+            notes={"partition": self.partition, DEAL: self.deal(spec).number},
             device=device,
             store=store,
             pace=pace,
         )
+
+    def deal(self, spec: Spec) -> Deal:
+        """The deal that this share is from."""
+        return Deal(self.dataset, given(spec.problem.split), self.partitions, self.seed)
 
     def network(self, seed: int = 0) -> nn.Module:
         """The network for the data set, with the initial weights of a simulated run."""

@@ -20,6 +20,7 @@ from favano.errors import need
 from favano.flower.board import Board
 from favano.flower.checkpoint import CheckpointFolder, Saved
 from favano.flower.clock import Clock, WallClock
+from favano.flower.deal import Deal
 from favano.flower.evaluations import Evaluate, Evaluations
 from favano.flower.flat_arrays import FlatArrays, flat_arrays
 from favano.flower.gatekeeper import Gatekeeper
@@ -104,6 +105,7 @@ class AsyncStrategy:
         buffers: BatchNorm statistics: average, or local, each client its own.
         norm: bound of what a client may change.
         fastest_step: seconds that a step takes at least; claims of faster clients are refused.
+        deal: how data are dealt; answers of shares that were dealt otherwise are refused.
         evaluate_every: rounds between two evaluations.
         folder: for checkpoints and the trace; None: nothing is written.
         live: keep a status that other threads can read.
@@ -129,6 +131,7 @@ class AsyncStrategy:
     buffers: Buffers = "average"
     norm: NormGate | None = None
     fastest_step: float = 0.0
+    deal: Deal | None = None
     evaluate_every: int = 1
     folder: Path | str | None = None
     resume: bool = False
@@ -204,6 +207,16 @@ class AsyncStrategy:
                 )
         return self._run(grid, initial_arrays, num_rounds, timeout, evaluate_fn, clock, workers)
 
+    def check_folder(self, initial_arrays: ArrayRecord) -> None:
+        """Refuse a folder that holds another federation, before anything is written there."""
+        flat = flat_arrays(initial_arrays)
+        aggregator = self._aggregator(flat, flat.vector(initial_arrays), self._ledger())
+        self._saved(self._files, flat, aggregator)
+
+    @property
+    def _files(self) -> CheckpointFolder | None:
+        return None if self.folder is None else CheckpointFolder(Path(self.folder) / CHECKPOINT)
+
     def _run(
         self,
         grid: Grid,
@@ -217,8 +230,7 @@ class AsyncStrategy:
         flat = flat_arrays(initial_arrays)
         ledger = self._ledger()
         aggregator = self._aggregator(flat, flat.vector(initial_arrays), ledger)
-        folder = None if self.folder is None else Path(self.folder)
-        files = None if folder is None else CheckpointFolder(folder / CHECKPOINT)
+        folder, files = None if self.folder is None else Path(self.folder), self._files
         saved = self._saved(files, flat, aggregator)
         run = saved.standing.run if saved else secrets.token_hex(8)
         begin = saved.standing.now if saved else 0.0
@@ -243,7 +255,7 @@ class AsyncStrategy:
             mailbox,
             clock or WallClock(begin),
             link,
-            Gatekeeper(run, link, norm=self.norm, fastest=self.fastest_step),
+            Gatekeeper(run, link, norm=self.norm, fastest=self.fastest_step, deal=self.deal),
             workers.finding,
             workers.sending,
             files,
