@@ -12,7 +12,7 @@ from functools import cache, partial
 from pathlib import Path
 from types import CodeType, FunctionType, MethodType
 
-_PLAIN = (type(None), bool, int, float, complex, str, bytes)
+PLAIN = (type(None), bool, int, float, complex, str, bytes)
 
 
 def code_digest(given: object) -> str:
@@ -65,7 +65,7 @@ def _imported(path: Path) -> set[str]:
 
 
 def _parts(given: object, seen: set[int]) -> Iterator[str]:
-    if isinstance(given, _PLAIN):
+    if isinstance(given, PLAIN):
         yield repr(given)
     elif isinstance(given, tuple):
         yield f"tuple of {len(given)}"
@@ -102,7 +102,7 @@ def _parts(given: object, seen: set[int]) -> Iterator[str]:
         if callable(given) and id(given) not in seen:
             seen.add(id(given))
             values = getattr(given, "__dict__", {})
-            kept = {name: one for name, one in values.items() if isinstance(one, (*_PLAIN, tuple))}
+            kept = {name: one for name, one in values.items() if isinstance(one, (*PLAIN, tuple))}
             buffers = values.get("_buffers", {})  # such as the weights of classes in a loss
             yield from _parts((*sorted(kept.items()), *sorted(buffers.items())), seen)
 

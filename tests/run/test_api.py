@@ -165,7 +165,37 @@ def test_fleets(tmp_path: Path) -> None:
     )
     path = tmp_path / "times.csv"
     path.write_text("client,duration\n0,1\n1,2\n2,3\n")
-    assert favano.Fleet.trace(path).step_law == f"trace:{path}"
+    recorded = favano.Fleet.trace(path)
+    assert (recorded.step_law, recorded.clients) == (f"trace:{path}", 3)
+    assert favano.simulate("favano", problem(), recorded, **KEYS).spec.fleet.clients == 3
+
+
+class Later(favano.FedAvg):
+    """FedAvg that makes a mistake with these networks, which have 18 weights."""
+
+    mistake = "raise"
+
+    def update(self, state: favano.ModelState, answers: favano.Answers) -> favano.ModelState:
+        if len(state.model) != 18:
+            return super().update(state, answers)
+        if self.mistake == "raise":
+            raise KeyError("boom")
+        return favano.ModelState(state.model[1:])
+
+
+def test_a_mistake_in_the_middle_of_a_run_names_the_method(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(favano.BadInput, match="method=later: update raises KeyError: 'boom'"):
+        simulate(Later())
+    monkeypatch.setattr(Later, "mistake", "shape")
+    rule = r"method=later: update returns a model of shape \(17,\); need that of the server's"
+    with pytest.raises(favano.BadInput, match=rule):
+        simulate(Later())
+
+
+def test_statistics_of_a_batch_need_no_running_ones() -> None:
+    norm = nn.BatchNorm1d(5, track_running_stats=False)
+    result = favano.simulate("favano", own(nn.Sequential(norm, network())), FLEET, **KEYS)
+    assert result.status == "complete"
 
 
 def test_the_history_has_columns() -> None:
@@ -505,6 +535,8 @@ REFUSED: list[tuple[Callable[[], object], str]] = [
      r"model=Linear: cannot take a batch of inputs of shape \(3,\): "),
     (lambda: simulate(problem=problem(test=(X[:, :3], Y))),
      r"model=Linear: cannot take test inputs of shape \(3,\): "),
+    (lambda: simulate(problem=problem(model=network().requires_grad_(False))),
+     r"model=Linear: has no parameter that is trained \(requires_grad\)$"),
     # fleets
     (lambda: simulate(fleet=3), f"fleet=int: {SPEEDS}"),
     (lambda: simulate(fleet=favano.Fleet), f"fleet=type: {SPEEDS}"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 from torch import nn
+from torch.nn import functional
 
 from favano.errors import BadInput
 from favano.methods import our_methods
@@ -377,11 +378,14 @@ def test_buffers_may_stay_with_the_clients() -> None:
     for buffers in ("average", "local"):
         spec = make_spec({**keys, **rest, "buffers": buffers})
         results[buffers] = run(spec, samples, network)
-    local = results["local"].models[0]
-    untouched = [v for k, v in local.items() if k.endswith("running_mean")]
-    assert all(bool((value == 0).all()) for value in untouched)
-    moved = [v for k, v in results["average"].models[0].items() if k.endswith("running_mean")]
-    assert all(bool((value != 0).any()) for value in moved)
+    for result in results.values():
+        moved = [v for k, v in result.models[0].items() if k.endswith("running_mean")]
+        assert all(bool((value != 0).any()) for value in moved)
+        network.load_state_dict(result.models[0])
+        output = network.eval()(images[:40])
+        assert functional.cross_entropy(output, labels[:40]).item() == pytest.approx(
+            result.runs[0].loss, rel=1e-5
+        )
     assert results["local"].runs[0].loss < 2 * results["average"].runs[0].loss + 1
 
 

@@ -36,6 +36,18 @@ def test_the_vector_holds_everything_by_name() -> None:
         assert named[name].dtype == value.dtype
 
 
+def test_tensors_that_layers_share_have_all_their_names() -> None:
+    one, norm = nn.Linear(4, 4), nn.BatchNorm1d(4)
+    module = nn.Sequential(one, norm, nn.Linear(4, 4), norm)
+    module[2].weight = one.weight
+    flat = FlatModel(module, device="cpu")
+    named = flat.state_dict(flat.snapshot() + 1)
+    assert named.keys() == module.state_dict().keys()
+    module.load_state_dict(named)
+    assert torch.equal(module[2].weight, named["0.weight"])
+    assert len({value.data_ptr() for value in named.values()}) == len(named)
+
+
 def test_a_step_on_the_vector_is_a_step_of_sgd() -> None:
     module = network()
     flat = FlatModel(module, device="cpu")

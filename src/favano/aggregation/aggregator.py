@@ -20,7 +20,7 @@ from favano.aggregation.snapshot import (
     beginning_digest,
     jobs_under_way,
 )
-from favano.errors import NonFiniteUpdate, need
+from favano.errors import BadInput, NonFiniteUpdate, need
 from favano.methods import Answers, AnyMethod, Method
 from favano.methods.method import Expected, S
 from favano.methods.robust import Robust, check_robust
@@ -283,7 +283,11 @@ class Aggregator(Generic[S]):
             before = self.state
             if self.linear or self.by_distances:  # after a product, the state has no model
                 before = before._replace(model=server[:parameters])
-            state = _updated(self.method, before, answers, self.blends)
+            with self.method.hook("update", torch.cuda.OutOfMemoryError):
+                state = _updated(self.method, before, answers, self.blends)
+                if (shape := tuple(state.model.shape)) != before.model.shape:
+                    rule = f"update returns a model of shape {shape}; need that of the server's"
+                    raise BadInput("method", self.method.name, rule)
             moments = self._moments
             if self._server is not None:
                 model, moments = self._server.step(before.model, state.model, moments)

@@ -187,13 +187,13 @@ class Method(Options, ABC, Generic[S]):
         return found
 
     @contextmanager
-    def hook(self, name: str) -> Iterator[None]:
-        """An error in a hook is the method's, and names the hook."""
+    def hook(self, name: str, *others: type[Exception]) -> Iterator[None]:
+        """An error in a hook is the method's, and names the hook; `others` are not."""
         try:
             yield
-        except BadInput:
-            raise
         except Exception as error:
+            if isinstance(error, (BadInput, *others)):
+                raise
             raise BadInput("method", self.name, f"{name} raises {said(error)}") from error
 
     @property

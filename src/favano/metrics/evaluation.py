@@ -44,6 +44,13 @@ class Evaluator:
             self._estimate_buffers(self.calibration)
         self.model.module.eval()
 
+    def state_dict(self, vector: Vector) -> dict[str, Tensor]:
+        """A flat model as it is scored, with estimated buffers, by the module's own names."""
+        if self.calibration is None:
+            return self.model.state_dict(vector)
+        self.load(vector)
+        return self.model.state_dict(self.model.snapshot())
+
     def score(self, features: Tensor, targets: Tensor) -> Tensor:
         """Mean loss and metrics of the loaded model on these data."""
         sums = torch.zeros(1 + len(self.metrics), device=targets.device, dtype=torch.float64)
@@ -154,10 +161,11 @@ class Evaluator:
     @cached_property
     def _width(self) -> int:
         """Numbers in an input or an output, whichever is larger; a token is embedded into many."""
+        some = self.features[:2]  # one would be too few for statistics of a batch
         with torch.no_grad():
-            output: Tensor = self.model.module.eval()(self.features[:1])
+            output: Tensor = self.model.module.eval()(some)
         embedded = 1 if self.features.is_floating_point() else _EMBEDDED
-        return max(1, embedded * self.features[:1].numel(), output.numel())
+        return max(1, embedded * some[0].numel(), output.numel() // len(some))
 
     @cached_property
     def _activation(self) -> int:

@@ -18,7 +18,7 @@ from torch import nn
 
 from favano import __version__
 from favano.aggregation import NoSnapshot
-from favano.code_digest import code_digest
+from favano.code_digest import PLAIN, code_digest
 from favano.engine import Moment
 from favano.errors import NonFiniteUpdate, WriteFailed
 from favano.methods import source_digest
@@ -267,7 +267,15 @@ def _network(module: nn.Module) -> str:
     """A digest of the layers, and of what they do."""
     layers = re.sub("0x[0-9a-f]+", "", repr(module))
     kinds = {code_digest(type(layer)) for layer in module.modules()}
-    return _digest("\n".join([layers, *sorted(kinds)]).encode())
+    values = [code_digest(_own_values(layer)) for layer in module.modules()]
+    return _digest("\n".join([layers, *sorted(kinds), *values]).encode())
+
+
+def _own_values(layer: nn.Module) -> tuple[tuple[str, object], ...]:
+    """The numbers and texts that a layer keeps beside its tensors."""
+    of_any = vars(nn.Module())
+    kept = (pair for pair in vars(layer).items() if pair[0] not in of_any)
+    return tuple(sorted(pair for pair in kept if isinstance(pair[1], PLAIN)))
 
 
 def _digest(content: bytes) -> str:

@@ -116,7 +116,11 @@ class FleetPart(Options):
     @classmethod
     def trace(cls, path: str | Path) -> FleetPart:
         """Clients as fast as recorded in a CSV file with the columns client and duration."""
-        return cls(step_law=f"trace:{path}")
+        from favano.timing import Trace, parse_law
+
+        law = parse_law(f"trace:{path}")
+        assert isinstance(law, Trace)
+        return cls(step_law=f"trace:{path}", clients=len(law.rows))
 
 
 class TrainingPart(Options):

@@ -8,7 +8,7 @@ taken.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager
 from copy import deepcopy
 from dataclasses import dataclass
@@ -126,10 +126,22 @@ class FlatModel:
     def state_dict(self, vector: Vector) -> dict[str, Tensor]:
         """A flat model by the module's own names, copied to the CPU."""
         tensors = {**self._parameters, **self._buffers, **self._counters}
-        return {
+        found = {
             name: values.detach().to("cpu", tensors[name].dtype, copy=True)
             for name, values in _named(tensors, vector).items()
         }
+        for name, other in self._other_names():
+            found[other] = found[name].clone()
+        return found
+
+    def _other_names(self) -> Iterator[tuple[str, str]]:
+        """Names of tensors that layers share, and the other names that they have."""
+        module = self.module
+        for named in (module.named_parameters, module.named_buffers):
+            first = {id(one): name for name, one in named()}
+            for name, one in named(remove_duplicate=False):
+                if name != first[id(one)]:
+                    yield first[id(one)], name
 
     def _trained_numbers(self) -> Vector | None:
         """1 for each number that is trained, 0 for each that is frozen; None if none is."""
