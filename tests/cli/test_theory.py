@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from favano.cli.shell import screen
 from tests.cli.test_cli import Program, favano  # noqa: F401
 
 SMALL = ("--clients", "8", "--selected", "2", "--local-steps", "3")
@@ -56,3 +57,19 @@ def test_bad_input_ends_with_one_sentence(
     assert (code, out) == (2, "")
     assert err.startswith(f"favano: {sentence}")
     assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize("command", [["theory", "complexity"], ["theory", "bound"], ["plan"]])
+@pytest.mark.parametrize("width", [40, 60])
+def test_no_number_is_cut_on_a_narrow_screen(
+    command: list[str],
+    width: int,
+    favano: Program,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """1.385e+04 would read as 1.38."""
+    monkeypatch.setattr(screen, "_width", width)
+    code, out, _ = favano(*command)
+    assert code == 0
+    assert max(map(len, out.splitlines()[:12])) <= width
+    assert "…" not in out

@@ -68,7 +68,8 @@ def _table(found: Bench) -> Table:
     systems = found["systems"]
     table = Table("median (min..max)", caption=_caption(found), caption_justify="left")
     for one in systems:
-        table.add_column(f"{one['name']} (processes: {one['workers']})", justify="right")
+        heading = f"{one['name']} (processes: {one['workers']})"
+        table.add_column(heading, justify="right", overflow="fold")
     table.add_row("local steps/s", *(_cell(one["steps_per_second"], ",.0f") for one in systems))
     table.add_row("images/s", *(_cell(one["images_per_second"], ",.0f") for one in systems))
     starts = [one["start_up"] for one in systems]

@@ -57,7 +57,7 @@ def table_of(title: str, headings: Iterable[str], rows: Mapping[str, Iterable[ob
     """A table with one row per name and the numbers on the right."""
     table = Table(title=title, title_justify="left")
     for place, heading in enumerate(headings):
-        table.add_column(heading, justify="right" if place else "left")
+        table.add_column(heading, justify="right" if place else "left", overflow="fold")
     for name, values in rows.items():
         table.add_row(name, *(number(value) for value in values))
     return table

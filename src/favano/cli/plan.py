@@ -62,7 +62,7 @@ def _by_speed(plan: Plan, title: str) -> Table:
     table = Table(title=f"{title}, {schedule.updates:,} server steps", title_justify="left")
     for name in ("speed", "clients", "answers", "steps", "no step", "delay", "weight", "fair"):
         side: JustifyMethod = "left" if name == "speed" else "right"
-        table.add_column(name, justify=side, no_wrap=name == "weight")
+        table.add_column(name, justify=side, overflow="fold")
     client, steps = schedule.client[: schedule.jobs], schedule.steps[: schedule.jobs]
     for group, name in enumerate(speed_names(fleet)):
         those, members = (fleet.groups == group)[client], int((fleet.groups == group).sum())

@@ -53,7 +53,8 @@ def screen_table(sheet: Sheet) -> Table:
     table = Table(box=SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0))
     for index, heading in enumerate(sheet.headings):
         words = index == 0 or heading == "method"
-        table.add_column(Text(_plain(heading)), justify="left" if words else "right")
+        title = Text(_plain(heading))
+        table.add_column(title, justify="left" if words else "right", overflow="fold")
     for row in sheet.rows:
         table.add_row(*(Text(_plain(cell)) for cell in row))
     return table

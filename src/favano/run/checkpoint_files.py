@@ -54,12 +54,14 @@ class CheckpointFiles:
 
         A checkpoint of another run is refused.
         """
-        for path in self.paths():
+        for path in (paths := self.paths()):
             try:
                 held, content = _parts(checkpoint_from_bytes(path.read_bytes()))
             except (OSError, ValueError) as error:
                 reason = error.strerror if isinstance(error, OSError) else error
-                say(f"{path} {reason}; the one before it is used")
+                last = path == paths[-1]
+                instead = "the run begins anew" if last else "the one before it is used"
+                say(f"{path} {reason}; {instead}")
                 path.unlink(missing_ok=True)
                 continue
             self._check(held, identity())
