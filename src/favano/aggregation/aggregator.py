@@ -20,10 +20,11 @@ from favano.aggregation.snapshot import (
     beginning_digest,
     jobs_under_way,
 )
-from favano.errors import BadInput, NonFiniteUpdate, need
+from favano.errors import NonFiniteUpdate, need
 from favano.methods import Answers, AnyMethod, Method
 from favano.methods.method import Expected, S
 from favano.methods.robust import Robust, check_robust
+from favano.methods.selfcheck import check_shape
 from favano.methods.server_optimiser import Moments, ServerOptimiser, check_step
 from favano.schedule import Course, Foreseen, Schedule
 from favano.training import Layout, Work, to_device
@@ -285,9 +286,7 @@ class Aggregator(Generic[S]):
                 before = before._replace(model=server[:parameters])
             with self.method.hook("update", torch.cuda.OutOfMemoryError):
                 state = _updated(self.method, before, answers, self.blends)
-                if (shape := tuple(state.model.shape)) != before.model.shape:
-                    rule = f"update returns a model of shape {shape}; need that of the server's"
-                    raise BadInput("method", self.method.name, rule)
+                check_shape(self.method.name, "update", state.model.shape, before.model.shape)
             moments = self._moments
             if self._server is not None:
                 model, moments = self._server.step(before.model, state.model, moments)

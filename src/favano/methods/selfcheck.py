@@ -124,6 +124,12 @@ def _twice(method: AnyMethod, model: int) -> np.ndarray[tuple[int], np.dtype[np.
     return np.asarray(torch.cat([state.model, *rows]), dtype=np.float64)
 
 
+def check_shape(method: str, hook: str, found: tuple[int, ...], server: tuple[int, ...]) -> None:
+    """Refuse a model of another shape than the server's."""
+    rule = f"{hook} returns a model of shape {tuple(found)}; need that of the server's model"
+    need(found == server, "method", method, rule)
+
+
 def _check_model(method: AnyMethod, hook: str, state: object) -> None:
     """Refuse a state without a model of finite numbers."""
     import torch
@@ -132,8 +138,7 @@ def _check_model(method: AnyMethod, hook: str, state: object) -> None:
     rule = f"{hook} must return a state whose field model is a tensor, such as favano.ModelState"
     if not isinstance(model, torch.Tensor):
         raise BadInput("method", method.name, rule)
-    rule = f"{hook} returns a model of shape {tuple(model.shape)}; need that of the server's model"
-    need(model.shape == (_SIZE,), "method", method.name, rule)
+    check_shape(method.name, hook, model.shape, (_SIZE,))
     rule = f"{hook} makes NaN or infinity of finite models"
     need(bool(model.isfinite().all()), "method", method.name, rule)
 
