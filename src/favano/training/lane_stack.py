@@ -19,7 +19,7 @@ from torch import Tensor
 from favano.training.cuda_graphs import GraphCache, event_now
 from favano.training.device_draws import to_device
 from favano.training.flat import FlatModel
-from favano.training.lane_network import whole_steps
+from favano.training.lane_network import has_kernels, whole_steps
 from favano.training.lane_state import new_lanes
 from favano.training.lane_steps import LaneSteps
 from favano.training.lanes import Work
@@ -184,6 +184,13 @@ class LaneStack:
 
     def try_launch(self) -> None:
         """One step of every lane, to check that memory is sufficient."""
+        if has_kernels(self._lanes.models):
+            from favano.training.gpu_kernels import compile_kernels  # needs triton
+
+            compile_kernels(self._try_step)
+        self._try_step()
+
+    def _try_step(self) -> None:
         if self._whole is not None:
             self._whole(self._lanes, 1)
             if not self._rules:

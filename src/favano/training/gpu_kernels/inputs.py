@@ -14,7 +14,7 @@ _TOGETHER = 4096  # numbers that a program handles: those of several images
 
 
 @triton.jit(do_not_specialize=["images"])
-def _inputs_kernel(
+def inputs_kernel(
     samples, chosen, table, begins, flipped, out, images,
     CHANNELS: tl.constexpr, HEIGHT: tl.constexpr, WIDTH: tl.constexpr,
     NUMBERS: tl.constexpr, IMAGES: tl.constexpr,
@@ -62,7 +62,7 @@ def gather_inputs(
     out = samples.new_empty((*chosen.shape, *shape), dtype=dtype)
     numbers = min(_NUMBERS, int(triton.next_power_of_2(pixels)))
     images, together = chosen.numel(), _TOGETHER // numbers
-    _inputs_kernel[triton.cdiv(images, together), triton.cdiv(pixels, numbers)](
+    inputs_kernel[triton.cdiv(images, together), triton.cdiv(pixels, numbers)](
         samples, chosen, out if table is None else table, begins, flipped, out, images,
         *((1, 1, pixels) if table is None else shape), numbers, together,
         SCALED=table is not None, CROPPED=crops is not None,
