@@ -7,6 +7,7 @@ from time import perf_counter, sleep
 
 import pytest
 import torch
+from torch import Tensor
 
 from favano.training import GraphCache, new_stream, on_stream
 from favano.training.cuda_graphs import EventClock, event_now
@@ -34,6 +35,38 @@ def test_no_garbage_is_collected_during_a_capture() -> None:
     assert float(number) == 3.0
     assert not before
     assert gc.isenabled()
+
+
+@pytest.mark.gpu
+def test_a_warm_launch_is_captured_at_once() -> None:
+    number, captured = torch.zeros((), device="cuda"), list[bool]()
+
+    def launch(given: Tensor) -> None:
+        captured.append(torch.cuda.is_current_stream_capturing())
+        number.add_(given.sum())
+
+    graphs, one, two = GraphCache(), torch.ones(1, device="cuda"), torch.ones(2, device="cuda")
+    graphs.run(1, launch, one)
+    graphs.run(2, launch, two, warm=True)
+    assert captured == [False, True]
+    graphs.run(1, launch, one)
+    graphs.run(2, launch, two, warm=True)
+    assert captured == [False, True, True]
+    assert float(number) == 6.0
+
+
+@pytest.mark.gpu
+def test_kernels_are_compiled_and_loaded_during_a_capture() -> None:
+    from favano.training.gpu_kernels import gather_inputs
+
+    samples = torch.rand((5, 4219), device="cuda")  # a size that no other test has
+    chosen = torch.tensor([[4, 0, 1]], device="cuda")
+
+    def launch(chosen: Tensor) -> Tensor:
+        return gather_inputs(samples, chosen, torch.float32, None, None)
+
+    found = GraphCache().run("inputs", launch, chosen, warm=True)
+    assert torch.equal(found, samples[chosen])
 
 
 @pytest.mark.gpu

@@ -15,33 +15,34 @@ T = TypeVar("T")
 
 _Captured: TypeAlias = tuple[torch.cuda.CUDAGraph, list[Tensor], object]  # inputs, result
 
-_WARM_UP = 1  # runs of a launch before it is captured
-
 
 class GraphCache:
     """The graphs captured so far. They run one after the other and share their memory.
 
-    The launches before a capture do real work: nothing is computed twice. A graph reads and writes
+    A launch before a capture does real work: nothing is computed twice. A graph reads and writes
     tensors in place, so these must not move.
     """
 
     def __init__(self) -> None:
-        self._seen: dict[Hashable, int] = {}
+        self._warm = set[Hashable]()
         self._graphs: dict[Hashable, _Captured] = {}
         self._side = torch.cuda.Stream()  # type: ignore[no-untyped-call]
 
     def __contains__(self, shape: Hashable) -> bool:
         return shape in self._graphs
 
-    def run(self, shape: Hashable, launch: Callable[..., T], *given: Tensor) -> T:
+    def run(
+        self, shape: Hashable, launch: Callable[..., T], *given: Tensor, warm: bool = False
+    ) -> T:
         """Run a launch; equal `shape` means equal shapes of the tensors that are given.
 
-        What it returns is valid until the next launch.
+        Libraries do in a first launch what cannot be captured. So the first of each shape is not,
+        unless it is `warm`: one of another shape has used the same libraries before. What a launch
+        returns is valid until the next one.
         """
-        seen = self._seen.get(shape, 0)
-        if seen < _WARM_UP:  # on a side stream, as PyTorch requires before a capture
-            self._seen[shape] = seen + 1
-            with on_stream(self._side):
+        if shape not in self._warm and not warm:
+            self._warm.add(shape)
+            with on_stream(self._side):  # as PyTorch requires before a capture
                 found = launch(*given)
             torch.cuda.current_stream().wait_stream(self._side)
             return found
@@ -71,7 +72,7 @@ class GraphCache:
         if not self._graphs:  # PyTorch refuses a pool whose only graph was given up
             self._pool = torch.cuda.graph_pool_handle()
         with on_stream(self._side), _without_garbage_collection():
-            graph.capture_begin(self._pool)
+            graph.capture_begin(self._pool, capture_error_mode="relaxed")  # kernels may be loaded
             try:
                 return graph, places, launch(*places)
             finally:

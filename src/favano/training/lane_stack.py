@@ -256,14 +256,18 @@ class LaneStack:
         """One launch of these lanes, and of the extra one until there are `count`."""
         padded = np.concatenate([lanes, np.full(count - len(lanes), self.capacity)])
         step = partial(self._together, self._lanes, length=length)
-        self._run((count, length), step, to_device(padded, self._lanes.models))
+        first = (count, length) == (self._widest, self._batch)
+        warm = not first and not torch.backends.cudnn.benchmark  # which tries out every shape
+        self._run((count, length), step, to_device(padded, self._lanes.models), warm=warm)
 
-    def _run(self, shape: Hashable, launch: Callable[..., None], *given: Tensor) -> None:
+    def _run(
+        self, shape: Hashable, launch: Callable[..., None], *given: Tensor, warm: bool = False
+    ) -> None:
         """Call `launch`; on CUDA it is captured."""
         if self._captured is None:
             launch(*given)
         else:
-            self._captured.run(shape, launch, *given)
+            self._captured.run(shape, launch, *given, warm=warm)
 
 
 def _launches(left: Ints) -> int:
