@@ -94,6 +94,22 @@ class Attention(nn.Module):
         return found
 
 
+class Spectrum(nn.Module):
+    """Layers of several libraries, and batch statistics, so that short batches are not padded."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(
+            nn.Conv1d(6, 5, 3, padding=1), nn.BatchNorm1d(5), nn.Tanh(), nn.Flatten(),
+            nn.Linear(20, 36), nn.Unflatten(1, (4, 3, 3)), nn.ConvTranspose2d(4, 2, 2),
+            nn.Flatten(), nn.Linear(32, 4),
+        )  # fmt: skip
+
+    def forward(self, images: Tensor) -> Tensor:
+        found: Tensor = self.layers(torch.fft.rfft(images.flatten(1, 2)).abs())
+        return found
+
+
 def doubled(output: Tensor, labels: Tensor) -> Tensor:
     return 2 * functional.cross_entropy(output, labels)
 
@@ -195,6 +211,7 @@ CASES = pytest.mark.parametrize(
         (with_stock_batch_norm, False, functional.cross_entropy, 0.0),
         (Rows, False, functional.cross_entropy, 0.0),
         (Attention, False, functional.cross_entropy, 0.0),
+        (Spectrum, False, functional.cross_entropy, 0.0),
     ],
 )
 
@@ -500,6 +517,16 @@ def test_lanes_equal_the_loop_on_cuda(
     make: object, raw: bool, loss: Loss, proximal: float, capacity: int
 ) -> None:
     check_equal(make, raw, loss, proximal, capacity, "cuda")
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("tried_out", [False, True])
+def test_libraries_meet_new_shapes_during_a_capture(
+    monkeypatch: pytest.MonkeyPatch, tried_out: bool
+) -> None:
+    """cuDNN may also try out which of its kernels is the fastest, which cannot be captured."""
+    monkeypatch.setattr(torch.backends.cudnn, "benchmark", tried_out)
+    check_equal(Spectrum, False, functional.cross_entropy, 0.0, 16, "cuda")
 
 
 @pytest.mark.gpu
