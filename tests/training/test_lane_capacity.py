@@ -99,13 +99,14 @@ class Noted:
     """Graphs that are not captured, and the order in which they would be."""
 
     def __init__(self) -> None:
-        self.shapes: list[Hashable] = []
+        self.shapes, self.warm = list[Hashable](), set[Hashable]()
 
     def __contains__(self, shape: Hashable) -> bool:
         return self.shapes.count(shape) > 1
 
-    def run(self, shape: Hashable, launch: Callable[..., None], *given: Tensor) -> None:
+    def run(self, shape: Hashable, launch: Callable[..., None], *given: Tensor, warm: bool) -> None:
         self.shapes.append(shape)
+        self.warm |= {shape} if warm else set()
         launch(*given)
 
 
@@ -116,6 +117,7 @@ def test_the_widest_launch_is_captured_first() -> None:
     launch(stack, 3)
     widths = [shape[0] for shape in noted.shapes if isinstance(shape, tuple) and shape[1] == 8]
     assert widths == [64, 64, 8, 8, 4, 4]
+    assert noted.warm == {(8, 8), (4, 8)}  # the same libraries as in the widest
 
 
 @pytest.mark.gpu
