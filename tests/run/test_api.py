@@ -273,6 +273,39 @@ def test_another_result_is_not_replaced(tmp_path: Path) -> None:
     assert favano.load(tmp_path / "fedavg").accuracy == {"fedavg": first.accuracy}
 
 
+def smooth(outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+    return functional.cross_entropy(outputs, targets, label_smoothing=0.1)
+
+
+def sure(outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+    return outputs.softmax(1).amax(1)
+
+
+@pytest.mark.parametrize(
+    ("change", "differing"),
+    [
+        ({"model": nn.Sequential(network(), nn.Tanh())}, "network"),
+        ({"model": nn.Linear(5, 3)}, "initial model"),
+        ({"loss": smooth}, "loss"),
+        ({"metrics": {"accuracy": sure}}, "metrics"),
+    ],
+)
+def test_a_folder_of_another_network_or_loss_is_refused(
+    change: dict[str, Any], differing: str, tmp_path: Path
+) -> None:
+    """Keys and data are the same."""
+    one = own(network())
+    favano.simulate("favano", one, FLEET, **KEYS).save(tmp_path)
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    other = favano.simulate("favano", replace(one, **change), FLEET, **KEYS)
+    with pytest.raises(BadInput, match=rf"another run \(differs in {differing}\); choose a new"):
+        other.save(tmp_path)
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+    again = favano.simulate("favano", replace(one, model=network()), FLEET, **KEYS)
+    again.save(tmp_path)  # the same run
+    favano.simulate("favano", one, FLEET, **TWO_SEEDS).save(tmp_path)  # more of it
+
+
 def test_a_comparison_is_saved_in_a_folder_per_method(tmp_path: Path) -> None:
     both = favano.FedBuff(buffer=1, label="one, each"), favano.FedBuff(buffer=2)
     found = favano.compare(["favano", *both], own(network()), FLEET, **KEYS)

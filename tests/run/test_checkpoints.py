@@ -15,7 +15,6 @@ from typing import NamedTuple, cast
 import numpy as np
 import pytest
 import torch
-from torch import nn
 
 from favano.errors import BadInput
 from favano.methods import Answers, AnyMethod, Method, our_methods
@@ -263,19 +262,6 @@ def test_the_checkpoint_of_another_run_is_refused(digits: Samples, tmp_path: Pat
         with pytest.raises(BadInput, match="differs in version of favano"):
             results([SHORT], digits, tmp_path)
     assert {path: path.read_bytes() for path in kept} == kept
-
-
-class Scaled(nn.Linear):
-    """A layer with a number of its own."""
-
-    def __init__(self, scale: float) -> None:
-        super().__init__(2, 2)
-        self.scale = scale
-
-
-def test_numbers_of_layers_belong_to_the_network() -> None:
-    digest = checkpoints._network
-    assert digest(Scaled(0.1)) == digest(Scaled(0.1).eval()) != digest(Scaled(0.2))
 
 
 def test_a_full_disk_does_not_end_the_run(

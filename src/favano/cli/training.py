@@ -22,7 +22,7 @@ from favano.records.resumption import Resumption
 from favano.run.claim import Claim
 from favano.run.outcome import diverged_runs, read_wrongly
 from favano.run.result_folder import (
-    check_data,
+    check_content,
     check_folder,
     earlier_results,
     is_finished,
@@ -87,7 +87,7 @@ def train(
         results = _results(missing, data_dir, every, cluster, force=force)
         if not force:
             for result, folder in zip(results, missing, strict=True):
-                check_data(folder, result.data)
+                check_content(folder, result)
         _keep(results, list(missing))
 
 

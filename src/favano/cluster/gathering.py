@@ -143,7 +143,7 @@ class Gathering:
         whole.steps_before += part.steps_before
         whole.seconds_before += part.seconds_before
         whole.error = part.error or whole.error
-        whole.kernels, whole.data = part.kernels, part.data
+        whole.kernels, whole.data, whole.code = part.kernels, part.data, part.code or whole.code
         for seed in seeds:
             for path in self._checkpoints_of(number, seed)[1:]:
                 path.unlink()

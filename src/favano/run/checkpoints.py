@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -14,17 +13,15 @@ from pathlib import Path
 from time import perf_counter
 
 import torch
-from torch import nn
 
 from favano import __version__
 from favano.aggregation import NoSnapshot
-from favano.code_digest import PLAIN, code_digest
 from favano.engine import Moment
 from favano.errors import NonFiniteUpdate, WriteFailed
 from favano.methods import source_digest
-from favano.metrics import Metric
 from favano.records.checkpoint import Tree
 from favano.run.checkpoint_files import CheckpointFiles, Identity, Say
+from favano.run.own_code import digests_of
 from favano.run.result_folder import files_digest
 from favano.run.samples import Samples
 from favano.run.seed_run import SeedRun
@@ -239,43 +236,18 @@ def identity_of(run: SeedRun, samples: Samples) -> Identity:
     """What must be equal for a run to go on: all but its horizon."""
     spec, flat = run.result.spec, run.flat
     keys = {key: value for key, value in flat_keys(spec).items() if key not in _MAY_DIFFER}
-    start = run.aggregator.initial.numpy(force=True).tobytes()
     return {
         "specification": _digest(json.dumps(keys, sort_keys=True, default=str).encode()),
         "method": source_digest(spec.method) or spec.method.name,
         "seed": str(run.planned.seed),
         "data": _digest(f"{samples.digest} {files_digest(spec)}".encode()),
-        "loss": code_digest(samples.loss),
-        "metrics": code_digest(
-            tuple((name, *_fields(one)) for name, one in samples.metrics.items())
-        ),
-        "network": _network(flat.module),
-        "initial model": _digest(start),
+        **digests_of(flat.module, run.aggregator.initial, samples),
         "device": flat.vector.device.type,
         "kernels": run.kernels or "",
         "numbers": str(flat.vector.dtype),
         "version of favano": __version__,
         "version of PyTorch": torch.__version__,
     }
-
-
-def _fields(metric: Metric) -> tuple[object, ...]:
-    return metric.function, metric.best, metric.whole, metric.then
-
-
-def _network(module: nn.Module) -> str:
-    """A digest of the layers, and of what they do."""
-    layers = re.sub("0x[0-9a-f]+", "", repr(module))
-    kinds = {code_digest(type(layer)) for layer in module.modules()}
-    values = [code_digest(_own_values(layer)) for layer in module.modules()]
-    return _digest("\n".join([layers, *sorted(kinds), *values]).encode())
-
-
-def _own_values(layer: nn.Module) -> tuple[tuple[str, object], ...]:
-    """The numbers and texts that a layer keeps beside its tensors."""
-    of_any = vars(nn.Module())
-    kept = (pair for pair in vars(layer).items() if pair[0] not in of_any)
-    return tuple(sorted(pair for pair in kept if isinstance(pair[1], PLAIN)))
 
 
 def _digest(content: bytes) -> str:

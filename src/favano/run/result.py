@@ -52,6 +52,7 @@ class Result:
     interrupted: bool = False  # by Ctrl-C
     kernels: Kernels | None = None  # of the local steps; None on a GPU
     data: str | None = None  # digest of training and test data
+    code: Mapping[str, str] | None = None  # digests of an own network, loss and metrics, by name
     steps_before: int = 0  # local steps that were made before it went on from checkpoints
     seconds_before: float = 0.0  # of machine time, for these
     traced: TraceReport = NO_TRACE  # how gradients were computed; it changes no result
@@ -127,11 +128,11 @@ class Comparison:
 
 def _save(results: Mapping[Path, Result]) -> None:
     """Write result folders, or none of them if one is taken."""
-    from favano.run.result_folder import check_data, check_folder, write_result
+    from favano.run.result_folder import check_content, check_folder, write_result
 
     for path, result in results.items():
         check_folder(path, result.spec)
-        check_data(path, result.data)
+        check_content(path, result)
     for path, result in results.items():
         write_result(path, result, "favano.simulate")
 

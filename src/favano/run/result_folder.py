@@ -69,11 +69,16 @@ def check_folder(folder: Path, spec: Spec) -> None:
             need(source_digest(spec.method) == held.source, "out", folder, rule)
 
 
-def check_data(folder: Path, digest: str | None) -> None:
-    """Refuse a folder that holds a result of other data."""
+def check_content(folder: Path, result: Result) -> None:
+    """Refuse a folder that holds a result of other data, or of another network, loss or metric."""
     if is_finished(folder):
-        same = read_summary(folder).data in (None, digest)
+        held = read_summary(folder)
+        same = held.data in (None, result.data)
         need(same, "out", folder, "already holds a run of other data; choose a new folder")
+        one, other = held.code or {}, result.code or {}
+        differing = [name for name in {**one, **other} if one.get(name) != other.get(name)]
+        rule = f"already holds another run (differs in {', '.join(differing)}); choose a new folder"
+        need(not differing, "out", folder, rule)
 
 
 def _held(folder: Path) -> Config:
@@ -153,6 +158,7 @@ def _read_result(folder: Path, spec: Spec) -> Result:
         served=summary.served,
         kernels=cast("Kernels | None", summary.kernels),
         data=summary.data,
+        code=summary.code,
     )
 
 
@@ -203,6 +209,7 @@ def write_result(folder: Path, result: Result, command: str) -> None:
         kernels=result.kernels,
         processor=hardware(spec.run.device),
         data=result.data,
+        code=result.code,
         optimiser=optimiser_words(spec),
         runs=tuple(result.runs),
         audit=result.audit,

@@ -21,6 +21,7 @@ from favano.run.client_samples import client_samples
 from favano.run.constants import Point, Probe
 from favano.run.history_start import history_start
 from favano.run.observer import Observer, wants_to_stop
+from favano.run.own_code import digests_of, is_own
 from favano.run.result import Result
 from favano.run.result_folder import files_digest
 from favano.run.run_kernels import kernels_for
@@ -225,6 +226,9 @@ class SeedRun:
         self.result.bounds += self.tracker.rows if self.tracker else []
         if self.planned.seed == self.result.spec.run.seed:
             self.result.first = self.planned
+            if is_own(self.result.spec, self.samples):
+                initial = self.aggregator.initial
+                self.result.code = digests_of(self.flat.module, initial, self.samples)
         if last is not None:
             whole = self.over and not self.failed
             end: Status = "stopped" if self.aggregator.stopped else "complete"
