@@ -32,7 +32,7 @@ def digests_of(module: nn.Module, initial: Vector, samples: Samples) -> dict[str
         "loss": code_digest(samples.loss),
         "metrics": code_digest(metrics),
         "network": _network(module),
-        "initial model": hashlib.sha256(initial.numpy(force=True).tobytes()).hexdigest(),
+        "initial model": code_digest(initial),
     }
 
 
