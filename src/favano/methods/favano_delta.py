@@ -36,7 +36,9 @@ class FavanoDelta(Method[FavanoState]):
     name, title, look, linear = "favano-delta", "FAVANO-delta", 4, True
 
     reweight: Reweight = option("stochastic", "how progress is divided by steps", symbol="alpha")
-    weights: WeightSource = option("exact", "where P(E > 0) and E[min(E, K)] come from")
+    weights: WeightSource = option(
+        "exact", "source of P(E > 0) and E[min(E, K)]; federations measure them"
+    )
     given_weights: tuple[PositiveTime, ...] = option(
         (), "one for all, per speed class (fast first) or per client"
     )

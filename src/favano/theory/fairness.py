@@ -98,6 +98,8 @@ def verdict(found: Sequence[Share]) -> str:
     >>> fast, slow = (5, 0.51, 0.48, 0.54, 0.5), (5, 0.49, 0.46, 0.52, 0.5)
     >>> verdict([Share("fast", *fast), Share("slow", *slow)])
     'shows no significant bias: fast clients have 51.0 % [48.0, 54.0], fair is 50.0 %'
+    >>> verdict([Share("fast", 5, 0.6, 0.0, 1.0, 0.5), Share("slow", 5, 0.4, 0.0, 1.0, 0.5)])
+    'shows too little to judge: fast clients have 60.0 % [0.0, 100.0], fair is 50.0 %'
     """
     if len(found) == 1:
         return "all clients are equally fast: nobody to favour"
@@ -107,4 +109,6 @@ def verdict(found: Sequence[Share]) -> str:
     interval = f"[{100 * shown.low:.1f}, {100 * shown.high:.1f}]"
     if favoured:
         return f"favours {shown.name} clients: {weight} of the model {interval} is theirs, {fair}"
-    return f"shows no significant bias: {shown.name} clients have {weight} {interval}, {fair}"
+    known = shown.low > 0.0 or shown.high < 1.0
+    said = "shows no significant bias" if known else "shows too little to judge"
+    return f"{said}: {shown.name} clients have {weight} {interval}, {fair}"
