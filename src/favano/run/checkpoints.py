@@ -21,7 +21,6 @@ from favano.errors import NonFiniteUpdate, WriteFailed
 from favano.methods import source_digest
 from favano.records.checkpoint import Tree
 from favano.run.checkpoint_files import CheckpointFiles, Identity, Say
-from favano.run.own_code import digests_of
 from favano.run.result_folder import files_digest
 from favano.run.samples import Samples
 from favano.run.seed_run import SeedRun
@@ -241,7 +240,7 @@ def identity_of(run: SeedRun, samples: Samples) -> Identity:
         "method": source_digest(spec.method) or spec.method.name,
         "seed": str(run.planned.seed),
         "data": _digest(f"{samples.digest} {files_digest(spec)}".encode()),
-        **digests_of(flat.module, run.aggregator.initial, samples),
+        **run.code,
         "device": flat.vector.device.type,
         "kernels": run.kernels or "",
         "numbers": str(flat.vector.dtype),

@@ -58,8 +58,7 @@ def check_folder(folder: Path, spec: Spec) -> None:
     check_writable(folder)
     if (folder / SPEC).exists():
         differing = [] if is_longer(folder, spec) else differing_keys(_held(folder), resolve(spec))
-        rule = f"already holds another run (differs in {', '.join(differing)}); choose a new folder"
-        need(not differing, "out", folder, rule)
+        _need_equal(folder, differing)
         if is_finished(folder):
             held, name = read_summary(folder), spec.method.name
             named = ", ".join(named_files(spec))
@@ -77,8 +76,13 @@ def check_content(folder: Path, result: Result) -> None:
         need(same, "out", folder, "already holds a run of other data; choose a new folder")
         one, other = held.code or {}, result.code or {}
         differing = [name for name in {**one, **other} if one.get(name) != other.get(name)]
-        rule = f"already holds another run (differs in {', '.join(differing)}); choose a new folder"
-        need(not differing, "out", folder, rule)
+        _need_equal(folder, differing)
+
+
+def _need_equal(folder: Path, differing: Sequence[str]) -> None:
+    """Refuse a folder whose run differs in something."""
+    rule = f"already holds another run (differs in {', '.join(differing)}); choose a new folder"
+    need(not differing, "out", folder, rule)
 
 
 def _held(folder: Path) -> Config:

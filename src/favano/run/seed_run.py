@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cached_property
 from time import perf_counter
 from typing import NamedTuple
 
@@ -118,6 +119,11 @@ class SeedRun:
             source=source_digest(spec.method),
         )
 
+    @cached_property
+    def code(self) -> dict[str, str]:
+        """Digests of network, initial model, loss and metrics, by name."""
+        return digests_of(self.flat.module, self.aggregator.initial, self.samples)
+
     @property
     def over(self) -> bool:
         """Whether the run has ended."""
@@ -227,8 +233,7 @@ class SeedRun:
         if self.planned.seed == self.result.spec.run.seed:
             self.result.first = self.planned
             if is_own(self.result.spec, self.samples):
-                initial = self.aggregator.initial
-                self.result.code = digests_of(self.flat.module, initial, self.samples)
+                self.result.code = self.code
         if last is not None:
             whole = self.over and not self.failed
             end: Status = "stopped" if self.aggregator.stopped else "complete"
