@@ -36,7 +36,7 @@ def _line(text: object, most: int = _MOST) -> str:
 
 
 class NonFiniteUpdate(RuntimeError):
-    """A client sent NaN or infinity; averaging it would destroy the server model.
+    """A client sent NaN or infinity, or an update made some of finite answers.
 
     If `favano.simulate` or `favano.compare` raises it, `result` holds all evaluations made, also
     those of other seeds and methods.
@@ -45,12 +45,18 @@ class NonFiniteUpdate(RuntimeError):
     result: favano.Result | favano.Comparison
 
     def __init__(self, clients: list[int], server_step: int, run: str | None = None) -> None:
-        who = f"client {', '.join(str(client) for client in clients)}"
-        super().__init__(
-            f"{who if run is None else f'{run}, {who}'}: the update for server step {server_step} "
-            "holds NaN or infinity and was refused; lower the learning rate, or go on without such "
-            "updates by non_finite=skip"
+        """Without clients it is the server model that is not finite, after this step."""
+        problem = (
+            f"the server model after step {server_step} holds NaN or infinity, though no answer "
+            "that was used did; lower the step of the server"
         )
+        if clients:
+            problem = (
+                f"client {', '.join(str(client) for client in clients)}: the update for server "
+                f"step {server_step} holds NaN or infinity and was refused; lower the learning "
+                "rate, or go on without such updates by non_finite=skip"
+            )
+        super().__init__(problem if run is None else f"{run}, {problem}")
         self.clients, self.server_step, self.run = clients, server_step, run
 
     def __reduce__(self) -> tuple[type[NonFiniteUpdate], tuple[list[int], int, str | None]]:

@@ -132,7 +132,7 @@ def test_checkpoints_of_another_run_are_refused(
     code, out, err = favano("run", *OFTEN, "--learning-rate", "0.3", "--out", "r")
     assert (code, out) == (2, "")
     assert err == (
-        "favano: checkpoints=r/checkpoints: of another run (differs in specification); remove "
+        "favano: checkpoints=r/checkpoints: of another run (differs in learning_rate); remove "
         "them, or choose a new folder\n"
     )
     assert contents(tmp_path / "r").keys() == before.keys()

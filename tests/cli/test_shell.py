@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 import typer
 from typer.testing import CliRunner
@@ -37,3 +41,12 @@ def test_other_errors_are_shown() -> None:
 def test_plan_refuses_a_folder_that_cannot_be_written_first() -> None:
     done = CliRunner().invoke(app, ["plan", "--out", "/proc/favano"])
     assert "out=/proc/favano: /proc cannot be written" in str(done.exception)
+
+
+@pytest.mark.parametrize("words", [["--version"], ["methods"], ["methods", "--json"]])
+def test_a_full_disk_behind_standard_output_is_told_in_a_sentence(words: list[str]) -> None:
+    with Path("/dev/full").open("w") as full:
+        command = [sys.executable, "-m", "favano", *words]
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr == "favano: the output cannot be written: No space left on device\n"

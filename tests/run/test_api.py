@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import pickle
 import re
 from collections.abc import Callable
 from dataclasses import replace
 from math import inf
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -21,6 +22,7 @@ from favano.records.history import columns
 from favano.run import checkpoints, seed_run
 from favano.run.progress import Silence
 from favano.run.result_folder import check_folder
+from favano.schedule import Arrival
 from favano.specification.keys import Keys
 from favano.specification.spec import changed
 from tests.specs import unchained
@@ -488,6 +490,28 @@ def test_nan_in_one_run_keeps_the_others() -> None:
     assert (good.status, bad.status) == ("complete", "partial")
     assert good.rows == favano.simulate("fedavg", problem, FLEET, **TWO_SEEDS).rows
     assert {row.seed for row in bad.rows} == {0, 1}
+
+
+class Dividing(favano.Method[favano.ModelState]):
+    """A method whose third update divides by zero."""
+
+    linear = True
+
+    def policy(self) -> Arrival:
+        return self.world.arrivals(hand_out="flush")
+
+    def update(self, state: favano.ModelState, answers: favano.Answers) -> favano.ModelState:
+        return favano.ModelState(state.model / (1.0 - (answers.version >= 2)))
+
+
+@pytest.mark.parametrize("engine", ["lanes", "loop"])
+def test_no_client_is_blamed_for_nan_that_an_update_made(engine: Literal["lanes", "loop"]) -> None:
+    keys: Keys = {**KEYS, "engine": engine}
+    sentence = "dividing, seed 0, the server model after step [3-9] holds NaN or infinity, though"
+    with pytest.raises(favano.NonFiniteUpdate, match=sentence) as ending:
+        favano.simulate(Dividing(), own(network()), FLEET, **keys)
+    assert ending.value.clients == []
+    assert str(pickle.loads(pickle.dumps(ending.value))) == str(ending.value)
 
 
 def simulate(

@@ -251,7 +251,7 @@ def test_the_checkpoint_of_another_run_is_refused(digits: Samples, tmp_path: Pat
     kept = {path: path.read_bytes() for path in half(digits, tmp_path)}
     other = replace(digits, test_labels=digits.test_labels.flip(0), read=())
     cases: list[tuple[Spec, Samples, str]] = [
-        (changed(SHORT, {"learning_rate": 0.2}), digits, "specification"),
+        (changed(SHORT, {"learning_rate": 0.2}), digits, "learning_rate"),
         (SHORT, other, "data"),
     ]
     for spec, samples, what in cases:

@@ -252,12 +252,14 @@ class Aggregator(Generic[S]):
         """Bits of a drift correction, if one is sent with the model."""
         return self.layout.number_bits * self.layout.parameters * self.corrected
 
-    def refuse(self, jobs: Ints, finite: Mask) -> Ints:
+    def refuse(self, jobs: Ints, finite: Mask, server: Vector) -> Ints:
         """Clients of the next update whose answers must not be used; ends the run if so asked."""
         if finite.all():
             return NOBODY
         refused = self.course.known.client[jobs[~finite]]
         if self.non_finite == "stop":
+            if not server.isfinite().all():  # no client is to blame
+                raise NonFiniteUpdate([], self.version + 1)
             raise NonFiniteUpdate(refused.tolist(), self.version + 2)
         return refused
 
@@ -267,7 +269,7 @@ class Aggregator(Generic[S]):
         Answers that are not `finite` are refused, or end the run.
         """
         jobs = self.course.jobs(self.version + 1)
-        everyone, refused = self.course.known.client[jobs], self.refuse(jobs, finite)
+        everyone, refused = self.course.known.client[jobs], self.refuse(jobs, finite, server)
         if len(refused):
             rows = torch.from_numpy(np.flatnonzero(finite)).to(end.device)
             start, end, jobs = start[rows], end[rows], jobs[finite]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import signal
 import sys
 from itertools import pairwise
@@ -21,12 +23,18 @@ def main() -> None:
             flag = before if not word else word.removesuffix("=")
             empty = not word or (word.startswith("--") and word.endswith("="))
             need(not empty, flag.lstrip("-"), "", "is empty; is a shell variable not set?")
-        app()
+        try:
+            app()
+        finally:
+            sys.stdout.flush()  # if it cannot be written, this is said below
     except BadInput as error:
         sys.exit(_say(error, 2))
     except MemoryError as error:
         sys.exit(_say(f"the run needs more memory than there is: {error}", 2))
     except OSError as error:
+        if error.errno == errno.ENOSPC and error.filename is None:
+            _drop_output()
+            sys.exit(_say(f"the output cannot be written: {error.strerror}", 1))
         if error.filename is None:
             raise
         sys.exit(_say(BadInput("file", error.filename, error.strerror or "cannot be used"), 2))
@@ -39,3 +47,8 @@ def main() -> None:
 def _say(message: object, code: int) -> int:
     sys.stderr.write(f"favano: {message}\n")
     return code
+
+
+def _drop_output() -> None:
+    """Let Python end without another try to write what is left."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

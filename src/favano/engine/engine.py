@@ -362,8 +362,9 @@ class Engine:
         """Find answers that must not be used; some runs end with them."""
         for run in runs.tolist():
             one, finite = self._runs[run], self._table.finite[self._jobs[run]]
+            server = self._rows.row(int(self._server[run]))
             try:
-                refused[run] = one.refuse(one.course.jobs(one.version + 1), finite)
+                refused[run] = one.refuse(one.course.jobs(one.version + 1), finite, server)
             except NonFiniteUpdate as error:
                 yield self._step(run, error)
                 self._close(run)

@@ -22,6 +22,7 @@ from favano.flower.evaluations import Metrics
 from favano.flower.ledger import EVENTS, Event
 from favano.records.checkpoint import Tree, checkpoint_from_bytes, checkpoint_to_bytes
 from favano.records.folder import write_together
+from favano.records.identity import differing
 from favano.types import Vector
 
 _STATE, _EVENTS, _MODEL = "state.checkpoint", "events.jsonl", ".model"
@@ -177,7 +178,6 @@ def _kinds(memory: Memory) -> Kinds:
 
 
 def _check(held: Mapping[str, str], mine: Mapping[str, str], folder: Path) -> None:
-    names = dict.fromkeys([*held, *mine])
-    differing = ", ".join(name for name in names if held.get(name) != mine.get(name))
-    rule = f"is of another federation (differs in {differing})"
-    need(not differing, "resume", folder, rule)
+    names = differing(held, mine)
+    rule = f"is of another federation (differs in {', '.join(names)})"
+    need(not names, "resume", folder, rule)

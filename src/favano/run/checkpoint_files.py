@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from favano.errors import need
 from favano.records.checkpoint import Tree, checkpoint_from_bytes, checkpoint_to_bytes
 from favano.records.folder import write_together
+from favano.records.identity import Identity, differing
 
 SUFFIX = ".checkpoint"
 _KEPT = 2
 
-Identity = Mapping[str, str]  # what must be equal for a run to go on, as digests and words
 Say = Callable[[str], None]
 
 
@@ -69,10 +69,11 @@ class CheckpointFiles:
         return None
 
     def _check(self, held: Identity, mine: Identity) -> None:
-        names = dict.fromkeys([*held, *mine])
-        differing = ", ".join(name for name in names if held.get(name) != mine.get(name))
-        rule = f"of another run (differs in {differing}); remove them, or choose a new folder"
-        need(not differing, "checkpoints", self.folder, rule)
+        names = differing(held, mine)
+        rule = (
+            f"of another run (differs in {', '.join(names)}); remove them, or choose a new folder"
+        )
+        need(not names, "checkpoints", self.folder, rule)
 
 
 def _parts(tree: Tree) -> tuple[Identity, Tree]:

@@ -20,7 +20,8 @@ from favano.engine import Moment
 from favano.errors import NonFiniteUpdate, WriteFailed
 from favano.methods import source_digest
 from favano.records.checkpoint import Tree
-from favano.run.checkpoint_files import CheckpointFiles, Identity, Say
+from favano.records.identity import Identity
+from favano.run.checkpoint_files import CheckpointFiles, Say
 from favano.run.result_folder import files_digest
 from favano.run.samples import Samples
 from favano.run.seed_run import SeedRun
@@ -236,7 +237,7 @@ def identity_of(run: SeedRun, samples: Samples) -> Identity:
     spec, flat = run.result.spec, run.flat
     keys = {key: value for key, value in flat_keys(spec).items() if key not in _MAY_DIFFER}
     return {
-        "specification": _digest(json.dumps(keys, sort_keys=True, default=str).encode()),
+        "specification": json.loads(json.dumps(keys, default=str)),  # as in the file
         "method": source_digest(spec.method) or spec.method.name,
         "seed": str(run.planned.seed),
         "data": _digest(f"{samples.digest} {files_digest(spec)}".encode()),

@@ -27,6 +27,7 @@ from favano.records.folder import (
     SPEC,
     SUMMARY,
 )
+from favano.records.identity import differing
 from favano.specification.config import Config, read_config, spec_tables
 from favano.specification.digest import differing_keys
 from favano.specification.optimiser_words import optimiser_words
@@ -57,8 +58,8 @@ def check_folder(folder: Path, spec: Spec) -> None:
     """Refuse a folder that holds another run, or that cannot be written, before any training."""
     check_writable(folder)
     if (folder / SPEC).exists():
-        differing = [] if is_longer(folder, spec) else differing_keys(_held(folder), resolve(spec))
-        _need_equal(folder, differing)
+        names = [] if is_longer(folder, spec) else differing_keys(_held(folder), resolve(spec))
+        _need_equal(folder, names)
         if is_finished(folder):
             held, name = read_summary(folder), spec.method.name
             named = ", ".join(named_files(spec))
@@ -74,15 +75,13 @@ def check_content(folder: Path, result: Result) -> None:
         held = read_summary(folder)
         same = held.data in (None, result.data)
         need(same, "out", folder, "already holds a run of other data; choose a new folder")
-        one, other = held.code or {}, result.code or {}
-        differing = [name for name in {**one, **other} if one.get(name) != other.get(name)]
-        _need_equal(folder, differing)
+        _need_equal(folder, differing(held.code or {}, result.code or {}))
 
 
-def _need_equal(folder: Path, differing: Sequence[str]) -> None:
+def _need_equal(folder: Path, names: Sequence[str]) -> None:
     """Refuse a folder whose run differs in something."""
-    rule = f"already holds another run (differs in {', '.join(differing)}); choose a new folder"
-    need(not differing, "out", folder, rule)
+    rule = f"already holds another run (differs in {', '.join(names)}); choose a new folder"
+    need(not names, "out", folder, rule)
 
 
 def _held(folder: Path) -> Config:
@@ -97,8 +96,8 @@ def _held(folder: Path) -> Config:
 def is_longer(folder: Path, spec: Spec) -> bool:
     """Whether a specification differs from that of a result in more seeds or a longer horizon."""
     held, asked = _held(folder), resolve(spec)
-    differing = differing_keys(held, asked)
-    if not differing or not set(differing) <= _LENGTHS:
+    names = differing_keys(held, asked)
+    if not names or not set(names) <= _LENGTHS:
         return False
     before = resolve(make_spec({**held.shared, **(held.methods[0] if held.methods else {})})).run
     longer = given(asked.run.horizon) >= given(before.horizon)
