@@ -131,6 +131,27 @@ def test_an_error_of_a_client_costs_only_its_own_answer() -> None:
     assert diverges(strategy, result).equal
 
 
+def test_a_node_that_always_fails_is_shown() -> None:
+    grid, strategy = grid_of(), strategy_of(live=True)
+
+    def fails(reply: Message, number: int) -> Message:
+        if number > 1:
+            reply.__dict__["_content"] = None
+            reply.__dict__["_error"] = Error(2, "division by zero")
+        return reply
+
+    grid.nodes[100].tamper = fails
+    grid.nodes[101].online = [(0.0, 30.0)]
+    result = lived(strategy, grid, rounds=20)
+    calls = grid.nodes[100].handled
+    assert [one.failures for one in result.nodes] == [calls - 2, 0, 0]
+    status: dict[str, Any] = strategy.status
+    assert status["failures"] == calls - 2 > 2
+    shown = [one["now"].partition(",")[0] for one in status["clients"]]
+    assert shown[:2] == ["has failed", "away"]
+    assert status["state"].endswith("; client 0 fails: Flower's error 2: division by zero")
+
+
 def test_a_slow_upload_holds_no_tick() -> None:
     grid, strategy = grid_of(), strategy_of()
     grid.nodes[100].upload = 20.0

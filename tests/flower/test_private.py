@@ -16,7 +16,7 @@ import pytest
 
 pytest.importorskip("flwr")
 
-from flwr.common.constant import SubStatus
+from flwr.common.constant import ErrorCode, SubStatus
 from flwr.supercore.constant import TaskType
 from flwr.supercore.error import ApiErrorCode
 from flwr.supercore.heartbeat import HeartbeatSender, make_task_heartbeat_fn_http
@@ -36,6 +36,11 @@ def test_the_version_is_pinned() -> None:
     extras = tomllib.loads(PYPROJECT.read_text())["project"]["optional-dependencies"]
     assert extras["flower"] == [f"flwr=={private.VERSION}"]
     private.check_version()
+
+
+def test_a_node_that_has_left_has_a_number_of_its_own() -> None:
+    codes = [value for name, value in vars(ErrorCode).items() if name.isupper()]
+    assert codes.count(private.NODE_GONE) == 1
 
 
 def test_another_version_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

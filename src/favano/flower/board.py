@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor, Future
 from dataclasses import asdict, replace
+from textwrap import shorten
 
 import numpy as np
 
@@ -54,7 +55,7 @@ class Board:
         ]
         self.latest = {
             "method": self._method.title,
-            "state": f"{len(ledger.present)} of {ledger.clients} clients are online",
+            "state": _state(ledger),
             "round": len(rounds),
             "rounds": self._rounds,
             "seconds": now,
@@ -63,6 +64,7 @@ class Board:
             "training": len(at_work),
             "steps": sum(sum(one.steps) for one in rounds),
             "refusals": sum(sum(of.values()) for of in ledger.refused.values()),
+            "failures": ledger.failures.total(),
             "longest_wait": max((one.wait for one in rounds), default=0.0),
             "last_wait": 0.0 if last is None else last.wait,
             "bytes_up": 0 if last is None else last.bytes_up,
@@ -101,7 +103,17 @@ def shares(method: AnyMethod, schedule: Schedule, chances: Floats | None) -> Flo
         return None
 
 
+def _state(ledger: Ledger) -> str:
+    online = f"{len(ledger.present)} of {ledger.clients} clients are online"
+    failing = sorted(ledger.failing.items())
+    return "; ".join(
+        [online, *(f"client {who} fails: {shorten(why, 120)}" for who, why in failing)]
+    )
+
+
 def _doing(client: int, ledger: Ledger, at_work: dict[int, float], now: float) -> str:
+    if client in ledger.failing:
+        return "has failed"
     if client not in ledger.present:
         return "away"
     if client not in at_work:

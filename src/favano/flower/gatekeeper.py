@@ -8,6 +8,7 @@ from favano.errors import BadInput
 from favano.flower.deal import DEAL, Deal
 from favano.flower.ledger import Ledger
 from favano.flower.mailbox import Arrival
+from favano.flower.private import NODE_GONE
 from favano.flower.server_link import ServerLink
 from favano.flower.wire import Reply, read_reply
 from favano.gates import NormGate, Refusal, wrong_job, wrong_model, wrong_steps
@@ -20,6 +21,7 @@ class Verdict(NamedTuple):
     reply: Reply | None = None
     refusal: Refusal | None = None
     detail: str = ""  # of a refusal, or of a failure
+    gone: bool = False  # there is none because the node has left
 
 
 class Gatekeeper:
@@ -67,7 +69,7 @@ class Gatekeeper:
         if arrival.too_large:
             return Verdict(refusal=Refusal.TOO_LARGE)
         if arrival.message is None or arrival.message.has_error():
-            return Verdict(detail=_failure(arrival))
+            return _failure(arrival)
         try:
             reply = read_reply(arrival.message)
         except BadInput as error:
@@ -110,8 +112,9 @@ class Gatekeeper:
         return None if mine else Refusal.UNKNOWN
 
 
-def _failure(arrival: Arrival) -> str:
+def _failure(arrival: Arrival) -> Verdict:
     if arrival.message is None:
-        return arrival.failure
+        return Verdict(detail=arrival.failure)
     error = arrival.message.error
-    return f"Flower's error {error.code}: {error.reason}"
+    detail = f"Flower's error {error.code}: {error.reason}"
+    return Verdict(detail=detail, gone=error.code == NODE_GONE)

@@ -36,6 +36,7 @@ class Left(NamedTuple):
 
     time: float
     client: int
+    failure: str = ""  # what went wrong; empty: it is gone
 
 
 class Answered(NamedTuple):
@@ -124,6 +125,8 @@ class Ledger:
         self.used_last: dict[int, int] = {}  # job of each client
         self.contacts = Counter[int]()  # answers used, by client
         self.refused: dict[int, Counter[str]] = {}  # by client and reason
+        self.failures = Counter[int]()  # calls that were not answered, by client
+        self.failing: dict[int, str] = {}  # clients whose last call failed, and why
         self.length = 0  # events so far
 
     def apply(self, event: Event) -> Action | None:
@@ -132,8 +135,8 @@ class Ledger:
         match event:
             case Joined(time, client, node):
                 self._join(client, node)
-            case Left(time, client):
-                self._leave(client, time)
+            case Left(time, client, failure):
+                self._leave(client, time, failure)
             case Answered(time, job, steps, seconds, partition):
                 self._answer(time, job, steps, seconds, partition)
             case Refused(time, job, reason):
@@ -185,7 +188,10 @@ class Ledger:
         self.away_since.pop(client, None)
         self.conductor.join(client)
 
-    def _leave(self, client: int, time: float) -> None:
+    def _leave(self, client: int, time: float, failure: str) -> None:
+        if failure:
+            self.failures[client] += 1
+            self.failing[client] = failure
         self.present.discard(client)
         self.away_since[client] = time
         self._give_up(client, time)
@@ -193,6 +199,7 @@ class Ledger:
 
     def _answer(self, time: float, job: int, steps: int, seconds: float, partition: int) -> None:
         client, begin, *_ = self.open.pop(job)
+        self.failing.pop(client, None)
         course = self.course
         course.answer(job, steps, time)
         course.note([job], "seconds", seconds)

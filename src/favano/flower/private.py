@@ -16,7 +16,7 @@ from typing import TypeAlias, cast
 
 from cryptography.hazmat.primitives.asymmetric import ec
 from flwr.app import Message
-from flwr.common.constant import SubStatus
+from flwr.common.constant import ErrorCode, SubStatus
 from flwr.common.serde import run_from_proto
 from flwr.proto.message_pb2 import ObjectTree
 from flwr.proto.runtime_pb2 import AcquireTaskRequest, PullTaskInputRequest, PushTaskOutputRequest
@@ -43,6 +43,7 @@ from flwr.supercore.version import package_version
 from flwr.superlink.grid.http_grid import HttpGrid
 from flwr.supernode import fleet_http_connection
 
+NODE_GONE = ErrorCode.NODE_UNAVAILABLE  # instead of a reply
 VERSION = "1.41.0"  # of Flower, that this module was written for
 FIRST_PAUSE = 0.05  # seconds until parts that are not uploaded yet are asked for again, then twice
 # as many; Flower waits a second, which is often lost since heads come before parts.

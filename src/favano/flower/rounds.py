@@ -63,6 +63,7 @@ class NodeRecord:
     steps: int
     seconds: float  # of training
     refusals: Mapping[str, int]
+    failures: int  # calls that were not answered, though the node was there
     p_positive: float | None = None  # P(E > 0), as estimated
     p_positive_error: float | None = None
     mean_steps: float | None = None  # E[min(E, K)], as estimated
@@ -113,6 +114,7 @@ def node_records(ledger: Ledger) -> list[NodeRecord]:
             steps=int(steps[client]),
             seconds=float(seconds[client]),
             refusals=dict(ledger.refused.get(client, {})),
+            failures=ledger.failures[client],
             **guess,
         )
         for client, guess in zip(clients.tolist(), guesses, strict=True)

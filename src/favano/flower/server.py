@@ -198,7 +198,7 @@ class Server:
             self._refuse(job, client, verdict.refusal, verdict.detail, now)
         elif job in self.ledger.open:
             self._tools.say(f"client {client}: no answer to job {job}, {verdict.detail}")
-            self._apply(Left(now, client))
+            self._apply(Left(now, client, "" if verdict.gone else verdict.detail))
         self._forget_jobs()
 
     def _is_known(self, job: int) -> bool:
@@ -220,7 +220,7 @@ class Server:
         """Clients that hang are not waited for any longer."""
         for client in overdue(self.ledger, now, self._terms.patience):
             self._tools.say(f"client {client} does not answer, and is given up for now")
-            self._apply(Left(now, client))
+            self._apply(Left(now, client, "it does not answer"))
             self._hung.add(client)
             self._forget_jobs()
 
