@@ -13,6 +13,7 @@ pytest.importorskip("flwr")
 
 import torch
 from flwr.app import ArrayRecord, Message
+from safetensors.torch import load_file
 from typer.testing import CliRunner
 
 from favano.cli.app import app
@@ -21,8 +22,9 @@ from favano.errors import BadInput
 from favano.flower.client import Client
 from favano.flower.deal import DEAL, Deal
 from favano.flower.private import claimed_run
-from favano.flower.serve import Serving, strategy_of, write_terms
+from favano.flower.serve import Serving, judge_of, strategy_of, write_scored, write_terms
 from favano.flower.superlink import SuperLink, running
+from favano.records.folder import MODEL
 from favano.run.replay import replay_folder
 from favano.run.samples import initial_module, load_samples, named_model
 from favano.schedule.contact_trace import load_trace
@@ -66,7 +68,12 @@ def node(spec: Spec, partition: int, pace: float, **notes: float) -> Node:
 
 
 def federation(
-    spec: Spec, folder: Path, *, changes: bool = False, others: Mapping[int, Deal] = NOBODY
+    spec: Spec,
+    folder: Path,
+    *,
+    rounds: int = 8,
+    changes: bool = False,
+    others: Mapping[int, Deal] = NOBODY,
 ) -> list[str]:
     """What a server leaves in its folder, and says; nodes are numbered otherwise than their data.
 
@@ -74,7 +81,7 @@ def federation(
     shares are from other deals.
     """
     tick = 7.0 if spec.method.name in POLLING else None
-    serving = Serving(rounds=16 if changes else 8, tick=tick, folder=folder)
+    serving = Serving(rounds=16 if changes else rounds, tick=tick, folder=folder)
     write_terms(spec, serving)
     samples = load_samples(spec)
     network = initial_module(named_model(spec, samples), spec.run.seed)
@@ -90,7 +97,8 @@ def federation(
         grid.nodes[20].online = [(25.0, inf)]
     time, strategy = VirtualTime(grid), strategy_of(spec, serving, said.append)
     start = ArrayRecord(network.state_dict())
-    strategy.start(grid, start, serving.rounds, clock=time, workers=time.workers)
+    result = strategy.start(grid, start, serving.rounds, clock=time, workers=time.workers)
+    write_scored(folder, judge_of(spec, samples, network), result.arrays)
     return said
 
 
@@ -112,6 +120,16 @@ def test_a_folder_is_replayed(keys: dict[str, object], tmp_path: Path) -> None:
     assert replay_folder(tmp_path).equal
     told = CliRunner().invoke(app, ["replay", str(tmp_path), "--json"])
     assert json.loads(told.stdout) == {"largest": 0.0, "numbers": 0, "equal": True}
+
+
+def test_the_last_model_has_the_statistics_with_which_it_was_scored(tmp_path: Path) -> None:
+    spec = spec_of(buffers="local", model="resnet20", local_steps=1)
+    federation(spec, tmp_path, rounds=2)
+    first, last = (load_file(tmp_path / name) for name in ("initial.safetensors", MODEL))
+    statistics = [name for name in first if "running" in name]
+    assert statistics
+    assert not any(torch.equal(first[name], last[name]) for name in statistics)
+    assert replay_folder(tmp_path).equal
 
 
 def test_a_place_may_be_taken_by_a_node_with_other_data(tmp_path: Path) -> None:

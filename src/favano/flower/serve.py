@@ -12,6 +12,8 @@ import tomli_w
 import torch
 from flwr.app import ArrayRecord, MetricRecord
 from flwr.serverapp import Grid
+from safetensors.torch import save
+from torch import nn
 
 from favano.flower.deal import Deal
 from favano.flower.local_training import LocalTraining
@@ -25,13 +27,14 @@ from favano.gates import NormGate
 from favano.metrics import Evaluator
 from favano.quantisation import quantised
 from favano.records.federation import FEDERATION, FederationRecord, federation_to_json
-from favano.records.folder import SPEC, write_together
+from favano.records.folder import MODEL, SPEC, write_together
 from favano.run.assembly import codec_of
-from favano.run.samples import initial_module, load_samples, named_model
+from favano.run.samples import Samples, initial_module, load_samples, named_model
 from favano.specification.config import spec_tables
 from favano.specification.federation_keys import check_keys
 from favano.specification.spec import Spec, given
 from favano.training import FlatModel
+from favano.types import Vector
 
 
 @dataclass(frozen=True)
@@ -104,20 +107,10 @@ def serve(spec: Spec, serving: Serving, link: SuperLink, say: Callable[[str], No
     strategy = strategy_of(spec, serving, say)
     samples = load_samples(spec, serving.data_dir)
     network = initial_module(named_model(spec, samples), spec.run.seed)
-    flat = FlatModel(quantised(network, spec.training.recipe), device="cpu")
-    judge = Evaluator(
-        flat,
-        samples.test_features,
-        samples.test_labels,
-        samples.loss,
-        samples.calibration() if spec.run.buffers == "local" else None,
-        metrics=samples.metrics,
-    )
+    judge = judge_of(spec, samples, network)
 
     def measure(number: int, arrays: ArrayRecord) -> MetricRecord:
-        state = {name: torch.from_numpy(one.numpy()) for name, one in arrays.items()}
-        flat.module.load_state_dict(state)
-        numbers = judge.measure(flat.snapshot()).tolist()
+        numbers = judge.measure(_loaded(judge.model, arrays)).tolist()
         found = dict(zip(("loss", *samples.metrics), numbers, strict=True))
         words = ", ".join(f"{name} {value:.4g}" for name, value in found.items())
         say(f"round {number}: {words}")
@@ -138,9 +131,36 @@ def serve(spec: Spec, serving: Serving, link: SuperLink, say: Callable[[str], No
             link.stop_runs()
         link.submit()
         with _claimed(link) as grid:
-            return strategy.start(
+            result = strategy.start(
                 grid, arrays, serving.rounds, serving.patience, evaluate_fn=measure
             )
+    write_scored(serving.folder, judge, result.arrays)
+    return result
+
+
+def judge_of(spec: Spec, samples: Samples, network: nn.Module) -> Evaluator:
+    """Scores the models of a federation on the server's test data."""
+    return Evaluator(
+        FlatModel(quantised(network, spec.training.recipe), device="cpu"),
+        samples.test_features,
+        samples.test_labels,
+        samples.loss,
+        samples.calibration() if spec.run.buffers == "local" else None,
+        metrics=samples.metrics,
+    )
+
+
+def write_scored(folder: Path, judge: Evaluator, arrays: ArrayRecord) -> None:
+    """Write the last model as it was scored: with estimates of statistics that clients keep."""
+    state = judge.state_dict(_loaded(judge.model, arrays))
+    write_together(folder, {MODEL: save(state)})
+
+
+def _loaded(flat: FlatModel, arrays: ArrayRecord) -> Vector:
+    """The flat model of these arrays."""
+    state = {name: torch.from_numpy(one.numpy()) for name, one in arrays.items()}
+    flat.module.load_state_dict(state)
+    return flat.snapshot()
 
 
 def write_terms(spec: Spec, serving: Serving) -> None:

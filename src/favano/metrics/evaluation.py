@@ -12,13 +12,13 @@ from torch.func import functional_call, vmap
 
 from favano.metrics.activations import largest_activation
 from favano.metrics.metric import OURS, Metric, accuracy
+from favano.metrics.running_statistics import load_with_statistics
 from favano.training import FlatModel, GraphCache, Loss
 from favano.types import Stack, Vector
 
 _NUMBERS = 1 << 23  # input or output numbers per batch
 _ACTIVATIONS = 1 << 28  # numbers that one operation makes, of all models that are scored at once
 _EMBEDDED = 128  # numbers that a network makes of a token
-_PASSES = 60  # running statistics have weight 0.9^60 = 0.002 at the start
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,9 +39,10 @@ class Evaluator:
 
     def load(self, vector: Vector) -> None:
         """Make a model the one that is scored."""
-        self.model.load(vector)
-        if self.calibration is not None:
-            self._estimate_buffers(self.calibration)
+        if self.calibration is None:
+            self.model.load(vector)
+        else:
+            load_with_statistics(self.model, vector, self.calibration)
         self.model.module.eval()
 
     def state_dict(self, vector: Vector) -> dict[str, Tensor]:
@@ -176,17 +177,6 @@ class Evaluator:
     def _batch(self) -> int:
         """Samples in one batch."""
         return max(1, min(_NUMBERS // self._width, _ACTIVATIONS // self._activation))
-
-    def _estimate_buffers(self, inputs: Tensor) -> None:
-        """Pass one batch through the model until the running statistics are those of the batch."""
-        model = self.model
-        model.module.train()
-        with torch.no_grad():
-            for number in range(_PASSES):
-                if model.draws is not None:
-                    model.draws.set(number, model.vector.device)
-                with model.drawing():
-                    model.module(inputs)
 
 
 def _value(metric: Metric, output: Tensor, targets: Tensor) -> Tensor:

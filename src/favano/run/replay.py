@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 import numpy as np
+import torch
 from safetensors.torch import load_file
 
 from favano.aggregation import Aggregator, Link
@@ -147,6 +148,9 @@ def replayed(folder: Path, data_dir: Path | None = None) -> tuple[Vector, Iterat
     )
     trainer, places = _trainer(spec, trace, method, data_dir)
     initial, final = (_model(trainer.model, folder / name) for name in (INITIAL, MODEL))
+    if spec.run.buffers == "local":  # the file has estimates of what the server never knows
+        first = trainer.model.layout.parameters
+        final = torch.cat([final[:first], initial[first:]])
     by_server = spec.server
     models = replay(
         trace,
