@@ -15,6 +15,7 @@ from torch import nn
 
 import favano
 from favano.errors import BadInput
+from favano.methods import AMethod
 from favano.records import Row, history_from_csv, history_to_csv
 from favano.records.chain import link
 from favano.records.folder import ABOUT, HISTORY, MODEL, SPEC, SUMMARY
@@ -22,6 +23,7 @@ from favano.run import repetition
 from favano.run.samples import Samples
 from favano.run.statement import read_statements
 from favano.run.verification import verify
+from favano.schedule import Arrival
 from favano.specification.keys import Keys
 from tests.cli.test_repeat import contents
 
@@ -250,6 +252,44 @@ def test_own_data_are_needed_and_must_be_the_same(tmp_path: Path) -> None:
         verify(folder)
     with pytest.raises(BadInput, match="dataset=own: the data are not those of"):
         verify(folder, own_problem(1e-6))
+
+
+class Own(favano.Method[favano.ModelState]):
+    """A method of somebody's, in no file with a name."""
+
+    linear = True
+    part: float = favano.option(1.0, "how far the server goes")
+
+    def policy(self) -> Arrival:
+        return self.world.arrivals(hand_out="flush")
+
+    def update(self, state: favano.ModelState, answers: favano.Answers) -> favano.ModelState:
+        return favano.ModelState(state.model + self.part * (answers.end - answers.start).mean(0))
+
+
+class Other(Own):
+    """Another one, of the same name."""
+
+    name = "own"
+
+    def update(self, state: favano.ModelState, answers: favano.Answers) -> favano.ModelState:
+        return favano.ModelState(answers.end.mean(0))
+
+
+def test_a_method_of_python_is_given_with_its_results(tmp_path: Path) -> None:
+    folder = favano.simulate(Own(part=0.5), "digits", FLEET, **SHORT).save(tmp_path / "r")
+    more: Keys = {**SHORT, "seeds": 2}
+    assert favano.simulate(Own(part=0.5), "digits", FLEET, **more).save(folder) == folder
+    right: list[list[AMethod]] = [[Own], [Own(part=0.1)], ["fedavg", Own]]
+    for methods in right:
+        verdicts = verify(folder, methods=methods)
+        assert [(one.seed, one.right) for one in verdicts] == [(0, True), (1, True)]
+        assert all(one.proved == one.rows >= 4 for one in verdicts)
+    assert all(one.right for one in verify(folder, methods=[Own], chain_only=True))
+    sentence = r"own, own; verify it from Python, by favano\.verify\(folder, problem, methods="
+    with pytest.raises(BadInput, match=sentence):
+        verify(folder, methods=["fedavg"])
+    assert not any(one.right for one in verify(folder, methods=[Other]))
 
 
 def test_other_folders_are_refused(tmp_path: Path, made: Path) -> None:

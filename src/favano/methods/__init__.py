@@ -2,8 +2,10 @@
 
 from favano.methods.method import Answers, Method, ModelState, State
 from favano.methods.registry import (
+    AMethod,
     AnyMethod,
     all_methods,
+    as_method,
     foreign_option,
     is_ours,
     make_method,
@@ -14,6 +16,7 @@ from favano.methods.registry import (
 from favano.methods.world import World
 
 __all__ = [
+    "AMethod",
     "Answers",
     "AnyMethod",
     "Method",
@@ -21,6 +24,7 @@ __all__ = [
     "State",
     "World",
     "all_methods",
+    "as_method",
     "foreign_option",
     "is_ours",
     "make_method",

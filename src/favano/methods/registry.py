@@ -21,6 +21,7 @@ from favano.methods.method import Method, State
 from favano.options import did_you_mean, options_of
 
 AnyMethod: TypeAlias = Method[State]
+AMethod: TypeAlias = "str | Method | type[Method]"  # type: ignore[type-arg]
 GROUP = "favano.methods"  # entry points of other packages
 
 
@@ -120,13 +121,30 @@ def _check_class(method: object, place: str) -> None:
     need(right, "method", place, "need a class that inherits from favano.Method")
 
 
-def make_method(name: str, options: Mapping[str, object], label: str = "") -> AnyMethod:
+def make_method(
+    method: str | type[AnyMethod], options: Mapping[str, object], label: str = ""
+) -> AnyMethod:
     """A method with some of its options; a name that it does not know is refused."""
-    kind = method_class(name)
+    kind = method_class(method) if isinstance(method, str) else method
     for key, value in options.items():
         if key not in options_of(kind):
             raise foreign_option(key, value, [kind])
     return replace(kind(**dict(options)), label=label)  # type: ignore[arg-type]
+
+
+def as_method(given: AMethod) -> AnyMethod:
+    """The method of a name, a class or an object."""
+    if isinstance(given, str):
+        made = make_method(given, {})
+    elif isinstance(given, type) and issubclass(given, Method):
+        need(not isabstract(given), "method", given.__name__, "need a class with policy and update")
+        made = cast(AnyMethod, given())
+    else:
+        rule = "need a name, file.py:Name, or an object of favano.Method"
+        need(isinstance(given, Method), "method", type(given).__name__, rule)
+        made = cast(AnyMethod, given)
+    need(isinstance(made.label, str), "label", made.label, "need a text")
+    return made
 
 
 def foreign_option(key: str, value: object, kinds: Iterable[type[AnyMethod]]) -> BadInput:

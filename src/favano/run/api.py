@@ -5,13 +5,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from inspect import isabstract
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias, Unpack, cast
+from typing import TYPE_CHECKING, Unpack
 
 from favano.data import is_natural
 from favano.errors import BadInput, need
-from favano.methods import AnyMethod, Method, foreign_option, make_method
+from favano.methods import AMethod, AnyMethod, as_method, foreign_option
 from favano.options import did_you_mean, options_of
 from favano.planning.comparison import folder_name, label_variants, shared_keys
 from favano.planning.planned import plan_seed
@@ -29,8 +28,6 @@ if TYPE_CHECKING:
     from favano.run.own_data import OwnData
     from favano.run.progress import Progress
     from favano.run.result import Comparison, Result
-
-AMethod: TypeAlias = "str | Method | type[Method]"  # type: ignore[type-arg]
 
 
 def simulate(
@@ -181,7 +178,7 @@ def _specs(
     keys: Mapping[str, object],
 ) -> list[Spec]:
     """Complete specifications; values taken for own data are printed once."""
-    made = [_as_method(one) for one in methods]
+    made = [as_method(one) for one in methods]
     need(bool(made), "methods", "[]", "need at least one method")
     _check_keys(keys, made)
     fleet, part = fleet or FleetPart(), problem.part
@@ -193,21 +190,6 @@ def _specs(
     if problem.is_own:
         _print_taken(specs)
     return specs
-
-
-def _as_method(given: AMethod) -> AnyMethod:
-    """The method of a name, a class or an object."""
-    if isinstance(given, str):
-        made = make_method(given, {})
-    elif isinstance(given, type) and issubclass(given, Method):
-        need(not isabstract(given), "method", given.__name__, "need a class with policy and update")
-        made = cast(AnyMethod, given())
-    else:
-        rule = "need a name, file.py:Name, or an object of favano.Method"
-        need(isinstance(given, Method), "method", type(given).__name__, rule)
-        made = cast(AnyMethod, given)
-    need(isinstance(made.label, str), "label", made.label, "need a text")
-    return made
 
 
 def _check_keys(keys: Mapping[str, object], methods: Sequence[AnyMethod]) -> None:

@@ -32,7 +32,7 @@ from favano.specification.config import Config, read_config, spec_tables
 from favano.specification.digest import differing_keys
 from favano.specification.optimiser_words import optimiser_words
 from favano.specification.presets import resolve
-from favano.specification.spec import Spec, given, make_spec
+from favano.specification.spec import Spec, make_spec
 from favano.types import Kernels
 
 if TYPE_CHECKING:
@@ -99,9 +99,11 @@ def is_longer(folder: Path, spec: Spec) -> bool:
     names = differing_keys(held, asked)
     if not names or not set(names) <= _LENGTHS:
         return False
-    before = resolve(make_spec({**held.shared, **(held.methods[0] if held.methods else {})})).run
-    longer = given(asked.run.horizon) >= given(before.horizon)
-    return longer and asked.run.seeds >= before.seeds
+    said = {**held.shared, **(held.methods[0] if held.methods else {})}
+    if not all(name in said for name in names):
+        return False
+    before = make_spec({name: said[name] for name in names}).run
+    return all(getattr(asked.run, name) >= getattr(before, name) for name in names)
 
 
 def read_summary(folder: Path) -> Summary:

@@ -6,12 +6,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path
+from typing import TypeAlias
 
 import torch
 from torch import Tensor
 
 from favano.engine import model_digest
-from favano.methods import source_digest
+from favano.errors import need
+from favano.methods import AnyMethod, all_methods, source_digest
+from favano.methods.favano import Favano
 from favano.records import (
     Entry,
     Row,
@@ -29,7 +32,12 @@ from favano.run.history_start import history_start
 from favano.run.result_folder import files_digest, read_models
 from favano.specification.config import read_config
 from favano.specification.presets import resolve
-from favano.specification.spec import Spec, make_spec
+from favano.specification.spec import ALGORITHM, Spec, make_spec
+
+Methods: TypeAlias = Mapping[str, type[AnyMethod]]  # by name
+
+NO_METHODS: Methods = {}
+_FROM_PYTHON = "verify it from Python, by favano.verify(folder, problem, methods=[...])"
 
 
 @dataclass(frozen=True)
@@ -65,11 +73,14 @@ class Statement:
         return sorted({*asked, *self.rows, *self.final})
 
 
-def read_statements(path: Path) -> list[Statement]:
-    """The results in a folder: of a run, of a comparison, or of `favano reproduce`."""
+def read_statements(path: Path, methods: Methods = NO_METHODS) -> list[Statement]:
+    """The results in a folder: of a run, of a comparison, or of `favano reproduce`.
+
+    `methods` are those that cannot be found by their names.
+    """
     if files := run_files(path):
         return [_read_run_file(file) for file in files]
-    return [_read_folder(folder) for folder in result_folders(path)]
+    return [_read_folder(folder, methods) for folder in result_folders(path)]
 
 
 def contradiction(stated: Statement, seed: int) -> str | None:
@@ -119,12 +130,21 @@ def _file_digest(stated: Statement, seed: int) -> str | None:
     return model_digest(torch.cat([one.to(kind) for one in tensors]))
 
 
-def _read_folder(folder: Path) -> Statement:
+def _spec_of(folder: Path, methods: Methods) -> Spec:
     config = read_config(folder / SPEC)
+    keys = {**config.shared, **(config.methods[0] if config.methods else {})}
+    name = str(keys.get(ALGORITHM, Favano.name))
+    by_name = ".py" in name or name in all_methods()
+    rule = f"was made with a method of its own, {name}; {_FROM_PYTHON}"
+    need(by_name or name in methods, "folder", folder, rule)
+    return resolve(make_spec(keys, methods.get(name)))
+
+
+def _read_folder(folder: Path, methods: Methods) -> Statement:
     summary = read_file(folder / SUMMARY, summary_from_json)
     return Statement(
         folder,
-        resolve(make_spec({**config.shared, **(config.methods[0] if config.methods else {})})),
+        _spec_of(folder, methods),
         summary.status != "partial",
         _by_seed(read_file(folder / HISTORY, history_from_csv)),
         {run.seed: {**run.metrics, **_cells(run)} for run in summary.runs},

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from favano.errors import need
+from favano.methods import AMethod, as_method
 from favano.records import Row, as_path
 from favano.run.problem import Problem, as_problem
 from favano.run.progress import Progress
@@ -37,6 +38,7 @@ def verify(
     folder: Path | str,
     problem: Problem | str | None = None,
     *,
+    methods: Sequence[AMethod] = (),
     chain_only: bool = False,
     from_checkpoints: bool = False,
     progress: Progress | None = None,
@@ -49,6 +51,7 @@ def verify(
     Args:
         folder: of the result.
         problem: of the runs, if they had a network, data or metrics of their own.
+        methods: of the runs, if they were classes in Python.
         chain_only: only check the files against each other.
         from_checkpoints: repeat only what follows the oldest checkpoints that are there.
         progress: is told how far the runs are.
@@ -58,7 +61,8 @@ def verify(
     given = Problem() if problem is None else as_problem(problem)
     repetition = Repetition(given, progress, from_checkpoints=from_checkpoints)
     verdicts = []
-    for stated in read_statements(as_path("folder", folder)):
+    own = {one.name: type(one) for one in map(as_method, methods)}
+    for stated in read_statements(as_path("folder", folder), own):
         seeds = {number: _checked(stated, number, chain_only) for number in stated.seeds}
         other_tools = None
         if not chain_only and any(seed.difference is None for seed in seeds.values()):

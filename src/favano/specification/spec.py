@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Final, TypeVar, cast
@@ -97,8 +97,10 @@ def part_options() -> Mapping[str, tuple[str, Option[object]]]:
     }
 
 
-def make_spec(keys: Mapping[str, object]) -> Spec:
+def make_spec(keys: Mapping[str, object], kind: type[AnyMethod] | None = None) -> Spec:
     """A specification from flat keys, of a file or of flags; bad ones are refused by name.
+
+    `kind` is the class of a method that cannot be found by its name.
 
     >>> make_spec({"clients": 10, "selected": 30})
     Traceback (most recent call last):
@@ -108,7 +110,8 @@ def make_spec(keys: Mapping[str, object]) -> Spec:
     name, label = str(values.pop(ALGORITHM, Favano.name)), str(values.pop(LABEL, ""))
     for key, text in ((ALGORITHM, name), (LABEL, label)):
         need(text.isprintable(), key, text, "need printable characters")
-    known, own = part_options(), options_of(method_class(name))
+    kind = kind or method_class(name)
+    known, own = part_options(), options_of(kind)
     parts: dict[str, dict[str, object]] = {part: {} for part in PARTS}
     options = {}
     for key, value in values.items():
@@ -117,18 +120,17 @@ def make_spec(keys: Mapping[str, object]) -> Spec:
         elif key in known:
             parts[known[key][0]][key] = value
         else:
-            raise unknown_key(key, value, [name])
+            raise unknown_key(key, value, kind)
     made = {part: PARTS[part](**parts[part]) for part in PARTS}
-    return Spec(method=make_method(name, options, label), **made)  # type: ignore[arg-type]
+    return Spec(method=make_method(kind, options, label), **made)  # type: ignore[arg-type]
 
 
-def unknown_key(key: str, value: object, algorithms: Iterable[str]) -> BadInput:
-    """The refusal of a key that is neither a part's nor one of these methods'."""
-    kinds = [method_class(name) for name in algorithms]
-    refused = foreign_option(key, value, kinds)
+def unknown_key(key: str, value: object, kind: type[AnyMethod]) -> BadInput:
+    """The refusal of a key that is neither a part's nor the method's."""
+    refused = foreign_option(key, value, [kind])
     if "unknown key" not in str(refused):
         return refused
-    known = [*part_options(), *(name for kind in kinds for name in options_of(kind))]
+    known = [*part_options(), *options_of(kind)]
     return BadInput(key, value, f"unknown key; {did_you_mean(key, known)}")
 
 
