@@ -81,10 +81,10 @@ def test_events_are_told_when_they_happened_however_late_the_host_is() -> None:
             event = event_now()
         event.synchronize()
         ended = perf_counter()
-        sleep(0.1)
+        sleep(1.0)
         times.append(clock.time(event))
-        assert begun - 0.02 < times[-1] < ended + 0.02  # waiting takes the host a moment
-    assert times[1] - times[0] > 0.1
+        assert begun - 0.5 < times[-1] < ended + 0.5  # a busy host takes a moment to look
+    assert times[1] - times[0] > 0.9
 
 
 def test_without_a_gpu_it_is_now() -> None:

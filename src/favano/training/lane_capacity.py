@@ -101,6 +101,7 @@ class LaneMaker:
         while True:
             try:
                 made = self._stack(capacity)
+                made.compile()
                 made.try_launch()
                 return made
             except torch.cuda.OutOfMemoryError:

@@ -182,15 +182,15 @@ class LaneStack:
         self._host_left[live] -= made
         return LaunchResult(done, ends, self._width, int(made.sum()))
 
-    def try_launch(self) -> None:
-        """One step of every lane, to check that memory is sufficient."""
+    def compile(self) -> None:
+        """Compile the kernels of a step, if it has any."""
         if has_kernels(self._lanes.models):
             from favano.training.gpu_kernels import compile_kernels  # needs triton
 
-            compile_kernels(self._try_step)
-        self._try_step()
+            compile_kernels(self.try_launch)
 
-    def _try_step(self) -> None:
+    def try_launch(self) -> None:
+        """One step of every lane, to check that memory is sufficient."""
         if self._whole is not None:
             self._whole(self._lanes, 1)
             if not self._rules:
