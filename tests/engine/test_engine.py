@@ -268,10 +268,10 @@ def test_updates_between_two_evaluations_may_be_made_at_once(
     chains = []
     chain = Engine._chain
 
-    def noting(self: Engine, run: int) -> list[Ints]:
-        found = chain(self, run)
-        chains.append(len(found))
-        return found
+    def noting(self: Engine, run: int) -> tuple[int, Ints]:
+        length, jobs = chain(self, run)
+        chains.append(length)
+        return length, jobs
 
     def walking(*given: object) -> tuple[list[Ints], Floats]:
         used, weights = walk(*given)  # type: ignore[arg-type]

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import pairwise
 from time import perf_counter
 from typing import NamedTuple, TypeVar
 
@@ -64,7 +65,7 @@ class _Made(NamedTuple):
 
     run: int
     last: int  # the newest version
-    jobs: list[Ints]  # that each update has used
+    jobs: Ints  # that the updates have used
     rows: Ints  # of the new server models
 
 
@@ -160,7 +161,7 @@ class Engine:
             rows = self._rows.keep(one.initial[None])
             self._server[run] = rows[0]
             self._holdings.open(run, int(rows[0]))
-            new.append(_Made(run, -1, [], rows))
+            new.append(_Made(run, -1, NOBODY, rows))
         self._open[runs] = True
         if new:
             self._hand_out(new)
@@ -180,7 +181,7 @@ class Engine:
         self._start(self._table.numbers(run, jobs), rows[place])
         self._find_next([run])
         self._rows.release(rows)
-        return _Made(run, snapshot.version, [], server)
+        return _Made(run, snapshot.version, NOBODY, server)
 
     def _snapshot(self, run: int) -> Snapshot:
         """The run as it is now; only at its moments."""
@@ -399,14 +400,13 @@ class Engine:
         used, weights = walk(one, jobs, found, partial(scoring.due, run))
         mixed = partial(weighted, models, weights[:, None], self._layout)
         (servers,) = self._within_memory(mixed)
-        chain = [numbers[some] for some in used]
-        self._use_early(chain[1:])
+        chain = numbers[np.concatenate(used)]
+        self._use_early(chain[len(first) :])
         return _Made(run, one.version, chain, rows.keep(servers))
 
-    def _use_early(self, chain: Sequence[Ints]) -> None:
+    def _use_early(self, jobs: Ints) -> None:
         """These jobs are used, which were finished before it was their update's turn."""
-        if chain:
-            self._early -= int((self._table.steps[np.concatenate(chain)] > 0).sum())
+        self._early -= int((self._table.steps[jobs] > 0).sum())
 
     def _update_one(self, run: int) -> _Made:
         """Make the next update of one run."""
@@ -423,58 +423,67 @@ class Engine:
             self._products.forget(run)
         if update.own is not None:
             self._holdings.keep_own(self._holdings.first[run] + update.clients, update.own)
-        return _Made(run, one.version, [jobs], rows.keep(update.server[None]))
+        return _Made(run, one.version, jobs, rows.keep(update.server[None]))
 
     def _update_linear(self, runs: Sequence[int]) -> list[_Made]:
         """Make the next updates of these runs by products: one for all, or one for many updates."""
         chains = {run: self._chain(run) for run in runs}
+        single = [run for run in runs if chains[run][0] == 1]
+        longer = sorted(set(runs).difference(single), key=lambda run: chains[run][0])
         made = []
-        for length in sorted({len(chain) for chain in chains.values()}):
-            alike = [run for run in runs if len(chains[run]) == length]
-            at_once = max(1, self._at_once // length)
-            for first in range(0, len(alike), at_once):
-                some = {run: chains[run] for run in alike[first : first + at_once]}
-                made += self._update_together(some)
+        for some in (single, longer):
+            longest = max((chains[run][0] for run in some), default=1)
+            at_once = max(1, self._at_once // longest)
+            for first in range(0, len(some), at_once):
+                made += self._update_together(
+                    {run: chains[run] for run in some[first : first + at_once]}
+                )
         return made
 
-    def _chain(self, run: int) -> list[Ints]:
-        """The jobs of a run's next updates, as long as all of them are finished.
+    def _chain(self, run: int) -> tuple[int, Ints]:
+        """The next updates of a run that can be made at once: their number, and their jobs.
 
-        The chain ends with a version that is evaluated, and where an update needs the one before
-        it for more than the server model.
+        All jobs are finished. The chain ends with a version that is evaluated, and where an update
+        needs the one before it for more than the server model.
         """
         one, table, products = self._runs[run], self._table, self._products
         assert products is not None
         products.prepare(run, self._about)
-        chain = [self._jobs[run]]
-        if self._scoring is None or self._poisoned or not products.chains(run):
-            return chain
-        for version in range(one.version + 1, min(one.version + _LONGEST, one.course.updates - 1)):
-            jobs = table.numbers(run, one.course.jobs(version + 1))
-            if self._scoring.due(run, version) or (table.end[jobs] < 0).any():
-                break
-            chain.append(jobs)
-        chain = chain[: 1 << (len(chain).bit_length() - 1)]  # few lengths: more runs at once
-        for number, jobs in enumerate(chain[1:], start=one.version + 2):
-            products.extend(run, self._about(run, jobs, number))
-        self._use_early(chain[1:])
-        return chain
+        jobs, first, scoring = self._jobs[run], one.version + 1, self._scoring
+        if scoring is None or self._poisoned or one.nearly_over or not products.chains(run):
+            return 1, jobs
+        following = table.numbers(run, one.course.jobs(first + 1))
+        if (table.end[following] < 0).any():  # as a rule
+            return 1, jobs
+        places = one.schedule.offsets[first : first + _LONGEST + 1]
+        known, ends = table.of(run)[places[0] : places[-1]], places[1:] - places[0]
+        lacking = np.flatnonzero(table.end[known] < 0)
+        if len(lacking):
+            ends = ends[: np.searchsorted(ends, lacking[0], side="right")]
+        due = (scoring.due(run, version) for version in range(first, first + len(ends) - 1))
+        length = next((number for number, found in enumerate(due, start=1) if found), len(ends))
+        jobs = known[: ends[length - 1]]
+        for about in self._abouts(run, jobs, ends[:length].tolist())[1:]:
+            products.extend(run, about)
+        self._use_early(jobs[ends[0] :])
+        return length, jobs
 
-    def _update_together(self, chains: dict[int, list[Ints]]) -> list[_Made]:
-        """Make updates of these runs by one product; all chains have the same length."""
+    def _update_together(self, chains: dict[int, tuple[int, Ints]]) -> list[_Made]:
+        """Make updates of these runs by one product."""
         products, runs = self._products, list(chains)
         assert products is not None
-        rows = self._answer_rows(runs, [np.concatenate(chain) for chain in chains.values()])
+        lengths, jobs = zip(*chains.values(), strict=True)
+        rows = self._answer_rows(runs, jobs)
         servers, own = self._within_memory(partial(products.mixed, runs, rows))
         for run in runs:
             products.finish(run)
         for places, models in own:
             clients = [self._table.client[self._jobs[runs[place]]] for place in places.tolist()]
             self._holdings.keep_own(np.concatenate(clients), models)
-        kept = self._rows.keep(servers).reshape(len(runs), -1)
+        kept = np.split(self._rows.keep(servers), np.cumsum(lengths)[:-1])
         return [
-            _Made(run, self._runs[run].version, chains[run], new)
-            for run, new in zip(runs, kept, strict=True)
+            _Made(run, self._runs[run].version, used, new)
+            for run, used, new in zip(runs, jobs, kept, strict=True)
         ]
 
     def _answer_rows(self, runs: Sequence[int], lists: Sequence[Ints]) -> Ints:
@@ -488,17 +497,26 @@ class Engine:
         rows[update, place + answers[update]] = self._table.end[jobs]
         return rows
 
-    def _about(self, run: int, jobs: Ints | None = None, version: int | None = None) -> About:
-        """Answers without their models: those of a run's next update, or others."""
-        table = self._table
-        jobs = self._jobs[run] if jobs is None else jobs
-        version = self._runs[run].version + 1 if version is None else version
+    def _about(self, run: int) -> About:
+        """The answers of a run's next update, without their models."""
+        table, jobs, version = self._table, self._jobs[run], self._runs[run].version + 1
         stale = version - 1 - table.base[jobs]
         return About(table.who[jobs], table.steps[jobs], stale, table.rate[jobs], version)
 
+    def _abouts(self, run: int, jobs: Ints, ends: Sequence[int]) -> list[About]:
+        """The same for its next updates; `ends` are the places where their jobs end."""
+        table, version = self._table, self._runs[run].version + 1
+        who, steps, rate = table.who[jobs], table.steps[jobs], table.rate[jobs]
+        before, abouts = version - 1 - table.base[jobs], []
+        for number, (first, end) in enumerate(pairwise([0, *ends])):
+            of = slice(first, end)
+            answers = who[of], steps[of], before[of] + number, rate[of]
+            abouts.append(About(*answers, version + number))
+        return abouts
+
     def _renew(self, made: Sequence[_Made], refused: dict[int, Ints]) -> None:
         """Drop what the updates have used, and let new jobs begin."""
-        table, jobs = self._table, np.concatenate([some for one in made for some in one.jobs])
+        table, jobs = self._table, np.concatenate([one.jobs for one in made])
         runs = [one.run for one in made]
         before = self._server[runs]
         self._rows.release(np.concatenate([table.start[jobs], table.end[jobs], before]))

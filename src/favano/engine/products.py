@@ -210,11 +210,11 @@ def new_servers(
     Args:
         models: (U, 1 + 2k, size) server model, start models and end models of each chain of
             updates, padded with the server model if a chain has fewer answers than another.
-        chains: weights of consecutive updates; all chains have the same length m.
+        chains: weights of consecutive updates; the longest has m.
         layout: of the models.
 
     Returns:
-        (U m, size) the models of the first chain, then those of the second, ...
+        The models of the first chain, then those of the second, ...
     """
     width = models.shape[1]
     found = [_mixture([[one.server for one in chain] for chain in chains], width)]
@@ -224,7 +224,12 @@ def new_servers(
     if layout.counters:
         seen = [[np.ones_like(one.server) for one in chain] for chain in chains]
         found.append(_mixture(seen, width))
-    return weighted(models, np.stack(found), layout).flatten(0, 1)
+    lengths = np.array([len(chain) for chain in chains])
+    servers = weighted(models, np.stack(found), layout).flatten(0, 1)
+    if lengths.min() == lengths.max():
+        return servers
+    made = np.arange(lengths.max()) < lengths[:, None]
+    return servers[to_device(np.flatnonzero(made), servers)]
 
 
 def weighted(models: Stack, weights: Floats, layout: Layout) -> Stack:
@@ -246,14 +251,15 @@ def weighted(models: Stack, weights: Floats, layout: Layout) -> Stack:
 
 
 def _mixture(chains: Sequence[Sequence[Floats]], width: int) -> Floats:
-    """Weights of the given models in the server models of chains, (U, m, width)."""
-    if len(chains[0]) == 1 and all(len(chain[0]) == width for chain in chains):  # for speed
+    """Weights of the given models in the server models of chains, (U, m, width); or zeros."""
+    longest = max(len(chain) for chain in chains)
+    if longest == 1 and all(len(chain[0]) == width for chain in chains):  # for speed
         return np.concatenate([chain[0] for chain in chains]).reshape(len(chains), 1, width)
-    mixed = np.zeros((len(chains), len(chains[0]), width))
+    mixed = np.zeros((len(chains), longest, width))
     for rows, chain in zip(mixed, chains, strict=True):
         before, place, answers = rows[0], 1, sum(len(one) // 2 for one in chain)
         before[0] = 1.0
-        for row, one in zip(rows, chain, strict=True):
+        for row, one in zip(rows, chain, strict=False):
             k = len(one) // 2
             np.multiply(before, one[0], out=row)
             row[place : place + k] = one[1 : 1 + k]

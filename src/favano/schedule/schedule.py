@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import InitVar, dataclass, fields
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -60,7 +61,7 @@ class Schedule:
         """Updates made between each used job's start version and its use."""
         return (self.visit - 1 - self.base)[: self.jobs]
 
-    @property
+    @cached_property
     def offsets(self) -> Ints:
         """(V+1,) the jobs of update v are offsets[v]..offsets[v+1]."""
         return np.searchsorted(self.visit, np.arange(self.updates + 1)).astype(np.int64)
