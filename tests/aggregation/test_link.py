@@ -103,7 +103,7 @@ def test_quafl_as_its_algorithm_is_printed(codec: Codec) -> None:
             wrapped += 2 * int(codec.wrapped(live[None], server[None]))
         server = (server + torch.stack(read).sum(dim=0)) / 4
         assert close(moment.server, server)
-        spread = moment.clients.spread(moment.server).variance
+        spread = float(moment.clients.spread(moment.server).distances[0])
         assert spread == pytest.approx(float((torch.stack(own) - server).square().sum()))
     assert aggregator.link is not None
     assert aggregator.link.wrapped == wrapped
@@ -132,7 +132,7 @@ def test_clients_that_adopt_read_beside_what_they_were_last_handed(codec: Codec)
         assert close(moment.server, server)
         for i in schedule.client[jobs].tolist():
             handed[i] = carry(codec, server, handed[i], handed[i], SERVER, moment.version + 1)
-        spread = moment.clients.spread(moment.server).variance
+        spread = float(moment.clients.spread(moment.server).distances[0])
         assert spread == pytest.approx(float((torch.stack(handed) - server).square().sum()))
     assert aggregator.link is not None
     assert (aggregator.link.wrapped > 0) == (codec == COARSE[0])

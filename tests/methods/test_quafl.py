@@ -54,7 +54,9 @@ def test_p4_only_gradients_move_the_sum_of_all_models() -> None:
         wrong[clients] = (moment.server + 3 * live) / 4
         server = moment.server
         spread = moment.clients.spread(server)
-        assert spread.variance == pytest.approx(float((own - server).square().sum()), rel=1e-10)
+        assert float(spread.distances[0]) == pytest.approx(
+            float((own - server).square().sum()), rel=1e-10
+        )
     assert not close(server + wrong.sum(dim=0), total + progress, 1e-6)
 
 

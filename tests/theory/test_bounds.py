@@ -88,7 +88,7 @@ def test_every_bound_holds_along_a_run_and_the_assembled_one_is_smallest(
     for moment in PlainLoop(aggregator, NoisyQuadratics(centre, generator)).moments():
         spread = moment.clients.spread(moment.server)
         gradient = float((spread.mean - middle).square().sum())  # of f at mu_t
-        assert spread.potential <= phi_bound + 1e-12
+        assert float(spread.distances[1]) <= phi_bound + 1e-12
         phi_bound = next_potential(where, problem, rate, potential=phi_bound, gradient=gradient)
         if rounds:
             found = {

@@ -11,6 +11,7 @@ from torch.nn import functional
 from favano.data import BatchStream, Preprocessing
 from favano.errors import BadInput
 from favano.training import FlatModel, LocalRule, LoopTrainer, Task, Work, check_fit
+from favano.training.local_rule import direction
 
 
 def network() -> nn.Module:
@@ -88,9 +89,8 @@ def test_a_proximal_term_pulls_to_the_start() -> None:
     free = LoopTrainer(flat, data, LocalRule()).train(start, work)
     held = LoopTrainer(flat, data, LocalRule(proximal=2.0)).train(start, work)
     assert float((held - start).norm()) < 0.8 * float((free - start).norm())
-    rule = LocalRule(proximal=2.0)
     gradient, weights, origin = torch.tensor([1.0]), torch.tensor([3.0]), torch.tensor([2.5])
-    assert rule.direction(gradient, weights, origin).tolist() == [2.0]
+    assert direction(gradient, weights, origin, pull=2.0, drift=None).tolist() == [2.0]
     with pytest.raises(BadInput, match=r"proximal=-1: need a number >= 0"):
         LocalRule(proximal=-1)
 

@@ -1,6 +1,4 @@
-from .aggregator import NOBODY as NOBODY
 from .aggregator import Aggregator as Aggregator
-from .aggregator import Update as Update
 from .link import Link as Link
 from .packing import Kinds as Kinds
 from .packing import named_kinds as named_kinds

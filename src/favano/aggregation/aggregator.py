@@ -65,11 +65,10 @@ class Aggregator(Generic[S]):
         robust: Robust | None = None,  # None: it trusts every answer
         expected: StepsExpected | None = None,  # of the clients of these jobs, if measured
     ) -> None:
-        self.method, self.layout, self.initial, self._rates = method, layout, initial, rates
+        self.method, self.layout, self.initial = method, layout, initial
         self.course = Foreseen(course) if isinstance(course, Schedule) else course
-        self._known_rates: Floats = np.empty(0)  # of a schedule that grows
-        if self.course.complete and callable(rates):
-            self._rates = rates(self.course.schedule)
+        self._step_sizes: StepSizes = rates if callable(rates) else lambda _: rates
+        self._rates: Floats = np.empty(0)  # of the jobs that are known so far
         self.state, self.version = method.init(initial[: layout.parameters]), -1
         self.corrected, alone = method.corrects, keeps_one_model(cast(AnyMethod, method))
         self.blends = method.linear and alone
@@ -102,9 +101,9 @@ class Aggregator(Generic[S]):
     @property
     def rates(self) -> Floats:
         """Step sizes of all jobs that are known so far, by number."""
-        if callable(self._rates) and len(self._known_rates) < len(self.course.known.client):
-            self._known_rates = self._rates(self.course.known)
-        return self._known_rates if callable(self._rates) else self._rates
+        if len(self._rates) < len(self.course.known.client):
+            self._rates = self._step_sizes(self.course.known)
+        return self._rates
 
     @property
     def ahead(self) -> bool:
@@ -219,11 +218,10 @@ class Aggregator(Generic[S]):
                 course.go_on(np.array([steps]))
         if version >= course.updates:
             raise NoSnapshot("it is beyond the end of this run")
-        rates = self._rates(course.known) if callable(self._rates) else self._rates
-        if beginning_digest(course, rates, version) != memory.beginning:
+        if beginning_digest(course, self._step_sizes(course.known), version) != memory.beginning:
             raise NoSnapshot("its schedule or its step sizes begin otherwise")
         self.beginning = jobs_under_way(course, snapshot)
-        self.course, self._known_rates = course, np.empty(0)
+        self.course, self._rates = course, np.empty(0)
         model = to_device(snapshot.models[snapshot.server], self.initial)
         self.take_over(memory, version, model)
 

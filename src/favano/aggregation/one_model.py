@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import cast
-
 import numpy as np
 import torch
+from torch import Tensor
+from torch.utils._pytree import tree_leaves
 
-from favano.methods import Answers, AnyMethod, State
+from favano.methods import Answers, AnyMethod
 
 
 def keeps_one_model(method: AnyMethod) -> bool:
@@ -18,17 +17,5 @@ def keeps_one_model(method: AnyMethod) -> bool:
     one, two = np.zeros(1, dtype=np.int64), torch.zeros(1, 2)
     about = Answers(one, one + 1, one, np.ones(1), 0, two, two + 1.0)
     before = method.init(two[0])
-    return not any(_holds_models(state) for state in (before, method.update(before, about)))
-
-
-def _holds_models(state: State) -> bool:
-    """Whether a state has tensors besides the server model."""
-
-    def tensors(value: object) -> int:
-        if isinstance(value, torch.Tensor):
-            return 1
-        inner = value.values() if isinstance(value, dict) else value
-        nested = isinstance(inner, Iterable) and not isinstance(inner, str | np.ndarray)
-        return sum(map(tensors, cast(Iterable[object], inner))) if nested else 0
-
-    return tensors(tuple(cast(Iterable[object], state))) > 1
+    states = before, method.update(before, about)
+    return all(sum(isinstance(one, Tensor) for one in tree_leaves(state)) <= 1 for state in states)

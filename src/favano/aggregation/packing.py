@@ -41,8 +41,8 @@ def pack(value: object, kinds: Kinds) -> Tree:
             return value
         case Mapping():
             return ["map", [[pack(key, kinds), pack(one, kinds)] for key, one in value.items()]]
-        case list() | tuple():
-            return [_kind_of(value, kinds), [pack(one, kinds) for one in value]]
+        case list() | tuple() if type(value) in (list, tuple, *kinds):
+            return [type(value).__name__, [pack(one, kinds) for one in value]]
     raise NoSnapshot(f"a {type(value).__name__} in the state of its method cannot be saved")
 
 
@@ -64,13 +64,6 @@ def unpack(packed: Tree, kinds: Kinds, like: Tensor) -> object:
         return values if name == "list" else tuple(values)
     kind: Callable[..., object] = {one.__name__: one for one in kinds}[str(name)]
     return kind(*values)
-
-
-def _kind_of(value: list[object] | tuple[object, ...], kinds: Kinds) -> str:
-    name = type(value).__name__
-    if type(value) not in (list, tuple, *kinds):
-        raise NoSnapshot(f"a {name} in the state of its method cannot be saved")
-    return name
 
 
 def _array(tensor: Tensor) -> Array:

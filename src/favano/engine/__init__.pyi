@@ -6,7 +6,6 @@ from .engine import Engine as Engine
 from .engine import Scoring as Scoring
 from .engine import Step as Step
 from .model_digests import model_digest as model_digest
-from .moment import ClientModels as ClientModels
 from .moment import Measurement as Measurement
 from .moment import Moment as Moment
 from .plain_loop import PlainLoop as PlainLoop
@@ -15,4 +14,3 @@ from .recorder import Recorded as Recorded
 from .recorder import Recorder as Recorder
 from .recorder import count_work as count_work
 from .recorder import evaluation_times as evaluation_times
-from .spread import Spread as Spread

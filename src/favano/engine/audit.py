@@ -16,7 +16,7 @@ import numpy as np
 
 from favano.errors import need
 from favano.methods import Answers, AnyMethod, State, is_ours
-from favano.methods.arrays import stacked, zeros
+from favano.methods.arrays import column, stacked, zeros
 from favano.schedule import Foreseen, Schedule
 from favano.types import Floats, Ints, Stack, Vector
 
@@ -211,9 +211,9 @@ class _Propagation:
             return self._remembered(start, jobs, places)
         end, reach = 1.0 * start, self._reach[jobs]
         row = inside.nonzero()[0]
-        end[row, place[inside]] += _like(reach[row], end)
+        end[row, place[inside]] += column(reach[row], end)[:, 0]
         drift = self._method.drift(self._state, self._schedule.client[jobs])
-        return end if drift is None else end - _like(reach[:, None], end) * drift
+        return end if drift is None else end - column(reach, end) * drift
 
     def _remembered(self, start: Stack, jobs: Ints, places: Sequence[Ints]) -> Stack:
         """End models of clients with a memory, step by step."""
@@ -230,8 +230,3 @@ class _Propagation:
             self._memory[who] = memory
             ends.append(model)
         return stacked(ends, start[0])
-
-
-def _like(values: Floats, model: Stack) -> Stack:
-    """Numbers as an array or tensor like the model."""
-    return cast(Stack, values) if not hasattr(model, "new_tensor") else model.new_tensor(values)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from favano.aggregation.aggregator import Aggregator
 from favano.engine.moment import ClientModels
@@ -10,7 +11,7 @@ from favano.engine.recorder import Live
 from favano.methods.method import S
 from favano.schedule import check_progress_is_known, under_way
 from favano.timing import Fleet
-from favano.training import Trainer, Work
+from favano.training import Trainer
 from favano.types import Vector
 
 
@@ -21,10 +22,9 @@ def live_models(run: Aggregator[S], trainer: Trainer, fleet: Fleet, seed: int) -
 
     def at(time: float, held: ClientModels) -> Mapping[int, Vector]:
         now = under_way(run.course.known, policy, fleet, time=time, seed=seed)
-        start, rates = run.starts(now.client, held.of(now.client)), run.rates[now.job]
-        drift, before = run.drift(now.client), run.steps_before(now.client)
-        work = Work(now.client, now.first_step, now.steps, rates, drift, before)
-        end = trainer.train(start, work)[:, : run.layout.size]
+        start = run.starts(now.client, held.of(now.client))
+        end = trainer.train(start, replace(run.work(now.job), steps=now.steps))
+        end = end[:, : run.layout.size]
         return dict(zip(now.client.tolist(), end, strict=True))
 
     return at

@@ -143,7 +143,7 @@ class Engine:
             self._within_memory(self._launch)
             yield from self._tell()  # while the lanes are busy
             if self._products is not None:
-                for run in self._products.unprepared(np.flatnonzero(self._open)):
+                for run in np.flatnonzero(self._open & self._products.takes).tolist():
                     self._products.prepare(run, self._about)
             self._collect()
 
@@ -244,7 +244,7 @@ class Engine:
         assert one.link is not None
         packed = jobs[~one.link.whole(jobs, one.version)]
         reads = np.unique(one.course.known.client[packed])
-        reads = reads[~self._holdings.has_own(first + reads)]
+        reads = reads[~self._holdings.own[first + reads]]
         last = [self._rows.row(row) for row in self._holdings.row[first + reads].tolist()]
         server = self._rows.row(int(self._server[run]))
         found = one.link.hand_out(one.version, server, reads.tolist(), last)
@@ -525,7 +525,7 @@ class Engine:
         self._server[runs] = [one.rows[-1] for one in made]
         self._version[runs] = [self._runs[run].version for run in runs]
         for run, clients in refused.items():
-            self._holdings.forget_own(self._holdings.first[run] + clients)
+            self._holdings.own[self._holdings.first[run] + clients] = False
         for job in jobs.tolist() if self._memories else ():
             if (memory := self._memories.pop(job, None)) is not None:
                 kept, steps = memory if table.finite[job] else None, int(table.steps[job])

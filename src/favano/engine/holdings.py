@@ -14,7 +14,7 @@ from favano.aggregation.snapshot import Held
 from favano.engine.model_rows import ModelRows, last_of_each
 from favano.engine.moment import NOTHING
 from favano.engine.spread import Spread, spread_of, spreads
-from favano.types import Ints, Mask, Stack, Vector
+from favano.types import Ints, Stack, Vector
 
 Live: TypeAlias = Mapping[int, Vector]
 
@@ -30,7 +30,7 @@ class Holdings:
         total = int(self.first[-1])
         self.row = np.full(total, -1)  # the row that each client holds; -1: none
         self._version = np.full(total, -1)  # the version that each client holds
-        self._own = np.zeros(total, dtype=np.bool_)  # clients that continue from their own model
+        self.own = np.zeros(total, dtype=np.bool_)  # clients that continue from their own model
         # When a client got a model that it does not share; 0: it shares a version.
         self._apart = np.zeros(total, dtype=np.int64)
         self._given = 0
@@ -45,13 +45,13 @@ class Holdings:
         clients = slice(*self.first[run : run + 2])
         since, apart = np.unique(self._apart[clients], return_inverse=True)
         apart += since[0] > 0  # 0 stays 0
-        return Held(place, self._version[clients].copy(), self._own[clients].copy(), apart)
+        return Held(place, self._version[clients].copy(), self.own[clients].copy(), apart)
 
     def go_on_from(self, run: int, held: Held, rows: Ints) -> None:
         """Give the models in these rows to the clients of a run."""
         clients = slice(*self.first[run : run + 2])
         self._replace(np.arange(clients.start, clients.stop), rows[held.place])
-        self._version[clients], self._own[clients] = held.version, held.own
+        self._version[clients], self.own[clients] = held.version, held.own
         self._apart[clients] = np.where(held.apart > 0, self._given + held.apart, 0)
         self._given += int(held.apart.max())
 
@@ -66,7 +66,7 @@ class Holdings:
 
         A client that is named more than once holds the last version.
         """
-        own = self._own[client]
+        own = self.own[client]
         adopting = client
         if own.any():
             starts = np.where(own, self.row[client], servers)
@@ -95,15 +95,7 @@ class Holdings:
         self._replace(client, rows)
         self.rows.release(rows)
         self._set_apart(client[self._apart[client] == 0])
-        self._own[client] = True
-
-    def forget_own(self, client: Ints) -> None:
-        """These clients continue from the server model when they begin again."""
-        self._own[client] = False
-
-    def has_own(self, client: Ints) -> Mask:
-        """Which of these clients continue from their own model."""
-        return self._own[client]
+        self.own[client] = True
 
     def spreads(self, runs: Ints, servers: Stack, parameters: int) -> tuple[Tensor, Stack]:
         """Distances of each run's client models from its server model, and the models' means."""
@@ -138,19 +130,15 @@ class Holdings:
         return rows, holders
 
     def spread(self, run: int, server: Vector, parameters: int, live: Live = NOTHING) -> Spread:
-        """The spread of one run: first the models of single clients, then shared versions."""
-        first, last = self.first[run : run + 2].tolist()
-        since, row = self._apart[first:last], self.row[first:last]
+        """Distances of one run's client models from a server model."""
+        clients = slice(*self.first[run : run + 2])
+        since, held = self._apart[clients], self.row[clients].tolist()
         apart = np.flatnonzero(since)
-        apart = apart[np.lexsort((since[apart], self._own[first:last][apart]))]
-        single = {client: self.rows.row(row[client]) for client in apart.tolist()}
+        apart = apart[np.lexsort((since[apart], self.own[clients][apart]))]
+        single = {client: self.rows.row(held[client]) for client in apart.tolist()}
         single.update(live)
-        others = np.delete(np.arange(last - first), list(single))
-        version = self._version[first:last][others]
-        _, place, counts = np.unique(version, return_index=True, return_counts=True)
-        shared = [self.rows.row(one) for one in row[others[place]].tolist()]
-        holders = np.concatenate([np.ones(len(single), dtype=np.int64), counts])
-        return spread_of([*single.values(), *shared], holders, server, parameters)
+        version = self._version[clients]
+        return spread_of(single, version, lambda one: self.rows.row(held[one]), server, parameters)
 
     def _replace(self, client: Ints, rows: Ints | int) -> None:
         """Let clients hold other rows."""

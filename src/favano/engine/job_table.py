@@ -76,10 +76,7 @@ class JobTable:
         if self._count + rows > self._room:
             self._room = max(2 * self._room, self._count + rows)
             for name in JobTable.__annotations__:
-                column = getattr(self, name)
-                wider = np.empty(self._room, dtype=column.dtype)
-                wider[: self._count] = column[: self._count]
-                setattr(self, name, wider)
+                setattr(self, name, np.resize(getattr(self, name), self._room))
 
 
 def _left(schedule: Schedule) -> Mask:

@@ -109,15 +109,13 @@ class ModelRows:
         most = max(1, _MOST_BYTES // max(1, self._width * self._like.element_size()))
         rows = max(missing, min(max(_FIRST_ROWS, self.total), most))
         block = self._like.new_empty(rows, self._width)
-        first, free = self.total, np.empty(self.total + rows, dtype=np.int64)
-        free[: self._count] = self._free[: self._count]
-        free[self._count : self._count + rows] = np.arange(first + rows - 1, first - 1, -1)
+        first = self.total
+        self._free = np.insert(self._free, self._count, np.arange(first, first + rows)[::-1])
         self._blocks.append(block)
         self._first.append(first)
         self._views += block[:, : self._size].unbind()
         self._references = np.append(self._references, np.zeros(rows, dtype=np.int64))
         self._place = np.append(self._place, np.zeros(rows, dtype=np.int64))
-        self._free = free
         self._count += rows
 
 

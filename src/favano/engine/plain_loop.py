@@ -131,16 +131,11 @@ class PlainLoop:
         return self._stacked([self._held[one] for one in client.tolist()])
 
     def spread(self, server: Vector, live: Mapping[int, Vector] = NOTHING) -> Spread:
-        """The spread of the clients' models: first models of one client, then shared versions."""
+        """Their distances from a server model."""
         single = {client: self._held[client] for client in (*self._read, *self._own)}
         single.update(live)
-        others = [client for client in range(self._clients) if client not in single]
-        held = [self._version[client] for client in others]
-        _, first, counts = np.unique(held, return_index=True, return_counts=True)
-        shared = [self._held[others[place]] for place in first.tolist()]
-        holders = np.concatenate([np.ones(len(single), dtype=np.int64), counts])
-        parameters = self._run.layout.parameters
-        return spread_of([*single.values(), *shared], holders, server, parameters)
+        version, parameters = np.array(self._version), self._run.layout.parameters
+        return spread_of(single, version, self._held.__getitem__, server, parameters)
 
     def _stacked(self, models: list[Vector]) -> Stack:
         return torch.stack(models) if models else self._server.new_empty(0, len(self._server))

@@ -73,12 +73,12 @@ class WeightCache:
             return state, UNCHANGED
         reads = self._reads.get(k, ())
         if reads is None:
-            return self._applied(state, about, k)
+            return self._applied(state, _Watched(about, k), k)
         key = (k, *[_content(getattr(about, name)) for name in reads])
         if (known := self._kept.get(key)) is not None:
             return state, known
-        watched = _Watched(about)
-        after, found = self._applied(state, cast(About, watched), k)
+        watched = _Watched(about, k)
+        after, found = self._applied(state, watched, k)
         repeats = not watched.read or (k == 1 and "version" not in watched.read)
         if not isinstance(state, ModelState) or not repeats or len(self._kept) > _MOST:
             self._reads[k] = None
@@ -88,16 +88,15 @@ class WeightCache:
             self._reads[k] = tuple({*reads, *watched.read})
         return after, found
 
-    def _applied(self, state: State, about: About, k: int) -> tuple[State, AggregationWeights]:
+    def _applied(self, state: State, given: _Watched, k: int) -> tuple[State, AggregationWeights]:
         """Apply the method to unit vectors, in NumPy, which is faster for small arrays."""
-        method, units = self._method, _units(k)
+        method, (server, _, end), answers = self._method, _units(k), cast(Answers, given)
         if k not in self._own:
-            own = method.restart(torch.from_numpy(units.server), torch.from_numpy(units.end))
+            own = method.restart(torch.from_numpy(server), torch.from_numpy(end))
             self._own[k] = None if own is None else _one(own.shape, own.numpy().tobytes())
-        server, start, end = (cast(Stack, unit) for unit in units)
-        answers = cast(Answers, _Beside(about, start, end))
-        after = method.update(state._replace(model=server), answers)
-        buffers = method.average(server, end, answers) if self._with_buffers else None
+        first, last = cast(Stack, server), cast(Stack, end)
+        after = method.update(state._replace(model=first), answers)
+        buffers = method.average(first, last, answers) if self._with_buffers else None
         weights = cast(tuple[Floats, Floats | None], (after.model, buffers))
         return after, AggregationWeights(*weights, self._own[k])
 
@@ -113,12 +112,8 @@ class ProductUpdates:
         # By run: state after its next update, and the weights; perhaps also of later updates.
         self._next: dict[int, list[tuple[State, AggregationWeights]]] = {}
 
-    def unprepared(self, runs: Ints) -> list[int]:
-        """Those of these runs whose next update has no weights yet."""
-        return [run for run in runs[self.takes[runs]].tolist() if run not in self._next]
-
     def prepare(self, run: int, about: Callable[[int], About]) -> None:
-        """Find the weights of the next update of this run."""
+        """Find the weights of the next update of this run, unless they are known."""
         if run not in self._next:
             self._next[run] = [self._caches[run](self._runs[run].state, about(run))]
 
@@ -160,40 +155,24 @@ def _content(value: object) -> object:
 
 
 class _Watched:
-    """Answers without their models; records what is read."""
+    """Answers with unit vectors as models; records what is read beside these."""
 
-    def __init__(self, about: About) -> None:
+    progress = Answers.progress
+
+    def __init__(self, about: About, answers: int) -> None:
         self._about, self.read = about, set[str]()
+        _, self.start, self.end = _units(answers)
 
     def __getattr__(self, name: str) -> object:
         self.read.add(name)
         return getattr(self._about, name)
 
 
-class _Beside:
-    """Answers with other models."""
-
-    progress = Answers.progress
-
-    def __init__(self, about: About, start: Stack, end: Stack) -> None:
-        self._about, self.start, self.end = about, start, end
-
-    def __getattr__(self, name: str) -> object:
-        return getattr(self._about, name)
-
-
-class _Units(NamedTuple):
-    """Unit vectors for the server model, the start models and the end models."""
-
-    server: Floats
-    start: Floats
-    end: Floats
-
-
 @cache
-def _units(answers: int) -> _Units:
+def _units(answers: int) -> tuple[Floats, Floats, Floats]:
+    """Unit vectors for the server model, the start models and the end models."""
     units = np.eye(1 + 2 * answers)
-    return _Units(units[0], units[1 : 1 + answers], units[1 + answers :])
+    return units[0], units[1 : 1 + answers], units[1 + answers :]
 
 
 @cache

@@ -108,7 +108,7 @@ class Recorder(Generic[S]):
     _versions: list[int] | None = field(init=False, default=None)  # evaluated, if all are known
     _measured: list[Tensor] = field(init=False, default_factory=list)
     _models: ModelDigests = field(init=False, default_factory=ModelDigests)
-    _links: list[str] = field(init=False, default_factory=list)  # digests of rows made so far
+    _rows: list[Row] = field(init=False, default_factory=list)  # made so far
 
     def __post_init__(self) -> None:
         """Find the versions that are evaluated."""
@@ -160,22 +160,17 @@ class Recorder(Generic[S]):
 
     def drop_after(self, count: int) -> None:
         """Keep so many evaluations: the run ends with the last of them."""
-        del self._measured[count:], self._links[count:]
+        del self._measured[count:], self._rows[count:]
         self._models.drop_after(count)
         self.times = self.times[:count]
 
     def rows(self, first: int = 0) -> list[Row]:
         """One row per evaluation so far, from number `first` on; waits for a GPU."""
-        chained = min(first, len(self._links))
-        rows = enumerate(self._unchained(chained), chained)
-        return [self._chained(number, row) for number, row in rows][first - chained :]
-
-    def _chained(self, number: int, row: Row) -> Row:
-        """A row with its digests; those of the rows before it are known."""
-        row = row._replace(model_digest=self._models.all()[number])
-        if number == len(self._links):
-            self._links.append(link(self._links[-1] if number else self.start(), row))
-        return row._replace(digest=self._links[number])
+        for row in self._unchained(len(self._rows)):
+            row = row._replace(model_digest=self._models.all()[len(self._rows)])
+            before = self._rows[-1].digest if self._rows else self.start()
+            self._rows.append(row._replace(digest=link(before, row)))
+        return self._rows[first:]
 
     def _unchained(self, first: int) -> list[Row]:
         """The numbers of each evaluation."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from functools import reduce
 from typing import NamedTuple
 
@@ -22,40 +22,33 @@ class Spread(NamedTuple):
     distances: Tensor  # (2,) variance and potential
     mean: Vector  # mu = (w + sum_i w_i) / (n + 1)
 
-    @property
-    def variance(self) -> float:
-        """sum_i ||w_i - w||^2."""
-        return float(self.distances[0])
 
-    @property
-    def potential(self) -> float:
-        """||w - mu||^2 + sum_i ||w_i - mu||^2."""
-        return float(self.distances[1])
+def spread_of(
+    single: Mapping[int, Vector],
+    version: Ints,
+    model: Callable[[int], Vector],
+    server: Vector,
+    parameters: int,
+) -> Spread:
+    """The spread of the clients' models: first those of `single` clients, then shared versions.
 
-
-def spread_of(models: Sequence[Vector], holders: Ints, server: Vector, parameters: int) -> Spread:
-    """The spread of these models, each held by this number of clients; a few models at a time."""
-    at_once = max(1, _NUMBERS_AT_ONCE // len(server))
-    parts = (slice(first, first + at_once) for first in range(0, len(models), at_once))
-    stacks = ((torch.stack(list(models[part])), holders[part]) for part in parts)
-    return spread(stacks, server, parameters)
-
-
-def spread(models: Iterable[tuple[Stack, Ints]], server: Vector, parameters: int) -> Spread:
-    """The spread of models that come in parts, with the number of clients that hold each.
-
-    Distances are those of the first `parameters` entries; the mean has all entries.
+    `model` gives what a client holds, `version` says which clients share it. Distances are those of
+    the first `parameters` entries; the mean has all entries.
     """
+    others = np.delete(np.arange(len(version)), list(single))
+    _, first, counts = np.unique(version[others], return_index=True, return_counts=True)
+    models = [*single.values(), *(model(client) for client in others[first].tolist())]
+    holders = np.append(np.ones(len(single)), counts)
     reference = server.double()
     total, squares = torch.zeros_like(reference), reference.new_zeros(())
-    clients = 0
-    for part, holders in models:
-        count = to_device(holders, reference).to(reference.dtype)
-        far, away = _distance(part, count, reference, parameters)
-        squares += far
-        total += away
-        clients += int(holders.sum())
-    distances, mean = _summed(total, squares, clients, reference, parameters)
+    at_once = max(1, _NUMBERS_AT_ONCE // len(server))
+    for begin in range(0, len(models), at_once):
+        part = slice(begin, begin + at_once)
+        count = to_device(holders[part], reference)
+        distance = torch.stack(models[part]).double().sub_(reference)
+        squares += count @ distance[:, :parameters].square().sum(dim=1)
+        total += count @ distance
+    distances, mean = _summed(total, squares, len(version), reference, parameters)
     return Spread(distances, mean.to(server.dtype))
 
 
@@ -83,14 +76,6 @@ def spreads(
     number, reference = to_device(clients, squares)[:, None], servers.double()
     distances, means = _summed(total, squares, number, reference, parameters)
     return distances, means.to(servers.dtype)
-
-
-def _distance(
-    part: Stack, count: Vector, reference: Vector, parameters: int
-) -> tuple[Tensor, Vector]:
-    """sum_i ||w_i - w||^2 and sum_i (w_i - w) over models, each held by `count` clients."""
-    distance = part.double() - reference
-    return count @ distance[:, :parameters].square().sum(dim=1), count @ distance
 
 
 def _summed(

@@ -19,8 +19,6 @@ class UnderWay(NamedTuple):
 
     job: Ints  # row of the schedule
     client: Ints
-    base: Ints
-    first_step: Ints
     steps: Ints  # made so far
 
 
@@ -44,7 +42,7 @@ def under_way(
     index = first_draw[:, None] + np.arange(schedule.local_steps)
     ends = np.cumsum(fleet.durations(seed, client[:, None], index), axis=1)
     steps = np.minimum((ends <= worked[:, None]).sum(axis=1), schedule.steps[jobs])
-    return UnderWay(jobs, client, schedule.base[jobs], schedule.first_step[jobs], steps)
+    return UnderWay(jobs, client, steps)
 
 
 def check_progress_is_known(policy: Policy) -> None:

@@ -27,7 +27,6 @@ from .local_rule import LocalRule as LocalRule
 from .loop import LoopTrainer as LoopTrainer
 from .loop import SerialLanes as SerialLanes
 from .precision import product_precision as product_precision
-from .stack_lanes import StackFactory as StackFactory
 from .stack_lanes import StackLanes as StackLanes
 from .task import Loss as Loss
 from .task import Task as Task

@@ -37,25 +37,21 @@ def find_draws(
     """
     features, labels = (torch.cat([part, part])[:2] for part in batch)
     device, module = model.vector.device, model.module
-    start, was_training = model.snapshot(), module.training
     draws = model.draws or Draws()
     draws.set(0, device)
-    try:
-        with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
-            with torch.no_grad(), _Watch(module.eval(), device):
-                module(features)
-            with _Watch(module.train(), device):
-                with KeyedDropout(draws.key) as dropout:
-                    output = module(features)
-                    value = loss(output, labels)
-                torch.autograd.backward(value)
-            model.load(start)
-            with torch.no_grad(), KeyedDropout(draws.key):
-                _need_equal(module, output, module(features))
-    finally:
+    generators = [device] if device.type == "cuda" else []
+    with model.unchanged() as start, torch.random.fork_rng(devices=generators):
+        with torch.no_grad(), _Watch(module.eval(), device):
+            module(features)
+        with _Watch(module.train(), device):
+            with KeyedDropout(draws.key) as dropout:
+                output = module(features)
+                value = loss(output, labels)
+            torch.autograd.backward(value)
         model.load(start)
-        model.gradient.zero_()
-        module.train(was_training)
+        with torch.no_grad(), KeyedDropout(draws.key):
+            _need_equal(module, output, module(features))
+    model.gradient.zero_()
     model.draws_checked = True
     if dropout.calls:
         model.draws, model.dropout = draws, True

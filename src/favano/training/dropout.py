@@ -8,7 +8,7 @@ takes its mask from the key of the current step, as in training with few bits.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext
 from math import sqrt
 from typing import Any
 
@@ -50,13 +50,12 @@ class KeyedDropout(TorchFunctionMode):
         return keep_mask(self._key, place, shape, p).to(like.dtype)
 
 
-def drawing(draws: Draws | None, key: Tensor | None, dropout: bool) -> AbstractContextManager[None]:
-    """Draw from this key in a forward pass, by default from that of the current step."""
-    return nullcontext() if draws is None else _drawing(draws, key, dropout)
-
-
 @contextmanager
-def _drawing(draws: Draws, key: Tensor | None, dropout: bool) -> Iterator[None]:
+def drawing(draws: Draws | None, key: Tensor | None, dropout: bool) -> Iterator[None]:
+    """Draw from this key in a forward pass, by default from that of the current step."""
+    if draws is None:
+        yield
+        return
     key = draws.key if key is None else key
     with draws.by(key), KeyedDropout(key) if dropout else nullcontext():
         yield

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from copy import deepcopy
 from dataclasses import dataclass
 
@@ -106,6 +106,16 @@ class FlatModel:
             counted = [counter.flatten().to(self.vector) for counter in self._counters.values()]
             self.vector[-self.layout.counters :] = torch.cat(counted)
         return self.vector.clone()
+
+    @contextmanager
+    def unchanged(self) -> Iterator[Vector]:
+        """The model as it is now, which it is again after the `with` block, as is its mode."""
+        start, was_training = self.snapshot(), self.module.training
+        try:
+            yield start
+        finally:
+            self.load(start)
+            self.module.train(was_training)
 
     def drawing(self, key: Tensor | None = None) -> AbstractContextManager[None]:
         """Draw from this key in a forward pass, by default from that of the current step."""

@@ -84,18 +84,14 @@ class GradientTrace:
         is faster if a few steps take less time than with autograd, measured in turns.
         """
         model, shape = self._model, batches[0][0].shape
-        start, was_training = model.snapshot(), model.module.training
-        model.module.train()
-        try:
+        with model.unchanged() as start:
+            model.module.train()
             if self._is_heavy(batches[0]) or not self._trace(batches[0]):
                 return False
             good = all(self._agrees(start, one) for one in batches) and self._pays(batches[0])
             if not good:
                 del self._traces[shape]
             return good
-        finally:
-            model.load(start)
-            model.module.train(was_training)
 
     def _is_heavy(self, batch: Batch) -> bool:
         """Whether even the fastest of a few steps takes so long that a trace gains little."""

@@ -69,9 +69,8 @@ def fastest_kernels(
     batch takes long, only a part of it is used.
     """
     features, labels = _largest_batch(task, model)
-    start, was_training = model.snapshot(), model.module.training
-    model.module.train()
-    try:
+    with model.unchanged():
+        model.module.train()
         first = max(1, len(features) // _PART)
         steps = _steps(model, task.loss, features[:first], labels[:first], [default, *others])
         look = {kernels: seconds(step, clock) for kernels, step in steps.items()}
@@ -82,9 +81,6 @@ def fastest_kernels(
             length //= 2
         steps = _steps(model, task.loss, features[:length], labels[:length], hopeful)
         taken = processor_seconds(steps, clock)
-    finally:
-        model.load(start)
-        model.module.train(was_training)
     best = min(taken, key=lambda kernels: median(taken[kernels]))
     # Within rounds: a machine may become slower between them.
     shares = [one / other for one, other in zip(taken[best], taken[default], strict=True)]

@@ -12,16 +12,8 @@ from torch import Tensor, nn
 
 from favano.training.flat import FlatModel
 from favano.training.lane_recurrence import with_lane_recurrence
-from favano.training.lane_state import LaneState
-from favano.training.roster import Roster
-from favano.training.task import Task
-from favano.types import Precision
 
 Descent: TypeAlias = Callable[[Tensor, Tensor, Tensor], None]  # weights, gradients, rates
-
-
-# At most so many steps of each lane whose rule is number 0.
-WholeSteps: TypeAlias = Callable[[LaneState, int], None]
 
 
 def has_kernels(weights: Tensor) -> bool:
@@ -37,28 +29,3 @@ def lane_network(model: FlatModel) -> tuple[nn.Module, Descent | None]:
 
         return with_kernels(with_lane_recurrence(module, fused_lstm)), descend
     return with_lane_recurrence(module), None
-
-
-def whole_steps(
-    model: FlatModel,
-    task: Task,
-    roster: Roster,
-    slots: int,
-    precision: Precision,
-) -> WholeSteps | None:
-    """A kernel for whole steps of plain SGD with cross-entropy, if there is one.
-
-    It needs tensor cores: exact products are faster one after the other.
-
-    Args:
-        model: the lanes train copies of it.
-        task: its samples are inputs, or bytes that are scaled.
-        roster: the clients.
-        slots: epochs whose orders a lane keeps.
-        precision: of products.
-    """
-    if precision == "float32" or not has_kernels(model.vector):
-        return None
-    from favano.training.gpu_kernels import perceptron_steps  # needs triton
-
-    return perceptron_steps(model.module, task, roster, slots, precision)

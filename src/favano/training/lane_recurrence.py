@@ -31,19 +31,12 @@ def gru_step(given: Tensor, recurrent: Tensor, state: State) -> State:
     return (new + (kept + hidden[1]).sigmoid() * (state[0] - new),)
 
 
-def tanh_step(given: Tensor, recurrent: Tensor, state: State) -> State:
-    """The same for a plain recurrent layer, from products (B, H)."""
-    return ((given + recurrent).tanh(),)
-
-
-def relu_step(given: Tensor, recurrent: Tensor, state: State) -> State:
-    """The same with a rectifier."""
-    return ((given + recurrent).relu(),)
-
-
-_STEPS: dict[str, Step] = {
-    "LSTM": lstm_step, "GRU": gru_step, "tanh": tanh_step, "relu": relu_step,
-}  # fmt: skip
+_STEPS: dict[str, Step] = {  # the last two are plain recurrent layers, of products (B, H)
+    "LSTM": lstm_step,
+    "GRU": gru_step,
+    "tanh": lambda given, recurrent, _: ((given + recurrent).tanh(),),
+    "relu": lambda given, recurrent, _: ((given + recurrent).relu(),),
+}
 _LAYERS = {nn.LSTM.forward: "LSTM", nn.GRU.forward: "GRU", nn.RNN.forward: "RNN"}
 _CELLS = {nn.LSTMCell.forward: "LSTM", nn.GRUCell.forward: "GRU", nn.RNNCell.forward: "RNN"}
 

@@ -12,14 +12,13 @@ from functools import partial
 from itertools import pairwise
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
 from favano.training.cuda_graphs import GraphCache, event_now
 from favano.training.device_draws import to_device
 from favano.training.flat import FlatModel
-from favano.training.lane_network import has_kernels, whole_steps
+from favano.training.lane_network import has_kernels
 from favano.training.lane_state import new_lanes
 from favano.training.lane_steps import LaneSteps
 from favano.training.lanes import Work
@@ -27,9 +26,7 @@ from favano.training.loop import LoopTrainer
 from favano.training.precision import product_precision
 from favano.training.roster import Roster, make_roster
 from favano.training.rule_table import RuleTable
-from favano.types import Ints, Precision, Stack
-
-Mask = npt.NDArray[np.bool_]
+from favano.types import Ints, Mask, Precision, Stack
 
 WIDEST = 64  # lanes that are launched together, if only those with equally long batches can be
 _GRAIN = 4  # their number is padded to a multiple of this or more, so that there are few graphs
@@ -96,8 +93,12 @@ class LaneStack:
         self._lanes = new_lanes(model, rules, self._rules, 1 + capacity, samples)
         self._whole = None  # a kernel for all of several steps, of lanes with rule 0
         inputs, plain = self._together.inputs, not self._rules.number.all()
-        if self._together.padded and plain and inputs.read_as_they_are:
-            self._whole = whole_steps(model, task, roster, self._slots, precision)
+        # It needs tensor cores: exact products are faster one after the other.
+        fast = precision != "float32" and inputs.read_as_they_are
+        if self.together and plain and fast:
+            from favano.training.gpu_kernels import perceptron_steps  # needs triton
+
+            self._whole = perceptron_steps(model.module, task, roster, self._slots, precision)
 
     @property
     def device(self) -> torch.device:

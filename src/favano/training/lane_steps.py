@@ -76,10 +76,13 @@ class LaneSteps:
         gradients, moved = self._gradients(
             weights, buffers, features, labels, valid, self._keys(rows, steps)
         )
-        if self._rules:
-            self._descend_refined(lanes, some, models, list(gradients.values()))
+        corrected = lanes.starts is not None or lanes.drifts is not None
+        if self._fused is None or self._rules or corrected:
+            self._descend(lanes, some, models, list(gradients.values()))
         else:
-            self._descend(lanes, some, weights, gradients)
+            rates = lanes.rates[some]
+            for name, weight in weights.items():
+                self._fused(weight, gradients[name], rates)
         for name, buffer in buffers.items():
             buffer.copy_(moved[name])
         lanes.models.index_copy_(0, some, models)  # faster than an assignment
@@ -89,50 +92,29 @@ class LaneSteps:
         self,
         lanes: LaneState,
         some: Tensor,
-        weights: dict[str, Tensor],
-        gradients: dict[str, Tensor],
-    ) -> None:
-        """A step along the gradients, with their corrections."""
-        drift, start = self._of(lanes.drifts, some), self._of(lanes.starts, some)
-        rates, pulls = lanes.rates[some], lanes.pulls[some]
-        for name, weight in weights.items():
-            if drift is None and start is None and self._fused is not None:
-                self._fused(weight, gradients[name], rates)
-                continue
-            column = (-1, *[1] * (weight.ndim - 1))
-            pull = None if start is None else pulls.view(column)
-            moves = direction(
-                gradients[name], weight, weight if start is None else start[name],
-                pull=pull, drift=None if drift is None else drift[name],
-            )  # fmt: skip
-            weight.addcmul_(moves, rates.view(column), value=-1)
-
-    def _descend_refined(
-        self,
-        lanes: LaneState,
-        some: Tensor,
         models: Stack,
         gradients: Sequence[Tensor],
     ) -> None:
-        """A step by the rules of clients with a memory or an optimiser."""
+        """A step along corrected gradients, or by the rules of clients with an optimiser."""
         parameters, size = self._model.layout.parameters, self._model.layout.size
         weights = models[:, :parameters]
-        memory = models[:, size : size + self._rules.vectors * parameters]
-        corrected = direction(
+        moves = direction(
             torch.cat([one.flatten(1) for one in gradients], dim=1),
             weights,
             weights if lanes.starts is None else lanes.starts[some],
             pull=None if lanes.starts is None else lanes.pulls[some, None],
             drift=None if lanes.drifts is None else lanes.drifts[some],
         )
-        moves = self._rules.refined(
-            corrected,
-            self._model.decaying(weights),
-            memory.view(len(models), -1, parameters).unbind(1),
-            lanes.rules[some, None],
-            (lanes.steps - lanes.since)[some, None] + 1,
-            lanes.numbers[:, some, None],
-        )
+        if self._rules:
+            memory = models[:, size : size + self._rules.vectors * parameters]
+            moves = self._rules.refined(
+                moves,
+                self._model.decaying(weights),
+                memory.view(len(models), -1, parameters).unbind(1),
+                lanes.rules[some, None],
+                (lanes.steps - lanes.since)[some, None] + 1,
+                lanes.numbers[:, some, None],
+            )
         weights.addcmul_(moves, lanes.rates[some, None], value=-1)
 
     def _gradients(
@@ -157,10 +139,6 @@ class LaneSteps:
             n: known[n] if n in known else torch.zeros_like(one) for n, one in free.items()
         }
         return gradients, {name: one.detach() for name, one in moved.items()}
-
-    def _of(self, stack: Stack | None, some: Tensor) -> dict[str, Tensor] | None:
-        """Rows of a stack of weights by name."""
-        return None if stack is None else self._model.named_weights(stack[some])
 
     def _keys(self, rows: Tensor, steps: Tensor) -> Tensor:
         """Each lane's key for quantised gradients and dropout, (lanes,)."""

@@ -8,7 +8,7 @@ from typing import NamedTuple, TypeAlias
 
 from favano.errors import need
 from favano.training.optimisers import SGD, Count, Form, Memory, Numbers, Optimiser, optimised
-from favano.types import Stack, Vector
+from favano.types import Stack
 
 MethodStep: TypeAlias = Callable[[Stack, Memory], tuple[Stack, Memory]]
 
@@ -76,12 +76,6 @@ class LocalRule:
         """Vectors that begin with zeros in each job."""
         return self.optimiser.form.vectors - self.optimiser.kept
 
-    def direction(
-        self, gradient: Vector, weights: Vector, start: Vector, drift: Vector | None = None
-    ) -> Vector:
-        """The gradient with its corrections."""
-        return direction(gradient, weights, start, pull=self.proximal or None, drift=drift)
-
 
 def direction(
     gradient: Stack,
@@ -91,7 +85,7 @@ def direction(
     pull: float | Stack | None,
     drift: Stack | None,
 ) -> Stack:
-    """The same for one model, or for a stack of models with a pull each, (k, 1)."""
+    """The gradient with its corrections, of one model, or of a stack with a pull each, (k, 1)."""
     if pull is not None:
         gradient = gradient + pull * (weights - start)
     return gradient if drift is None else gradient + drift

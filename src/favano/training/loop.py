@@ -15,7 +15,7 @@ from favano.training.flat import FlatModel
 from favano.training.gradient_trace import GradientTrace
 from favano.training.kernel_sets import arranged, using
 from favano.training.lanes import Finished, Job, Made, Work
-from favano.training.local_rule import LocalRule
+from favano.training.local_rule import LocalRule, direction
 from favano.training.optimisers import Memory
 from favano.training.task import Batch, Task, plain_gradient
 from favano.types import Ints, Kernels, Stack, Vector
@@ -58,6 +58,7 @@ class LoopTrainer:
         model.load(start[:size])
         model.module.train()
         weights, origin = model.weights, start[: model.layout.parameters]
+        pull = self.rule.proximal or None
         memory = () if refined is None else self._memory(start[size:])
         traced = self.traced if self.rule.plain and drift is None and model.draws is None else None
         step = job.first_step
@@ -67,12 +68,12 @@ class LoopTrainer:
                 if traced is None or not traced.descend(batches, job.rate):
                     for place, batch in enumerate(batches, step):
                         self._fill_gradient(job.client, place, batch)
-                        direction = self.rule.direction(model.gradient, weights, origin, drift)
+                        moves = direction(model.gradient, weights, origin, pull=pull, drift=drift)
                         if refined is not None:
                             count = job.steps_before + place - job.first_step + 1
-                            given = direction, model.decaying(weights), memory, count
-                            direction, memory = refined(*given, self.rule.optimiser.numbers)
-                        weights.sub_(direction, alpha=job.rate)
+                            given = moves, model.decaying(weights), memory, count
+                            moves, memory = refined(*given, self.rule.optimiser.numbers)
+                        weights.sub_(moves, alpha=job.rate)
                 step += len(batches)
             kept = memory[: self.rule.kept]
             return torch.cat([model.snapshot(), *kept]) if kept else model.snapshot()

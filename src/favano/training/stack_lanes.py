@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import torch
@@ -20,20 +20,13 @@ _QUEUED = 2  # launches: one runs, and the next begins without waiting for the h
 _QUEUED_QUICK = 1  # if launches take the device no longer than the host: jobs begin sooner
 
 
-class _Launch(NamedTuple):
-    """A launch whose result is not collected yet; the jobs that it finishes, and their lanes."""
-
-    jobs: Ints
-    lanes: Ints
-    result: LaunchResult
-
-
 class StackLanes:
     """The lanes of a stack. A lane takes a new job when the last one is collected."""
 
     def __init__(self, stack: LaneStack, fewer: StackFactory | None = None) -> None:
         self._fewer = fewer
-        self._launched: deque[_Launch] = deque()
+        # Launches whose results are not collected yet, and the jobs that they finish.
+        self._launched: deque[tuple[Ints, LaunchResult]] = deque()
         # Updates and evaluations do not wait for launches.
         self._stream = new_stream(stack.device)
         self._clock = EventClock(self._stream)
@@ -64,14 +57,14 @@ class StackLanes:
         while len(self._launched) < queued and len(self._stack.free) < self.capacity:
             with on_stream(self._stream):
                 result = self._stack.launch()
-            self._launched.append(_Launch(self._in_lane[result.lanes], result.lanes, result))
+            self._launched.append((self._in_lane[result.lanes], result))
 
     def collect(self) -> Finished | None:
         """The jobs that the oldest launch has finished."""
         if not self._launched:
             return None
-        jobs, lanes, result = self._launched.popleft()
-        self._in_lane[lanes] = -1
+        jobs, result = self._launched.popleft()
+        self._in_lane[result.lanes] = -1
         finite = result.finite()
         # The launch may have ended long ago, while the host was busy.
         made = Made(result.made, self._clock.time(result.arrived))
@@ -86,10 +79,9 @@ class StackLanes:
         capacity, in_lane = self.capacity, self._in_lane
         if self._fewer is None or capacity == 1:
             raise torch.cuda.OutOfMemoryError("no memory for one lane and the models of all runs")
-        for launch in self._launched:
-            in_lane[launch.lanes] = -1
-        nowhere = np.empty(0, dtype=np.int64)
-        self._launched = deque(launch._replace(lanes=nowhere) for launch in self._launched)
+        for _, result in self._launched:
+            in_lane[result.lanes] = -1
+            result.lanes = result.lanes[:0]  # it had lanes of the old stack
         wait_for_device()
         del self._stack  # before the new one is made
         torch.cuda.empty_cache()

@@ -52,7 +52,7 @@ class Task:
         most, last = self._most_at_once(dtype), first_step + steps
         for begin in range(first_step, last, most):
             together = self._batches(client, range(begin, min(begin + most, last)), dtype)
-            for _, run in groupby(together, _length):
+            for _, run in groupby(together, lambda batch: len(batch[1])):
                 yield list(run)
 
     def samples(self, places: Ints, dtype: torch.dtype) -> Batch:
@@ -97,21 +97,15 @@ class Task:
         return word(self.batches.seed, Stream.LUQ, self.batches.stream(client), step)
 
 
-def _length(batch: Batch) -> int:
-    return len(batch[1])
-
-
 def check_inputs(model: FlatModel, features: Tensor, what: str) -> Tensor:
     """The outputs for two of these inputs; refused where the model cannot take them."""
-    was_training, name = model.module.training, type(model.module).__name__
+    name = type(model.module).__name__
     try:
-        with torch.no_grad():
+        with model.unchanged(), torch.no_grad():
             output = model.module.eval()(features[:2])
     except Exception as error:
         rule = f"cannot take {what} of shape {tuple(features.shape[1:])}: {said(error)}"
         raise BadInput("model", name, rule) from error
-    finally:
-        model.module.train(was_training)
     rule = f"gives {type(output).__name__}, need one tensor with an output for each sample"
     fits = isinstance(output, Tensor) and output.shape[:1] == features[:2].shape[:1]
     need(fits, "model", name, rule)
@@ -151,17 +145,13 @@ def check_single(model: FlatModel, task: Task) -> None:
     if 1 not in task.batches.lengths():
         return
     features, _ = task.batch(0, 0, model.vector.dtype)
-    start, was_training = model.snapshot(), model.module.training
     try:
-        with torch.no_grad(), model.drawing():
+        with model.unchanged(), torch.no_grad(), model.drawing():
             model.module.train()(features[:1])
     except Exception as error:
         rule = f"cannot train on a batch of one sample, which a client has: {said(error)}"
         advice = "; choose another batch_size, or batch_order=continuous"
         raise BadInput("model", type(model.module).__name__, rule + advice) from error
-    finally:
-        model.load(start)
-        model.module.train(was_training)
 
 
 def _check_loss(loss: Loss, output: Tensor, targets: Tensor) -> None:

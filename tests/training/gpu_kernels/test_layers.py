@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterable
 from copy import deepcopy
+from functools import partial
 from typing import TypeAlias
 
 import pytest
@@ -214,7 +215,7 @@ def test_rectified_max_pooling(pool: nn.MaxPool2d, dtype: torch.dtype) -> None:
     pixels[0, 0] = -pixels[0, 0].abs()  # no gradient
     pixels[1, 1, 1, 4, 4] = float("nan")
     ours, plain = pixels.clone().requires_grad_(), pixels.clone().requires_grad_()
-    found = vmap(LaneMaxPool(pool).rectified)(ours)
+    found = vmap(partial(LaneMaxPool(pool), relu=True))(ours)
     wanted = pool(plain.flatten(0, 1).relu()).unflatten(0, (LANES, BATCH))
     torch.testing.assert_close(found, wanted, rtol=0, atol=0, equal_nan=True)
     rising = (torch.arange(found.numel(), device="cuda") % 7 + 1).view_as(found).to(dtype)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 import pytest
 import torch
@@ -20,9 +22,11 @@ from favano.training import (
     Task,
     Work,
 )
-from favano.training.lane_network import WholeSteps
 from favano.training.optimisers import Optimiser
 from favano.types import Precision
+
+if TYPE_CHECKING:
+    from favano.training.gpu_kernels.perceptron import PerceptronSteps
 
 SHAPE = (2, 5, 7)  # of an image
 PARTS = [np.arange(0, 23), np.arange(23, 40), np.arange(40, 90), np.arange(88, 90)]
@@ -72,7 +76,7 @@ def drifts(starts: Tensor, wanted: bool) -> Tensor | None:
     return 0.03 * torch.cos(100 * starts) if wanted else None
 
 
-def kernel_of(stack: LaneStack, one: LoopTrainer, precision: Precision) -> WholeSteps:
+def kernel_of(stack: LaneStack, one: LoopTrainer, precision: Precision) -> PerceptronSteps:
     """Also for float32, whose results can be compared best."""
     from favano.training.gpu_kernels import perceptron_steps
 

@@ -13,8 +13,6 @@ from torch import Tensor
 
 from favano.training.gpu_kernels.blocks import channels_last
 from favano.training.gpu_kernels.normalisation import (
-    Gradients,
-    Normalised,
     gradient_moments,
     images_gradient,
     moments,
@@ -152,8 +150,8 @@ def _launch(images: Tensor) -> tuple[tuple[int, int], int, dict[str, int]]:
 def forward(
     images: Tensor, weight: Tensor, bias: Tensor, residual: Tensor | None, sums: Tensor | None,
     relu: bool, epsilon: float,
-) -> Normalised:  # fmt: skip
-    """Normalise (L, B, C, H, W) with weights (L, C); mean and variance are (L, C).
+) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
+    """Normalise (L, B, C, H, W) with weights (L, C); mean and (biased) variance are (L, C).
 
     `sums` of the images and their squares, (L, parts, 2, C), are computed if they are not given.
     """
@@ -172,19 +170,19 @@ def forward(
         PARTS=int(triton.next_power_of_2(parts)), SHIFTED=not known,
         WITH_RESIDUAL=residual is not None, RELU=relu,
     )  # fmt: skip
-    return Normalised(out.movedim(-1, 2), mean, variance)
+    return out.movedim(-1, 2), mean, variance
 
 
 def backward(
     gradient: Tensor, images: Tensor, weight: Tensor, bias: Tensor,
     out: Tensor, mean: Tensor, variance: Tensor, with_residual: bool, relu: bool, epsilon: float,
-) -> Gradients:  # fmt: skip
-    """Gradients of `forward`; that of a residual is empty if there is none."""
+) -> tuple[Tensor | None, ...]:  # fmt: skip
+    """Gradients of images, weight, bias and residual."""
     gradient, images, out = (channels_last(one) for one in (gradient, images, out))
     weight, bias, *statistics = (one.contiguous() for one in (weight, bias, mean, variance))
     grid, count, how = _launch(images)
     to_images = torch.empty_like(images)
-    to_residual = torch.empty_like(images) if with_residual else images.new_empty((len(images), 0))
+    to_residual = torch.empty_like(images) if with_residual else to_images  # not written
     to_weight, to_bias = weight.new_empty((2, *weight.shape))
     sums = weight.new_empty((len(weight), _PARTS, 2, weight.shape[1]))
     layer = weight, bias, *statistics, sums
@@ -197,6 +195,5 @@ def backward(
         to_images, to_weight, to_bias, count, epsilon, **how, PARTS=_PARTS,
         RELU=relu and not with_residual,
     )  # fmt: skip
-    if with_residual:
-        to_residual = to_residual.movedim(-1, 2)
-    return Gradients(to_images.movedim(-1, 2), to_residual, to_weight, to_bias)
+    residual = to_residual.movedim(-1, 2) if with_residual else None
+    return to_images.movedim(-1, 2), to_weight, to_bias, residual

@@ -224,13 +224,14 @@ class Convolved(NamedTuple):
     sums: Tensor
 
 
-def _convolved(
+def convolved(
     images: Tensor, weights: Tensor, size: tuple[int, int], stride: int, padding: int,
     *, bias: Tensor | None = None, added: Tensor | None = None, turned: bool = False,
 ) -> Convolved:  # fmt: skip
     """Images (L, B, I, h, w) and weights (L, O, I, k, k) to (L, B, O, *size), plus one of both.
 
-    With `turned` this is the gradient of the images: taps are reversed, and I and O swapped.
+    The sums are without biases. With `turned` this is the gradient of the images: taps are
+    reversed, and I and O swapped.
     """
     images, kernel = channels_last(images), weights.shape[-1]
     lanes, batch, height, width, inputs = images.shape
@@ -265,22 +266,10 @@ def _convolved(
     return Convolved(out.movedim(-1, 2), sums)
 
 
-def forward(
-    images: Tensor,
-    weights: Tensor,
-    bias: Tensor | None,
-    size: tuple[int, int],
-    stride: int,
-    padding: int,
-) -> Convolved:
-    """The convolution of every lane, (L, B, O, *size); the sums are without biases."""
-    return _convolved(images, weights, size, stride, padding, bias=bias)
-
-
 def images_gradient(
     gradient: Tensor, weights: Tensor, size: tuple[int, int], stride: int, padding: int,
     added: Tensor | None,
 ) -> Tensor:  # fmt: skip
     """The gradient of the images, (L, B, I, *size): a convolution with reversed taps."""
     around = weights.shape[-1] - 1 - padding
-    return _convolved(gradient, weights, size, stride, around, added=added, turned=True).out
+    return convolved(gradient, weights, size, stride, around, added=added, turned=True).out

@@ -8,6 +8,7 @@ from __future__ import annotations
 from torch import Tensor
 from torch.autograd import Function
 
+from favano.quantisation import functions as of_one_model
 from favano.training.gpu_kernels import (
     batch_normalisation,
     convolution,
@@ -19,19 +20,24 @@ from favano.training.gpu_kernels import (
 )
 
 
-def _for_all_lanes(function, info, dimensions, *given):
-    """Apply a function under `vmap`; tensors that all lanes share are repeated as views."""
+def _for_all_lanes(function: type[Function]) -> type[Function]:
+    """Let a function see all lanes under `vmap`; tensors that they share are repeated as views."""
 
-    def stacked(value, lane):
-        if not isinstance(value, Tensor):
-            return value
-        if lane is None:
-            return value.expand(info.batch_size, *value.shape)
-        return value.movedim(lane, 0)
+    def vmap(info, dimensions, *given):
+        def stacked(value, lane):
+            if not isinstance(value, Tensor):
+                return value
+            if lane is None:
+                return value.expand(info.batch_size, *value.shape)
+            return value.movedim(lane, 0)
 
-    return function.apply(*map(stacked, given, dimensions)), 0
+        return function.apply(*map(stacked, given, dimensions)), 0
+
+    function.vmap = staticmethod(vmap)
+    return function
 
 
+@_for_all_lanes
 class Convolution(Function):
     """Convolution of images (L, B, I, H, W) with weights (L, O, I, k, k) to (L, B, O, *size).
 
@@ -42,7 +48,7 @@ class Convolution(Function):
 
     @staticmethod
     def forward(images, weights, bias, size, stride: int, padding: int):
-        out, sums = convolution.forward(images, weights, bias, size, stride, padding)
+        out, sums = convolution.convolved(images, weights, size, stride, padding, bias=bias)
         return out, images.view_as(images), sums
 
     @staticmethod
@@ -67,10 +73,6 @@ class Convolution(Function):
             to_bias = gradient.sum((1, 3, 4), dtype=weights.dtype)
         return to_images, to_weights, to_bias, None, None, None
 
-    @staticmethod
-    def vmap(info, dimensions, *given):
-        return _for_all_lanes(Convolution, info, dimensions, *given)
-
 
 def _normalisation(kernels) -> type[Function]:
     """(L, B, C, H, W) normalised, rectified or not, with the mean and variance that were used.
@@ -79,10 +81,11 @@ def _normalisation(kernels) -> type[Function]:
     are known; `how` is what the kernels need besides.
     """
 
+    @_for_all_lanes
     class Normalisation(Function):
         @staticmethod
         def forward(images, weight, bias, residual, sums, *how):
-            return tuple(kernels.forward(images, weight, bias, residual, sums, *how))
+            return kernels.forward(images, weight, bias, residual, sums, *how)
 
         @staticmethod
         def setup_context(ctx, inputs, output) -> None:
@@ -94,12 +97,7 @@ def _normalisation(kernels) -> type[Function]:
         @staticmethod
         def backward(ctx, gradient, _mean, _variance):
             found = kernels.backward(gradient, *ctx.saved_tensors, ctx.with_residual, *ctx.how)
-            added = found.residual if ctx.with_residual else None
-            return found.images, found.weight, found.bias, added, None, *[None] * len(ctx.how)
-
-        @staticmethod
-        def vmap(info, dimensions, *given):
-            return _for_all_lanes(Normalisation, info, dimensions, *given)
+            return *found, None, *[None] * len(ctx.how)
 
     return Normalisation
 
@@ -108,6 +106,7 @@ BatchNormalisation = _normalisation(batch_normalisation)
 GroupNormalisation = _normalisation(group_normalisation)
 
 
+@_for_all_lanes
 class MaxPooling(Function):
     """Largest numbers of squares of (L, B, C, H, W), and from which pixel of the square each is.
 
@@ -116,7 +115,7 @@ class MaxPooling(Function):
 
     @staticmethod
     def forward(images, size: int, stride: int, padding: int, relu: bool):
-        return tuple(pooling.forward(images, size, stride, padding, relu))
+        return pooling.forward(images, size, stride, padding, relu)
 
     @staticmethod
     def setup_context(ctx, inputs, output) -> None:
@@ -130,11 +129,8 @@ class MaxPooling(Function):
         found = pooling.backward(gradient, *ctx.saved_tensors, ctx.size, *ctx.how)
         return found, None, None, None, None
 
-    @staticmethod
-    def vmap(info, dimensions, *given):
-        return _for_all_lanes(MaxPooling, info, dimensions, *given)
 
-
+@_for_all_lanes
 class Lstm(Function):
     """An LSTM over products of its inputs, (L, T, B, 4 H): see `lstm.Walk` for what it returns.
 
@@ -156,23 +152,16 @@ class Lstm(Function):
         weights, *walk = ctx.saved_tensors
         return lstm.backward(to_hidden, to_cells, weights, lstm.Walk(*walk))
 
-    @staticmethod
-    def vmap(info, dimensions, *given):
-        return _for_all_lanes(Lstm, info, dimensions, *given)
 
-
+@_for_all_lanes
 class Rounding(Function):
     """Values (L, ...) rounded by SAWB; the gradient passes straight through."""
+
+    setup_context = staticmethod(of_one_model.Rounding.setup_context)
 
     @staticmethod
     def forward(values, kind, bits: int, grid, mask: bool):
         return quantisers.rounded(values, kind, bits, grid)
-
-    @staticmethod
-    def setup_context(ctx, inputs, output) -> None:
-        values, *ctx.how, ctx.mask = inputs
-        if ctx.mask:
-            ctx.save_for_backward(values)
 
     @staticmethod
     def backward(ctx, gradient):
@@ -180,27 +169,14 @@ class Rounding(Function):
             gradient = quantisers.masked(gradient, *ctx.saved_tensors, *ctx.how)
         return gradient, None, None, None, None
 
-    @staticmethod
-    def vmap(info, dimensions, *given):
-        return _for_all_lanes(Rounding, info, dimensions, *given)
 
-
+@_for_all_lanes
 class QuantisedGradient(Function):
     """The identity of (L, ...), whose gradient is the mean of some draws of LUQ by keys (L,)."""
 
-    @staticmethod
-    def forward(values, key, place: int, levels: int, samples: int):
-        return values.view_as(values)
-
-    @staticmethod
-    def setup_context(ctx, inputs, output) -> None:
-        _, key, *ctx.how = inputs
-        ctx.save_for_backward(key)
+    forward = staticmethod(of_one_model.QuantisedGradient.forward)
+    setup_context = staticmethod(of_one_model.QuantisedGradient.setup_context)
 
     @staticmethod
     def backward(ctx, gradient):
         return quantisers.luq(gradient, *ctx.saved_tensors, *ctx.how), None, None, None, None
-
-    @staticmethod
-    def vmap(info, dimensions, *given):
-        return _for_all_lanes(QuantisedGradient, info, dimensions, *given)

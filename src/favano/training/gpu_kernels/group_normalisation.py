@@ -9,8 +9,6 @@ from torch import Tensor
 
 from favano.training.gpu_kernels.blocks import channels_last
 from favano.training.gpu_kernels.normalisation import (
-    Gradients,
-    Normalised,
     gradient_moments,
     images_gradient,
     moments,
@@ -120,8 +118,8 @@ def _constants(channels: int, groups: int, residual: bool, relu: bool) -> dict[s
 def forward(
     images: Tensor, weight: Tensor, bias: Tensor, residual: Tensor | None, sums: None,
     relu: bool, epsilon: float, groups: int,
-) -> Normalised:  # fmt: skip
-    """Normalise (L, B, C, H, W) with weights (L, C); mean and variance are (L, B, C)."""
+) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
+    """Normalise (L, B, C, H, W) with weights (L, C); mean and (biased) variance are (L, B, C)."""
     images, weight, bias = channels_last(images), weight.contiguous(), bias.contiguous()
     lanes, batch, height, width, channels = images.shape
     out = torch.empty_like(images)
@@ -131,25 +129,24 @@ def forward(
         images, added, weight, bias, out, mean, variance, height * width, epsilon,
         **_constants(channels, groups, residual is not None, relu),
     )  # fmt: skip
-    return Normalised(out.movedim(-1, 2), mean, variance)
+    return out.movedim(-1, 2), mean, variance
 
 
 def backward(
     gradient: Tensor, images: Tensor, weight: Tensor, bias: Tensor, out: Tensor, mean: Tensor,
     variance: Tensor, with_residual: bool, relu: bool, epsilon: float, groups: int,
-) -> Gradients:  # fmt: skip
-    """Gradients of `forward`; that of a residual is empty if there is none."""
+) -> tuple[Tensor | None, ...]:  # fmt: skip
+    """Gradients of images, weight, bias and residual."""
     gradient, images, out = (channels_last(one) for one in (gradient, images, out))
     weight, bias, *statistics = (one.contiguous() for one in (weight, bias, mean, variance))
     lanes, batch, height, width, channels = images.shape
     to_images = torch.empty_like(images)
-    to_residual = torch.empty_like(images) if with_residual else images.new_empty((lanes, 0))
+    to_residual = torch.empty_like(images) if with_residual else to_images  # not written
     to_weight, to_bias = weight.new_empty((2, lanes, batch, channels))
     _group_gradient_kernel[batch, lanes](
         gradient, images, out, weight, bias, *statistics,
         to_images, to_residual, to_weight, to_bias, height * width, epsilon,
         **_constants(channels, groups, with_residual, relu),
     )  # fmt: skip
-    if with_residual:
-        to_residual = to_residual.movedim(-1, 2)
-    return Gradients(to_images.movedim(-1, 2), to_residual, to_weight.sum(1), to_bias.sum(1))
+    residual = to_residual.movedim(-1, 2) if with_residual else None
+    return to_images.movedim(-1, 2), to_weight.sum(1), to_bias.sum(1), residual

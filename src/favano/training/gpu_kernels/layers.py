@@ -105,19 +105,20 @@ class LaneBatchNorm(nn.Module):
         self.register_buffer("running_var", like.running_var)
         self._momentum, self._epsilon = like.momentum, like.epsilon
 
-    def forward(self, images: Tensor) -> Tensor:
-        """Normalise (B, C, H, W)."""
-        return self._normalise(images, None, None, relu=False)
-
     def rectified(
         self, images: Tensor, residual: Tensor | None = None, sums: Tensor | None = None
     ) -> Tensor:
         """relu(norm(images) + residual); a convolution gives the sums of its results."""
-        return self._normalise(images, residual, sums, relu=True)
+        return self.forward(images, residual, sums, relu=True)
 
-    def _normalise(
-        self, images: Tensor, residual: Tensor | None, sums: Tensor | None, *, relu: bool
+    def forward(
+        self,
+        images: Tensor,
+        residual: Tensor | None = None,
+        sums: Tensor | None = None,
+        relu: bool = False,
     ) -> Tensor:
+        """Normalise (B, C, H, W)."""
         numbers = images.numel() // images.shape[1]
         out: Tensor
         if numbers == 1:  # no variance: see `favano.models.norm`
@@ -146,15 +147,12 @@ class LaneGroupNorm(nn.Module):
         self.weight, self.bias = like.weight, like.bias
         self._groups, self._epsilon = like.num_groups, like.eps
 
-    def forward(self, images: Tensor) -> Tensor:
-        """Normalise (B, C, ...)."""
-        return self._normalise(images, None, relu=False)
-
     def rectified(self, images: Tensor, residual: Tensor | None = None) -> Tensor:
         """relu(norm(images) + residual)."""
-        return self._normalise(images, residual, relu=True)
+        return self.forward(images, residual, relu=True)
 
-    def _normalise(self, images: Tensor, residual: Tensor | None, *, relu: bool) -> Tensor:
+    def forward(self, images: Tensor, residual: Tensor | None = None, relu: bool = False) -> Tensor:
+        """Normalise (B, C, ...)."""
         flat = images if images.ndim == 4 else images.flatten(2).unsqueeze(2)
         out: Tensor
         out, *_ = GroupNormalisation.apply(  # type: ignore[no-untyped-call]
@@ -168,20 +166,10 @@ class LaneMaxPool(nn.Module):
 
     def __init__(self, like: nn.MaxPool2d) -> None:
         super().__init__()
-        size, stride, padding = like.kernel_size, like.stride, like.padding
-        self._how = tuple(
-            one if isinstance(one, int) else one[0] for one in (size, stride, padding)
-        )
+        self._how = tuple(map(_side, (like.kernel_size, like.stride, like.padding)))
 
-    def forward(self, images: Tensor) -> Tensor:
-        """(B, C, H, W) to (B, C, h, w)."""
-        return self._pooled(images, relu=False)
-
-    def rectified(self, images: Tensor) -> Tensor:
-        """The same of relu(images)."""
-        return self._pooled(images, relu=True)
-
-    def _pooled(self, images: Tensor, *, relu: bool) -> Tensor:
+    def forward(self, images: Tensor, relu: bool = False) -> Tensor:
+        """(B, C, H, W) to (B, C, h, w), with `relu` of relu(images)."""
         out: Tensor
         out, _ = MaxPooling.apply(images, *self._how, relu)  # type: ignore[no-untyped-call]
         return out
@@ -195,7 +183,7 @@ class LaneSequential(nn.Sequential):
         postponed = False  # a rectifier
         for layer, following in pairwise([*self, nn.Identity()]):
             if isinstance(layer, LaneMaxPool) and postponed:
-                inputs, postponed = layer.rectified(inputs), False
+                inputs, postponed = layer(inputs, relu=True), False
             elif type(layer) is nn.ReLU and isinstance(following, LaneMaxPool):
                 postponed = True
             else:

@@ -8,28 +8,8 @@ up to `end`, `ROWS` at once; `channel` are the channels of a tile and `known` sa
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import triton
 import triton.language as tl
-from torch import Tensor
-
-
-class Normalised(NamedTuple):
-    """The result, and the mean and the (biased) variance that it was made with."""
-
-    out: Tensor
-    mean: Tensor
-    variance: Tensor
-
-
-class Gradients(NamedTuple):
-    """Gradients of the images, of the residual, and of the layer's parameters."""
-
-    images: Tensor
-    residual: Tensor
-    weight: Tensor
-    bias: Tensor
 
 
 @triton.jit

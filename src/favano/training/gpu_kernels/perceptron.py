@@ -190,31 +190,29 @@ class PerceptronSteps:
     inputs: int
     hidden: int
     classes: int
-    samples: Tensor  # (N, ...) floats, or bytes (N, C, H, W)
-    labels: Tensor  # (N,)
+    task: Task  # its samples are floats (N, ...), or bytes (N, C, H, W)
+    roster: Roster
     lines: Tensor | None  # (C, 2) shift and slope, by which bytes become inputs
-    sizes: Tensor  # samples per row of the roster
-    batches: Tensor  # mini-batches per epoch and row
-    batch: int
     slots: int
     precision: Precision
 
     def __call__(self, lanes: LaneState, most: int) -> None:
         """At most so many steps per lane, until its job ends; none with other rules."""
         models, orders, unused = lanes.models, lanes.orders, lanes.models
+        samples, batch = self.task.features, self.task.batches.batch_size
         kept = [one for one in (lanes.starts, lanes.drifts) if one is not None]
         _perceptron_kernel[len(models),](
             models, lanes.rates, lanes.rows, lanes.steps, lanes.ends, lanes.rules, orders,
             lanes.pulls,
             unused if lanes.starts is None else lanes.starts,
             unused if lanes.drifts is None else lanes.drifts,
-            self.sizes, self.batches, self.samples, self.labels,
+            self.roster.size, self.roster.batches, samples, self.task.labels,
             unused if self.lines is None else self.lines,
             models.stride(0), orders.stride(0), kept[0].stride(0) if kept else 0,
             orders.shape[1] // self.slots, most,
             INPUTS=self.inputs, HIDDEN=self.hidden, CLASSES=self.classes,
-            PIXELS=self.samples[0, 0].numel(), BATCH=self.batch, SLOTS=self.slots,
-            SAMPLES=tile(self.batch), WIDE=tile(self.hidden), MANY=tile(self.classes),
+            PIXELS=samples[0, 0].numel(), BATCH=batch, SLOTS=self.slots,
+            SAMPLES=tile(batch), WIDE=tile(self.hidden), MANY=tile(self.classes),
             WIDTH=tile(self.inputs, _WIDTH), SCALED=self.lines is not None,
             PULLED=lanes.starts is not None, DRIFTING=lanes.drifts is not None,
             HALF=self.precision == "bf16", PRECISION=triton_precision(self.precision),
@@ -233,10 +231,7 @@ def perceptron_steps(
     batch, whole = task.batches.batch_size, inputs == task.features[0].numel()
     if not whole or tile(batch) * max(tile(hidden), tile(classes)) > _MOST:
         return None
-    return PerceptronSteps(
-        inputs, hidden, classes, task.features, task.labels, _lines(task),
-        roster.size, roster.batches, batch, slots, precision,
-    )  # fmt: skip
+    return PerceptronSteps(inputs, hidden, classes, task, roster, _lines(task), slots, precision)
 
 
 def _lines(task: Task) -> Tensor | None:

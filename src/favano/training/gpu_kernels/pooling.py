@@ -5,8 +5,6 @@ The rectifier before it is made at the same time: max(relu(x)) = relu(max(x)).
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import torch
 import triton
 import triton.language as tl
@@ -15,16 +13,6 @@ from torch import Tensor
 from favano.training.gpu_kernels.blocks import channels_last
 
 _NUMBERS = 2048  # numbers that a program handles
-
-
-class Pooled(NamedTuple):
-    """The result, and for each number its place in the square it is the largest of.
-
-    The place is 255 where the rectifier made the number zero: no pixel gets its gradient.
-    """
-
-    out: Tensor
-    origin: Tensor
 
 
 @triton.jit
@@ -110,8 +98,13 @@ def _launch(result: Tensor, **how: int) -> tuple[tuple[int, int], int, dict[str,
     )
 
 
-def forward(images: Tensor, size: int, stride: int, padding: int, relu: bool) -> Pooled:
-    """The largest numbers of (L, B, C, H, W) in each square, rectified or not."""
+def forward(
+    images: Tensor, size: int, stride: int, padding: int, relu: bool
+) -> tuple[Tensor, Tensor]:
+    """The largest numbers of (L, B, C, H, W) in each square, rectified or not, and their places.
+
+    The place is 255 where the rectifier made the number zero: no pixel gets its gradient.
+    """
     images = channels_last(images)
     lanes, batch, height, width, channels = images.shape
     high, wide = ((side + 2 * padding - size) // stride + 1 for side in (height, width))
@@ -122,7 +115,7 @@ def forward(images: Tensor, size: int, stride: int, padding: int, relu: bool) ->
         SIZE=size, STRIDE=stride, PADDING=padding, RELU=relu,
     )  # fmt: skip
     _pool_kernel[grid](images, out, origin, pixels, **how)
-    return Pooled(out.movedim(-1, 2), origin.movedim(-1, 2))
+    return out.movedim(-1, 2), origin.movedim(-1, 2)
 
 
 def backward(
