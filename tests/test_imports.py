@@ -42,7 +42,7 @@ ALLOWED = {
     "models": {"types", "errors"},
     "quantisation": {"types", "errors", "rng"},
     "training": {"types", "errors", "rng", "gates", "data", "models", "quantisation"},
-    "metrics": {"types", "errors", "records", "training"},
+    "metrics": {"types", "errors", "records", "models", "training"},
     "specification": {
         "types", "errors", "options", "timing", "methods", "data", "quantisation", "training",
     },
