@@ -147,6 +147,44 @@ def test_wrong_flags_are_refused(
     assert re.search(said, capsys.readouterr().err)
 
 
+@pytest.mark.parametrize(
+    ("command", "option", "flag"),
+    [
+        ("run", 'out: str = favano.option("q", "x")', "--out"),
+        ("compare", 'out: str = favano.option("q", "x")', "--out"),
+        ("run", 'json: bool = favano.option(False, "x")', "--json"),
+        ("plan", 'own_options: str = favano.option("q", "x")', "--own-options"),
+        ("run", 'no_normalise: str = favano.option("q", "x")', "--no-normalise"),
+        ("run", 'help: bool = favano.option(False, "x")', "--help"),
+        ("theory bound", 'noise: float = favano.option(0.5, "x")', "--noise"),
+    ],
+)
+def test_an_option_with_the_name_of_a_flag_is_refused(
+    half_way: str,
+    command: str,
+    option: str,
+    flag: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    before = 'shout: bool = favano.option(False, "does nothing")'
+    Path("half.py").write_text(HALF_WAY.replace(before, option))
+    naming = "--algorithms" if command == "compare" else "--algorithm"
+    assert favano(monkeypatch, *command.split(), naming, half_way, *SMALL) == 2
+    rule = f"has options that are flags of this command: {flag}; rename them"
+    assert capsys.readouterr().err == f"favano: algorithm=halfway: {rule}\n"
+    assert [path.name for path in Path().iterdir() if path.is_dir()] in ([], ["__pycache__"])
+
+
+def test_an_option_is_refused_only_where_its_flag_is_taken(
+    half_way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Path("half.py").write_text(HALF_WAY.replace("shout", "force"))
+    assert favano(monkeypatch, "plan", "--algorithm", half_way, *SMALL, "--force") == 0
+    assert favano(monkeypatch, "run", "--algorithm", half_way, *SMALL) == 2
+    assert make_method(half_way, {"force": True}).given == {"force": True}
+
+
 @pytest.fixture
 def group(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     monkeypatch.chdir(tmp_path)

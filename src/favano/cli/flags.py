@@ -13,6 +13,7 @@ import typer
 from typer.core import TyperCommand
 
 from favano.cli.progress import decoding
+from favano.errors import need
 from favano.methods import AnyMethod, all_methods, method_class
 from favano.methods.clock import Clock
 from favano.options import Option, options_of
@@ -77,12 +78,23 @@ class SpecCommand(TyperCommand):
     def parse_args(self, ctx: typer.Context, args: list[str]) -> list[str]:  # type: ignore[override]
         """Find the methods first, since their options are flags."""
         kinds = [method_class(name) for name in _named(args)] or [method_class("favano")]
+        for kind in kinds:
+            self._need_free_flags(ctx, kind)
         options = {name: one for kind in kinds for name, one in options_of(kind).items()}
         own = {name: one for name, one in options.items() if name not in our_options()}
         ctx.meta[_METHOD] = kinds
         real = simulated_keys() if self.name == "serve" else set()
         ctx.meta[_HIDDEN] = _unread_keys(kinds, args) | real
         return super().parse_args(ctx, _with_own(args, own))
+
+    def _need_free_flags(self, ctx: typer.Context, kind: type[AnyMethod]) -> None:
+        """Refuse a method whose options have the names of flags of this command."""
+        taken = {flag for one in self.get_params(ctx) for flag in (*one.opts, *one.secondary_opts)}
+        shared = our_options().keys() | part_options().keys()  # a specification refuses the latter
+        own = [one for name, one in options_of(kind).items() if name not in shared]
+        clash = ", ".join(flag for one in own for flag in _flags(one) if flag in taken)
+        rule = f"has options that are flags of this command: {clash}; rename them"
+        need(not clash, ALGORITHM, kind.name, rule)
 
     def format_options(self, ctx: typer.Context, formatter: object) -> None:  # type: ignore[override]
         """Write the flags of the command, of each method and of each part."""
@@ -231,6 +243,12 @@ def _with_own(args: Sequence[str], own: Mapping[str, Option[object]]) -> list[st
                 value = next(words, "")
             found += [_OWN_FLAG, f"{name}={value}"]
     return found
+
+
+def _flags(one: Option[object]) -> list[str]:
+    """The flags of an option."""
+    name = one.name.replace("_", "-")
+    return [f"--{name}", f"--no-{name}"] if one.kind is bool else [f"--{name}"]
 
 
 def _record(one: Option[object]) -> tuple[str, str]:
