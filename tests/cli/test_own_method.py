@@ -131,6 +131,10 @@ def test_another_version_of_the_file_is_another_run(
     ("flags", "said"),
     [
         (["--half-off", "1"], "No such option:? '?--half-off"),
+        (["--shout=no"], "Option '--shout' does not take a value"),
+        (["--no-shout=true"], "Option '--no-shout' does not take a value"),
+        (["--normalise=no"], "Option '--normalise' does not take a value"),  # one of ours
+        (["--no-half-of", "1"], "No such option:? '?--no-half-of"),
         (["--half-of", "much"], "half_of=much: need a valid number"),
         (["--mixing", "0.3"], "mixing=0.3: is a key of fedasync, not of halfway"),
         (["--strict-ties"], "strict_ties=True: is a key of methods with polls"),
@@ -145,6 +149,17 @@ def test_wrong_flags_are_refused(
 ) -> None:
     assert favano(monkeypatch, "run", "--algorithm", half_way, *SMALL, *flags) == 2
     assert re.search(said, capsys.readouterr().err)
+
+
+@pytest.mark.parametrize(
+    ("flag", "found"), [("--shout", True), ("--no-shout", False), ("--no_shout", False)]
+)
+def test_a_flag_turns_an_option_on_or_off(
+    half_way: str, flag: str, found: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = ["run", "--algorithm", half_way, *SMALL, "--local-steps", "1", "--out", "one"]
+    assert favano(monkeypatch, *run, flag) == 0
+    assert f"shout = {str(found).lower()}" in Path("one/spec.toml").read_text()
 
 
 @pytest.mark.parametrize(

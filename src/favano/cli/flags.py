@@ -85,7 +85,7 @@ class SpecCommand(TyperCommand):
         ctx.meta[_METHOD] = kinds
         real = simulated_keys() if self.name == "serve" else set()
         ctx.meta[_HIDDEN] = _unread_keys(kinds, args) | real
-        return super().parse_args(ctx, _with_own(args, own))
+        return super().parse_args(ctx, _with_own(ctx, args, own))
 
     def _need_free_flags(self, ctx: typer.Context, kind: type[AnyMethod]) -> None:
         """Refuse a method whose options have the names of flags of this command."""
@@ -227,21 +227,25 @@ def _named(args: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(labels.get(name, name) for name in found if name))
 
 
-def _with_own(args: Sequence[str], own: Mapping[str, Option[object]]) -> list[str]:
+def _with_own(
+    ctx: typer.Context, args: Sequence[str], own: Mapping[str, Option[object]]
+) -> list[str]:
     """The arguments, with the options of a user's methods as values of one flag."""
     words, found = iter(args), []
+    flags = {flag: one for one in own.values() for flag in _flags(one)}
     for word in words:
-        flag, equals, value = word.partition("=")
-        name = flag.removeprefix("--").replace("-", "_")
-        negated = name.removeprefix("no_")
-        if not flag.startswith("--") or (name not in own and negated not in own):
+        typed, equals, value = word.partition("=")
+        flag = typed.replace("_", "-")
+        if (one := flags.get(flag)) is None:
             found.append(word)
-        elif own[name if name in own else negated].kind is bool:
-            found += [_OWN_FLAG, f"{negated}={name in own}"]
-        else:
-            if not equals:
-                value = next(words, "")
-            found += [_OWN_FLAG, f"{name}={value}"]
+            continue
+        if one.kind is bool:
+            if equals:
+                ctx.fail(f"Option {typed!r} does not take a value.")  # as Click says of ours
+            value = str(flag == _flags(one)[0])
+        elif not equals:
+            value = next(words, "")
+        found += [_OWN_FLAG, f"{one.name}={value}"]
     return found
 
 
