@@ -103,6 +103,32 @@ def test_compare_and_report(favano: Program, tmp_path: Path) -> None:
     assert (tmp_path / "page.html").exists()
 
 
+ODD = "A [/b] :smile: [red]c"
+
+
+def test_brackets_and_colons_are_shown_as_they_are(favano: Program, tmp_path: Path) -> None:
+    """In labels, titles and paths, on every line of output."""
+    run = ["run", *SHORT, "--label", ODD, "--optimiser", "adam", "--learning-rate", "0.01"]
+    code, out, _ = favano(*run, "--out", "q [/x]")
+    assert code == 0
+    assert "Results: q [/x]\n" in out
+    assert ODD in out
+    assert favano.log[0].startswith(f"{ODD}, seed 0, time 0: ")
+    assert f"{ODD}: " in favano("plan", *SHORT, "--label", ODD)[1]
+    labels = [ODD, "B"]
+    tables = (f'[[method]]\nname = "fedavg"\nlabel = "{label}"\n' for label in labels)
+    (tmp_path / "two.toml").write_text("".join(tables))
+    code, out, _ = favano("compare", "two.toml", *SHORT, "--out", "z[/i]")
+    assert code == 0
+    assert "Report: z[/i]/report.html\n" in out
+    assert ODD in out
+    code, out, _ = favano("report", "q [/x]", "z[/i]", "--out", "y[/b].html", "--title", "[/t]")
+    assert code == 0
+    assert out.endswith("Report: y[/b].html\n")
+    assert ODD in out
+    assert "already done: q [/x] holds" in favano(*run, "--out", "q [/x]")[2]
+
+
 def test_configuration_and_flags(favano: Program, tmp_path: Path) -> None:
     (tmp_path / "run.toml").write_text('algorithm = "fedavg"\nclients = 10\nselected = 3\n')
     code, out, err = favano("plan", "run.toml", "--horizon", "900", "--json")

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import io
 
+import pytest
 from rich.console import Console
 
-from favano.cli.progress import TerminalProgress
+from favano.cli.progress import TerminalProgress, decoding
 
 
 def test_the_bar_tells_time_speed_and_what_is_left_a_few_times_a_second() -> None:
@@ -28,6 +29,22 @@ def test_the_bar_tells_time_speed_and_what_is_left_a_few_times_a_second() -> Non
     assert "time 6,825" in text
     assert "2,000 steps/s" in text
     assert "0:00:11" in text  # what is left after nearly ten seconds
+
+
+def test_brackets_and_colons_in_a_label_are_shown_as_they_are(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    text, now, odd = io.StringIO(), [100.0], "A [/b] :smile: [red]c"
+    console = Console(file=text, force_terminal=True, width=120, color_system=None)
+    with TerminalProgress(console, clock=lambda: now[0]) as bar:
+        bar.begin(400)
+        now[0] += 30.0
+        bar.advance(odd, 100, 70.0)
+    assert odd in text.getvalue()
+    monkeypatch.setattr("favano.cli.progress.notes", console)
+    with decoding(odd) as on_image:
+        on_image(3)
+    assert f"decoding {odd}, once" in text.getvalue()
 
 
 def test_a_line_per_evaluation_with_the_time_left() -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 from rich.console import Console
@@ -59,3 +60,12 @@ def test_columns_without_room_are_named(compared: Path) -> None:
 def test_names_are_text_and_not_markup(tmp_path: Path, write: Writer) -> None:
     write(tmp_path / "odd", {"algorithm": "[bold]x"}, [[0.1, 0.2]], "complete")
     assert "[bold]x" in printed(tmp_path)
+
+
+def test_names_in_the_caption_are_text_and_not_markup(tmp_path: Path, write: Writer) -> None:
+    for name in ("A [/b] :smile: c", "B"):
+        folder = write(tmp_path / name[0], {"algorithm": name}, [[0.1, 0.2]], "complete")
+        summary = json.loads((folder / "summary.json").read_text())
+        summary["optimiser"] = f"Adam {name[0]}"
+        (folder / "summary.json").write_text(json.dumps(summary))
+    assert "optimiser: A [/b] :smile: c: Adam A; B: Adam B" in printed(tmp_path)

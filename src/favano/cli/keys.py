@@ -29,4 +29,4 @@ def keys_command(folder: Folder, host: Host = None, node: Node = None) -> None:
     from favano.flower.keys import make_keys
 
     for path in make_keys(folder, host or [], node or []):
-        screen.print(str(path), soft_wrap=True, markup=False)
+        screen.print(str(path), soft_wrap=True)

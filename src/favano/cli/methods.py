@@ -29,4 +29,4 @@ def methods_command(name: Name = None, json: Json = False) -> None:
 
 
 def _print(text: str) -> None:
-    screen.print(text, soft_wrap=True, markup=False, emoji=False)
+    screen.print(text, soft_wrap=True)

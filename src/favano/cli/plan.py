@@ -47,9 +47,9 @@ def plan_command(
         causes = [f"{key}={value}" for key, value in by_server.items() if value != "none"]
         cause = f" with {' and '.join(causes)}" if causes else ""
         text = f"{spec.name}{cause} is not linear in the models, so clients have no weights"
-        screen.print(text, soft_wrap=True, markup=False)
+        screen.print(text, soft_wrap=True)
         return
-    screen.print(f"{spec.name} {plan.audit.verdict}", soft_wrap=True, markup=False)
+    screen.print(f"{spec.name} {plan.audit.verdict}", soft_wrap=True)
     screen.print(
         f"±: {plan.audit.confidence:.0%} interval of the mean share over all schedules; "
         "the share in a single seed may be outside.",

@@ -19,7 +19,10 @@ _PERIOD = 0.25  # seconds between two redraws, each of which takes more than a m
 @contextmanager
 def decoding(dataset: str) -> Iterator[Callable[[int], None]]:
     """A bar for the images of a data set; call the result with their number after each image."""
-    with Progress(console=notes, transient=True, disable=not notes.is_terminal) as bar:
+    name = TextColumn("{task.description}", style="progress.description", markup=False)
+    _, *rest = Progress.get_default_columns()
+    hidden = not notes.is_terminal
+    with Progress(name, *rest, console=notes, transient=True, disable=hidden) as bar:
         tasks: list[TaskID] = []
 
         def advance(total: int) -> None:
@@ -36,7 +39,7 @@ class TerminalProgress:
     def __init__(self, console: Console, clock: Callable[[], float] = monotonic) -> None:
         self._console, self._clock = console, clock
         self._bar = Progress(
-            TextColumn("{task.description}"),
+            TextColumn("{task.description}", markup=False),
             BarColumn(),
             TextColumn("{task.percentage:>3.0f} %"),
             TextColumn("{task.fields[detail]}"),
@@ -92,7 +95,7 @@ class TerminalProgress:
         values = ", ".join(f"{name} {row[name]:.4g}" for name in [*judged, LOSS.name])
         left = f"; {duration(self._left)} left" if self._done else ""
         line = f"{row['method']}, seed {row['seed']}, time {row['time']:g}: {values}{left}"
-        self._console.print(line, soft_wrap=True, markup=False)
+        self._console.print(line, soft_wrap=True, markup=False, emoji=False)
 
     @property
     def _left(self) -> float:

@@ -97,7 +97,7 @@ def reproduce_command(
             for sheet in sheets(folder, one, narrow=True):
                 print_sheet(sheet)
             lines = (one.note, *about.values(), f"Results: {folder}")
-            screen.print(*filter(None, lines), sep="\n", soft_wrap=True, markup=False)
+            screen.print(*filter(None, lines), sep="\n", soft_wrap=True)
     if json:
         found += [document(request.folder(out, one.name), one) for one in shown]
         print_json({"experiments": found})

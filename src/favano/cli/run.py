@@ -28,6 +28,6 @@ def run_command(
         result = read_result(folder)
         screen.print(final_table([result], width=screen.width))
         if result.verdict:
-            screen.print(f"{spec.name} {result.verdict}", soft_wrap=True, markup=False)
+            screen.print(f"{spec.name} {result.verdict}", soft_wrap=True)
         screen.print(f"Results: {folder}", soft_wrap=True)
     end([folder])

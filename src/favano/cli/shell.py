@@ -23,8 +23,9 @@ from favano.report.sheet import Sheet, screen_table
 from favano.specification.config import spec_keys
 from favano.specification.spec import Spec
 
-screen = Console(highlight=False)
-notes = Console(stderr=True, highlight=False)
+# Paths, titles and labels may hold square brackets and colons, which are no markup.
+screen = Console(highlight=False, markup=False, emoji=False)
+notes = Console(stderr=True, highlight=False, markup=False, emoji=False)
 
 INTERRUPTED = 130
 
@@ -82,14 +83,14 @@ def leave(sentence: str, code: int = INTERRUPTED) -> NoReturn:
 
 def say(sentence: str) -> None:
     """Print a message for the user on standard error."""
-    notes.print(f"favano: {sentence}", soft_wrap=True, markup=False)
+    notes.print(f"favano: {sentence}", soft_wrap=True)
 
 
 def print_sheet(sheet: Sheet) -> None:
     """Print a table with its title and note."""
-    screen.print(sheet.title, style="bold", markup=False)
+    screen.print(sheet.title, style="bold")
     screen.print(screen_table(sheet))
-    screen.print(f"{sheet.note}\n", markup=False)
+    screen.print(f"{sheet.note}\n")
 
 
 def print_json(document: object) -> None:

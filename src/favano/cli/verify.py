@@ -43,6 +43,6 @@ def verify_command(
     several = len({verdict.path for verdict in verdicts}) > 1
     for one in verdicts:
         place = f"{one.path.relative_to(folder)}: {one.method}, " if several else ""
-        screen.print(f"{place}seed {one.seed}: {one.words}", soft_wrap=True, markup=False)
+        screen.print(f"{place}seed {one.seed}: {one.words}", soft_wrap=True)
     if not all(verdict.right for verdict in verdicts):
         raise typer.Exit(1)

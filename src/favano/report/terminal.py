@@ -45,7 +45,7 @@ def final_table(results: Sequence[Result], title: str = "", *, width: int = 80) 
         title=Text(title, style="bold") if title else None,
         title_justify="left",
         padding=(0, 0),
-        caption=_caption(results, spared, paired=paired),
+        caption=Text(_caption(results, spared, paired=paired), style="table.caption"),
         caption_justify="left",
     )
     table.add_column(_METHOD, overflow="fold")
