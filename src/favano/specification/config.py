@@ -51,6 +51,7 @@ def config_of(table: Mapping[str, object]) -> Config:
         if key in PARTS:
             _check_part(key, value)
             assert isinstance(value, dict)
+            _need_once(value, table, f"[{key}]", "at the top of the file")
             shared |= value
         elif key not in (METHOD, SET, _LISTED):
             if isinstance(value, dict):
@@ -65,6 +66,13 @@ def _without_idle_key(shared: Keys) -> Keys:
     mode, filled = shared.get("buffer_mode", "concurrency"), shared.get("concurrency")
     idle = mode != "concurrency" and filled is not None and filled == shared.get("selected")
     return {key: value for key, value in shared.items() if key != "concurrency" or not idle}
+
+
+def _need_once(keys: Keys, others: Mapping[str, object], place: str, other: str) -> None:
+    """Refuse a key that is in another place of the file, too."""
+    for key, value in keys.items():
+        rule = f"is given in {place} and {other}; leave one of them out"
+        need(key not in others, key, value, rule)
 
 
 def _check_part(part: str, value: object) -> None:
@@ -91,6 +99,8 @@ def _methods(table: Mapping[str, object]) -> list[Keys]:
     methods: list[Keys] = []
     for one in listed:
         need(NAME in one, METHOD, one, f"need the {NAME} of the method")
+        rule = f"is given in [[{METHOD}]] with {NAME}={one[NAME]}; leave one of them out"
+        need(ALGORITHM not in one, ALGORITHM, one.get(ALGORITHM), rule)
         methods.append({ALGORITHM if key == NAME else key: value for key, value in one.items()})
     names = table.get(_LISTED, [])
     words = names if isinstance(names, list) else str(names).split(",")
@@ -102,7 +112,9 @@ def _methods(table: Mapping[str, object]) -> list[Keys]:
     for name, keys in own.items():
         known = [str(one.get(LABEL) or one[ALGORITHM]) for one in methods]
         need(name in known, SET, name, f"not compared; need one of {', '.join(known)}")
-        methods[known.index(name)] |= keys
+        method = methods[known.index(name)]
+        _need_once(keys, method, f"[{SET}.{name}]", f"[[{METHOD}]]")
+        method |= keys
     return methods
 
 
