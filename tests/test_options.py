@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import FrozenInstanceError
 from typing import Literal
 
+import numpy as np
 import pytest
 
 from favano.errors import BadInput, need
@@ -77,6 +78,10 @@ def test_what_differs_from_the_defaults_is_given() -> None:
         ("fan", "true", True),
         ("times", [1, "2.5"], (1.0, 2.5)),
         ("minutes", None, None),
+        ("heat", np.float32(2), 2.0),
+        ("trays", np.int64(3), 3),
+        ("fan", np.bool_(True), True),
+        ("fan", 1, True),
         ("other", "all", "all"),
     ],
 )
@@ -106,6 +111,12 @@ def test_values_take_their_type(key: str, value: object, found: object) -> None:
         ("fan", "perhaps", "fan=perhaps: need a valid boolean"),
         ("name", 3, "name=3: need a valid string"),
         ("times", [1, 0], "times.1=0: need greater than 0"),
+        ("trays", True, "trays=True: need a number, not true or false"),
+        ("heat", False, "heat=False: need a number, not true or false"),
+        ("share", True, "share=True: need a number, not true or false"),
+        ("minutes", np.bool_(True), "minutes=True: need a number, not true or false"),
+        ("times", [1, True], "times.1=True: need a number, not true or false"),
+        ("name", True, "name=True: need a valid string"),
     ],
 )
 def test_wrong_values_are_refused_in_one_sentence(key: str, value: object, rule: str) -> None:

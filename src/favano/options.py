@@ -25,6 +25,7 @@ from typing import (
     get_type_hints,
 )
 
+import numpy as np
 from pydantic import BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
 
 from favano.errors import BadInput
@@ -89,6 +90,8 @@ class Option(Generic[T]):
         """The value in its type; a bad one is refused in one sentence."""
         if value is self.default:
             return self.default
+        if _is_number(self.kind):
+            _need_no_bool(self.name, value)
         try:
             return cast(T, _adapter(self.kind).validate_python(value))
         except ValidationError as error:
@@ -201,6 +204,26 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 @cache
 def _adapter(kind: object) -> TypeAdapter[object]:
     return TypeAdapter(kind, config=ConfigDict(allow_inf_nan=False))  # type: ignore[arg-type]
+
+
+@cache
+def _is_number(kind: object) -> bool:
+    """Whether values of this type are numbers, or hold some, and no bools."""
+    inner = _inner_types(kind)
+    return bool not in inner and (int in inner or float in inner)
+
+
+def _inner_types(kind: object) -> list[object]:
+    return [kind, *(one for part in get_args(kind) for one in _inner_types(part))]
+
+
+def _need_no_bool(name: str, value: object) -> None:
+    """Refuse what Pydantic takes for 0 or 1, also in lists."""
+    if isinstance(value, list | tuple):
+        for place, one in enumerate(value):
+            _need_no_bool(f"{name}.{place}", one)
+    if isinstance(value, bool | np.bool_):
+        raise BadInput(name, value, "need a number, not true or false")
 
 
 def _choices(kind: object) -> str:

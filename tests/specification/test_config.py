@@ -201,6 +201,11 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
         read_config(path)
 
 
+def test_true_is_no_number(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match=r"^horizon=True: need a number, not true or false$"):
+        spec_from(write(tmp_path, "[run]\nhorizon = true\n"), {})
+
+
 def test_flat_files_of_release_0_1_are_read(tmp_path: Path) -> None:
     flat = 'algorithm = "fedbuff"\nclients = 40\nselected = 8\nbuffer = 3\nhorizon = 70\n'
     spec = spec_from(write(tmp_path, flat), {})
