@@ -111,6 +111,33 @@ def test_files_of_clients(name: str, text: str, tmp_path: Path) -> None:
     assert file_owners(how, 3)[how].tolist() == [1, 0, 1]
 
 
+@pytest.mark.parametrize(
+    "cells",
+    [
+        ("b", "a", "-1"),
+        ("2", "1", "-1"),
+        ("b", "a", ""),
+        ("10", "9", ""),
+        ("b", "a", " -2 "),
+        ("b", "a", "-1.0"),
+        ("b", "1", "-1"),
+    ],
+)
+def test_negative_numbers_and_blank_cells_are_nobodys(
+    cells: tuple[str, ...], tmp_path: Path
+) -> None:
+    rows = "".join(f"{place},{cell}\n" for place, cell in enumerate(cells))
+    (tmp_path / "table.csv").write_text(f"sample,client\n{rows}")
+    how = f"file:{tmp_path / 'table.csv'}"
+    assert file_owners(how, 3)[how].tolist() == [1, 0, -1]
+
+
+def test_arrays_of_names(tmp_path: Path) -> None:
+    np.save(tmp_path / "names.npy", np.array(["zoe", "anna", "-1", "", "zoe"]))
+    how = f"file:{tmp_path / 'names.npy'}"
+    assert file_owners(how, 5)[how].tolist() == [1, 0, -1, -1, 1]
+
+
 def test_arrays_of_clients(tmp_path: Path) -> None:
     np.save(tmp_path / "owners.npy", np.array([7, 5, 7, -1], dtype=np.int32))
     how = f"file:{tmp_path / 'owners.npy'}"

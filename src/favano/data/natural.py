@@ -39,7 +39,7 @@ def read_owners(path: Path, how: str) -> Ints:
     """Numbers for the clients that a file names, one per training sample.
 
     The file is an array (`.npy`), a text with a client per line, or a CSV file with a column
-    `client`. Clients have numbers or names; a negative number is nobody's.
+    `client`. Clients have numbers or names; a negative number and a blank cell are nobody's.
     """
     need(path.is_file(), "split", how, "no such file")
     try:
@@ -61,7 +61,7 @@ def _unreadable(how: str) -> BadInput:
 
 
 def _lines(text: str, how: str) -> npt.NDArray[np.generic]:
-    """The clients of a text; whole numbers if all of them are."""
+    """The clients of a text; whole numbers if all cells are, but for blank ones."""
     rows = [row for row in csv.reader(text.splitlines()) if row]
     need(bool(rows), "split", how, "is empty: need one client per line")
     place = 0
@@ -74,22 +74,35 @@ def _lines(text: str, how: str) -> npt.NDArray[np.generic]:
     need(short is None, "split", how, f"row {short} has no client")
     names = [row[place].strip() for row in rows]
     try:
-        return np.array([int(name) for name in names])
+        return np.array([int(name) if name else -1 for name in names])
     except ValueError:
         return np.array(names)
 
 
 def numbered(values: npt.NDArray[np.generic]) -> Ints:
-    """Numbers 0, 1, ... for the sorted values; negative numbers stay negative.
+    """Numbers 0, 1, ... for the sorted values; -1 for negative numbers and blank names.
 
     >>> numbered(np.array([30, 10, -1, 30])).tolist()
     [1, 0, -1, 1]
+    >>> numbered(np.array(["b", "a", "-1", "", "b"])).tolist()
+    [1, 0, -1, -1, 1]
     """
-    named = values.dtype.kind == "U"
-    held = np.ones(len(values), bool) if named else np.greater_equal(values, 0)
+    if values.dtype.kind == "U":
+        names, places = np.unique(values, return_inverse=True)
+        held = np.array([_is_client(str(name)) for name in names], bool)[places]
+    else:
+        held = np.greater_equal(values, 0)
     found = np.full(len(values), -1, dtype=np.int64)
     found[held] = np.unique(values[held], return_inverse=True)[1]
     return found
+
+
+def _is_client(name: str) -> bool:
+    """Whether a name is that of a client: neither blank nor a negative number."""
+    try:
+        return not float(name) < 0
+    except ValueError:
+        return bool(name.strip())
 
 
 def owners_of(parts: Sequence[Ints], count: int) -> Ints:

@@ -45,7 +45,7 @@ class Traits:
         known = f"need one of {', '.join(self.owners)}" if self.owners else "they say no clients"
         need(column in self.owners, "split", how, f"no such column of the data; {known}")
         owners = self.owners[column]
-        rule = "names no client; negative numbers are nobody's"
+        rule = "names no client; negative numbers and blank cells are nobody's"
         need(bool((owners >= 0).any()), "split", how, rule)
         return owners
 
