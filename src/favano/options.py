@@ -15,6 +15,7 @@ from functools import cache, wraps
 from typing import (
     TYPE_CHECKING,
     Annotated,
+    Final,
     Generic,
     Literal,
     TypeVar,
@@ -44,8 +45,9 @@ def _fraction(value: object) -> object:
         return value
 
 
+LIMIT: Final = 1 << 63  # of whole numbers
 Count = Annotated[int, Field(ge=1, lt=1 << 31)]
-Whole = Annotated[int, Field(ge=0, lt=1 << 63)]
+Whole = Annotated[int, Field(ge=0, lt=LIMIT)]
 Seeds = Annotated[int, Field(ge=1, le=10_000)]  # they are planned and trained together
 Time = Annotated[float, Field(ge=0)]
 PositiveTime = Annotated[float, Field(gt=0)]

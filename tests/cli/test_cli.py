@@ -161,6 +161,10 @@ def test_theory_steps(favano: Program) -> None:
         (["run", "--selected", "99"], "favano: selected=99: need 1..clients (30)"),
         (["run", "--local-steps", "0"], "favano: local_steps=0: need greater than or equal to 1"),
         (["run", "--algorithm", "fedsgd"], "favano: algorithm=fedsgd: unknown; did you mean "),
+        (
+            ["run", "--seed", "9223372036854775807", "--seeds", "3"],
+            "favano: seed=9223372036854775807: need at most 9223372036854775805 with seeds=3, ",
+        ),
         (["run", "missing.toml"], "favano: config=missing.toml: no such file"),
         (["run", "--split", "halves"], "favano: split=halves: "),
         (["run", "--device", "cuda:99"], "favano: device=cuda:99: "),

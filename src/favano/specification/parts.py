@@ -17,6 +17,7 @@ from favano.data.catalogue import NAMES
 from favano.data.partition import check_split
 from favano.errors import need
 from favano.options import (
+    LIMIT,
     Count,
     Options,
     PositiveShare,
@@ -298,7 +299,10 @@ class RunPart(Options):
     )
 
     def check(self) -> None:
-        """Keys of a codec go with it, and kernels with a CPU."""
+        """All seeds are below the limit; keys of a codec go with it, and kernels with a CPU."""
+        most = LIMIT - self.seeds
+        rule = f"need at most {most} with seeds={self.seeds}, since seeds are below 2^63"
+        need(self.seed <= most, "seed", self.seed, rule)
         for_cpu = self.kernels == "auto" or self.device == "cpu"
         need(for_cpu, "kernels", self.kernels, f"need auto with device={self.device}")
         bits, scale, dither = self.codec_bits, self.codec_scale, self.codec_dither
