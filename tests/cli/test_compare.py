@@ -106,6 +106,27 @@ def test_some_of_the_methods_of_a_file_by_their_labels(favano: Program, tmp_path
     assert "waiting_time=3.0: is a key of methods with polls, which fedbuff does not have" in err
 
 
+def test_no_label_is_the_name_of_a_file_that_is_written(favano: Program, tmp_path: Path) -> None:
+    """While the comparison is at work, or in the end."""
+    table = '[[method]]\nname = "fedavg"\nlabel = "{}"\n'
+    written: set[str] = set()
+    (tmp_path / "runs.toml").write_text(table.format("A"))
+
+    def look(*_: object) -> None:
+        written.update(path.name for path in (tmp_path / "c").iterdir())
+
+    favano.monkeypatch.setattr(TerminalProgress, "advance", look)
+    assert favano("compare", "runs.toml", *SHORT, "--out", "c")[0] == 0
+    look()
+    assert written == {"A", "report.html", "resume.json"}
+    for name in written - {"A"}:
+        (tmp_path / "runs.toml").write_text(table.format(name))
+        code, out, err = favano("compare", "runs.toml", *SHORT, "--out", "d")
+        assert (code, out) == (2, "")
+        assert err.startswith(f"favano: label={name}: its folder would be named {name}, which is")
+        assert not (tmp_path / "d").exists()
+
+
 def test_a_label_names_a_run(favano: Program, tmp_path: Path) -> None:
     code, out, err = favano("run", *SHORT, "--label", "Mine, as ever", "--out", "r")
     assert (code, err) == (0, "")

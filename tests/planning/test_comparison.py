@@ -178,6 +178,12 @@ def test_labels_that_would_share_a_folder(labels: tuple[str, str]) -> None:
         comparison({}, both)
 
 
+@pytest.mark.parametrize("label", ["report.html", "Resume.JSON", "runs", "spec.toml", "/runs/"])
+def test_a_label_whose_folder_would_be_taken_for_something_else(label: str) -> None:
+    with pytest.raises(BadInput, match=rf"^label={label}: its folder would be named .*, which is "):
+        comparison({}, [{"algorithm": "favano", "label": label}])
+
+
 def test_a_label_that_no_file_system_takes() -> None:
     with pytest.raises(BadInput, match=r"label=x+\.*: need 200 bytes at most"):
         comparison({}, [{"algorithm": "favano", "label": 201 * "x"}])

@@ -12,6 +12,7 @@ from favano.cli.flags import Config, DataDir, Json, Out, Values, counted
 from favano.cli.shell import default_folder, print_json, say, screen
 from favano.cli.training import CheckpointEvery, Force, OnCluster, end, json_document, train
 from favano.planning.comparison import DEFAULT, chosen, comparison, folder_name, keys_for
+from favano.records.folder import PAGE
 from favano.report import Result, collect, final_table, sentence, title_of, write_page
 from favano.specification.config import read_config
 from favano.specification.spec import ALGORITHM, Spec
@@ -57,7 +58,7 @@ def compare(
     cluster: str | None = None,
 ) -> None:
     """Run what is not done yet, and write a folder per method and one page for all."""
-    folders, page = [folder / folder_name(spec.name) for spec in specs], folder / "report.html"
+    folders, page = [folder / folder_name(spec.name) for spec in specs], folder / PAGE
     try:
         train(specs, folders, data_dir, out=folder, force=force, every=every, cluster=cluster)
     except typer.Exit:  # interrupted or stopped: the page shows what there is

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from favano.cli.shell import screen
+from favano.records.folder import PAGE
 from favano.report import by_setting, collect, final_table, sentence, title_of, write_page
 
 Folders = Annotated[list[Path], typer.Argument(metavar="DIR...", help="result folders")]
@@ -15,7 +16,7 @@ Page = Annotated[Path, typer.Option(metavar="FILE", help="the page")]
 Title = Annotated[str | None, typer.Option(help="its title [default: methods and data]")]
 
 
-def report_command(folders: Folders, out: Page = Path("report.html"), title: Title = None) -> None:
+def report_command(folders: Folders, out: Page = Path(PAGE), title: Title = None) -> None:
     """Write one HTML page, which opens offline, from result folders."""
     results = collect(folders)
     write_page(results, out, title=title or title_of(results))

@@ -15,6 +15,9 @@ from favano.methods.clock import Clock
 from favano.options import options_of
 from favano.planning.planned import make_world, policy_keys
 from favano.quantisation.recipe import Recipe
+from favano.records.folder import FILES, PAGE
+from favano.records.resumption import RESUME
+from favano.records.run_file import FOLDER as RUN_FILES
 from favano.specification.parts import FleetPart
 from favano.specification.presets import check_named, resolve
 from favano.specification.spec import ALGORITHM, LABEL, Spec, given, make_spec, part_options
@@ -22,6 +25,7 @@ from favano.specification.spec import ALGORITHM, LABEL, Spec, given, make_spec, 
 DEFAULT = ("favano", "fedavg", "quafl", "fedbuff")
 _MANY = 100_000
 _LONGEST = 200  # bytes of a folder's name; file systems take 255
+_TAKEN = {PAGE, RESUME, RUN_FILES, *FILES}  # what is written or looked for beside such folders
 _ALIKE = ("dataset", "normalise", "holdout", "data_fraction", "model", "device", "quantise")
 
 
@@ -161,7 +165,10 @@ def label_variants(specs: Sequence[Spec]) -> list[Spec]:
         need(times == 1, "algorithms", name, "is named twice; give each variant a label")
     folders: dict[str, str] = {}
     for spec in found:
-        other = folders.setdefault(folder_name(spec.name).casefold(), spec.name)
+        folder = folder_name(spec.name).casefold()
+        rule = f"its folder would be named {folder}, which is taken; choose another label"
+        need(folder not in _TAKEN, "label", spec.name, rule)
+        other = folders.setdefault(folder, spec.name)
         rule = f"would have the same folder as {other}: {folder_name(other)}"
         need(other == spec.name, "label", spec.name, rule)
     return found

@@ -24,6 +24,7 @@ PARTICIPATION: Final = "participation.json"
 CURVES: Final = "curves.csv"
 COMPLEXITIES: Final = "table.csv"
 CHECKPOINTS: Final = "checkpoints"  # a folder
+PAGE: Final = "report.html"  # beside the result folders of a comparison
 
 Parsed = TypeVar("Parsed")
 
