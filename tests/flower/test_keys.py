@@ -110,6 +110,23 @@ def test_a_node_needs_a_plain_name(tmp_path: Path, node: str) -> None:
     assert not (tmp_path / "keys").exists()
 
 
+@pytest.mark.parametrize(
+    ("nodes", "rule"),
+    [
+        (("a", "a"), "is named twice"),
+        (("a", "a.pub"), "a.pub would also be a file of a; rename one"),
+        (("b", "server.key"), "server.key would also be a file of server; rename one"),
+    ],
+)
+def test_a_node_whose_files_are_those_of_another_is_refused_before_any_is_made(
+    tmp_path: Path, nodes: tuple[str, str], rule: str
+) -> None:
+    with pytest.raises(BadInput, match=f"^node={nodes[1]}: {rule}$"):
+        make_keys(tmp_path / "keys", ["localhost"], nodes)
+    assert not (tmp_path / "keys").exists()
+    assert len(make_keys(tmp_path / "keys", ["localhost"], nodes[:1])) == 6
+
+
 @pytest.mark.parametrize("host", ["", "example.org:8000", "https://example.org", "a b"])
 def test_a_host_is_a_name_or_an_address(tmp_path: Path, host: str) -> None:
     with pytest.raises(BadInput, match="host"):

@@ -52,14 +52,20 @@ def make_keys(folder: Path, hosts: Sequence[str], nodes: Sequence[str]) -> list[
     for node in nodes:
         rule = "need letters, digits, '.', '_' and '-'; authority and server are taken"
         need(bool(_NAME.fullmatch(node)) and node not in (AUTHORITY, SERVER), "node", node, rule)
+        need(nodes.count(node) == 1, "node", node, "is named twice")
     names = [_host(host) for host in dict.fromkeys([*LOOPBACK, *hosts])]
     wanted = [folder / node for node in nodes]
     old = (folder / f"{AUTHORITY}.key").exists()
     rule = f"{folder} has a server certificate already; use another folder for other hosts"
     need(not (old and hosts), "host", ", ".join(hosts), rule)
     stems = wanted if old else [folder / AUTHORITY, folder / SERVER, *wanted]
-    for path in (path for stem in stems for path in _files(stem)):
-        need(not path.exists(), "file", path, "exists, and is not overwritten")
+    owners: dict[Path, str] = {}
+    for stem in stems:
+        for path in _files(stem):
+            need(not path.exists(), "file", path, "exists, and is not overwritten")
+            rule = f"{path.name} would also be a file of {owners.get(path)}; rename one"
+            need(path not in owners, "node", stem.name, rule)
+            owners[path] = stem.name
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     made = [] if old else _certificates(folder, names)
     for node in nodes:
