@@ -29,7 +29,7 @@ from typing import (
 import numpy as np
 from pydantic import BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
 
-from favano.errors import BadInput
+from favano.errors import BadInput, need
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -129,6 +129,8 @@ class Options:
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()  # Generic's
+        rule = "has an __init__ of its own; declare options by favano.option instead"
+        need("__init__" not in vars(cls), "class", cls.__name__, rule)
         text = cls.__doc__
         dataclass(frozen=True, kw_only=True)(cls)
         cls.__doc__ = text  # no signature where there is none

@@ -303,3 +303,35 @@ def test_answers_add_up_progress() -> None:
     end = torch.tensor([[2.0, 4.0], [0.0, 3.0]], dtype=torch.float64)
     answers = answers_of([0, 1], [1, 1], [0, 0], start, end)
     assert answers.progress(np.array([0.5, 2.0])).tolist() == [0.5 - 4.0, 2.0 + 2.0]
+
+
+def made(**content: object) -> type[AnyMethod]:
+    """A class of a method with this content."""
+
+    def policy(self: AnyMethod) -> object:
+        return self.world.poll()
+
+    def update(self: AnyMethod, state: ModelState, answers: Answers) -> ModelState:
+        return state
+
+    hooks = {"policy": policy, "update": update}
+    return type("Mine", (Method,), {"__module__": __name__, **hooks, **content})
+
+
+def test_what_is_no_option_is_refused_when_a_class_is_made() -> None:
+    """It could be given, but no result and no checkpoint would know of it."""
+    rule = "declare it by favano.option, or without a type if it is a constant"
+    for default in ({"factor": 3.0}, {}):
+        with pytest.raises(BadInput, match=f"method=mine: factor: {rule}"):
+            made(__annotations__={"factor": float}, **default)
+    assert made(factor=3.0)().given == {}
+    with pytest.raises(BadInput, match="class=Mine: has an __init__ of its own; declare options"):
+        made(__init__=lambda self: None)
+
+
+def test_a_check_that_raises_is_the_methods_mistake() -> None:
+    def check(self: AnyMethod) -> None:
+        raise ArithmeticError("never")
+
+    with pytest.raises(BadInput, match="method=mine: check raises ArithmeticError: never"):
+        made(check=check)()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from types import MappingProxyType
 from typing import ClassVar, Generic, NamedTuple, Protocol, Self, TypeVar, cast
 
@@ -97,11 +97,19 @@ class Method(Options, ABC, Generic[S]):
             return
         cls.name = cls.__dict__.get("name") or cls.__name__.lower()
         cls.title = cls.__dict__.get("title") or cls.__name__
+        others = [one.name for one in fields(cls) if "option" not in one.metadata]
+        names = ", ".join(name for name in others if name != "label")
+        rule = f"{names}: declare it by favano.option, or without a type if it is a constant"
+        need(not names, "method", cls.name, rule)
         both = cls.has("drift") and cls.has("restart")
         rule = "corrects gradients (drift), so its clients must all start from the newest model"
         need(not both, "method", cls.name, f"{rule}; leave out restart")
         steps = cls.has("step") == (cls.memory > 0)
         need(steps, "method", cls.name, "memory and step go together: give both or neither")
+
+    def __post_init__(self) -> None:
+        with self.hook("check"):
+            super().__post_init__()
 
     @abstractmethod
     def policy(self) -> Policy:
