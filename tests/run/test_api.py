@@ -17,7 +17,7 @@ from torch import nn
 from torch.nn import functional
 
 import favano
-from favano.errors import BadInput
+from favano.errors import BadInput, WriteFailed
 from favano.records.history import columns
 from favano.run import checkpoints, seed_run
 from favano.run.progress import Silence
@@ -490,6 +490,30 @@ def test_nan_in_one_run_keeps_the_others() -> None:
     assert (good.status, bad.status) == ("complete", "partial")
     assert good.rows == favano.simulate("fedavg", problem, FLEET, **TWO_SEEDS).rows
     assert {row.seed for row in bad.rows} == {0, 1}
+
+
+def test_a_run_that_was_stopped_is_a_result_like_others(tmp_path: Path) -> None:
+    whole, other = own(network()), replace(own(network()), train=pair(90))
+    stopped = favano.simulate("favano", whole, FLEET, on_evaluate=lambda _: favano.STOP, **KEYS)
+    assert stopped.status == "stopped"
+    folder = stopped.save(tmp_path / "r")
+    elsewhere = favano.simulate("favano", other, FLEET, on_evaluate=lambda _: favano.STOP, **KEYS)
+    with pytest.raises(BadInput, match="already holds a run of other data"):
+        elsewhere.save(folder)
+    complete = favano.simulate("favano", whole, FLEET, **KEYS)
+    assert favano.load(complete.save(folder)).results[0].status == "complete"
+    with pytest.raises(WriteFailed, match="a complete result, which a stopped one does not repl"):
+        stopped.save(folder)
+
+
+def test_single_results_and_comparisons_have_folders_of_their_own(tmp_path: Path) -> None:
+    found = favano.compare(["favano", "fedavg"], own(network()), FLEET, **KEYS)
+    several, single = found.save(tmp_path / "several"), found.results[0].save(tmp_path / "single")
+    with pytest.raises(BadInput, match="holds several results; choose a new folder"):
+        found.results[0].save(several)
+    with pytest.raises(BadInput, match="holds a single result; choose a new folder"):
+        found.save(single)
+    found.save(several)
 
 
 class Dividing(favano.Method[favano.ModelState]):

@@ -176,14 +176,14 @@ def test_a_longer_horizon_that_changes_the_beginning_begins_anew(
     ]
 
 
-def test_so_does_a_shorter_one(digits: Samples, tmp_path: Path) -> None:
-    notes, short = Notes(), changed(SHORT, {"horizon": 100.0})
-    results([SHORT], digits, tmp_path, notes)
-    (found,) = results([short], digits, tmp_path, notes)
-    same(found, *results([short], digits))
-    assert [one.partition("since ")[2] for one in notes.said] == [
-        "it is beyond the end of this run"
-    ]
+def test_a_shorter_one_does_not_remove_the_checkpoints_of_a_longer_one(
+    digits: Samples, tmp_path: Path
+) -> None:
+    kept = {path: path.read_bytes() for path in half(digits, tmp_path)}
+    short = changed(SHORT, {"horizon": 20.0})
+    with pytest.raises(BadInput, match=r"horizon=20\.0: .* holds checkpoints of a longer run"):
+        results([short], digits, tmp_path)
+    assert {path: path.read_bytes() for path in kept} == kept
 
 
 def test_one_of_several_runs_goes_on_beside_new_ones(digits: Samples, tmp_path: Path) -> None:

@@ -5,5 +5,6 @@ from .packing import named_kinds as named_kinds
 from .packing import pack as pack
 from .packing import unpack as unpack
 from .snapshot import KINDS as KINDS
+from .snapshot import BeyondTheEnd as BeyondTheEnd
 from .snapshot import NoSnapshot as NoSnapshot
 from .snapshot import Snapshot as Snapshot

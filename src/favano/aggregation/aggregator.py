@@ -14,6 +14,7 @@ from favano.aggregation.link import Link
 from favano.aggregation.one_model import keeps_one_model
 from favano.aggregation.snapshot import (
     Beginning,
+    BeyondTheEnd,
     Memory,
     NoSnapshot,
     Snapshot,
@@ -217,7 +218,7 @@ class Aggregator(Generic[S]):
             for steps in memory.steps.tolist():
                 course.go_on(np.array([steps]))
         if version >= course.updates:
-            raise NoSnapshot("it is beyond the end of this run")
+            raise BeyondTheEnd("it is beyond the end of this run")
         if beginning_digest(course, self._step_sizes(course.known), version) != memory.beginning:
             raise NoSnapshot("its schedule or its step sizes begin otherwise")
         self.beginning = jobs_under_way(course, snapshot)

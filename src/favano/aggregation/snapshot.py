@@ -18,6 +18,10 @@ class NoSnapshot(ValueError):
     """A run cannot be saved, or cannot go on from what was saved; one sentence says why."""
 
 
+class BeyondTheEnd(NoSnapshot):
+    """What was saved belongs to a longer run."""
+
+
 class Held(NamedTuple):
     """Which model each client holds, (n,) each."""
 

@@ -22,6 +22,7 @@ from favano.records.resumption import Resumption
 from favano.run.claim import Claim
 from favano.run.outcome import diverged_runs, read_wrongly
 from favano.run.result_folder import (
+    check_comparison,
     check_content,
     check_folder,
     earlier_results,
@@ -70,6 +71,8 @@ def train(
         every: seconds between two checkpoints.
         cluster: where to run; None: on this machine.
     """
+    if out not in folders:
+        check_comparison(out)
     for spec, folder in zip(specs, folders, strict=True):
         check_plan(spec)
         check_folder(folder, spec)

@@ -15,9 +15,9 @@ from time import perf_counter
 import torch
 
 from favano import __version__
-from favano.aggregation import NoSnapshot
+from favano.aggregation import BeyondTheEnd, NoSnapshot
 from favano.engine import Moment
-from favano.errors import NonFiniteUpdate, WriteFailed
+from favano.errors import BadInput, NonFiniteUpdate, WriteFailed
 from favano.methods import source_digest
 from favano.records.checkpoint import Tree
 from favano.records.identity import Identity
@@ -134,6 +134,10 @@ class Keeper:
             return False
         try:
             run.go_on_from(content)
+        except BeyondTheEnd:
+            rule = f"{files.folder} holds checkpoints of a longer run; remove them, or choose"
+            horizon = run.planned.spec.run.horizon
+            raise BadInput("horizon", horizon, f"{rule} a new folder") from None
         except NoSnapshot as error:
             say(f"{run.label} begins anew: its checkpoint cannot be used, since {error}")
             files.keep(0)

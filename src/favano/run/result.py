@@ -105,7 +105,10 @@ class Comparison:
 
     def save(self, folder: Path | str) -> Path:
         """Write one result folder per method."""
+        from favano.run.result_folder import check_comparison
+
         path = as_path("folder", folder)
+        check_comparison(path)
         _save({path / folder_name(result.spec.name): result for result in self.results})
         return path
 

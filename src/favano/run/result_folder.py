@@ -57,11 +57,13 @@ def check_writable(folder: Path, name: str = "out") -> None:
 def check_folder(folder: Path, spec: Spec) -> None:
     """Refuse a folder that holds another run, or that cannot be written, before any training."""
     check_writable(folder)
+    several = any(folder.glob(f"*/{SUMMARY}"))
+    need(not several, "out", folder, "holds several results; choose a new folder for a single one")
     if (folder / SPEC).exists():
         names = [] if is_longer(folder, spec) else differing_keys(_held(folder), resolve(spec))
         _need_equal(folder, names)
-        if is_finished(folder):
-            held, name = read_summary(folder), spec.method.name
+        if (held := _ended(folder)) is not None:
+            name = spec.method.name
             named = ", ".join(named_files(spec))
             rule = f"already holds a run of other contents of {named}; choose a new folder"
             need(files_digest(spec) == held.trace, "out", folder, rule)
@@ -71,11 +73,16 @@ def check_folder(folder: Path, spec: Spec) -> None:
 
 def check_content(folder: Path, result: Result) -> None:
     """Refuse a folder that holds a result of other data, or of another network, loss or metric."""
-    if is_finished(folder):
-        held = read_summary(folder)
+    if (held := _ended(folder)) is not None:
         same = held.data in (None, result.data)
         need(same, "out", folder, "already holds a run of other data; choose a new folder")
         _need_equal(folder, differing(held.code or {}, result.code or {}))
+
+
+def check_comparison(folder: Path) -> None:
+    """Refuse a folder that holds a single result: those of a comparison would be hidden by it."""
+    rule = "holds a single result; choose a new folder for several"
+    need(not (folder / SUMMARY).exists(), "out", folder, rule)
 
 
 def _need_equal(folder: Path, names: Sequence[str]) -> None:
@@ -125,14 +132,21 @@ def named_files(spec: Spec) -> list[str]:
 
 
 def is_finished(folder: Path) -> bool:
-    """Whether a folder holds a result whose runs all ended."""
+    """Whether a folder holds a result whose runs all reached their end."""
+    held = _ended(folder)
+    return held is not None and held.status != "stopped"
+
+
+def _ended(folder: Path) -> Summary | None:
+    """The summary of a result that nothing interrupted; None if there is none, or a damaged one."""
     paths = [folder / name for name in FILES]
     if not all(path.is_file() and path.stat().st_size for path in paths):
-        return False
+        return None
     try:
-        return read_summary(folder).status in ("complete", "diverged")
-    except ValueError:  # damaged: the runs are made again
-        return False
+        held = read_summary(folder)
+    except ValueError:  # the runs are made again
+        return None
+    return held if held.status != "partial" else None
 
 
 def earlier_results(asked: Mapping[Path, Spec]) -> dict[int, Result]:
@@ -189,10 +203,10 @@ def read_models(path: Path, seeds: Sequence[int]) -> dict[int, dict[str, Tensor]
 def write_result(folder: Path, result: Result, command: str) -> None:
     """Write all files of a result beside the old ones, then put them in place together.
 
-    A partial result does not replace a complete one.
+    A partial or stopped result does not replace a complete one.
     """
-    if result.status == "partial" and is_finished(folder):
-        rule = "holds a complete result, which a partial one does not replace"
+    if result.status in ("partial", "stopped") and is_finished(folder):
+        rule = f"holds a complete result, which a {result.status} one does not replace"
         raise WriteFailed(f"out={folder}: {rule}")
     import torch
     from safetensors.torch import save
