@@ -46,6 +46,12 @@ def test_a_pilot_measures_instead(favano: Program) -> None:  # noqa: F811
         (("advise", "--growth", "0.5"), "growth=0.5: need a number >= 1"),
         (("alpha", "--reweight", "none"), "reweight=none: the theorem needs"),
         (("alpha", "--interruption", "keep"), "interruption=keep: has no exact law"),
+        (("steps", "--algorithm", "fedavg"), "algorithm=fedavg: does not poll clients; the law"),
+        (
+            ("learning-rate", "--pilot", "--smoothness", "1"),
+            "smoothness=1.0: leave it out or --pilot, which estimates the constants",
+        ),
+        (("advise", "--pilot", "--growth", "2"), "growth=2.0: leave it out or --pilot"),
     ],
 )
 def test_bad_input_ends_with_one_sentence(
@@ -57,6 +63,24 @@ def test_bad_input_ends_with_one_sentence(
     assert (code, out) == (2, "")
     assert err.startswith(f"favano: {sentence}")
     assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize("command", COMMANDS[1:])
+def test_steps_that_the_theorem_is_not_about_are_refused(
+    command: str,
+    favano: Program,  # noqa: F811
+) -> None:
+    rule = "need plain SGD and neither server_optimiser nor robust, since the theorem is about"
+    for flag, value in (("--optimiser", "adam"), ("--momentum", "0.9")):
+        code, out, err = favano("theory", command, flag, value)
+        assert (code, out) == (2, "")
+        assert err == f"favano: {flag[2:]}={value}: {rule} the method's own steps\n"
+
+
+def test_the_table_of_all_methods_takes_no_method(favano: Program) -> None:  # noqa: F811
+    code, out, err = favano("theory", "complexity", "--algorithm", "fedavg")
+    assert (code, out) == (2, "")
+    assert "No such option" in err
 
 
 @pytest.mark.parametrize("command", [["theory", "complexity"], ["theory", "bound"], ["plan"]])

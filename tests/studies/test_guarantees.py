@@ -7,6 +7,7 @@ import json
 import pytest
 
 from favano.errors import BadInput
+from favano.specification.spec import make_spec
 from favano.studies.complexity import complexity_document, complexity_rows
 from favano.studies.guarantees import (
     advice_of,
@@ -88,6 +89,36 @@ def test_advice_for_a_specification() -> None:
 def test_what_the_theorem_says_nothing_about() -> None:
     with pytest.raises(BadInput, match="reweight=none: the theorem needs"):
         make_case(spec_of(reweight="none"))
+
+
+@pytest.mark.parametrize(
+    ("keys", "named"),
+    [
+        ({"optimiser": "adamw", "momentum": 0.5}, "optimiser=adamw"),
+        ({"momentum": 0.9}, "momentum=0.9"),
+        ({"momentum": 0.0, "weight_decay": 0.1}, "weight_decay=0.1"),
+        ({"clip": 1.0}, "clip=1.0"),
+        ({"server_optimiser": "adam"}, "server_optimiser=adam"),
+        ({"robust": "median"}, "robust=median"),
+        ({"quantise": "luq"}, "quantise=luq"),
+    ],
+)
+def test_steps_of_another_kind_are_refused_as_with_track_bound(
+    keys: dict[str, object], named: str
+) -> None:
+    with pytest.raises(BadInput, match=r"^track_bound=True: need .*since the theorem is") as run:
+        spec_of(**keys, track_bound=True)
+    rule = str(run.value).partition(": ")[2]
+    with pytest.raises(BadInput) as refused:
+        make_case(make_spec(keys))
+    assert str(refused.value) == f"{named}: {rule}"
+
+
+def test_methods_without_polls_have_no_law_of_steps() -> None:
+    assert steps_document(spec_of(algorithm="quafl")) == steps_document(spec_of())
+    for name in ("fedavg", "fedbuff", "fedfix", "asyncfeded"):
+        with pytest.raises(BadInput, match=f"^algorithm={name}: does not poll clients"):
+            steps_document(spec_of(algorithm=name))
 
 
 def test_the_theorem_is_not_applied_to_another_method() -> None:

@@ -10,6 +10,7 @@ from typing import Annotated, Final, cast
 import typer
 from rich.table import Table
 
+from favano.errors import BadInput
 from favano.theory import Problem
 
 PROBLEM: Final = Problem()
@@ -32,7 +33,10 @@ def with_constants(command: Callable[..., None]) -> Callable[..., None]:
         parameters += map(_flag, repeat(one), _CONSTANTS) if name == "problem" else [one]
 
     def wrapper(**arguments: object) -> None:
-        constants = {name: cast(float, arguments.pop(name)) for name in _CONSTANTS}
+        asked = {name: cast("float | None", arguments.pop(name)) for name in _CONSTANTS}
+        constants = {name: value for name, value in asked.items() if value is not None}
+        for name, value in constants.items() if arguments.get("pilot") else ():
+            raise BadInput(name, value, "leave it out or --pilot, which estimates the constants")
         command(problem=Problem(**constants), **arguments)
 
     wrapper.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
@@ -41,9 +45,8 @@ def with_constants(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def _flag(problem: inspect.Parameter, name: str) -> inspect.Parameter:
-    option = typer.Option(help=_CONSTANTS[name])
-    usual = getattr(PROBLEM, name)
-    return problem.replace(name=name, default=usual, annotation=Annotated[float, option])
+    option = typer.Option(help=f"{_CONSTANTS[name]} [default: {getattr(PROBLEM, name)}]")
+    return problem.replace(name=name, default=None, annotation=Annotated[float | None, option])
 
 
 def number(value: object) -> str:

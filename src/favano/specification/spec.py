@@ -50,22 +50,37 @@ class Spec:
         ):
             fits = clients is None or value is None or value <= clients
             need(fits, name, value, f"need 1..clients ({clients})")
-        optimiser = self.training.local_optimiser
-        if not (optimiser.plain and self.server.plain):
-            rule = (
-                "need plain SGD and neither server_optimiser nor robust, since the theorem is "
-                "about the method's own steps"
-            )
-            need(not self.run.track_bound, "track_bound", self.run.track_bound, rule)
+        optimiser, beyond = self.training.local_optimiser, self.beyond_theorem
+        if beyond is not None:
+            need(not self.run.track_bound, "track_bound", self.run.track_bound, beyond[1])
         if self.method.corrects:
             key = "momentum" if optimiser.name == "sgd" else "optimiser"
             rule = (
                 f"need plain steps with {self.method.name}: its corrections are computed from them"
             )
             need(not optimiser.form.vectors, key, getattr(self.training, key), rule)
-        if self.training.recipe is not None:
-            rule = "need quantise=none, since the theorem is about gradients in full precision"
-            need(not self.run.track_bound, "track_bound", self.run.track_bound, rule)
+
+    @property
+    def beyond_theorem(self) -> tuple[str, str] | None:
+        """The first key that makes steps the theorem is not about, and what it needs instead."""
+        local, server = self.training.local_optimiser, self.server
+        other_steps = {
+            "optimiser": local.name != "sgd",
+            "momentum": local.momentum > 0,
+            "weight_decay": local.weight_decay > 0,
+            "clip": local.clip is not None,
+            "server_optimiser": server.optimiser is not None,
+            "robust": server.distrust is not None,
+        }
+        if key := next((key for key, other in other_steps.items() if other), None):
+            return key, (
+                "need plain SGD and neither server_optimiser nor robust, since the theorem is "
+                "about the method's own steps"
+            )
+        if self.training.recipe is None:
+            return None
+        rule = "need quantise=none, since the theorem is about gradients in full precision"
+        return "quantise", rule
 
     @property
     def name(self) -> str:

@@ -90,15 +90,22 @@ def make_case(spec: Spec) -> Case:
         raise BadInput("algorithm", spec.method.name, "the theorem is about favano only")
     if spec.method.reweight == "none":
         raise BadInput("reweight", "none", "the theorem needs stochastic or deterministic")
+    if (beyond := spec.beyond_theorem) is not None:
+        key, rule = beyond
+        raise BadInput(key, spec.keys[key], rule)
     return Case(resolve(spec), spec.method.reweight)
 
 
 def speed_laws(spec: Spec) -> dict[str, StepCount]:
-    """The law of the step count for each speed, the fastest first."""
+    """The law of the step count for each speed, the fastest first; refused without polls."""
     full = resolve(spec)
     world = make_world(full, full.run.seed)
+    policy = full.method.bind(world).policy()
+    if not isinstance(policy, Poll):
+        rule = "does not poll clients; the law is about steps between polls, as favano's"
+        raise BadInput("algorithm", full.method.name, rule)
     names, group = speed_names(world.fleet), world.fleet.groups
-    laws = theory.class_laws(world.poll(), world.fleet)
+    laws = theory.class_laws(policy, world.fleet)
     found = {int(group[members[0]]): law for members, law in laws}
     return {names[number]: found[number] for number in sorted(found)}
 
