@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
@@ -37,13 +38,25 @@ def test_a_pilot_measures_instead(favano: Program) -> None:  # noqa: F811
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (("bound", "--smoothness", "-1"), "smoothness=-1.0: need a positive number"),
-        (("bound", "--rounds", "0"), "rounds=0: need at least 1"),
+        (("bound", "--smoothness", "-1"), "smoothness=-1.0: need 1e-30..1e30"),
+        (("bound", "--rounds", "0"), "rounds=0: need 1..1e30"),
         (("steps", "--clients", "10", "--selected", "11"), "selected=11: need 1..clients (10)"),
         (("steps", "--slow-mean", "-3"), "slow_mean=-3: need greater than 0"),
         (("steps", "--slow-mean", "inf"), "slow_mean=inf: need a finite number"),
-        (("complexity", "--target", "0"), "target=0.0: need a finite positive number"),
-        (("advise", "--growth", "0.5"), "growth=0.5: need a number >= 1"),
+        (("complexity", "--target", "0"), "target=0.0: need 1e-30..1e30"),
+        (("advise", "--growth", "0.5"), "growth=0.5: need 1..1e30"),
+        (("bound", "--smoothness", "1e300"), "smoothness=1e+300: need 1e-30..1e30"),
+        (("learning-rate", "--smoothness", "1e-300"), "smoothness=1e-300: need 1e-30..1e30"),
+        (("complexity", "--growth", "1e200"), "growth=1e+200: need 1..1e30"),
+        (("advise", "--noise", "1e200"), "noise=1e+200: need 0..1e30"),
+        (("complexity", "--target", "1e-300"), "target=1e-300: need 1e-30..1e30"),
+        (("advise", "--target", "1e-300"), "target=1e-300: need 1e-30..1e30"),
+        (("bound", "--rounds", f"1{'0' * 400}"), f"rounds=1{'0' * 199}...: need 1..1e30"),
+        (
+            ("bound", "--horizon", "1e308", "--waiting-time", "1e-5", "--interaction-time", "0"),
+            "horizon=1e+308: need at most 1e30 server steps, which last 1e-05 here",
+        ),
+        (("bound", "--fast-mean", "1e300", "--slow-mean", "1e300"), "P(E > 0)=3.4999"),
         (("alpha", "--reweight", "none"), "reweight=none: the theorem needs"),
         (("alpha", "--interruption", "keep"), "interruption=keep: has no exact law"),
         (("steps", "--algorithm", "fedavg"), "algorithm=fedavg: does not poll clients; the law"),
@@ -75,6 +88,19 @@ def test_steps_that_the_theorem_is_not_about_are_refused(
         code, out, err = favano("theory", command, flag, value)
         assert (code, out) == (2, "")
         assert err == f"favano: {flag[2:]}={value}: {rule} the method's own steps\n"
+
+
+@pytest.mark.parametrize("command", ["bound", "learning-rate", "complexity", "advise"])
+def test_numbers_of_extreme_constants_are_short(
+    command: str,
+    favano: Program,  # noqa: F811
+) -> None:
+    for ends in (("1e30", "1e30"), ("1e-30", "0"), ("1e30", "0")):
+        constants = zip(("--smoothness", "--noise", "--gap"), (*ends, "1e30"), strict=True)
+        flags = (word for pair in constants for word in pair)
+        code, out, err = favano("theory", command, *SMALL, *flags)
+        assert (code, err) == (0, "")
+        assert not re.search(r"\d[\d,]{25}", out)
 
 
 def test_the_table_of_all_methods_takes_no_method(favano: Program) -> None:  # noqa: F811

@@ -10,12 +10,14 @@ import pytest
 
 from favano.errors import BadInput
 from favano.records import history_to_csv
+from favano.run.constants import Point, Probe
 from favano.run.result import Result
 from favano.run.result_folder import write_result
 from favano.run.runner import run
 from favano.run.samples import load_samples, named_model
 from favano.specification.presets import resolve
 from favano.specification.spec import make_spec
+from favano.types import Vector
 
 BASE: dict[str, object] = {
     "clients": 6, "selected": 2, "local_steps": 3, "horizon": 210.0, "evaluate_every": 70.0,
@@ -85,3 +87,15 @@ def test_a_run_that_diverges_is_tracked_to_its_end() -> None:
 
 def test_without_steps_nothing_is_bounded() -> None:
     assert tracked(learning_rate=0.0).bounds[-1].bound_full == inf
+
+
+def test_constants_beyond_the_theory_do_not_end_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    measure = Probe.at
+
+    def at(probe: Probe, model: Vector) -> Point:
+        return measure(probe, model)._replace(smoothness=1e200, noise=1e200)
+
+    monkeypatch.setattr(Probe, "at", at)
+    last = tracked().bounds[-1]
+    assert (last.smoothness, last.noise) == (1e30, 1e30)
+    assert last.bound_full == inf

@@ -149,5 +149,5 @@ def test_bad_input_is_refused_by_name() -> None:
     where = Setting(clients=30, selected=6, local_steps=6, mean_a=0.4, b=1.3)
     with pytest.raises(BadInput, match="learning_rate=0: need a finite positive number"):
         bound_full(where, Problem(), 0, 10)
-    with pytest.raises(BadInput, match="rounds=0: need at least 1"):
+    with pytest.raises(BadInput, match=r"^rounds=0: need 1\.\.1e30$"):
         bound_assembled(where, Problem(), 0.001, 0)

@@ -21,6 +21,8 @@ _CONSTANTS: Mapping[str, str] = {
     "growth": "B >= 1, of the dissimilarity",
     "gap": "F = f(w_0) - f_*",
 }
+_LONG = 10**15  # whole numbers with more digits are rounded
+
 Target = Annotated[float, typer.Option(help="epsilon, for the mean ||grad f||^2")]
 Rounds = Annotated[int | None, typer.Option(help="server steps T [default: those in the horizon]")]
 Pilot = Annotated[bool, typer.Option("--pilot", help="estimate L, sigma, G and F in a short run")]
@@ -51,7 +53,7 @@ def _flag(problem: inspect.Parameter, name: str) -> inspect.Parameter:
 
 def number(value: object) -> str:
     """A value as text; a dash if it is unknown."""
-    if isinstance(value, float):
+    if isinstance(value, float) or (isinstance(value, int) and value >= _LONG):
         return f"{value:.4g}"
     return "–" if value is None else f"{value:,}" if isinstance(value, int) else str(value)
 

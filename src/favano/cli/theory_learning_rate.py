@@ -36,7 +36,7 @@ def learning_rate_command(
     enough = {each.formula: (each.limit, each.where) for each in found.sufficient}
     screen.print(table_of("sufficient for any K and s", headings, enough))
     screen.print(
-        f"Best after {found.rounds:,} server steps: {number(found.best)}; "
+        f"Best after {number(found.rounds)} server steps: {number(found.best)}; "
         f"the run has {number(found.run)}.",
         soft_wrap=True,
     )

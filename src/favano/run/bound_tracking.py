@@ -13,6 +13,7 @@ from favano.aggregation import NoSnapshot
 from favano.records import BoundRow, Row
 from favano.run.constants import Point, Probe
 from favano.theory import Problem, Setting
+from favano.theory.problem import LARGEST
 from favano.types import Vector
 
 _FLAT = 1e-12  # L of a problem without curvature, since L must be positive
@@ -90,10 +91,10 @@ class Tracker:
         """The largest constants measured so far; a diverged run goes on without bounds."""
         points = [point for point in self._points if all(map(isfinite, point))]
         return Problem(
-            smoothness=max([_FLAT, *(each.smoothness for each in points)]),
-            noise=max([0.0, *(each.noise for each in points)]),
-            dissimilarity=max([0.0, *(each.dissimilarity for each in points)]),
-            gap=max([0.0, *(each.loss for each in points[:1])]),
+            smoothness=_largest(_FLAT, *(each.smoothness for each in points)),
+            noise=_largest(*(each.noise for each in points)),
+            dissimilarity=_largest(*(each.dissimilarity for each in points)),
+            gap=_largest(*(each.loss for each in points[:1])),
         )
 
     def _bounds(self, problem: Problem, rounds: int) -> tuple[float, float, float]:
@@ -122,3 +123,8 @@ class Tracker:
         for _ in range(steps):
             bound = step(potential=bound)
         return bound
+
+
+def _largest(*measured: float) -> float:
+    """The largest of some constants; those beyond the theory count as the largest it takes."""
+    return min(LARGEST, max((0.0, *measured)))

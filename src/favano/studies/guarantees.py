@@ -7,7 +7,7 @@ from math import floor, isfinite
 from typing import NamedTuple, TypeAlias
 
 from favano import theory
-from favano.errors import BadInput
+from favano.errors import BadInput, need
 from favano.methods.favano import Favano
 from favano.planning.client_weights import speed_names
 from favano.planning.planned import make_fleet, make_world
@@ -15,6 +15,7 @@ from favano.schedule import Poll
 from favano.specification.presets import resolve
 from favano.specification.spec import Spec, given
 from favano.theory import Advice, Condition, Estimates, Form, Problem, Rule, Setting, StepCount
+from favano.theory.problem import LARGEST
 
 Document: TypeAlias = dict[str, object]
 RULES: tuple[Rule, ...] = ("stochastic", "deterministic")
@@ -40,8 +41,12 @@ class Case:
 
     def rounds(self, asked: int | None) -> int:
         """Server steps T: the number asked for, else that of the horizon."""
-        period = self.policy.period
-        return max(1, floor(given(self.spec.run.horizon) / period)) if asked is None else asked
+        if asked is not None:
+            return asked
+        horizon, period = given(self.spec.run.horizon), self.policy.period
+        rule = f"need at most 1e30 server steps, which last {period:g} here"
+        need(horizon / period <= LARGEST, "horizon", horizon, rule)
+        return max(1, floor(horizon / period))
 
 
 class BoundsAt(NamedTuple):

@@ -22,7 +22,7 @@ from favano.theory.coefficients import Form, setting_of
 from favano.theory.complexity import Choice, fewest_rounds
 from favano.theory.conditions import largest_rate, sufficient_conditions
 from favano.theory.estimators import Rule
-from favano.theory.problem import Problem, Setting, check_target
+from favano.theory.problem import SMALLEST, Problem, Setting, check_target
 from favano.theory.steps import class_laws
 from favano.timing import Deterministic, Exponential, Fleet, Geometric
 
@@ -192,7 +192,7 @@ def candidates(policy: Poll, fleet: Fleet, rule: Rule, form: Form) -> Iterator[C
         waiting = max(0.0, tick - talk)
         most = replace(policy, selected=selected, local_steps=steps[-1], waiting_time=waiting)
         laws = class_laws(most, fleet, resolution=_COARSE)
-        if (selected, tick) != pairs[0] and min(law.p_positive for _, law in laws) <= 0:
+        if (selected, tick) != pairs[0] and min(law.p_positive for _, law in laws) < SMALLEST:
             continue
         for count in [policy.local_steps, *(k for k in steps if k != policy.local_steps)]:
             capped = [each._replace(law=each.law.capped(count)) for each in laws]

@@ -10,13 +10,14 @@ from __future__ import annotations
 from math import ceil, inf, sqrt
 from typing import NamedTuple
 
-import numpy as np
-
 from favano.errors import need
 from favano.theory.bounds import Expansion, full_expansion
 from favano.theory.conditions import largest_rate
 from favano.theory.potential import noise_level
 from favano.theory.problem import PaperForm, Problem, Setting, check_rounds, check_target
+
+_NEWTON = 8  # steps that are more than enough
+_EXACT = 2.0**53  # beyond it, not every whole number is a float
 
 
 class Terms(NamedTuple):
@@ -50,11 +51,17 @@ def best_rate(expansion: Expansion, cap: float, rounds: float) -> float:
     r0, linear, quadratic = expansion
     if r0 == 0:
         return cap
-    if quadratic == 0:
-        return min(cap, sqrt(r0 / rounds / linear)) if linear else cap
-    roots = np.roots([2 * quadratic, linear, 0.0, -r0 / rounds])
-    root = float(roots.real[np.argmax(roots.real)])  # one sign change: one positive root
-    return min(cap, root)
+    cube = (r0 / rounds / (2 * quadratic)) ** (1 / 3) if quadratic else inf
+    square = sqrt(r0 / rounds / linear) if linear else inf
+    unit = min(cube, square)
+    if unit in (0.0, inf):
+        return min(cap, unit)
+    # In units of its upper limit the root lies in 0.7..1, which no scale of the terms can spoil.
+    third, second, root = (unit / cube) ** 3, (unit / square) ** 2, 1.0
+    for _ in range(_NEWTON):
+        excess = third * root**3 + second * root**2 - 1
+        root -= excess / (3 * third * root**2 + 2 * second * root)
+    return min(cap, root * unit)
 
 
 def fewest_rounds(expansion: Expansion, cap: float, target: float) -> Choice:
@@ -73,7 +80,8 @@ def fewest_rounds(expansion: Expansion, cap: float, target: float) -> Choice:
     slope = linear + sqrt(linear**2 + 3 * quadratic * target)
     rate = min(cap, target / slope) if slope else cap
     gain = rate * (target - linear * rate - quadratic * rate**2)
-    return Choice(rate, max(1, ceil(r0 / gain * (1 - 1e-12))))
+    rounds = r0 / gain * (1 - 1e-12)
+    return Choice(rate, max(1, ceil(rounds)) if rounds < _EXACT else rounds)
 
 
 def lemma_rate(expansion: Expansion, cap: float, rounds: float) -> float:

@@ -13,6 +13,7 @@ from __future__ import annotations
 from typing import Literal, TypeAlias
 
 from favano.errors import need
+from favano.theory.problem import SMALLEST
 from favano.theory.steps import StepCount
 from favano.types import Floats
 
@@ -69,4 +70,4 @@ def estimator_variance(law: StepCount, rule: Rule, *, mean: float, variance: flo
 def check_reachable(law: StepCount) -> None:
     """Refuse a client that never finishes a step: no weight makes its progress unbiased."""
     rule = "the client can never finish a step, so its progress cannot be made unbiased"
-    need(law.p_positive > 0, "P(E > 0)", law.p_positive, rule)
+    need(law.p_positive >= SMALLEST, "P(E > 0)", law.p_positive, rule)

@@ -10,6 +10,8 @@ from favano.errors import need
 
 PaperForm: TypeAlias = Literal["printed", "corrected"]  # of a formula in the paper
 
+SMALLEST, LARGEST = 1e-30, 1e30  # constants; their powers and products stay finite
+
 
 @dataclass(frozen=True, kw_only=True)
 class Problem:
@@ -24,7 +26,7 @@ class Problem:
 
     >>> Problem(smoothness=-1)
     Traceback (most recent call last):
-    favano.errors.BadInput: smoothness=-1: need a positive number
+    favano.errors.BadInput: smoothness=-1: need 1e-30..1e30
     """
 
     smoothness: float = 1.0  # L
@@ -34,11 +36,9 @@ class Problem:
     gap: float = 1.0  # F
 
     def __post_init__(self) -> None:
-        need(self.smoothness > 0, "smoothness", self.smoothness, "need a positive number")
-        need(self.growth >= 1, "growth", self.growth, "need a number >= 1")
+        smallest = {"smoothness": SMALLEST, "growth": 1.0}
         for name, value in vars(self).items():
-            need(value >= 0, name, value, "need a number >= 0")
-            need(isfinite(value), name, value, "need a finite number")
+            _need_between(smallest.get(name, 0.0), LARGEST, name, value)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,10 +74,14 @@ def check_rate(rate: float) -> None:
 
 
 def check_rounds(rounds: float) -> None:
-    """Refuse a number of server steps T below 1."""
-    need(rounds >= 1, "rounds", rounds, "need at least 1")
+    """Refuse a number of server steps T below 1, or one beyond all runs."""
+    _need_between(1, LARGEST, "rounds", rounds)
 
 
 def check_target(target: float) -> None:
-    """Refuse a target epsilon for the mean of ||grad f(mu_t)||^2 that is not positive."""
-    need(isfinite(target) and target > 0, "target", target, "need a finite positive number")
+    """Refuse a target epsilon for the mean of ||grad f(mu_t)||^2 that nothing can reach."""
+    _need_between(SMALLEST, LARGEST, "target", target)
+
+
+def _need_between(low: float, high: float, name: str, value: float) -> None:
+    need(low <= value <= high, name, value, f"need {low:g}..{high:g}".replace("+", ""))
