@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from favano.errors import BadInput
+from favano.options import options_of
+from favano.specification.parts import TrainingPart
 from favano.training.rate_schedule import parse_rates, rate_factors
 
+DOCUMENTED = Path(__file__).parents[2] / "docs" / "training.md"
 PLACES = np.array([0.0, 25.0, 50.0, 75.0, 100.0, np.inf])
 
 
@@ -29,6 +34,16 @@ def test_factors_by_hand(text: str, factors: list[float]) -> None:
 def test_a_warm_up_grows_on_a_line_and_never_trains_nothing() -> None:
     found = rate_factors(parse_rates("constant"), np.arange(6.0), 100.0, 3.0)
     assert found == pytest.approx([0.25, 0.5, 0.75, 1, 1, 1])
+
+
+def test_the_factor_of_a_warm_up_is_documented() -> None:
+    """Its 1 is a unit of the clock: with all times doubled, a run begins with another share."""
+    assert "(t + 1) / (WARM_UP + 1)" in options_of(TrainingPart)["warm_up"].text
+    assert "(t + 1) / (W + 1) times the rate" in DOCUMENTED.read_text(encoding="utf-8")
+    for unit in (1.0, 2.0):
+        times, warm_up = unit * np.array([0.0, 3.0, 9.0]), unit * 9.0
+        found = rate_factors(parse_rates("constant"), times, 100.0, warm_up)
+        assert found == pytest.approx((times + 1) / (warm_up + 1))
 
 
 BAD = [

@@ -144,7 +144,9 @@ class TrainingPart(Options):
     rate_length: PositiveTime | None = option(
         None, "time or steps until the end of the schedule", otherwise="horizon"
     )
-    warm_up: Time = option(0.0, "time or steps in which the rate grows to its full value")
+    warm_up: Time = option(
+        0.0, "time or steps t in which the rate grows: times (t + 1) / (WARM_UP + 1)"
+    )
     optimiser: OptimiserName = option("sgd", "what clients make of gradients")
     momentum: Annotated[float, Field(ge=0, lt=1)] | None = option(
         None, "running mean of gradients", otherwise="sgd 0, adam 0.9", symbol="beta_1"

@@ -82,8 +82,8 @@ def parse_rates(text: str) -> RateSchedule:
 def rate_factors(schedule: RateSchedule, place: Floats, length: float, warm_up: float) -> Floats:
     """Factors at places of a schedule of this length: times, or numbers of steps.
 
-    The rate grows on a line within `warm_up`. It is never 0 in it, since a job that begins at
-    time 0 would then train nothing.
+    The rate grows on a line within `warm_up`, as (t + 1) / (warm_up + 1). It is never 0, since a
+    job that begins at 0 would then train nothing. Over time, the 1 is one unit of the clock.
 
     >>> rate_factors(parse_rates("linear"), np.array([0.0, 4.0, 9.0, 50.0]), 100.0, 9.0).round(3)
     array([0.1 , 0.48, 0.91, 0.5 ])
