@@ -43,7 +43,7 @@ from tests.specs import complete
         ({"learning_rate": "nan"}, r"learning_rate=nan: need a finite number"),
         ({"slected": 3}, r"slected=3: unknown key; did you mean selected\? known: dataset, split"),
         ({"weights": "given"}, r"weights=given: goes with given_weights"),
-        ({"given_weights": [1.0]}, r"weights=exact: goes with given_weights"),
+        ({"given_weights": [1.0]}, r"^given_weights=\[1.0\]: goes with weights=given$"),
         ({"codec": "zip"}, r"codec=zip: need none, lattice, min-max or qsgd"),
         ({"codec": "lattice", "codec_bits": 0}, r"codec_bits=0: need greater than or equal to 1"),
         ({"codec": "min-max", "codec_bits": 33}, r"codec_bits=33: need less than or equal to 32"),

@@ -54,7 +54,8 @@ Weights: TypeAlias = Known | Empirical | Measured
 def check_weights(rule: Reweight, source: WeightSource, given: tuple[float, ...]) -> None:
     """Refuse weights that nothing divides by, or that nobody gives."""
     text = "goes with given_weights, one for all, each speed class or each client"
-    need((source == "given") == bool(given), "weights", source, text)
+    need(source != "given" or bool(given), "weights", source, text)
+    need(source == "given" or not given, "given_weights", list(given), "goes with weights=given")
     text = "has no effect with reweight=none, which divides by nothing; leave it out"
     need(rule != "none" or source == "exact", "weights", source, text)
 
