@@ -79,7 +79,9 @@ def test_two_at_once_both_end_well(tmp_path: Path) -> None:
 
 def test_a_place_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
-    message = r"^cache_dir=.*file: cannot be written \(.+\); give a folder that can be$"
+    message = (
+        r"^cache=.*file: cannot be written \(.+\); set XDG_CACHE_HOME to a folder that can be$"
+    )
     with pytest.raises(BadInput, match=message):
         cache.ensure(tmp_path / "file" / "small", write_small)
 

@@ -55,8 +55,8 @@ def ensure(folder: Path, write: Callable[[Path], None]) -> None:
     try:
         temporary.mkdir(parents=True)
     except OSError as error:
-        rule = f"cannot be written ({error.strerror}); give a folder that can be"
-        raise BadInput("cache_dir", folder.parent, rule) from error
+        rule = f"cannot be written ({error.strerror}); set XDG_CACHE_HOME to a folder that can be"
+        raise BadInput("cache", folder.parent, rule) from error
     try:
         write(temporary)
         try:
