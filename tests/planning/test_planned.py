@@ -11,8 +11,10 @@ from favano.data import Traits
 from favano.errors import BadInput
 from favano.methods.favano import Favano
 from favano.methods.weights import Empirical, Known, Weights
+from favano.options import options_of
 from favano.planning.planned import bind_method, check_plan, make_fleet, plan_seed
 from favano.schedule import Arrival, Barrier, Poll
+from favano.specification.parts import TrainingPart
 from favano.specification.spec import Spec
 from favano.timing import Exponential
 from tests.specs import complete
@@ -115,6 +117,8 @@ def test_step_sizes_and_their_decay() -> None:
     assert sorted(set(rates.round(9))) == pytest.approx([0.1 * full, 0.5 * full, full])
     assert rates[schedule.begin < 600] == pytest.approx(full)
     assert rates[schedule.begin >= 800] == pytest.approx(0.1 * full)
+    said = options_of(TrainingPart)["rate_decay"].text
+    assert said == "half the rate from 60 % of the time, a tenth from 80 %"
 
 
 def test_schedules_follow_time_or_the_steps_of_a_client() -> None:

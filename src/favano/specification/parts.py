@@ -136,7 +136,7 @@ class TrainingPart(Options):
     local_steps_unit: Literal["steps", "epochs"] = option(
         "steps", "what K counts: steps, or epochs of N/n samples"
     )
-    rate_decay: bool = option(False, "halve steps at 60 % of the time, a fifth at 80 %")
+    rate_decay: bool = option(False, "half the rate from 60 % of the time, a tenth from 80 %")
     rate_schedule: RateRule = option(
         "constant", "constant, linear[:END], cosine[:END], or steps:FACTOR:AT[:AT...]"
     )
