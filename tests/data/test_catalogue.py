@@ -1,5 +1,11 @@
+from pathlib import Path
+
 from favano.data.catalogue import KNOWN, NAMES
 from favano.data.preprocessing import Preprocessing
+from favano.options import options_of
+from favano.specification.parts import ProblemPart
+
+DOCUMENTED = Path(__file__).parents[2] / "docs" / "data.md"
 
 
 def test_names_are_those_of_the_command_line() -> None:
@@ -18,3 +24,16 @@ def test_preprocessing_is_the_papers() -> None:
     assert (tiny.crop_padding, tiny.flip) == (0, True)
     assert tiny.mean == (0.4802, 0.4481, 0.3975)
     assert tiny.std == (0.2302, 0.2265, 0.2262)
+
+
+def test_what_normalise_does_to_each_data_set_is_documented() -> None:
+    assert options_of(ProblemPart)["normalise"].text == "images with mean 0 and deviation 1"
+    documented = DOCUMENTED.read_text(encoding="utf-8")
+    said = documented[documented.index("**`--normalise`**") : documented.index("## Limits")]
+    for name, known in KNOWN.items():
+        if known.preprocessing.tokens:
+            continue
+        always = known.normalised == known.preprocessing
+        assert f"`{name}`" in said.partition("are always normalised")[0]
+        numbers = (*known.normalised.mean, *known.normalised.std)
+        assert always != all(str(number) in said for number in numbers)

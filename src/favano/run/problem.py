@@ -54,7 +54,7 @@ class Problem:
             classes, and nothing but the loss for other targets.
         data_dir: folder with the Parquet files of a named data set.
         batch_order: `epoch` or `replacement`.
-        normalise: MNIST: subtract 0.1307, divide by 0.3081.
+        normalise: give images mean 0 and deviation 1 per channel, as some always have.
         holdout: test on this many training images instead of the test set.
         data_fraction: share of the training and test images in use.
     """

@@ -68,7 +68,7 @@ class ProblemPart(Options):
     )
     batch_size: Count | None = option(None, "samples per local step", otherwise=BY_DATA_SET)
     batch_order: BatchOrder = option("epoch", "how batches are drawn")
-    normalise: bool = option(False, "MNIST: subtract 0.1307, divide by 0.3081")
+    normalise: bool = option(False, "images with mean 0 and deviation 1")
     holdout: Whole = option(0, "test on so many training samples")
     data_fraction: PositiveShare = option(1.0, "share of all samples in use")
 
