@@ -37,6 +37,16 @@ def test_a_run(favano: Program, tmp_path: Path) -> None:
     assert favano("verify", "r", "--chain") == (1, said, "")
 
 
+def test_a_result_without_its_model_is_refused(favano: Program, tmp_path: Path) -> None:
+    assert favano("run", *SHORT, "--out", "r")[0] == 0
+    path = tmp_path / "r" / "model.safetensors"
+    path.write_bytes(path.read_bytes()[:-8])
+    rule = "model.safetensors; need all files of a result as they were written"
+    assert favano("verify", "r") == (2, "", f"favano: folder=r: holds a damaged {rule}\n")
+    path.unlink()
+    assert favano("verify", "r") == (2, "", f"favano: folder=r: holds no {rule}\n")
+
+
 def test_a_comparison_names_its_methods(favano: Program, tmp_path: Path) -> None:
     flags = ["compare", *SHORT, "--algorithms", "favano,fedavg"]
     assert favano(*flags, "--out", "c")[0] == 0

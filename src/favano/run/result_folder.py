@@ -181,8 +181,13 @@ def _read_result(folder: Path, spec: Spec) -> Result:
     )
 
 
-def read_models(path: Path, seeds: Sequence[int]) -> dict[int, dict[str, Tensor]]:
-    """The final models of these seeds, with their tensors in the order of a flat model."""
+def read_models(
+    path: Path, seeds: Sequence[int], name: str = "out", remedy: str = "repeat it by --force"
+) -> dict[int, dict[str, Tensor]]:
+    """The final models of these seeds, with their tensors in the order of a flat model.
+
+    `name` is what the caller calls the folder, and `remedy` what helps if the file is damaged.
+    """
     from safetensors import SafetensorError, safe_open
 
     models: dict[int, dict[str, Tensor]] = {}
@@ -191,12 +196,12 @@ def read_models(path: Path, seeds: Sequence[int]) -> dict[int, dict[str, Tensor]
         with safe_open(path, "pt") as file:
             about = (file.metadata() or {}).get(ABOUT, "")
             names = json.loads(about)[ORDER] if about.startswith("{") else file.keys()
-            for name in names:
-                seed, _, own = f"{alone}{name}".removeprefix("seed-").partition(".")
-                models.setdefault(int(seed), {})[own] = file.get_tensor(name)
+            for key in names:
+                seed, _, own = f"{alone}{key}".removeprefix("seed-").partition(".")
+                models.setdefault(int(seed), {})[own] = file.get_tensor(key)
     except (SafetensorError, OSError, ValueError, KeyError, TypeError) as error:
-        rule = f"holds a damaged {MODEL}; repeat it by --force"
-        raise BadInput("out", path.parent, rule) from error
+        state = "a damaged" if path.is_file() else "no"
+        raise BadInput(name, path.parent, f"holds {state} {MODEL}; {remedy}") from error
     return models
 
 

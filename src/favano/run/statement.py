@@ -37,6 +37,7 @@ from favano.specification.spec import ALGORITHM, Spec, make_spec
 Methods: TypeAlias = Mapping[str, type[AnyMethod]]  # by name
 
 NO_METHODS: Methods = {}
+_ALL_FILES = "need all files of a result as they were written"
 _FROM_PYTHON = "verify it from Python, by favano.verify(folder, problem, methods=[...])"
 
 
@@ -153,7 +154,7 @@ def _read_folder(folder: Path, methods: Methods) -> Statement:
         summary.trace,
         summary.source,
         folder / CHECKPOINTS,
-        read_models(folder / MODEL, [run.seed for run in summary.runs]),
+        read_models(folder / MODEL, [run.seed for run in summary.runs], "folder", _ALL_FILES),
     )
 
 
