@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from errno import EACCES
 from pathlib import Path
+from typing import NoReturn
 
 import numpy as np
 import pytest
@@ -162,6 +164,22 @@ def test_files_that_are_no_split_are_refused(
     with pytest.raises(BadInput) as refused:
         file_owners(f"file:{tmp_path / name}", 3)
     assert str(refused.value) == f"split=file:{tmp_path / name}: {rule}"
+
+
+@pytest.mark.parametrize("name", ["split.txt", "split.npy"])
+def test_a_file_that_must_not_be_read_is_refused_with_the_reason(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Root may read all files, so the system's error is raised here."""
+    (tmp_path / name).write_text("0\n")
+
+    def refuse(*_: object, **__: object) -> NoReturn:
+        raise PermissionError(EACCES, "Permission denied", name)
+
+    monkeypatch.setattr(Path, "read_text", refuse)
+    monkeypatch.setattr(np, "load", refuse)
+    with pytest.raises(BadInput, match=r": cannot be read: Permission denied$"):
+        file_owners(f"file:{tmp_path / name}", 1)
 
 
 def test_arrays_that_are_no_split_are_refused(tmp_path: Path) -> None:

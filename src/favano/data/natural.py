@@ -41,8 +41,8 @@ def read_owners(path: Path, how: str) -> Ints:
     The file is an array (`.npy`), a text with a client per line, or a CSV file with a column
     `client`. Clients have numbers or names; a negative number and a blank cell are nobody's.
     """
-    need(path.is_file(), "split", how, "no such file")
     try:
+        need(path.is_file(), "split", how, "no such file")
         if path.suffix == ".npy":
             values = np.load(path, allow_pickle=False)
         else:
@@ -50,14 +50,13 @@ def read_owners(path: Path, how: str) -> Ints:
     except BadInput:
         raise
     except Exception as error:  # damaged arrays raise errors of many kinds
-        raise _unreadable(how) from error
+        why = "need .npy, or text with a client per line"
+        if isinstance(error, OSError) and error.strerror:
+            why = error.strerror
+        raise BadInput("split", how, f"cannot be read: {why}") from error
     flat = values.ndim == 1 and values.dtype.kind in "iuU"
     need(flat, "split", how, f"holds {values.dtype} {values.shape}: need one client per sample")
     return numbered(values)
-
-
-def _unreadable(how: str) -> BadInput:
-    return BadInput("split", how, "cannot be read: need .npy, or text with a client per line")
 
 
 def _lines(text: str, how: str) -> npt.NDArray[np.generic]:
