@@ -52,10 +52,11 @@ def test_more_clients_than_the_data_have_are_refused() -> None:
 def test_a_missing_column_is_refused_with_those_there_are() -> None:
     traits = Traits(7, owners={"writer": WRITERS, "hand": WRITERS})
     assert traits.clients_by("column:writer") == 3
-    message = r"^split=column:writers: no such column of the data; need one of writer, hand$"
+    rule = "is no column of words or whole numbers beside inputs and labels"
+    message = rf"^split=column:writers: {rule}; need one of writer, hand$"
     with pytest.raises(BadInput, match=message):
         deal(traits, 3, "column:writers", seed=0)
-    with pytest.raises(BadInput, match=r"no such column of the data; they say no clients$"):
+    with pytest.raises(BadInput, match=rf"{rule}; the data have none$"):
         deal(Traits(7), 3, "column:writers", seed=0)
 
 

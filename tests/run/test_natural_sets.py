@@ -89,5 +89,5 @@ def test_other_splits_and_networks_of_natural_data(tmp_path: Path) -> None:
     result = favano.simulate("favano", given, favano.Fleet(clients=5), **SHORT)
     assert (result.spec.problem.split, result.spec.fleet.clients) == ("iid", 5)
     given = favano.Problem(dataset="shakespeare", data_dir=folder, split="column:play")
-    with pytest.raises(favano.BadInput, match=r"no such column of the data; need one of character"):
+    with pytest.raises(favano.BadInput, match=r"inputs and labels; need one of character"):
         favano.simulate("favano", given, **SHORT)

@@ -356,7 +356,7 @@ REFUSED: list[tuple[dict[str, object], str]] = [
      r"split=own: client 1 has samples outside 0\.\.11$"),
     ({"train": (X, Y), "split": [[0, 1], []]}, "split=own: client 1 has no samples: need "),
     ({"train": (X, Y), "split": [[0, 1], [1]]}, "split=own: client 1 has samples that are in "),
-    ({"train": (X, Y), "split": "column:who"}, "split=column:who: no such column of the data; "),
+    ({"train": (X, Y), "split": "column:who"}, "split=column:who: is no column of words"),
     ({"train": (X, Y), "split": "file:nowhere.npy"}, "split=file:nowhere.npy: no such file$"),
     ({"train": (X.numpy().astype(np.uint16), Y), "test": (X.numpy().astype(np.uint16), Y)},
      "train=torch.uint16: need a type whose rows PyTorch can pick: "),

@@ -42,8 +42,9 @@ class Traits:
     def owners_by(self, how: str) -> Ints:
         """The client of each sample in a natural split."""
         column = how.removeprefix("column:")
-        known = f"need one of {', '.join(self.owners)}" if self.owners else "they say no clients"
-        need(column in self.owners, "split", how, f"no such column of the data; {known}")
+        known = f"need one of {', '.join(self.owners)}" if self.owners else "the data have none"
+        rule = f"is no column of words or whole numbers beside inputs and labels; {known}"
+        need(column in self.owners, "split", how, rule)
         owners = self.owners[column]
         rule = "names no client; negative numbers and blank cells are nobody's"
         need(bool((owners >= 0).any()), "split", how, rule)
