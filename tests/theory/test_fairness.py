@@ -60,7 +60,7 @@ def test_verdicts() -> None:
     equal = shares(np.array([0.5, 0.5]), np.ones((20, 2)), TWO, ["fast", "slow"])
     assert verdict(equal).startswith("shows no significant bias: fast clients have 50.0 %")
     one = shares(np.array([1.0]), np.ones((20, 1)), np.array([7]), ["fast"])
-    assert verdict(one) == "all clients are equally fast: nobody to favour"
+    assert verdict(one) == "has nobody to favour: all clients are equally fast"
 
 
 @pytest.mark.parametrize("updates", [1, 2, 9])

@@ -102,7 +102,7 @@ def verdict(found: Sequence[Share]) -> str:
     'shows too little to judge: fast clients have 60.0 % [0.0, 100.0], fair is 50.0 %'
     """
     if len(found) == 1:
-        return "all clients are equally fast: nobody to favour"
+        return "has nobody to favour: all clients are equally fast"
     favoured = [share for share in found if share.favoured]
     shown = max(favoured, key=lambda share: share.weight - share.fair) if favoured else found[0]
     weight, fair = f"{100 * shown.weight:.1f} %", f"fair is {100 * shown.fair:.1f} %"
