@@ -103,6 +103,15 @@ def test_numbers_of_extreme_constants_are_short(
         assert not re.search(r"\d[\d,]{25}", out)
 
 
+def test_one_server_step_is_no_plural(favano: Program) -> None:  # noqa: F811
+    _, out, _ = favano("theory", "learning-rate", *SMALL, "--rounds", "1")
+    assert "Best after 1 server step: " in out
+    _, out, _ = favano("theory", "bound", *SMALL, "--rounds", "1")
+    assert out.startswith("mean of ||grad f||^2 after 1 server step is at most")
+    _, out, _ = favano("plan", *SMALL, "--horizon", "8")
+    assert out.splitlines()[0].rstrip().endswith(", 1 server step")
+
+
 def test_the_table_of_all_methods_takes_no_method(favano: Program) -> None:  # noqa: F811
     code, out, err = favano("theory", "complexity", "--algorithm", "fedavg")
     assert (code, out) == (2, "")

@@ -58,6 +58,11 @@ def number(value: object) -> str:
     return "–" if value is None else f"{value:,}" if isinstance(value, int) else str(value)
 
 
+def server_steps(count: int) -> str:
+    """A number of server steps in words."""
+    return f"{number(count)} server step{'' if count == 1 else 's'}"
+
+
 def table_of(title: str, headings: Iterable[str], rows: Mapping[str, Iterable[object]]) -> Table:
     """A table with one row per name and the numbers on the right."""
     table = Table(title=title, title_justify="left")

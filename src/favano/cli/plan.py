@@ -59,7 +59,9 @@ def plan_command(
 
 def _by_speed(plan: Plan, title: str) -> Table:
     schedule, fleet, found = plan.schedule, plan.planned.fleet, plan.audit
-    table = Table(title=f"{title}, {schedule.updates:,} server steps", title_justify="left")
+    table = Table(
+        title=f"{title}, {counted(schedule.updates, 'server step')}", title_justify="left"
+    )
     for name in ("speed", "clients", "answers", "steps", "no step", "delay", "weight", "fair"):
         side: JustifyMethod = "left" if name == "speed" else "right"
         table.add_column(name, justify=side, overflow="fold")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from favano.cli.constants import PROBLEM, Rounds, number, table_of, with_constants
+from favano.cli.constants import PROBLEM, Rounds, server_steps, table_of, with_constants
 from favano.cli.flags import Config, Json, Values, spec_from
 from favano.cli.shell import print_json, screen
 from favano.studies.guarantees import bound_document, bounds_of, make_case
@@ -27,7 +27,7 @@ def bound_command(
         name: (each.learning_rate, each.short, each.full, each.assembled)
         for name, each in (("the run's rate", found.run), ("largest allowed", found.allowed))
     }
-    title = f"mean of ||grad f||^2 after {number(found.rounds)} server steps is at most"
+    title = f"mean of ||grad f||^2 after {server_steps(found.rounds)} is at most"
     headings = ("", "learning rate", "as printed", "corrected", "assembled")
     screen.print(table_of(title, headings, rows))
     screen.print("The first two hold only up to the largest allowed rate; – means unknown.")

@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from favano.cli.constants import PROBLEM, Pilot, Rounds, number, table_of, with_constants
+from favano.cli.constants import (
+    PROBLEM,
+    Pilot,
+    Rounds,
+    number,
+    server_steps,
+    table_of,
+    with_constants,
+)
 from favano.cli.flags import Config, DataDir, Json, Values, spec_from
 from favano.cli.shell import keep_to, print_json, screen
 from favano.studies.guarantees import make_case, rates_of
@@ -36,7 +44,7 @@ def learning_rate_command(
     enough = {each.formula: (each.limit, each.where) for each in found.sufficient}
     screen.print(table_of("sufficient for any K and s", headings, enough))
     screen.print(
-        f"Best after {number(found.rounds)} server steps: {number(found.best)}; "
+        f"Best after {server_steps(found.rounds)}: {number(found.best)}; "
         f"the run has {number(found.run)}.",
         soft_wrap=True,
     )
