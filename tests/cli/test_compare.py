@@ -27,6 +27,7 @@ def test_an_interrupted_comparison_has_its_page(
     flags = [*SHORT, "--evaluate-every", "7", "--algorithms", "favano,fedavg", "--out", "c"]
     code, out, err = favano("compare", *flags)
     assert (code, out) == (130, "")
+    assert err.startswith("favano: interrupted; partial results are in c\n")
     assert "report of the results so far: c/report.html" in err
     page = (tmp_path / "c" / "report.html").read_text()
     assert "<h1>FAVANO and FedAvg on digits, partial</h1>" in page

@@ -157,7 +157,8 @@ def test_an_interrupted_repetition_keeps_every_complete_method(
     press_ctrl_c(monkeypatch)
     code, _, err = favano(*flags, "--force")
     assert code == 130
-    assert err.startswith("favano: interrupted; c/favano keeps its earlier complete result\n")
+    kept = "c/favano and c/fedavg keep their earlier complete result"
+    assert err.startswith(f"favano: interrupted; {kept}\n")
     assert {name: contents(tmp_path / "c" / name) for name in before} == before
     assert ", partial" not in (tmp_path / "c" / "report.html").read_text().partition("</h1>")[0]
 

@@ -91,7 +91,7 @@ def train(
         if not force:
             for result, folder in zip(results, missing, strict=True):
                 check_content(folder, result)
-        _keep(results, list(missing))
+        _keep(results, list(missing), out)
 
 
 def asked(out: Path) -> Resumption:
@@ -141,21 +141,25 @@ def place(cluster: str | None) -> Iterator[Place]:
             yield found
 
 
-def _keep(results: Sequence[Result], folders: Sequence[Path]) -> None:
+def _keep(results: Sequence[Result], folders: Sequence[Path], out: Path) -> None:
     """Write results; exit with a message if a run did not reach its end."""
-    stopped = []
+    stopped, kept = [], []
     for result, folder in zip(results, folders, strict=True):
-        where = f"partial results are in {folder}"
         if result.status == "partial" and is_finished(folder):
-            where = f"{folder} keeps its earlier complete result"
+            kept.append(folder)
         else:
             write_result(folder, result, called_as())
         if sentence := read_wrongly(result.runs):
             say(sentence)
         if result.status == "partial":
-            stopped.append((result.error, where))
-    for error, where in stopped:
-        leave(f"{error or 'interrupted'}; {where}", 1 if error else INTERRUPTED)
+            stopped.append(result.error)
+    if not stopped:
+        return
+    where = f"partial results are in {out}"
+    if len(kept) == len(stopped):
+        names = " and ".join(map(str, kept))
+        where = f"{names} {'keeps its' if len(kept) == 1 else 'keep their'} earlier complete result"
+    leave(f"{stopped[0] or 'interrupted'}; {where}", 1 if stopped[0] else INTERRUPTED)
 
 
 def end(folders: Sequence[Path]) -> None:
