@@ -178,6 +178,12 @@ def test_theory_steps(favano: Program) -> None:
         (["compare", "--set", "fedprox.buffer=3"], "favano: set=fedprox: not compared; need one"),
         (["compare", "--set", "buffer=3"], "favano: set=buffer=3: need METHOD.KEY=VALUE"),
         (["report", "nowhere"], "favano: results=nowhere: no such folder"),
+        (["run", "--checkpoint-every", "nan"], "favano: checkpoint_every=nan: need a number >= 0"),
+        (["compare", "--checkpoint-every=-1"], "checkpoint_every=-1.0: need a number >= 0"),
+        (
+            ["reproduce", "table-1", "--checkpoint-every", "nan"],
+            "favano: checkpoint_every=nan: need a number >= 0",
+        ),
         (
             ["plan", "--buffer", "50", "--algorithm", "fedbuff", "--buffer-mode", "block"],
             "buffer=50",

@@ -15,6 +15,7 @@ import typer
 
 from favano.cli.progress import TerminalProgress, decoding
 from favano.cli.shell import INTERRUPTED, called_as, keep_to, leave, notes, say
+from favano.errors import need
 from favano.planning.planned import check_plan
 from favano.records import worst
 from favano.records.folder import CHECKPOINTS
@@ -39,9 +40,21 @@ if TYPE_CHECKING:
     from favano.run.result import Result
 
 Force = Annotated[bool, typer.Option("--force", help="repeat runs, done or not, from the start")]
+
+
+def _seconds(value: float | None) -> float | None:
+    """Refuse NaN, which no comparison finds too small."""
+    need(value is None or value >= 0, "checkpoint_every", value, "need a number >= 0")
+    return value
+
+
 CheckpointEvery = Annotated[
     float | None,
-    typer.Option(metavar="SECONDS", min=0, help="0: at each evaluation [30, if they cost < 2 %]"),
+    typer.Option(
+        metavar="SECONDS",
+        callback=_seconds,
+        help="0: at each evaluation [30, if they cost < 2 %]",
+    ),
 ]
 OnCluster = Annotated[
     str | None,
