@@ -14,6 +14,7 @@ from typing import TypedDict, cast
 import numpy as np
 from measurement import Document, call, last_document
 
+from favano.data import load
 from favano.data.cache import Arrays
 from favano.data.catalogue import KNOWN
 from favano.studies.synthetic import SYNTHETIC
@@ -45,6 +46,8 @@ class Lab:
         """The folder that holds the data set's folder: real if there is one, else synthetic."""
         real = Path(os.environ.get("FAVANO_DATA", ""))
         if not self.quick and (real / dataset).is_dir():
+            if dataset not in self.sources:
+                load(dataset, data_dir=real)  # decoded once per machine; not a part of any line
             self.sources[dataset] = "files"
             return real
         self.sources[dataset], root = "synthetic", self.folder / "data"
