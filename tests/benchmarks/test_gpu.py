@@ -84,8 +84,12 @@ def test_synthetic_images_are_read_like_a_data_set(tmp_path: Path) -> None:
 def test_real_data_are_used_where_they_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "real" / "mnist").mkdir(parents=True)
     monkeypatch.setenv("FAVANO_DATA", str(tmp_path / "real"))
+    decoded: list[str] = []
+    monkeypatch.setattr("lab.load", lambda name, data_dir: decoded.append(name))
     lab = Lab("cuda", False, time() + 10, tmp_path)
-    assert (lab.data("mnist"), lab.sources) == (tmp_path / "real", {"mnist": "files"})
+    for _ in range(2):
+        assert (lab.data("mnist"), lab.sources) == (tmp_path / "real", {"mnist": "files"})
+    assert decoded == ["mnist"]  # before any line is measured
     lab = Lab("cuda", True, time() + 10, tmp_path)
     assert (lab.data("mnist"), lab.sources) == (tmp_path / "data", {"mnist": "synthetic"})
     assert lab.data("mnist") == tmp_path / "data"  # written once
