@@ -679,7 +679,7 @@ def test_names_that_are_not_there() -> None:
     assert {"simulate", "compare", "plan", "load", "FedBuff", "Problem"} <= set(dir(favano))
 
 
-def test_notebooks_show_one_line() -> None:
+def test_notebooks_show_one_line(tmp_path: Path) -> None:
     problem = own(nn.Linear(5, 3))
     assert repr(problem) == (
         "Problem(model=Linear(in_features=5, out_features=3, bias=True), train=tuple, test=tuple, "
@@ -689,5 +689,7 @@ def test_notebooks_show_one_line() -> None:
     shown = rf"Result\(favano: {100 * sum(result.accuracy) / 2:.2f} %, complete, seeds: 0, 1\)"
     assert re.fullmatch(shown, repr(result))
     assert re.fullmatch(rf"Comparison\(results=\[{shown}\]\)", repr(favano.Comparison([result])))
+    loaded = favano.load(result.save(tmp_path))
+    assert re.fullmatch(rf"Loaded\(results=\[{shown}\]\)", repr(loaded))
     plan = favano.plan("favano", problem, FLEET, **KEYS)
     assert re.fullmatch(r"Plan\(favano: \d+ updates of \d+ jobs by time \d+\)", repr(plan))

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from math import isfinite
+from statistics import fmean
 
-from favano.records import ACCURACY, MetricRecord
+from favano.records import ACCURACY, MetricRecord, leading
 from favano.report.table import Spread
 from favano.report.wording import DASH, fixed, percent, signed, significant
 
@@ -38,6 +40,20 @@ def stated(metric: MetricRecord, value: float) -> str:
     """A value in a sentence; accuracies need no name."""
     words = amount(metric, value)
     return words if metric == ACCURACY else f"{metric.name} {words}"
+
+
+def mean_of(values: Sequence[float], metrics: tuple[MetricRecord, ...]) -> str:
+    """The mean over seeds of the leading metric; empty without any."""
+    if not values:
+        return ""
+    metric, mean = leading(metrics), fmean(values)
+    return f"{100 * mean:.2f} %" if metric == ACCURACY else stated(metric, mean)
+
+
+def one_line(name: str, mean: str, status: str, seeds: Iterable[int]) -> str:
+    """A result as notebooks show it."""
+    words = ", ".join(filter(None, [mean, status]))
+    return f"Result({name}: {words}, seeds: {', '.join(map(str, seeds)) or 'none'})"
 
 
 def gap(metric: MetricRecord, difference: float) -> str:

@@ -85,6 +85,13 @@ class Result:
     metrics: tuple[MetricRecord, ...] = (ACCURACY,)
     served: ServedRecord | None = None
 
+    def __repr__(self) -> str:
+        """One line, as notebooks show it."""
+        from favano.report.metric_words import mean_of, one_line  # which know results
+
+        seeds, mean = (run.seed for run in self.runs), mean_of(self.final(), self.metrics)
+        return one_line(self.name, mean, self.status, seeds)
+
     @property
     def leading(self) -> MetricRecord:
         """The metric that results are compared by."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from statistics import fmean
 from tempfile import TemporaryDirectory
 
 from torch import Tensor
@@ -25,10 +24,9 @@ from favano.records import (
     Status,
     as_path,
     final_values,
-    leading,
     up_to,
 )
-from favano.report.metric_words import stated
+from favano.report.metric_words import mean_of, one_line
 from favano.specification.spec import Spec, given
 from favano.training import NO_TRACE, TraceReport
 from favano.types import Kernels
@@ -87,9 +85,8 @@ class Result:
 
     def __repr__(self) -> str:
         """One line, as notebooks show it."""
-        seeds = ", ".join(str(run.seed) for run in self.runs) or "none"
-        mean = f"{_mean(self)}, " if self.runs else ""
-        return f"Result({self.spec.name}: {mean}{self.status}, seeds: {seeds})"
+        seeds, mean = (run.seed for run in self.runs), mean_of(self.final(), self.metrics)
+        return one_line(self.spec.name, mean, self.status, seeds)
 
 
 @dataclass
@@ -125,7 +122,9 @@ class Comparison:
     def __str__(self) -> str:
         """Methods with the mean of their leading metric at the horizon, as in tables."""
         return "\n".join(
-            f"{result.spec.name}: {_mean(result)}" for result in self.results if result.runs
+            f"{one.spec.name}: {mean_of(one.final(), one.metrics)}"
+            for one in self.results
+            if one.runs
         )
 
 
@@ -138,13 +137,6 @@ def _save(results: Mapping[Path, Result]) -> None:
         check_content(path, result)
     for path, result in results.items():
         write_result(path, result, "favano.simulate")
-
-
-def _mean(result: Result) -> str:
-    metric, mean = leading(result.metrics), fmean(result.final())
-    if metric == ACCURACY:
-        return f"{100 * mean:.2f} %"
-    return stated(metric, mean)
 
 
 class Interrupted(KeyboardInterrupt):
