@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 from itertools import count, pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -291,6 +292,30 @@ def test_updates_between_two_evaluations_may_be_made_at_once(
         same(due, [*expected.alone[:1], *expected.alone[3:-1:3], expected.alone[-1]], 1e-10)
     assert runs.kept == 0
     assert (max(chains, default=0) > 1) == (name not in ONE_BY_ONE)
+
+
+OWN = """
+from favano.methods.fedfix import FedFix
+
+class KeepsHalf(FedFix):
+    def restart(self, server, own):
+        return (server + own) / 2
+"""
+
+
+def test_own_models_are_kept_also_after_an_update_without_answers(tmp_path: Path) -> None:
+    """Such an update says nothing of what clients continue from."""
+    path = tmp_path / "own.py"
+    path.write_text(OWN)
+    problems = [Problem(f"{path}:KeepsHalf", seed, keys={"window": 0.5}) for seed in range(3)]
+    steps = [np.diff(one.aggregator().schedule.offsets) for one in problems]
+    assert all((some == 0).any() for some in steps)
+    scoring = Scoring(every_third, every_third, lambda models: models[:, :2])
+    aggregators = [one.aggregator() for one in problems]
+    runs = Engine(aggregators, stack_lanes(problems, 50), products=True, scoring=scoring)
+    for one, expected in zip(seen_of(runs.steps(at_once=3), 3), problems, strict=True):
+        by_version = {at.version: at for at in expected.alone}
+        same(one, [by_version[at.version] for at in one], 1e-10)
 
 
 @pytest.mark.parametrize("seconds", [0.0, 1.0])

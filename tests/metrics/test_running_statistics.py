@@ -52,6 +52,26 @@ class Twice(nn.Sequential):
         return inputs
 
 
+class Named(nn.Module):
+    """A layer whose input is given by name."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm = nn.BatchNorm2d(4)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        return self.norm(input=inputs)  # type: ignore[no-any-return]
+
+
+class Borrowed(Named):
+    """A layer whose statistics are used without calling it."""
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        norm = self.norm
+        statistics = norm.running_mean, norm.running_var
+        return functional.batch_norm(inputs, *statistics, training=self.training)
+
+
 def network(*more: nn.Module) -> nn.Module:
     torch.manual_seed(3)
     return nn.Sequential(Counting(1, 4, 3), *more, nn.Flatten(), nn.Linear(64, 3))
@@ -63,6 +83,8 @@ CASES: dict[str, tuple[Callable[[], nn.Module], int]] = {
     "cumulative": (lambda: network(nn.BatchNorm2d(4, momentum=None)), 1),
     "instance": (lambda: network(nn.InstanceNorm2d(4, track_running_stats=True)), 1),
     "none": (lambda: network(nn.GroupNorm(2, 4)), 0),
+    "by name": (lambda: network(Named()), 1),
+    "never called": (lambda: network(Borrowed()), 1 + PASSES),
     "own layer": (lambda: network(nn.BatchNorm2d(4), Smoothed()), PASSES),
     "twice": (lambda: network(Twice(BatchNorm2d(4), nn.ReLU())), 1 + PASSES),
     "dropout": (lambda: network(nn.Dropout(0.3), BatchNorm2d(4)), PASSES),

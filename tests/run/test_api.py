@@ -514,6 +514,8 @@ def test_single_results_and_comparisons_have_folders_of_their_own(tmp_path: Path
     with pytest.raises(BadInput, match="holds a single result; choose a new folder"):
         found.save(single)
     found.save(several)
+    found.results[1].save(single / "below")
+    found.results[0].save(single)  # it is still a single one
 
 
 class Dividing(favano.Method[favano.ModelState]):

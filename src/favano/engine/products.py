@@ -119,7 +119,7 @@ class ProductUpdates:
 
     def chains(self, run: int) -> bool:
         """Whether several updates of this run can be made at once: clients take up new versions."""
-        return self._next[run][0][1].own is None
+        return not self._runs[run].method.has("restart")
 
     def extend(self, run: int, about: About) -> None:
         """Find the weights of one more update of this run."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
@@ -38,18 +40,20 @@ def load_with_statistics(model: FlatModel, vector: Vector, inputs: Tensor) -> No
 
 def _repeated_by(layers: list[nn.Module], module: nn.Module, inputs: Tensor) -> bool:
     """Make one pass, in which these layers repeat what they do; whether each was called once."""
-    called = list[nn.Module]()
+    called = Counter[nn.Module]()
 
-    def repeat(layer: nn.Module, given: tuple[Tensor, ...], found: Tensor) -> None:
-        called.append(layer)
+    def repeat(
+        layer: nn.Module, given: tuple[Tensor, ...], named: dict[str, Tensor], found: Tensor
+    ) -> None:
+        called[layer] += 1
         for _ in range(_PASSES - 1):
-            layer.forward(*given)
+            layer.forward(*given, **named)
 
-    hooks = [layer.register_forward_hook(repeat) for layer in layers]
+    hooks = [layer.register_forward_hook(repeat, with_kwargs=True) for layer in layers]
     try:
         if layers:
             module(inputs)
     finally:
         for hook in hooks:
             hook.remove()
-    return len(called) == len(set(called))
+    return called == Counter(layers)

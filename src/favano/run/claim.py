@@ -28,7 +28,7 @@ class Claim:
 
     def __init__(self, out: Path, asked: Resumption, *, alone: bool = True) -> None:
         self._path, self._asked, self._alone = out / RESUME, asked, alone
-        self._file, self._new = -1, False
+        self._file, self._before = -1, b""  # the note of an earlier command, if there is one
         self._made = [path for path in (out, *out.parents) if not path.exists()]
 
     def __enter__(self) -> Self:
@@ -41,23 +41,29 @@ class Claim:
             out.mkdir(parents=True, exist_ok=True)
             self._file = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o666)
             self._lock()
-            self._new = os.fstat(self._file).st_size == 0
-            os.pwrite(self._file, text, 0)
-            os.ftruncate(self._file, len(text))
-            os.fsync(self._file)
+            self._before = os.pread(self._file, os.fstat(self._file).st_size, 0)
+            self._write(text)
         except OSError as error:
             raise WriteFailed(f"out={out}: could not be written: {error.strerror}") from error
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: object, trace: object) -> None:
-        """Remove the note if all is done, or if the command was refused before it began."""
-        refused = kind is not None and issubclass(kind, BadInput) and self._new
-        if kind is None or refused:
+        """Remove the note if all is done. A command that was refused leaves all as it was."""
+        refused = kind is not None and issubclass(kind, BadInput)
+        if refused and self._before:
+            with suppress(OSError):
+                self._write(self._before)
+        elif kind is None or refused:
             self._path.unlink(missing_ok=True)
         os.close(self._file)
         for folder in self._made if refused else ():
             with suppress(OSError):  # it holds something by now
                 folder.rmdir()
+
+    def _write(self, text: bytes) -> None:
+        os.pwrite(self._file, text, 0)
+        os.ftruncate(self._file, len(text))
+        os.fsync(self._file)
 
     def _lock(self) -> None:
         if fcntl is None or not self._alone:

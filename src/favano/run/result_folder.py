@@ -57,7 +57,7 @@ def check_writable(folder: Path, name: str = "out") -> None:
 def check_folder(folder: Path, spec: Spec) -> None:
     """Refuse a folder that holds another run, or that cannot be written, before any training."""
     check_writable(folder)
-    several = any(folder.glob(f"*/{SUMMARY}"))
+    several = not (folder / SUMMARY).exists() and any(folder.glob(f"*/{SUMMARY}"))
     need(not several, "out", folder, "holds several results; choose a new folder for a single one")
     if (folder / SPEC).exists():
         names = [] if is_longer(folder, spec) else differing_keys(_held(folder), resolve(spec))
