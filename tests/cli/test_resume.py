@@ -121,14 +121,19 @@ def test_seeds_that_are_there_are_not_trained_again(
     assert summary["audit"]["seed"] == summary["served"]["seed"] == 0
 
 
+def crashed(favano: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, bytes]:
+    """What is in the folder `r` of a run after a crash, which leaves no specification behind."""
+    interrupted(favano, monkeypatch, "run", *OFTEN, "--out", "r")
+    for path in (tmp_path / "r").glob("*.toml"):
+        path.unlink()
+    return contents(tmp_path / "r")
+
+
 def test_a_refused_command_leaves_the_note_of_the_one_before(
     favano: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Else `favano resume` would repeat the one that was refused."""
-    interrupted(favano, monkeypatch, "run", *OFTEN, "--out", "r")
-    for path in (tmp_path / "r").glob("*.toml"):
-        path.unlink()
-    before = contents(tmp_path / "r")
+    before = crashed(favano, tmp_path, monkeypatch)
     code, _, err = favano("run", *OFTEN, "--horizon", "1", "--out", "r")
     assert (code, "holds checkpoints of a longer run" in err) == (2, True)
     assert contents(tmp_path / "r") == before
@@ -138,11 +143,7 @@ def test_a_refused_command_leaves_the_note_of_the_one_before(
 def test_checkpoints_of_another_run_are_refused(
     favano: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As after a crash, which leaves no specification behind."""
-    interrupted(favano, monkeypatch, "run", *OFTEN, "--out", "r")
-    for path in (tmp_path / "r").glob("*.toml"):
-        path.unlink()
-    before = contents(tmp_path / "r")
+    before = crashed(favano, tmp_path, monkeypatch)
     code, out, err = favano("run", *OFTEN, "--learning-rate", "0.3", "--out", "r")
     assert (code, out) == (2, "")
     assert err == (
