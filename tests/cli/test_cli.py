@@ -20,7 +20,7 @@ from favano.records import history_from_csv
 
 SHORT = ["--clients", "10", "--selected", "3", "--local-steps", "4"]
 SHORT += ["--horizon", "140", "--evaluate-every", "70"]
-LOGGED = re.compile(r".+, seed \d+, time .+: .*loss ")
+LOGGED = re.compile(r"(decoding .+: )?\d+ %|\d+ runs to do")
 
 
 class Program:
@@ -33,7 +33,7 @@ class Program:
         self.monkeypatch, self.capsys = monkeypatch, capsys
 
     def __call__(self, *arguments: str) -> tuple[int, str, str]:
-        """Exit code, standard output and standard error; lines about evaluations go to `log`."""
+        """Exit code, standard output and standard error; lines about progress go to `log`."""
         self.monkeypatch.setattr(sys, "argv", ["favano", *arguments])
         handler = signal.getsignal(signal.SIGTERM)
         try:
@@ -62,7 +62,7 @@ def test_run_writes_a_result_folder_and_prints_one_document(
 ) -> None:
     code, out, err = favano("run", *SHORT, "--seeds", "2", "--out", "r", "--json")
     assert (code, err) == (0, "")
-    assert len(favano.log) == 2 * 3  # a line per evaluation when not a terminal
+    assert [line.split(":")[0] for line in favano.log] == [f"{10 * n} %" for n in range(11)]
     document = json.loads(out)
     assert document["spec"]["clients"] == 10
     assert [run["seed"] for run in document["runs"]] == [0, 1]
@@ -113,7 +113,7 @@ def test_brackets_and_colons_are_shown_as_they_are(favano: Program, tmp_path: Pa
     assert code == 0
     assert "Results: q [/x]\n" in out
     assert ODD in out
-    assert favano.log[0].startswith(f"{ODD}, seed 0, time 0: ")
+    assert favano.log[1].startswith(f"10 %: {ODD}, seed 0, time ")
     assert f"{ODD}: " in favano("plan", *SHORT, "--label", ODD)[1]
     labels = [ODD, "B"]
     tables = (f'[[method]]\nname = "fedavg"\nlabel = "{label}"\n' for label in labels)

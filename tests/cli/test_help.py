@@ -11,6 +11,7 @@ from favano.methods import our_methods
 from favano.options import options_of
 from favano.quantisation.recipe import Recipe
 from favano.specification.spec import PARTS
+from favano.studies.catalogue import KNOWN
 from tests.cli.test_cli import Program, favano
 
 __all__ = ["favano"]
@@ -182,3 +183,20 @@ def test_the_commands(favano: Program) -> None:
     text = help_of(favano)
     for command in ("demo", "run", "compare", "methods", "plan", "reproduce", "report", "theory"):
         assert re.search(rf"^  {command} ", text, re.MULTILINE)
+
+
+@pytest.mark.parametrize("command", ["report", "resume", "verify", "methods", "run", "keys"])
+def test_arguments_are_explained_once(command: str, favano: Program) -> None:
+    """In their order after the name of the command, each with what it is."""
+    text = help_of(favano, command)
+    usage, rest = text.split("\n", 1)
+    (name,) = re.findall(r"\[?[A-Z][A-Za-z.]+\]?$", usage.removesuffix("...").strip())
+    lines = [line.split(maxsplit=1) for line in rest.splitlines() if line.strip().startswith(name)]
+    assert len(lines) == 1
+    assert re.match(r"[a-z]", lines[0][1])  # not [required] alone
+
+
+def test_reproduce_lists_its_names(favano: Program) -> None:
+    text = help_of(favano, "reproduce")
+    (listed,) = re.findall(r"NAME  (.*?)\[required\]", text, re.DOTALL)
+    assert [name.strip() for name in listed.split(",")] == list(KNOWN)

@@ -47,18 +47,49 @@ def test_brackets_and_colons_in_a_label_are_shown_as_they_are(
     assert f"decoding {odd}, once" in text.getvalue()
 
 
-def test_a_line_per_evaluation_with_the_time_left() -> None:
+@pytest.mark.parametrize("updates", [7, 10, 1000])
+def test_a_line_per_tenth_where_there_is_no_terminal(updates: int) -> None:
     now, text = [100.0], io.StringIO()
     log = TerminalProgress(Console(file=text, width=40), clock=lambda: now[0])
-    log.begin(400)
-    row = {
-        "method": "favano", "seed": 3, "time": 0.0, "loss": 2.31, "mae": 0.51234, "variance": 0.0,
-    }  # fmt: skip
-    log.evaluated(row)
-    now[0] += 30.0
-    log.advance("favano, seed 3", 100, 70.0)
-    log.evaluated({**row, "time": 70.0, "loss": 1.5})
-    assert text.getvalue().splitlines() == [
-        "favano, seed 3, time 0: mae 0.5123, loss 2.31",
-        "favano, seed 3, time 70: mae 0.5123, loss 1.5; 2 min left",
-    ]
+    with log:
+        log.begin(2000 * updates)
+        for update in range(1, updates + 1):
+            now[0] += 400 / updates
+            log.advance("favano, seed 3", 2000, 700.0 * update / updates)
+        log.end()
+    first, *lines = text.getvalue().splitlines()
+    assert first == f"0 %: {2000 * updates:,} local steps to make"
+    assert len(lines) == min(10, updates)
+    speed = f"{5 * updates:,} steps/s"
+    assert lines[-1] == f"100 %: favano, seed 3, time 700, {speed}, 0 s left"
+    if updates > 7:
+        assert lines[4] == f"50 %: favano, seed 3, time 350, {speed}, 3 min left"
+
+
+def test_steps_that_a_cluster_lost_are_no_lines_again() -> None:
+    """A machine that is lost takes steps back; they were told of before."""
+    text = io.StringIO()
+    log = TerminalProgress(Console(file=text), clock=lambda: 0.0)
+    log.begin(100)
+    for label, steps in (("a", 35), ("", -35), ("a", 5), ("a", 35), ("", 60), ("", 40)):
+        log.advance(label, steps, 7.0)
+    told = [line.partition(",")[0] for line in text.getvalue().splitlines()]
+    assert told == ["0 %: 100 local steps to make", "30 %: a", "40 %: a", "100 %: time 7"]
+
+
+def test_nothing_to_do_is_no_line() -> None:
+    text = io.StringIO()
+    log = TerminalProgress(Console(file=text))
+    log.begin(0)
+    log.advance("a", 0, 7.0)
+    assert text.getvalue() == ""
+
+
+def test_decoding_is_a_line_per_tenth_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = io.StringIO()
+    monkeypatch.setattr("favano.cli.progress.notes", Console(file=text))
+    with decoding("mnist") as on_image:
+        for _ in range(70):
+            on_image(70)
+    lines = [f"decoding mnist, once: {10 * n} %" for n in range(1, 11)]
+    assert text.getvalue().splitlines() == lines

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from favano import load
 from favano.cli.progress import TerminalProgress
 from tests.bright_rows import write_bright_rows
 from tests.cli.test_cli import Program, favano
@@ -31,6 +32,9 @@ def test_a_figure_and_the_same_again(
 ) -> None:
     code, out, err = favano("reproduce", "figure-mnist", *QUICK)
     assert (code, err) == (0, "")
+    first, *rest = (line.split(":")[0] for line in favano.log)
+    assert first == "4 runs to do, 0 already done\n"
+    assert rest == [f"{10 * n} %" for n in range(11)]
     assert "FAVANO − FedBuff" in out
     assert "2 % of the simulated time and of the data" in out
     folder = tmp_path / "out" / "figure-mnist-scale-0.02"
@@ -50,6 +54,12 @@ def test_a_figure_and_the_same_again(
         "fedavg", "quafl", "fedbuff", "favano",
     ]  # fmt: skip
     assert all(run["status"] == "complete" and run["co2_grams"] > 0 for run in document["runs"])
+    accuracies = {run["algorithm"]: [run["accuracy"]] for run in document["runs"]}
+    for written in (folder, folder.parent, tmp_path):  # the figure, all output, and above
+        code, out, err = favano("report", str(written), "--out", "page.html")
+        assert (code, err) == (0, "")
+        assert "FAVANO" in out
+        assert load(written).accuracy == accuracies
 
 
 @pytest.mark.slow

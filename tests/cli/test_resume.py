@@ -115,7 +115,7 @@ def test_seeds_that_are_there_are_not_trained_again(
 ) -> None:
     assert favano("run", *SHORT, "--out", "r")[0] == 0
     assert favano("run", *SHORT, "--seeds", "2", "--out", "r")[0] == 0
-    assert {line.split(",")[1] for line in favano.log} == {" seed 1"}
+    assert {line.split(",")[1] for line in favano.log[1:]} == {" seed 1"}
     summary = json.loads((tmp_path / "r" / "summary.json").read_text())
     assert [run["seed"] for run in summary["runs"]] == [0, 1]
     assert summary["audit"]["seed"] == summary["served"]["seed"] == 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -76,14 +76,13 @@ class Nodes:
     def __init__(self, specs: Sequence[Spec], data: Dataset, folder: Path, lost_after: int = 0):
         self.data, self.lost_after = data, lost_after
         self.said: list[str] = []
-        self.rows: list[Mapping[str, object]] = []
         self.progress, self.finished = Sum(), list[Result]()
         self.orders: list[Order] = []
         kept = Checkpoints([folder / str(n) for n in range(len(specs))], 0.0, self.said.append)
         prepared = prepare(specs, data, {})
         self.gathering = Gathering(
             prepared.results, prepared.kernels, self.progress, self.finished.append,
-            self.rows.append, True, kept,
+            True, kept,
         )  # fmt: skip
         self.packs = make_packs(prepared.runs, NODES)
         self.gathering.begin(self.packs)
@@ -128,7 +127,6 @@ def test_packs_give_the_results_of_one_machine(
     for one, other in zip(nodes.results(), expected, strict=True):
         same(one, other)
     assert sorted(map(id, nodes.finished)) == sorted(map(id, nodes.gathering.results))
-    assert len(nodes.rows) == sum(len(one.rows) for one in nodes.gathering.results)
     assert nodes.said == []
 
 

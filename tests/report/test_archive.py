@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from favano.errors import BadInput
-from favano.records import Entry, Row
+from favano.records import Entry, Row, entries_to_csv
 from favano.report import collect
 
 
@@ -46,6 +46,33 @@ def test_seeds_are_put_together_and_searches_left_out(tmp_path: Path) -> None:
     assert favano.spec["seed"] == 0
     assert (favano.status, fedavg.status) == ("complete", "partial")
     assert favano.command == "favano reproduce table-2"
+
+
+def test_a_table_has_the_runs_of_its_ledgers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their files are beside its folder, with those of other tables."""
+    out = tmp_path / "out"
+    for algorithm, seed in (("favano", 0), ("favano", 1), ("fedavg", 0), ("quafl", 0)):
+        write(out, algorithm, seed)
+    first, second, fedavg, _ = (file.stem for file in sorted((out / "runs").iterdir()))
+    table = out / "table"
+    table.mkdir()
+    entry = Entry("paper", "any", "iid", 0, "complete")
+    main = [entry._replace(digest=name) for name in (first, second, "not-made-yet")]
+    (table / "runs.csv").write_text(entries_to_csv(main))
+    (table / "readings.csv").write_text(entries_to_csv([entry._replace(digest=fedavg)]))
+    monkeypatch.chdir(table)
+    for path in (table, Path()):
+        results = collect([path])
+        assert [(one.name, len(one.runs)) for one in results] == [("favano", 2), ("fedavg", 1)]
+    assert [one.name for one in collect([out])] == ["favano", "fedavg", "quafl"]
+    assert [one.name for one in collect([tmp_path])] == ["favano", "fedavg", "quafl"]
+    with pytest.raises(BadInput, match="given twice"):
+        collect([table, out])
+    (out / "runs").rename(out / "elsewhere")
+    with pytest.raises(BadInput, match="runs/ of favano reproduce"):
+        collect([table])
 
 
 def test_settings_are_told_apart(tmp_path: Path) -> None:

@@ -10,7 +10,8 @@ from favano.report.collection import differing_keys, setting
 
 from .conftest import Writer
 
-NO_RESULT = "holds no result (need spec.toml and history.csv, here or in its subfolders)"
+FILES = "spec.toml and history.csv, or runs/ of favano reproduce"
+NO_RESULT = f"holds no result (need {FILES}, here or in its subfolders)"
 
 
 def test_a_parent_gives_its_subfolders_with_favano_first(compared: Path) -> None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 import typer.core
+import typer.main
 
 from favano import __version__
 from favano.cli.bench import bench_command
@@ -35,6 +36,23 @@ from favano.cli.verify import verify_command
 
 # Typer 0.20, which Flower needs, escapes brackets for Rich even where help is plain text.
 typer.core.HAS_RICH = False
+
+
+class _Argument(typer.core.TyperArgument):
+    """An argument whose help is shown: Typer 0.20 loses it with Click 8.5."""
+
+    def __init__(self, *, help: str = "", **others: Any) -> None:
+        super().__init__(help=help, **others)
+        self._text = help
+
+    def get_help_record(self, ctx: typer.Context) -> tuple[str, str] | None:  # type: ignore[override]
+        record = super().get_help_record(ctx)
+        if record is None or self.help:
+            return record
+        return record[0], f"{self._text}  {record[1]}".rstrip()
+
+
+setattr(typer.main, "TyperArgument", _Argument)  # noqa: B010
 
 app = typer.Typer(
     help="Asynchronous federated learning in simulated time.",

@@ -1,8 +1,8 @@
-"""Progress with the time left: a bar on a terminal, elsewhere a line per evaluation."""
+"""Progress with the time left: a bar on a terminal, elsewhere a line per tenth."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from time import monotonic
 from typing import Self
@@ -11,14 +11,14 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
 from favano.cli.shell import notes, say
-from favano.records import LOSS, Row
 
 _PERIOD = 0.25  # seconds between two redraws, each of which takes more than a millisecond
 
 
 @contextmanager
 def decoding(dataset: str) -> Iterator[Callable[[int], None]]:
-    """A bar for the images of a data set; call the result with their number after each image."""
+    """Progress with the images of a data set; call the result with their number after each."""
+    words, done = f"decoding {dataset}, once", 0
     name = TextColumn("{task.description}", style="progress.description", markup=False)
     _, *rest = Progress.get_default_columns()
     hidden = not notes.is_terminal
@@ -26,11 +26,24 @@ def decoding(dataset: str) -> Iterator[Callable[[int], None]]:
         tasks: list[TaskID] = []
 
         def advance(total: int) -> None:
+            nonlocal done
+            done += 1
+            if hidden and _tenths(done, total) > _tenths(done - 1, total):
+                _print_line(notes, f"{words}: {10 * _tenths(done, total)} %")
             if not tasks:
-                tasks.append(bar.add_task(f"decoding {dataset}, once", total=total))
+                tasks.append(bar.add_task(words, total=total))
             bar.advance(tasks[0])
 
         yield advance
+
+
+def _tenths(done: int, total: int) -> int:
+    """How many tenths of it are done."""
+    return 10 * min(done, total) // max(1, total)
+
+
+def _print_line(console: Console, text: str) -> None:
+    console.print(text, soft_wrap=True, markup=False, emoji=False)
 
 
 class TerminalProgress:
@@ -52,6 +65,7 @@ class TerminalProgress:
         )
         self._task: TaskID | None = None
         self._total = self._done = 0  # local steps
+        self._tenths = 0  # that lines were written for
         self._drawn = 0.0
         self._began = 0.0
 
@@ -69,38 +83,40 @@ class TerminalProgress:
     def begin(self, steps: int) -> None:
         """Start the bar of runs with this many local steps in total."""
         self.end()
-        self._total, self._done, self._began = steps, 0, self._clock()
+        self._total, self._done, self._tenths, self._began = steps, 0, 0, self._clock()
+        if steps and not self._console.is_terminal:
+            _print_line(self._console, f"0 %: {steps:,} local steps to make")
         self._task = self._bar.add_task("starting", total=max(1, steps), detail="")
         self._bar.refresh()
 
     def advance(self, label: str, steps: int, time: float) -> None:
         """Count local steps of a run that has reached simulated time `time`."""
-        self._done += steps
+        self._done += steps  # fewer than none where a machine of a cluster is lost
+        if self._console.is_terminal:
+            self._draw(label, time)
+        elif (tenths := _tenths(self._done, self._total)) > self._tenths:
+            self._tenths = tenths
+            left = duration(self._spent * max(0, self._total - self._done) / self._done)
+            words = filter(None, (label, self._detail(time), f"{left} left"))
+            _print_line(self._console, f"{10 * tenths} %: {', '.join(words)}")
+
+    def _draw(self, label: str, time: float) -> None:
         now = self._clock()
         if self._task is None or now - self._drawn < _PERIOD:
             return
         self._drawn = now
-        speed = self._done / max(now - self._began, 1e-9)
+        detail = self._detail(time)
         self._bar.update(
-            self._task,
-            completed=self._done,
-            description=label,
-            detail=f"time {time:,.0f}, {speed:,.0f} steps/s",
-            refresh=True,
+            self._task, completed=self._done, description=label, detail=detail, refresh=True
         )
 
-    def evaluated(self, row: Mapping[str, object]) -> None:
-        """Write one evaluation as a line, with the time left; for output without a terminal."""
-        judged = [name for name in row if name not in ("method", *Row._fields)]
-        values = ", ".join(f"{name} {row[name]:.4g}" for name in [*judged, LOSS.name])
-        left = f"; {duration(self._left)} left" if self._done else ""
-        line = f"{row['method']}, seed {row['seed']}, time {row['time']:g}: {values}{left}"
-        self._console.print(line, soft_wrap=True, markup=False, emoji=False)
+    def _detail(self, time: float) -> str:
+        return f"time {time:,.0f}, {self._done / max(self._spent, 1e-9):,.0f} steps/s"
 
     @property
-    def _left(self) -> float:
-        """Seconds left at the mean speed so far."""
-        return (self._clock() - self._began) * max(0, self._total - self._done) / self._done
+    def _spent(self) -> float:
+        """Seconds since the runs began."""
+        return self._clock() - self._began
 
     def end(self) -> None:
         """Remove the present bar."""
@@ -122,11 +138,11 @@ def duration(seconds: float) -> str:
 
 
 class TerminalWatcher:
-    """Shows decoding and training as bars, one after another."""
+    """Shows decoding and training, one after another."""
 
     def beginning(self, missing: int, there: int) -> None:
         """Print the number of runs left."""
-        if notes.is_terminal and missing:
+        if missing:
             notes.print(f"{missing} runs to do, {there} already done")
 
     def say(self, sentence: str) -> None:
@@ -134,9 +150,9 @@ class TerminalWatcher:
         say(sentence)
 
     def decoding(self, dataset: str) -> AbstractContextManager[Callable[[int], None]]:
-        """A bar for the images of a data set."""
+        """Progress with the images of a data set."""
         return decoding(dataset)
 
     def training(self) -> AbstractContextManager[TerminalProgress]:
-        """A bar for the local steps of the runs."""
+        """Progress with the local steps of the runs."""
         return TerminalProgress(notes)

@@ -131,13 +131,7 @@ def _results(
         with decoding(specs[0].problem.dataset) as on_image:
             run_together = there.load(specs[0], data_dir, on_image)
         with TerminalProgress(notes) as progress:
-            return run_together(
-                specs,
-                progress=progress,
-                on_evaluate=None if notes.is_terminal else progress.evaluated,
-                checkpoints=checkpoints,
-                earlier=earlier,
-            )
+            return run_together(specs, progress=progress, checkpoints=checkpoints, earlier=earlier)
 
 
 @contextmanager

@@ -42,7 +42,9 @@ def verify_command(
         )
     several = len({verdict.path for verdict in verdicts}) > 1
     for one in verdicts:
-        place = f"{one.path.relative_to(folder)}: {one.method}, " if several else ""
+        inside = one.path.is_relative_to(folder)  # the runs of a table are beside its folder
+        path = one.path.relative_to(folder) if inside else one.path
+        place = f"{path}: {one.method}, " if several else ""
         screen.print(f"{place}seed {one.seed}: {one.words}", soft_wrap=True)
     if not all(verdict.right for verdict in verdicts):
         raise typer.Exit(1)

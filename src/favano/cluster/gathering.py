@@ -11,7 +11,6 @@ from favano.cluster.messages import (
     Asked,
     Began,
     Ended,
-    Evaluated,
     Message,
     Order,
     Refused,
@@ -25,7 +24,6 @@ from favano.methods import source_digest
 from favano.records import worst
 from favano.run.checkpoint_files import CheckpointFiles
 from favano.run.checkpoints import Checkpoints
-from favano.run.observer import Observer
 from favano.run.progress import Progress
 from favano.run.result import Result
 from favano.run.result_folder import named_files
@@ -41,7 +39,6 @@ class Gathering:
     kernels: Sequence[Kernels | None]  # of each specification, on a CPU
     progress: Progress
     finished: Callable[[Result], None]
-    observer: Observer | None
     audits: bool
     checkpoints: Checkpoints | None
     _left: dict[Pack, int] = field(default_factory=dict)  # local steps
@@ -99,9 +96,6 @@ class Gathering:
                 self._advance(pack, "", self._left[pack] - steps, 0.0)
             case Advanced(label, steps, time):
                 self._advance(pack, label, steps, time)
-            case Evaluated(row):
-                if self.observer is not None:
-                    self.observer(row)
             case Said(sentence):
                 self.say(sentence)
             case Saved():

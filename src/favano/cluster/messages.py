@@ -49,12 +49,6 @@ class Advanced(NamedTuple):
     time: float
 
 
-class Evaluated(NamedTuple):
-    """An evaluation, as observers are told of it."""
-
-    row: Mapping[str, object]
-
-
 class Said(NamedTuple):
     """A sentence for the user."""
 
@@ -84,7 +78,7 @@ class Refused(NamedTuple):
     error: BadInput
 
 
-Message: TypeAlias = Began | Advanced | Evaluated | Said | Saved | Ended | Refused
+Message: TypeAlias = Began | Advanced | Said | Saved | Ended | Refused
 
 
 def versions() -> str:

@@ -29,7 +29,6 @@ from favano.data import Dataset
 from favano.errors import BadInput, ClusterLost, need
 from favano.run.checkpoints import Checkpoints
 from favano.run.data import load_data
-from favano.run.observer import Observer
 from favano.run.place import Found, RunTogether
 from favano.run.progress import Progress, Silence
 from favano.run.result import Result
@@ -142,7 +141,6 @@ class Cluster:
         data: Dataset,
         progress: Progress | None = None,
         finished: Callable[[Result], None] = lambda result: None,
-        on_evaluate: Observer | None = None,
         audits: bool = True,
         checkpoints: Checkpoints | None = None,
         earlier: Mapping[int, Result] = NOTHING,
@@ -150,7 +148,7 @@ class Cluster:
         """Run every seed of several specifications, spread over the cluster."""
         results, kernels, runs = prepare(specs, data, earlier)
         display = progress or Silence()
-        gathering = Gathering(results, kernels, display, finished, on_evaluate, audits, checkpoints)
+        gathering = Gathering(results, kernels, display, finished, audits, checkpoints)
         device = specs[0].run.device
         packs = make_packs(runs, self._slots(device))
         gathering.begin(packs)

@@ -5,14 +5,33 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from favano.records import RunFile, Status, diverged, read_file, run_from_json, run_record, worst
+from favano.records import (
+    RunFile,
+    Status,
+    diverged,
+    entries_from_csv,
+    read_file,
+    run_from_json,
+    run_record,
+    worst,
+)
+from favano.records.ledger import LEDGERS
 from favano.records.run_file import FOLDER
 from favano.report.result import Result, tools, within
 
 
 def run_files(path: Path) -> list[Path]:
-    """The run files of an output folder, sorted."""
-    return sorted((path / FOLDER).glob("*.json"))
+    """The run files of an output folder, or of one table or figure in it, sorted.
+
+    The ledgers of a table or figure list its runs, whose files are in a folder beside it.
+    """
+    ledgers = [path / f"{name}.csv" for name in LEDGERS if (path / f"{name}.csv").is_file()]
+    beside = path.resolve().parent / FOLDER
+    if not ledgers or not beside.is_dir():
+        return sorted((path / FOLDER).glob("*.json"))
+    listed = {entry.digest for file in ledgers for entry in read_file(file, entries_from_csv)}
+    files = (beside / f"{digest}.json" for digest in sorted(listed))
+    return [file for file in files if file.is_file()]
 
 
 def read_archive(files: list[Path]) -> list[Result]:

@@ -18,13 +18,14 @@ _FEW, _MOST = 3, 4  # keys in a name: all of them up to the first number, else a
 
 
 def collect(paths: Sequence[Path]) -> list[Result]:
-    """The results in `paths`: result folders, their parents, or output of `favano reproduce`.
+    """The results in `paths`: result folders, output of `favano reproduce`, or their parents.
 
     Paths keep their order; the results of one parent are sorted by folder, with `favano` first.
     A subfolder with a specification but no history is listed as missing.
     """
     need(len(paths) > 0, "results", "", "need at least one folder")
-    results = [result for path in paths for result in _results(path)]
+    folders = [folder for path in paths for folder in result_folders(path)]
+    results = [result for folder in folders for result in _results(folder)]
     seen: set[Path] = set()
     for result in results:
         need(result.folder.resolve() not in seen, "results", result.folder, "given twice")
@@ -32,31 +33,33 @@ def collect(paths: Sequence[Path]) -> list[Result]:
     return told_apart(results)
 
 
-def _results(path: Path) -> list[Result]:
-    if files := run_files(path):
-        return read_archive(files)
-    return [read_result(folder) for folder in result_folders(path)]
+def _results(folder: Path) -> list[Result]:
+    files = run_files(folder)
+    return read_archive(files) if files else [read_result(folder)]
 
 
 def result_folders(path: Path) -> list[Path]:
-    """The folder itself if it holds a result, or those below it, `favano` first."""
+    """The folder itself if it holds a result or run files, or those below it, `favano` first."""
     need(path.is_dir(), "results", path, "no such folder")
-    if all((path / file).exists() for file in _FILES):
+    if all((path / file).exists() for file in _FILES) or run_files(path):
         return [path]
     found = _below(path)
-    rule = "holds no result (need spec.toml and history.csv, here or in its subfolders)"
+    files = "spec.toml and history.csv, or runs/ of favano reproduce"
+    rule = f"holds no result (need {files}, here or in its subfolders)"
     need(bool(found), "results", path, rule)
     return found
 
 
 def _below(path: Path) -> list[Path]:
-    """Result folders under `path`; the search does not go into result folders."""
+    """Result folders and archives under `path`; the search does not go into them."""
     folders = [folder for folder in path.iterdir() if folder.is_dir()]
     found = []
     for folder in sorted(folders, key=lambda folder: (folder.name != "favano", folder.name)):
         if any((folder / file).exists() for file in _FILES):
             there = (folder / SPEC).exists()
             need(there, "results", folder, "history.csv without spec.toml")
+            found.append(folder)
+        elif run_files(folder):
             found.append(folder)
         else:
             found += _below(folder)

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Final, Protocol, TypeVar
 
 from favano.run.checkpoints import Checkpoints
-from favano.run.observer import Observer
 from favano.run.progress import Progress
 from favano.run.result import Result
 from favano.run.runner import NOTHING, run_together
@@ -27,7 +26,6 @@ class RunTogether(Protocol):
         *,
         progress: Progress | None = None,
         finished: Callable[[Result], None] = lambda result: None,
-        on_evaluate: Observer | None = None,
         audits: bool = True,
         checkpoints: Checkpoints | None = None,
         earlier: Mapping[int, Result] = NOTHING,

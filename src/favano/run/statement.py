@@ -79,9 +79,11 @@ def read_statements(path: Path, methods: Methods = NO_METHODS) -> list[Statement
 
     `methods` are those that cannot be found by their names.
     """
-    if files := run_files(path):
-        return [_read_run_file(file) for file in files]
-    return [_read_folder(folder, methods) for folder in result_folders(path)]
+    found = []
+    for folder in result_folders(path):
+        files = [_read_run_file(file) for file in run_files(folder)]
+        found += files or [_read_folder(folder, methods)]
+    return found
 
 
 def contradiction(stated: Statement, seed: int) -> str | None:
