@@ -7,7 +7,9 @@ tables, help texts and error messages all follow from the declaration.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import MISSING, dataclass, field, fields
 from difflib import get_close_matches
 from fractions import Fraction
@@ -15,6 +17,7 @@ from functools import cache, wraps
 from typing import (
     TYPE_CHECKING,
     Annotated,
+    ClassVar,
     Final,
     Generic,
     Literal,
@@ -35,6 +38,7 @@ if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
 T = TypeVar("T")
+_WHEN_USED = ContextVar("_WHEN_USED", default=False)  # whether bad classes are refused only then
 
 
 def _fraction(value: object) -> object:
@@ -123,12 +127,33 @@ def option(default: T, text: str, *, otherwise: str = "", symbol: str = "", sour
     return field(default=default, metadata={"option": about})
 
 
+@contextmanager
+def refused_when_used() -> Iterator[None]:
+    """Inside, a bad class is made and keeps its `refusal`, so that others in its file are made."""
+    before = _WHEN_USED.set(True)
+    try:
+        yield
+    finally:
+        _WHEN_USED.reset(before)
+
+
 @dataclass_transform(kw_only_default=True, frozen_default=True)
 class Options:
     """A group of values. Inherit, declare them with `option`, and check what two of them forbid."""
 
+    refusal: ClassVar[BadInput | None] = None  # why the class cannot be used
+
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()  # Generic's
+        try:
+            cls._complete()
+        except BadInput as error:
+            if not _WHEN_USED.get():
+                raise
+            cls.refusal = error
+
+    @classmethod
+    def _complete(cls) -> None:
         rule = "has an __init__ of its own; declare options by favano.option instead"
         need("__init__" not in vars(cls), "class", cls.__name__, rule)
         text = cls.__doc__

@@ -138,6 +138,61 @@ def test_a_method_without_a_word() -> None:
     assert "Known to go wrong" not in text
 
 
+FORMULAS = '''from favano import Method, ModelState
+
+
+class Stale(Method[ModelState]):
+    """Stale: remembers what absent clients sent last.
+
+        w <- w + eta_g (mean_i delta_i
+                        + beta h)
+    """
+
+    def policy(self):
+        return self.world.rounds()
+
+    def update(self, state, answers):
+        return state
+'''
+WRONG = """
+    h is what they sent.
+
+    Known to go wrong: the server forgets.
+
+        h <- 0
+
+    It does so slowly.
+    """
+NEEDS = "Needs\n  not linear in the models: nobody can say whose steps count how much"
+
+
+def test_each_line_once_and_formulas_indented(tmp_path: Path) -> None:
+    """Whether the file has a docstring or not, and whether or not text follows a formula."""
+    heading, line = "Stale (stale)", "Stale: remembers what absent clients sent last."
+    formula = "    w <- w + eta_g (mean_i delta_i\n                    + beta h)"
+    wrong = "Known to go wrong:\n  the server forgets.\n\n      h <- 0\n\n  It does so slowly."
+    plain, same, longer = (tmp_path / name for name in ("plain.py", "same.py", "longer.py"))
+    plain.write_text(FORMULAS)
+    same.write_text(f'"""{line}"""\n{FORMULAS}')
+    longer.write_text(FORMULAS.replace('h)\n    """', f'h)\n{WRONG}"""'))
+    short = "\n\n".join([heading, line, formula, NEEDS])
+    assert card(method_class(str(plain))) == card(method_class(str(same))) == short
+    text = "\n\n".join([heading, line, formula, "h is what they sent.", NEEDS, wrong])
+    assert card(method_class(str(longer))) == text
+    said = card_document(method_class(str(longer)))
+    assert said["reference"] == line
+    assert said["text"] == f"{formula}\n\nh is what they sent."
+    assert said["known_to_go_wrong"] == "the server forgets. h <- 0 It does so slowly."
+
+
+def test_a_method_without_a_word_in_a_file_without_one(tmp_path: Path) -> None:
+    place = tmp_path / "quiet.py"
+    place.write_text(
+        FORMULAS.replace(FORMULAS[FORMULAS.index('    """') : FORMULAS.index("    def p")], "")
+    )
+    assert card(method_class(str(place))) == f"Stale (stale)\n\n{NEEDS}"
+
+
 METHODS = '''"""Two methods in one file."""
 
 from favano import FedAvg, Method, ModelState

@@ -161,6 +161,37 @@ def test_contradictions_in_a_file_are_said_as_they_are(tmp_path: Path) -> None:
         method_class(f"{place}:Half")
 
 
+INIT = """
+
+class Odd(Method[ModelState]):
+    def __init__(self, part):
+        self.part = part
+
+    def policy(self):
+        return self.world.rounds()
+
+    def update(self, state, answers):
+        return state
+
+
+class Heir(Odd):
+    pass
+"""
+
+
+def test_a_bad_class_is_refused_alone(tmp_path: Path) -> None:
+    """The others of its file can be used; its heirs cannot."""
+    forgetful = SOURCE.replace("class Half", "class Forgetful").split("option\n", 1)[1]
+    forgetful = forgetful.replace("    part: float", "    memory = 2\n    part: float")
+    place = written(tmp_path, "mine.py", SOURCE + INIT + forgetful)
+    assert method_class(f"{place}:Half")().name == "half"
+    for name in ("Odd", "Heir"):
+        with pytest.raises(BadInput, match=r"^class=Odd: has an __init__ of its own; declare"):
+            method_class(f"{place}:{name}")
+    with pytest.raises(BadInput, match=r"^method=forgetful: memory and step go together"):
+        method_class(f"{place}:Forgetful")
+
+
 def test_unknown_names_are_refused_with_what_was_probably_meant() -> None:
     with pytest.raises(BadInput, match="algorithm=fedbuf: unknown; did you mean fedbuff"):
         method_class("fedbuf")

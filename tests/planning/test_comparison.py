@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from favano.errors import BadInput
 from favano.planning.comparison import DEFAULT, chosen, comparison, folder_name, keys_for
 from favano.specification.config import config_of
 from favano.specification.spec import Spec
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "own_method.py"
 
 
 def named(*names: str) -> list[dict[str, object]]:
@@ -35,6 +39,22 @@ def test_files_and_flags() -> None:
     assert (alone.name, alone.keys["rate_scale"]) == ("quafl", "none")
     other = chosen(file.methods, named("fedavg", "quafl"))
     assert names_of(comparison(file.shared, other)) == ["fedavg", "quafl"]
+
+
+def test_a_method_in_a_file_is_set_by_its_printed_name_its_place_or_its_label() -> None:
+    place = f"{EXAMPLE}:Ca2fl"
+    methods = named("fedbuff", place)
+    for name in ("ca2fl", place):
+        specs = comparison({}, methods, [f"{name}.buffer=3"])
+        assert names_of(specs) == ["fedbuff", "ca2fl"]
+        assert [spec.keys["buffer"] for spec in specs] == [5, 3]
+    labelled = [*named("fedbuff"), {"algorithm": place, "label": "mine"}]
+    _, mine = comparison({}, labelled, ["mine.buffer=3"])
+    assert mine.keys["buffer"] == 3
+    with pytest.raises(BadInput, match=r"^set=ca2fl: not compared; need one of fedbuff, mine$"):
+        comparison({}, labelled, ["ca2fl.buffer=3"])
+    ours, other = comparison({}, named("fedbuff", "fedbuff"), ["fedbuff.buffer=3"])
+    assert (ours.keys["buffer"], other.keys["buffer"]) == (3, 5)  # the first of two
 
 
 def test_the_default_are_the_papers_four() -> None:

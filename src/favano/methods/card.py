@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from inspect import cleandoc, getdoc
+from inspect import cleandoc
 from textwrap import fill, indent
 
 from favano.methods.method import Method
@@ -22,8 +22,9 @@ def summary(kind: type[AnyMethod]) -> str:
 
 def card(kind: type[AnyMethod]) -> str:
     """The whole of it, for a screen."""
-    text, _, wrong = _doc(kind).partition(_WRONG)
-    parts = [f"{kind.title} ({kind.name})", _module_line(kind), text.strip()]
+    line, text, wrong = _words(kind)
+    parts = [f"{kind.title} ({kind.name})"]
+    parts += [part for part in (line, text) if part not in ("", kind.title)]
     options = options_of(kind).values()
     if options:
         width = max(len(one.name) for one in options)
@@ -31,18 +32,18 @@ def card(kind: type[AnyMethod]) -> str:
         parts.append("\n".join(["Options", *lines]))
     parts.append("\n".join(["Needs", *(f"  {one}" for one in needs(kind))]))
     if wrong:
-        parts.append(f"{_WRONG}\n" + indent(fill(" ".join(wrong.split()), _WIDTH), "  "))
+        parts.append(f"{_WRONG}\n" + indent(wrong, "  "))
     return "\n\n".join(parts)
 
 
 def card_document(kind: type[AnyMethod]) -> dict[str, object]:
     """The same as JSON has it."""
-    text, _, wrong = _doc(kind).partition(_WRONG)
+    line, text, wrong = _words(kind)
     return {
         "name": kind.name,
         "title": kind.title,
-        "reference": _module_line(kind),
-        "text": text.strip(),
+        "reference": line,
+        "text": text,
         "known_to_go_wrong": " ".join(wrong.split()),
         "needs": needs(kind),
         "options": [
@@ -78,6 +79,18 @@ def needs(kind: type[AnyMethod]) -> list[str]:
     return found
 
 
+def _words(kind: type[AnyMethod]) -> tuple[str, str, str]:
+    """The first line, the text without it, and what goes wrong."""
+    line, (first, _, rest) = _module_line(kind), _doc(kind).partition("\n")
+    text, _, wrong = (rest if first == line else f"{first}\n{rest}").partition(_WRONG)
+    return line, text.strip("\n").rstrip(), "\n\n".join(map(_filled, wrong.strip().split("\n\n")))
+
+
+def _filled(paragraph: str) -> str:
+    """A paragraph as wide as a card; formulas, which are indented, as they are."""
+    return paragraph if paragraph[:1] == " " else fill(" ".join(paragraph.split()), _WIDTH)
+
+
 def _module_line(kind: type[AnyMethod]) -> str:
     """The first line of the file: name, idea and reference."""
     if not is_ours(kind) and len(_own_methods(kind)) > 1:
@@ -93,7 +106,11 @@ def _own_methods(kind: type[AnyMethod]) -> list[object]:
 
 
 def _doc(kind: type[AnyMethod]) -> str:
-    return getdoc(kind) if "__doc__" in vars(kind) and kind.__doc__ else kind.title  # type: ignore[return-value]
+    """The docstring of a class, indented from where its quotes close; else its title."""
+    first, *rest = (vars(kind).get("__doc__") or kind.title).expandtabs().splitlines()
+    lines = [line for line in rest if line.strip()] + rest[-1:]
+    margin = min((len(line) - len(line.lstrip()) for line in lines), default=0)
+    return "\n".join([first.strip(), *(line[margin:].rstrip() for line in rest)]).strip()
 
 
 def _flag(one: Option[object]) -> str:

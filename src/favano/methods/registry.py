@@ -18,7 +18,7 @@ from typing import TypeAlias, cast
 from favano.code_digest import code_digest, file_digest
 from favano.errors import BadInput, need
 from favano.methods.method import Method, State
-from favano.options import did_you_mean, options_of
+from favano.options import did_you_mean, options_of, refused_when_used
 
 AnyMethod: TypeAlias = Method[State]
 AMethod: TypeAlias = "str | Method | type[Method]"  # type: ignore[type-arg]
@@ -44,7 +44,8 @@ def installed_methods() -> Mapping[str, type[AnyMethod]]:
     found: dict[str, type[AnyMethod]] = {}
     for point in entry_points(group=GROUP):
         try:
-            method = point.load()
+            with refused_when_used():
+                method = point.load()
             _check_class(method, point.value)
             taken = our_methods().keys() | found.keys()
             need(method.name not in taken, "method", point.value, f"{method.name} is taken already")
@@ -80,6 +81,7 @@ def _in_file(place: str) -> type[AnyMethod]:
     if not name and len(found) == 1:
         name = next(iter(found))
     need(name in found, "algorithm", place, f"{path} holds {known}; need {path}:NAME")
+    _check_class(found[name], place)
     found[name].place = f"{path}:{name}"
     return found[name]
 
@@ -96,7 +98,8 @@ def _load(path: Path, digest: str) -> ModuleType:
     if (folder := str(path.parent)) not in sys.path:
         sys.path.append(folder)
     try:
-        spec.loader.exec_module(module)
+        with refused_when_used():
+            spec.loader.exec_module(module)
     except Exception as error:
         del sys.modules[spec.name]
         problem = f"{type(error).__name__}: {error}"
@@ -119,6 +122,8 @@ def _classes(module: ModuleType) -> list[type[AnyMethod]]:
 def _check_class(method: object, place: str) -> None:
     right = isinstance(method, type) and issubclass(method, Method) and not isabstract(method)
     need(right, "method", place, "need a class that inherits from favano.Method")
+    if isinstance(method, type) and issubclass(method, Method) and method.refusal is not None:
+        raise method.refusal
 
 
 def make_method(

@@ -47,10 +47,10 @@ def comparison(
     [('favano', 20, {}), ('fedbuff', 20, {'buffer': 5, 'buffer_mode': 'block'})]
     """
     asked = [dict(one) for one in methods]
-    names = [str(one.get(LABEL) or one[ALGORITHM]) for one in asked]
+    by_name = _by_name(asked) if settings else {}
     for setting in settings:
-        name, key, value = _setting(setting, names)
-        asked[names.index(name)][key] = value
+        name, key, value = _setting(setting, list(by_name))
+        by_name[name][key] = value
     kinds = [_with_options({**shared, **one}) for one in asked]
     made = [
         make_spec({**shared_keys(shared, kind, kinds), **one})
@@ -144,6 +144,20 @@ def clock_keys(method: AnyMethod) -> set[str]:
 def _large_world() -> World:
     """So many clients that what fits a run fits here."""
     return make_world(resolve(Spec(fleet=FleetPart(clients=_MANY))), 0)
+
+
+def _by_name(asked: Sequence[dict[str, object]]) -> dict[str, dict[str, object]]:
+    """The methods by all that they are called: a label, or the name that is printed and the given.
+
+    Of several with one name it is the first.
+    """
+    found: dict[str, dict[str, object]] = {}
+    for one in asked:
+        given = str(one[ALGORITHM])
+        names = [str(one[LABEL])] if one.get(LABEL) else [method_class(given).name, given]
+        for name in names:
+            found.setdefault(name, one)
+    return found
 
 
 def _setting(text: str, names: Sequence[str]) -> tuple[str, str, str]:
