@@ -74,6 +74,25 @@ def test_targets_of_numpy_are_numbers_like_the_inputs() -> None:
     assert same.rows == favano.simulate("favano", regression(), FLEET, **EVERY).rows
 
 
+def test_a_column_of_numpy_is_as_any_other() -> None:
+    """Its stride is 0 in the dimension of one, which PyTorch does not take everywhere."""
+    given = regression(train=(X[:240].numpy(), Y[:240].numpy()[:, None]))
+    same = favano.simulate("favano", given, FLEET, **EVERY)
+    assert same.rows == favano.simulate("favano", regression(), FLEET, **EVERY).rows
+
+
+def test_data_are_digested_before_training(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> str:
+        raise ZeroDivisionError
+
+    trained: list[object] = []
+    monkeypatch.setattr("favano.run.samples.data_digest", fail)
+    monkeypatch.setattr("favano.run.runner.engine", lambda *runs: trained.append(runs))
+    with pytest.raises(ZeroDivisionError):
+        favano.simulate("favano", regression(), FLEET, **EVERY)
+    assert not trained
+
+
 def test_without_metrics_the_loss_leads() -> None:
     result = favano.simulate("favano", regression(), FLEET, **EVERY)
     assert list(result.history)[6:8] == ["loss", "variance"]

@@ -360,6 +360,7 @@ REFUSED: list[tuple[dict[str, object], str]] = [
     ({"train": (X, Y), "split": "file:nowhere.npy"}, "split=file:nowhere.npy: no such file$"),
     ({"train": (X.numpy().astype(np.uint16), Y), "test": (X.numpy().astype(np.uint16), Y)},
      "train=torch.uint16: need a type whose rows PyTorch can pick: "),
+    ({"train": (X.to_sparse(), Y)}, r"train=torch.sparse_coo: need dense tensors, as "),
     ({"train": table().rename_column("features", "a")},
      r"train=columns who, a, label: name those of inputs and targets, as columns=\('x', 'y'\)$"),
     ({"train": table(), "split": "column:features", "columns": ("features", "label")},

@@ -93,7 +93,7 @@ class Recorder(Generic[S]):
     The spread of the clients' models is that of the models that they started from; with `live`,
     which gives the models of clients in training at a time, it is the spread of those.
 
-    The rows are chained by digests, from the one that `start` gives.
+    The rows are chained by digests, from `start` on.
     """
 
     run: Aggregator[S]
@@ -102,7 +102,7 @@ class Recorder(Generic[S]):
     score: Callable[[Vector], Tensor]  # (1 + m,) loss and metrics
     live: Live | None = None
     metrics: Sequence[str] = ("accuracy",)  # their names
-    start: Callable[[], str] = lambda: ""  # called when the first row is made
+    start: str = ""
     last: Observation | None = field(init=False, default=None)
     _refused: int = field(init=False, default=0)
     _versions: list[int] | None = field(init=False, default=None)  # evaluated, if all are known
@@ -168,7 +168,7 @@ class Recorder(Generic[S]):
         """One row per evaluation so far, from number `first` on; waits for a GPU."""
         for row in self._unchained(len(self._rows)):
             row = row._replace(model_digest=self._models.all()[len(self._rows)])
-            before = self._rows[-1].digest if self._rows else self.start()
+            before = self._rows[-1].digest if self._rows else self.start
             self._rows.append(row._replace(digest=link(before, row)))
         return self._rows[first:]
 

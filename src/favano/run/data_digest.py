@@ -44,6 +44,10 @@ def _add(digest: hashlib._Hash, array: Tensor | Array) -> None:
     digest.update(f"{kind} {tuple(array.shape)}\n".encode())
     for place in parts_of(array):
         part = array[place]
-        if isinstance(part, Tensor):
-            part = part.detach().cpu().contiguous().view(torch.uint8).numpy()
-        digest.update(np.ascontiguousarray(part).data)
+        digest.update(_bytes(part) if isinstance(part, Tensor) else np.ascontiguousarray(part).data)
+
+
+def _bytes(part: Tensor) -> memoryview:
+    """The numbers of a tensor one after the other, whatever its strides."""
+    plain = part.detach().resolve_conj().resolve_neg().cpu()
+    return plain.clone(memory_format=torch.contiguous_format).view(torch.uint8).numpy().data

@@ -294,6 +294,9 @@ def _pair(name: str, given: object) -> tuple[Tensor, Tensor]:
     except (TypeError, ValueError, RuntimeError):
         kinds = " and ".join(type(part).__name__ for part in given)
         raise BadInput(name, kinds, _PAIR) from None
+    for part in (inputs, targets):
+        dense = part.layout == torch.strided
+        need(dense, name, part.layout, "need dense tensors, as x.to_dense()")
     need(inputs.ndim > 0 and targets.ndim > 0, name, "numbers", _PAIR)
     equal = len(inputs) == len(targets)
     need(equal, name, f"{len(inputs)}, {len(targets)}", "need equally many rows and labels")

@@ -65,6 +65,9 @@ class SeedRun:
         assembled = assemble(planned, samples, flat, initial)
         task, self.aggregator = assembled.task, assembled.aggregator
         self.kernels = result.kernels = kernels_for(planned, flat, task)
+        result.data = samples.digest  # before training: an error must not cost a result
+        if seed == spec.run.seed and is_own(spec, samples):
+            result.code = self.code
         gradient: GradientTrace | None = None
         if self.kernels is not None:
             traced = GradientTrace(flat, task.loss, self.kernels)
@@ -93,7 +96,7 @@ class SeedRun:
             self.judge.measure,
             live,
             tuple(one.name for one in result.metrics),
-            self._history_start,
+            self._history_start(),
         )
         self.tracker: Tracker | None = None
         if spec.run.track_bound:
@@ -228,12 +231,9 @@ class SeedRun:
         self._handed_in = True
         rows, last = self.recorder.rows(), self.recorder.last
         self.result.rows += rows
-        self.result.data = self.samples.digest
         self.result.bounds += self.tracker.rows if self.tracker else []
         if self.planned.seed == self.result.spec.run.seed:
             self.result.first = self.planned
-            if is_own(self.result.spec, self.samples):
-                self.result.code = self.code
         if last is not None:
             whole = self.over and not self.failed
             end: Status = "stopped" if self.aggregator.stopped else "complete"
