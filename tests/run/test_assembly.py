@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from typing import Literal
 
 import numpy as np
 import pytest
 import torch
+from torch import Tensor, nn
 from typer.testing import CliRunner
 
+import favano
 from favano.cli.app import app
 from favano.engine import Moment, PlainLoop
 from favano.errors import BadInput
 from favano.planning.planned import plan_seeds
+from favano.quantisation import message_bits
+from favano.run.assembly import codec_of
 from favano.run.runner import run
 from favano.run.samples import load_samples, named_model
+from favano.specification.keys import Keys
 from favano.specification.presets import resolve
 from favano.specification.spec import make_spec
 from favano.studies import bench, pilot
@@ -78,3 +84,45 @@ def test_pilot_and_plain_loop_train_what_a_run_trains(
     result = run(spec, samples, model, workers=1)
     final = torch.cat([value.flatten() for value in result.models[0].values()])
     assert torch.equal(seen[-1].server[: len(final)], final)
+
+
+class Adapted(nn.Module):
+    """A layer that is frozen, with statistics, and a correction of low rank that is trained."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(6, 40).requires_grad_(False)
+        self.norm = nn.BatchNorm1d(40, affine=False)
+        self.down, self.up = nn.Linear(6, 1, bias=False), nn.Linear(1, 40, bias=False)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        output: Tensor = self.norm(self.layer(inputs)) + self.up(self.down(inputs))
+        return output
+
+
+@pytest.mark.parametrize("codec", ["none", "lattice", "min-max"])
+@pytest.mark.parametrize("method", ["fedavg", "scaffold"])
+def test_bits_are_those_of_what_is_trained(
+    method: str, codec: Literal["none", "lattice", "min-max"]
+) -> None:
+    """46 of 326 parameters, and 80 statistics; SCAFFOLD sends as many corrections."""
+    x = torch.randn(120, 6, generator=torch.Generator().manual_seed(0))
+    both, net = (x, torch.arange(120) % 2), Adapted()
+    given = favano.Problem(net, both, both, split="iid", batch_size=8)
+    keys: Keys = {
+        "selected": 4,
+        "local_steps": 2,
+        "learning_rate": 0.1,
+        "horizon": 60.0,
+        "codec": codec,
+    }
+    found = favano.simulate(method, given, favano.Fleet(clients=4), **keys)
+    sent, rounds = 46 + 80 + (46 if method == "scaffold" else 0), found.rows[-1].server_step
+    if codec == "none":
+        assert found.rows[-1].bits_up == 32 * sent * 4 * rounds
+        assert found.rows[0].bits_down == 32 * sent * 4
+    elif method == "fedavg":
+        packed = message_bits(codec_of(found.spec), (6, 40)) + 32 * 80  # type: ignore[arg-type]
+        assert found.rows[-1].bits_up == packed * 4 * rounds
+    for name in ("layer.weight", "layer.bias"):
+        assert torch.equal(found.models[0][name], net.state_dict()[name])

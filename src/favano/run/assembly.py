@@ -78,6 +78,7 @@ def _link(planned: Planned, model: FlatModel) -> Link | None:
         seed=planned.seed,
         streams=planned.fleet.streams,
         plain=model.layout.buffers if spec.run.buffers == "average" else 0,
+        sent=model.sent,
     )
 
 

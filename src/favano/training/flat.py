@@ -1,6 +1,6 @@
 """Modules as flat vectors. Only this file knows layers.
 
-A model is one vector: trained parameters, then float buffers (BatchNorm statistics), then integer
+A model is one vector: parameters, then float buffers (BatchNorm statistics), then integer
 counters. An update is applied to the parameters; buffers are averaged; of counters the largest is
 taken.
 """
@@ -30,6 +30,7 @@ class Layout:
     buffers: int
     counters: int
     number_bits: int = 32  # of a parameter or buffer
+    frozen: int = 0  # parameters that are not trained, and need not be sent
 
     @property
     def size(self) -> int:
@@ -38,8 +39,13 @@ class Layout:
 
     @property
     def bits(self) -> int:
-        """Bits of an uncompressed message: parameters and buffers."""
-        return self.number_bits * (self.parameters + self.buffers)
+        """Bits of an uncompressed message: trained parameters and buffers."""
+        return self.number_bits * (self.trained + self.buffers)
+
+    @property
+    def trained(self) -> int:
+        """Number of parameters that are trained."""
+        return self.parameters - self.frozen
 
 
 class FlatModel:
@@ -65,7 +71,8 @@ class FlatModel:
         self._counters = {k: v for k, v in buffers.items() if not v.is_floating_point()}
         parts = (self._parameters, self._buffers, self._counters)
         sizes = [sum(tensor.numel() for tensor in part.values()) for part in parts]
-        self.layout = Layout(sizes[0], sizes[1], sizes[2], torch.finfo(dtype).bits)
+        frozen = sum(p.numel() for p in self._parameters.values() if not p.requires_grad)
+        self.layout = Layout(sizes[0], sizes[1], sizes[2], torch.finfo(dtype).bits, frozen)
         bits = self.layout.number_bits
         need(self.layout.parameters > 0, "model", name, "has no parameters")
         rule = f"has integer counters (BatchNorm), which {dtype} cannot hold; use float32"
@@ -81,13 +88,18 @@ class FlatModel:
 
     @property
     def weights(self) -> Vector:
-        """The trained part of `vector`, (P,)."""
+        """The parameters in `vector`, (P,)."""
         return self.vector[: self.layout.parameters]
 
     @property
     def parameter_sizes(self) -> tuple[int, ...]:
-        """Lengths of the trained tensors in `vector`, one after the other."""
+        """Lengths of the parameters in `vector`, one after the other."""
         return tuple(size for p in self._parameters.values() if (size := p.numel()))
+
+    @property
+    def sent(self) -> tuple[bool, ...]:
+        """Which of these are sent: those that are trained."""
+        return tuple(p.requires_grad for p in self._parameters.values() if p.numel())
 
     def decaying(self, weights: Tensor) -> Tensor:
         """The weights of parameters that are trained, (..., P); zeros for those that are frozen."""
