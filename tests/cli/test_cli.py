@@ -365,3 +365,17 @@ def test_clients_from_a_file(favano: Program, tmp_path: Path) -> None:
     code, _, err = favano("run", *keys, "--clients", "8")
     assert code == 2
     assert err.strip() == "favano: clients=8: need 1..7, the clients of split=file:owners.txt"
+
+
+def test_held_out_samples_are_as_many_as_asked_for(favano: Program, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    short = ["--data-fraction", "0.5", "--horizon", "30", "--out", str(out)]
+    _, table, _ = favano("run", "--holdout", "200", *short)
+    assert "on 200 test samples" in " ".join(table.split())
+    assert json.loads((out / "summary.json").read_text())["test_samples"] == 200
+    accuracy = json.loads((out / "summary.json").read_text())["runs"][0]["accuracy"]
+    assert round(200 * accuracy) == pytest.approx(200 * accuracy, abs=1e-9)
+    _, own, _ = favano("run", *short[:-1], str(tmp_path / "own"))
+    assert "on 180 test samples" in " ".join(own.split())  # half of digits' own
+    _, mine, _ = favano("run", "--evaluate-on", "clients", *short[:-1], str(tmp_path / "mine"))
+    assert "test samples" not in mine

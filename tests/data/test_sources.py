@@ -114,6 +114,13 @@ def test_mnist_from_its_files(
     assert held.preprocessing.mean == (0.1307,)
 
 
+def test_a_fraction_leaves_held_out_samples_alone() -> None:
+    held, whole = load("digits", holdout=200, fraction=0.25), load("digits", holdout=200)
+    assert len(held.test.labels) == 200
+    assert np.array_equal(held.test.inputs, whole.test.inputs)
+    assert len(held.train.labels) == pytest.approx(1237 / 4, abs=5)  # a quarter of each class
+
+
 def test_femnist_from_its_files(data_root: Path, tmp_path: Path) -> None:
     dataset = load("femnist", data_dir=data_root, cache_dir=tmp_path, normalise=True)
     assert dataset.train.inputs.shape == (41495, 1, 28, 28)

@@ -133,6 +133,7 @@ class Gathering:
         whole.bounds = sorted([*whole.bounds, *part.bounds], key=lambda row: row.seed)
         whole.models = dict(sorted({**whole.models, **part.models}.items()))
         whole.status = worst([whole.status, part.status])
+        whole.test_samples = part.test_samples
         whole.audit, whole.served = part.audit or whole.audit, part.served or whole.served
         whole.steps_before += part.steps_before
         whole.seconds_before += part.seconds_before

@@ -97,14 +97,19 @@ def hold_out(dataset: Dataset, count: int, seed: int) -> Dataset:
     return replace(dataset, train=dataset.train.take(kept), test=dataset.train.take(held))
 
 
-def take_fraction(dataset: Dataset, fraction: float, seed: int) -> Dataset:
-    """A random share of the samples of every class, at least one, for training and for testing."""
+def take_fraction(
+    dataset: Dataset, fraction: float, seed: int, *, held_out: bool = False
+) -> Dataset:
+    """A random share of the samples of every class, at least one, for training and for testing.
+
+    Test samples that were `held_out` all stay: their number was asked for.
+    """
     need(0 < fraction <= 1, "data_fraction", fraction, "need a number > 0, 1 at most")
     train, test = (
         rows.take(_share(rows.labels, fraction, seed, client=1 + part))
         for part, rows in enumerate((dataset.train, dataset.test))
     )
-    return replace(dataset, train=train, test=test)
+    return replace(dataset, train=train, test=dataset.test if held_out else test)
 
 
 def _share(labels: Ints, fraction: float, seed: int, client: int) -> Ints:

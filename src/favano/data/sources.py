@@ -46,7 +46,8 @@ def load(
         normalise: subtract the mean and divide by the standard deviation even where the paper only
             scales: MNIST with the usual constants, digits and folders with their own.
         holdout: number of random training samples to test on instead of the official test set.
-        fraction: share of the training and of the test samples to keep, chosen at random.
+        fraction: share of the training and of the test samples to keep, chosen at random; those
+            that are held out are all kept.
         split: how samples will be split; a file that it names is read here.
         seed: of both choices.
         on_image: called after each decoded image with the total number of images.
@@ -67,7 +68,9 @@ def load(
         dataset = text.hold_out(dataset, holdout)
     elif holdout:
         dataset = hold_out(dataset, holdout, seed)
-    return take_fraction(dataset, fraction, seed) if fraction < 1 else dataset
+    if fraction < 1:
+        dataset = take_fraction(dataset, fraction, seed, held_out=holdout > 0)
+    return dataset
 
 
 def _cached(

@@ -143,6 +143,7 @@ class Summary:
     kernels: str | None = None  # CPU kernels used for training
     processor: str | None = None  # or the GPU
     data: str | None = None  # digest of training and test data
+    test_samples: int | None = omitted(None)  # that scores are of; None: those of the clients
     code: Mapping[str, str] | None = omitted(None)  # of a user's network, loss and metrics: digests
     optimiser: str | None = omitted(None)  # of clients and server; None: plain SGD
     runs: Annotated[tuple[RunRecord, ...], BeforeValidator(_with_metrics)]

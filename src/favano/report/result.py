@@ -67,6 +67,7 @@ class Result:
         method_title: the method's name in print.
         metrics: of the problem, the leading one first.
         served: how well the final model serves each client.
+        test_samples: that the scores are of.
     """
 
     name: str
@@ -84,6 +85,7 @@ class Result:
     method_title: str | None = None
     metrics: tuple[MetricRecord, ...] = (ACCURACY,)
     served: ServedRecord | None = None
+    test_samples: int | None = None
 
     def __repr__(self) -> str:
         """One line, as notebooks show it."""
@@ -171,6 +173,7 @@ def read_result(folder: Path) -> Result:
         verdict=summary.audit.verdict if summary and summary.audit else None,
         method_title=summary.title if summary else None,
         served=summary.served if summary else None,
+        test_samples=summary.test_samples if summary else None,
         metrics=metrics,
     )
 

@@ -62,7 +62,12 @@ def final_table(results: Sequence[Result], title: str = "", *, width: int = 80) 
 def _caption(results: Sequence[Result], spared: Sequence[str], *, paired: bool) -> str:
     trained = optimisers(results)
     left_out = f"; no room here for {listed(spared)}" if spared else ""
-    return _CAPTION + _PAIRED * paired + left_out + (f"\noptimiser: {trained}" if trained else "")
+    tested = {result.test_samples for result in results}
+    scored = (
+        f", on {tested.pop():,} test samples" if len(tested) == 1 and None not in tested else ""
+    )
+    below = f"\noptimiser: {trained}" if trained else ""
+    return _CAPTION + scored + _PAIRED * paired + left_out + below
 
 
 def _fitting(

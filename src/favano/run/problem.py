@@ -56,7 +56,7 @@ class Problem:
         batch_order: `epoch` or `replacement`.
         normalise: give images mean 0 and deviation 1 per channel, as some always have.
         holdout: test on this many training images instead of the test set.
-        data_fraction: share of the training and test images in use.
+        data_fraction: share of the training and test images in use; all that are held out are.
     """
 
     model: nn.Module | Callable[[], nn.Module] | None = None

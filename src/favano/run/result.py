@@ -50,6 +50,7 @@ class Result:
     interrupted: bool = False  # by Ctrl-C
     kernels: Kernels | None = None  # of the local steps; None on a GPU
     data: str | None = None  # digest of training and test data
+    test_samples: int | None = None  # that scores are of; None: those of the clients
     code: Mapping[str, str] | None = None  # digests of an own network, loss and metrics, by name
     steps_before: int = 0  # local steps that were made before it went on from checkpoints
     seconds_before: float = 0.0  # of machine time, for these

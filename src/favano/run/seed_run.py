@@ -65,6 +65,8 @@ class SeedRun:
         assembled = assemble(planned, samples, flat, initial)
         task, self.aggregator = assembled.task, assembled.aggregator
         self.kernels = result.kernels = kernels_for(planned, flat, task)
+        if spec.run.evaluate_on != "clients":
+            result.test_samples = len(samples.test_labels)
         result.data = samples.digest  # before training: an error must not cost a result
         if seed == spec.run.seed and is_own(spec, samples):
             result.code = self.code

@@ -69,8 +69,8 @@ class ProblemPart(Options):
     batch_size: Count | None = option(None, "samples per local step", otherwise=BY_DATA_SET)
     batch_order: BatchOrder = option("epoch", "how batches are drawn")
     normalise: bool = option(False, "images with mean 0 and deviation 1")
-    holdout: Whole = option(0, "test on so many training samples")
-    data_fraction: PositiveShare = option(1.0, "share of all samples in use")
+    holdout: Whole = option(0, "hold out N training samples to test on")
+    data_fraction: PositiveShare = option(1.0, "share of all samples in use, but of those held out")
 
 
 class FleetPart(Options):
