@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+import favano
+from favano.data import Dataset, load
 from favano.errors import BadInput
 from favano.run.data import load_data, split_of, with_clients
 from favano.specification.parts import ProblemPart
@@ -44,3 +47,18 @@ def test_a_file_for_other_data_is_refused(tmp_path: Path) -> None:
     rule = r"owners\.txt: names 2 clients, need one for each of 1437 training samples$"
     with pytest.raises(BadInput, match=rule):
         with_clients({"split": f"file:{tmp_path / 'owners.txt'}"})
+
+
+def test_the_data_of_a_problem_are_read_once(by_five: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[object] = []
+
+    def counted(name: str, **keys: Any) -> Dataset:
+        read.append(name)
+        return load(name, **keys)
+
+    monkeypatch.setattr("favano.run.data.load", counted)
+    problem = favano.Problem(dataset="digits", split=by_five)
+    first, again = (favano.simulate("favano", problem, selected=2, horizon=20.0) for _ in range(2))
+    favano.plan("fedavg", problem, horizon=20.0)
+    assert len(read) == 1
+    assert first.rows == again.rows

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 from uuid import uuid4
@@ -34,6 +34,7 @@ class Arrays(NamedTuple):
 
 _REMEDY = "remove its folder to have the data decoded again"
 TEXT = ("text", "roles")  # the arrays of a text by role
+_SOURCES = "sources.txt"  # the folders that a cache was decoded from, a line each
 
 
 def default_root() -> Path:
@@ -66,6 +67,23 @@ def ensure(folder: Path, write: Callable[[Path], None]) -> None:
                 raise
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
+
+
+def note_source(folder: Path, source: Path) -> None:
+    """Note where the data of a cache folder came from, for when this is gone."""
+    path, line = folder / _SOURCES, str(source.resolve())
+    if path.is_file() and line in path.read_text(encoding="utf-8").splitlines():
+        return
+    with suppress(OSError), path.open("a", encoding="utf-8") as file:  # others' may be read-only
+        file.write(f"{line}\n")
+
+
+def decoded_from(root: Path, source: Path) -> Path | None:
+    """The cache folder of a source, the newest if its files have changed; None if none is known."""
+    wanted = str(source.resolve())
+    notes = root.glob(f"*/{_SOURCES}")
+    found = [one for one in notes if wanted in one.read_text(encoding="utf-8").splitlines()]
+    return max(found, key=lambda one: one.stat().st_mtime_ns).parent if found else None
 
 
 def read(folder: Path) -> Arrays:

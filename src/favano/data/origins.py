@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
@@ -25,6 +26,11 @@ class Folder:
     train: tuple[Path, ...]
     test: tuple[Path, ...]
     writers: Path | None = None
+
+    @property
+    def source(self) -> Path:
+        """The folder."""
+        return self.train[0].parent
 
     @property
     def cache_name(self) -> str:
@@ -59,14 +65,17 @@ class Decoded:
 Origin: TypeAlias = Folder | Hub  # data that have to be decoded
 
 
-def find(name: str, data_dir: Path | None) -> Origin | Decoded:
+def find(name: str, data_dir: Path | None, decoded: Path | None = None) -> Origin | Decoded:
     """Where to read the data set `name` from: a name of the catalogue, or a path.
 
     A named data set is read from the folder of its name in `data_dir`, by default `$FAVANO_DATA`;
-    without either it comes from the hub. A folder of decoded arrays is read as it is.
+    without either it comes from the hub. A folder of decoded arrays is read as it is. Of a folder
+    that is gone, what was decoded from it is found among the folders in `decoded`.
     """
     if name not in KNOWN:
         path = Path(name)
+        if kept := _kept(path, decoded):
+            return kept
         rule = f"need one of {', '.join(NAMES)}, or a folder of Parquet files"
         need(path.is_dir(), "dataset", name, rule)
         advice = "need train-*.parquet and test-*.parquet (or validation-*.parquet)"
@@ -75,8 +84,19 @@ def find(name: str, data_dir: Path | None) -> Origin | Decoded:
     root = data_dir if data_dir is not None else Path(given) if given else None
     if root is None:
         return Hub(name, KNOWN[name].hub, KNOWN[name].test_split)
+    if kept := _kept(root / name, decoded):
+        return kept
     advice = "give another --data-dir or FAVANO_DATA, or neither to download from the hub"
     return _local(name, root / name, name, advice, tested=KNOWN[name].test_split is not None)
+
+
+def _kept(path: Path, decoded: Path | None) -> Decoded | None:
+    """What was decoded from a folder that is gone, if anything was."""
+    found = None if decoded is None or path.exists() else cache.decoded_from(decoded, path)
+    if found is None:
+        return None
+    sys.stderr.write(f"favano: {path} is gone; the data are those decoded from it, in {found}\n")
+    return Decoded(found)
 
 
 def _local(name: str, path: Path, label: str, advice: str, *, tested: bool) -> Folder | Decoded:

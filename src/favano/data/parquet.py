@@ -33,8 +33,7 @@ def read_parquet(origin: Folder, name: str) -> dict[str, pyarrow.Table]:
             for part, table in tables.items():
                 tables[part] = _with_columns(part, table, more, name)
     except (OSError, pyarrow.ArrowException) as error:
-        folder = origin.train[0].parent
-        rule = f"files in {folder} cannot be read; need Parquet with image and label"
+        rule = f"files in {origin.source} cannot be read; need Parquet with image and label"
         raise BadInput("dataset", name, rule) from error
     return tables
 

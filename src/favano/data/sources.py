@@ -15,7 +15,7 @@ from favano.data.dataset import Dataset, Pixels, Rows, hold_out, take_fraction
 from favano.data.decode import decode
 from favano.data.digits import digits
 from favano.data.natural import file_owners
-from favano.data.origins import Decoded, Origin, find
+from favano.data.origins import Decoded, Folder, Origin, find
 from favano.data.preprocessing import Preprocessing
 from favano.errors import need
 from favano.types import Floats
@@ -77,7 +77,7 @@ def _cached(
     name: str, data_dir: Path | None, root: Path, on_image: Callable[[int], None]
 ) -> Dataset:
     """A data set from the cache, which is filled first if need be."""
-    origin, known = find(name, data_dir), KNOWN.get(name)
+    origin, known = find(name, data_dir, root), KNOWN.get(name)
     if known is not None and known.mode is None:
         folder = _filled(origin, root, partial(text.encode, name=name))
         return Dataset(name, *text.read(folder), known.classes, known.preprocessing)
@@ -100,6 +100,8 @@ def _filled(origin: Origin | Decoded, root: Path, write: Callable[[Origin, Path]
         return origin.folder
     folder = root / origin.cache_name
     cache.ensure(folder, partial(write, origin))
+    if isinstance(origin, Folder):
+        cache.note_source(folder, origin.source)
     return folder
 
 

@@ -15,7 +15,7 @@ from favano.options import did_you_mean, options_of
 from favano.planning.comparison import folder_name, label_variants, shared_keys
 from favano.planning.planned import plan_seed
 from favano.records import as_path
-from favano.run.data import load_data, split_of
+from favano.run.data import split_of
 from favano.run.problem import Problem, as_problem
 from favano.specification.keys import Keys
 from favano.specification.parts import FleetPart
@@ -97,7 +97,7 @@ def plan(
     (spec,) = _specs([method], given, _counted(fleet, given, data), keys)
     traits = None if data is None else data.traits
     if data is None and getattr(spec.method, "sample_weights", False):
-        traits = load_data(spec.problem, _path(given.data_dir)).traits
+        traits = given.named_data.traits
     return Plan(plan_seed(spec, spec.run.seed, traits))
 
 
@@ -167,7 +167,7 @@ def _counted(fleet: FleetPart | None, problem: Problem, data: OwnData | None) ->
     elif data is not None:
         clients = data.traits.clients_by(how)
     else:
-        clients = load_data(problem.part, _path(problem.data_dir)).traits.clients_by(how)
+        clients = problem.named_data.traits.clients_by(how)
     return replace(fleet or FleetPart(), clients=clients)
 
 
@@ -223,7 +223,3 @@ def _print_taken(specs: Sequence[Spec]) -> None:
 
 def _shown(value: object) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
-
-
-def _path(given: Path | str | None) -> Path | None:
-    return None if given is None else Path(given)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -22,7 +21,8 @@ from favano.metrics import accuracy, as_metrics
 from favano.records import ACCURACY
 from favano.run.data_digest import parts_of
 from favano.run.problem import Problem, is_by_client
-from favano.run.samples import Samples, check_device, load_samples, traits_of
+from favano.run.samples import Samples, check_device, traits_of
+from favano.run.samples import samples_of as named_samples
 from favano.run.targets import as_targets
 from favano.specification.spec import Spec
 from favano.training import Loss
@@ -148,8 +148,7 @@ def samples_of(problem: Problem, data: OwnData | None, spec: Spec) -> Samples:
     if data is not None:
         samples = own_samples(data, spec.run.device, problem.loss)
     else:
-        folder = None if problem.data_dir is None else Path(problem.data_dir)
-        samples = load_samples(spec, folder)
+        samples = named_samples(problem.named_data, check_device(spec.run.device))
         owners = {**samples.owners, **listed_owners(problem, len(samples.labels))}
         samples = replace(samples, owners=owners, loss=problem.loss or samples.loss)
     if problem.metrics is not None:

@@ -16,14 +16,15 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
     from torch import Tensor, nn
-    from torch.utils.data import Dataset
+    from torch.utils.data import Dataset as TorchDataset
 
+    from favano.data import Dataset
     from favano.metrics.metric import Function, Metric
     from favano.training import Loss
     from favano.types import Ints
 
     Array: TypeAlias = Tensor | npt.NDArray[np.generic]
-    Source: TypeAlias = tuple[Array, Array] | Dataset[Any] | Any
+    Source: TypeAlias = tuple[Array, Array] | TorchDataset[Any] | Any
 
 _SHORT = 60  # characters of a value in a sentence
 
@@ -120,6 +121,13 @@ class Problem:
     def is_own(self) -> bool:
         """Whether the data are the caller's own."""
         return self.train is not None
+
+    @cached_property
+    def named_data(self) -> Dataset:
+        """The data set by name, read once."""
+        from favano.run.data import load_data
+
+        return load_data(self.part, None if self.data_dir is None else Path(self.data_dir))
 
     @cached_property
     def parts(self) -> list[Ints] | None:
