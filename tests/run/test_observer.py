@@ -73,12 +73,24 @@ def test_the_first_evaluation_may_be_the_last() -> None:
     assert sorted(found.models) == [0, 1]
 
 
-def test_an_error_of_the_observer_is_the_users() -> None:
+@pytest.mark.parametrize("keys", [KEYS, LOOP], ids=["lanes", "loop"])
+def test_an_error_of_the_observer_is_the_users_and_keeps_what_was_measured(
+    keys: Keys, tmp_path: Path
+) -> None:
     def fail(row: Mapping[str, object]) -> None:
-        raise ZeroDivisionError
+        if row["time"] == 70.0:
+            raise ZeroDivisionError
 
-    with pytest.raises(ZeroDivisionError):
-        favano.simulate("favano", problem(), FLEET, on_evaluate=fail, **KEYS)
+    whole = favano.simulate("favano", problem(), FLEET, **keys)
+    with pytest.raises(ZeroDivisionError) as failed:
+        favano.simulate("favano", problem(), FLEET, on_evaluate=fail, **keys)
+    kept = failed.value.result  # type: ignore[attr-defined]
+    assert kept.status == "partial"
+    assert {row.time for row in kept.rows if row.seed == 0} >= {0, 35, 70}
+    assert set(map(str, kept.rows)) <= set(map(str, whole.rows))
+    kept.save(tmp_path / "kept")
+    (read,) = favano.load(tmp_path / "kept").results
+    assert (read.status, len(read.rows)) == ("partial", len(kept.rows))
 
 
 def test_other_answers_are_refused() -> None:

@@ -58,7 +58,8 @@ def simulate(
             printed.
 
     Ctrl-C raises `favano.Interrupted`, a `KeyboardInterrupt` whose `result` holds the evaluations
-    made so far. So does `favano.NonFiniteUpdate`, which ends a run that meets NaN or infinity.
+    made so far. So does `favano.NonFiniteUpdate`, which ends a run that meets NaN or infinity, and
+    so does an error of `on_evaluate`, which is raised as it came.
     """
     return _run([method], problem, fleet, keys, progress, on_evaluate, checkpoints).results[0]
 
@@ -119,6 +120,7 @@ def _run(
     data = _own_data(given)
     specs = _specs(methods, given, _counted(fleet, given, data), keys)
     from favano.run.checkpoints import Checkpoints
+    from favano.run.observer import ObserverFailed
     from favano.run.own_data import samples_of
     from favano.run.result import Comparison, Interrupted
     from favano.run.result_folder import check_writable
@@ -132,11 +134,19 @@ def _run(
         folder = as_path("checkpoints", checkpoints)
         check_writable(folder, "checkpoints")
         kept = Checkpoints([folder / folder_name(spec.name) for spec in specs])
-    results = run_together(
-        specs, samples, model, progress=progress, on_evaluate=on_evaluate, checkpoints=kept
-    )
+    failed: Exception | None = None
+    try:
+        results = run_together(
+            specs, samples, model, progress=progress, on_evaluate=on_evaluate, checkpoints=kept
+        )
+    except ObserverFailed as error:
+        results, failed = error.results, error.error
     found = Comparison(results)
     alone = found.results[0] if len(found.results) == 1 else found
+    if failed is not None:
+        failed.result = alone  # type: ignore[attr-defined]
+        failed.add_note("favano: the evaluations made so far are in .result of this error")
+        raise failed
     if any(result.interrupted for result in found.results):
         raise Interrupted(alone)
     for result in found.results:

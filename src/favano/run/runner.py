@@ -18,7 +18,7 @@ from favano.quantisation import quantised
 from favano.run.assembly import initial_vector
 from favano.run.checkpoints import Checkpoints, Keeper
 from favano.run.engines import engine
-from favano.run.observer import Observer
+from favano.run.observer import Observer, ObserverFailed
 from favano.run.progress import Progress, Silence
 from favano.run.range_check import check_range
 from favano.run.result import Result
@@ -62,8 +62,9 @@ def run_together(
 ) -> list[Result]:
     """Run every seed of several specifications with one network on one set of lanes.
 
-    Ctrl-C ends the runs early: their evaluations are kept, marked partial. A run that meets NaN
-    ends alone. `workers` is the number of processes, by default one per core; it changes no result.
+    Ctrl-C ends the runs early: their evaluations are kept, marked partial. So does an observer that
+    raises an error: `ObserverFailed` has the results. A run that meets NaN ends alone. `workers` is
+    the number of processes, by default one per core; it changes no result.
     `finished` gets each result soon after all its seeds have ended. `on_evaluate` is told of every
     evaluation, `on_steps` of the local steps that lanes have made. Without `audits` the results do
     not say who trained the models and whom they serve. With `checkpoints` runs go on where they
@@ -105,6 +106,7 @@ def run_together(
     display, ended = progress or Silence(), _EndedRuns(runs, finished)
     keeper = None
     made = 0  # local steps that the display does not know of
+    failed: ObserverFailed | None = None
     if checkpoints is not None:
         folders = dict(zip(map(id, results), checkpoints.folders, strict=True))
         keeper = Keeper(checkpoints, runs, [folders[id(one.result)] for one in runs], samples)
@@ -125,6 +127,10 @@ def run_together(
     except KeyboardInterrupt:
         for one in runs:
             one.interrupt()
+    except ObserverFailed as error:
+        failed = error
+        for one in runs:
+            one.interrupt()
     finally:
         display.end()
         if keeper is not None:
@@ -133,6 +139,9 @@ def run_together(
         ended.hand_in()
         for result in results:
             _hand_in(runs, result)
+    if failed is not None:
+        failed.results = results
+        raise failed
     try:
         with one_thread():
             for one in runs if audits else ():
