@@ -55,8 +55,9 @@ def test_contact_times_and_their_options() -> None:
     zero = Poll(selected=1, local_steps=1, starts_at_zero=True)
     assert contact_times(zero, 5000)[[0, -1]].tolist() == [0, 4998]
     both = Poll(selected=1, local_steps=1, starts_at_zero=True, overrun=True)
-    assert len(contact_times(both, 5000)) == 715
-    assert len(contact_times(both, 10000)) == 1429
+    assert contact_times(both, 100)[[0, -1]].tolist() == [0, 105]
+    assert contact_times(both, 98)[[0, -1]].tolist() == [0, 98]
+    assert len(contact_times(both, 5000)) == len(contact_times(overrun, 5000)) + 1
 
 
 def test_a_first_contact_at_zero_finds_nothing() -> None:

@@ -49,7 +49,7 @@ def contact_times(policy: Poll, horizon: float) -> Floats:
     first = 0 if policy.starts_at_zero else 1
     last = int(np.floor(horizon / policy.period + 1e-9))
     if policy.overrun:
-        last = int(np.ceil(horizon / policy.period - 1e-9)) - (1 - first)
+        last = int(np.ceil(horizon / policy.period - 1e-9))
     return np.arange(first, last + 1, dtype=np.float64) * policy.period
 
 
