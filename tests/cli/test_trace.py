@@ -21,6 +21,17 @@ def test_a_recorded_fleet_is_run(favano: Program, tmp_path: Path) -> None:
     assert (code, err) == (0, "")
 
 
+def test_a_plan_of_many_speeds_has_ten_rows(favano: Program, tmp_path: Path) -> None:
+    lines = [f"{client},{1 + client / 10}" for client in range(40)]
+    (tmp_path / "steps.csv").write_text("\n".join(["client,duration", *lines]))
+    many = ("--clients", "40", "--selected", "4", "--split", "iid", "--horizon", "700")
+    code, out, _ = favano("plan", *many, "--step-law", "trace:steps.csv")
+    assert code == 0
+    rows = [line.split()[1] for line in out.splitlines() if line.startswith("│")]
+    places = ["2nd", "3rd", "4th", "5th", "6th", "7th", "8th", "9th"]
+    assert rows == ["fastest", *places, "slowest"]
+
+
 @pytest.mark.parametrize("content", ["", "client,duration\n", "client,duration\n0,x\n"])
 @pytest.mark.filterwarnings("error")
 def test_a_malformed_file_is_refused_in_one_sentence(

@@ -24,7 +24,8 @@ def audited(**keys: object) -> AuditRecord:
 
 def audit_of(seed: int, keys: dict[str, object]) -> AuditRecord:
     base = {"clients": 60, "selected": 12, "fast_fraction": "1/3", "horizon": 7000.0}
-    spec = resolve(make_spec({**base, **keys}))
+    given = {key: value for key, value in {**base, **keys}.items() if value is not None}
+    spec = resolve(make_spec(given))
     planned = plan_seed(spec, seed)
     return audit(planned, planned.weights)
 
@@ -81,6 +82,39 @@ def test_clients_that_never_answer_are_counted() -> None:
     assert found.verdict.endswith("; 50 of 60 clients never answered")
     assert sum(weight > 0 for weight in found.weight) == 10
     assert "never" not in audited().verdict
+
+
+def phones(path: Path, clients: int) -> str:
+    """A trace of clients whose speeds all differ, by a factor of ten at most."""
+    lines = [f"{i},{10 ** (i / clients) * wave:.4f}" for i in range(clients) for wave in (0.8, 1.2)]
+    path.write_text("\n".join(["client,duration", *lines]))
+    return f"trace:{path}"
+
+
+def test_many_speeds_are_judged_by_tenths(tmp_path: Path) -> None:
+    """FedBuff hears more of the fast; every client being a class of its own, nobody saw it."""
+    keys: dict[str, object] = {"algorithm": "fedbuff", "buffer_mode": "block", "clients": 100}
+    keys |= {"step_law": phones(tmp_path / "fleet.csv", 100), "selected": 20, "horizon": 2000.0}
+    found = audited(**keys, fast_fraction=None)
+    assert [share.clients for share in found.speeds] == [10] * 10
+    assert sum(share.weight for share in found.speeds) == pytest.approx(1)
+    fastest = sum(found.weight[:10])
+    assert found.speeds[0].weight == pytest.approx(fastest)
+    assert fastest > 0.15
+    said = f"favours the fastest tenth: {100 * fastest:.1f} % of the model ["
+    assert found.verdict.startswith(said)
+    fair = audited(**{**keys, "algorithm": "favano", "buffer_mode": None}, fast_fraction=None)
+    assert fair.verdict.startswith("shows no significant bias: the fastest tenth has ")
+
+
+def test_nothing_is_judged_if_most_clients_never_answered(tmp_path: Path) -> None:
+    law = phones(tmp_path / "fleet.csv", 100)
+    keys: dict[str, object] = {"algorithm": "fedbuff", "clients": 100, "step_law": law}
+    found = audited(**keys, selected=5, horizon=600.0, fast_fraction=None)
+    silent = sum(weight == 0 for weight in found.weight)
+    assert silent > 50
+    assert found.verdict.startswith("shows too little to judge: the ")
+    assert found.verdict.endswith(f"; {silent} of 100 clients never answered")
 
 
 def test_no_update_no_verdict() -> None:

@@ -7,7 +7,7 @@ import numpy as np
 from favano.planning.client_weights import speed_names
 from favano.planning.participation import describe
 from favano.schedule import Barrier, Poll, plan
-from favano.timing import Trace, make_fleet, traced_fleet
+from favano.timing import Trace, traced_fleet
 
 
 def test_one_entry_a_client() -> None:
@@ -38,6 +38,6 @@ def test_contacts_without_a_step_are_counted() -> None:
 
 
 def test_names_of_speeds() -> None:
-    assert speed_names(make_fleet(np.array([2.0, 2.0]))) == ["fast"]
-    assert speed_names(make_fleet(np.array([16.0, 2.0]))) == ["fast", "slow"]
-    assert speed_names(make_fleet(np.array([1.0, 2.0, 3.0])))[2] == "class 2"
+    assert speed_names(1) == ["fast"]
+    assert speed_names(2) == ["fast", "slow"]
+    assert speed_names(3)[2] == "class 2"

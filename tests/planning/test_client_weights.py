@@ -10,7 +10,7 @@ import pytest
 
 from favano.engine import weigh
 from favano.methods import World
-from favano.planning.client_weights import speed_classes, weigh_clients
+from favano.planning.client_weights import speed_classes, speed_thirds, weigh_clients
 from favano.run.result_folder import write_result
 from favano.run.runner import run
 from favano.run.samples import load_samples, named_model
@@ -21,16 +21,31 @@ from tests.effective_weights import effective_weights
 from tests.specs import spec_of
 
 
-def test_many_speeds_are_thirds() -> None:
-    names, third = speed_classes(any_fleet(np.array([9.0, 1, 8, 2, 7, 3, 6, 4, 5])))
+def test_many_speeds_are_tenths() -> None:
+    """Eleven speeds are judged by tenths of the clients, ten by themselves."""
+    names, tenth = speed_classes(any_fleet(np.arange(20.0, 0.0, -1)))
+    assert (names[0], names[1], names[-1], len(names)) == (
+        "fastest tenth",
+        "2nd tenth",
+        "slowest tenth",
+        10,
+    )
+    assert tenth.tolist() == [9 - client // 2 for client in range(20)]
+    names, speed = speed_classes(any_fleet(np.arange(20.0) % 10 + 1))
+    assert names[9] == "class 9"
+    assert speed.tolist() == [*range(10), *range(10)]
+
+
+def test_many_speeds_are_thirds_in_figures() -> None:
+    names, third = speed_thirds(any_fleet(np.array([9.0, 1, 8, 2, 7, 3, 6, 4, 5])))
     assert names == ["fastest third", "middle third", "slowest third"]
     assert third.tolist() == [2, 0, 2, 0, 2, 0, 1, 1, 1]
 
 
 @pytest.mark.parametrize("most", [12, 5])
 def test_every_way_of_summing_is_right(most: int) -> None:
-    """Ten speeds, some shared by clients of two thirds; all weighed alone, or five of them."""
-    fleet = any_fleet(np.array([1.0, 2, 3, 4, 4, 4, 5, 6, 7, 8, 9, 10]))
+    """Eleven speeds, one shared by clients of two thirds; all weighed alone, or five of them."""
+    fleet = any_fleet(np.array([1.0, 2, 3, 4, 4, 5, 6, 7, 8, 9, 10, 11]))
     spec = resolve(spec_of(clients=12, selected=4, local_steps=3, horizon=300))
     method = spec.method.bind(World(fleet, 3, spec.clock))
     schedule = plan(method.policy(), fleet, horizon=300, seed=0)
@@ -38,9 +53,9 @@ def test_every_way_of_summing_is_right(most: int) -> None:
     found = weigh_clients(method, schedule, fleet, most=most)
     assert found.complete == (most == 12)
     assert found.each == pytest.approx(exact[found.listed], abs=1e-12)
-    _, third = speed_classes(fleet)
-    assert np.unique(third[3:6]).tolist() == [0, 1]  # one speed, two thirds
-    for group in (third, fleet.groups):
+    (_, tenth), (_, third) = speed_classes(fleet), speed_thirds(fleet)
+    assert third[3:5].tolist() == [0, 1]  # one speed, two thirds
+    for group in (third, tenth):
         assert found.by(group).final == pytest.approx(np.bincount(group, exact), abs=1e-12)
 
 

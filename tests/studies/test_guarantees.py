@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -43,6 +44,13 @@ def test_a_trace_has_a_law_for_each_client(tmp_path_factory: pytest.TempPathFact
     laws = speed_laws(spec_of(step_law=f"trace:{path}", clients=3, selected=1))
     assert list(laws) == ["class 0", "class 1", "class 2"]
     assert laws["class 2"].mean < laws["class 0"].mean
+
+
+def test_recordings_of_one_mean_have_laws_of_their_own(tmp_path: Path) -> None:
+    path = tmp_path / "steps.csv"
+    path.write_text("client,duration\n0,1\n0,30\n1,15.5\n")
+    laws = speed_laws(spec_of(step_law=f"trace:{path}", clients=2, selected=1))
+    assert laws["fast"].mean != laws["slow"].mean
 
 
 def test_documents_are_json_and_complete() -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from favano.errors import BadInput
-from favano.theory import shares, verdict
+from favano.theory import Share, shares, verdict
 
 TWO = np.array([1, 1])  # clients in each group
 T = 0.702722  # quantile of the t distribution with nine degrees of freedom at 75 %
@@ -61,6 +61,25 @@ def test_verdicts() -> None:
     assert verdict(equal).startswith("shows no significant bias: fast clients have 50.0 %")
     one = shares(np.array([1.0]), np.ones((20, 1)), np.array([7]), ["fast"])
     assert verdict(one) == "has nobody to favour: all clients are equally fast"
+
+
+def test_those_who_count_too_little_are_named_if_nobody_counts_significantly_more() -> None:
+    low = Share("slowest tenth", 10, 0.05, 0.04, 0.06, 0.1)
+    others = [Share(f"part {k}", 10, 0.105, 0.08, 0.13, 0.1) for k in range(9)]
+    said = "slights the slowest tenth: 5.0 % of the model [4.0, 6.0] is theirs, fair is 10.0 %"
+    assert verdict([*others, low]) == said
+
+
+def test_the_intervals_of_many_groups_hold_together() -> None:
+    """Of 300 schedules of ten equal groups about 3 are called unfair; each alone, 30 would be."""
+    generator = np.random.default_rng(5)
+    names, judged = [f"class {k}" for k in range(10)], 0
+    for _ in range(300):
+        moved = generator.gamma(4, size=(100, 10))
+        total = moved.sum(axis=0)
+        found = shares(total / total.sum(), moved, np.full(10, 7), names)
+        judged += any(not one.low <= 0.1 <= one.high for one in found)
+    assert judged <= 10
 
 
 @pytest.mark.parametrize("updates", [1, 2, 9])

@@ -7,7 +7,7 @@ from rich.table import Table
 
 from favano.cli.flags import Config, DataDir, Json, Out, Values, spec_with_data
 from favano.cli.shell import notes, print_json, screen
-from favano.planning.client_weights import speed_names
+from favano.planning.client_weights import speed_classes
 from favano.planning.plan import Plan
 from favano.planning.planned import plan_seed
 from favano.records import SpeedShare
@@ -50,8 +50,9 @@ def plan_command(
         screen.print(text, soft_wrap=True)
         return
     screen.print(f"{spec.name} {plan.audit.verdict}", soft_wrap=True)
+    together = " (all of them together)" if len(plan.audit.speeds) > 2 else ""
     screen.print(
-        f"±: {plan.audit.confidence:.0%} interval of the mean share over all schedules; "
+        f"±: {plan.audit.confidence:.0%} interval of the mean share over all schedules{together}; "
         "the share in a single seed may be outside.",
         soft_wrap=True,
     )
@@ -62,16 +63,18 @@ def _by_speed(plan: Plan, title: str) -> Table:
     table = Table(
         title=f"{title}, {counted(schedule.updates, 'server step')}", title_justify="left"
     )
-    for name in ("speed", "clients", "answers", "steps", "no step", "delay", "weight", "fair"):
-        side: JustifyMethod = "left" if name == "speed" else "right"
+    names, speed = speed_classes(fleet)
+    first = "tenth" if names[0].endswith(" tenth") else "speed"
+    for name in (first, "clients", "answers", "steps", "no step", "delay", "weight", "fair"):
+        side: JustifyMethod = "left" if name == first else "right"
         table.add_column(name, justify=side, overflow="fold")
     client, steps = schedule.client[: schedule.jobs], schedule.steps[: schedule.jobs]
-    for group, name in enumerate(speed_names(fleet)):
-        those, members = (fleet.groups == group)[client], int((fleet.groups == group).sum())
+    for group, name in enumerate(names):
+        those, members = (speed == group)[client], int((speed == group).sum())
         contacts = max(1, int(those.sum()))
         share = None if found is None else found.speeds[group]
         table.add_row(
-            name,
+            name.removesuffix(" tenth"),
             f"{members:,}",
             f"{those.sum():,}",
             f"{steps[those].sum() / contacts:.2f}",

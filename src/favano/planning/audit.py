@@ -8,29 +8,30 @@ from dataclasses import asdict
 import numpy as np
 
 from favano.engine.audit import stretch_weights
-from favano.planning.client_weights import ClientWeights, speed_names
+from favano.planning.client_weights import ClientWeights, speed_classes
 from favano.planning.planned import Planned
 from favano.records import AuditRecord, SpeedShare
 from favano.schedule import Schedule
 from favano.specification.spec import Spec
-from favano.theory import CONFIDENCE, shares, verdict
+from favano.theory import CONFIDENCE, Share, shares, verdict
 
 
 def audit(planned: Planned, weights: ClientWeights) -> AuditRecord:
-    """Effective weights, the share of each speed, and a verdict.
+    """Effective weights, the share of each speed (or tenth of speeds), and a verdict.
 
     Weights are exact for this schedule and local rule if all gradients have equal length. Intervals
     are for the mean share over all schedules; the share of another seed may lie further out. The
     list of weights is empty unless every client has a weight of its own.
     """
     method, schedule, fleet = planned.method, planned.schedule, planned.fleet
-    group, local, omitted = fleet.groups, planned.local_steps, left_out(planned.spec)
+    names, group = speed_classes(fleet)
+    local, omitted = planned.local_steps, left_out(planned.spec)
     final, late, stretches = weights.by(group)
     moved = stretch_weights(method, schedule, group, stretches, local)
-    found = shares(final, moved, np.bincount(group), speed_names(fleet), late)
+    found = shares(final, moved, np.bincount(group), names, late)
     return AuditRecord(
         seed=planned.seed,
-        verdict=_sentence(verdict(found), schedule, fleet.clients, omitted),
+        verdict=_sentence(found, schedule, fleet.clients, omitted),
         confidence=CONFIDENCE,
         fair=1 / fleet.clients,
         speeds=tuple(SpeedShare(**asdict(share)) for share in found),
@@ -50,12 +51,14 @@ def left_out(spec: Spec) -> tuple[str, ...]:
     return tuple(name for name, used in ignored.items() if used)
 
 
-def _sentence(judged: str, schedule: Schedule, clients: int, omitted: Sequence[str]) -> str:
+def _sentence(
+    found: Sequence[Share], schedule: Schedule, clients: int, omitted: Sequence[str]
+) -> str:
     """The verdict, the number of clients that never answered, and what the audit ignores."""
     if not schedule.jobs:
         return "made no update"
     silent = clients - len(np.unique(schedule.client[: schedule.jobs]))
-    parts = [judged]
+    parts = [verdict(found, enough=2 * silent <= clients)]
     parts += [f"{silent:,} of {clients:,} clients never answered"] if silent else []
     parts += [f"left out: {', '.join(omitted)}"] if omitted else []
     return "; ".join(parts)

@@ -6,6 +6,7 @@ does; the others are weighed together by speed, so that sums over a speed includ
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,7 +19,15 @@ from favano.types import Floats, Ints
 
 MOST = 2000  # clients of a small fleet
 SAMPLE = 500
-_CLASSES = 6
+_THIRDS = ("fastest third", "middle third", "slowest third")
+_TENTHS = (
+    "fastest tenth",
+    "2nd tenth",
+    "3rd tenth",
+    *(f"{k}th tenth" for k in range(4, 10)),
+    "slowest tenth",
+)
+_SPEEDS_ON_A_PAGE = 6
 
 
 @dataclass(frozen=True)
@@ -40,7 +49,7 @@ class ClientWeights:
         return len(self.listed) == len(self.cell)
 
     def by(self, group: Ints) -> Weights:
-        """Weights of groups: those of `fleet.groups` or of `speed_classes`."""
+        """Weights of groups: those of `speed_classes` or of `speed_thirds`."""
         of_cell = np.zeros(len(self.of_cells.final), dtype=np.int64)
         of_cell[self.cell] = group
         groups = int(group.max()) + 1
@@ -54,8 +63,8 @@ def weigh_clients(
     """Weigh the clients; the cost grows with the number of cells."""
     clients = fleet.clients
     listed = listed_clients(clients, most)
-    _, speed = speed_classes(fleet)
-    alike = clients + fleet.groups * (speed.max() + 1) + speed
+    (_, speed), (_, third) = speed_classes(fleet), speed_thirds(fleet)
+    alike = clients + speed * (third.max() + 1) + third
     alike[listed] = listed
     _, cell = np.unique(alike, return_inverse=True)
     return ClientWeights(listed, cell, weigh(method, schedule, cell, local))
@@ -69,15 +78,24 @@ def listed_clients(clients: int, most: int = MOST) -> Ints:
 
 
 def speed_classes(fleet: Fleet) -> tuple[list[str], Ints]:
-    """Names of the speeds and the speed of each client; thirds if there are many speeds."""
+    """Names of the speeds and the speed of each client; tenths if there are more than ten."""
+    return _classes(fleet, len(_TENTHS), _TENTHS)
+
+
+def speed_thirds(fleet: Fleet) -> tuple[list[str], Ints]:
+    """The same for figures, which have room for six speeds, or else for three."""
+    return _classes(fleet, _SPEEDS_ON_A_PAGE, _THIRDS)
+
+
+def _classes(fleet: Fleet, most: int, parts: Sequence[str]) -> tuple[list[str], Ints]:
+    """Clients by speed; by rank in equal parts if there are more than `most` speeds."""
     group = fleet.groups
-    if group.max() < _CLASSES:
-        return speed_names(fleet), group
+    if group.max() < most:
+        return speed_names(int(group.max()) + 1), group
     rank = np.argsort(np.argsort(fleet.mean, kind="stable"), kind="stable")
-    return ["fastest third", "middle third", "slowest third"], 3 * rank // fleet.clients
+    return list(parts), len(parts) * rank // fleet.clients
 
 
-def speed_names(fleet: Fleet) -> list[str]:
-    """`fast` and `slow` for up to two speeds, numbered classes for more."""
-    classes = int(fleet.groups.max()) + 1
+def speed_names(classes: int) -> list[str]:
+    """`fast` and `slow` for up to two classes, numbered ones for more."""
     return ["fast", "slow"][:classes] if classes <= 2 else [f"class {k}" for k in range(classes)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from favano.planning.client_weights import ClientWeights, speed_classes, speed_names
+from favano.planning.client_weights import ClientWeights, speed_classes, speed_thirds
 from favano.records.participation import Listed, Participation, Speed, Staleness
 from favano.schedule import Schedule
 from favano.timing import Fleet
@@ -17,7 +17,7 @@ def participation(
     weights: ClientWeights, schedule: Schedule, fleet: Fleet, seed: int
 ) -> Participation:
     """Contacts, steps, staleness and effective weight of each client and of each speed."""
-    names, speed = speed_classes(fleet)
+    names, speed = speed_thirds(fleet)
     clients, shown = fleet.clients, weights.listed
     used = slice(0, schedule.jobs)
     client, steps, staleness = schedule.client[used], schedule.steps[used], schedule.staleness
@@ -72,7 +72,7 @@ def _rounded(values: Floats) -> tuple[float, ...]:
 
 def describe(schedule: Schedule, fleet: Fleet, weight: Floats | None) -> list[dict[str, object]]:
     """One entry per client; its effective weight is None without weights."""
-    names, group = speed_names(fleet), fleet.groups
+    names, group = speed_classes(fleet)
     used = slice(0, schedule.jobs)
     client, steps = schedule.client[used], schedule.steps[used]
     contacts = np.bincount(client, minlength=fleet.clients)

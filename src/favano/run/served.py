@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from favano.metrics import ClientEvaluator, worst_tenth
-from favano.planning.client_weights import listed_clients, speed_classes
+from favano.planning.client_weights import listed_clients, speed_thirds
 from favano.planning.planned import Planned
 from favano.records import MetricRecord, ServedRecord, ServedSpeed
 from favano.types import Vector
@@ -18,7 +18,7 @@ def served(
     listed = listed_clients(planned.fleet.clients)
     place = 1 if clients.test.metrics else 0
     scores = clients.each(model, listed.tolist(), _SAMPLES)[:, place].cpu()
-    names, speed = speed_classes(planned.fleet)
+    names, speed = speed_thirds(planned.fleet)
     by_speed = [(name, scores[speed[listed] == number]) for number, name in enumerate(names)]
     return ServedRecord(
         seed=planned.seed,

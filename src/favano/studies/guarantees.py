@@ -109,10 +109,9 @@ def speed_laws(spec: Spec) -> dict[str, StepCount]:
     if not isinstance(policy, Poll):
         rule = "does not poll clients; the law is about steps between polls, as favano's"
         raise BadInput("algorithm", full.method.name, rule)
-    names, group = speed_names(world.fleet), world.fleet.groups
     laws = theory.class_laws(policy, world.fleet)
-    found = {int(group[members[0]]): law for members, law in laws}
-    return {names[number]: found[number] for number in sorted(found)}
+    laws.sort(key=lambda one: float(world.fleet.mean[one.members[0]]))
+    return {name: one.law for name, one in zip(speed_names(len(laws)), laws, strict=True)}
 
 
 def steps_document(spec: Spec) -> Document:

@@ -36,6 +36,16 @@ class Share:
         """Whether its share is significantly larger than fair."""
         return self.low > self.fair
 
+    @property
+    def slighted(self) -> bool:
+        """Whether its share is significantly smaller than fair."""
+        return self.high < self.fair
+
+    @property
+    def clients_named(self) -> str:
+        """`fast clients`, `the slowest tenth`."""
+        return f"the {self.name}" if self.name.endswith("tenth") else f"{self.name} clients"
+
 
 def shares(
     weight: Floats,
@@ -53,7 +63,8 @@ def shares(
     sqrt(B/(B-1) sum_b (y_b - r x_b)^2) / sum x, and a t interval with B - 1 degrees of freedom.
     This assumes that stretches are independent. With `late`, the shares in other server models of
     the same schedule, the error is at least their standard deviation. Fewer than 10 stretches say
-    nothing: their interval is from 0 to 1.
+    nothing: their interval is from 0 to 1. The intervals of g groups hold together: each has the
+    level 1 - (1 - confidence) / (g - 1), as two groups have one share between them.
 
     Args:
         weight: share of each group, (g,).
@@ -61,7 +72,7 @@ def shares(
         clients: number of clients in each group, (g,).
         names: names of the groups.
         late: shares of the groups in some server models, (m, g).
-        confidence: level of the intervals.
+        confidence: that all intervals hold.
 
     >>> moved = np.array([[1.0, 1.0], [1.2, 0.8]])
     >>> fast, slow = shares(np.array([0.55, 0.45]), moved, np.array([2, 2]), ["fast", "slow"])
@@ -75,6 +86,7 @@ def shares(
     blocks = np.add.reduceat(moved, edges) if count else moved
     total = blocks.sum(axis=1)
     found = []
+    level = 1 - (1 - confidence) / max(1, len(weight) - 1)
     spread = np.zeros(len(weight)) if late is None or len(late) < 2 else late.std(axis=0, ddof=1)
     columns = zip(blocks.T, weight.tolist(), spread, clients, names, strict=True)
     for part, share, deviation, size, name in columns:
@@ -82,15 +94,17 @@ def shares(
         if count >= _FEWEST and total.sum() > 0:
             rest = part - part.sum() / total.sum() * total
             scale = np.sqrt(count / (count - 1) * (rest**2).sum()) / total.sum()
-            quantile = special.stdtrit(count - 1, (1 + confidence) / 2)
+            quantile = special.stdtrit(count - 1, (1 + level) / 2)
             error = float(max(scale, deviation) * quantile)
         low, high = max(0.0, share - error), min(1.0, share + error)
         found.append(Share(name, int(size), share, low, high, float(size / clients.sum())))
     return found
 
 
-def verdict(found: Sequence[Share]) -> str:
-    """One sentence that says which clients the method favours, if any.
+def verdict(found: Sequence[Share], *, enough: bool = True) -> str:
+    """One sentence that says which clients the method favours or slights, if any.
+
+    Nothing is judged if the clients that it is about are not `enough`.
 
     >>> fast, slow = (11, 0.671, 0.65, 0.69, 0.11), (89, 0.329, 0.31, 0.35, 0.89)
     >>> verdict([Share("fast", *fast), Share("slow", *slow)])
@@ -104,11 +118,15 @@ def verdict(found: Sequence[Share]) -> str:
     if len(found) == 1:
         return "has nobody to favour: all clients are equally fast"
     favoured = [share for share in found if share.favoured]
-    shown = max(favoured, key=lambda share: share.weight - share.fair) if favoured else found[0]
+    slighted = [share for share in found if share.slighted]
+    telling = (favoured or slighted or found[:1]) if enough else found
+    shown = max(telling, key=lambda share: abs(share.weight - share.fair))
     weight, fair = f"{100 * shown.weight:.1f} %", f"fair is {100 * shown.fair:.1f} %"
-    interval = f"[{100 * shown.low:.1f}, {100 * shown.high:.1f}]"
-    if favoured:
-        return f"favours {shown.name} clients: {weight} of the model {interval} is theirs, {fair}"
-    known = shown.low > 0.0 or shown.high < 1.0
+    interval, who = f"[{100 * shown.low:.1f}, {100 * shown.high:.1f}]", shown.clients_named
+    if enough and (favoured or slighted):
+        said = "favours" if favoured else "slights"
+        return f"{said} {who}: {weight} of the model {interval} is theirs, {fair}"
+    known = enough and (shown.low > 0.0 or shown.high < 1.0)
     said = "shows no significant bias" if known else "shows too little to judge"
-    return f"{said}: {shown.name} clients have {weight} {interval}, {fair}"
+    verb = "has" if who.startswith("the ") else "have"
+    return f"{said}: {who} {verb} {weight} {interval}, {fair}"
