@@ -17,6 +17,7 @@ from favano.rng import Stream, word
 from favano.schedule.policies import Adaptive
 from favano.schedule.schedule import Schedule, schedule_of
 from favano.timing import Fleet
+from favano.timing.ties import before, in_order
 from favano.types import Floats, Ints
 
 _JOB = np.dtype(
@@ -42,7 +43,7 @@ class Unrolling:
         self._order = np.arange(len(self._table))  # jobs in the order of the schedule
         self._jobs = self._updates = 0
         self._clock = 0.0
-        self._arrivals: list[tuple[float, int, int]] = []  # finish, tie, client
+        self._arrivals: list[tuple[float, int, int, float]] = []  # in order, tie, client, finish
         self._row = [0] * fleet.clients  # place of the job under way in the schedule
         self._number, self._place = [0] * fleet.clients, [0] * fleet.clients
         self.ended = False
@@ -111,7 +112,7 @@ class Unrolling:
         length = self._length(client, place, steps)
         latency = policy.interaction_time if policy.latency == "client" else 0.0
         arrival = now + latency + length
-        due = arrival if arrival < self._horizon else np.inf
+        due = arrival if before(arrival, self._horizon) else np.inf
         row = (client, steps, base, _OPEN, place, now, np.inf, np.inf, due)
         self._table[self._jobs], self._row[client] = row, self._jobs
         self._order[self._jobs] = self._jobs
@@ -119,7 +120,7 @@ class Unrolling:
         # Integer durations tie often: a random key decides, not the client's number.
         stream, number = fleet.streams[client], self._number[client]
         tie = word(self._seed, Stream.ASSIGNMENT, int(stream), number) % 2**64
-        heapq.heappush(self._arrivals, (arrival, tie, client))
+        heapq.heappush(self._arrivals, (in_order(arrival), tie, client, arrival))
         self._number[client] += 1
         self._place[client] += steps
 
@@ -134,9 +135,9 @@ class Unrolling:
 
     def _find_next(self) -> None:
         """Make the first arrival the next update, if it is before the horizon."""
-        finish, _, client = self._arrivals[0]
+        _, _, client, finish = self._arrivals[0]
         clock = max(self._clock, finish)
-        if clock >= self._horizon:
+        if not before(clock, self._horizon):
             self.ended = True
             return
         heapq.heappop(self._arrivals)

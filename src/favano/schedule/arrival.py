@@ -15,6 +15,7 @@ from favano.schedule.draws import random_subsets, step_ends
 from favano.schedule.policies import Arrival
 from favano.schedule.schedule import Schedule
 from favano.timing import Fleet
+from favano.timing.ties import before, in_order
 from favano.types import Ints
 
 _AT_ONCE = 8, 512  # jobs of a client that are drawn at first, at least and at most
@@ -24,10 +25,11 @@ _SERVER = 2**40  # the server's own stream among those of the clients
 class _Job(NamedTuple):
     """One job; jobs are ordered by the time at which their answers arrive."""
 
-    finish: float
+    arrival: float  # `finish`, where equal times are the same number
     tie: int
     client: int
     number: int  # among this client's jobs
+    finish: float
     begin: float
     base: int
 
@@ -105,11 +107,13 @@ class _Workers:
     def unfinished(self) -> list[_Job]:
         """Jobs under way, then jobs that wait."""
         queued = [
-            _Job(np.inf, 0, client, self.jobs_done[client] + 1 + place, np.inf, base)
+            _Job(np.inf, 0, client, self.jobs_done[client] + 1 + place, np.inf, np.inf, base)
             for client in self.by_stream
             for place, (base, _) in enumerate(self.waiting[client])
         ]
-        return sorted(job._replace(finish=np.inf) for job in self.under_way) + queued
+        return (
+            sorted(job._replace(arrival=np.inf, finish=np.inf) for job in self.under_way) + queued
+        )
 
     def anyone(self) -> int:
         """A client drawn uniformly, busy or not."""
@@ -126,7 +130,8 @@ class _Workers:
         number = self.jobs_done[client]
         length, tie = self.times.of(client, number)
         finish = now + self.latency + length
-        heapq.heappush(self.under_way, _Job(finish, tie, client, number, now, base))
+        job = _Job(in_order(finish), tie, client, number, finish, now, base)
+        heapq.heappush(self.under_way, job)
 
     def _draw(self, size: int) -> int:
         self.assigned += 1
@@ -174,7 +179,7 @@ def unroll_arrival(policy: Arrival, fleet: Fleet, horizon: float, seed: int) -> 
     while workers.under_way:
         job = heapq.heappop(workers.under_way)
         clock = max(clock, job.finish)
-        if clock >= horizon:
+        if not before(clock, horizon):
             heapq.heappush(workers.under_way, job)
             break
         workers.answered(job.client, job.finish)

@@ -13,6 +13,7 @@ from favano.schedule.draws import random_subsets, step_ends, total_before
 from favano.schedule.policies import Barrier
 from favano.schedule.schedule import Schedule
 from favano.timing import Fleet
+from favano.timing.ties import at_or_before, before, in_order, not_past
 from favano.types import Floats, Ints
 
 _ROUNDS = 64  # rounds planned at once
@@ -39,9 +40,9 @@ def unroll_barrier(policy: Barrier, fleet: Fleet, horizon: float, seed: int) -> 
         planned.append(_plan(policy, fleet, np.arange(first, first + _ROUNDS), jobs_before, seed))
         jobs_before += np.bincount(planned[-1].client.ravel(), minlength=fleet.clients)
     *columns, length = map(np.concatenate, zip(*planned, strict=True))
-    time = np.cumsum(length)
+    time = not_past(np.cumsum(length), horizon)
     start = np.append(0.0, time[:-1])
-    kept = int(np.sum(time <= horizon if policy.drop_last else start < horizon))
+    kept = int(np.sum(time <= horizon if policy.drop_last else before(start, horizon)))
     time, start = time[:kept], start[:kept]
     client, counted, steps, answer = (column[:kept].ravel() for column in columns)
     played = np.repeat(np.arange(kept), policy.selected)  # the round that each job is part of
@@ -69,15 +70,17 @@ def _plan(policy: Barrier, fleet: Fleet, rounds: Ints, jobs_before: Ints, seed: 
     number = jobs_before[client] + total_before(client, np.ones_like(client))
     ends = _step_ends(policy, fleet, client, number, seed)
     answer = ends[:, -1].reshape(shape)
-    # Integer durations tie often: a random key decides, not the client's number.
-    tie = bits(seed, Stream.ASSIGNMENT, fleet.streams[client], number).reshape(shape)
-    rank = np.argsort(np.lexsort((tie, answer)), axis=1)
-    counted = rank < (policy.wait_for or policy.selected)
+    counted = np.ones(shape, dtype=bool)
+    if policy.wait_for is not None:
+        # Integer durations tie often: a random key decides, not the client's number.
+        tie = bits(seed, Stream.ASSIGNMENT, fleet.streams[client], number).reshape(shape)
+        arrival = np.array([in_order(time) for time in ends[:, -1].tolist()]).reshape(shape)
+        counted = np.argsort(np.lexsort((tie, arrival)), axis=1) < policy.wait_for
     last = np.where(counted, answer, 0.0).max(axis=1)
     if policy.deadline is not None:
         last = np.minimum(last, policy.deadline)
-    done = (ends.reshape(*shape, -1) <= last[:, None, None]).sum(axis=2)
-    in_time = counted & (answer <= last[:, None])
+    done = at_or_before(ends.reshape(*shape, -1), last[:, None, None]).sum(axis=2)
+    in_time = counted & at_or_before(answer, last[:, None])
     counted = in_time | (counted & (done > 0)) if policy.at_deadline == "take" else in_time
     steps = np.where(in_time, policy.local_steps, done)
     return _Rounds(client.reshape(shape), counted, steps, answer, last + policy.interaction_time)

@@ -5,7 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+import numpy as np
+
 from favano.errors import need
+from favano.types import Floats, Ints
 
 Interruption = Literal["redraw", "resume", "keep"]
 StepCount = Literal["durations", "literal", "literal-zero"]
@@ -44,6 +47,11 @@ class Poll:
     def period(self) -> float:
         """Length I + V of a server step."""
         return self.waiting_time + self.interaction_time
+
+    def window(self, gap: Floats | Ints) -> Floats:
+        """The time that a client has to work between contacts that are `gap` server steps apart."""
+        idle = self.interaction_time if self.idle_in_interaction else 0.0
+        return np.asarray(gap * self.period - idle)
 
 
 @dataclass(frozen=True, kw_only=True)

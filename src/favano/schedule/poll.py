@@ -9,6 +9,7 @@ from favano.schedule.draws import blocks, random_subsets, step_ends, total_befor
 from favano.schedule.policies import Poll
 from favano.schedule.schedule import Schedule
 from favano.timing import Fleet, Geometric
+from favano.timing.ties import at_or_before, before, not_past, periods_until, whole_periods
 from favano.types import Floats, Ints
 
 
@@ -27,8 +28,10 @@ def unroll_poll(policy: Poll, fleet: Fleet, horizon: float, seed: int) -> Schedu
     base = _previous(client, visit)
     begin = np.append(time, 0.0)[base]  # version -1 exists from time 0 on
     end = np.append(time, max([horizon, *time[-1:]]))[visit]
-    window = end - begin - (policy.interaction_time if policy.idle_in_interaction else 0.0)
-    steps = _count_steps(policy, fleet, client, number, window, seed)
+    # In server steps: times of the clock are rounded, and so are their differences.
+    tick = np.arange(len(time)) + (0 if policy.starts_at_zero else 1)
+    passed = np.append(tick, end[-1] / policy.period)[visit] - np.append(tick, 0)[base]
+    steps = _count_steps(policy, fleet, client, number, policy.window(passed), seed)
     return Schedule(
         clients=fleet.clients,
         local_steps=local_steps,
@@ -47,10 +50,9 @@ def unroll_poll(policy: Poll, fleet: Fleet, horizon: float, seed: int) -> Schedu
 def contact_times(policy: Poll, horizon: float) -> Floats:
     """Times of the contacts: R, 2R, ... up to the horizon, or from 0 on."""
     first = 0 if policy.starts_at_zero else 1
-    last = int(np.floor(horizon / policy.period + 1e-9))
-    if policy.overrun:
-        last = int(np.ceil(horizon / policy.period - 1e-9))
-    return np.arange(first, last + 1, dtype=np.float64) * policy.period
+    counted = periods_until if policy.overrun else whole_periods
+    last = int(counted(horizon, policy.period))
+    return not_past(np.arange(first, last + 1, dtype=np.float64) * policy.period, horizon)
 
 
 def _previous(client: Ints, visit: Ints) -> Ints:
@@ -82,8 +84,8 @@ def _count_steps(
             ends = step_ends(fleet, who, number[row], local_steps, seed)
             carried = pending[who]
             ends += np.where(np.isnan(carried), 0.0, carried - ends[:, 0])[:, None]
-            limit = room[:, None]
-            done = ((ends < limit) if policy.strict_ties else (ends <= limit)).sum(axis=1)
+            in_time = before if policy.strict_ties else at_or_before
+            done = in_time(ends, room[:, None]).sum(axis=1)
             steps[row] = done
             if policy.interruption != "redraw":
                 pending[who] = _interrupted(policy, ends, done, room)

@@ -11,6 +11,7 @@ from favano.schedule.draws import total_before
 from favano.schedule.policies import Adaptive, Arrival, Barrier, Policy, Poll
 from favano.schedule.schedule import Schedule
 from favano.timing import Fleet
+from favano.timing.ties import at_or_before
 from favano.types import Ints
 
 
@@ -33,7 +34,8 @@ def under_way(
     order = np.lexsort((schedule.first_step, schedule.begin, schedule.client))
     number = np.empty_like(order)
     number[order] = total_before(schedule.client[order], np.ones_like(order))
-    jobs = np.flatnonzero((schedule.begin <= time) & (schedule.finish > time))
+    begun, over = at_or_before(schedule.begin, time), at_or_before(schedule.finish, time)
+    jobs = np.flatnonzero(begun & ~over)
     client = schedule.client[jobs]
     worked = time - schedule.begin[jobs] - _pause(policy)
     first_draw = number[jobs] * schedule.local_steps
@@ -41,7 +43,7 @@ def under_way(
         first_draw = schedule.first_step[jobs]
     index = first_draw[:, None] + np.arange(schedule.local_steps)
     ends = np.cumsum(fleet.durations(seed, client[:, None], index), axis=1)
-    steps = np.minimum((ends <= worked[:, None]).sum(axis=1), schedule.steps[jobs])
+    steps = np.minimum(at_or_before(ends, worked[:, None]).sum(axis=1), schedule.steps[jobs])
     return UnderWay(jobs, client, steps)
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from favano.errors import BadInput, need
+from favano.timing.ties import latest
 from favano.types import Floats, Ints
 
 
@@ -68,7 +69,7 @@ class Schedule:
 
     def versions_at(self, times: Floats) -> Ints:
         """Version of the server model that is valid at each time."""
-        return np.searchsorted(self.time, times, side="right").astype(np.int64) - 1
+        return np.searchsorted(self.time, latest(times), side="right").astype(np.int64) - 1
 
 
 def schedule_of(

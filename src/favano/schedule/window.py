@@ -8,11 +8,12 @@ from favano.schedule.draws import step_ends, total_before
 from favano.schedule.policies import Window
 from favano.schedule.schedule import Schedule
 from favano.timing import Fleet
+from favano.timing.ties import not_past, periods_until, whole_periods
 
 
 def unroll_window(policy: Window, fleet: Fleet, horizon: float, seed: int) -> Schedule:
     """All ticks up to the horizon; a tick without answers leaves the model as it is."""
-    ticks = int(np.floor(horizon / policy.period + 1e-9))
+    ticks = int(whole_periods(horizon, policy.period))
     client = np.argsort(fleet.streams)
     started = np.zeros(fleet.clients, dtype=np.int64)  # tick at which the current job began
     number = 0
@@ -20,8 +21,7 @@ def unroll_window(policy: Window, fleet: Fleet, horizon: float, seed: int) -> Sc
     while len(client):
         length = step_ends(fleet, client, np.full(len(client), number), policy.local_steps, seed)
         finish = started * policy.period + length[:, -1]
-        used = np.ceil(finish / policy.period - 1e-9).astype(np.int64)
-        used = np.maximum(used, started + 1)
+        used = started + np.maximum(1, periods_until(length[:, -1], policy.period).astype(np.int64))
         found.append((client, started, used, np.minimum(finish, used * policy.period)))
         back = used <= ticks
         client, started = client[back], used[back]
@@ -33,7 +33,7 @@ def unroll_window(policy: Window, fleet: Fleet, horizon: float, seed: int) -> Sc
     return Schedule(
         clients=fleet.clients,
         local_steps=policy.local_steps,
-        time=np.arange(1.0, ticks + 1) * policy.period,
+        time=not_past(np.arange(1.0, ticks + 1) * policy.period, horizon),
         lost=np.zeros(ticks, dtype=np.int64),
         client=who[order],
         steps=steps,

@@ -13,11 +13,11 @@ from scipy import fft, special
 
 from favano.errors import BadInput, need
 from favano.timing import Deterministic, Exponential, Fleet, Geometric, LogNormal, StepLaw, Trace
+from favano.timing.ties import at_or_before, before, periods_until, whole_periods
 from favano.types import Floats, Ints
 
 _MOST_CELLS = 1 << 18  # of a grid
 _ALL_DONE = 1e-9  # the grid ends where sums are longer with this probability
-_EQUAL = 1e-9  # times closer than this are equal
 
 
 @runtime_checkable
@@ -60,13 +60,13 @@ def finished(
     j = np.arange(1, steps + 1)
     match law:
         case Geometric():
-            trials = np.ceil(time - _EQUAL) - 1 if strict else np.floor(time + _EQUAL)
+            trials = periods_until(time, 1.0) - 1 if strict else whole_periods(time, 1.0)
             return _binomial_tail(j, np.maximum(trials, 0)[:, None], 1.0 / mean)
         case Exponential():
             return np.asarray(special.pdtrc(j - 1, np.maximum(time, 0.0)[:, None] / mean))
         case Deterministic():
-            end, limit = j * mean, time[:, None]
-            return np.asarray(end < limit - _EQUAL if strict else end <= limit + _EQUAL, float)
+            in_time = before if strict else at_or_before
+            return in_time(j * mean, time[:, None]).astype(np.float64)
         case _:
             return _convolved(law, mean, time, steps, strict, cell)
 
@@ -121,7 +121,7 @@ def _convolved(
         stop = int(np.searchsorted(time, end, side="right"))
         read = time[first:stop] / width - 0.5
         if isinstance(law, Trace):
-            read = np.floor(read + 0.5 - (1 if strict and on_grid else 0) + _EQUAL)
+            read = np.floor(read + 0.5 - (1 if strict and on_grid else 0) + 1e-9)
         place = np.arange(-1, below.shape[1] - 1)
         reached[first:stop] = np.stack([np.interp(read, place, row) for row in below], axis=1)
         if 1.0 - below[-1, -1] < _ALL_DONE:

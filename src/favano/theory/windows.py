@@ -20,6 +20,7 @@ from favano.errors import BadInput
 from favano.schedule import Window
 from favano.theory.durations import lognormal_cumulative, step_laws
 from favano.timing import Deterministic, Exponential, Fleet, Geometric, LogNormal, StepLaw, Trace
+from favano.timing.ties import periods_until, whole_periods
 from favano.types import Floats
 
 _TAIL = 1e-15  # probability below which the sum ends
@@ -49,7 +50,7 @@ def job_windows(law: StepLaw, mean: float, local_steps: int, period: float) -> f
     """
     match law:
         case Deterministic():
-            return float(np.ceil(local_steps * mean / period - 1e-9))
+            return float(periods_until(local_steps * mean, period))
         case Geometric() | Exponential():
             return _summed(law, mean, local_steps, period)
         case LogNormal():
@@ -67,7 +68,7 @@ def _summed(law: Geometric | Exponential, mean: float, local_steps: int, period:
     while True:
         window = np.arange(first, first + size) * period
         if isinstance(law, Geometric):
-            spare = np.floor(window + 1e-9) - local_steps  # units beyond the shortest job
+            spare = whole_periods(window, 1.0) - local_steps  # units beyond the shortest job
             few = special.betainc(np.maximum(spare, 0.0) + 1, local_steps, 1.0 - 1.0 / mean)
             longer = np.where(spare >= 0, few, 1.0)
         else:
@@ -95,4 +96,4 @@ def _recorded(durations: Floats, local_steps: int, period: float) -> float:
     """The mean over all different jobs of a recording that is repeated without end."""
     jobs = len(durations) // gcd(len(durations), local_steps)
     length = np.resize(durations, (jobs, local_steps)).sum(axis=1)
-    return float(np.maximum(1.0, np.ceil(length / period - 1e-9)).mean())
+    return float(periods_until(length, period).mean())
