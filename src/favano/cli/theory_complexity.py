@@ -24,9 +24,9 @@ def complexity_command(
         print_json(complexity_document(keys, problem, target))
         return
     rows = {
-        str(row.method): (row.printed.total, row.steps.total, row.server_time.mean, row.time)
+        str(row.method): (row.printed.total, row.steps.total, *row.server_time, row.time)
         for row in complexity_rows(keys, problem, target)
     }
     title = f"to a mean ||grad f||^2 of {number(target)}, up to constants"
-    headings = ("method", "steps, printed", "steps", "time of a step", "time")
+    headings = ("method", "steps, printed", "steps", "time of a step", "its error", "time")
     screen.print(table_of(title, headings, rows))

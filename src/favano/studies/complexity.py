@@ -77,7 +77,7 @@ def complexity_document(keys: Keys, problem: Problem, target: float) -> Document
             "printed": {**row.printed._asdict(), "total": row.printed.total},
             "corrected": {**row.steps._asdict(), "total": row.steps.total},
             "server_time": row.server_time.mean,
-            "server_time_error": row.server_time.standard_error,
+            "server_time_error": row.server_time.error,
             "time": row.time,
             "delays": asdict(row.delays),
         }

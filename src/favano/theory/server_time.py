@@ -5,8 +5,9 @@
     FedBuff, `reset`   I + E[Z-th smallest of n such sums]
     free-running       Z / sum_i 1 / (K m_i + I)       (renewal theory; AsyncSGD has Z = K = 1)
 
-are exact. No closed form is known if clients wait for each other or queue: then a schedule is
-planned, and the mean length of its steps has a standard error.
+are exact for geometric and constant steps, and integrals with an error that is given for others. No
+form is known if clients wait for each other or queue, or if steps are recorded: then a schedule
+is planned, and the mean length of its steps has a standard error.
 """
 
 from __future__ import annotations
@@ -21,16 +22,19 @@ from favano.theory.durations import finished, step_laws
 from favano.timing import Deterministic, Fleet, Geometric, StepLaw, Trace
 from favano.types import Floats, Ints
 
-_POINTS = 20_000
-_REST = 1e-12  # probability of longer rounds, left out
+_PLACES = 1 << 14  # of the trapezoidal rule
+_SHORTEST, _LONGEST = 1e-6, 1e9  # its first and last place, in mean jobs
+_CELLS = 1 << 15  # of the convolution of steps, for each scale of time
+_SURE = 1e-9  # a client is late with so small a probability: it counts as done from then on
+_REST = 1e-12  # probability of longer rounds, left out of a sum
 _BLOCKS = 20
 
 
 class ServerTime(NamedTuple):
-    """Mean length of a server step; the standard error is 0 if it is exact."""
+    """Mean length of a server step."""
 
     mean: float
-    standard_error: float = 0.0
+    error: float = 0.0  # of the quadrature, or the standard error of a plan; 0: exact
 
 
 def server_time(policy: Policy, fleet: Fleet, *, updates: int = 1000, seed: int = 0) -> ServerTime:
@@ -49,14 +53,21 @@ def server_time(policy: Policy, fleet: Fleet, *, updates: int = 1000, seed: int 
     match policy:
         case Poll() | Window():
             return ServerTime(policy.period)
-        case Barrier() if policy.wait_for is None or policy.selected == fleet.clients:
-            return ServerTime(policy.interaction_time + _round_length(policy, fleet))
+        case Barrier() if _independent(policy, fleet):
+            mean, error = _round_length(policy, fleet)
+            return ServerTime(policy.interaction_time + mean, error)
         case Arrival() if _never_waits(policy, fleet):
             talk = policy.interaction_time if policy.latency == "client" else 0.0
             rate = 1 / (policy.local_steps * fleet.mean + talk)  # answers of each client
             return ServerTime(policy.buffer / float(rate.sum()))
         case _:
             return _planned(policy, fleet, updates, seed)
+
+
+def _independent(policy: Barrier, fleet: Fleet) -> bool:
+    """Whether a round waits for all its clients, or for some of all, and steps are draws."""
+    drawn = policy.round_time == "mean" or not isinstance(fleet.law, Trace)
+    return drawn and (policy.wait_for is None or policy.selected == fleet.clients)
 
 
 def _never_waits(policy: Arrival, fleet: Fleet) -> bool:
@@ -67,49 +78,112 @@ def _never_waits(policy: Arrival, fleet: Fleet) -> bool:
     return at_once and everybody and unpaused and policy.max_staleness is None
 
 
-def _round_length(policy: Barrier, fleet: Fleet) -> float:
+def _round_length(policy: Barrier, fleet: Fleet) -> ServerTime:
     """E[min(deadline, time of the last answer waited for)], the integral of P(longer than x)."""
     steps = 1 if policy.round_time == "one-draw" else policy.local_steps
     law: StepLaw = Deterministic() if policy.round_time == "mean" else fleet.law
     scale = policy.local_steps / steps
+    deadline = None if policy.deadline is None else policy.deadline / scale
+    if isinstance(law, Geometric | Deterministic):
+        found = ServerTime(_summed(policy, fleet, law, steps, deadline))
+    else:
+        found = _integrated(policy, fleet, law, steps, deadline)
+    return ServerTime(scale * found.mean, scale * found.error)
+
+
+def _summed(
+    policy: Barrier, fleet: Fleet, law: StepLaw, steps: int, deadline: float | None
+) -> float:
+    """The integral where sums of steps take only values of a grid, on which P is constant."""
     longest = 4.0 * steps * float(fleet.mean.max())
     while True:
-        time = _grid(law, fleet, steps, longest)
-        beyond = 1.0 - _all_in(policy, fleet, law, time, steps)
-        if beyond[-1] < _REST or longest > 1e6 * fleet.mean.max():
+        time = np.append(0.0, np.unique(steps * fleet.mean))
+        if not isinstance(law, Deterministic):
+            time = np.arange(np.ceil(longest) + 1)
+        late = _late(policy, fleet, law, time, steps, cells=1)
+        if late.round[-1] < _REST:
             break
         longest *= 2
-    if policy.deadline is not None:
-        time = np.minimum(time, policy.deadline / scale)
-    if _jumps(law):
-        return scale * float(beyond[:-1] @ np.diff(time))
-    return scale * float((beyond[:-1] + beyond[1:]) @ np.diff(time)) / 2
+    if deadline is not None:
+        time = np.minimum(time, deadline)
+    return float(late.round[:-1] @ np.diff(time))
 
 
-def _jumps(law: StepLaw) -> bool:
-    """Whether sums of steps take only values of the grid."""
-    whole = isinstance(law, Trace) and all((row == np.round(row)).all() for row in law.rows)
-    return whole or isinstance(law, Geometric | Deterministic)
+def _integrated(
+    policy: Barrier, fleet: Fleet, law: StepLaw, steps: int, deadline: float | None
+) -> ServerTime:
+    """The integral by the trapezoidal rule in log x, which sees all scales of a heavy tail alike.
+
+    Beyond the last place at most one client is still at work, so the mean round has what the mean
+    jobs have there: s K m less the integral of the expected number of clients at work. The error is
+    what half as many places, and half as fine a convolution, change.
+    """
+    job = steps * fleet.mean
+    top = _LONGEST * float(job.max()) if deadline is None else deadline
+    low = min(_SHORTEST * float(job.min()), top / 2)
+    time = np.exp(np.linspace(np.log(low), np.log(top), _PLACES + 1))
+    fine, coarse = (
+        _late(policy, fleet, law, time, steps, cells=cells) for cells in (_CELLS, _CELLS // 2)
+    )
+    waits_for_all = policy.wait_for in (None, policy.selected)
+
+    def length(late: _Late, stride: int) -> tuple[float, float]:
+        seen, working = (_trapezoidal(each[::stride], time[::stride]) for each in late)
+        return seen, waits_for_all * (policy.selected * float(job.mean()) - working)
+
+    found = [length(fine, 1), length(fine, 2), length(coarse, 1)]
+    if deadline is None:
+        mean, *others = (seen + beyond for seen, beyond in found)
+        unknown = 0.0
+    else:  # after nearly all rounds, it cuts off some of what is beyond
+        mean, *others = (seen for seen, _ in found)
+        unknown = abs(found[0][1]) if fine.round[-1] == 0 else 0.0
+    return ServerTime(mean, unknown + sum(abs(mean - other) for other in others))
 
 
-def _grid(law: StepLaw, fleet: Fleet, steps: int, longest: float) -> Floats:
-    if isinstance(law, Deterministic):
-        return np.append(0.0, np.unique(steps * fleet.mean))
-    if _jumps(law):
-        return np.arange(np.ceil(longest) + 1)
-    return np.linspace(0.0, longest, _POINTS)
+def _trapezoidal(value: Floats, time: Floats) -> float:
+    """The integral from 0 on, of values at times in geometric progression."""
+    part = value * time
+    step = float(np.log(time[1] / time[0]))
+    return float(part[0] + step * (part.sum() - (part[0] + part[-1]) / 2))
 
 
-def _all_in(policy: Barrier, fleet: Fleet, law: StepLaw, time: Floats, steps: int) -> Floats:
-    """P(enough of the selected clients have made their steps by each time)."""
-    cell = float(time[-1]) / _POINTS
+class _Late(NamedTuple):
+    """What is unfinished at each time."""
+
+    round: Floats  # P(too few of the selected clients have made their steps)
+    clients: Floats  # expected number of selected clients that have not
+
+
+def _late(
+    policy: Barrier, fleet: Fleet, law: StepLaw, time: Floats, steps: int, *, cells: int
+) -> _Late:
     done = [
-        (len(members), finished(own, mean, time, steps, cell=cell)[:, -1])
+        (len(members), _done(own, mean, time, steps, cells))
         for members, own, mean in step_laws(fleet, law)
     ]
-    if policy.wait_for is None or policy.wait_for == policy.selected:
-        return _mean_product(done, policy.selected)
-    return _at_least(done, policy.wait_for)
+    if policy.wait_for in (None, policy.selected):
+        enough = _mean_product(done, policy.selected)
+    else:
+        enough = _at_least(done, policy.wait_for)
+    working = np.sum([count * (1.0 - chance) for count, chance in done], axis=0)
+    late = np.where(working > 0, 1.0 - enough, 0.0)  # 1 - 1 is rounded, and times are long
+    return _Late(late, policy.selected / fleet.clients * working)
+
+
+def _done(law: StepLaw, mean: float, time: Floats, steps: int, cells: int) -> Floats:
+    """P(all steps are made) at each time, from grids that are the coarser the later the time."""
+    chance = np.ones(len(time))
+    first, end = 0, 8.0 * steps * mean
+    while first < len(time):
+        stop = int(np.searchsorted(time, end, side="right"))
+        if stop > first:
+            part = finished(law, mean, time[first:stop], steps, cell=end / cells)[:, -1]
+            chance[first:stop] = part
+            if 1.0 - part[-1] < _SURE:
+                break
+        first, end = stop, 4 * end
+    return chance
 
 
 def _mean_product(groups: list[tuple[int, Floats]], selected: int) -> Floats:

@@ -69,7 +69,7 @@ def write_table_1(folder: Path) -> None:
             printed_steps=row.printed.total,
             corrected_steps=row.steps.total,
             step_time=row.server_time.mean,
-            step_time_error=row.server_time.standard_error,
+            step_time_error=row.server_time.error,
             printed_time=row.printed.total * row.server_time.mean,
             corrected_time=row.time,
             largest_delay=row.delays.largest,
