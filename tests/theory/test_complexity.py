@@ -72,6 +72,42 @@ def test_the_corollary_with_its_constants() -> None:
     assert last == pytest.approx(120 * (n + 1) * F * B2 * b * K * L / eps)
 
 
+@pytest.mark.parametrize("selected", [1, 20, 100])
+@pytest.mark.parametrize("local_steps", [1, 20, 1000])
+@pytest.mark.parametrize("b", [1.0, 400.0])
+@pytest.mark.parametrize("growth", [1.0, 30.0])
+def test_the_last_term_is_that_of_the_proof_up_to_a_constant(
+    selected: int, local_steps: int, b: float, growth: float
+) -> None:
+    """r0 / (eta eps) at the largest eta of the proof, found by bisection of its inequalities.
+
+    They are eta <= 1/(4 L K^2), rho >= 1/(5n) and -c2 - c1 d1 >= s eta / (2(n+1)), with the
+    paper's kappa replaced by s/(2n(s+1)), which its own last lines give, and d1 = 5n 24 B^2 s^2 b
+    eta^2. The printed term is off by any factor.
+    """
+    n, s, K, L, B = 100, selected, local_steps, 1.0, growth
+
+    def holds(eta: float) -> bool:
+        c1 = 20 * L**2 * s * eta / (n * (n + 1)) + 8 * s**2 * eta**2 * L**3 * b / (n * (n + 1) ** 2)
+        c2 = s * eta / (n + 1) * (16 * L**2 * eta**2 * K**2 * B**2 - 0.75)
+        c2 += 4 * L * s**2 * eta**2 * b * B**2 / (n + 1) ** 2
+        d1 = 120 * n * B**2 * s**2 * b * eta**2
+        rho = s / (2 * n * (s + 1)) - 48 * s**2 / n * L**2 * b * eta**2
+        descends = -c2 - c1 * d1 >= s * eta / (2 * (n + 1))
+        return descends and rho >= 1 / (5 * n) and eta <= 1 / (4 * L * K**2)
+
+    low, high = 1e-12, 1.0
+    while high / low > 1.0001:
+        middle = (low * high) ** 0.5
+        low, high = (middle, high) if holds(middle) else (low, middle)
+    steps = 2 * (n + 1) / s / low  # F = L = eps = 1
+    where = Setting(clients=n, selected=s, local_steps=K, mean_a=1.0, b=b)
+    problem = Problem(growth=growth)
+    assert 8 <= steps / corollary(where, problem, 1.0).first <= 320
+    if (s, K, b, growth) in ((1, 1000, 1.0, 1.0), (100, 1000, 400.0, 30.0)):
+        assert not 1 <= steps / corollary(where, problem, 1.0, "printed").first <= 1000
+
+
 @given(where=SETTINGS, problem=PROBLEMS)
 @settings(max_examples=40)
 def test_numbers_of_steps_have_no_unit(where: Setting, problem: Problem) -> None:

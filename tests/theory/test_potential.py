@@ -9,7 +9,6 @@ import pytest
 
 from favano.errors import BadInput
 from favano.theory import (
-    KappaForm,
     Problem,
     Setting,
     contraction,
@@ -19,6 +18,7 @@ from favano.theory import (
     next_potential,
     potential,
 )
+from favano.theory.problem import PaperForm
 from tests.theory.units import has_unit
 
 
@@ -46,7 +46,7 @@ def test_the_lemma_by_enumeration(clients: int, selected: int) -> None:
             assert moved == pytest.approx(expected, abs=1e-12)
             after.append(potential(new, models))
         added = selected**2 / clients * eta**2 * (progress**2).sum()
-        forms: tuple[KappaForm, ...] = ("printed", "sharp")
+        forms: tuple[PaperForm, ...] = ("printed", "corrected")
         for form in forms:
             limit = (1 - kappa(clients, selected, form)) * before
             assert np.mean(after) <= limit + 3 * added + 1e-12
@@ -65,26 +65,58 @@ def test_pairs_are_counted_once() -> None:
 
 
 def test_kappa() -> None:
-    assert kappa(100, 20) == pytest.approx(20 / (2 * 100 * 21))
+    assert kappa(100, 20) == pytest.approx(20 / (100 * 21) * (0.5 + 100 * 19 / 99))
+    assert kappa(100, 1) == pytest.approx(1 / 400)
     assert kappa(100, 20, "printed") == pytest.approx(20 * 80 / (2 * 100 * 101 * 21))
     assert kappa(100, 100, "printed") == 0
-    assert kappa(100, 100) == pytest.approx(1 / 202)
     with pytest.raises(BadInput, match=r"selected=11: need 1..clients \(10\)"):
         kappa(10, 11)
 
 
+@pytest.mark.parametrize(("clients", "selected"), [(2, 1), (6, 1), (6, 2), (6, 5), (6, 6)])
+def test_kappa_is_sharp_up_to_the_half_that_pays_for_the_gradients(
+    clients: int, selected: int
+) -> None:
+    """Without gradients, by enumeration, for server and clients whose mean is 0 (the worst)."""
+    generator = np.random.default_rng(clients)
+    for centred in (True, False):
+        server, own = generator.normal(size=2), generator.normal(size=(clients, 2))
+        if centred:
+            server, own = np.zeros(2), own - own.mean(axis=0)
+        after = []
+        for chosen in map(list, combinations(range(clients), selected)):
+            models = own.copy()
+            models[chosen] = new = (server + own[chosen].sum(axis=0)) / (selected + 1)
+            after.append(potential(new, models))
+        contraction = 1 - np.mean(after) / potential(server, own)
+        spent = selected / (2 * clients * (selected + 1))
+        if centred:
+            assert contraction == pytest.approx(kappa(clients, selected) + spent)
+        assert contraction >= kappa(clients, selected) + spent - 1e-12
+
+
 @pytest.mark.parametrize(("b", "last"), [(1.0, 33), (1.35, 40)])
 def test_where_the_papers_contraction_is_justified(b: float, last: int) -> None:
-    """rho >= 1/(5n) at eta = 1/(20 s L b): for 2 <= s <= 33 only with the printed kappa."""
-    good: dict[str, list[int]] = {"printed": [], "sharp": []}
+    """rho >= 1/(5n) at the lemma's eta = 1/(20 s L b): with the printed kappa for few s only."""
+    good: dict[str, list[int]] = {"printed": [], "corrected": []}
     for s in range(1, 101):
         where = Setting(clients=100, selected=s, local_steps=1, mean_a=1.0, b=b)
-        for form in ("printed", "sharp"):
+        for form in ("printed", "corrected"):
             rho = contraction(where, Problem(), 1 / (20 * s * b), form)
             if rho >= 1 / 500 - 1e-15:
                 good[form].append(s)
     assert good["printed"] == list(range(2, last + 1))
-    assert good["sharp"] == list(range(2, 101))
+    assert good["corrected"] == list(range(2, 101))
+
+
+def test_where_it_is_justified_at_the_rate_of_the_theorem() -> None:
+    """At eta = 1/(20 B^2 b K L s) the printed kappa does for s = 1..58, of 100 clients."""
+    good = []
+    for s in range(1, 101):
+        where = Setting(clients=100, selected=s, local_steps=20, mean_a=1.0, b=1.0)
+        if contraction(where, Problem(), 1 / (20 * 20 * s), "printed") >= 1 / 500:
+            good.append(s)
+    assert good == list(range(1, 59))
 
 
 def test_the_limit_is_where_the_contraction_is_a_fifth() -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 
 from favano.errors import BadInput
-from favano.theory import Delays, Method, Problem, Setting, corollary, table_complexity
+from favano.theory import Delays, Method, Problem, Setting, table_complexity
 from tests.theory.units import PROBLEMS, SETTINGS, has_unit
 
 METHODS: tuple[Method, ...] = ("fedavg", "fedbuff", "asyncsgd", "quafl", "favano")
@@ -57,7 +57,8 @@ def test_rows_by_hand() -> None:
     assert rows["quafl"] == pytest.approx(
         (10 * 21 / 25, 1000 / (5 * 100**0.5) * 10 * 21**0.5, 1000 / (5 * 20**0.5) * 100)
     )
-    assert rows["favano"] == corollary(EXAMPLE, Problem(), 1.0)
+    inside = 100 + 100 + 400 * 0.3 + 400 * 1.4  # K^2 sigma^2 + K^2 G^2 + s^2 (sigma^2 a + G^2 b)
+    assert rows["favano"] == pytest.approx((0.3 + 8 * 1.4, 5 * inside**0.5, 100 * 10**2 / 20))
     half = table_complexity("fedbuff", EXAMPLE, Problem(), 0.25, delays=DELAYS)
     assert half == pytest.approx((32, 8 * rows["fedbuff"].middle, 4))
 

@@ -19,7 +19,10 @@ def formula_sheet(formulas: Mapping[str, tuple[str, str]], names: Names) -> Shee
         [names[method], printed, corrected or "as printed"]
         for method, (printed, corrected) in formulas.items()
     ]
-    note = "Corrected where terms of different units are added; times are these steps times C."
+    note = (
+        "Corrected where terms of different units are added, and where FAVANO's last term comes "
+        "from a learning rate that its proof does not allow; times are these steps times C."
+    )
     return Sheet("Server steps to a target ε", ["method", "printed", "corrected"], rows, note)
 
 
@@ -47,7 +50,10 @@ def _row(name: str, line: Complexity) -> list[str]:
         (line.printed_steps, line.corrected_steps),
         (line.printed_time, line.corrected_time),
     )
-    return [name, *map(significant, (line.step_time, *steps, *times))]
+    step = significant(line.step_time)
+    if line.step_time_error > 0:
+        step += f" ± {line.step_time_error:.2g}"
+    return [name, step, *map(significant, (*steps, *times))]
 
 
 def write_complexity_readme(path: Path, sheets: list[Sheet], command: str) -> None:

@@ -165,7 +165,7 @@ def bound_document(case: Case, problem: Problem, rounds: int | None = None) -> D
         "setting": {form: asdict(case.setting(form)) for form in _FORMS},
         "kappa": {
             "printed": theory.kappa(right.clients, right.selected, "printed"),
-            "sharp": theory.kappa(right.clients, right.selected),
+            "corrected": theory.kappa(right.clients, right.selected),
         },
         "run": found.run._asdict(),
         "allowed": found.allowed._asdict(),

@@ -39,7 +39,6 @@ from favano.theory.fairness import CONFIDENCE as CONFIDENCE
 from favano.theory.fairness import Share as Share
 from favano.theory.fairness import shares as shares
 from favano.theory.fairness import verdict as verdict
-from favano.theory.potential import KappaForm as KappaForm
 from favano.theory.potential import contraction as contraction
 from favano.theory.potential import contraction_limit as contraction_limit
 from favano.theory.potential import kappa as kappa

@@ -101,10 +101,10 @@ def bound_full(setting: Setting, problem: Problem, rate: float, rounds: float) -
 
 
 def descent(setting: Setting, problem: Problem, rate: float) -> Descent:
-    """The constants c_i, d_i of the proof, with the sharp contraction and no rounding.
+    """The constants c_i, d_i of the proof, with the corrected contraction and no rounding.
 
     >>> unit = Setting(clients=1, selected=1, local_steps=1, mean_a=1.0, b=1.0)
-    >>> descent(unit, Problem(), rate=1e-3).margin > 0, descent(unit, Problem(), rate=0.1).margin
+    >>> descent(unit, Problem(), rate=1e-3).margin > 0, descent(unit, Problem(), rate=0.2).margin
     (True, -inf)
     """
     check_rate(rate)
@@ -131,7 +131,7 @@ def bound_assembled(setting: Setting, problem: Problem, rate: float, rounds: flo
 
     >>> unit = Setting(clients=1, selected=1, local_steps=1, mean_a=1.0, b=1.0)
     >>> round(bound_assembled(unit, Problem(), rate=0.001, rounds=1000), 3)
-    2.687
+    2.68
     >>> bound_assembled(unit, Problem(), rate=0.5, rounds=1000)
     inf
     """

@@ -154,13 +154,14 @@ def corollary(
 
         F L (sigma^2 a + 8 G^2 b) / eps^2
         + (n/s) F L (K^2 sigma^2 + K^2 G^2 + s^2 sigma^2 a + s^2 G^2 b)^(1/2) / eps^(3/2)
-        + n F B^2 K L b / eps
+        + n F L max(B b^(1/2), b, B K/s, K^2/s, b B^2/n) / eps
 
-    The paper prints F L^2 and L^2 K^2 G^2 in the middle, whose units disagree (errata, 14).
+    The paper prints F L^2 and L^2 K^2 G^2 in the middle, whose units disagree, and n F B^2 K L b
+    at the end, from a learning rate that its proof does not allow (docs/errata.md, 12 and 14).
 
-    >>> unit = Setting(clients=1, selected=1, local_steps=1, mean_a=1.0, b=1.0)
-    >>> corollary(unit, Problem(smoothness=2.0), 1.0)
-    Terms(second=18.0, middle=4.0, first=2.0)
+    >>> unit = Setting(clients=1, selected=1, local_steps=3, mean_a=1.0, b=1.0)
+    >>> [corollary(unit, Problem(), 1.0, form).first for form in ("corrected", "printed")]
+    [9.0, 3.0]
     """
     check_target(target)
     smooth, gap, steps2 = problem.smoothness, problem.gap, setting.local_steps**2
@@ -168,10 +169,14 @@ def corollary(
     extra = smooth if form == "printed" else 1.0
     inside = steps2 * sigma2 + extra**2 * steps2 * g2
     inside += s2 * sigma2 * setting.mean_a + s2 * g2 * setting.b
-    share = setting.clients / setting.selected
-    first = setting.clients * gap * problem.growth**2 * setting.local_steps * smooth * setting.b
+    growth, b, n, s = problem.growth, setting.b, setting.clients, setting.selected
+    if form == "printed":
+        last = growth**2 * setting.local_steps * b
+    else:  # the inverse of `sufficient_conditions`, times 1/s
+        drift = growth * setting.local_steps / s
+        last = max(growth * sqrt(b), b, drift, steps2 / s, b * growth**2 / n)
     return Terms(
         gap * smooth * noise_level(setting, problem) / target**2,
-        share * gap * smooth * extra * sqrt(inside) / target**1.5,
-        first / target,
+        n / s * gap * smooth * extra * sqrt(inside) / target**1.5,
+        n * gap * smooth * last / target,
     )

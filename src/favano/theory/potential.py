@@ -6,15 +6,11 @@ E Phi_{t+1} <= (1 - kappa) E Phi_t + 3 (s^2/n) eta^2 sum_i E ||h_i||^2          
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
-
 import numpy as np
 
 from favano.errors import need
 from favano.theory.problem import PaperForm, Problem, Setting, check_rate
 from favano.types import Floats
-
-KappaForm: TypeAlias = Literal["printed", "sharp"]
 
 
 def mean_model(server: Floats, clients: Floats) -> Floats:
@@ -36,30 +32,34 @@ def potential(server: Floats, clients: Floats) -> float:
     return float(((server - mean) ** 2).sum() + ((clients - mean) ** 2).sum())
 
 
-def kappa(clients: int, selected: int, form: KappaForm = "sharp") -> float:
-    """The contraction of Lemma 1: s / (2n(s+1)), or printed s(n-s) / (2n(n+1)(s+1)).
+def kappa(clients: int, selected: int, form: PaperForm = "corrected") -> float:
+    """The contraction of Lemma 1: s/(n(s+1)) (1/2 + n(s-1)/(n-1)), printed s(n-s)/(2n(n+1)(s+1)).
 
-    The printed one also holds, but is 0 at s = n (docs/errata.md, 6).
+    The printed one drops the distances between the selected clients; it also holds, but is 0 at
+    s = n, where all models become one. Without gradients the 1/2 is 1 (docs/errata.md, 6).
 
-    >>> kappa(100, 100, "printed"), round(1 / kappa(100, 100), 6)
-    (0.0, 202.0)
+    >>> kappa(100, 20, "printed") < 0.004, round(kappa(100, 20), 4), kappa(100, 100, "printed")
+    (True, 0.1875, 0.0)
     """
     need(clients >= 1, "clients", clients, "need at least 1")
     need(1 <= selected <= clients, "selected", selected, f"need 1..clients ({clients})")
-    sharp = selected / (2 * clients * (selected + 1))
-    return sharp if form == "sharp" else sharp * (clients - selected) / (clients + 1)
+    share = selected / (clients * (selected + 1))
+    if form == "printed":
+        return share * (clients - selected) / (2 * (clients + 1))
+    pairs = (selected - 1) / (clients - 1) if clients > 1 else 1.0
+    return share * (0.5 + clients * pairs)
 
 
 def contraction(
-    setting: Setting, problem: Problem, rate: float, form: KappaForm = "sharp"
+    setting: Setting, problem: Problem, rate: float, form: PaperForm = "corrected"
 ) -> float:
     """rho = kappa - 48 (s^2/n) L^2 b eta^2: the contraction less the part due to the gradients.
 
     The paper replaces rho by 1/(5n) (Lemma "potential"), which needs eta <= `contraction_limit`.
 
     >>> example = Setting(clients=100, selected=20, local_steps=20, mean_a=0.34, b=1.35)
-    >>> round(100 * contraction(example, Problem(), rate=1e-4), 4)
-    0.4759
+    >>> round(contraction(example, Problem(), rate=1e-4), 4)
+    0.1875
     """
     check_rate(rate)
     lost = 48 * setting.selected**2 / setting.clients
@@ -67,7 +67,7 @@ def contraction(
     return kappa(setting.clients, setting.selected, form) - lost
 
 
-def contraction_limit(setting: Setting, problem: Problem, form: KappaForm = "sharp") -> float:
+def contraction_limit(setting: Setting, problem: Problem, form: PaperForm = "corrected") -> float:
     """The largest eta with rho >= 1/(5n); 0 if there is none, as for s = n and printed kappa.
 
     >>> example = Setting(clients=100, selected=100, local_steps=20, mean_a=0.34, b=1.35)

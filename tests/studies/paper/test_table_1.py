@@ -26,6 +26,12 @@ def rows(folder: Path) -> dict[tuple[str, str], dict[str, float]]:
         }
 
 
+def test_the_committed_table_is_what_the_code_makes(folder: Path) -> None:
+    committed = rows(Path(__file__).parents[3] / "results" / "table-1")
+    for key, row in rows(folder).items():
+        assert row == pytest.approx(committed[key], rel=1e-4)
+
+
 def test_every_method_on_every_fleet(folder: Path) -> None:
     assert set(rows(folder)) == {(fleet, method) for fleet in FLEETS for method in FORMULAS}
     assert set(NAMES) == set(FORMULAS)

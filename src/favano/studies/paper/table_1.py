@@ -39,15 +39,17 @@ FORMULAS: Final[Mapping[str, tuple[str, str]]] = {  # printed, corrected; "" whe
     ),
     "favano": (
         "FL(σ²ā+8G²b) ε⁻² + (n/s) FL² √(K²σ²+L²K²G²+s²σ²ā+s²G²b) ε^(−3/2) + nFB²KLb ε⁻¹",
-        "FL(σ²ā+8G²b) ε⁻² + (n/s) FL √(K²σ²+K²G²+s²σ²ā+s²G²b) ε^(−3/2) + nFB²KLb ε⁻¹",
+        "FL(σ²ā+8G²b) ε⁻² + (n/s) FL √(K²σ²+K²G²+s²σ²ā+s²G²b) ε^(−3/2) "
+        "+ nFL max(B√b, b, BK/s, K²/s, bB²/n) ε⁻¹",
     ),
 }
 
 
 NOTE: Final = (
     f"Up to numerical constants, at F = σ = G = B = 1, L = {PROBLEM.smoothness:g}, ε = {TARGET:g}, "
-    "n = 100, s = 20, K = 20; C is the mean simulated time of a server step, delays are those of a "
-    "planned schedule. The paper gives no C for QuAFL and FAVANO: it is I + V = 7."
+    "n = 100, s = 20, K = 20; C is the mean simulated time of a server step, with the standard error "
+    "of those that are planned; delays are those of a planned schedule. The paper gives no C for "
+    "QuAFL and FAVANO: it is I + V = 7."
 )
 
 
