@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+from collections.abc import Callable, Collection
 from math import inf
 
 import numpy as np
@@ -18,15 +19,28 @@ from favano.timing import Exponential, Fleet, make_fleet
 SEED, HORIZON, K = 3, 400.0, 4
 
 
-def lived(policy: Policy, fleet: Fleet, horizon: float = HORIZON) -> Schedule:
-    """What a conductor does with clients whose steps take as long as the planner's."""
+def lived(
+    policy: Policy,
+    fleet: Fleet,
+    horizon: float = HORIZON,
+    lose: Collection[int] = (),
+    watch: Callable[[list[int], list[int]], None] = lambda at_work, waiting: None,
+) -> Schedule:
+    """What a conductor does with clients whose steps take as long as the planner's.
+
+    The answers to the jobs in `lose` are lost again, with or without a turn in between. `watch` is
+    told which clients are at work, and whose answers are here, whenever there is nothing to do.
+    """
     reader, course = conductor(policy, SEED), Lived(fleet.clients, K)
+    here: dict[int, Answer] = {}  # answers that are neither used nor dropped
     numbers = [0] * fleet.clients  # jobs of each client so far
     free = [0.0] * fleet.clients  # when each client has finished them
     arrivals: list[tuple[float, int, int, int]] = []  # time, client, job, steps
     now = 0.0
 
     def act(turn: Turn) -> None:
+        for answer in (*turn.dropped, *(turn.use or ())):
+            del here[answer.job]
         for answer in turn.dropped:
             course.drop(answer.job)
         for client in turn.given_up:
@@ -42,18 +56,30 @@ def lived(policy: Policy, fleet: Fleet, horizon: float = HORIZON) -> Schedule:
             free[client] = time = min(until, float(ends[-1]))
             heapq.heappush(arrivals, (time, client, course.begin(client, now), steps))
 
+    def lose_some(which: Collection[int]) -> None:
+        for job in sorted(which & here.keys()):
+            course.drop(job)
+            reader.lost(here.pop(job))
+
     for client in range(fleet.clients):
         reader.join(client)
+    late = {job for job in lose if job % 2}
     while True:
         while (turn := reader.turn(now)) is not None:
             act(turn)
+            lose_some(late)
+        at_work = sorted(client for _, client, *_ in arrivals)
+        watch(at_work, sorted(answer.client for answer in here.values()))
         now = min(reader.wakes, arrivals[0][0] if arrivals else inf)
         if now > horizon:
             return course.schedule
         while arrivals and arrivals[0][0] <= now:
             _, client, job, steps = heapq.heappop(arrivals)
             course.answer(job, steps, now)
-            reader.answered(Answer(client, job, int(course.known.base[job])))
+            here[job] = Answer(client, job, int(course.known.base[job]))
+            reader.answered(here[job])
+        if now < reader.wakes:
+            lose_some({job for job in lose if job not in late})
 
 
 FLEET = make_fleet(np.array([1.0, 1.3, 2.0, 2.9, 5.0, 9.0]), Exponential())
@@ -88,6 +114,31 @@ def test_both_readers_agree(name: str) -> None:
     for column in ("client", "visit", "base", "steps"):
         mine, theirs = getattr(found, column)[order], getattr(planned, column)[wanted]
         assert mine.tolist() == theirs.tolist(), column
+
+
+@pytest.mark.parametrize("name", [*POLICIES, "distinct"])
+def test_answers_may_be_lost_again(name: str) -> None:
+    """They are not used, and nobody is forgotten for it, nor has two jobs."""
+    policy = DISTINCT if name == "distinct" else POLICIES[name]
+    lose = set(range(0, 2000, 5)) | set(range(1, 2000, 7))
+
+    def watch(at_work: list[int], waiting: list[int]) -> None:
+        match policy:
+            case Arrival(hand_out="uniform") | Barrier():
+                assert at_work
+            case Arrival(hand_out="idle"):
+                assert len(at_work) == len(set(at_work)) == policy.concurrency
+            case Arrival(hand_out="arrival"):
+                assert at_work == [*range(6)]
+            case _:
+                assert sorted(at_work + waiting) == [*range(6)]
+
+    found = lived(policy, FLEET, lose=lose, watch=watch)
+    used = found.visit < found.updates
+    assert found.updates > 10
+    assert HORIZON - found.time[-1] < 30
+    assert len(set(found.client[used])) == (5 if name == "stale" else 6)
+    assert found.lost.sum() > 0
 
 
 def acted(reader: Conductor, now: float) -> Turn:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import errno
+import os
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from math import inf
@@ -21,6 +24,7 @@ from favano.flower.rounds import AsyncResult
 from favano.flower.strategy import AsyncStrategy
 from favano.flower.wire import read_reply, reply_message
 from favano.gates import NormGate, Refusal
+from favano.methods import make_method
 from tests.flower.fake_grid import FakeGrid, Killed, NotYet, VirtualTime
 from tests.flower.federations import (
     TICK,
@@ -386,6 +390,74 @@ def test_a_server_that_is_killed_while_it_writes_goes_on(
     result = resumed(tmp_path, grid)
     assert len(result.rounds) == ROUNDS
     assert diverges(strategy_of(), result).equal
+
+
+def full_disk(patch: pytest.MonkeyPatch, is_full: Callable[[Path], bool]) -> None:
+    """Let files not be written while the disk is full for them."""
+    flush = os.fsync
+
+    def fsync(number: int) -> None:
+        if is_full(Path(f"/proc/self/fd/{number}").readlink()):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        flush(number)
+
+    patch.setattr(os, "fsync", fsync)
+
+
+@pytest.mark.parametrize("name", ["events.jsonl", ".model.", ".state.checkpoint."])
+def test_a_checkpoint_that_could_not_be_written_spoils_no_later_one(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once, when the third one is written; the server is killed two ticks later."""
+    whole, grid, count = lived(strategy_of(), rounds=ROUNDS), grid_of(), [0]
+
+    def once(path: Path) -> bool:
+        count[0] += name in path.name
+        return name in path.name and count[0] == 3
+
+    with monkeypatch.context() as patch:
+        full_disk(patch, once)
+        killed(strategy_of(folder=tmp_path), grid, at=5.3 * TICK)
+    assert count[0] > 4
+    assert same_models(resumed(tmp_path, grid), whole)
+
+
+@pytest.mark.parametrize(
+    ("name", "at", "accepted"),
+    [
+        ("favano", 27.0, True),
+        ("fedavg", 5.5, False),
+        ("fedbuff", 13.0, True),
+        ("fedfix", 26.0, False),
+    ],
+)
+def test_a_reply_that_is_damaged_on_disk_is_a_contact_missed(
+    name: str, at: float, accepted: bool, tmp_path: Path
+) -> None:
+    """Whichever one it is, accepted or not: the client is called again, and the file is kept."""
+    paces, method = (1.0, 1.1, 1.4), make_method(name, {"buffer": 2} if name == "fedbuff" else {})
+    left, grid = tmp_path / "left", grid_of(paces)
+    killed(strategy_of(method, folder=left), grid, at=at)
+    missed = []
+    for place, path in enumerate(sorted((left / "journal").iterdir())[:3]):
+        said: list[str] = []
+        folder, again = tmp_path / str(place), grid_of(paces)
+        again.time, again.numbers = grid.time, grid.numbers
+        again.posts, again.events = dict(grid.posts), list(grid.events)
+        shutil.copytree(left, folder)
+        damaged = folder / "journal" / path.name
+        content = bytearray(damaged.read_bytes())
+        content[len(content) // (place + 2)] ^= 4
+        damaged.write_bytes(content)
+        result = resumed(folder, again, method=method, say=said.append)
+        assert len(result.rounds) == ROUNDS
+        assert diverges(strategy_of(method), result).equal
+        (aside,) = (folder / "journal").glob("*.damaged")
+        assert aside.read_bytes() == content
+        assert f"{aside}: is damaged, and kept aside; the reply in it is lost" in said
+        missed.append(any("its accepted answer to job" in line for line in said))
+    assert missed
+    assert any(missed) == accepted
 
 
 def test_a_checkpoint_is_of_one_federation(tmp_path: Path) -> None:

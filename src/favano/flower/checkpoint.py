@@ -1,14 +1,14 @@
 """Checkpoints of a federation: its events, its models, and what its method remembers.
 
 Events are appended to a file, and a model is written once. A checkpoint says how many events count
-and which models are in use; it replaces the one before as a whole.
+and which models are in use; it replaces the one before as a whole. What could not be written is
+written with the next one.
 """
 
 from __future__ import annotations
 
 import json
-import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple, cast
 
@@ -19,7 +19,8 @@ from favano.aggregation import KINDS, Kinds, named_kinds, pack, unpack
 from favano.aggregation.snapshot import Memory
 from favano.errors import BadInput, need
 from favano.flower.evaluations import Metrics
-from favano.flower.ledger import EVENTS, Event
+from favano.flower.event_file import EventFile, Mark
+from favano.flower.ledger import Event
 from favano.records.checkpoint import Tree, checkpoint_from_bytes, checkpoint_to_bytes
 from favano.records.folder import write_together
 from favano.records.identity import differing
@@ -65,10 +66,10 @@ class Saved(NamedTuple):
 class CheckpointFolder:
     """The checkpoint of one federation, in a folder of its own."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, say: Callable[[str], None]) -> None:
         self._folder = folder
         self._names: dict[int, tuple[Vector, str]] = {}  # models on disk, by identity
-        self._written = 0  # bytes of events that count
+        self._events = EventFile(folder / _EVENTS, say)
         self._next = 0
 
     @property
@@ -79,15 +80,14 @@ class CheckpointFolder:
     def save(
         self, standing: Standing, models: Models, memory: Memory, new: Sequence[Event]
     ) -> None:
-        """Write a checkpoint; `new` are the events since the last one."""
-        self._folder.mkdir(parents=True, exist_ok=True)
-        self._append(new)
+        """Write a checkpoint; `new` are the events since the last call, failed or not."""
+        mark = self._events.append(new)
         server, *others = models
         used = {id(one): one for one in (server, *(one for of in others for one in of.values()))}
         self._write_models([one for one in used.values() if id(one) not in self._names])
         name = {key: self._names[key][1] for key in used}
         tree: Tree = [
-            json.dumps({**standing._asdict(), "events": self._written}),
+            json.dumps({**standing._asdict(), "events": mark}),
             name[id(server)],
             *(_named({key: name[id(one)] for key, one in of.items()}) for of in others),
             pack(memory, _kinds(memory)),
@@ -103,21 +103,23 @@ class CheckpointFolder:
         """
         path = self._folder / _STATE
         need(path.is_file(), "resume", self._folder, "has no checkpoint of a federation")
+        tree = _content(path)
         try:
-            tree = checkpoint_from_bytes(path.read_bytes())
             assert isinstance(tree, list)
             text, server, *others, memory = tree
             found = json.loads(str(text))
-            self._written = found.pop("events")
-            events = self._read_events()
+            mark = found.pop("events")
             named = [_names(one) for one in others]
-            names = {str(server), *(name for of in named for name in of.values())}
-            models = {name: self._read_model(name) for name in names}
             told = unpack(memory, _kinds(like), like.state.model)
             standing = Standing(**found)
-        except (OSError, ValueError, KeyError, TypeError, AssertionError) as error:
+        except (ValueError, KeyError, TypeError, AssertionError) as error:
             raise BadInput("resume", path, f"is damaged: {error}") from error
         _check(standing.identity, identity, self._folder)
+        rule = "is of an earlier version, whose events have no checksums; finish it with that one"
+        need(isinstance(mark, list), "resume", path, rule)
+        events = self._events.read(Mark(*mark))
+        names = {str(server), *(name for of in named for name in of.values())}
+        models = {name: self._read_model(name) for name in names}
         calls = {int(job): call for job, call in standing.calls.items()}
         evaluations = {int(number): one for number, one in standing.evaluations.items()}
         self._names = {id(one): (one, name) for name, one in models.items()}
@@ -132,37 +134,28 @@ class CheckpointFolder:
             events,
         )
 
-    def _append(self, new: Sequence[Event]) -> None:
-        """Write events after those that count; what a killed server left behind them is lost."""
-        lines = "".join(json.dumps([type(event).__name__, *event]) + "\n" for event in new)
-        path = self._folder / _EVENTS
-        with path.open("r+b" if path.exists() else "wb") as file:
-            file.seek(self._written)
-            file.write(lines.encode())
-            file.truncate()
-            file.flush()
-            os.fsync(file.fileno())
-            self._written = file.tell()
-
-    def _read_events(self) -> list[Event]:
-        with (self._folder / _EVENTS).open("rb") as file:
-            text = file.read(self._written).decode()
-        return [EVENTS[kind](*values) for kind, *values in map(json.loads, text.splitlines())]
-
     def _write_models(self, models: Sequence[Vector]) -> None:
-        contents = {}
-        for model in models:
-            name = f"{self._next}{_MODEL}"
-            contents[name] = checkpoint_to_bytes(model.numpy(force=True))
-            self._names[id(model)] = model, name
-            self._next += 1
-        if contents:
+        named = {f"{self._next + place}{_MODEL}": one for place, one in enumerate(models)}
+        if named:
+            contents = {
+                name: checkpoint_to_bytes(one.numpy(force=True)) for name, one in named.items()
+            }
             write_together(self._folder, contents)
+            self._names |= {id(one): (one, name) for name, one in named.items()}
+            self._next += len(named)
 
     def _read_model(self, name: str) -> Vector:
-        found = checkpoint_from_bytes((self._folder / name).read_bytes())
+        found = _content(self._folder / name)
         assert isinstance(found, np.ndarray)
         return torch.from_numpy(found)
+
+
+def _content(path: Path) -> Tree:
+    """What is in a file that has a digest."""
+    try:
+        return checkpoint_from_bytes(path.read_bytes())
+    except (OSError, ValueError) as error:
+        raise BadInput("resume", path, str(error)) from error
 
 
 def _named(names: Mapping[int, str]) -> Tree:

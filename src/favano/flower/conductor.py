@@ -63,6 +63,9 @@ class Conductor(Protocol):
     def answered(self, answer: Answer) -> None:
         """An answer is here."""
 
+    def lost(self, answer: Answer) -> None:
+        """An answer that was here is not; its client is called again unless it is at work."""
+
     def turn(self, now: float) -> Turn | None:
         """What to do now; None: nothing. To be asked until it is None."""
 
@@ -134,6 +137,11 @@ class _Appointments:
 
     def answered(self, answer: Answer) -> None:
         self._here[answer.client] = answer
+
+    def lost(self, answer: Answer) -> None:
+        del self._here[answer.client], self._due[answer.client]
+        if answer.client in self._present:
+            self._new.append(answer.client)
 
     @property
     def wakes(self) -> float:
@@ -212,6 +220,14 @@ class _Arrivals:
     def answered(self, answer: Answer) -> None:
         self._at_work.discard(answer.client)
         self._here.append(answer)
+
+    def lost(self, answer: Answer) -> None:
+        if answer in self._buffer:
+            self._buffer.remove(answer)
+        else:
+            self._here.remove(answer)
+            self._open_places += 1
+        self._new += [one for one in self._free([answer.client]) if one not in self._idle]
 
     def turn(self, now: float) -> Turn | None:
         if self._new:
@@ -314,6 +330,9 @@ class _Rounds:
             self._called.discard(answer.client)
         self._here.append(answer)
 
+    def lost(self, answer: Answer) -> None:
+        self._here.remove(answer)  # its client may be called in the next round
+
     @property
     def wakes(self) -> float:
         return self._began + (self._policy.deadline or inf) if self._called else inf
@@ -365,6 +384,11 @@ class _Windows:
 
     def answered(self, answer: Answer) -> None:
         self._here.append(answer)
+
+    def lost(self, answer: Answer) -> None:
+        self._here.remove(answer)
+        if answer.client in self._present:
+            self._new.append(answer.client)
 
     @property
     def wakes(self) -> float:

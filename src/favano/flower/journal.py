@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,7 +18,7 @@ from favano.records.checkpoint import Tree, checkpoint_from_bytes, checkpoint_to
 from favano.records.folder import write_together
 
 _NAME = re.compile(r"[0-9a-zA-Z_-]{1,128}")
-_HEAD, _BODY = ".head", ".reply"
+_HEAD, _BODY, _DAMAGED = ".head", ".reply", ".damaged"
 
 
 class Head(NamedTuple):
@@ -29,6 +29,14 @@ class Head(NamedTuple):
     objects: tuple[str, ...]  # names of the parts of its content
 
 
+class Kept(NamedTuple):
+    """What a server that goes on finds in its journal."""
+
+    replies: Mapping[Head, Mapping[str, bytes]]  # that are whole, with their content
+    heads: Sequence[Head]  # of replies whose content is still to be fetched
+    damaged: Mapping[str, Path]  # files that cannot be used, by call; they are kept aside
+
+
 class Journal:
     """Replies in a folder."""
 
@@ -37,7 +45,8 @@ class Journal:
 
     def begin(self, head: Head) -> None:
         """A reply has arrived, and is now nowhere else."""
-        write_together(self._folder, {self._name(head.call, _HEAD): json.dumps(head)})
+        data = checkpoint_to_bytes(json.dumps(head))
+        write_together(self._folder, {self._name(head.call, _HEAD): data})
 
     def finish(self, head: Head, contents: Mapping[str, bytes]) -> None:
         """The content of a reply is here."""
@@ -46,19 +55,21 @@ class Journal:
         write_together(self._folder, {self._name(head.call, _BODY): data})
         self._path(head.call, _HEAD).unlink(missing_ok=True)
 
-    def heads(self) -> list[Head]:
-        """Replies whose content is still to be fetched."""
-        return [_head(path.read_text()) for path in sorted(self._folder.glob(f"*{_HEAD}"))]
-
-    def replies(self) -> list[tuple[Head, dict[str, bytes]]]:
-        """Replies that are here; damaged ones were not finished, and are left out."""
-        found = []
-        for path in sorted(self._folder.glob(f"*{_BODY}")):
+    def read(self) -> Kept:
+        """All that is here; damaged files get another name, so that they can be looked at."""
+        replies: dict[Head, Mapping[str, bytes]] = {}
+        heads, damaged = list[Head](), dict[str, Path]()
+        for path in sorted(self._folder.glob("*")):
             try:
-                found.append(_read(path.read_bytes()))
+                if path.suffix == _BODY:
+                    head, contents = _reply(path.read_bytes())
+                    replies[head] = contents
+                elif path.suffix == _HEAD:
+                    heads.append(_head(checkpoint_from_bytes(path.read_bytes())))
             except ValueError:
-                path.unlink(missing_ok=True)
-        return found
+                damaged[path.stem] = path.rename(path.with_name(f"{path.name}{_DAMAGED}"))
+        whole = {head.call for head in replies}
+        return Kept(replies, [head for head in heads if head.call not in whole], damaged)
 
     def keep(self, calls: Collection[str]) -> None:
         """Forget all replies but those to these calls."""
@@ -75,12 +86,12 @@ class Journal:
         return f"{call}{suffix}"
 
 
-def _head(text: str) -> Head:
-    message, call, objects = json.loads(text)
+def _head(text: Tree) -> Head:
+    message, call, objects = json.loads(str(text))
     return Head(message, call, tuple(objects))
 
 
-def _read(data: bytes) -> tuple[Head, dict[str, bytes]]:
+def _reply(data: bytes) -> tuple[Head, dict[str, bytes]]:
     match checkpoint_from_bytes(data):
         case [str(head), str(names), list(parts)]:
             contents = (np.asarray(part).tobytes() for part in parts)

@@ -57,15 +57,22 @@ class Refused(NamedTuple):
     reason: str
 
 
+class Lost(NamedTuple):
+    """An answer that was accepted, and not used yet, is no longer on disk."""
+
+    time: float
+    job: int
+
+
 class Turned(NamedTuple):
     """The server did what its contact policy says."""
 
     time: float
 
 
-Event: TypeAlias = Joined | Left | Answered | Refused | Turned
+Event: TypeAlias = Joined | Left | Answered | Refused | Lost | Turned
 EVENTS: dict[str, Callable[..., Event]] = {
-    kind.__name__: kind for kind in (Joined, Left, Answered, Refused, Turned)
+    kind.__name__: kind for kind in (Joined, Left, Answered, Refused, Lost, Turned)
 }
 
 
@@ -141,6 +148,8 @@ class Ledger:
                 self._answer(time, job, steps, seconds, partition)
             case Refused(time, job, reason):
                 self._refuse(time, job, reason)
+            case Lost(time, job):
+                self._lose(job)
             case Turned(time):
                 turn = self.conductor.turn(time)
                 assert turn is not None, "a turn was noted that cannot be"
@@ -219,6 +228,13 @@ class Ledger:
             self._give_up(client, time)
             self.conductor.leave(client)
             self.conductor.join(client)
+
+    def _lose(self, job: int) -> None:
+        """The contact counts as missed; a client that waits for it to be used is called again."""
+        client, base = int(self.course.known.client[job]), int(self.course.known.base[job])
+        self.course.drop(job)
+        self._newest.pop(client, None)
+        self.conductor.lost(Answer(client, job, base))
 
     def _give_up(self, client: int, time: float) -> None:
         self._newest.pop(client, None)

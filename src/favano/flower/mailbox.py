@@ -104,23 +104,27 @@ class Mailbox:
         """
         self.call_of = dict(calls)
         self.awaited = {call: job for job, call in calls.items()}
-        here = {} if self._journal is None else dict(self._journal_replies())
-        for head, contents in here.items():
-            self._fetching[head] = Future()
-            self._fetching[head].set_result(_opened(head, contents))
-        known = {head.call for head in here}
-        if not same_run:
-            self.awaited = {call: job for call, job in self.awaited.items() if call in known}
-        elif self._journal is not None:
-            for head in self._journal.heads():
-                if head.call not in known:
-                    self._fetch(head)
-
-    def _journal_replies(self) -> list[tuple[Head, dict[str, bytes]]]:
-        """Replies on disk that are awaited."""
-        assert self._journal is not None
+        if self._journal is None:
+            return
         self._journal.keep(self.awaited)
-        return self._journal.replies()
+        replies, heads, damaged = self._journal.read()
+        for head, contents in replies.items():
+            self._here(head, _opened(head, contents))
+        lost = set(damaged) - {head.call for head in (*replies, *heads)}
+        for call in lost:
+            self._say(f"{damaged[call]}: is damaged, and kept aside; the reply in it is lost")
+            self._here(Head("", call, ()), Arrival(call, None, failure="its reply is damaged"))
+        if not same_run:
+            known = {head.call for head in replies}
+            self.awaited = {call: job for call, job in self.awaited.items() if call in known}
+            return
+        for head in heads:
+            self._fetch(head)
+
+    def _here(self, head: Head, arrival: Arrival) -> None:
+        """A reply that need not be fetched."""
+        self._fetching[head] = Future()
+        self._fetching[head].set_result(arrival)
 
     def _send(self, calls: Sequence[tuple[int, Callable[[], Message]]]) -> None:
         messages = [make() for _, make in calls]

@@ -20,7 +20,7 @@ from flwr.app import Message
 from flwr.serverapp import Grid
 
 from favano.aggregation import Aggregator
-from favano.errors import Diverged, need
+from favano.errors import Diverged
 from favano.flower.board import Board
 from favano.flower.checkpoint import CheckpointFolder, Models, Saved, Standing
 from favano.flower.clock import Clock
@@ -35,6 +35,7 @@ from favano.flower.ledger import (
     Joined,
     Ledger,
     Left,
+    Lost,
     Refused,
     overdue,
 )
@@ -143,9 +144,11 @@ class Server:
         for client in [] if same_run else sorted({one.client for one in self.ledger.open.values()}):
             self._apply(Left(saved.standing.now, client))  # its call is lost
         self._forget_jobs()
-        rule = "lacks a reply that was accepted; it cannot go on from here"
-        lost = [job for job in self._starts if self._is_known(job)]
-        need(not lost, "journal", lost, rule)
+        for job in [job for job in self._starts if self._is_known(job)]:
+            client = int(self.ledger.course.known.client[job])
+            self._tools.say(f"client {client}: its accepted answer to job {job} is lost")
+            self._apply(Lost(saved.standing.now, job))
+            self._drop(job)
 
     def _apply(self, event: Event) -> None:
         self._new.append(event)
@@ -207,7 +210,8 @@ class Server:
         return job in self._starts and not open_or_lost and job not in self._ends
 
     def _keep_again(self, job: int, arrival: Arrival) -> None:
-        assert arrival.message is not None, "the journal has lost a reply"
+        if arrival.message is None:  # the journal has lost it
+            return
         reply = read_reply(arrival.message)
         self._ends[job], self._told[job] = reply.model, reply.metrics
 

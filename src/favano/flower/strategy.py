@@ -215,7 +215,9 @@ class AsyncStrategy:
 
     @property
     def _files(self) -> CheckpointFolder | None:
-        return None if self.folder is None else CheckpointFolder(Path(self.folder) / CHECKPOINT)
+        if self.folder is None:
+            return None
+        return CheckpointFolder(Path(self.folder) / CHECKPOINT, self.say)
 
     def _run(
         self,
