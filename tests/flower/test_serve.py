@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Mapping
 from math import inf
 from pathlib import Path
@@ -269,3 +271,35 @@ def test_runs_of_a_server_that_was_killed_are_stopped(tmp_path: Path) -> None:
         link.stop_runs()
         with claimed_run(link.address) as found:
             assert found is None
+
+
+def test_one_server_at_a_time(tmp_path: Path) -> None:
+    """The other process has the folder until its input ends; nothing of it is touched."""
+    program = (
+        "import sys; from pathlib import Path\n"
+        "from favano.run.folder_lock import folder_lock\n"
+        "with folder_lock(Path(sys.argv[1])):\n"
+        "    print('ready', flush=True); sys.stdin.read()\n"
+    )
+    federation(spec_of(), tmp_path)
+    (tmp_path / "superlink.pid").write_text("")
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    flags = words({**KEYS, "tick": 7, "out": tmp_path, "port": free_port()})
+    with subprocess.Popen(
+        [sys.executable, "-c", program, str(tmp_path)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == b"ready\n"
+        for more in ([], ["--resume"]):
+            told = CliRunner().invoke(app, ["serve", *flags, *more])
+            assert isinstance(told.exception, BadInput)
+            assert str(told.exception) == (
+                f"folder={tmp_path}: another process is at work in this folder; wait for it, or "
+                "choose a new folder"
+            )
+        other.kill()
+    (tmp_path / ".lock").unlink()
+    after = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    assert after == before

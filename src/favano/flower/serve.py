@@ -118,12 +118,12 @@ def serve(spec: Spec, serving: Serving, link: SuperLink, say: Callable[[str], No
         return MetricRecord(found)
 
     arrays = ArrayRecord(network.state_dict())
-    strategy.check_folder(arrays)
-    write_terms(spec, serving)
     with (
+        strategy.alone(arrays),
         running(link, say),
         status_page(serving.status_host, serving.status_port, lambda: strategy.status) as port,
     ):
+        write_terms(spec, serving)
         say(f"nodes join at {link.address}")
         say(f"status at http://{serving.status_host}:{port}/")
         link.register_nodes()
@@ -134,7 +134,7 @@ def serve(spec: Spec, serving: Serving, link: SuperLink, say: Callable[[str], No
             result = strategy.start(
                 grid, arrays, serving.rounds, serving.patience, evaluate_fn=measure
             )
-    write_scored(serving.folder, judge, result.arrays)
+        write_scored(serving.folder, judge, result.arrays)
     return result
 
 

@@ -6,7 +6,7 @@ import logging
 import secrets
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from math import inf
 from pathlib import Path
@@ -41,6 +41,7 @@ from favano.methods.weights import measured
 from favano.methods.world import federation
 from favano.records.federation import INITIAL, TRACE
 from favano.records.folder import MODEL, write_together
+from favano.run.folder_lock import folder_lock
 from favano.schedule import Barrier, Poll, Schedule
 from favano.specification.presets import filled
 from favano.types import Buffers, Floats, Vector
@@ -164,6 +165,7 @@ class AsyncStrategy:
             check_robust(self.bound, robust)
         self._ledger()  # refuses what cannot be done in real time
         self._board: Board | None = None
+        self._is_alone = False
         self.metrics: dict[str, float] = {}  # shown on the status page
 
     @property
@@ -200,18 +202,28 @@ class AsyncStrategy:
         for name, given in (("train_config", train_config), ("evaluate_config", evaluate_config)):
             rule = "is not used; say how clients train by local=, and what they tell by metrics="
             need(not given, name, given, rule)
-        if workers is None:
-            with threads() as found:
-                return self._run(
-                    grid, initial_arrays, num_rounds, timeout, evaluate_fn, clock, found
-                )
-        return self._run(grid, initial_arrays, num_rounds, timeout, evaluate_fn, clock, workers)
+        with self.alone(), threads() if workers is None else nullcontext(workers) as found:
+            return self._run(grid, initial_arrays, num_rounds, timeout, evaluate_fn, clock, found)
 
-    def check_folder(self, initial_arrays: ArrayRecord) -> None:
-        """Refuse a folder that holds another federation, before anything is written there."""
-        flat = flat_arrays(initial_arrays)
-        aggregator = self._aggregator(flat, flat.vector(initial_arrays), self._ledger())
-        self._saved(self._files, flat, aggregator)
+    @contextmanager
+    def alone(self, initial_arrays: ArrayRecord | None = None) -> Iterator[None]:
+        """Let no other process work in the folder, also before and after `start`.
+
+        With an initial model, a folder that holds another federation is refused at once.
+        """
+        if self.folder is None or self._is_alone:
+            yield
+            return
+        with folder_lock(Path(self.folder), "folder"):
+            if initial_arrays is not None:
+                flat = flat_arrays(initial_arrays)
+                aggregator = self._aggregator(flat, flat.vector(initial_arrays), self._ledger())
+                self._saved(self._files, flat, aggregator)
+            self._is_alone = True
+            try:
+                yield
+            finally:
+                self._is_alone = False
 
     @property
     def _files(self) -> CheckpointFolder | None:
