@@ -8,13 +8,17 @@ import torch
 
 from favano.aggregation import Aggregator
 from favano.engine import PlainLoop, audit, stretch_weights, weigh
+from favano.engine.audit import LocalSteps
 from favano.methods import AnyMethod, our_methods
+from favano.methods.accumulation import Accumulation
 from favano.methods.asyncsgd import AsyncSGD
+from favano.methods.clock import Clock
 from favano.methods.favano import Favano
 from favano.methods.fedavg import FedAvg
+from favano.methods.fednova import FedNova
 from favano.planning.planned import plan_seed
 from favano.schedule import Poll, plan
-from favano.timing import Fleet, two_speeds
+from favano.timing import Deterministic, Fleet, make_fleet, two_speeds
 from favano.training import Layout, Work
 from tests.effective_weights import effective_weights
 from tests.methods.bound import any_method, bound, scheduled
@@ -37,6 +41,19 @@ def test_equal_what_linear_losses_measure() -> None:
         moved.append(float(final))
     assert weight == pytest.approx(np.array(moved) / sum(moved), abs=1e-12)
     assert weight.sum() == pytest.approx(1)
+
+
+@pytest.mark.parametrize("rule", [Accumulation(momentum=0.9), Accumulation(proximal=0.5)])
+def test_fednova_weighs_jobs_of_10_and_2_steps_alike(rule: Accumulation) -> None:
+    """By its own rule of local steps; FedAvg does not."""
+    fleet, local = make_fleet(np.array([2.0, 10.0]), Deterministic()), LocalSteps(None, rule)
+    cut = Clock(deadline=20.0, at_deadline="take")
+    nova = any_method(bound(FedNova(), fleet, 10, clock=cut, accumulation=rule))
+    schedule = scheduled(nova, 100)
+    assert sorted(set(schedule.steps.tolist())) == [2, 10]
+    assert effective_weights(nova, schedule, local).tolist() == pytest.approx([0.5, 0.5])
+    fedavg = any_method(bound(FedAvg(), fleet, 10, clock=cut))
+    assert effective_weights(fedavg, schedule, local)[0] != pytest.approx(0.5, abs=1e-3)
 
 
 @pytest.mark.parametrize("at_once", [1, 3, 8])

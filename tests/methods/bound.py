@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Protocol, Self, TypeVar, cast
 
 from favano.methods import AnyMethod, Method, World
+from favano.methods.accumulation import PLAIN_SGD, Accumulation
 from favano.methods.clock import Clock
 from favano.methods.favano import Favano
 from favano.methods.favano_delta import FavanoDelta
@@ -34,12 +35,14 @@ def bound(
     selected: int = 2,
     clock: Clock | None = None,
     samples: Floats | None = None,
+    accumulation: Accumulation = PLAIN_SGD,
 ) -> M:
     """The method as a part of a run with these clients."""
     clients = two_speeds(fleet) if isinstance(fleet, int) else fleet
     times = replace(clock or Clock(), selected=selected)
     count = None if samples is None else lambda: samples
-    return method.bind(World(clients, local_steps, times, count))
+    world = World(clients, local_steps, times, count, accumulation=accumulation)
+    return method.bind(world)
 
 
 def weighed(method: F, weights: Weights) -> F:

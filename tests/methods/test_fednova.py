@@ -6,10 +6,14 @@ import numpy as np
 import pytest
 import torch
 
+from favano.methods.accumulation import Accumulation
 from favano.methods.clock import Clock
 from favano.methods.fedavg import FedAvg
 from favano.methods.fednova import FedNova
+from favano.planning.planned import bind_method
 from favano.schedule import Barrier
+from favano.specification.presets import resolve
+from favano.specification.spec import make_spec
 from favano.timing import Deterministic, make_fleet, two_speeds
 from tests.methods.bound import bound, scheduled
 from tests.problems import Linear, answers_of, close, quadratics, server_models, start_model
@@ -36,6 +40,45 @@ def test_one_update_by_hand() -> None:
     answers = answers_of([0, 2], [2, 6], [0, 0], start, end)
     found = method.update(method.init(start[0]), answers)
     assert float(found.model) == pytest.approx(0.5 * 10)
+
+
+@pytest.mark.parametrize(
+    ("rule", "reference", "effective"),
+    [
+        (Accumulation(proximal=1.0), {}, 6.0),
+        (Accumulation(momentum=0.9), {"momentum": 0.9}, None),
+        (Accumulation(momentum=0.9, nesterov=True), {"momentum": 0.9, "nesterov": True}, None),
+        (Accumulation(0.3, 0.5), {"momentum": 0.5}, 6.0),
+    ],
+)
+def test_jobs_of_10_and_2_steps_count_alike_under_any_local_rule(
+    rule: Accumulation, reference: dict[str, float], effective: float | None
+) -> None:
+    """Clients with gradients (1, 0) and (0, 1), trained by PyTorch's own SGD at rate 0.5."""
+    rate, taus, ends = 0.5, (10, 2), []
+    for client, tau in enumerate(taus):
+        weights = torch.zeros(2, dtype=torch.float64, requires_grad=True)
+        sgd = torch.optim.SGD([weights], lr=rate, **reference)
+        for _ in range(tau):
+            sgd.zero_grad()
+            (weights[client] + rule.proximal / 2 * weights.square().sum()).backward()
+            sgd.step()
+        ends.append(weights.detach())
+    method = bound(FedNova(), 2, 10, accumulation=rule)
+    start = torch.zeros(2, 2, dtype=torch.float64)
+    answers = answers_of([0, 1], list(taus), [0, 0], start, torch.stack(ends), rate=rate)
+    moved = -method.update(method.init(start[0]), answers).model
+    assert float(moved[0]) == pytest.approx(float(moved[1]))
+    far = -torch.stack(ends).sum().item() / 2  # what FedAvg moves, half each
+    assert float(moved.sum()) == pytest.approx(rate * effective if effective else far)
+
+
+def test_training_says_how_gradients_add_up() -> None:
+    spec = resolve(make_spec({"algorithm": "fednova", "proximal": 0.1, "momentum": 0.9}))
+    assert bind_method(spec, 0).world.accumulation == Accumulation(0.1, 0.9)
+    for keys in ({"optimiser": "adam"}, {"momentum": 0.9, "optimiser_state": "kept"}):
+        spec = resolve(make_spec({"algorithm": "fednova", **keys}))
+        assert bind_method(spec, 0).world.accumulation.plain
 
 
 def test_a_deadline_cuts_jobs_short_and_their_slopes_count_alike() -> None:

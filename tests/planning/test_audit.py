@@ -159,4 +159,6 @@ def test_what_the_audit_does_not_know_is_said() -> None:
     assert compressed.verdict.endswith("left out: compression of messages, rounding to few bits")
     optimised = audited(optimiser="adam")
     assert optimised.left_out == ("the clients' optimiser",)
-    assert audited(clip=1.0).left_out == audited(momentum=0.5).left_out == optimised.left_out
+    assert audited(clip=1.0).left_out == optimised.left_out
+    assert audited(momentum=0.5).left_out == ()
+    assert audited(momentum=0.5, optimiser_state="kept").left_out == optimised.left_out

@@ -16,6 +16,7 @@ import numpy as np
 
 from favano.errors import need
 from favano.methods import Answers, AnyMethod, State, is_ours
+from favano.methods.accumulation import PLAIN_SGD, Accumulation
 from favano.methods.arrays import column, stacked, zeros
 from favano.schedule import Foreseen, Schedule
 from favano.types import Floats, Ints, Stack, Vector
@@ -26,22 +27,10 @@ _COLUMNS_AT_ONCE = 1000
 
 @dataclass(frozen=True)
 class LocalSteps:
-    """The local rule w <- w - rate (g + proximal (w - w_start)) of every job."""
+    """The local rule of every job."""
 
     rates: Floats | None = None  # (J,) step sizes; None: the method's factor on a rate of one
-    proximal: float = 0.0
-
-    def reach(self, steps: Ints, rates: Floats) -> Floats:
-        """Distance of jobs from their start models if every gradient has length one.
-
-            sum_{j<X} rate (1 - rate proximal)^j = (1 - (1 - rate proximal)^X) / proximal
-
-        >>> LocalSteps(proximal=0.5).reach(np.array([1, 2, 3]), np.ones(3))
-        array([1.  , 1.5 , 1.75])
-        """
-        if not self.proximal:
-            return np.asarray(steps * rates)
-        return np.asarray((1.0 - (1.0 - rates * self.proximal) ** steps) / self.proximal)
+    accumulation: Accumulation = PLAIN_SGD
 
 
 PLAIN = LocalSteps()
@@ -156,7 +145,8 @@ class _Propagation:
         size: int,
     ) -> None:
         self._method, self._schedule, self._rates, self._place = method, schedule, rates, place
-        self._reach, self._proximal = local.reach(schedule.steps, rates), local.proximal
+        self._rule = local.accumulation
+        self._reach = self._rule.reach(schedule.steps, rates)
         self._course, self._size = Foreseen(schedule), size
         initial = cast(Vector, np.zeros(size))
         if not is_ours(method):
@@ -222,11 +212,14 @@ class _Propagation:
             who, rate = int(self._schedule.client[job]), float(self._rates[job])
             origin = model = start[row]
             memory = self._memory.get(who) or tuple(zeros(model) for _ in range(method.memory))
+            momentum, velocity = self._rule.momentum, zeros(model)
             for _ in range(int(self._schedule.steps[job])):
-                gradient = self._proximal * (model - origin)
+                gradient = self._rule.proximal * (model - origin)
                 gradient[places[row]] -= 1.0
                 direction, memory = method.step(gradient, memory)
-                model = model - rate * direction
+                velocity = momentum * velocity + direction
+                ahead = direction + momentum * velocity if self._rule.nesterov else velocity
+                model = model - rate * ahead
             self._memory[who] = memory
             ends.append(model)
         return stacked(ends, start[0])

@@ -308,6 +308,7 @@ class AsyncStrategy:
             deadline=self.deadline,
             step_seconds=self.step_seconds,
             samples=self.samples,
+            accumulation=self.local_training.training.accumulation,
         )
         bound = measured(self.method).bind(world)
         bound.init(np.zeros(1))  # type: ignore[arg-type]  # so that errors come before any call

@@ -13,11 +13,13 @@ from favano.types import Stack, Vector
 class FedNova(Method[ModelState]):
     """FedAvg that does not favour clients that made more steps tau_i.
 
-        w_t = w_{t-1} - eta_g tau_eff sum_{i in S_t} p_i (w_{t-1} - w_i) / tau_i
-        tau_eff = sum_{i in S_t} p_i tau_i
+        w_t = w_{t-1} - eta_g tau_eff sum_{i in S_t} p_i (w_{t-1} - w_i) / ||a_i||
+        tau_eff = sum_{i in S_t} p_i ||a_i||, or with a proximal term sum_{i in S_t} p_i tau_i
 
-    With equally many steps it is FedAvg. They differ where a deadline cuts jobs short
-    (`at_deadline="take"`). p_i is 1/s, or the share of the clients' numbers of samples.
+    ||a_i|| is the weight of all gradients of a job: tau_i for plain SGD, more with momentum, less
+    with a proximal term; with Adam, tau_i. p_i is 1/s, or the share of the clients' samples. With
+    equally many steps and no proximal term it is FedAvg. They differ where a deadline cuts jobs
+    short (`at_deadline="take"`).
 
     Known to go wrong: as FedAvg, a round is as slow as its slowest client.
     """
@@ -33,7 +35,9 @@ class FedNova(Method[ModelState]):
     def update(self, state: ModelState, answers: Answers) -> ModelState:
         size = self.world.sizes(self.sample_weights)[answers.client]
         share = size / size.sum()
-        weight = (share @ answers.steps) * share / np.maximum(answers.steps, 1)
+        norm = self.world.accumulation.norm(answers.steps, answers.rate)
+        length = answers.steps if self.world.accumulation.proximal else norm  # as in their code
+        weight = (share @ length) * share / np.where(norm > 0, norm, 1.0)
         return ModelState(state.model + self.server_learning_rate * answers.progress(weight))
 
     def average(self, server: Vector, clients: Stack, answers: Answers) -> Vector:

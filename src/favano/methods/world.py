@@ -9,6 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from favano.errors import BadInput, need
+from favano.methods.accumulation import PLAIN_SGD, Accumulation
 from favano.methods.clock import Clock
 from favano.schedule import Arrival, Barrier, HandOut, Latency, Poll
 from favano.timing import Exponential, Fleet, make_fleet
@@ -24,6 +25,7 @@ class World:
     clock: Clock = field(default_factory=Clock)
     count_samples: Callable[[], Floats] | None = None  # asked where a method weighs by samples
     measured: bool = False  # whether the server measures clients' steps, as in a federation
+    accumulation: Accumulation = PLAIN_SGD  # how the gradients of a job add up
 
     @property
     def clients(self) -> int:
@@ -128,6 +130,7 @@ def federation(
     deadline: float | None = None,
     step_seconds: float = 1.0,
     samples: Sequence[int] | None = None,
+    accumulation: Accumulation = PLAIN_SGD,
 ) -> World:
     """What is known of a federation before it begins: speeds are measured later.
 
@@ -139,6 +142,7 @@ def federation(
         deadline: seconds that a round lasts at most.
         step_seconds: a guess of the mean duration of a step.
         samples: of each client, if known.
+        accumulation: how the gradients of a job add up; by default as in plain SGD.
     """
     clock = Clock(selected=selected, interaction_time=0.0, deadline=deadline)
     if tick is not None:
@@ -153,4 +157,4 @@ def federation(
         def count() -> Floats:
             return sizes
 
-    return World(fleet, local_steps, clock, count, measured=True)
+    return World(fleet, local_steps, clock, count, True, accumulation)

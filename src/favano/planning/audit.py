@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from favano.records import AuditRecord, SpeedShare
 from favano.schedule import Schedule
 from favano.specification.spec import Spec
 from favano.theory import CONFIDENCE, Share, shares, verdict
+from favano.training.optimisers import Optimiser
 
 
 def audit(planned: Planned, weights: ClientWeights) -> AuditRecord:
@@ -46,9 +47,14 @@ def left_out(spec: Spec) -> tuple[str, ...]:
     ignored = {
         "compression of messages": spec.run.codec != "none",
         "rounding to few bits": spec.training.quantise != "none",
-        "the clients' optimiser": not spec.training.local_optimiser.plain,
+        "the clients' optimiser": not _adds_up(spec.training.local_optimiser),
     }
     return tuple(name for name, used in ignored.items() if used)
+
+
+def _adds_up(optimiser: Optimiser) -> bool:
+    """Whether a job's progress is a sum of its own gradients, with weights that are known."""
+    return replace(optimiser, momentum=0.0).plain and not optimiser.kept
 
 
 def _sentence(

@@ -70,7 +70,7 @@ class Planned:
     @property
     def local_steps(self) -> LocalSteps:
         """The clients' local rule, for the audit."""
-        return LocalSteps(self.rates(self.schedule), self.spec.training.proximal or 0.0)
+        return LocalSteps(self.rates(self.schedule), self.spec.training.accumulation)
 
     @cached_property
     def weights(self) -> ClientWeights:
@@ -143,7 +143,8 @@ def make_world(spec: Spec, seed: int, traits: Traits | None = None) -> World:
             parts = deal(traits, given(spec.fleet.clients), given(spec.problem.split), seed)
             return np.array([len(part) for part in parts], dtype=np.float64)
 
-    return World(make_fleet(spec, seed), steps_of(spec), spec.clock, count)
+    fleet, rule = make_fleet(spec, seed), spec.training.accumulation
+    return World(fleet, steps_of(spec), spec.clock, count, accumulation=rule)
 
 
 def bind_method(spec: Spec, seed: int, traits: Traits | None = None) -> AnyMethod:

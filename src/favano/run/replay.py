@@ -144,6 +144,7 @@ def replayed(folder: Path, data_dir: Path | None = None) -> tuple[Vector, Iterat
             tick=record.tick,
             deadline=spec.clock.deadline,
             step_seconds=record.step_seconds,
+            accumulation=spec.training.accumulation,
         )
     )
     trainer, places = _trainer(spec, trace, method, data_dir)

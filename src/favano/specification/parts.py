@@ -16,6 +16,7 @@ from favano.data.batches import Order as BatchOrder
 from favano.data.catalogue import NAMES
 from favano.data.partition import check_split
 from favano.errors import need
+from favano.methods.accumulation import Accumulation
 from favano.options import (
     LIMIT,
     Count,
@@ -252,6 +253,14 @@ class TrainingPart(Options):
             clip=self.clip,
             state=self.optimiser_state,
         )
+
+    @property
+    def accumulation(self) -> Accumulation:
+        """How the gradients of a job add up."""
+        optimiser = self.local_optimiser
+        heavy = optimiser.name == "sgd" and not optimiser.kept
+        momentum = optimiser.momentum if heavy else 0.0
+        return Accumulation(self.proximal or 0.0, momentum, bool(momentum) and self.nesterov)
 
     def rate_factors(self, time: Floats, first_step: Ints, horizon: float) -> Floats:
         """What the schedule makes of the rate of jobs that begin then, after so many own steps."""

@@ -47,8 +47,8 @@ FORMULAS: Final[Mapping[str, tuple[str, str]]] = {  # printed, corrected; "" whe
 
 NOTE: Final = (
     f"Up to numerical constants, at F = σ = G = B = 1, L = {PROBLEM.smoothness:g}, ε = {TARGET:g}, "
-    "n = 100, s = 20, K = 20; C is the mean simulated time of a server step, with the standard error "
-    "of those that are planned; delays are those of a planned schedule. The paper gives no C for "
+    "n = 100, s = 20, K = 20; C is the mean simulated time of a server step, ± the standard error "
+    "where it is planned; delays are those of a planned schedule. The paper gives no C for "
     "QuAFL and FAVANO: it is I + V = 7."
 )
 
