@@ -8,6 +8,7 @@ import torch
 
 from favano.errors import BadInput
 from favano.methods import make_method
+from favano.methods.card import card
 from favano.methods.fedasync import FedAsync
 from favano.schedule import Arrival
 from favano.timing import Trace, traced_fleet, two_speeds
@@ -56,6 +57,14 @@ def test_the_weight_is_made_from_the_base_value_each_time() -> None:
         for version, tau in ((5, 0), (6, 6), (7, 0), (798, 4), (799, 4), (5000, 0))
     ]
     assert weights == pytest.approx([0.8, 0.8 / 21, 0.8, 0.8, 0.4, 0.4])
+
+
+def test_by_algorithm_1_a_fresh_update_is_one_step_old() -> None:
+    """t - tau = 1 if the model came from w_{t-1}: alpha (1 + 1)^(-1/2)."""
+    method = bound(FedAsync(mixing=0.8, staleness="polynomial:0.5", staleness_from_one=True))
+    weights = [method.weight(answers_of([0], [3], [tau])) for tau in (0, 3)]
+    assert weights == pytest.approx([0.8 / 2**0.5, 0.8 / 5**0.5])
+    assert "t - tau" in card(FedAsync)
 
 
 def test_the_update_that_makes_the_given_server_step_is_the_first_with_half_the_weight() -> None:

@@ -40,6 +40,16 @@ def test_the_median_of_an_even_number_is_between_the_two_in_the_middle() -> None
     assert tamed(MEDIAN, [[1.0, 0], [2.0, 0], [4.0, 0], [9.0, 0]], [1] * 4) == [[3.0, 0.0]] * 4
 
 
+@pytest.mark.parametrize(("share", "count", "cut"), [(0.07, 100, 7), (0.29, 100, 29), (0.1, 25, 3)])
+def test_a_share_is_rounded_up_from_its_decimals(share: float, count: int, cut: int) -> None:
+    """In floats, 0.07 times 100 is 7.000000000000001."""
+    progress = [[1.0, 1.0]] * count
+    progress[:cut] = [[-1e9, 1.0]] * cut  # as many wrong answers as the share allows
+    assert tamed(Robust("trimmed", share), progress, [1] * count)[0] == [1.0, 1.0]
+    progress[cut] = [-1e9, 1.0]
+    assert tamed(Robust("trimmed", share), progress, [1] * count)[0][0] < -1e6
+
+
 def test_a_trimmed_mean_leaves_out_both_ends() -> None:
     found = tamed(Robust("trimmed", 0.2), [[-1e9, 1], [1, 1], [2, 1], [3, 1], [1e9, 1]], [1] * 5)
     assert found == [[2.0, 1.0]] * 5

@@ -219,6 +219,25 @@ def test_answers_in_time_for_a_deadline(round_time: str) -> None:
     assert schedule.jobs / asked == pytest.approx(chance, abs=4 * error + 1e-12)
 
 
+@pytest.mark.parametrize("round_time", ["sum", "one-draw", "mean"])
+def test_steps_made_by_a_deadline_that_takes_them(round_time: str) -> None:
+    """Against draws: jobs of 6 steps of geometric length, stopped at time 10."""
+    draws, steps = 100_000, 6
+    duration = np.random.default_rng(4).geometric(1 / 3, size=(draws, steps)).astype(float)
+    if round_time == "one-draw":
+        duration[:] = duration[:, :1]
+    elif round_time == "mean":
+        duration[:] = 3.0
+    made = (duration.cumsum(axis=1) <= 10.0).sum(axis=1)
+    seen = np.bincount(made, minlength=steps + 1) / draws
+    policy = Barrier(
+        selected=1, local_steps=steps, deadline=10.0, at_deadline="take",
+        round_time=round_time,  # type: ignore[arg-type]
+    )  # fmt: skip
+    found = step_count(policy, clients=1, law=Geometric(), mean=3.0)
+    assert found.pmf == pytest.approx(seen, abs=4 * 0.5 / np.sqrt(draws))
+
+
 def test_each_client_of_a_trace_has_its_own_law() -> None:
     fleet = traced_fleet(Trace((np.array([1.0, 3.0]), np.array([6.0, 6.0]))))
     fast, slow = class_laws(Poll(selected=1, local_steps=5), fleet)

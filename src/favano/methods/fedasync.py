@@ -16,7 +16,9 @@ class FedAsync(Method[ModelState]):
 
     alpha is halved once, from a given server step on, where the first update makes step 1.
     alpha_t is a function of the base value, the step and the staleness: nothing decays by
-    accident. The clients' proximal term rho (w - w_start) is `proximal` of local training.
+    accident. tau is 0 for an answer from the newest model, where t - tau of its Algorithm 1 is 1
+    (`staleness_from_one`). The clients' proximal term rho (w - w_start) is `proximal` of local
+    training.
 
     Known to go wrong: the model is mostly that of the last few clients, and fast ones come more
     often, so it forgets what slow clients hold.
@@ -31,6 +33,9 @@ class FedAsync(Method[ModelState]):
     )
     staleness: StalenessRule = option(
         SQUARE_ROOT, "constant, polynomial:A or hinge:A:B", symbol="sigma", source="its paper"
+    )
+    staleness_from_one: bool = option(
+        False, "count a fresh update as 1 step old, as its Algorithm 1 does"
     )
     max_staleness: Whole | None = option(None, "drop older updates")
     concurrency: Count | None = option(None, "clients at work at a time", otherwise="all")
@@ -53,5 +58,6 @@ class FedAsync(Method[ModelState]):
     def weight(self, answers: Answers) -> float:
         """alpha_t of the one answer."""
         late = self.halve_mixing_at > 0 and answers.version + 1 >= self.halve_mixing_at
-        sigma = float(parse_staleness(self.staleness)(answers.staleness)[0])
+        age = answers.staleness + int(self.staleness_from_one)
+        sigma = float(parse_staleness(self.staleness)(age)[0])
         return self.mixing * (0.5 if late else 1.0) * sigma

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cache
 from math import ceil
 from typing import Annotated, Literal, TypeAlias
@@ -53,8 +54,13 @@ class Robust:
     def _middle(self, count: int) -> slice:
         """Places of the answers that are averaged, of so many in order."""
         most = (count - 1) // 2
-        cut = most if self.name == "median" else min(ceil(self.number * count), most)
+        cut = most if self.name == "median" else min(ceil(_exactly(self.number) * count), most)
         return slice(cut, count - cut)
+
+
+def _exactly(share: float) -> Fraction:
+    """The decimal number that was given: in floats, 0.07 times 100 is more than 7."""
+    return Fraction(repr(share))
 
 
 @cache

@@ -5,7 +5,8 @@ window W = R G (R G - I if clients idle during the interaction). With step times
 
     E = #{j : D_1 + ... + D_j <= W},     P(X >= j) = sum_g P(G = g) P(D_1 + ... + D_j <= W_g).
 
-Under the other policies a client answers with all its K steps, or with none after a deadline.
+Under the other policies a client answers with all its K steps, or after a deadline with none, or
+with those that it has made.
 Paper: Section 4, equation (3), and the appendix on simulated runtime.
 """
 
@@ -19,7 +20,7 @@ import numpy as np
 from favano.errors import BadInput, need
 from favano.schedule import Barrier, Policy, Poll
 from favano.theory.durations import check_law, finished, step_laws
-from favano.timing import Exponential, Fleet, Geometric, StepLaw
+from favano.timing import Deterministic, Exponential, Fleet, Geometric, StepLaw
 from favano.types import Floats, Ints
 
 _TAIL = 1e-15  # probability of the gaps left out
@@ -99,7 +100,7 @@ def step_count(
     """
     check_law(law, mean)
     if not isinstance(policy, Poll):
-        return _all_or_nothing(policy, law, mean, resolution)
+        return _in_rounds(policy, law, mean, resolution)
     need(policy.selected <= clients, "selected", policy.selected, f"need 1..clients ({clients})")
     if policy.step_count != "durations":
         return _literal(policy, mean)
@@ -160,18 +161,18 @@ def _from_tail(at_least: Floats) -> StepCount:
     return StepCount(np.maximum(tail[:-1] - tail[1:], 0.0))
 
 
-def _all_or_nothing(policy: Policy, law: StepLaw, mean: float, resolution: int) -> StepCount:
-    """X = K, or 0 if a deadline passes first and the answer is dropped."""
-    steps, chance, cell = policy.local_steps, 1.0, mean / resolution
-    if isinstance(policy, Barrier) and policy.deadline is not None:
-        time = np.array([policy.deadline])
-        if policy.round_time == "sum":
-            chance = float(finished(law, mean, time, steps, cell=cell)[0, -1])
-        elif policy.round_time == "one-draw":
-            chance = float(finished(law, mean, time / steps, 1, cell=cell)[0, 0])
-        else:
-            chance = float(steps * mean <= policy.deadline)
-    return _from_tail(np.full(steps, chance))
+def _in_rounds(policy: Policy, law: StepLaw, mean: float, resolution: int) -> StepCount:
+    """X = K; if a deadline passes first, 0, or what was made by then if the policy takes it."""
+    steps, cell = policy.local_steps, mean / resolution
+    if not isinstance(policy, Barrier) or policy.deadline is None:
+        return _from_tail(np.ones(steps))
+    if policy.round_time == "one-draw":  # j steps last j D
+        time = policy.deadline / np.arange(steps, 0, -1)
+        reached = finished(law, mean, time, 1, cell=cell)[::-1, 0]
+    else:
+        own = law if policy.round_time == "sum" else Deterministic()
+        reached = finished(own, mean, np.array([policy.deadline]), steps, cell=cell)[0]
+    return _from_tail(reached if policy.at_deadline == "take" else np.full(steps, reached[-1]))
 
 
 def _literal(policy: Poll, mean: float) -> StepCount:
