@@ -8,7 +8,20 @@ import numpy as np
 import pytest
 
 from favano.schedule import Poll
-from favano.theory import Form, Rule, StepCount, coefficients, setting, step_count
+from favano.theory import (
+    Form,
+    Problem,
+    Rule,
+    StepCount,
+    bound_full,
+    bound_short,
+    coefficients,
+    largest_rate,
+    setting,
+    step_count,
+)
+from favano.theory.coefficients import setting_of
+from favano.theory.steps import ClassLaw
 from favano.timing import Geometric, two_speeds
 
 POLICY = Poll(selected=20, local_steps=20)
@@ -53,6 +66,46 @@ def test_the_printed_b_is_too_small_where_few_steps_are_made(
     slow = step_count(policy, clients=100, law=Geometric(), mean=16.0)
     assert coefficients(slow, "deterministic", "printed").b == pytest.approx(printed, abs=5.1e-4)
     assert coefficients(slow, "deterministic").b == pytest.approx(right, abs=5.1e-4)
+
+
+def test_the_printed_theorem_is_false_where_few_steps_are_made() -> None:
+    """Algorithm 1 with n = s = K = 1, f = x^2/2, no noise, X = 1 with probability p = 0.02.
+
+    The printed b allows eta = 1/20. The mean of ||grad f||^2 over simulated runs is above the
+    printed bound, and below the corrected one at the learning rate that the corrected b allows.
+    """
+    chance, rounds, runs = 0.02, 2000, 5_000
+    law, still = (
+        StepCount(np.array([1 - chance, chance])),
+        Problem(noise=0, dissimilarity=0, gap=0.5),
+    )
+    generator = np.random.default_rng(0)
+    found = {}
+    for form in ("printed", "corrected"):
+        where = setting_of([ClassLaw(np.array([0]), law)], 1, "deterministic", form)  # type: ignore[arg-type]
+        rate = largest_rate(where, still, form)  # type: ignore[arg-type]
+        server, total = np.ones(runs), np.zeros(runs)
+        for _ in range(rounds):
+            total += server**2  # mu = w = w^1
+            made = generator.random(runs) < chance
+            sent = server - made * rate * server / chance
+            server = (server + sent) / 2
+        bound = bound_short if form == "printed" else bound_full
+        found[form] = (total.mean() / rounds, bound(where, still, rate, rounds), rate)
+    mean, bound_, rate = found["printed"]
+    assert (rate, bound_) == pytest.approx((1 / 20, 0.02))
+    assert mean == pytest.approx(0.0267, abs=1e-3)
+    assert mean > 1.2 * bound_
+    assert found["corrected"][0] < found["corrected"][1]
+
+
+@pytest.mark.parametrize(("chance", "holds"), [(0.02, False), (0.024, False), (0.026, True)])
+def test_it_is_false_below_a_fortieth(chance: float, holds: bool) -> None:
+    """E x_t^2 = q^t with q = 1 - eta + eta^2/(4p), against 2/(T eta), for many steps."""
+    eta, rounds = 1 / 20, 10**6
+    ratio = 1 - eta + eta**2 / (4 * chance)
+    mean = (1 - ratio**rounds) / (rounds * (1 - ratio))
+    assert (mean <= 2 / (rounds * eta)) == holds
 
 
 def test_certain_steps_give_b_of_one() -> None:

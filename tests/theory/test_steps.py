@@ -195,6 +195,14 @@ def test_fewer_steps_allowed_is_the_same_law_capped() -> None:
         most.capped(13)
 
 
+def test_in_the_papers_own_law_every_client_makes_a_step() -> None:
+    """E geometric with mean 2 or 16 is on {1, 2, ...}: P(E > 0) = 1."""
+    policy = Poll(selected=20, local_steps=20, step_count="literal")
+    for mean in (2.0, 16.0):
+        assert step_count(policy, clients=100, law=Geometric(), mean=mean).p_positive == 1.0
+        assert np.random.default_rng(0).geometric(1 / mean, 1000).min() == 1
+
+
 def test_other_policies_answer_with_all_steps_or_none() -> None:
     arrival = Arrival(buffer=2, local_steps=4, hand_out="idle")
     for policy in (arrival, Window(period=5.0, local_steps=4), Barrier(selected=2, local_steps=4)):

@@ -3,8 +3,8 @@
 For alpha = P(E > 0) X:    a = 1 / (K^2 P) + r / P^2,         b = 1 / P         with r = E[1{X>0}/X]
 for alpha = E[X]:          a = 1 / m1 + m2 / (K^2 m1^2),      b = m2 / m1^2     with m_k = E[X^k]
 
-`printed` is the theorem as it stands: its second line has m1 where the proof gives m1^2, which is
-too small to be a bound if E[X] < 1. `corrected` is given above. `rigorous` also closes a gap in the
+`printed` is the theorem as it stands: its second line has m1 where the proof gives m1^2, so that it
+is false if E[X] is small. `corrected` is given above. `rigorous` also closes a gap in the
 proof: local steps are neither independent nor of equal mean, which costs a factor of 13/12 on the
 part of a that comes from the noise of the steps (docs/errata.md, 4 and 5).
 """

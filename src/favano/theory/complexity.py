@@ -118,7 +118,7 @@ def lemma_bound(
 def lemma_rounds(expansion: Expansion, cap: float, target: float) -> Terms:
     """36 linear r0/eps^2 + 15 r0 quadratic^(1/2)/eps^(3/2) + 3 r0/(cap eps) server steps suffice.
 
-    15 > 6^(3/2) is right only with the corrected lemma (docs/errata.md, 13).
+    15 is 6^(3/2) rounded up, as the corrected lemma has it (docs/errata.md, 13).
 
     >>> lemma_rounds(Expansion(r0=1.0, linear=1.0, quadratic=1.0), cap=1.0, target=1.0).total
     54.0

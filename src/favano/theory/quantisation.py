@@ -1,7 +1,8 @@
 """The error floor of quantised weights, from the paper's remark on quantised networks.
 
 If ||Q(x) - x||^2 <= r_d for all x, the bound of Theorem 1 gains a floor of 12 L^2 r_d, as printed.
-4 L^2 r_d and terms that vanish with the learning rate suffice (docs/errata.md, 18).
+4 L^2 r_d and terms that vanish with the learning rate suffice, for rates up to 1/(16 sqrt(2) B L K)
+instead of 1/(16 B L K) (docs/errata.md, 18).
 """
 
 from __future__ import annotations
