@@ -183,3 +183,20 @@ def test_pieces_of_a_large_model_add_up_to_the_whole(
     whole = Problem(name, 1).alone
     monkeypatch.setattr("favano.aggregation.aggregator._PIECE", 7)
     same(Problem(name, 1).alone, whole, 1e-12)
+
+
+def test_an_optimiser_that_is_kept_counts_the_steps_of_all_jobs() -> None:
+    method = bound(FedAvg(), 10)
+    schedule, layout = scheduled(method, 300), Layout(parameters=4, buffers=0, counters=0)
+    rates = np.ones(len(schedule.client))
+    run = Aggregator(method, schedule, layout, rates, start_model(), kept=1)
+    for steps in (5, 3):
+        run.remember(2, start_model(), steps)
+    run.remember(1, start_model(), 4)
+    before = run.steps_before(np.array([2, 0, 1]))
+    assert before is not None
+    assert before.tolist() == [8, 0, 4]
+    run.remember(2, None, 6)
+    before = run.steps_before(np.array([2, 1]))
+    assert before is not None
+    assert before.tolist() == [0, 4]

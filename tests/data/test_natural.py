@@ -189,3 +189,9 @@ def test_arrays_that_are_no_split_are_refused(tmp_path: Path) -> None:
         file_owners(f"file:{tmp_path / 'shares.npy'}", 3)
     with pytest.raises(BadInput, match=r"^split=file:nowhere.txt: no such file$"):
         file_owners("file:nowhere.txt", 3)
+
+
+def test_zero_is_the_name_of_a_client() -> None:
+    """Among names, numbers are names, and only negative ones are nobody's."""
+    names = np.array(["b", "0", "-1", "0.0", "-0.5", "nan", " "])
+    assert numbered(names).tolist() == [2, 0, -1, 1, -1, 3, -1]

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from favano.data.two_class import deal_blocks, deal_free, share_out
 from favano.errors import BadInput
+from favano.rng import Stream, permutation
 
 
 @settings(max_examples=60)
@@ -93,3 +94,15 @@ def test_the_samples_of_a_class_are_shuffled_before_they_are_shared() -> None:
             own = part[(part >= low) & (part < low + 300)] - low
             assert len(own) == 100
             assert np.bincount(own // 100, minlength=3).min() > 15  # from each third of the class
+
+
+def test_each_class_is_shuffled_by_a_stream_of_its_own() -> None:
+    """Stream 1 + c for class c, since 0 deals the classes; its holders share the order evenly."""
+    labels = np.repeat([0, 1, 3], 8)
+    parts = share_out(labels, np.array([[0, 1], [0, 2], [1, 2], [0, 1]]), 5, "two-class")
+    for place, name, holders in ((0, 0, [0, 1, 3]), (1, 1, [0, 2, 3]), (2, 3, [1, 2])):
+        order = 8 * place + permutation(5, Stream.SPLIT, 8, client=1 + name)
+        shares = np.array_split(order, len(holders))
+        for client, share in zip(holders, shares, strict=True):
+            own = parts[client][labels[parts[client]] == name]
+            assert own.tolist() == sorted(share.tolist())

@@ -106,3 +106,16 @@ def test_a_contact_is_one_message_each_way() -> None:
     counters = count_work(schedule)
     assert counters.uploads.tolist() == [4 * k for k in range(11)]
     assert counters.downloads.tolist() == [10 + 4 * k for k in range(11)]
+    assert counters.first_downloads.tolist() == [10] * 11
+
+
+def test_a_client_that_begins_late_gets_its_first_model_then() -> None:
+    """Two of four clients per round: the last one to be drawn has its first model in its round."""
+    schedule = plan(Barrier(selected=2, local_steps=2), two_speeds(4), horizon=200, seed=0)
+    seen: set[int] = set()
+    first = []
+    for version in range(-1, schedule.updates):
+        seen |= set(schedule.client[schedule.base == version].tolist())
+        first.append(len(seen))
+    assert 2 == first[0] < first[-1] == 4
+    assert count_work(schedule).first_downloads.tolist() == first

@@ -301,3 +301,17 @@ def test_an_answer_of_a_client_that_left_is_still_used(name: str, comes_back: bo
     if not comes_back:
         assert gone not in called
     assert others
+
+
+def test_whose_answer_is_here_keeps_its_place() -> None:
+    """Else a client that joins before the answer is looked at would be one too many at work."""
+    policy = Arrival(buffer=2, local_steps=K, hand_out="idle", concurrency=1)
+    reader, calls = started(policy, 1)
+    assert calls == [Call(0)]
+    reader.answered(Answer(0, 0, -1))
+    reader.join(1)
+    reader.join(2)
+    at_work: list[int] = []
+    while (turn := reader.turn(1.0)) is not None:
+        at_work += [call.client for call in turn.calls]
+    assert len(at_work) == 1

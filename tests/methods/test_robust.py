@@ -142,3 +142,9 @@ def test_every_method_takes_it_or_says_why() -> None:
         "quafl",
         "aafl",
     }  # AAFL: of 8 clients it waits for 2
+
+
+def test_three_answers_have_a_middle() -> None:
+    check_robust(bound(our_methods()["fedavg"](), selected=3), MEDIAN)
+    with pytest.raises(BadInput, match="at least 3 answers; fedavg makes them of 2"):
+        check_robust(bound(our_methods()["fedavg"](), selected=2), MEDIAN)

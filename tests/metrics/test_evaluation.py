@@ -180,3 +180,22 @@ def test_batches_of_texts_are_small() -> None:
     flat = FlatModel(network, device="cpu")
     Evaluator(flat, texts, labels, functional.cross_entropy).measure(flat.snapshot())
     assert seen[3:] == [819, 819, 362]  # the first find out how much memory a sample takes
+
+
+def test_many_numbers_per_sample_are_one_mean(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A loss of three numbers per sample, in batches of 4, 4 and 2, and many models at once."""
+    torch.manual_seed(0)
+    flat = FlatModel(nn.Linear(4, 3), device="cpu", dtype=torch.float64)
+    features, targets = (torch.randn(10, width, dtype=torch.float64) for width in (4, 3))
+
+    def loss(output: Tensor, targets: Tensor) -> Tensor:
+        return (output - targets) ** 2
+
+    metrics = {"mse": Metric(loss, best="low")}
+    evaluate = Evaluator(flat, features, targets, loss, metrics=metrics)
+    mean = float(loss(flat.module(features).detach(), targets).mean())
+    monkeypatch.setattr(evaluation, "_NUMBERS", 4 * features[0].numel())
+    assert evaluate.measure(flat.snapshot()).tolist() == pytest.approx([mean, mean])
+    monkeypatch.undo()
+    together = evaluate.measure_all(flat.snapshot()[None])
+    assert together[0].tolist() == pytest.approx([mean, mean])

@@ -48,7 +48,8 @@ def test_a_method_in_a_file_is_set_by_its_printed_name_its_place_or_its_label() 
         specs = comparison({}, methods, [f"{name}.buffer=3"])
         assert names_of(specs) == ["fedbuff", "ca2fl"]
         assert [spec.keys["buffer"] for spec in specs] == [5, 3]
-    labelled = [*named("fedbuff"), {"algorithm": place, "label": "mine"}]
+    labelled = named("fedbuff", place)
+    labelled[1]["label"] = "mine"
     _, mine = comparison({}, labelled, ["mine.buffer=3"])
     assert mine.keys["buffer"] == 3
     with pytest.raises(BadInput, match=r"^set=ca2fl: not compared; need one of fedbuff, mine$"):

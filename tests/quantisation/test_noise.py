@@ -9,7 +9,7 @@ from scipy import stats
 from torch import Tensor
 from torch.func import vmap
 
-from favano.quantisation.noise import uniform_noise
+from favano.quantisation.noise import keep_mask, uniform_noise
 from favano.rng import Stream, word
 
 LIKE = torch.empty(200, 500)
@@ -70,3 +70,11 @@ def test_neighbours_know_nothing_of_each_other() -> None:
         assert abs(correlation) < 5 / one.numel() ** 0.5, name
         seen, _, _ = np.histogram2d(one.flatten().numpy(), two.flatten().numpy(), bins=16)
         assert stats.chisquare(seen.flatten()).pvalue > 1e-4, name
+
+
+def test_a_mask_keeps_draws_from_p_on() -> None:
+    """False for draws below p alone: a share p of the multiples of 2^-23, and none where p is 0."""
+    key, shape = torch.tensor(word(7, Stream.LUQ, 3, 5)), (40, 50)
+    draws = uniform_noise(key, 2, torch.empty(shape, dtype=torch.float64))
+    for p in (0.0, 0.25, *draws.flatten()[:20].tolist()):
+        assert torch.equal(keep_mask(key, 2, shape, p), draws >= p)

@@ -10,9 +10,9 @@ from favano.errors import BadInput
 from favano.methods import our_methods
 from favano.options import options_of
 from favano.run.result_folder import check_folder
-from favano.specification.digest import flat_keys, run_digest, server_rate
+from favano.specification.digest import asked_digest, flat_keys, run_digest, server_rate
 from favano.specification.presets import resolve
-from favano.specification.spec import changed, make_spec
+from favano.specification.spec import changed, make_spec, part_options
 from favano.studies.catalogue import EXPERIMENTS
 from favano.studies.request import Request
 from tests.specs import complete, read_spec
@@ -331,3 +331,18 @@ def test_the_step_of_the_server() -> None:
     assert server_rate(complete()) == 1.0
     assert server_rate(complete(algorithm="fedbuff", server_learning_rate=0.3)) == 0.3
     assert server_rate(complete(algorithm="asyncsgd", clients=20, selected=4)) == 0.25
+
+
+def test_what_another_run_of_the_same_numbers_may_differ_in(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """How long, for which seeds, and where; nothing else."""
+    may = {"horizon", "seeds", "seed", "device", "kernels", "engine", "track_bound"}
+    assert may < part_options().keys()
+
+    def digest(keys: dict[str, object]) -> str:
+        monkeypatch.setattr("favano.specification.digest.flat_keys", lambda spec: keys)
+        return asked_digest(complete())
+
+    for key in (*part_options(), "buffer", "algorithm", "reweight"):
+        assert (digest({key: 1, "x": 5}) == digest({key: 2, "x": 5})) == (key in may)

@@ -251,3 +251,12 @@ def test_options_of_a_method_have_names_of_their_own() -> None:
     rule = "algorithm=clashing: has options that are keys of any run: momentum; rename them"
     with pytest.raises(BadInput, match=rule):
         Spec(method=Clashing())  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("clients", "selected"), [(1, 1), (29, 29), (30, 30), (31, 30)])
+def test_few_clients_of_a_natural_split_are_all_selected(clients: int, selected: int) -> None:
+    """The data may have fewer than the preset selects; what is given stays."""
+    natural = complete(dataset="femnist", clients=clients)
+    assert natural.clock.selected == selected
+    given = complete(dataset="femnist", clients=clients, selected=1)
+    assert given.clock.selected == 1
