@@ -332,7 +332,8 @@ def test_evaluations_from_before_a_crash_are_kept(delay: float, tmp_path: Path) 
     assert found == {number: one for number, one in whole.items() if number != 2}
     assert list(found) == [number for number in range(ROUNDS + 1) if number != 2]
     assert sorted(set(made) - {-1}) == list(range(ROUNDS + 1))
-    assert len(made) == ROUNDS + 2  # each once
+    last = max(made[: made.index(-1)])  # its checkpoint was written before it was measured
+    assert {number for number in made if made.count(number) > 1} <= {last}
 
 
 @pytest.mark.parametrize("number", [1, 7])

@@ -19,6 +19,8 @@ Metrics: TypeAlias = Mapping[str, int | float | list[int] | list[float]]
 class Evaluations:
     """Measures the initial model, every so many rounds, and the last model.
 
+    A round is measured, and told of, when its checkpoint is on disk: it will not be made again.
+
     Args:
         measure: a function of round and model; None: nothing is measured.
         every: rounds between two evaluations.
@@ -33,12 +35,19 @@ class Evaluations:
         self._measure, self._every, self._last = measure, every, last
         self._flat, self._executor = flat, executor
         self._found: dict[int, MetricRecord | None] = {}  # by round
+        self._unsaved: dict[int, Vector] = {}
         self._waiting: dict[int, tuple[Vector, Future[MetricRecord | None]]] = {}
 
     def after(self, done: Round, model: Vector) -> None:
-        """Measure a round's model, if it is time."""
-        if done.number % self._every == 0 or done.number == self._last:
-            self.measure(done.number, model)
+        """A round is made; its model is measured when it is saved, if it is time."""
+        due = done.number % self._every == 0 or done.number == self._last
+        if due and self._measure is not None:
+            self._unsaved[done.number] = model
+
+    def saved(self, number: int) -> None:
+        """All rounds up to this one are on disk."""
+        for one in [one for one in self._unsaved if one <= number]:
+            self.measure(one, self._unsaved.pop(one))
 
     def measure(self, number: int, model: Vector) -> None:
         """Measure a model."""
@@ -55,7 +64,8 @@ class Evaluations:
         found: dict[int, Metrics | None] = {
             number: None if one is None else dict(one) for number, one in self._found.items()
         }
-        return found, {number: model for number, (model, _) in self._waiting.items()}
+        waiting = {number: model for number, (model, _) in self._waiting.items()}
+        return found, {**waiting, **self._unsaved}
 
     def go_on_from(self, found: Mapping[int, Metrics | None], models: Mapping[int, Vector]) -> None:
         """Keep what was found before, and measure the models that were not."""

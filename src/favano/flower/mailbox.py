@@ -13,11 +13,10 @@ from typing import NamedTuple
 from flwr.app import Message
 from flwr.serverapp import Grid
 
+from favano.errors import WriteFailed
 from favano.flower.journal import Head, Journal
 from favano.flower.safe_pull import TooLarge, open_reply, replies_of
 from favano.flower.wire import content_bytes
-
-_FAILURES = 60  # in a row, after which a SuperLink is given up
 
 
 class Executors(NamedTuple):
@@ -65,20 +64,29 @@ class Mailbox:
         self._unsent: list[int] = []  # jobs whose calls Flower did not take
         self._finding: Future[list[Head]] | None = None
         self._fetching: dict[Head, Future[Arrival]] = {}
+        self._unwritten: list[Head] = []  # heads that are here alone
+        self.write_error: WriteFailed | None = None  # why a reply is not in the journal yet
+        self.link_error: ConnectionError | None = None  # why the SuperLink could not be asked
         self.bytes_down = self.bytes_up = 0
-        self._say, self._failures = say, 0
+        self._say = say
 
     def send(self, calls: Sequence[tuple[int, Callable[[], Message]]]) -> None:
         """Push the calls of some jobs; their messages are made by the thread that sends them."""
         self._executors.sending.submit(self._send, calls)
 
     def collect(self) -> list[tuple[int, Arrival]]:
-        """What has come since the last time, by job."""
+        """What has come since the last time, by job. What could not be written is tried again."""
         self._find()
         done = [head for head, one in self._fetching.items() if one.done()]
         found = []
         for head in done:
-            arrival = self._fetching.pop(head).result()
+            fetching = self._fetching.pop(head)
+            if isinstance(error := fetching.exception(), WriteFailed):
+                self.write_error = error
+                self._fetch(head)  # it is not confirmed, and still at the SuperLink
+                continue
+            arrival = fetching.result()
+            self.write_error = None
             self.bytes_up += arrival.size
             job = self.awaited.pop(arrival.call, None)
             if job is not None:
@@ -158,21 +166,25 @@ class Mailbox:
         """What was found; a SuperLink that is away for a while is asked again."""
         try:
             heads = finding.result()
-        except Exception as error:
-            self._failures += 1
-            self._say(f"replies could not be asked for: {error}")
-            if self._failures >= _FAILURES:
-                raise
+        except WriteFailed as error:
+            self.write_error = error
             return []
-        self._failures = 0
+        except Exception as error:
+            self.link_error = ConnectionError(f"replies could not be asked for: {error}")
+            return []
+        self.link_error = None
+        if heads:
+            self.write_error = None
         return heads
 
     def _arrived(self, calls: Sequence[str]) -> list[Head]:
         """Heads of replies; they are on disk before anything else is done."""
-        heads = self._replies.arrived(calls)
+        if not self._unwritten:
+            self._unwritten = self._replies.arrived(calls)
         if self._journal is not None:
-            for head in heads:
+            for head in self._unwritten:
                 self._journal.begin(head)
+        heads, self._unwritten = self._unwritten, []
         return heads
 
     def _fetch(self, head: Head) -> None:

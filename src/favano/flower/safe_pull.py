@@ -115,13 +115,14 @@ class PulledReplies:
 
     def fetch(self, head: Head, most: int) -> Mapping[str, bytes]:
         """The message that was pulled, part by part."""
-        contents = message_contents(self._pulled.pop(head.call), head.message)
+        contents = message_contents(self._pulled[head.call], head.message)
         if sum(map(len, contents.values())) > most:
             raise TooLarge
         return contents
 
     def confirm(self, head: Head) -> None:
         """There is nobody to tell."""
+        del self._pulled[head.call]
 
 
 def run_number(grid: Grid) -> int:

@@ -23,6 +23,7 @@ from favano.aggregation import Aggregator
 from favano.errors import Diverged
 from favano.flower.board import Board
 from favano.flower.checkpoint import CheckpointFolder, Models, Saved, Standing
+from favano.flower.checkpoint_queue import CheckpointQueue, Trouble
 from favano.flower.clock import Clock
 from favano.flower.conductor import Turn
 from favano.flower.deal import DEAL
@@ -51,6 +52,9 @@ from favano.methods import State
 from favano.types import Vector
 
 PARTITION = "partition"  # a metric by which clients say which part of the data they have
+
+
+_PAUSE = 1.0  # seconds between two tries to write
 
 
 @dataclass(frozen=True)
@@ -98,6 +102,8 @@ class Server:
         self._hung: set[int] = set()  # clients that do not answer
         self.rounds: list[Round] = []
         self._new: list[Event] = []  # since the last checkpoint
+        self._saves, self._trouble = CheckpointQueue(tools.sending), Trouble(tools.say)
+        self._next_try = 0.0  # to write, if that was not possible
         self._online: Future[list[int]] | None = None
         self._next_look = 0.0
         self._old_jobs = 0  # handed out before the server was down, for nobody knows how long
@@ -108,21 +114,54 @@ class Server:
         return self._aggregator.version
 
     def run(self, rounds: int) -> None:
-        """Work until there are so many updates."""
+        """Work until there are so many updates, and their checkpoint is on disk."""
+        try:
+            self._work(rounds)
+            while not self._settle(self._tools.clock.now()) or self._saves.waits:
+                self._tools.clock.wait(self._tools.clock.now() + _PAUSE)
+        except KeyboardInterrupt:  # the server is told to end
+            self._saves.finish()
+            if self._saves.error is not None:
+                self._tools.say(f"{self._saves.error}; what came after it will be made again")
+            raise
+
+    def _work(self, rounds: int) -> None:
         clock = self._tools.clock
         while self.version + 1 < rounds:
             now = clock.now()
             self._look_around(now)
-            for job, arrival in self._tools.mailbox.collect():
-                self._receive(job, arrival, clock.now())
-            self._give_up_late(now)
-            while self.version + 1 < rounds and (found := self.ledger.turn_at(clock.now())):
-                event, action = found
-                self._new.append(event)
-                self._act(action, clock.now())
+            if now >= self._next_try:
+                for job, arrival in self._tools.mailbox.collect():
+                    self._receive(job, arrival, clock.now())
+            wakes = now + _PAUSE
+            if self._settle(now):
+                self._give_up_late(now)
+                while self.version + 1 < rounds and (found := self.ledger.turn_at(clock.now())):
+                    event, action = found
+                    self._new.append(event)
+                    self._act(action, clock.now())
+                wakes = self.ledger.conductor.wakes
             if self._tools.board is not None:
                 self._tools.board.show(self.ledger, self.rounds, clock.now())
-            clock.wait(min(self.ledger.conductor.wakes, self._next_look))
+            clock.wait(min(wakes, self._next_look))
+
+    def _settle(self, now: float) -> bool:
+        """See what is on disk; False if something could not be written, and nothing is done now."""
+        self._note_saved()
+        mailbox = self._tools.mailbox
+        error = self._saves.error or mailbox.write_error
+        self._trouble.note(error or mailbox.link_error, now)
+        if error is None:
+            return True
+        if now >= self._next_try:
+            self._next_try = now + _PAUSE
+            if self._saves.error is not None and not self._saves.waits:
+                self._save(now)
+        return False
+
+    def _note_saved(self) -> None:
+        self._saves.look()
+        self._tools.evaluations.saved(self._saves.version + 1)
 
     def go_on_from(self, saved: Saved) -> None:
         """Be where a checkpoint says."""
@@ -247,6 +286,7 @@ class Server:
             self._tools.mailbox.send(calls)
         if self._tools.files is None:
             self._tools.sending.submit(self._tools.mailbox.keep, list(self._starts))
+            self._tools.evaluations.saved(self.version + 1)
             self._new = []
         elif calls or turn.use is not None:
             self._save(now)
@@ -363,9 +403,5 @@ class Server:
             files.save(standing, models, memory, new)
             mailbox.keep(models.starts)
 
-        self._tools.sending.submit(write).add_done_callback(self._saved)
-
-    def _saved(self, writing: Future[None]) -> None:
-        error = writing.exception()
-        if error is not None:
-            self._tools.say(f"no checkpoint: {error}; the federation goes on without it")
+        self._saves.add(version, write)
+        self._note_saved()

@@ -286,8 +286,8 @@ class AsyncStrategy:
         workers.sending.submit(lambda: None).result()  # the last calls and checkpoint have left
         if folder is not None:
             models = {INITIAL: aggregator.initial, MODEL: server.model}
-            write_together(folder, {name: flat.file(one) for name, one in models.items()})
-            ledger.trace.save(folder / TRACE)
+            written = {name: flat.file(one) for name, one in models.items()}
+            write_together(folder, {**written, TRACE: ledger.trace.to_bytes()})
         return AsyncResult(
             arrays=flat.arrays(server.model),
             train_metrics_clientapp={one.number: one.record() for one in server.rounds},

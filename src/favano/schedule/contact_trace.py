@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from io import BytesIO
 from pathlib import Path
 
 import numpy as np
@@ -30,12 +31,13 @@ class ContactTrace:
     partition: Floats  # (J,) which part of the data its client had, as it said; -1: unknown
     nodes: Ints  # (n,) Flower's number of each client's last node; 0: none
 
-    def save(self, path: Path) -> None:
-        """Write the trace as a NumPy archive, without pickles."""
+    def to_bytes(self) -> bytes:
+        """The content of a NumPy archive, without pickles."""
         arrays = {one.name: np.asarray(getattr(self.schedule, one.name)) for one in _COLUMNS}
         arrays |= {name: getattr(self, name) for name in (*NOTES, "nodes")}
-        with path.open("wb") as file:
-            np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
+        file = BytesIO()
+        np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
+        return file.getvalue()
 
 
 def trace_of(course: Lived, nodes: Ints) -> ContactTrace:
