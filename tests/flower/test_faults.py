@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import shutil
 from collections.abc import Callable
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import replace
 from math import inf
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
@@ -18,19 +21,21 @@ pytest.importorskip("flwr")
 import numpy as np
 from flwr.app import ArrayRecord, ConfigRecord, Error, Message, MetricRecord
 
-from favano.errors import BadInput
+from favano.errors import BadInput, WriteFailed
 from favano.flower.evaluations import Evaluate
 from favano.flower.rounds import AsyncResult
 from favano.flower.strategy import AsyncStrategy
 from favano.flower.wire import read_reply, reply_message
 from favano.gates import NormGate, Refusal
 from favano.methods import make_method
+from favano.records.checkpoint import checkpoint_from_bytes
 from tests.flower.fake_grid import FakeGrid, Killed, NotYet, VirtualTime
 from tests.flower.federations import (
     TICK,
     diverges,
     grid_of,
     honest,
+    initial,
     lived,
     model_of,
     refusals,
@@ -421,6 +426,114 @@ def test_a_checkpoint_that_could_not_be_written_spoils_no_later_one(
         killed(strategy_of(folder=tmp_path), grid, at=5.3 * TICK)
     assert count[0] > 4
     assert same_models(resumed(tmp_path, grid), whole)
+
+
+def announced(grid: FakeGrid, numbers: list[int]) -> Evaluate:
+    """Note which rounds are told of."""
+
+    def evaluate(number: int, arrays: ArrayRecord) -> MetricRecord:
+        numbers.append(number)
+        return first_number(arrays)
+
+    return evaluate
+
+
+def saved_version(folder: Path) -> int:
+    """The version in a checkpoint."""
+    tree = checkpoint_from_bytes((folder / "checkpoint" / "state.checkpoint").read_bytes())
+    assert isinstance(tree, list)
+    version: int = json.loads(str(tree[0]))["version"]
+    return version
+
+
+@pytest.mark.parametrize("part", ["", "events.jsonl", ".head.", ".reply."])
+def test_a_full_disk_is_waited_for(
+    part: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For all files, or some; for a minute. What came meanwhile is used afterwards."""
+    grid, said, told = grid_of(), list[str](), list[int]()
+    strategy = strategy_of(folder=tmp_path, say=said.append)
+
+    def is_full(path: Path) -> bool:
+        return 16.0 < grid.time < 76.0 and part in path.name
+
+    full_disk(monkeypatch, is_full)
+    result = lived(strategy, grid, rounds=16, evaluate_fn=announced(grid, told))
+    (waits,) = [line for line in said if "could not be written" in line]
+    assert "No space left on device" in waits
+    assert waits.endswith("; the federation waits, for 600 s at most")
+    (over,) = [line for line in said if "goes on after" in line]
+    assert 50 < float(over.split()[-2]) < 62
+    assert not [one for one in result.rounds if 28.0 < one.seconds < 75.0]
+    assert told == list(range(17))
+    assert diverges(strategy, result).equal
+    assert saved_version(tmp_path) == 15
+
+
+def test_a_disk_that_stays_full_ends_the_server_with_a_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And every round that it told of is kept."""
+    grid, told = grid_of(), list[int]()
+    with monkeypatch.context() as patch:
+        full_disk(patch, lambda path: grid.time > 30.0)
+        sentence = "No space left on device; .*; gave up after 600 s, go on with --resume"
+        with pytest.raises(WriteFailed, match=sentence):
+            lived(strategy_of(folder=tmp_path), grid, ROUNDS, evaluate_fn=announced(grid, told))
+    assert max(told) == saved_version(tmp_path) + 1 > 1
+    before = len(told)
+    result = resumed(tmp_path, grid, announced(grid, told))
+    assert set(told[before:]) >= set(range(max(told[:before]) + 1, ROUNDS + 1))
+    assert min(told[before:]) >= told[before - 1]
+    assert diverges(strategy_of(), result).equal
+
+
+class Stuck(Executor):
+    """A thread that sends, and is busy with something else from some time on until it is freed."""
+
+    def __init__(self, time: VirtualTime, since: float) -> None:
+        self._time, self._since = time, since
+        self.free = Event()
+        self._pool = ThreadPoolExecutor(1)
+        self._pool.submit(self.free.wait)
+
+    def submit(self, *work: Any, **more: Any) -> Future[Any]:
+        busy = self._time.now() > self._since
+        return (self._pool if busy else self._time.executor).submit(*work, **more)
+
+    def leave(self) -> None:
+        self._pool.shutdown(cancel_futures=True)
+
+
+class Told(VirtualTime):
+    """A server is told to end at some time; only then its thread is free to write."""
+
+    ends: float
+    stuck: Stuck
+
+    def wait(self, until: float) -> None:
+        if self.now() > self.ends:
+            self.stuck.free.set()
+            raise KeyboardInterrupt
+        super().wait(until)
+
+
+def test_a_server_that_is_told_to_end_writes_what_is_on_its_way(tmp_path: Path) -> None:
+    grid, told = grid_of(), list[int]()
+    time = Told(grid)
+    time.ends, time.stuck = 4.5 * TICK, Stuck(time, 3.5 * TICK)
+    workers = replace(time.workers, sending=time.stuck)
+    strategy, evaluate = strategy_of(folder=tmp_path), announced(grid, told)
+    with pytest.raises(KeyboardInterrupt):
+        strategy.start(
+            grid, initial(), ROUNDS, 1e3, None, None, evaluate, clock=time, workers=workers
+        )
+    time.stuck.leave()
+    assert (saved_version(tmp_path), max(told)) == (4, 3)  # rounds 4 and 5 are not told of yet
+    before = len(told)
+    result = resumed(tmp_path, grid, evaluate)
+    assert told[before:] == list(range(4, ROUNDS + 1))
+    assert diverges(strategy, result).equal
 
 
 @pytest.mark.parametrize(

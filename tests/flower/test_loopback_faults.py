@@ -7,6 +7,8 @@ the ones that servers left in their checkpoints when they were killed.
 from __future__ import annotations
 
 import json
+import re
+import signal
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -93,6 +95,17 @@ SUPERLINK = """
 who = "superlink"
 when = "round 4"
 what = "kill"
+"""
+TOLD_TO_END = """
+[[fault]]
+who = "server"
+when = "round 4"
+what = "leave"
+
+[[fault]]
+who = "server"
+when = "0 s"
+what = "start"
 """
 CLIENT_APP = """
 [[fault]]
@@ -184,6 +197,20 @@ def test_a_server_may_be_killed_and_hang(tmp_path: Path) -> None:
     one = lived(tmp_path, SERVER, tick=2.0, rounds=18)
     assert len(one.copies) == 2
     check(one, 18)
+
+
+@pytest.mark.slow
+def test_a_server_may_be_told_to_end(tmp_path: Path) -> None:
+    """It says so in one line, and no round that it told of is made again."""
+    one = lived(tmp_path, TOLD_TO_END, tick=2.0, rounds=10)
+    first, second = (one.lab.log(server) for server in one.servers)
+    assert one.servers[0].returncode == 128 + signal.SIGTERM
+    assert first.splitlines()[-1].startswith("favano: stopped; go on with: favano serve --resume")
+    assert all(line.startswith("favano: ") for line in first.splitlines())
+    ends = [dict(re.findall(r"round (\d+): (.*)", log)) for log in (first, second)]
+    assert min(map(int, ends[1])) >= max(map(int, ends[0]))
+    assert {**ends[1], **ends[0]} == {**ends[0], **ends[1]}
+    check(one, 10)
 
 
 @pytest.mark.slow

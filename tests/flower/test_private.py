@@ -11,11 +11,14 @@ import re
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 pytest.importorskip("flwr")
 
+import httpx
 from flwr.common.constant import ErrorCode, SubStatus
 from flwr.supercore.constant import TaskType
 from flwr.supercore.error import ApiErrorCode
@@ -126,3 +129,17 @@ def test_a_failed_connection_leaves_flower_as_it_was() -> None:
     with pytest.raises(private.Refused), private.connect("127.0.0.1:1", patience=0.1):
         pass
     assert vars(fleet_http_connection)["flwr_exit"] is before
+
+
+def test_heartbeats_outlast_errors_of_the_superlink() -> None:
+    """Its disk may be full for a while; Flower's own function raises, and is not called again."""
+    codes = [500, 401, 200]
+
+    def send(_: object) -> SimpleNamespace:
+        code = codes.pop(0)
+        httpx.Response(code, request=httpx.Request("POST", "http://127.0.0.1/")).raise_for_status()
+        return SimpleNamespace(success=True)
+
+    grid: Any = SimpleNamespace(_runtime_client=SimpleNamespace(SendTaskHeartbeat=send))
+    beat = private._heartbeat(grid)
+    assert [beat(), beat(), beat()] == [False, False, True]

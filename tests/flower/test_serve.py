@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Mapping
 from math import inf
 from pathlib import Path
@@ -253,11 +255,30 @@ def test_a_superlink_is_told_what_it_needs(tmp_path: Path) -> None:
 
 def test_a_superlink_that_cannot_start_says_where_to_look(tmp_path: Path) -> None:
     """It listens at an address that this machine does not have."""
+    (tmp_path / "superlink.pid").touch()  # nobody reads what an earlier version has left
     link = SuperLink(tmp_path, host="192.0.2.1", port=8123)
     sentence = r"did not start; see .*superlink\.log"
     with pytest.raises(BadInput, match=sentence), running(link, print):
         raise AssertionError("it runs")
-    assert not (tmp_path / "superlink.pid").exists()
+
+
+def test_a_superlink_that_a_killed_server_left_is_ended(tmp_path: Path) -> None:
+    """It is known by its database; others are left alone."""
+    link = SuperLink(tmp_path, host="192.0.2.1")
+    sleeper = [sys.executable, "-c", "import time; time.sleep(600)"]
+    old, other = (
+        subprocess.Popen([*sleeper, "--database", str(folder / "superlink.db")])
+        for folder in (tmp_path, tmp_path / "another")
+    )
+    reaper = threading.Thread(target=old.wait)  # as whoever takes over the children of the dead
+    reaper.start()
+    with pytest.raises(BadInput, match="did not start"), running(link, print):
+        raise AssertionError("it runs")
+    reaper.join()
+    assert old.returncode == -signal.SIGTERM
+    assert other.poll() is None
+    other.kill()
+    other.wait()
 
 
 @pytest.mark.slow
@@ -282,7 +303,6 @@ def test_one_server_at_a_time(tmp_path: Path) -> None:
         "    print('ready', flush=True); sys.stdin.read()\n"
     )
     federation(spec_of(), tmp_path)
-    (tmp_path / "superlink.pid").write_text("")
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
     flags = words({**KEYS, "tick": 7, "out": tmp_path, "port": free_port()})
     with subprocess.Popen(

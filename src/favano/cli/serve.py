@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import signal
+from contextlib import suppress
 from pathlib import Path
+from types import FrameType
 from typing import Annotated
 
 import typer
@@ -81,9 +83,23 @@ def serve_command(
         norm_quantile=norm_quantile,
     )
     trusted = None if keys is None else keys.absolute()
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # told to end, it ends as on Ctrl-C
+    told = list[int]()  # signals
+
+    def end(number: int, frame: FrameType | None) -> None:
+        told.append(number)
+        raise KeyboardInterrupt
+
+    for one in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(one, end)
     try:
-        serve(spec, serving, SuperLink(folder, host, port, trusted), say)
+        serve(spec, serving, SuperLink(folder, host, port, trusted), _tell)
     except KeyboardInterrupt:
-        leave(f"stopped; go on with: favano serve --resume --out {out} ...")
+        words = f"stopped; go on with: favano serve --resume --out {out} ..."
+        leave(words, 128 + (told or [signal.SIGINT])[0])
     say(f"done: {out}")
+
+
+def _tell(sentence: str) -> None:
+    """Say something; a log on a full disk is no reason to end."""
+    with suppress(OSError):
+        say(sentence)

@@ -9,11 +9,12 @@ at any time: the version is pinned, and `tests/flower/test_private.py` says what
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import TypeAlias, cast
 
+import httpx
 from cryptography.hazmat.primitives.asymmetric import ec
 from flwr.app import Message
 from flwr.common.constant import ErrorCode, SubStatus
@@ -165,7 +166,7 @@ def claimed_run(
         yield None
         return
     grid = HttpGrid(address, plain, root_certificate, token=token)
-    heartbeats = HeartbeatSender(make_task_heartbeat_fn_http(grid._runtime_client))
+    heartbeats = HeartbeatSender(_heartbeat(grid))
     heartbeats.start()
     output = PushTaskOutputRequest(sub_status=SubStatus.FAILED, details="the server failed")
     try:
@@ -178,8 +179,25 @@ def claimed_run(
     finally:
         heartbeats.stop()
         grid._retry_invoker.max_tries = 1
-        grid._runtime_client.PushTaskOutput(output)
+        with suppress(httpx.HTTPError):  # then Flower ends the run when it hears no more from us
+            grid._runtime_client.PushTaskOutput(output)
         grid.close()
+
+
+def _heartbeat(grid: HttpGrid) -> Callable[[], bool]:
+    """Tells the SuperLink that we are here; False, so that it is tried again, if it has an error.
+
+    Flower's own function raises some of them, which ends the thread that sends heartbeats.
+    """
+    send = make_task_heartbeat_fn_http(grid._runtime_client)
+
+    def beat() -> bool:
+        try:
+            return send()
+        except httpx.HTTPStatusError:
+            return False
+
+    return beat
 
 
 @contextmanager

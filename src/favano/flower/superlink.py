@@ -88,8 +88,13 @@ class SuperLink:
                 "--enable-supernode-auth",
             ]  # fmt: skip
         place = ["--host", self.host, "--port", str(self.port), "--isolation", "process"]
-        database = ["--database", str(self.folder / "superlink.db")]
+        database = ["--database", str(self.database)]
         return [_program("flower-superlink"), *secure, *place, *database]
+
+    @property
+    def database(self) -> Path:
+        """Where it keeps runs, nodes and messages."""
+        return self.folder / "superlink.db"
 
     @property
     def environment(self) -> dict[str, str]:
@@ -168,7 +173,7 @@ class SuperLink:
 def running(link: SuperLink, say: Callable[[str], None]) -> Iterator[None]:
     """Run a SuperLink as long as the block lasts."""
     link.write_config()
-    _end_old(link.folder / "superlink.pid")
+    _end_old(link.database)
     if link.answers():
         raise BadInput("port", link.port, "is taken by another SuperLink")
     watcher = _Watcher(link, say)
@@ -206,7 +211,6 @@ class _Watcher:
             self._thread.join()
         if self._child is not None:
             _end(self._child)
-        (self._link.folder / "superlink.pid").unlink(missing_ok=True)
 
     def _start(self) -> None:
         with (self._link.folder / "superlink.log").open("ab") as log:
@@ -219,13 +223,15 @@ class _Watcher:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
-        (self._link.folder / "superlink.pid").write_text(str(self._child.pid))
 
     def _watch(self) -> None:
         while not self._leaving.wait(_PAUSE):
             if self._child is not None and self._child.poll() is not None:
                 self._say("the SuperLink ended, and is started again")
-                self._start()
+                try:
+                    self._start()
+                except OSError as error:  # tried again until it is done
+                    self._say(f"the SuperLink could not be started: {error.strerror}")
 
 
 def _end(child: subprocess.Popen[bytes]) -> None:
@@ -237,18 +243,23 @@ def _end(child: subprocess.Popen[bytes]) -> None:
         child.wait()
 
 
-def _end_old(path: Path) -> None:
-    """End the SuperLink of a server that was killed."""
-    if not path.is_file():
-        return
-    number = int(path.read_text())
-    with suppress(OSError):
-        command = Path(f"/proc/{number}/cmdline").read_bytes()
-        if b"flower-superlink" in command:
+def _end_old(database: Path) -> None:
+    """End the SuperLink that a killed server left: nobody else has this database."""
+    for number in _processes(database):
+        with suppress(OSError):
             os.kill(number, signal.SIGTERM)
-            while Path(f"/proc/{number}").exists():
-                time.sleep(0.05)
-    path.unlink(missing_ok=True)
+    while _processes(database):
+        time.sleep(0.05)
+
+
+def _processes(database: Path) -> list[int]:
+    """Numbers of the SuperLinks with this database; those that have ended have no command line."""
+    words, found = b"\0--database\0" + os.fsencode(database) + b"\0", []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):  # it has ended meanwhile
+            if words in path.read_bytes():
+                found.append(int(path.parent.name))
+    return found
 
 
 def _program(name: str) -> str:
