@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
+import federation_tables
 import scaling_tables
 import speed_tables
 
@@ -37,8 +38,8 @@ ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "results"
 DOCS = ROOT / "docs"
 PAGES = (
-    ROOT / "README.md", DOCS / "performance.md", DOCS / "reproduction.md", DOCS / "scaling.md",
-    DOCS / "theory.md",
+    ROOT / "README.md", DOCS / "federation.md", DOCS / "performance.md", DOCS / "reproduction.md",
+    DOCS / "scaling.md", DOCS / "theory.md",
 )  # fmt: skip
 TABLE_2 = EXPERIMENTS["table-2"]
 FIGURES = ("figure-mnist", "figure-mnist-slow", "figure-cifar10", "figure-tinyimagenet",
@@ -173,6 +174,7 @@ TABLES: Mapping[str, Callable[[], str]] = {
     "natural": partial(figures, [one.name for one in NATURAL]),
     **speed_tables.TABLES,
     **scaling_tables.TABLES,
+    **federation_tables.TABLES,
 }
 
 

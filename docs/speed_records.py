@@ -215,3 +215,31 @@ class Soak(Heading):
     minutes: float
     comparisons: int
     mebibytes: dict[str, float]
+
+
+class Contact(TypedDict):
+    """Contacts with one kind of node and size of model."""
+
+    node: str
+    bytes_each_way: int
+    seconds: list[float]  # of each, after the first
+    median: float
+
+
+class Contacts(Heading):
+    """What a contact over loopback costs."""
+
+    contacts: list[Contact]
+
+
+class UnevenRun(TypedDict):
+    """One method on the nodes."""
+
+    method: str
+    rows: list[tuple[int, float, float]]  # update, seconds, accuracy
+
+
+class UnevenNodes(Heading):
+    """Methods on the same uneven nodes."""
+
+    runs: list[UnevenRun]
