@@ -25,7 +25,7 @@ from favano.run.replay import divergence, replayed
 from favano.schedule.contact_trace import load_trace
 from favano.types import Vector
 from tests.flower.fault_script import late_nodes, play, read_script
-from tests.flower.federation import federation
+from tests.flower.federation import federation, free_port, wait_for
 from tests.flower.loopback import PACES, Loopback
 
 NODES = """
@@ -211,6 +211,24 @@ def test_a_server_may_be_told_to_end(tmp_path: Path) -> None:
     assert min(map(int, ends[1])) >= max(map(int, ends[0]))
     assert {**ends[1], **ends[0]} == {**ends[0], **ends[1]}
     check(one, 10)
+
+
+@pytest.mark.slow
+def test_a_second_server_in_a_folder_is_refused(tmp_path: Path) -> None:
+    """And the first one keeps its SuperLink."""
+    with federation(tmp_path) as lab:
+        one, other = Loopback(lab), Loopback(lab, port=free_port())
+        one.serve()
+        wait_for(lambda: "status at" in one.told, "the first server")
+        before = one.processes("superlink")
+        other.serve()
+        assert other.servers[0].wait() == 2
+        assert other.told == (
+            f"favano: folder={lab.folder}: another process is at work in this folder; wait for it, "
+            "or choose a new folder\n"
+        )
+        assert one.processes("superlink") == before != []
+        assert "ended" not in one.told
 
 
 @pytest.mark.slow

@@ -13,7 +13,7 @@ def main() -> None:
     """Run the command line. Bad input ends with one sentence and exit code 2."""
     try:
         from favano.cli.app import app
-        from favano.errors import BadInput, ClusterLost, WriteFailed, need
+        from favano.errors import BadInput, ClusterLost, Diverged, WriteFailed, need
     except KeyboardInterrupt:
         sys.exit(130)
 
@@ -38,7 +38,7 @@ def main() -> None:
         if error.filename is None:
             raise
         sys.exit(_say(BadInput("file", error.filename, error.strerror or "cannot be used"), 2))
-    except (ClusterLost, WriteFailed) as error:
+    except (ClusterLost, Diverged, WriteFailed) as error:
         sys.exit(_say(error, 1))
     except KeyboardInterrupt:
         sys.exit(_say("interrupted before there were any results", 130))

@@ -179,7 +179,7 @@ def claimed_run(
     finally:
         heartbeats.stop()
         grid._retry_invoker.max_tries = 1
-        with suppress(httpx.HTTPError):  # then Flower ends the run when it hears no more from us
+        with suppress(httpx.HTTPError, RunNotRunningException):  # it ends by itself, then
             grid._runtime_client.PushTaskOutput(output)
         grid.close()
 
