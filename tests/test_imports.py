@@ -41,7 +41,9 @@ ALLOWED = {
     "data": {"types", "errors", "rng"},
     "models": {"types", "errors"},
     "quantisation": {"types", "errors", "rng"},
-    "training": {"types", "errors", "rng", "gates", "data", "models", "quantisation"},
+    "training": {
+        "types", "errors", "rng", "code_digest", "gates", "data", "models", "quantisation",
+    },
     "metrics": {"types", "errors", "records", "models", "training"},
     "specification": {
         "types", "errors", "options", "timing", "methods", "data", "quantisation", "training",

@@ -85,7 +85,7 @@ def _parts(given: object, seen: set[int]) -> Iterator[str]:
     elif isinstance(given, property):
         yield from _parts((given.fget, given.fset), seen)
     elif isinstance(given, FunctionType | type):
-        users = _is_users(given)
+        users = is_users(given)
         yield given.__qualname__ if users else f"{given.__module__}.{given.__qualname__}"
         if id(given) not in seen and users:
             seen.add(id(given))
@@ -114,7 +114,7 @@ def _of_function(given: FunctionType, seen: set[int]) -> Iterator[str]:
     cells = tuple(_content(cell) for cell in given.__closure__ or ())
     defaults = (given.__defaults__, tuple((given.__kwdefaults__ or {}).items()))
     yield from _parts((cells, defaults), seen)
-    for name in sorted(_globals(code)):
+    for name in sorted(globals_of(code)):
         if name in given.__globals__:
             yield name
             yield from _parts(given.__globals__[name], seen)
@@ -136,14 +136,14 @@ def _content(cell: object) -> object:
         return None
 
 
-def _globals(code: CodeType) -> set[str]:
+def globals_of(code: CodeType) -> set[str]:
     """Names of the globals that are read, also in functions within."""
-    inner = [_globals(one) for one in code.co_consts if isinstance(one, CodeType)]
+    inner = [globals_of(one) for one in code.co_consts if isinstance(one, CodeType)]
     mine = {one.argval for one in dis.get_instructions(code) if one.opname == "LOAD_GLOBAL"}
     return mine.union(*inner)
 
 
-def _is_users(given: FunctionType | type) -> bool:
+def is_users(given: FunctionType | type) -> bool:
     """Whether something was written by the user: not part of favano or of an installed package."""
     module = str(given.__module__)
     if module == "__main__":

@@ -19,8 +19,9 @@ def check_metrics(evaluate: Evaluator) -> None:
     """
     for name, metric in evaluate.metrics.items():
         size = len(evaluate.targets) if metric.whole else 2
-        targets = evaluate.targets[:size]
+        targets = evaluate.targets[:size].clone()
         found = _called(name, metric.function, evaluate.outputs(size), targets)
+        need(targets._version == 0, "metrics", name, "changes the targets in place; need a copy")
         _check_value(name, found, len(targets), whole=metric.whole)
         if metric.then is not None:
             mean = torch.as_tensor(found, device=targets.device).double().mean()

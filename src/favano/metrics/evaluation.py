@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 from torch.func import functional_call, vmap
 
+from favano.errors import need
 from favano.metrics.activations import largest_activation
 from favano.metrics.metric import OURS, Metric, accuracy
 from favano.metrics.running_statistics import load_with_statistics
@@ -42,7 +43,7 @@ class Evaluator:
         if self.calibration is None:
             self.model.load(vector)
         else:
-            load_with_statistics(self.model, vector, self.calibration)
+            load_with_statistics(self.model, vector, self._lent(self.calibration))
         self.model.module.eval()
 
     def state_dict(self, vector: Vector) -> dict[str, Tensor]:
@@ -56,12 +57,16 @@ class Evaluator:
         """Mean loss and metrics of the loaded model on these data."""
         sums = torch.zeros(1 + len(self.metrics), device=targets.device, dtype=torch.float64)
         parts, outputs = (torch.split(one, self._batch) for one in (features, targets)), []
+        versions = features._version, targets._version
         with torch.no_grad():
             for some, theirs in zip(*parts, strict=True):
-                output = self.model.module(some)
+                output = self.model.module(self._lent(some))
                 values = self._values(output, theirs)
                 sums += torch.stack([_sum(value, len(theirs)) for value in values])
                 outputs += [output] if self._whole else []
+            rule = "changes its inputs or targets in place, and did not when it was tried"
+            same = (features._version, targets._version) == versions
+            need(same, "model", type(self.model.module).__name__, rule)
             return self._finished(sums / len(targets), outputs, targets)
 
     def outputs(self, size: int) -> Tensor:
@@ -69,7 +74,7 @@ class Evaluator:
         self.model.module.eval()
         with torch.no_grad():
             parts = torch.split(self.features[:size], self._batch)
-            return torch.cat([self.model.module(part) for part in parts])
+            return torch.cat([self.model.module(self._lent(part)) for part in parts])
 
     def measure_all(self, vectors: Stack) -> Tensor:
         """Mean loss and metrics of many models, (k, 1 + m).
@@ -118,14 +123,18 @@ class Evaluator:
         features, targets = self.features[:samples], self.targets[:samples]
 
         def scores(*model: dict[str, Tensor]) -> list[Tensor]:
-            output = functional_call(module, model, (features,))
+            output = functional_call(module, model, (self._lent(features),))
             return [*self._values(output, targets), *([output] if self._whole else [])]
 
         return vmap(scores)(*named)
 
+    def _lent(self, data: Tensor) -> Tensor:
+        """Data for a network or a loss: a copy for those that write into them."""
+        return data.clone() if self.model.writes else data
+
     def _values(self, output: Tensor, targets: Tensor) -> list[Tensor]:
         """Loss and metrics of a batch; zero for metrics of all samples."""
-        loss = self.loss(output, targets)
+        loss = self.loss(output, self._lent(targets))
         metrics = self.metrics.values()
         zero = torch.zeros_like(loss)
         return [loss, *(zero if one.whole else _value(one, output, targets) for one in metrics)]
@@ -164,14 +173,14 @@ class Evaluator:
         """Numbers in an input or an output, whichever is larger; a token is embedded into many."""
         some = self.features[:2]  # one would be too few for statistics of a batch
         with torch.no_grad():
-            output: Tensor = self.model.module.eval()(some)
+            output: Tensor = self.model.module.eval()(self._lent(some))
         embedded = 1 if self.features.is_floating_point() else _EMBEDDED
         return max(1, embedded * some[0].numel(), output.numel() // len(some))
 
     @cached_property
     def _activation(self) -> int:
         """The most numbers that one operation of the model makes of a sample."""
-        return max(1, largest_activation(self.model.module.eval(), self.features))
+        return max(1, largest_activation(self.model.module.eval(), self._lent(self.features[:3])))
 
     @property
     def _batch(self) -> int:

@@ -71,7 +71,7 @@ class SeedRun:
         if seed == spec.run.seed and is_own(spec, samples):
             result.code = self.code
         gradient: GradientTrace | None = None
-        if self.kernels is not None:
+        if self.kernels is not None and spec.run.engine != "loop":  # an oracle for traces, too
             traced = GradientTrace(flat, task.loss, self.kernels)
             gradient = gradients.setdefault(self.kernels, traced)
         self.trainer = LoopTrainer(flat, task, assembled.rule, gradient, self.kernels)

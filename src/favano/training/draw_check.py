@@ -1,60 +1,106 @@
-"""A check of which parts of a network draw random numbers; all but dropout is refused.
+"""A trial step: what a network or a loss does that would make a run depend on the order of jobs.
 
-Batches and dropout masks are functions of (seed, client, step). Other draws, from a generator,
-would make a run depend on the order in which jobs are trained.
+Batches and dropout masks are functions of (seed, client, step), and all that is trained lies in a
+flat model. Other draws, from a generator, other state, and tensors that a network moves to other
+memory are refused.
 """
 
 from __future__ import annotations
 
-import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from favano.errors import need
+from favano.errors import BadInput, need
 from favano.quantisation import Draws
 from favano.training.dropout import KeyedDropout
 from favano.training.flat import FlatModel
+from favano.training.python_state import Generator, first_change, global_generators, python_state
 
+_DEPENDS = "which would make a run depend on the number of processes"
 _INSTEAD = (
-    "which would make a run depend on the number of processes; use only nn.Dropout or "
-    "torch.nn.functional.dropout (attention and recurrent layers: dropout=0)"
+    f"{_DEPENDS}; use only nn.Dropout or torch.nn.functional.dropout (attention and recurrent "
+    "layers: dropout=0)"
 )
+_EACH = 64  # of so many jobs the first is watched, and each of the first so many of a process
 
 
 def find_draws(
     model: FlatModel, loss: Callable[[Tensor, Tensor], Tensor], batch: Sequence[Tensor]
 ) -> None:
-    """Find out whether the model has dropout; refuse it if anything else in it draws.
+    """Find out whether the model has dropout; refuse what makes runs depend on the order of jobs.
 
-    The check is a forward pass on two samples in evaluation mode, a forward and a backward pass in
+    The trial is a forward pass of a batch in evaluation mode, a forward and a backward pass in
     training mode, and a second forward pass, which must give the same outputs. Afterwards the model
     and all generators are as before.
     """
-    features, labels = (torch.cat([part, part])[:2] for part in batch)
+    few = len(batch[1]) < 2  # BatchNorm needs two
+    features, labels = (torch.cat([part, part]) if few else part for part in batch)
     device, module = model.vector.device, model.module
     draws = model.draws or Draws()
     draws.set(0, device)
     generators = [device] if device.type == "cuda" else []
     with model.unchanged() as start, torch.random.fork_rng(devices=generators):
         with torch.no_grad(), _Watch(module.eval(), device):
-            module(features)
+            module(own := features.clone())
+            changed = own._version > 0
         with _Watch(module.train(), device):
             with KeyedDropout(draws.key) as dropout:
-                output = module(features)
-                value = loss(output, labels)
+                output = module(own := features.clone())
+                value = loss(output, theirs := labels.clone())
+                changed = changed or own._version > 0 or theirs._version > 0
             torch.autograd.backward(value)
+        check_ties(model)
+        states = python_state(module), python_state(loss)
         model.load(start)
-        with torch.no_grad(), KeyedDropout(draws.key):
-            _need_equal(module, output, module(features))
+        with torch.enable_grad(), KeyedDropout(draws.key):
+            again = module(features.clone())
+            loss(again, labels.clone())
+        _need_same("model", module, states[0])
+        _need_equal(module, output, again)
+        _need_same("loss", loss, states[1])
     model.gradient.zero_()
-    model.draws_checked = True
+    model.draws_checked, model.writes = True, changed
     if dropout.calls:
         model.draws, model.dropout = draws, True
+
+
+def check_ties(model: FlatModel) -> None:
+    """Refuse a network with parameters, gradients or buffers that no longer lie in the vectors."""
+    if moved := model.moved():
+        rule = f"moves {moved} to other memory in a step, where it is not trained; write in place"
+        raise BadInput("model", type(model.module).__name__, f"{rule}, as by .copy_()")
+
+
+@contextmanager
+def watched(model: FlatModel) -> Iterator[None]:
+    """A job: refuse a network or a loss that draws in it, or that moves what is trained.
+
+    To look at all generators takes as long as a small step, so not all jobs are watched.
+    """
+    number, model.jobs = model.jobs, model.jobs + 1
+    before = global_generators() if number < _EACH or number % _EACH == 0 else None
+    yield
+    check_ties(model)
+    drawn = before is not None and before != global_generators()
+    rule = f"draws random numbers in training by a generator of all, {_INSTEAD}"
+    need(not drawn, "model", type(model.module).__name__, rule)
+
+
+def _need_same(key: str, owner: object, before: Mapping[str, object]) -> None:
+    """Refuse a network or a loss that has changed what it keeps in Python."""
+    now = python_state(owner)
+    name = first_change(before, now)
+    if name is None:
+        return
+    rule = f"changes {name} from call to call, {_DEPENDS}; keep state in buffers alone"
+    if isinstance(now[name], Generator):
+        rule = f"draws random numbers in training by {name}, {_INSTEAD}"
+    raise BadInput(key, getattr(owner, "__name__", type(owner).__name__), rule)
 
 
 def _need_equal(module: nn.Module, output: object, again: object) -> None:
@@ -71,7 +117,7 @@ class _Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __init__(self, module: nn.Module, device: torch.device) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self._module, self._device = module, device
-        self._others = _other_generators()
+        self._others = global_generators()
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
@@ -97,7 +143,7 @@ class _Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
         """Check the generators of Python and NumPy, too."""
         super().__exit__(kind, error, trace)  # type: ignore[no-untyped-call]
         if kind is None:
-            self._need(self._others == _other_generators(), "the generator of Python or NumPy")
+            self._need(self._others == global_generators(), "the generator of Python or NumPy")
 
     def _state(self) -> Tensor:
         if self._device.type == "cuda":
@@ -108,11 +154,3 @@ class _Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
         when = "in training" if self._module.training else "in evaluation mode"
         rule = f"draws random numbers {when} by {by}, {_INSTEAD}"
         need(good, "model", type(self._module).__name__, rule)
-
-
-def _other_generators() -> tuple[object, ...]:
-    """The states of Python's and NumPy's generators."""
-    state = np.random.get_state(legacy=True)  # noqa: NPY002 (to see whether a network uses it)
-    return random.getstate(), *(
-        one.tobytes() if isinstance(one, np.ndarray) else one for one in state
-    )

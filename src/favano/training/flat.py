@@ -61,10 +61,19 @@ class FlatModel:
         name = type(module).__name__
         lazy = any(isinstance(p, nn.UninitializedParameter) for p in module.parameters())
         need(not lazy, "model", name, "has lazy layers; run it on one batch first")
+        scripted = any(isinstance(one, torch.jit.ScriptModule) for one in module.modules())
+        need(
+            not scripted,
+            "model",
+            name,
+            "has TorchScript modules; need those that they were made of",
+        )
         self.module = deepcopy(module).to(device=device, dtype=dtype)
         self.draws = draws_of(self.module)  # None without few bits and without dropout
         self.dropout = False  # whether it has dropout; set by `draw_check`
         self.draws_checked = False
+        self.writes = False  # whether its inputs or targets are changed in place; also set there
+        self.jobs = 0  # that were trained in this process
         self._parameters = dict(self.module.named_parameters())
         buffers = dict(self.module.named_buffers())
         self._buffers = {k: v for k, v in buffers.items() if v.is_floating_point()}
@@ -118,6 +127,18 @@ class FlatModel:
             counted = [counter.flatten().to(self.vector) for counter in self._counters.values()]
             self.vector[-self.layout.counters :] = torch.cat(counted)
         return self.vector.clone()
+
+    def moved(self) -> str:
+        """The first parameter, gradient or buffer that no longer lies in the vectors, in words."""
+        for name, (parameter, weight, gradient) in self._tied.items():
+            if parameter.data_ptr() != weight:
+                return f"its parameter {name}"
+            if gradient and (parameter.grad is None or parameter.grad.data_ptr() != gradient):
+                return f"the gradient of {name}"
+        for name, (owner, key, buffer, place) in self._tied_buffers.items():
+            if owner.get(key) is not buffer or buffer.data_ptr() != place:
+                return f"its buffer {name}"
+        return ""
 
     @contextmanager
     def unchanged(self) -> Iterator[Vector]:
@@ -187,6 +208,16 @@ class FlatModel:
         for name, view in _named(self._buffers, buffers).items():
             view.copy_(self._buffers[name])
             self._buffers[name].data = view
+        self._tied = {
+            name: (p, p.data_ptr(), 0 if p.grad is None else p.grad.data_ptr())
+            for name, p in self._parameters.items()
+        }
+        self._tied_buffers = {
+            f"{path}.{key}" if path else key: (layer._buffers, key, one, one.data_ptr())
+            for path, layer in self.module.named_modules()
+            for key, one in layer._buffers.items()
+            if one is not None
+        }
 
 
 def _keep_in_place(module: nn.Module) -> None:

@@ -8,16 +8,17 @@ no result depends on whether a batch uses a trace or autograd.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import islice
 from statistics import median
 from time import perf_counter, process_time
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, fx
 from torch.func import functional_call
+from torch.overrides import TorchFunctionMode
 
 from favano.training.flat import FlatModel
 from favano.training.kernel_sets import arranged, using
@@ -31,6 +32,17 @@ FEWEST_EACH = 1_000  # the same for each further length of a batch
 HEAVY = 0.02  # processor seconds; in a step this long, arithmetic outweighs all else
 _TRIALS = 5
 _EXAMPLES = 3  # batches that a trace is checked on
+_READING = {
+    Tensor.item,
+    Tensor.tolist,
+    Tensor.numpy,
+    Tensor.__array__,
+    Tensor.__bool__,
+    Tensor.__int__,
+    Tensor.__float__,
+    Tensor.__complex__,
+    Tensor.__index__,
+}
 
 
 class TraceReport(NamedTuple):
@@ -41,6 +53,10 @@ class TraceReport(NamedTuple):
 
 
 NO_TRACE = TraceReport((), 0.0)
+
+
+class TraceFailed(Exception):
+    """A trace has failed in the middle of a job, and is not used again."""
 
 
 class GradientTrace:
@@ -73,15 +89,21 @@ class GradientTrace:
         calls = self._traces.get(batches[0][0].shape)
         if calls is None:
             return False
-        calls(batches, rate)
+        try:
+            calls(batches, rate)
+        except Exception as error:
+            del self._traces[batches[0][0].shape]  # autograd from now on
+            raise TraceFailed from error
         return True
 
     def prepare(self, batches: Sequence[Batch]) -> bool:
         """Trace the gradient for batches of one shape; keep the trace if it is right and faster.
 
         It is right if gradient and buffers are those of autograd, to the bit, on all of `batches`.
-        Networks that branch on values or draw random numbers fail here and stay with autograd. It
-        is faster if a few steps take less time than with autograd, measured in turns.
+        Networks that branch on values or draw random numbers fail here and stay with autograd, as
+        do those in which numbers or shapes that depend on values come to Python, which would take
+        them for constants. It is faster if a few steps take less time than with autograd, measured
+        in turns.
         """
         model, shape = self._model, batches[0][0].shape
         with model.unchanged() as start:
@@ -158,6 +180,40 @@ def _examples(task: Task, length: int, gradient: GradientTrace) -> list[Batch]:
     return [(arranged(features, gradient.kernels), labels) for features, labels in batches]
 
 
+class _NoReading(TorchFunctionMode):
+    """Raises an error where Python reads the numbers of a tensor: a trace would not repeat it."""
+
+    def __torch_function__(
+        self,
+        func: Callable[..., Any],
+        types: Sequence[type],
+        args: tuple[Any, ...] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        """Refuse what reads."""
+        if func in _READING:
+            raise NotImplementedError(f"{func} in a trace")
+        return func(*args, **(kwargs or {}))
+
+
+def _check_shapes(graph: fx.Graph) -> None:
+    """Raise an error if a shape in the graph depends on values: later ones may have another."""
+    for node in graph.nodes:
+        tags = getattr(node.target, "tags", ())
+        if torch.Tag.data_dependent_output in tags or (
+            torch.Tag.dynamic_output_shape in tags and not _picks_rows(node)
+        ):
+            raise NotImplementedError(f"{node.target} in a trace")
+
+
+def _picks_rows(node: fx.Node) -> bool:
+    """Whether a node indexes by places, whose number is known, not by a mask."""
+    if node.target is not torch.ops.aten.index.Tensor:
+        return False
+    places = [one.meta["val"].dtype for one in node.all_input_nodes[1:]]
+    return not {torch.bool, torch.uint8} & set(places)
+
+
 def _trace(model: FlatModel, loss: Loss, batch: Batch) -> Calls:
     """The calls that fill the model's gradient for batches like this one."""
     from torch.fx.experimental.proxy_tensor import make_fx  # takes a second to import
@@ -175,7 +231,7 @@ def _trace(model: FlatModel, loss: Loss, batch: Batch) -> Calls:
         labels: Tensor,
     ) -> list[Tensor]:
         named = dict(zip(parameters, weights, strict=True))
-        with model.drawing(key):
+        with _NoReading(), model.drawing(key):
             output = functional_call(
                 model.module, (named, dict(zip(buffers, state, strict=True))), (features,)
             )
@@ -191,5 +247,6 @@ def _trace(model: FlatModel, loss: Loss, batch: Batch) -> Calls:
     one = torch.ones((), dtype=model.vector.dtype)
     key = one if model.draws is None else model.draws.key  # set in every step
     traced = make_fx(gradients)(weights, state, one, key.clone(), *batch)
+    _check_shapes(traced.graph)
     fixed = [*(p.detach() for p in parameters.values()), *buffers.values(), one, key]
     return straight_line(traced.graph, fixed, used, model.weights, model.gradient)

@@ -11,8 +11,9 @@ import numpy as np
 import torch
 
 from favano.gates import finite_rows
+from favano.training.draw_check import watched
 from favano.training.flat import FlatModel
-from favano.training.gradient_trace import GradientTrace
+from favano.training.gradient_trace import GradientTrace, TraceFailed
 from favano.training.kernel_sets import arranged, using
 from favano.training.lanes import Finished, Job, Made, Work
 from favano.training.local_rule import LocalRule, direction
@@ -51,9 +52,25 @@ class LoopTrainer:
         drift: Vector | None = None,
         more: Callable[[], bool] | None = None,
     ) -> Vector:
-        """The end model of one job; with `more`, it is asked before each step and may end it."""
+        """The end model of one job; with `more`, it is asked before each step and may end it.
+
+        If a trace fails, the job is trained again, from its beginning, by autograd.
+        """
         if job.steps == 0:
             return start
+        with watched(self.model):
+            try:
+                return self._run(start, job, drift, more)
+            except TraceFailed:
+                return self._run(start, job, drift, more)
+
+    def _run(
+        self,
+        start: Vector,
+        job: Job,
+        drift: Vector | None,
+        more: Callable[[], bool] | None,
+    ) -> Vector:
         model, size, refined = self.model, self.model.layout.size, self.rule.refinement
         model.load(start[:size])
         model.module.train()

@@ -102,7 +102,7 @@ def check_inputs(model: FlatModel, features: Tensor, what: str) -> Tensor:
     name = type(model.module).__name__
     try:
         with model.unchanged(), torch.no_grad():
-            output = model.module.eval()(features[:2])
+            output = model.module.eval()(features[:2].clone())
     except Exception as error:
         rule = f"cannot take {what} of shape {tuple(features.shape[1:])}: {said(error)}"
         raise BadInput("model", name, rule) from error

@@ -27,6 +27,7 @@ from typing import Self
 import numpy as np
 import torch
 
+from favano.errors import BadInput
 from favano.gates import finite_rows
 from favano.training.flat import FlatModel
 from favano.training.kernel_sets import default_kernels, using
@@ -148,6 +149,8 @@ class WorkerLanes:
                 slot, good, problem = connection.recv()
             except EOFError:
                 raise RuntimeError("a worker process was ended from outside") from None
+            if isinstance(problem, BadInput):
+                raise problem
             if problem:
                 raise RuntimeError(f"local training failed in a worker:\n{problem}")
             slots.append(slot)
@@ -205,10 +208,11 @@ class _Worker:
                 except (EOFError, OSError):  # the other side has closed a pipe
                     os._exit(0)
 
-    def _trained(self, slot: int, job: Job, corrected: bool) -> tuple[int, bool, str]:
+    def _trained(self, slot: int, job: Job, corrected: bool) -> tuple[int, bool, str | BadInput]:
         """Train a job, and write its end model over the start model.
 
-        Returns the slot, whether the end model is finite, and the traceback of an error.
+        Returns the slot, whether the end model is finite, and the traceback of an error, or what
+        was refused.
         """
         try:
             trainer = self.trainers[job.task]
@@ -216,5 +220,7 @@ class _Worker:
             end = trainer.run(place, job, self.drifts[slot] if corrected else None)
             place.copy_(end)
             return slot, finite_rows(end[None])[0], ""
+        except BadInput as error:
+            return slot, True, error
         except Exception:
             return slot, True, traceback.format_exc()

@@ -1,0 +1,133 @@
+"""Networks and losses as people write them: the numbers of a simulation by hand, or a refusal."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import favano
+from favano.errors import BadInput
+from favano.training import gradient_trace
+from tests.run.zoo import DATA, ZOO, Entry
+
+ENTRIES = pytest.mark.parametrize("entry", ZOO, ids=[entry.name for entry in ZOO])
+PARTS = [list(range(8)), list(range(8, 16))]  # of two clients: a batch each
+TEST = slice(16, 24)
+STEPS, RATE = 3, 0.2
+FLEET = favano.Fleet(clients=2)
+
+
+def made(entry: Entry) -> nn.Module:
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(5)
+        return entry.make()
+
+
+def simulated(entry: Entry, engine: Literal["loop", "lanes"]) -> favano.Result:
+    """FedAvg with two clients."""
+    (x, y), net = DATA[entry.data], made(entry)
+    problem = favano.Problem(
+        net,
+        train=(x[:16].clone(), y[:16].clone()),
+        test=(x[TEST].clone(), y[TEST].clone()),
+        split=PARTS,
+        batch_size=8,
+        loss=entry.loss(net),
+        metrics={},
+    )
+    data = [*problem.train, *problem.test]  # type: ignore[misc]
+    before = [deepcopy(one) for one in (*data, net.state_dict())]
+    state = torch.get_rng_state()
+    keys: dict[str, Any] = {"learning_rate": RATE, "local_steps": STEPS, **entry.keys}
+    result = favano.simulate(
+        "fedavg",
+        problem,
+        FLEET,
+        selected=2,
+        horizon=150.0,
+        engine=engine,
+        evaluate_every=50.0,
+        **keys,
+    )
+    for now, then in zip((*data, net.state_dict()), before, strict=True):
+        assert same(now, then), "what is the caller's was changed"
+    assert all(one.grad is None for one in net.parameters())
+    assert torch.equal(torch.get_rng_state(), state)
+    return result
+
+
+def same(one: Any, other: Any) -> bool:
+    if isinstance(one, Tensor):
+        return torch.equal(one, other)
+    return list(one) == list(other) and all(same(one[name], other[name]) for name in one)
+
+
+def by_hand(entry: Entry, rounds: int) -> tuple[dict[str, Tensor], float]:
+    """The same in plain PyTorch: the final model, and its loss on the test set."""
+    x, y = DATA[entry.data]
+    server = made(entry).state_dict()
+    for _ in range(rounds):
+        ends = []
+        for part in PARTS:
+            net = made(entry)
+            net.load_state_dict(server)
+            loss, optimiser = entry.loss(net), optimiser_of(entry, net)
+            for _ in range(STEPS):
+                optimiser.zero_grad()
+                loss(net.train()(x[part].clone()), y[part].clone()).backward()
+                optimiser.step()
+            ends.append(net.state_dict())
+        server = {name: averaged([end[name] for end in ends]) for name in server}
+    net = made(entry)
+    net.load_state_dict(server)
+    with torch.no_grad():
+        return server, float(entry.loss(net)(net.eval()(x[TEST].clone()), y[TEST].clone()))
+
+
+def averaged(ends: list[Tensor]) -> Tensor:
+    whole = not ends[0].is_floating_point()
+    return torch.stack(ends).amax(0) if whole else torch.stack(ends).mean(0)
+
+
+def optimiser_of(entry: Entry, net: nn.Module) -> torch.optim.Optimizer:
+    keys = dict(entry.keys)
+    rate = float(str(keys.pop("learning_rate", RATE)))
+    kind = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam}[str(keys.pop("optimiser", "sgd"))]
+    return kind([one for one in net.parameters() if one.requires_grad], lr=rate, **keys)  # type: ignore[arg-type,no-any-return]
+
+
+def forced(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Trace whatever can be traced."""
+    monkeypatch.setattr(gradient_trace, "FEWEST", 0)
+    monkeypatch.setattr(gradient_trace, "FEWEST_EACH", 0)
+    monkeypatch.setattr(gradient_trace.GradientTrace, "_is_heavy", lambda *_: False)
+    monkeypatch.setattr(gradient_trace.GradientTrace, "_pays", lambda *_: True)
+
+
+@ENTRIES
+def test_zoo(entry: Entry, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    if entry.refusal:
+        for engine in ("loop", "lanes"):
+            with pytest.raises(BadInput, match=f"^(model|loss)=.*: {entry.refusal}") as refused:
+                simulated(entry, engine)  # type: ignore[arg-type]
+            assert len(str(refused.value).splitlines()) == 1
+        return
+    loop = simulated(entry, "loop")
+    rounds = loop.runs[0].server_steps
+    assert rounds > 2
+    model, loss = by_hand(entry, rounds)
+    for name, value in loop.models[0].items():
+        assert torch.allclose(value.double(), model[name].double(), rtol=1e-4, atol=3e-6), name
+    assert loop.runs[0].loss == pytest.approx(loss, rel=1e-4)
+    lanes = simulated(entry, "lanes")
+    forced(monkeypatch)
+    traced = simulated(entry, "lanes")
+    for other in (lanes, traced):
+        assert other.rows == loop.rows
+        assert same(other.models[0], loop.models[0])
+    made(entry).load_state_dict(loop.models[0])
