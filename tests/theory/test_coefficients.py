@@ -82,8 +82,8 @@ def test_the_printed_theorem_is_false_where_few_steps_are_made() -> None:
     generator = np.random.default_rng(0)
     found = {}
     for form in ("printed", "corrected"):
-        where = setting_of([ClassLaw(np.array([0]), law)], 1, "deterministic", form)  # type: ignore[arg-type]
-        rate = largest_rate(where, still, form)  # type: ignore[arg-type]
+        where = setting_of([ClassLaw(np.array([0]), law)], 1, "deterministic", form)
+        rate = largest_rate(where, still, form)
         server, total = np.ones(runs), np.zeros(runs)
         for _ in range(rounds):
             total += server**2  # mu = w = w^1
