@@ -315,3 +315,65 @@ def test_whose_answer_is_here_keeps_its_place() -> None:
     while (turn := reader.turn(1.0)) is not None:
         at_work += [call.client for call in turn.calls]
     assert len(at_work) == 1
+
+
+def test_ticks_go_on_beyond_those_that_are_drawn_at_once() -> None:
+    """As many clients as are asked for, at each of a thousand ticks."""
+    reader, calls = started(Poll(selected=1, local_steps=K), 3)
+    due = {call.client: call.until for call in calls}
+    for tick in range(1, 1001):
+        (client,) = (one for one, until in due.items() if until == 7.0 * tick)
+        reader.answered(Answer(client, tick, tick - 2))
+        turn = acted(reader, 7.0 * tick)
+        assert turn.use is not None
+        assert [answer.client for answer in turn.use] == [client]
+        due[client] = turn.calls[0].until
+
+
+def test_a_new_client_takes_the_place_of_a_lost_one() -> None:
+    """And leaves none for those that come after it."""
+    reader, _ = started(Arrival(buffer=1, local_steps=K, hand_out="idle", concurrency=1), 1)
+    reader.leave(0)
+    reader.join(1)
+    assert acted(reader, 1.0).calls == [Call(1)]
+    reader.join(2)
+    assert acted(reader, 2.0).calls == []
+    assert reader.turn(2.0) is None
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_whose_next_answer_is_here_is_not_idle_at_a_flush(seed: int) -> None:
+    """Client 0 has answered twice; its second answer waits while the first is used."""
+    policy = Arrival(buffer=2, local_steps=K, hand_out="idle", concurrency=2)
+    reader = conductor(policy, seed)
+    reader.join(0)
+    reader.join(1)
+    assert len(acted(reader, 0.0).calls) == 2
+    reader.answered(Answer(0, 0, -1))
+    assert acted(reader, 1.0).calls == [Call(0)]
+    reader.answered(Answer(1, 1, -1))
+    reader.answered(Answer(0, 2, -1))
+    assert acted(reader, 2.0).calls == []  # the buffer is full
+    assert acted(reader, 2.0) == Turn([Answer(0, 0, -1), Answer(1, 1, -1)], [Call(1)])
+
+
+def test_an_answer_of_an_earlier_round_does_not_stand_for_one_of_this_round() -> None:
+    reader, _ = started(Barrier(selected=2, local_steps=K, deadline=9.0), 2)
+    reader.answered(Answer(1, 1, -1))
+    assert acted(reader, 9.0).given_up == [0]
+    reader.answered(Answer(0, 0, -1))  # too late, while it is at work again
+    reader.answered(Answer(1, 3, 0))
+    assert reader.turn(10.0) is None
+    reader.answered(Answer(0, 2, 0))
+    turn = acted(reader, 11.0)
+    assert turn.use == [Answer(1, 3, 0), Answer(0, 2, 0)]
+    assert turn.dropped == [Answer(0, 0, -1)]
+
+
+def test_a_round_without_answers_makes_no_version() -> None:
+    reader, _ = started(Barrier(selected=2, local_steps=K, deadline=9.0), 2)
+    turn = acted(reader, 9.0)
+    assert (turn.use, turn.given_up) == (None, [0, 1])
+    for client in (0, 1):
+        reader.answered(Answer(client, 2 + client, -1))
+    assert acted(reader, 12.0).use == [Answer(0, 2, -1), Answer(1, 3, -1)]

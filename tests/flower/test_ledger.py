@@ -114,3 +114,58 @@ def test_late_answers_are_given_up_in_the_end() -> None:
     assert overdue(found, first + 10.0, 10.0) == []
     late = overdue(found, first + 10.1, 10.0)
     assert late == sorted(one.client for one in found.open.values() if one.until == first)
+
+
+def began(clients: int = 3) -> Ledger:
+    """Everybody is at work since time 0."""
+    found = ledger(clients)
+    for client in range(clients):
+        found.apply(Joined(0.0, client, 100 + client))
+    assert found.turn_at(0.0) is not None
+    return found
+
+
+def test_the_time_lost_is_that_since_the_call() -> None:
+    """Called at 0 and at 7, answered 6 and 5 seconds later after 2 and 1 of training."""
+    found = began()
+    job, one = next((job, one) for job, one in found.open.items() if one.until == 7.0)
+    found.apply(Answered(6.0, job, 3, 2.0))
+    assert found.lost_seconds(one.client) == 4.0
+    assert found.turn_at(7.0) is not None
+    (job,) = (job for job, other in found.open.items() if other.client == one.client)
+    assert found.open[job].begin == found.begin(job) == 7.0
+    found.apply(Answered(12.0, job, 3, 1.0))
+    assert found.lost_seconds(one.client) == 4.0
+
+
+def test_a_client_that_failed_is_away_until_it_joins_and_failing_until_it_answers() -> None:
+    found = began(2)
+    found.apply(Left(1.0, 1, "out of memory"))
+    assert (found.present, found.away_since, found.failing) == ({0}, {1: 1.0}, {1: "out of memory"})
+    found.apply(Joined(3.0, 1, 101))
+    assert (found.present, found.away_since, found.failing) == ({0, 1}, {}, {1: "out of memory"})
+    assert found.turn_at(3.0) is not None
+    (job,) = (job for job, one in found.open.items() if one.client == 1)
+    found.apply(Answered(5.0, job, 1, 1.0))
+    assert found.failing == {}
+    assert found.failures == {1: 1}
+
+
+def test_the_refusal_of_an_answer_that_nobody_waits_for_ends_no_job() -> None:
+    found = began(2)
+    (old,) = (job for job, one in found.open.items() if one.client == 1)
+    found.apply(Left(1.0, 1))
+    found.apply(Joined(2.0, 1, 101))
+    assert found.turn_at(2.0) is not None
+    before = dict(found.open)
+    found.apply(Refused(3.0, old, Refusal.NORM.value))
+    assert found.open == before
+    assert found.given_up == {old}
+    assert found.refused == {1: {Refusal.NORM: 1}}
+    assert found.turn_at(3.0) is None
+    (new,) = (job for job, one in found.open.items() if one.client == 1)
+    found.apply(Refused(4.0, new, Refusal.NORM.value))
+    assert found.given_up == {old, new}
+    turn = found.turn_at(4.0)
+    assert turn is not None
+    assert [call.client for call in turn[1].turn.calls] == [1]

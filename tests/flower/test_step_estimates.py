@@ -77,3 +77,40 @@ def test_bounds_before_anything_was_seen() -> None:
     bound = StepEstimates(POLICY, 3).errors(np.arange(3))
     assert bound.positive.tolist() == [1.0] * 3
     assert bound.mean.tolist() == [8.0] * 3
+
+
+def test_clocks_that_disagree_lose_no_time() -> None:
+    """A client that says it trained longer than it was away has lost nothing."""
+    estimates = StepEstimates(POLICY, 1)
+    estimates.count(0, 1, 7.0, 6.5)
+    assert estimates.lost_seconds.tolist() == [0.0]
+
+
+def test_time_lost_anew_changes_what_is_expected() -> None:
+    """Steps of 6 s: no step fits in where 5 of 7 seconds are lost, and a tick may be lost whole."""
+    one, law = np.array([0]), Deterministic()
+    estimates = StepEstimates(POLICY, 1, step_seconds=6.0)
+    assert estimates.expected(one).positive[0] == 1.0
+    for _ in range(5):
+        estimates.count(0, 1, 6.0, 11.0)
+    late = replace(
+        POLICY, selected=1, waiting_time=2.0, interaction_time=5.0, idle_in_interaction=True
+    )
+    prior = step_count(late, clients=1, law=law, mean=6.0)
+    assert prior.p_positive < 1
+    wanted = (PRIOR * prior.p_positive + 5) / (PRIOR + 5)
+    assert estimates.expected(one).positive[0] == pytest.approx(wanted)
+    lost = StepEstimates(POLICY, 1, step_seconds=6.0, lost=100.0).expected(one)
+    assert 0 < lost.positive[0] <= 0.2
+
+
+def test_bounds_by_hand() -> None:
+    """All of 8 steps at each of 50 contacts: the prior's part, and Hoeffding's."""
+    estimates, one = StepEstimates(POLICY, 1, step_seconds=0.1), np.array([0])
+    for _ in range(50):
+        estimates.count(0, 8, 0.8, 0.8)
+    found, bound = estimates.expected(one), estimates.errors(one)
+    assert (found.positive[0], found.mean[0]) == (1.0, pytest.approx(8.0))
+    hoeffding = np.sqrt(np.log(2 / 0.05) / (2 * 50))
+    assert bound.positive[0] == pytest.approx(hoeffding)
+    assert bound.mean[0] == pytest.approx(8 * hoeffding)

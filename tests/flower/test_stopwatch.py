@@ -61,3 +61,8 @@ def test_the_pace_makes_fast_steps_longer_and_leaves_slow_ones() -> None:
     assert watch.stop() == 4.0
     assert watch.step_seconds == 2.0
     assert made(5.0, 0.0, [3.0, 3.0], pace=1.0) == 1
+
+
+def test_the_first_step_takes_its_pace_at_least() -> None:
+    assert made(1.0, 0.0, [0.1] * 9, pace=1.5) == 0
+    assert made(1.5, 0.0, [0.1] * 9, pace=1.5) == 1
