@@ -30,15 +30,16 @@ ALLOWED = {
     "types": set(),
     "errors": set(),
     "code_digest": set(),
+    "file_sizes": {"errors"},
     "rng": {"types"},
     "options": {"errors"},
     "gates": {"types", "errors"},
-    "records": {"types", "errors"},
-    "timing": {"types", "errors", "rng"},
-    "schedule": {"types", "errors", "rng", "timing"},
+    "records": {"types", "errors", "file_sizes"},
+    "timing": {"types", "errors", "file_sizes", "rng"},
+    "schedule": {"types", "errors", "file_sizes", "rng", "timing"},
     "theory": {"types", "errors", "rng", "timing", "schedule"},
     "methods": {"types", "errors", "code_digest", "options", "timing", "schedule", "theory"},
-    "data": {"types", "errors", "rng"},
+    "data": {"types", "errors", "file_sizes", "rng"},
     "models": {"types", "errors"},
     "quantisation": {"types", "errors", "rng"},
     "training": {
@@ -46,7 +47,8 @@ ALLOWED = {
     },
     "metrics": {"types", "errors", "records", "models", "training"},
     "specification": {
-        "types", "errors", "options", "timing", "methods", "data", "quantisation", "training",
+        "types", "errors", "file_sizes", "options", "records", "timing", "methods", "data",
+        "quantisation", "training",
     },
     "aggregation": {
         "types", "errors", "rng", "records", "schedule", "methods", "quantisation", "training",
@@ -59,7 +61,7 @@ ALLOWED = {
         "types", "errors", "options", "records", "timing", "schedule", "theory", "methods", "data",
         "quantisation", "specification", "engine", "training",
     },
-    "report": {"types", "errors", "records", "methods"},
+    "report": {"types", "errors", "records", "methods", "specification"},
     "run": {
         "types", "errors", "rng", "code_digest", "options", "records", "timing", "schedule",
         "theory", "methods", "data", "models", "quantisation", "training", "metrics",
@@ -80,7 +82,7 @@ ALLOWED = {
         "quantisation", "training", "specification", "engine", "planning", "run",
     },
     "cli": {
-        "types", "errors", "options", "records", "theory", "methods", "quantisation",
+        "types", "errors", "code_digest", "options", "records", "theory", "methods", "quantisation",
         "specification", "planning", "run", "flower", "studies", "report", "cluster",
     },
 }  # fmt: skip

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from favano.errors import BadInput, need
+from favano.file_sizes import check_array, read_limited
 from favano.rng import Stream, permutation
 from favano.types import Ints
 
@@ -44,9 +45,11 @@ def read_owners(path: Path, how: str) -> Ints:
     try:
         need(path.is_file(), "split", how, "no such file")
         if path.suffix == ".npy":
+            with path.open("rb") as file:
+                check_array(file, path.stat().st_size)
             values = np.load(path, allow_pickle=False)
         else:
-            values = _lines(path.read_text(encoding="utf-8"), how)
+            values = _lines(read_limited(path, "split"), how)
     except BadInput:
         raise
     except Exception as error:  # damaged arrays raise errors of many kinds

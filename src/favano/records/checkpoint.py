@@ -61,8 +61,8 @@ def checkpoint_from_bytes(content: bytes) -> Tree:
 def _with_arrays(value: object, arrays: dict[str, Array]) -> Tree:
     if isinstance(value, list):
         return [_with_arrays(one, arrays) for one in value]
-    if isinstance(value, dict):
-        return np.array(arrays[value[_ARRAY]]).reshape(value["shape"])
+    if isinstance(value, dict):  # each array once: a stranger's tree could name one a million times
+        return np.array(arrays.pop(value[_ARRAY])).reshape(value["shape"])
     return cast(Tree, value)
 
 

@@ -11,6 +11,7 @@ from typing import Final, TypeVar
 from pydantic import ValidationError
 
 from favano.errors import BadInput, WriteFailed, need
+from favano.file_sizes import read_limited
 
 SPEC: Final = "spec.toml"
 HISTORY: Final = "history.csv"
@@ -40,9 +41,13 @@ def read_file(path: Path, parser: Callable[[str], Parsed]) -> Parsed:
     """Read a file of a result folder; the error of an unreadable or damaged one names it."""
     need(path.is_file() or not path.exists(), "results", path, "is not a file")
     try:
-        return parser(path.read_text(encoding="utf-8"))
+        text = read_limited(path, "results")
     except OSError as error:
         raise BadInput("results", path, f"cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise BadInput("results", path, f"is damaged: {error}") from error
+    try:
+        return parser(text)
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(str(part) for part in first["loc"])

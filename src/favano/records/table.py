@@ -7,7 +7,7 @@ any of these with None, which is an empty cell.
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from io import StringIO
 from types import NoneType
 from typing import Literal, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
@@ -67,9 +67,10 @@ def from_csv(
     return lines
 
 
-def _rows(text: str) -> list[dict[str | None, str]]:
+def _rows(text: str) -> Iterator[dict[str | None, str]]:
+    """One by one: short rows of a stranger's file would fill the memory before they are refused."""
     try:
-        return list(csv.DictReader(StringIO(text)))
+        yield from csv.DictReader(StringIO(text))
     except csv.Error as error:
         raise ValueError(str(error)) from error
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from favano.errors import BadInput, need
+from favano.file_sizes import check_archive
 from favano.schedule.lived import NOTES, Lived
 from favano.schedule.schedule import Schedule
 from favano.types import Floats, Ints
@@ -51,6 +52,7 @@ def load_trace(path: Path) -> ContactTrace:
     """Read a trace, and check that it could have happened."""
     need(path.is_file(), "trace", path, "no such file")
     try:
+        check_archive(path)
         with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
             found = dict(archive)
         columns = {one.name: found[one.name] for one in _COLUMNS}

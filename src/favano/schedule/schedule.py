@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from favano.errors import BadInput, need
+from favano.file_sizes import check_archive
 from favano.timing.ties import latest
 from favano.types import Floats, Ints
 
@@ -131,6 +132,7 @@ def load_schedule(path: Path) -> Schedule:
     """Read a schedule that `save_schedule` wrote, and check it again."""
     need(path.is_file(), "schedule", path, "no such file")
     try:
+        check_archive(path)
         with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
             missing = [field.name for field in fields(Schedule) if field.name not in archive]
             need(not missing, "arrays", len(archive), f"lacks the arrays {missing}")

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from favano.errors import BadInput, need
+from favano.file_sizes import read_limited
 from favano.methods import all_methods
 from favano.options import did_you_mean, options_of
 from favano.specification.spec import ALGORITHM, LABEL, PARTS, Spec
@@ -36,9 +37,13 @@ def read_config(path: Path | None) -> Config:
         return Config()
     need(path.is_file(), "config", path, "no such file")
     try:
-        table = tomllib.loads(path.read_text(encoding="utf-8"))
+        text = read_limited(path, "config")
     except OSError as error:
         raise BadInput("config", path, f"cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise BadInput("config", path, f"is not valid TOML: {error}") from error
+    try:
+        table = tomllib.loads(text)
     except (ValueError, RecursionError) as error:
         raise BadInput("config", path, f"is not valid TOML: {error}") from error
     return config_of(table)

@@ -9,6 +9,7 @@ from typing import Protocol
 import numpy as np
 
 from favano.errors import BadInput, need
+from favano.file_sizes import read_limited
 from favano.rng import Stream, normal, uniform
 from favano.types import Floats, Ints
 
@@ -120,7 +121,7 @@ def read_trace(path: Path) -> Trace:
     name = f"trace:{path}"
     need(path.is_file(), "step_law", name, "no such file")
     try:
-        header, *lines = path.read_text(encoding="utf-8-sig").splitlines() or [""]
+        header, *lines = read_limited(path, "step_law", "utf-8-sig").splitlines() or [""]
     except (OSError, UnicodeDecodeError):
         raise BadInput("step_law", name, "is not a text file that can be read") from None
     columns = [column.strip().lower() for column in header.lstrip("# ").split(",")]
