@@ -53,7 +53,7 @@ def _imported(path: Path) -> set[str]:
     """The first parts of the names that a file imports; none if it cannot be read."""
     try:
         tree = ast.parse(path.read_bytes())
-    except (SyntaxError, ValueError):
+    except (SyntaxError, ValueError, RecursionError, MemoryError):  # also of a stranger's making
         return set()
     found = set()
     for node in ast.walk(tree):

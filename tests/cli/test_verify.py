@@ -15,6 +15,15 @@ from tests.run.small import reproduce_small
 
 __all__ = ["favano"]
 
+FILES = (
+    "all else in history.csv, model.safetensors, participation.json, spec.toml, summary.json proved"
+)
+FIELDS = (
+    "spec.toml: run.kernels, run.engine; summary.json: favano, command, torch, kernels, processor, "
+    "runs.wall_seconds; model.safetensors: favano.version"
+)
+UNCOVERED = f"files: {FILES}\nNot covered: {FIELDS}\n"
+NOT_COMPARED = "files: not compared, since a seed differs\n"
 CHANGED = "row 2 (time 70) was changed, or does not follow row 1 (time 0)"
 
 
@@ -30,11 +39,18 @@ def change(path: Path, line: int) -> None:
 def test_a_run(favano: Program, tmp_path: Path) -> None:
     assert favano("run", *SHORT, "--seeds", "2", "--out", "r")[0] == 0
     before = contents(tmp_path / "r")
-    assert favano("verify", "r") == (0, "seed 0: 3 rows proved\nseed 1: 3 rows proved\n", "")
+    proved = f"seed 0: 3 rows proved\nseed 1: 3 rows proved\n{UNCOVERED}"
+    assert favano("verify", "r") == (0, proved, "")
     assert contents(tmp_path / "r") == before
     change(tmp_path / "r" / "history.csv", 5)
-    said = f"seed 0: 3 rows and their digests agree\nseed 1: {CHANGED}\n"
-    assert favano("verify", "r", "--chain") == (1, said, "")
+    said = f"seed 0: 3 rows and their digests agree\nseed 1: {CHANGED}\nNot covered: "
+    code, out, err = favano("verify", "r", "--chain")
+    assert (code, out[: len(said)], err) == (1, said, "")
+    assert out[len(said) :] == (
+        "that the runs give these rows; in summary.json all but the final numbers of the seeds; "
+        "names and shapes in model.safetensors; participation.json; bound.csv; in spec.toml "
+        "horizon, kernels, engine, device and label\n"
+    )
 
 
 def test_a_result_without_its_model_is_refused(favano: Program, tmp_path: Path) -> None:
@@ -53,19 +69,25 @@ def test_a_comparison_names_its_methods(favano: Program, tmp_path: Path) -> None
     change(tmp_path / "c" / "fedavg" / "history.csv", 2)
     code, out, err = favano("verify", "c")
     assert (code, err) == (1, "")
-    assert out == f"favano: favano, seed 0: 3 rows proved\nfedavg: fedavg, seed 0: {CHANGED}\n"
+    assert out == (
+        f"favano: favano, seed 0: 3 rows proved\nfavano: favano, files: {FILES}\n"
+        f"fedavg: fedavg, seed 0: {CHANGED}\nfedavg: fedavg, {NOT_COMPARED}"
+        f"Not covered: {FIELDS}; report.html\n"
+    )
 
 
 def test_what_reproduce_wrote(favano: Program, tmp_path: Path) -> None:
     reproduce_small(tmp_path / "out", Request(seeds=1))
     code, out, err = favano("verify", "out")
     lines = out.splitlines()
-    assert (code, err, len(lines)) == (0, "", 4)
-    assert all(line.endswith(" rows proved") for line in lines)
+    assert (code, err, len(lines)) == (0, "", 4 + 4 + 1)
+    assert all(line.endswith((" rows proved", " in the file proved")) for line in lines[:-1])
+    assert lines[-1].startswith("Not covered: run file: favano, command, footprint, ")
+    assert lines[-1].endswith("; small")
     first = sorted((tmp_path / "out" / "runs").glob("*.json"))[0]
     first.write_text(first.read_text().replace('"learning_rate": 0', '"learning_rate": 1'))
     code, out, _ = favano("verify", "out", "--chain")
-    changed, *right = out.splitlines()
+    changed, *right, _ = out.splitlines()
     assert code == 1
     assert changed.startswith(f"runs/{first.name}: ")
     assert "row 1 (time 0) was changed, or does not follow this specification" in changed
@@ -76,10 +98,14 @@ def test_runs_that_went_on_or_got_longer(
     favano: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     interrupted(favano, monkeypatch, "run", *OFTEN, "--out", "r")
-    assert favano("verify", "r")[:2] == (0, "seed 0: 4 rows proved\n")
+    code, out, _ = favano("verify", "r")
+    assert (code, out.splitlines()[0]) == (0, "seed 0: 4 rows proved")
+    assert out.endswith("; seed 0: why it ended; checkpoints; resume.json\n")
     assert favano("resume", "r")[0] == 0
     assert favano("run", *OFTEN, "--horizon", "160", "--seeds", "2", "--out", "r")[0] == 0
-    assert favano("verify", "r") == (0, "seed 0: 9 rows proved\nseed 1: 9 rows proved\n", "")
+    code, out, err = favano("verify", "r")
+    assert (code, err) == (0, "")
+    assert out.startswith("seed 0: 9 rows proved\nseed 1: 9 rows proved\n")
 
 
 def test_from_checkpoints(favano: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -87,10 +113,10 @@ def test_from_checkpoints(favano: Program, tmp_path: Path, monkeypatch: pytest.M
     before = {path: path.read_bytes() for path in (tmp_path / "r").rglob("*.*")}
     code, out, err = favano("verify", "r", "--from-checkpoints")
     assert (code, err) == (0, "")
-    assert (
-        out
-        == "seed 0: 1 row proved; rows 1 to 7 (times 0 to 120) not proved: before its checkpoint\n"
-    )
+    first, files, _ = out.splitlines()
+    later = "rows 1 to 7 (times 0 to 120) not proved: before its checkpoint"
+    assert first == f"seed 0: 1 row proved; {later}"
+    assert files == f"files: {FILES}, if its checkpoints are right"
     assert {path: path.read_bytes() for path in (tmp_path / "r").rglob("*.*")} == before
     with monkeypatch.context() as patch:
         patch.setattr("favano.run.checkpoints.__version__", "0.0")
@@ -99,18 +125,20 @@ def test_from_checkpoints(favano: Program, tmp_path: Path, monkeypatch: pytest.M
     assert "made by other versions than those here; verify the result in full" in err
     for path in (tmp_path / "r" / "checkpoints").iterdir():
         path.write_bytes(b"damaged")
-    assert favano("verify", "r", "--from-checkpoints")[1] == "seed 0: 8 rows proved\n"
+    out = favano("verify", "r", "--from-checkpoints")[1]
+    assert out.startswith(f"seed 0: 8 rows proved\nfiles: {FILES}\n")
 
 
 def test_a_method_in_a_file_must_be_the_same(favano: Program, tmp_path: Path) -> None:
     (tmp_path / "gentle.py").write_text(METHOD, encoding="utf-8")
     named = ("--algorithm", "gentle.py:Gentle")
     assert favano("run", *SHORT, *named, "--out", "r")[0] == 0
-    assert favano("verify", "r") == (0, "seed 0: 4 rows proved\n", "")
+    trusted = ["verify", "r", "--trust", "gentle.py"]
+    assert favano(*trusted)[:2] == (0, f"seed 0: 4 rows proved\n{UNCOVERED}")
     (tmp_path / "gentle.py").write_text(METHOD.replace("half a step", "a half"), encoding="utf-8")
-    code, out, err = favano("verify", "r")
+    code, out, err = favano(*trusted)
     assert (code, out) == (2, "")
-    assert err == "favano: algorithm=gentle.py:Gentle: has changed since r was made\n"
+    assert err.endswith("\nfavano: algorithm=gentle.py:Gentle: has changed since r was made\n")
 
 
 @pytest.mark.parametrize("name", ["nowhere", "."])

@@ -51,7 +51,12 @@ def result(made: Path, tmp_path: Path) -> Path:
 
 def words(folder: Path, *, chain_only: bool = True) -> list[str]:
     """The verdict on each seed."""
-    return [one.words for one in verify(folder, chain_only=chain_only)]
+    return [one.words for one in of_seeds(verify(folder, chain_only=chain_only))]
+
+
+def of_seeds(verdicts: Sequence[favano.Verdict]) -> list[favano.Verdict]:
+    """The verdicts on seeds alone."""
+    return [one for one in verdicts if one.seed is not None]
 
 
 def edit(folder: Path, change: Callable[[list[Row]], Sequence[Row]]) -> None:
@@ -70,8 +75,11 @@ def chained_again(rows: Sequence[Row]) -> list[Row]:
 
 def test_a_good_result_is_proved_and_left_as_it_is(result: Path) -> None:
     before = contents(result)
-    for one in verify(result):
+    *seeds, files = verify(result)
+    for one in seeds:
         assert (one.right, one.rows, one.proved, one.words) == (True, ROWS, ROWS, "4 rows proved")
+    names = "history.csv, model.safetensors, participation.json, spec.toml, summary.json"
+    assert (files.right, files.words) == (True, f"all else in {names} proved")
     assert words(result) == ["4 rows and their digests agree"] * 2
     assert contents(result) == before
 
@@ -116,9 +124,10 @@ def test_a_changed_row_is_found_without_computing(result: Path) -> None:
     changed, right = words(result)
     assert changed == "row 3 (time 40) was changed, or does not follow row 2 (time 20)"
     assert right == "4 rows and their digests agree"
-    first, second = verify(result)
+    first, second, files = verify(result)
     assert (first.right, first.proved, first.words) == (False, 0, changed)
     assert (second.right, second.proved) == (True, ROWS)
+    assert (files.outcome, files.words) == ("wrong", "not compared, since a seed differs")
 
 
 @pytest.mark.parametrize(
@@ -177,41 +186,58 @@ def test_a_forged_row_with_right_digests_is_found_by_computing(result: Path) -> 
 
     edit(result, forged)
     assert words(result) == ["4 rows and their digests agree"] * 2
-    first, second = verify(result)
+    first, second, _ = verify(result)
     assert first.words.startswith("row 3 (time 40) differs: accuracy 0.")
     assert first.words.endswith(" here, 0.99 in the file")
     assert (first.right, first.proved, second.proved) == (False, 2, ROWS)
 
 
-def test_other_tools_may_change_bits_but_not_numbers(
-    result: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_on_other_tools_close_is_not_proved(result: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(repetition, "hardware", lambda device: "an abacus")
 
     def noisy(rows: list[Row]) -> list[Row]:
         return chained_again([*rows[:2], rows[2]._replace(loss=1.001 * rows[2].loss), *rows[3:]])
 
+    *seeds, files = verify(result)  # the same bits are a proof anywhere
+    assert [one.outcome for one in seeds] == ["proved", "proved"]
+    assert files.outcome == "proved"
     edit(result, noisy)
-    first, second = verify(result)
-    assert first.right
-    assert first.words.startswith(
-        "2 rows proved; 2 rows right within 5 %, not to the bit: processor "
-    )
-    assert first.words.endswith(" there, an abacus here")
+    first, second, files = verify(result)
+    assert (first.outcome, first.right, first.proved) == ("not proved", False, 2)
+    assert first.words.startswith("2 rows proved; 2 rows not proved to the bit: processor ")
+    assert " there, an abacus here; at most apart: loss 0.00" in first.words
+    assert first.words.endswith(" (row 3 (time 40))")
     assert second.words == "4 rows proved"
+    assert (files.outcome, files.right) == ("not proved", False)
+    assert "history.csv: loss 0.00" in files.words
     edit(
         result,
         lambda rows: chained_again([*rows[:2], rows[2]._replace(loss=9.0), *rows[3:]]),
     )
-    assert verify(result)[0].words.endswith(" here, 9.0 in the file")
+    wrong = verify(result)[0]
+    assert (wrong.outcome, wrong.words.endswith(" here, 9.0 in the file")) == ("wrong", True)
+
+
+def test_another_processor_in_the_summary_is_no_way_out(result: Path) -> None:
+    """A forger writes it, raises an accuracy a little, and chains the rows again."""
+    path = result / SUMMARY
+    path.write_text(path.read_text().replace('"processor": "', '"processor": "another '))
+    assert all(one.right for one in verify(result))  # all that is covered, to the bit
+
+    def better(rows: list[Row]) -> list[Row]:
+        raised = rows[2].accuracy + 0.019
+        return chained_again([*rows[:2], rows[2]._replace(metrics={"accuracy": raised}), *rows[3:]])
+
+    edit(result, better)
+    first, *_ = verify(result)
+    assert (first.outcome, first.words[:36]) == ("wrong", "row 3 (time 40) differs: accuracy 0.")
 
 
 def test_results_of_earlier_versions(result: Path) -> None:
     edit(result, lambda rows: [row._replace(digest="", model_digest="") for row in rows])
-    assert words(result) == ["has no digests, so nothing is proved"] * 2
-    assert words(result, chain_only=False) == ["4 rows proved"] * 2
-    edit(result, lambda rows: [*rows[:5], rows[5]._replace(variance=7.0), *rows[6:]])
-    assert words(result, chain_only=False)[1].startswith("row 2 (time 20) differs: variance ")
+    for chain_only in (True, False):
+        assert words(result, chain_only=chain_only) == ["has no digests, so nothing is proved"] * 2
+    assert not any(one.right for one in verify(result))
 
 
 def test_a_result_that_was_interrupted_is_proved_as_far_as_it_goes(tmp_path: Path) -> None:
@@ -222,15 +248,18 @@ def test_a_result_that_was_interrupted_is_proved_as_far_as_it_goes(tmp_path: Pat
     with pytest.raises(favano.Interrupted) as stopped:
         favano.simulate("favano", "digits", FLEET, on_evaluate=press_ctrl_c, **SHORT)
     folder = stopped.value.result.save(tmp_path / "partial")
-    (one,) = verify(folder)
+    one, files = verify(folder)
     assert (one.right, one.words) == (True, "3 rows proved")
+    assert files.right
+    assert "seed 0: why it ended" in files.not_covered
 
 
 def test_a_comparison(tmp_path: Path) -> None:
     found = favano.compare(["favano", "quafl"], "digits", FLEET, **SHORT)
     verdicts = verify(found.save(tmp_path))
-    assert [one.method for one in verdicts] == ["favano", "quafl"]
-    assert all(one.words == "4 rows proved" for one in verdicts)
+    assert [one.method for one in verdicts] == ["favano", "favano", "quafl", "quafl"]
+    assert all(one.right for one in verdicts)
+    assert all(one.words == "4 rows proved" for one in of_seeds(verdicts))
 
 
 def network() -> nn.Module:
@@ -246,7 +275,9 @@ def own_problem(first: float = 0.0) -> favano.Problem:
 
 def test_own_data_are_needed_and_must_be_the_same(tmp_path: Path) -> None:
     folder = favano.simulate("favano", own_problem(), FLEET, **SHORT).save(tmp_path)
-    assert [one.words for one in verify(folder, own_problem())] == ["4 rows proved"]
+    verdicts = verify(folder, own_problem())
+    assert [one.words for one in of_seeds(verdicts)] == ["4 rows proved"]
+    assert all(one.right for one in verdicts)
     assert words(folder) == ["4 rows and their digests agree"]
     with pytest.raises(BadInput, match=r"of its own; verify it from Python, by favano\.verify"):
         verify(folder)
@@ -282,7 +313,8 @@ def test_a_method_of_python_is_given_with_its_results(tmp_path: Path) -> None:
     assert favano.simulate(Own(part=0.5), "digits", FLEET, **more).save(folder) == folder
     right: list[list[AMethod]] = [[Own], [Own(part=0.1)], ["fedavg", Own]]
     for methods in right:
-        verdicts = verify(folder, methods=methods)
+        *verdicts, files = verify(folder, methods=methods)
+        assert files.right
         assert [(one.seed, one.right) for one in verdicts] == [(0, True), (1, True)]
         assert all(one.proved == one.rows >= 4 for one in verdicts)
     assert all(one.right for one in verify(folder, methods=[Own], chain_only=True))

@@ -13,8 +13,10 @@ import typer
 from typer.core import TyperCommand
 
 from favano.cli.progress import decoding
+from favano.cli.shell import say
+from favano.code_digest import file_digest
 from favano.errors import need
-from favano.methods import AnyMethod, all_methods, method_class
+from favano.methods import AnyMethod, all_methods, file_of, method_class
 from favano.methods.clock import Clock
 from favano.options import Option, options_of
 from favano.planning.comparison import clock_keys, keys_for
@@ -35,6 +37,10 @@ DataDir = Annotated[
     Path | None, typer.Option(help="folder of Parquet files [default: $FAVANO_DATA]")
 ]
 Out = Annotated[Path | None, typer.Option(metavar="DIR", help="result folder")]
+Trust = Annotated[
+    list[Path] | None,
+    typer.Option("--trust", metavar="FILE.py", help="execute this file, if DIR names it"),
+]
 Json = Annotated[bool, typer.Option("--json", help="print one JSON document and nothing else")]
 
 ALGORITHMS = "algorithms"
@@ -77,7 +83,9 @@ class SpecCommand(TyperCommand):
 
     def parse_args(self, ctx: typer.Context, args: list[str]) -> list[str]:  # type: ignore[override]
         """Find the methods first, since their options are flags."""
-        kinds = [method_class(name) for name in _named(args)] or [method_class("favano")]
+        named = _named(args) or {"favano": None}
+        kinds = [method_class(name) for name in named]
+        _say_executed(named)
         for kind in kinds:
             self._need_free_flags(ctx, kind)
         options = {name: one for kind in kinds for name, one in options_of(kind).items()}
@@ -209,22 +217,39 @@ def keys_of_one(found: ConfigFile, flags: Values) -> Values:
     return {**shared, **first, **rest}
 
 
-def _named(args: Sequence[str]) -> list[str]:
-    """The methods named by a command line: in flags, by name or label, or else in its files."""
+def _named(args: Sequence[str]) -> dict[str, Path | None]:
+    """The methods named by a command line: in flags, by name or label, or else in its files.
+
+    With the file that names each; None: a flag does.
+    """
     found: list[str] = []
     for place, word in enumerate(args):
         flag, equals, value = word.partition("=")
         if flag in (f"--{ALGORITHM}", f"--{ALGORITHMS}"):
             value = value if equals else "".join(args[place + 1 : place + 2])
             found += value.split(",") if flag == f"--{ALGORITHMS}" else [value]
-    paths = (Path(word) for word in args if word.endswith(".toml"))
-    files = [read_config(path) for path in paths if path.is_file()]
-    listed = [one for file in files for one in file.methods]
-    labels = {str(one[LABEL]): str(one[ALGORITHM]) for one in listed if LABEL in one}
-    if not found:
-        found += [str(one[ALGORITHM]) for one in listed]
-        found += [str(one.shared[ALGORITHM]) for one in files if ALGORITHM in one.shared]
-    return list(dict.fromkeys(labels.get(name, name) for name in found if name))
+    files = {path: read_config(path) for path in map(Path, args) if _is_config(path)}
+    listed = [(path, one) for path, file in files.items() for one in (*file.methods, file.shared)]
+    by_file = {str(one[ALGORITHM]): path for path, one in listed if ALGORITHM in one}
+    labels = {
+        str(one[LABEL]): str(one[ALGORITHM])
+        for _, one in listed
+        if {LABEL, ALGORITHM} <= one.keys()
+    }
+    names = [labels.get(name, name) for name in found if name] or list(by_file)
+    return {name: None if name in found else by_file[name] for name in names}
+
+
+def _is_config(path: Path) -> bool:
+    return path.suffix == ".toml" and path.is_file()
+
+
+def _say_executed(named: Mapping[str, Path | None]) -> None:
+    """Say which Python files a configuration has executed: whoever runs it may not know them."""
+    for name, config in named.items():
+        if config is not None and (file := file_of(name)) is not None:
+            digest = file_digest(file.resolve())
+            say(f"{config} names {file} (SHA-256 {digest}), which is executed")
 
 
 def _with_own(

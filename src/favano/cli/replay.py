@@ -8,13 +8,15 @@ from typing import Annotated
 
 import typer
 
-from favano.cli.flags import DataDir, Json
-from favano.cli.shell import notes, print_json, screen
+from favano.cli.flags import DataDir, Json, Trust
+from favano.cli.shell import notes, print_json, screen, trusted
 
 Folder = Annotated[Path, typer.Argument(metavar="TRACE", help="folder of the federation")]
 
 
-def replay_command(folder: Folder, data_dir: DataDir = None, json: Json = False) -> None:
+def replay_command(
+    folder: Folder, data_dir: DataDir = None, json: Json = False, trust: Trust = None
+) -> None:
     """Repeat a federation in the simulator: same contacts, same steps, and the same model?
 
     With clients on this kind of machine the models are equal to the bit; other processors round
@@ -22,8 +24,9 @@ def replay_command(folder: Folder, data_dir: DataDir = None, json: Json = False)
     """
     from favano.run.replay import replay_folder
 
+    files = trusted(trust)
     with notes.status("training again"):
-        found = replay_folder(folder, data_dir)
+        found = replay_folder(folder, data_dir, files)
     if json:
         print_json(asdict(found))
     elif found.equal:

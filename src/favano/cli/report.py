@@ -10,6 +10,8 @@ import typer
 from favano.cli.shell import screen
 from favano.records.folder import PAGE
 from favano.report import by_setting, collect, final_table, sentence, title_of, write_page
+from favano.report.caveats import digest_sentences
+from favano.report.digest_check import DIGESTS_AGREE
 
 Folders = Annotated[list[Path], typer.Argument(metavar="DIR...", help="result folders")]
 Page = Annotated[Path, typer.Option(metavar="FILE", help="the page")]
@@ -23,4 +25,5 @@ def report_command(folders: Folders, out: Page = Path(PAGE), title: Title = None
     for setting in by_setting(results):
         screen.print(final_table(setting.results, setting.title, width=screen.width))
         screen.print(sentence(setting.results), "", sep="\n", soft_wrap=True)
+    screen.print(*(digest_sentences(results) or [DIGESTS_AGREE]), sep="\n", soft_wrap=True)
     screen.print(f"Report: {out}", soft_wrap=True)

@@ -10,41 +10,63 @@ from typing import Annotated
 
 import typer
 
-from favano.cli.shell import say
+from favano.cli.flags import Trust
+from favano.cli.shell import say, trusted
 from favano.cli.training import RESUMED, OnCluster
 from favano.errors import need
+from favano.methods import only_trusted
 from favano.records import read_file
 from favano.records.folder import SUMMARY
-from favano.records.resumption import RESUME, resumption_from_json
+from favano.records.resumption import RESUME, Resumption, resumption_from_json
 
 Folder = Annotated[Path, typer.Argument(metavar="DIR", help="folder of the result")]
+_COMMANDS = ("run", "compare", "demo", "reproduce")  # those that leave a note
+_CLUSTER, _SAFE = "--cluster", ("", "auto", "none")
 
 
-def resume_command(folder: Folder, cluster: OnCluster = None) -> None:
-    """Go on with the command that was ended in a folder, by a signal, a crash or a full disk."""
+def resume_command(folder: Folder, cluster: OnCluster = None, trust: Trust = None) -> None:
+    """Go on with the command that was ended in a folder, by a signal, a crash or a full disk.
+
+    The command is in a file of the folder, so a Python file that it names is executed only if it
+    is given by --trust, and the result is written into this folder and nowhere else.
+    """
     from favano.cli.app import app
 
-    path = folder.absolute()
+    path, files = folder.absolute(), trusted(trust)
     if not (path / RESUME).exists():
         results = (path.glob(pattern) for pattern in (SUMMARY, f"*/{SUMMARY}", "runs/*.json"))
         need(any(map(any, results)), "folder", folder, "holds no run that could go on")
         from favano.run.statement import read_statements
 
-        read_statements(folder)  # missing or damaged files are refused
+        read_statements(folder, execute=False)  # missing or damaged files are refused
         say(f"already done: {folder}")
         return
     asked = read_file(path / RESUME, resumption_from_json)
+    _check_command(folder, asked, cluster)
     rule = f"its command was given in {asked.folder}, which is not there any more"
     need(Path(asked.folder).is_dir(), "folder", folder, rule)
     if asked.data is not None:
         os.environ["FAVANO_DATA"] = asked.data
-    with chdir(asked.folder):
-        moved = Path(asked.out).absolute() != path
+    with chdir(asked.folder), only_trusted(files):
         sys.argv[1:] = asked.command
-        there = ["--out", str(path)] if moved else []
-        there += [] if cluster is None else ["--cluster", cluster]
+        same = Path(asked.out).absolute() == path
+        there = ["--out", asked.out if same else str(path)]  # whatever the command says
+        there += [] if cluster is None else [_CLUSTER, cluster]
         before = RESUMED.set(True)
         try:
             app([*asked.command, *there])
         finally:
             RESUMED.reset(before)
+
+
+def _check_command(folder: Path, asked: Resumption, cluster: str | None) -> None:
+    """Refuse commands that leave no note, and a cluster of somebody's choice: it executes code."""
+    name = asked.command[0] if asked.command else "empty"
+    rule = f"its command is {name}; need one of {', '.join(_COMMANDS)}"
+    need(name in _COMMANDS, "folder", folder, rule)
+    pairs = zip(asked.command, [*asked.command[1:], ""], strict=True)
+    named = (after if word == _CLUSTER else word.partition("=")[2]
+             for word, after in pairs if word.startswith(_CLUSTER))  # fmt: skip
+    address = next((one for one in named if one not in _SAFE), None)
+    rule = f"its command used a cluster at {address}; if it is yours, add {_CLUSTER} {address}"
+    need(cluster is not None or address is None, "folder", folder, rule)

@@ -7,7 +7,7 @@ import json
 import os
 import shlex
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import wraps
 from importlib.util import find_spec
 from pathlib import Path
@@ -16,6 +16,8 @@ from typing import NoReturn
 import typer
 from rich.console import Console
 
+from favano.code_digest import file_digest
+from favano.errors import need
 from favano.methods import source_digest
 from favano.planning.comparison import folder_name
 from favano.records import to_json
@@ -84,6 +86,14 @@ def leave(sentence: str, code: int = INTERRUPTED) -> NoReturn:
 def say(sentence: str) -> None:
     """Print a message for the user on standard error."""
     notes.print(f"favano: {sentence}", soft_wrap=True)
+
+
+def trusted(files: Sequence[Path] | None) -> list[Path]:
+    """The files that may be executed, by full path; their digests are shown."""
+    for file in files or ():
+        need(file.is_file(), "trust", file, "no such file")
+        say(f"trusted: {file} (SHA-256 {file_digest(file.resolve())})")
+    return [file.resolve() for file in files or ()]
 
 
 def print_sheet(sheet: Sheet) -> None:

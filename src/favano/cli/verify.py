@@ -7,16 +7,19 @@ from typing import Annotated
 
 import typer
 
-from favano.cli.flags import DataDir
+from favano.cli.flags import DataDir, Trust
 from favano.cli.progress import TerminalProgress
-from favano.cli.shell import keep_to, notes, screen
+from favano.cli.shell import keep_to, notes, screen, trusted
 from favano.report import collect
 
 Folder = Annotated[Path, typer.Argument(metavar="DIR", help="a result, or a folder of results")]
-Chain = Annotated[bool, typer.Option("--chain", help="check the digests, and repeat nothing")]
+Chain = Annotated[
+    bool, typer.Option("--chain", help="only check digests: repeat nothing, execute nothing")
+]
 FromCheckpoints = Annotated[
     bool, typer.Option("--from-checkpoints", help="repeat only what follows the oldest checkpoints")
 ]
+_WRONG, _NOT_PROVED = 1, 3
 
 
 def verify_command(
@@ -24,18 +27,26 @@ def verify_command(
     chain: Chain = False,
     from_checkpoints: FromCheckpoints = False,
     data_dir: DataDir = None,
+    trust: Trust = None,
 ) -> None:
-    """Repeat the runs of a result, and name the first row that differs."""
+    """Repeat the runs of a result, and compare all that its files state.
+
+    Names the first row that differs, and what is not covered. The exit code is 0 if all else is
+    proved to the bit, 1 if something is wrong, and 3 if numbers are close but not proved: the
+    result names another processor, PyTorch or kernels, or a GPU, so its bits need not be the same.
+    """
     results = collect([folder])
     if all(result.spec.get("device", "cpu") == "cpu" for result in results):
         keep_to("cpu")
     from favano.run.problem import Problem
     from favano.run.verification import verify
 
+    files = trusted(trust)
     with TerminalProgress(notes) as progress:
         verdicts = verify(
             folder,
             Problem(data_dir=data_dir),
+            trust=files,
             chain_only=chain,
             from_checkpoints=from_checkpoints,
             progress=progress,
@@ -45,6 +56,10 @@ def verify_command(
         inside = one.path.is_relative_to(folder)  # the runs of a table are beside its folder
         path = one.path.relative_to(folder) if inside else one.path
         place = f"{path}: {one.method}, " if several else ""
-        screen.print(f"{place}seed {one.seed}: {one.words}", soft_wrap=True)
-    if not all(verdict.right for verdict in verdicts):
-        raise typer.Exit(1)
+        what = "files" if one.seed is None else f"seed {one.seed}"
+        screen.print(f"{place}{what}: {one.words}", soft_wrap=True)
+    if left_out := dict.fromkeys(word for one in verdicts for word in one.not_covered):
+        screen.print(f"Not covered: {'; '.join(left_out)}", soft_wrap=True)
+    outcomes = {verdict.outcome for verdict in verdicts}
+    if "wrong" in outcomes or "not proved" in outcomes:
+        raise typer.Exit(_WRONG if "wrong" in outcomes else _NOT_PROVED)

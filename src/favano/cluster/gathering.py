@@ -26,7 +26,7 @@ from favano.run.checkpoint_files import CheckpointFiles
 from favano.run.checkpoints import Checkpoints
 from favano.run.progress import Progress
 from favano.run.result import Result
-from favano.run.result_folder import named_files
+from favano.specification.history_start import named_files
 from favano.specification.spec import Spec
 from favano.types import Kernels
 

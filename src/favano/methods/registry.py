@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import replace
 from functools import cache
 from importlib import import_module
@@ -23,6 +25,7 @@ from favano.options import did_you_mean, options_of, refused_when_used
 AnyMethod: TypeAlias = Method[State]
 AMethod: TypeAlias = "str | Method | type[Method]"  # type: ignore[type-arg]
 GROUP = "favano.methods"  # entry points of other packages
+_TRUSTED: ContextVar[frozenset[Path] | None] = ContextVar("trusted", default=None)  # None: all
 
 
 @cache
@@ -62,20 +65,40 @@ def all_methods() -> dict[str, type[AnyMethod]]:
 
 def method_class(name: str) -> type[AnyMethod]:
     """The method of a name, or of `path/to/file.py:Name`."""
-    if ".py" in name:
-        return _in_file(name)
+    if (path := file_of(name)) is not None:
+        return _in_file(name, path)
     found = our_methods().get(name) or installed_methods().get(name)
     if found is None:
         raise BadInput("algorithm", name, f"unknown; {did_you_mean(name, all_methods())}")
     return found
 
 
-def _in_file(place: str) -> type[AnyMethod]:
-    stem, colon, name = place.rpartition(".py:")
-    path = Path(f"{stem}.py" if colon else place)
-    name = name if colon else ""
+@contextmanager
+def only_trusted(files: Iterable[Path | str]) -> Iterator[None]:
+    """In this block no file of a method is executed but these.
+
+    For whatever a folder says about itself: it may come from a stranger.
+    """
+    before = _TRUSTED.set(frozenset(Path(one).resolve() for one in files))
+    try:
+        yield
+    finally:
+        _TRUSTED.reset(before)
+
+
+def file_of(name: str) -> Path | None:
+    """The Python file in the name of a method, `path/to/file.py:Name`; None if there is none."""
+    stem, colon, _ = name.rpartition(".py:")
+    return Path(f"{stem}.py" if colon else name) if ".py" in name else None
+
+
+def _in_file(place: str, path: Path) -> type[AnyMethod]:
     need(path.is_file(), "algorithm", place, f"no such file: {path}")
-    module = _load(path.resolve(), file_digest(path.resolve()))
+    digest, trusted = file_digest(path.resolve()), _TRUSTED.get()
+    rule = f"would be executed (SHA-256 {digest}); if you trust this file, add --trust {path}"
+    need(trusted is None or path.resolve() in trusted, "algorithm", place, rule)
+    module = _load(path.resolve(), digest)
+    name = place.rpartition(".py:")[2] if ".py:" in place else ""
     found = {one.__name__: one for one in _classes(module)}
     known = ", ".join(found) or "no method"
     if not name and len(found) == 1:

@@ -17,6 +17,7 @@ from favano.records import (
 )
 from favano.records.ledger import LEDGERS
 from favano.records.run_file import FOLDER
+from favano.report.digest_check import DigestCheck, check_digests
 from favano.report.result import Result, tools, within
 
 
@@ -61,12 +62,22 @@ def _result(group: list[tuple[Path, RunFile]]) -> Result:
         spec={**first.spec, "seeds": len(runs)},
         rows=tuple(row for history in rows for row in history),
         runs=tuple(last.values()),
-        status=worst(map(_status, runs)),
+        status=worst(map(_status, runs)) if last else "missing",
         command=first.command,
         version=first.favano,
         tools=tools(None, first.kernels),
         metrics=first.metrics,
+        digests=_checked(runs),
     )
+
+
+def _checked(runs: list[RunFile]) -> DigestCheck:
+    """What the digests of all runs show: the first that is wrong, or not known."""
+    checks = [
+        check_digests(run.spec, run.history, (run.entry,), {"data": run.data}) for run in runs
+    ]
+    wrong = [one for one in checks if one.status == "changed"]
+    return next(iter(wrong), max(checks, key=lambda one: one.status))
 
 
 def _status(run: RunFile) -> Status:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Collection, Iterator, Sequence
 
 from favano.records import RunRecord
+from favano.report.digest_check import DigestCheck
 from favano.report.result import Result
 from favano.report.settings import Setting
 from favano.report.table import finished, reference
@@ -36,6 +37,18 @@ def _of_result(result: Result) -> Iterator[str]:
         yield f"{result.title}: {what} with NaN or infinity refused during the run."
     if result.command is None:
         yield f"{result.title}: the command that made it is not recorded."
+
+
+def digest_sentences(results: Sequence[Result]) -> list[str]:
+    """What the digests of results with rows show, those that say the same together."""
+    titles: dict[DigestCheck, list[str]] = {}
+    for result in results:
+        if result.rows and result.digests.status != "agree":
+            titles.setdefault(result.digests, []).append(result.title)
+    signs = {"changed": "Changed", "unknown": "Not checked"}
+    return [
+        f"{signs[check.status]}: {listed(some)}: {check.words}." for check, some in titles.items()
+    ]
 
 
 def _not_finite(result: Result) -> Iterator[str]:

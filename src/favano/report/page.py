@@ -13,8 +13,9 @@ from string import Template
 from favano import __version__
 from favano.errors import BadInput, need
 from favano.records.folder import replace_together
-from favano.report.caveats import caveats
+from favano.report.caveats import caveats, digest_sentences
 from favano.report.curves import Measure, measures
+from favano.report.digest_check import DIGESTS_AGREE
 from favano.report.final_tables import final_tables, overview
 from favano.report.findings import sentence, setting_sentence
 from favano.report.fragments import badge, swatch
@@ -74,6 +75,7 @@ def render(results: Sequence[Result], title: str) -> str:
         staleness=staleness(settings, looks),
         specifications=specifications(settings, looks),
         version=escape(__version__),
+        digests=_digests(everything),
         measures=_choices(shown),
         payload=payload(settings, looks, shown),
     )
@@ -123,6 +125,14 @@ def _partial(results: Sequence[Result]) -> str:
     if not said:
         return ""
     return f'<p class="partial">{said}<a href="#caveats">What is missing</a></p>'
+
+
+def _digests(results: Sequence[Result]) -> str:
+    """What the digests show: at the top of a page, whatever it is."""
+    lines = [_unbroken(line) for line in digest_sentences(results)]
+    if lines:
+        return f'<p class="partial" id="digests">{"<br>".join(lines)}</p>'
+    return f'<p class="compared" id="digests">{escape(DIGESTS_AGREE)}</p>'
 
 
 def _options(choices: Mapping[str, str]) -> str:

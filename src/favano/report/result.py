@@ -31,6 +31,7 @@ from favano.records import (
     up_to,
 )
 from favano.records.folder import HISTORY, PARTICIPATION, SPEC, SUMMARY
+from favano.report.digest_check import NOT_CHECKED, DigestCheck, check_digests
 
 Specification: TypeAlias = Mapping[str, object]
 Status: TypeAlias = records.Status | Literal["missing"]
@@ -68,6 +69,7 @@ class Result:
         metrics: of the problem, the leading one first.
         served: how well the final model serves each client.
         test_samples: that the scores are of.
+        digests: whether its rows are those that were written.
     """
 
     name: str
@@ -86,6 +88,7 @@ class Result:
     metrics: tuple[MetricRecord, ...] = (ACCURACY,)
     served: ServedRecord | None = None
     test_samples: int | None = None
+    digests: DigestCheck = NOT_CHECKED
 
     def __repr__(self) -> str:
         """One line, as notebooks show it."""
@@ -175,7 +178,14 @@ def read_result(folder: Path) -> Result:
         served=summary.served if summary else None,
         test_samples=summary.test_samples if summary else None,
         metrics=metrics,
+        digests=check_digests(spec, history, summary.runs, _digests(summary))
+        if summary
+        else check_digests(spec, history, (), None),
     )
+
+
+def _digests(summary: Summary) -> Mapping[str, str | None]:
+    return {"data": summary.data, "files": summary.trace, "source": summary.source}
 
 
 def _read_if_there(path: Path, parser: Callable[[str], Parsed]) -> Parsed | None:

@@ -22,10 +22,10 @@ from favano.methods import source_digest
 from favano.records.checkpoint import Tree
 from favano.records.identity import Identity
 from favano.run.checkpoint_files import CheckpointFiles, Say
-from favano.run.result_folder import files_digest
 from favano.run.samples import Samples
 from favano.run.seed_run import SeedRun
 from favano.specification.digest import flat_keys
+from favano.specification.history_start import files_digest
 from favano.specification.spec import given
 
 _EVERY = 30.0  # seconds between two checkpoints of a run

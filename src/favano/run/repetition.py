@@ -9,28 +9,31 @@ from math import inf
 from pathlib import Path
 from shutil import copyfile
 from tempfile import TemporaryDirectory
-from typing import cast
+from typing import NamedTuple, cast
 
 import torch
 
 from favano.errors import BadInput, need
 from favano.methods import source_digest
 from favano.metrics import client_metrics
-from favano.records import metric_names
+from favano.planning.planned import plan_seed
+from favano.records import RunRecord, metric_names, worst
 from favano.records.folder import CHECKPOINTS
+from favano.report.digest_check import row_name
 from favano.run.checkpoint_files import CheckpointFiles
 from favano.run.checkpoints import Checkpoints
 from favano.run.hardware import hardware
 from favano.run.own_data import read_data, samples_of
 from favano.run.problem import Problem
 from favano.run.progress import Progress
-from favano.run.result_folder import files_digest, named_files
+from favano.run.result import Result
 from favano.run.row_comparison import RowComparison, Seed
 from favano.run.runner import run_together
-from favano.run.samples import Samples, check_device, named_model
-from favano.run.statement import Statement, row_name
+from favano.run.samples import Samples, check_device, in_steps, named_model
+from favano.run.statement import Statement
+from favano.specification.history_start import files_digest, named_files
 from favano.specification.presets import OWN
-from favano.specification.spec import Spec
+from favano.specification.spec import Spec, given
 from favano.training import check_kernels
 from favano.types import Kernels
 
@@ -38,6 +41,13 @@ _NOT_NAMED = (
     "was made with a network, data or metrics of its own; verify it from Python, by "
     "favano.verify(folder, favano.Problem(...))"
 )
+
+
+class Repeated(NamedTuple):
+    """What the repeated runs of a result gave."""
+
+    result: Result
+    other_tools: str  # why bits may differ; empty if they must not
 
 
 @dataclass
@@ -49,14 +59,15 @@ class Repetition:
     from_checkpoints: bool
     _samples: dict[object, Samples] = field(init=False, default_factory=dict)
 
-    def compare(self, stated: Statement, seeds: Mapping[int, Seed]) -> str:
-        """Repeat these seeds as far as need be; returns why bits may differ, if they may."""
-        _check_files(stated)
+    def repeat(self, stated: Statement, seeds: Mapping[int, Seed]) -> Repeated:
+        """Repeat those of these seeds in which nothing is wrong yet, and compare their rows."""
         spec = _with_kernels(stated)
+        _check_files(stated, spec)
         samples = self._data(stated, spec)
         other_tools = _other_tools(stated, spec)
         model = self.problem.model or named_model(spec, samples)
         comparison = RowComparison(seeds, exact=not other_tools)
+        right = [number for number, seed in seeds.items() if seed.difference is None]
         with _oldest_checkpoints(stated) if self.from_checkpoints else nullcontext() as kept:
             try:
                 (result,) = run_together(
@@ -65,8 +76,8 @@ class Repetition:
                     model,
                     progress=self.progress,
                     on_evaluate=comparison,
-                    audits=False,
                     checkpoints=kept,
+                    seeds=[right],
                 )
             except BadInput as error:
                 if error.name != CHECKPOINTS:
@@ -75,9 +86,12 @@ class Repetition:
                 raise BadInput(CHECKPOINTS, stated.checkpoints, rule) from error
         if result.interrupted:
             raise KeyboardInterrupt
-        for seed in seeds.values():
-            _note_missing(seed, 0 if kept is None else len(seed.rows))
-        return other_tools
+        for number in right:
+            _note_missing(seeds[number], 0 if kept is None else len(seeds[number].rows))
+        if result.first is None:
+            steps, seed = in_steps(spec, samples), spec.run.seed
+            result.first = plan_seed(steps, seed, samples.traits)
+        return Repeated(_as_ended(result, stated), other_tools)
 
     def _data(self, stated: Statement, spec: Spec) -> Samples:
         """The data of a result; refused if something that it was made of is not here."""
@@ -103,9 +117,26 @@ class Repetition:
         return self._samples[key]
 
 
-def _check_files(stated: Statement) -> None:
+def _as_ended(result: Result, stated: Statement) -> Result:
+    """The result of the repeated runs, with those that were interrupted named as such."""
+    runs = [
+        replace(run, status="partial") if _was_interrupted(stated, run) else run
+        for run in result.runs
+    ]
+    asked, statuses = given(stated.spec).run.seeds, [run.status for run in runs]
+    if len(runs) < asked:
+        statuses.append("partial")
+    status = worst(statuses)
+    ended = replace(result, spec=given(stated.spec), runs=runs, status=status)
+    return replace(ended, audit=None, served=None) if status == "partial" else ended
+
+
+def _was_interrupted(stated: Statement, run: RunRecord) -> bool:
+    return run.status == "stopped" and stated.ends[run.seed] == "partial"
+
+
+def _check_files(stated: Statement, spec: Spec) -> None:
     """Refuse to repeat a run whose files have changed: step times, a split, a method."""
-    spec = stated.spec
     rule = f"has changed since {stated.path} was made"
     need(source_digest(spec.method) == stated.source, "algorithm", spec.keys["algorithm"], rule)
     named = ", ".join(named_files(spec))
@@ -114,7 +145,7 @@ def _check_files(stated: Statement) -> None:
 
 def _with_kernels(stated: Statement) -> Spec:
     """The specification with the kernels that were used, if they are here."""
-    spec, kernels = stated.spec, cast("Kernels | None", stated.tools.kernels)
+    spec, kernels = given(stated.spec), cast("Kernels | None", stated.tools.kernels)
     if kernels is None or spec.run.device != "cpu":
         return spec
     try:

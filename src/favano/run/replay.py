@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeAlias
 
 import numpy as np
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import load_file
 
 from favano.aggregation import Aggregator, Link
 from favano.aggregation.link import Messages
 from favano.data import BatchStream, deal
 from favano.engine import PlainLoop
-from favano.errors import need
-from favano.methods import AnyMethod, State
+from favano.errors import BadInput, need
+from favano.methods import AnyMethod, State, only_trusted
 from favano.methods.method import Expected
 from favano.methods.robust import Robust
 from favano.methods.server_optimiser import ServerOptimiser
@@ -122,19 +123,28 @@ def divergence(lived: Vector, simulated: Vector) -> Divergence:
     return Divergence(float(distance.max(initial=0.0)), int((one != two).sum()), same)
 
 
-def replay_folder(folder: Path, data_dir: Path | None = None) -> Divergence:
-    """Replay what `favano serve` left in a folder, and compare the final models."""
-    final, models = replayed(folder, data_dir)
+def replay_folder(
+    folder: Path, data_dir: Path | None = None, trust: Iterable[Path | str] = ()
+) -> Divergence:
+    """Replay what `favano serve` left in a folder, and compare the final models.
+
+    A Python file of its method is executed only if it is one of those in `trust`.
+    """
+    final, models = replayed(folder, data_dir, trust)
     *_, last = models
     return divergence(final, last)
 
 
-def replayed(folder: Path, data_dir: Path | None = None) -> tuple[Vector, Iterator[Vector]]:
+def replayed(
+    folder: Path, data_dir: Path | None = None, trust: Iterable[Path | str] = ()
+) -> tuple[Vector, Iterator[Vector]]:
     """The final model that `favano serve` left in a folder, and the models of the replay."""
     for name in (SPEC, FEDERATION, TRACE, INITIAL, MODEL):
         rule = f"lacks {name}; need the folder of a federation that has ended"
         need((folder / name).is_file(), "trace", folder, rule)
-    spec, trace = read_spec(folder / SPEC), load_trace(folder / TRACE)
+    with only_trusted(trust):
+        spec = read_spec(folder / SPEC)
+    trace = load_trace(folder / TRACE)
     record = read_file(folder / FEDERATION, federation_from_json)
     method = measured(spec.method).bind(
         federation(
@@ -212,5 +222,9 @@ def shares_of(trace: ContactTrace) -> tuple[Ints, Places]:
 
 def _model(flat: FlatModel, path: Path) -> Vector:
     """A flat model from a file."""
-    flat.module.load_state_dict(load_file(path))
+    try:
+        flat.module.load_state_dict(load_file(path))
+    except (RuntimeError, SafetensorError) as error:
+        rule = "does not hold a model of the network in the specification"
+        raise BadInput("trace", path, rule) from error
     return flat.snapshot()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -30,6 +29,7 @@ from favano.records.folder import (
 from favano.records.identity import differing
 from favano.specification.config import Config, read_config, spec_tables
 from favano.specification.digest import differing_keys
+from favano.specification.history_start import files_digest, named_files
 from favano.specification.optimiser_words import optimiser_words
 from favano.specification.presets import resolve
 from favano.specification.spec import Spec, make_spec
@@ -115,20 +115,7 @@ def is_longer(folder: Path, spec: Spec) -> bool:
 
 def read_summary(folder: Path) -> Summary:
     """The summary of a folder: how its runs ended."""
-    return records.summary_from_json((folder / SUMMARY).read_text(encoding="utf-8"))
-
-
-def files_digest(spec: Spec) -> str | None:
-    """A digest of the files that a run names: step times, and a split; None without any."""
-    contents = [Path(name).read_bytes() for name in named_files(spec) if Path(name).is_file()]
-    return hashlib.sha256(b"".join(contents)).hexdigest() if contents else None
-
-
-def named_files(spec: Spec) -> list[str]:
-    """The files of step times and of a split that a specification names."""
-    texts = (("trace", spec.fleet.step_law), ("file", spec.problem.split or ""))
-    pairs = ((kind, text.partition(":")) for kind, text in texts)
-    return [path for kind, (found, _, path) in pairs if found == kind]
+    return records.read_file(folder / SUMMARY, records.summary_from_json)
 
 
 def is_finished(folder: Path) -> bool:
@@ -197,6 +184,8 @@ def read_models(
         with safe_open(path, "pt") as file:
             about = (file.metadata() or {}).get(ABOUT, "")
             names = json.loads(about)[ORDER] if about.startswith("{") else file.keys()
+            if len(names) != len(file.keys()) or set(names) != set(file.keys()):
+                raise ValueError("the order of its tensors does not name each of them once")
             for key in names:
                 seed, _, own = f"{alone}{key}".removeprefix("seed-").partition(".")
                 models.setdefault(int(seed), {})[own] = file.get_tensor(key)
@@ -214,6 +203,11 @@ def write_result(folder: Path, result: Result, command: str) -> None:
     if result.status in ("partial", "stopped") and is_finished(folder):
         rule = f"holds a complete result, which a {result.status} one does not replace"
         raise WriteFailed(f"out={folder}: {rule}")
+    records.write_together(folder, result_files(result, command))
+
+
+def result_files(result: Result, command: str) -> dict[str, str | bytes]:
+    """All files of a result folder, by name."""
     import torch
     from safetensors.torch import save
 
@@ -255,7 +249,7 @@ def write_result(folder: Path, result: Result, command: str) -> None:
         files[BOUND] = records.bounds_to_csv(result.bounds)
     if (found := _participation(result)) is not None:
         files[PARTICIPATION] = records.participation_to_json(found)
-    records.write_together(folder, files)
+    return files
 
 
 def _participation(result: Result) -> Participation | None:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import isclose
 
 from favano.records import Row
 from favano.records.history import columns
+from favano.report.digest_check import row_name, same
 from favano.run.observer import STOP, Answer
-from favano.run.statement import row_name, same
 
-NOISE = 0.05  # numbers that differ by this share may do so because of rounding
-_LEAST = 0.02  # as may small ones by this
+NOISE = 0.02  # numbers that differ by this share may do so because of rounding
+_LEAST = 0.005  # as may small ones by this
 _SAME_TIME = 1e-9
 
 
@@ -22,20 +22,22 @@ class Seed:
     """The rows of one seed, and what was found out about them."""
 
     rows: Sequence[Row]
+    difference: str | None = None  # the first one
+    ends_early: bool = False  # the run went on no further than the last row
     first: int | None = None  # of those that were computed again
     equal: int = 0  # to the bit
     close: int = 0  # up to rounding
-    difference: str | None = None  # the first one
+    apart: dict[str, tuple[float, str]] = field(default_factory=dict)  # the most, and in which row
 
     @property
     def compared(self) -> int:
-        """The number of rows that were computed again and found right."""
+        """The number of rows that were computed again and found right or close."""
         return self.equal + self.close
 
 
 @dataclass
 class RowComparison:
-    """Observes a run, and ends it when there is nothing left to compare."""
+    """Observes a run, and ends it when a row differs or where the run of the result was ended."""
 
     seeds: Mapping[int, Seed]
     exact: bool  # whether rows must be equal to the bit
@@ -45,36 +47,59 @@ class RowComparison:
         number, time = cells["seed"], cells["time"]
         assert isinstance(number, int)
         assert isinstance(time, float)
-        seed = self.seeds.get(number)
-        if seed is None or seed.difference is not None:
-            return STOP
+        seed = self.seeds[number]
         place = bisect_left(seed.rows, time * (1 - _SAME_TIME), key=lambda row: row.time)
-        if place == len(seed.rows):  # a result that was interrupted
+        if place == len(seed.rows):
+            if not seed.ends_early:
+                seed.difference = f"the run made here has another row, at time {time:,g}"
             return STOP
         seed.first = place if seed.first is None else seed.first
         self._compare(seed, place, cells)
-        return STOP if seed.difference or place == len(seed.rows) - 1 else None
+        last = seed.ends_early and place == len(seed.rows) - 1
+        return STOP if seed.difference or last else None
 
     def _compare(self, seed: Seed, place: int, found: Mapping[str, object]) -> None:
         row = seed.rows[place]
-        names = columns(row.metrics, digests=bool(row.digest))
-        differing = [name for name in names if not same(row.cell(name), found.get(name))]
-        if not differing:
+        names = [one for one in columns(row.metrics) if not same(row.cell(one), found.get(one))]
+        far = [
+            name
+            for name in names
+            if self.exact or not _close(name, row.cell(name), found.get(name))
+        ]
+        if not names:
             seed.equal += 1
-        elif not self.exact and all(_close(row.cell(name), found.get(name)) for name in differing):
-            seed.close += 1
-        else:
-            name = differing[0]
-            if not self.exact:
-                name = next(one for one in names if not _close(row.cell(one), found.get(one)))
+        elif far:
             seed.difference = (
-                f"{row_name(seed.rows, place)} differs: {name} {found.get(name)} here, "
-                f"{row.cell(name)} in the file"
+                f"{row_name(seed.rows, place)} differs: {far[0]} {found.get(far[0])} here, "
+                f"{row.cell(far[0])} in the file"
             )
+        else:
+            seed.close += 1
+            for name in names:
+                note_apart(
+                    seed.apart, name, row_name(seed.rows, place), row.cell(name), found[name]
+                )
 
 
-def _close(one: object, other: object) -> bool:
+def note_apart(
+    apart: dict[str, tuple[float, str]], name: str, place: str, one: object, other: object
+) -> None:
+    """Note how far two numbers are apart, if it is the most under this name."""
+    if isinstance(one, float) and isinstance(other, float):
+        distance = abs(one - other)
+        if name not in apart or not distance <= apart[name][0]:
+            apart[name] = (distance, place)
+
+
+def apart_words(apart: Mapping[str, tuple[float, str]]) -> str:
+    """The largest difference under each name, and where it is."""
+    return ", ".join(f"{name} {most:.2g} ({place})" for name, (most, place) in apart.items())
+
+
+def _close(name: str, one: object, other: object) -> bool:
     """Whether cells may differ because of rounding; digests then always do."""
     if isinstance(one, float) and isinstance(other, float):
-        return same(one, other) or isclose(one, other, rel_tol=NOISE, abs_tol=_LEAST)
-    return same(one, other) or isinstance(one, str)
+        if name == "time":
+            return isclose(one, other, rel_tol=_SAME_TIME)
+        return isclose(one, other, rel_tol=NOISE, abs_tol=_LEAST)
+    return isinstance(one, str) and isinstance(other, str)

@@ -20,14 +20,13 @@ from favano.run.assembly import assemble
 from favano.run.bound_tracking import Tracked, Tracker
 from favano.run.client_samples import client_samples
 from favano.run.constants import Point, Probe
-from favano.run.history_start import history_start
 from favano.run.observer import Observer, wants_to_stop
 from favano.run.own_code import digests_of, is_own
 from favano.run.result import Result
-from favano.run.result_folder import files_digest
 from favano.run.run_kernels import kernels_for
 from favano.run.samples import Samples
 from favano.run.served import served
+from favano.specification.history_start import files_digest, history_start
 from favano.specification.spec import given
 from favano.training import FlatModel, GradientTrace, LoopTrainer
 from favano.types import Kernels, Vector

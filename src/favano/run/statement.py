@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from math import isfinite
 from pathlib import Path
 from typing import TypeAlias
 
@@ -13,30 +12,42 @@ from torch import Tensor
 
 from favano.engine import model_digest
 from favano.errors import need
-from favano.methods import AnyMethod, all_methods, source_digest
+from favano.methods import AnyMethod, all_methods, file_of, method_class, source_digest
 from favano.methods.favano import Favano
 from favano.records import (
-    Entry,
     Row,
-    RunRecord,
+    RunFile,
+    Status,
     history_from_csv,
     read_file,
     run_from_json,
     summary_from_json,
 )
-from favano.records.chain import first_broken
-from favano.records.folder import CHECKPOINTS, HISTORY, MODEL, SPEC, SUMMARY
+from favano.records.folder import (
+    BOUND,
+    CHECKPOINTS,
+    FILES,
+    HISTORY,
+    MODEL,
+    PARTICIPATION,
+    SPEC,
+    SUMMARY,
+)
 from favano.report.archive import run_files
 from favano.report.collection import result_folders
-from favano.run.history_start import history_start
-from favano.run.result_folder import files_digest, read_models
+from favano.report.digest_check import end_fault, final_cells, row_fault
+from favano.report.result import algorithm_of
+from favano.run.result_folder import read_models
 from favano.specification.config import read_config
+from favano.specification.digest import run_digest
+from favano.specification.history_start import files_digest, history_start
 from favano.specification.presets import resolve
 from favano.specification.spec import ALGORITHM, Spec, make_spec
 
 Methods: TypeAlias = Mapping[str, type[AnyMethod]]  # by name
 
 NO_METHODS: Methods = {}
+RUN_FILE = "run file"  # its key in `Statement.texts`
 _ALL_FILES = "need all files of a result as they were written"
 _FROM_PYTHON = "verify it from Python, by favano.verify(folder, problem, methods=[...])"
 
@@ -55,73 +66,78 @@ class Statement:
     """What was run, and what came out, as a result folder or a run file states it."""
 
     path: Path
-    spec: Spec
-    whole: bool  # whether all seeds ended
+    method: str
+    spec: Spec | None  # None: its method is in a file that is not executed
+    status: Status
+    ends: Mapping[int, Status]  # how each seed ended
     rows: Mapping[int, Sequence[Row]]  # by seed
     final: Mapping[int, Mapping[str, object]]  # cells of the last row of each seed, stated again
     tools: Tools
+    version: str | None  # of favano
     data: str | None  # digests; None: there are none
     files: str | None
     source: str | None
     checkpoints: Path  # the folder, if there is one
+    texts: Mapping[str, str]  # all text files, by name
     models: Mapping[int, Mapping[str, Tensor]] | None = None  # by seed; run files have none
+    run_file: RunFile | None = None
 
     @property
     def seeds(self) -> list[int]:
         """All seeds that the files know of."""
-        run = self.spec.run
-        asked = range(run.seed, run.seed + run.seeds) if self.whole else ()
+        asked = () if self.spec is None or self.status == "partial" else _seeds(self.spec)
         return sorted({*asked, *self.rows, *self.final})
 
+    @property
+    def files_looked_at(self) -> list[Path]:
+        """All files of the result that are read."""
+        if self.run_file is not None:
+            return [self.path]
+        return [self.path / name for name in (*self.texts, MODEL)]
 
-def read_statements(path: Path, methods: Methods = NO_METHODS) -> list[Statement]:
+
+def read_statements(
+    path: Path, methods: Methods = NO_METHODS, *, execute: bool = True
+) -> list[Statement]:
     """The results in a folder: of a run, of a comparison, or of `favano reproduce`.
 
-    `methods` are those that cannot be found by their names.
+    `methods` are those that cannot be found by their names. Unless told to `execute`, no file of a
+    method is, and specifications that name one are left out.
     """
     found = []
     for folder in result_folders(path):
-        files = [_read_run_file(file) for file in run_files(folder)]
-        found += files or [_read_folder(folder, methods)]
+        files = [_read_run_file(file, methods, execute) for file in run_files(folder)]
+        found += files or [_read_folder(folder, methods, execute)]
     return found
 
 
 def contradiction(stated: Statement, seed: int) -> str | None:
     """The first thing about a seed in which the files contradict each other.
 
-    Nothing is computed but digests. None also for files of earlier versions, which have none.
+    Nothing is computed but digests.
     """
-    rows = stated.rows.get(seed, ())
+    rows, spec = stated.rows.get(seed, ()), stated.spec
     if not rows:
         return "has no rows"
     if seed not in stated.final:
         return "has rows, but no final numbers"
-    if any(row.digest for row in rows):
+    start = None
+    if spec is not None:
+        if seed not in _seeds(spec):
+            return "is not one of the seeds in its specification"
         digests = {"data": stated.data, "files": stated.files, "source": stated.source}
-        place = first_broken(rows, history_start(stated.spec, seed, **digests))
-        if place is not None:
-            before = row_name(rows, place - 1) if place else "this specification, data and seed"
-            return f"{row_name(rows, place)} was changed, or does not follow {before}"
-        if stated.models is not None and _file_digest(stated, seed) != rows[-1].model_digest:
-            return f"{MODEL} does not hold the model of its last row"
-    for name, value in stated.final[seed].items():
-        if not same(value, rows[-1].cell(name)):
-            return f"{name} is {value} in the end, but {rows[-1].cell(name)} in its last row"
-    return None
+        start = history_start(spec, seed, **digests)
+    if fault := row_fault(rows, start):
+        return fault
+    if stated.run_file is not None and spec is not None and stated.path.stem != run_digest(spec):
+        return f"is in {stated.path.name}, but its specification is that of {run_digest(spec)}"
+    if stated.models is not None and _file_digest(stated, seed) != rows[-1].model_digest:
+        return f"{MODEL} does not hold the model of its last row"
+    return end_fault(rows[-1], stated.final[seed])
 
 
-def row_name(rows: Sequence[Row], place: int) -> str:
-    """A row for people: its number, from 1 for each seed, and its time."""
-    return f"row {place + 1} (time {rows[place].time:,g})"
-
-
-def same(one: object, other: object) -> bool:
-    """Whether two cells are equal; numbers that are not finite are not told apart, as in JSON."""
-    return one == other or not (_is_known(one) or _is_known(other))
-
-
-def _is_known(cell: object) -> bool:
-    return cell is not None and not (isinstance(cell, float) and not isfinite(cell))
+def _seeds(spec: Spec) -> range:
+    return range(spec.run.seed, spec.run.seed + spec.run.seeds)
 
 
 def _file_digest(stated: Statement, seed: int) -> str | None:
@@ -133,59 +149,66 @@ def _file_digest(stated: Statement, seed: int) -> str | None:
     return model_digest(torch.cat([one.to(kind) for one in tensors]))
 
 
-def _spec_of(folder: Path, methods: Methods) -> Spec:
+def _spec_of(
+    path: Path, keys: Mapping[str, object], methods: Methods, execute: bool
+) -> Spec | None:
+    """The complete specification; None if its method would have to be executed, and must not."""
+    name = str(keys.get(ALGORITHM, Favano.name))
+    kind = methods.get(name) or all_methods().get(name)
+    if kind is None and not execute:
+        return None
+    rule = f"was made with a method of its own, {name}; {_FROM_PYTHON}"
+    need(kind is not None or file_of(name) is not None, "folder", path, rule)
+    return resolve(make_spec(keys, kind or method_class(name)))
+
+
+def _read_folder(folder: Path, methods: Methods, execute: bool) -> Statement:
+    for name in FILES:
+        there = (folder / name).is_file()
+        need(there or name == MODEL, "folder", folder, f"holds no {name}; {_ALL_FILES}")
     config = read_config(folder / SPEC)
     keys = {**config.shared, **(config.methods[0] if config.methods else {})}
-    name = str(keys.get(ALGORITHM, Favano.name))
-    by_name = ".py" in name or name in all_methods()
-    rule = f"was made with a method of its own, {name}; {_FROM_PYTHON}"
-    need(by_name or name in methods, "folder", folder, rule)
-    return resolve(make_spec(keys, methods.get(name)))
-
-
-def _read_folder(folder: Path, methods: Methods) -> Statement:
     summary = read_file(folder / SUMMARY, summary_from_json)
+    names = (SPEC, HISTORY, SUMMARY, BOUND, PARTICIPATION)
     return Statement(
         folder,
-        _spec_of(folder, methods),
-        summary.status != "partial",
+        algorithm_of(keys, folder.name),
+        _spec_of(folder, keys, methods, execute),
+        summary.status,
+        {run.seed: run.status for run in summary.runs},
         _by_seed(read_file(folder / HISTORY, history_from_csv)),
-        {run.seed: {**run.metrics, **_cells(run)} for run in summary.runs},
+        {run.seed: final_cells(run) for run in summary.runs},
         Tools(summary.torch, summary.kernels, summary.processor),
+        summary.favano,
         summary.data,
         summary.trace,
         summary.source,
         folder / CHECKPOINTS,
+        {name: read_file(folder / name, str) for name in names if (folder / name).exists()},
         read_models(folder / MODEL, [run.seed for run in summary.runs], "folder", _ALL_FILES),
     )
 
 
-def _read_run_file(path: Path) -> Statement:
+def _read_run_file(path: Path, methods: Methods, execute: bool) -> Statement:
     found = read_file(path, run_from_json)
-    spec, entry = resolve(make_spec(found.spec)), found.entry
+    spec, entry = _spec_of(path, found.spec, methods, execute), found.entry
     return Statement(
         path,
+        algorithm_of(found.spec, path.stem),
         spec,
-        True,
+        "complete",
+        {entry.seed: "complete"},
         _by_seed(found.history),
-        {entry.seed: {"accuracy": entry.accuracy, **_cells(entry)}},
+        {entry.seed: final_cells(entry)},
         Tools(found.torch, found.kernels, found.processor),
+        found.favano,
         found.data,
-        files_digest(spec),
-        source_digest(spec.method),
+        None if spec is None else files_digest(spec),
+        None if spec is None else source_digest(spec.method),
         path.with_suffix(f".{CHECKPOINTS}"),
+        {RUN_FILE: read_file(path, str)},
+        run_file=found,
     )
-
-
-def _cells(end: RunRecord | Entry) -> dict[str, object]:
-    """Cells of the last row as both kinds of record have them."""
-    return {
-        "loss": end.loss,
-        "variance": end.variance,
-        "time": end.time,
-        "server_step": end.server_steps,
-        "local_steps": end.local_steps,
-    }
 
 
 def _by_seed(rows: Iterable[Row]) -> dict[int, list[Row]]:

@@ -2,36 +2,60 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Literal, TypeAlias
 
+from favano import __version__
 from favano.errors import need
-from favano.methods import AMethod, as_method
-from favano.records import Row, as_path
+from favano.methods import AMethod, as_method, only_trusted
+from favano.records import Row, as_path, run_to_json
+from favano.records.folder import BOUND, MODEL, PARTICIPATION, SPEC, SUMMARY
+from favano.report.digest_check import row_name, start_unknown
+from favano.run.file_comparison import NOT_COVERED, FileComparison, Files
 from favano.run.problem import Problem, as_problem
 from favano.run.progress import Progress
-from favano.run.repetition import Repetition
-from favano.run.row_comparison import NOISE, Seed
-from favano.run.statement import Statement, contradiction, read_statements, row_name
+from favano.run.repetition import Repeated, Repetition
+from favano.run.result import Result
+from favano.run.result_folder import result_files
+from favano.run.row_comparison import Seed, apart_words
+from favano.run.run_entry import entry_after, entry_before
+from favano.run.statement import RUN_FILE, Statement, contradiction, read_statements
+from favano.specification.config import spec_keys
+from favano.specification.spec import given
+
+Outcome: TypeAlias = Literal["proved", "agrees", "not proved", "wrong"]
+_EARLY = ("partial", "stopped")
+_SHOWN, _NAMED = 3, 10  # differences in a verdict, other files
+_MORE = 1 << 20  # bytes that the header of a model file may have more
+_BY_DIGESTS = (  # what the digests alone do not show
+    "that the runs give these rows",
+    f"in {SUMMARY} all but the final numbers of the seeds",
+    f"names and shapes in {MODEL}",
+    PARTICIPATION,
+    BOUND,
+    f"in {SPEC} horizon, kernels, engine, device and label",
+)
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What was found out about one seed of a result."""
+    """What was found out about one seed of a result, or about all else in its files."""
 
     path: Path  # of the result
     method: str
-    seed: int
+    seed: int | None  # None: all else that the files state
     rows: int  # in the file
-    proved: int  # rows that were computed again and found right
-    difference: str | None  # the first one
+    proved: int  # rows that were computed again and found equal to the bit
+    outcome: Outcome  # `agrees`: nothing was computed; `not proved`: close, but not to the bit
     words: str  # the whole verdict
+    not_covered: tuple[str, ...] = ()  # what the files state besides, in words
 
     @property
     def right(self) -> bool:
-        """Whether nothing is wrong."""
-        return self.difference is None
+        """Whether all is as it should be; numbers that are merely close are not."""
+        return self.outcome in ("proved", "agrees")
 
 
 def verify(
@@ -39,6 +63,7 @@ def verify(
     problem: Problem | str | None = None,
     *,
     methods: Sequence[AMethod] = (),
+    trust: Sequence[Path | str] | Path | str = (),
     chain_only: bool = False,
     from_checkpoints: bool = False,
     progress: Progress | None = None,
@@ -46,54 +71,155 @@ def verify(
     """Check a result of a run, of a comparison or of `favano reproduce`; nothing is written.
 
     Its files are checked against each other: a row that was changed has a wrong digest. Then its
-    runs are repeated and compared row by row, up to the first row that differs.
+    runs are repeated, rows are compared up to the first one that differs, and all that the files
+    state is compared with what the repeated runs would write. What cannot be repeated, such as
+    seconds, is in `not_covered`.
 
     Args:
         folder: of the result.
         problem: of the runs, if they had a network, data or metrics of their own.
         methods: of the runs, if they were classes in Python.
-        chain_only: only check the files against each other.
+        trust: files of methods that may be executed, if the result names them.
+        chain_only: only check the files against each other; nothing is executed.
         from_checkpoints: repeat only what follows the oldest checkpoints that are there.
         progress: is told how far the runs are.
     """
     both = chain_only and from_checkpoints
     need(not both, "from_checkpoints", True, "nothing is computed again with chain_only")
-    given = Problem() if problem is None else as_problem(problem)
-    repetition = Repetition(given, progress, from_checkpoints=from_checkpoints)
-    verdicts = []
-    own = {one.name: type(one) for one in map(as_method, methods)}
-    for stated in read_statements(as_path("folder", folder), own):
-        seeds = {number: _checked(stated, number, chain_only) for number in stated.seeds}
-        other_tools = None
-        if not chain_only and any(seed.difference is None for seed in seeds.values()):
-            other_tools = repetition.compare(stated, seeds)
-        for number, seed in seeds.items():
-            words = seed.difference or _praise(seed, other_tools)
-            found = (len(seed.rows), seed.compared, seed.difference, words)
-            verdicts.append(Verdict(stated.path, stated.spec.name, number, *found))
-    return verdicts
+    trusted = [trust] if isinstance(trust, Path | str) else list(trust)
+    need(not (chain_only and trusted), "trust", trusted, "nothing is executed with chain_only")
+    problem_given = Problem() if problem is None else as_problem(problem)
+    made = [as_method(one) for one in methods]
+    own = {name: type(one) for one in made for name in (one.name, one.place) if name}
+    path = as_path("folder", folder)
+    with only_trusted(as_path("trust", one) for one in trusted):
+        stated = read_statements(path, own, execute=not chain_only)
+    if chain_only:
+        verdicts = [_by_digests(one, number) for one in stated for number in one.seeds]
+    else:
+        repetition = Repetition(problem_given, progress, from_checkpoints=from_checkpoints)
+        verdicts = [verdict for one in stated for verdict in _by_repetition(one, repetition)]
+    *first, last = verdicts
+    return [*first, replace(last, not_covered=(*last.not_covered, *_other_files(path, stated)))]
 
 
-def _checked(stated: Statement, number: int, chain_only: bool) -> Seed:
-    """A seed, with what is wrong without any computation."""
-    rows, difference = stated.rows.get(number, ()), contradiction(stated, number)
-    if chain_only and difference is None and not rows[-1].digest:
-        difference = "has no digests, so nothing is proved"
-    return Seed(rows, difference=difference)
+def _by_digests(stated: Statement, number: int) -> Verdict:
+    """What the digests say of a seed."""
+    rows, wrong = stated.rows.get(number, ()), contradiction(stated, number)
+    words = wrong or f"{_rows(len(rows))} and their digests agree"
+    if wrong is None and stated.spec is None:
+        words += f"; {start_unknown(stated.method)}"
+    outcome: Outcome = "wrong" if wrong else "agrees"
+    return Verdict(stated.path, stated.method, number, len(rows), 0, outcome, words, _BY_DIGESTS)
 
 
-def _praise(seed: Seed, other_tools: str | None) -> str:
-    """What is right about a seed; `other_tools` is None if nothing was computed again."""
-    if other_tools is None:
-        return f"{_rows(len(seed.rows))} and their digests agree"
-    parts = [f"{_rows(seed.equal)} proved"] if seed.equal or not seed.close else []
-    if seed.close:
-        parts.append(
-            f"{_rows(seed.close)} right within {100 * NOISE:.0f} %, not to the bit: {other_tools}"
-        )
-    if before := seed.rows[: seed.first]:
-        parts.append(f"{_span(before)} not proved: before its checkpoint")
-    return "; ".join(parts)
+def _by_repetition(stated: Statement, repetition: Repetition) -> list[Verdict]:
+    """What repeated runs say of each seed, and then of the files."""
+    horizon = given(given(stated.spec).run.horizon)
+    seeds = {}
+    for number in stated.seeds:
+        rows, end = stated.rows.get(number, ()), stated.ends.get(number)
+        early = end == "stopped" or (end == "partial" and rows and rows[-1].time < horizon)
+        seeds[number] = Seed(rows, contradiction(stated, number), ends_early=bool(early))
+    repeated = None
+    if any(seed.difference is None for seed in seeds.values()):
+        repeated = repetition.repeat(stated, seeds)
+    verdicts = [_of_seed(stated, number, seed, repeated) for number, seed in seeds.items()]
+    if repeated is None or any(seed.difference for seed in seeds.values()):
+        words = "not compared, since a seed differs"
+        return [*verdicts, Verdict(stated.path, stated.method, None, 0, 0, "wrong", words)]
+    return [*verdicts, _of_files(stated, repeated, seeds)]
+
+
+def _of_seed(stated: Statement, number: int, seed: Seed, repeated: Repeated | None) -> Verdict:
+    outcome: Outcome = "not proved" if seed.close else "proved"
+    if seed.difference is not None:
+        outcome, words = "wrong", seed.difference + _other_version(stated)
+    else:
+        assert repeated is not None
+        parts = [f"{_rows(seed.equal)} proved"] if seed.equal or not seed.close else []
+        if seed.close:
+            parts.append(f"{_rows(seed.close)} not proved to the bit: {repeated.other_tools}")
+            parts.append(f"at most apart: {apart_words(seed.apart)}" if seed.apart else "")
+        if before := seed.rows[: seed.first]:
+            parts.append(f"{_span(before)} not proved: before its checkpoint")
+        words = "; ".join(filter(None, parts))
+    found = (len(seed.rows), seed.equal, outcome, words)
+    return Verdict(stated.path, stated.method, number, *found)
+
+
+def _of_files(stated: Statement, repeated: Repeated, seeds: Mapping[int, Seed]) -> Verdict:
+    """Whether the files are those that the repeated runs would write."""
+    comparison = FileComparison(exact=not repeated.other_tools)
+    made = _files_of(stated, repeated.result)
+    comparison.compare(_stated_files(stated, made), made)
+    shown, more = comparison.differences[:_SHOWN], len(comparison.differences) - _SHOWN
+    outcome: Outcome = "proved"
+    words = f"all else in {', '.join(sorted(made))} proved"
+    if stated.run_file is not None:
+        words = "all else in the file proved"
+    if any(seed.first for seed in seeds.values()):
+        words += ", if its checkpoints are right"
+    if comparison.apart or any(seed.close for seed in seeds.values()):
+        outcome = "not proved"
+        words = f"not proved to the bit: {repeated.other_tools}"
+        if comparison.apart:
+            words += f"; at most apart: {apart_words(comparison.apart)}"
+    if shown:
+        rest = f"; and {more} more" if more > 0 else ""
+        outcome, words = "wrong", "; ".join(shown) + rest + _other_version(stated)
+    not_covered = _not_covered(stated)
+    return Verdict(stated.path, stated.method, None, 0, 0, outcome, words, not_covered)
+
+
+def _files_of(stated: Statement, result: Result) -> Files:
+    """What the repeated runs would write, by name."""
+    if stated.run_file is None:
+        return result_files(result, "favano verify")
+    held, spec = stated.run_file, result.spec
+    entry = entry_after(entry_before(spec, held.entry.reading, held.entry.column), result)
+    made = replace(
+        held,
+        spec=spec_keys(spec),
+        data=result.data,
+        metrics=result.metrics,
+        history=tuple(result.rows),
+        entry=entry,
+    )
+    return {RUN_FILE: run_to_json(made)}
+
+
+def _stated_files(stated: Statement, made: Files) -> Files:
+    """The files of a result; a model file that is much too large is not read."""
+    if stated.run_file is not None:
+        return stated.texts
+    path = stated.path / MODEL
+    size, most = path.stat().st_size, len(made[MODEL]) + _MORE
+    need(size <= most, "folder", stated.path, f"holds a {MODEL} of {size:,} bytes, need {most:,}")
+    return {**stated.texts, MODEL: path.read_bytes()}
+
+
+def _not_covered(stated: Statement) -> tuple[str, ...]:
+    names = (RUN_FILE,) if stated.run_file is not None else (*stated.texts, MODEL)
+    fields = [f"{name}: {', '.join(NOT_COVERED[name])}" for name in names if name in NOT_COVERED]
+    early = [f"seed {seed}: why it ended" for seed, end in stated.ends.items() if end in _EARLY]
+    return (*fields, *early)
+
+
+def _other_files(folder: Path, stated: Sequence[Statement]) -> list[str]:
+    """What lies in the folder and in its results, but is looked at by nobody."""
+    looked_at = {path for one in stated for path in one.files_looked_at}
+    above = {parent for path in looked_at for parent in path.parents}
+    places = {folder, *(path.parent for path in looked_at if path.is_relative_to(folder))}
+    found = {path for place in places for path in place.iterdir()} - looked_at - above
+    names = sorted(str(path.relative_to(folder)) for path in found)
+    return [*names[:_NAMED], *([f"{len(names) - _NAMED} more files"] if names[_NAMED:] else [])]
+
+
+def _other_version(stated: Statement) -> str:
+    if stated.version == __version__:
+        return ""
+    return f" (favano {stated.version or 'of an unknown version'} there, {__version__} here)"
 
 
 def _span(rows: Sequence[Row]) -> str:

@@ -18,6 +18,7 @@ from favano.records import (
     ACCURACY,
     Entry,
     RunFile,
+    read_file,
     run_from_json,
     run_to_json,
     up_to,
@@ -26,8 +27,8 @@ from favano.records import (
 from favano.records.run_file import FOLDER
 from favano.run.hardware import hardware
 from favano.run.result import Result
+from favano.run.run_entry import entry_after, entry_before
 from favano.specification.config import spec_keys
-from favano.specification.digest import server_rate
 from favano.specification.spec import given
 from favano.studies.experiment import Run
 from favano.studies.footprint import Footprint
@@ -55,17 +56,8 @@ class Archive:
         self, run: Run, result: Result, machine_seconds: float, footprint: Footprint, command: str
     ) -> None:
         """Write the file of a run that ended, even by NaN."""
-        record = result.runs[0]
-        entry = _expected(run)._replace(
-            status="complete" if result.status == "complete" else "diverged",
-            accuracy=record.accuracy,
-            loss=record.loss,
-            mean_model_accuracy=record.mean_model["accuracy"],
-            variance=record.variance,
-            time=record.time,
-            server_steps=record.server_steps,
-            local_steps=record.local_steps,
-            wall_seconds=round(record.wall_seconds, 3),
+        entry = entry_after(_expected(run), result)._replace(
+            wall_seconds=round(result.runs[0].wall_seconds, 3),
             machine_seconds=round(machine_seconds, 3),
             energy_wh=round(footprint.energy_wh(machine_seconds), 5),
             co2_grams=round(footprint.co2_grams(machine_seconds), 5),
@@ -127,8 +119,8 @@ class Archive:
 
 def _read(path: Path) -> RunFile:
     try:
-        found = run_from_json(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+        found = read_file(path, run_from_json)
+    except BadInput as error:
         raise _damaged(path) from error
     if ACCURACY not in found.metrics:
         raise _damaged(path)
@@ -141,14 +133,4 @@ def _damaged(path: Path) -> BadInput:
 
 def _expected(run: Run) -> Entry:
     """The line of a run before it is made."""
-    spec = run.spec
-    return Entry(
-        reading=run.reading,
-        algorithm=spec.name,
-        column=run.column,
-        seed=spec.run.seed,
-        status="missing",
-        learning_rate=spec.training.learning_rate,
-        server_learning_rate=server_rate(spec),
-        digest=run.digest,
-    )
+    return entry_before(run.spec, run.reading, run.column)

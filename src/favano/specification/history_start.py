@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
+from pathlib import Path
+
 from favano.records.chain import chain_start
 from favano.specification.digest import asked_digest
 from favano.specification.spec import Spec
@@ -24,3 +27,21 @@ def history_start(
     """
     parts = {"specification": asked_digest(spec), "data": data, "files": files, "method": source}
     return chain_start(parts, seed)
+
+
+def files_digest(spec: Spec) -> str | None:
+    """A digest of the files that a run names: step times, and a split; None without any."""
+    paths = [path for path in map(Path, named_files(spec)) if path.is_file()]
+    found = hashlib.sha256()
+    for path in paths:
+        with path.open("rb") as file:
+            while part := file.read(1 << 20):
+                found.update(part)
+    return found.hexdigest() if paths else None
+
+
+def named_files(spec: Spec) -> list[str]:
+    """The files of step times and of a split that a specification names."""
+    texts = (("trace", spec.fleet.step_law), ("file", spec.problem.split or ""))
+    pairs = ((kind, text.partition(":")) for kind, text in texts)
+    return [path for kind, (found, _, path) in pairs if found == kind]
