@@ -177,8 +177,7 @@ def test_a_file_that_must_not_be_read_is_refused_with_the_reason(
     def refuse(*_: object, **__: object) -> NoReturn:
         raise PermissionError(EACCES, "Permission denied", name)
 
-    monkeypatch.setattr(Path, "read_text", refuse)
-    monkeypatch.setattr(np, "load", refuse)
+    monkeypatch.setattr(Path, "open", refuse)
     with pytest.raises(BadInput, match=r": cannot be read: Permission denied$"):
         file_owners(f"file:{tmp_path / name}", 1)
 
