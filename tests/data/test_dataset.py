@@ -87,3 +87,29 @@ def test_a_fraction_keeps_every_class_and_follows_the_seed() -> None:
 def test_a_fraction_must_be_one(fraction: float) -> None:
     with pytest.raises(BadInput, match=rf"^data_fraction={fraction}: need a number > 0, 1 at most"):
         take_fraction(numbered(6, 3), fraction, seed=0)
+
+
+def test_a_fraction_of_train_and_test_are_drawn_apart_with_their_owners() -> None:
+    """Equal parts have other samples; who owns a sample follows it."""
+    labels, owners = np.zeros(100, dtype=np.int64), {"town": np.arange(100)}
+    images = np.broadcast_to(np.arange(100, dtype=np.uint8)[:, None, None, None], (100, 1, 2, 2))
+    rows = Rows(images, labels, owners)
+    found = take_fraction(Dataset("two", rows, rows, 1, Preprocessing(scale=1.0)), 0.3, 4)
+    train, test = (
+        {int(image) for image in part.inputs[:, 0, 0, 0]} for part in (found.train, found.test)
+    )
+    assert len(train) == len(test) == 30
+    assert train != test
+    for part in (found.train, found.test):
+        assert part.owners["town"].tolist() == part.inputs[:, 0, 0, 0].tolist()
+
+
+def test_the_largest_class_and_the_number_of_owners_are_checked() -> None:
+    images, labels = np.zeros((2, 1, 2, 2), np.uint8), np.array([0, 2])
+    rows = Rows(images, labels)
+    with pytest.raises(BadInput, match=r"labels run from 0 to 2: need 0\.\.1$"):
+        Dataset("mine", rows, rows, 2, Preprocessing(scale=1.0))
+    assert Dataset("mine", rows, rows, 3, Preprocessing(scale=1.0)).classes == 3
+    short = Rows(images, labels, {"town": np.array([1])})
+    with pytest.raises(BadInput, match="town names 1 owners of 2 test samples: need equally many"):
+        Dataset("mine", rows, short, 3, Preprocessing(scale=1.0))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -60,8 +62,16 @@ def test_noise_of_an_epoch_is_exact() -> None:
     found = probe.at(point)
     assert found.noise == pytest.approx(np.sqrt(np.mean(squares)))
     assert found.noise == found.noise_typical
-    assert found.noise_error > 0
+    error = np.std(squares, ddof=1) / np.sqrt(5)  # of the mean of the squares
+    assert found.noise_error == pytest.approx(error / (2 * found.noise))
     assert found.dissimilarity == pytest.approx(0, abs=1e-6)
+
+
+def test_two_batches_have_an_error_and_one_has_none() -> None:
+    probe, *_ = linear_probe()
+    one, two = (replace(probe, batches=count).at(torch.ones(4).double()) for count in (1, 2))
+    assert one.noise_error == 0
+    assert two.noise_error > 0
 
 
 def test_spectral_norm_is_of_the_largest_in_absolute_value() -> None:

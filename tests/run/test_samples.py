@@ -9,8 +9,11 @@ import torch
 from torch import Tensor, nn
 
 import favano
+from favano.data import Preprocessing
 from favano.errors import BadInput
+from favano.run.samples import Samples, in_steps, load_samples, number_type, traits_of
 from favano.specification.keys import Keys
+from tests.specs import complete
 
 FLEET = favano.Fleet(clients=4)
 KEYS: Keys = {"selected": 2, "local_steps": 2, "horizon": 70}
@@ -100,3 +103,62 @@ def test_few_bits_need_float32_or_float64() -> None:
     rule = "trains with few bits, which needs float32 or float64, not torch.float16$"
     with pytest.raises(BadInput, match=rule):
         simulated(network().half(), torch.float16, quantise="luq")
+
+
+def rows(count: int, preprocessing: Preprocessing | None = None) -> Samples:
+    """Samples whose inputs are their numbers."""
+    inputs, labels = torch.arange(float(count))[:, None], torch.zeros(count, dtype=torch.int64)
+    return Samples(inputs, labels, inputs, labels, 1, preprocessing)
+
+
+def test_buffers_are_calibrated_on_512_samples_from_all_of_the_data() -> None:
+    assert rows(1300).calibration()[:, 0].tolist() == list(range(0, 1024, 2))
+    assert rows(512).calibration()[:, 0].tolist() == list(range(512))
+    assert rows(5).calibration()[:, 0].tolist() == list(range(5))
+    assert rows(3, Preprocessing(scale=2.0)).calibration()[:, 0].tolist() == [0, 0.5, 1]
+
+
+def test_a_split_knows_one_class_per_sample_or_none() -> None:
+    owners = {"town": torch.arange(4).numpy()}
+    classes = traits_of(torch.tensor([0, 1, 2, 1]), 3, owners)
+    assert classes.labels is not None
+    assert (classes.labels.tolist(), classes.classes) == ([0, 1, 2, 1], 3)
+    for targets, count in ((torch.zeros(4, 7).long(), 3), (torch.zeros(4), 0)):
+        several = traits_of(targets, count, owners)
+        assert (several.count, several.labels, several.classes) == (4, None, 0)
+        assert several.owners is owners
+
+
+def test_epochs_are_steps_of_a_mean_client_rounded_up() -> None:
+    """1437 digits over 30 clients in batches of 32: two batches, one of them short."""
+    keys = {"local_steps": 3, "local_steps_unit": "epochs", "split": "iid"}
+    spec = complete(dataset="digits", **keys)
+    samples = load_samples(spec)
+    found = in_steps(spec, samples)
+    assert (found.training.local_steps, found.training.local_steps_unit) == (6, "steps")
+    assert in_steps(found, samples) is found
+    whole = in_steps(
+        complete(dataset="digits", clients=3, selected=1, batch_size=479, **keys), samples
+    )
+    assert whole.training.local_steps == 3
+    longer = complete(dataset="digits", algorithm="asyncfeded", most_local_steps=5, **keys)
+    assert in_steps(longer, samples).keys["most_local_steps"] == 10
+
+
+@pytest.mark.parametrize("split", ["dirichlet:0.3", "two-class-free", "column:town"])
+def test_epochs_of_different_lengths_are_refused(split: str) -> None:
+    spec = complete(dataset="digits", split=split, local_steps_unit="epochs", clients=30)
+    with pytest.raises(BadInput, match="gives clients epochs of different lengths"):
+        in_steps(spec, rows(40))
+    for equal in ("iid", "two-class", "two-class-trim", "shards:2"):
+        in_steps(complete(dataset="digits", split=equal, local_steps_unit="epochs"), rows(40))
+
+
+def test_a_network_of_whole_numbers_is_refused() -> None:
+    class Counts(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.weight = nn.Parameter(torch.ones(3, dtype=torch.int64), requires_grad=False)
+
+    with pytest.raises(BadInput, match=r"has weights of torch.int64, need one type of floats$"):
+        number_type(Counts(), rows(3))
