@@ -95,7 +95,7 @@ def test_lost_steps_count_as_local_steps_only() -> None:
     schedule = plan(policy, FLEET, horizon=7, seed=0)
     counters = count_work(schedule)
     assert counters.contributed_steps.tolist() == [0, 2, 4]
-    assert counters.local_steps.tolist() == [0, 3, 6]
+    assert counters.local_steps.tolist() == [0, 3, 5]  # the 4 and the 6 of round 2 are too long
     assert counters.uploads.tolist() == [0, 1, 2]
     assert counters.downloads.tolist() == [3, 6, 6]
 

@@ -49,7 +49,8 @@ def lived(
         if turn.use is not None:
             course.use([answer.job for answer in turn.use], now)
         for client, until in turn.calls:
-            lengths = step_ends(fleet, np.array([client]), np.array([numbers[client]]), K, SEED)[0]
+            first = np.array([numbers[client] * K])
+            lengths = step_ends(fleet, np.array([client]), first, K, SEED)[0]
             numbers[client] += 1
             ends = max(now, free[client]) + lengths
             steps = int((ends <= until).sum())

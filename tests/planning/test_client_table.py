@@ -29,7 +29,7 @@ def test_one_entry_a_client() -> None:
 
 def test_contacts_without_a_step_are_counted() -> None:
     """Polled every 7: one client makes 1, 0, 1, 0 steps, the other 3 each time."""
-    fleet = traced_fleet(Trace((np.array([7.0, 1.0, 1.0, 8.0, 1.0, 1.0]), np.array([2.0]))))
+    fleet = traced_fleet(Trace((np.array([7.0, 8.0]), np.array([2.0]))))
     schedule = plan(Poll(selected=2, local_steps=3), fleet, horizon=28, seed=0)
     entries = describe(schedule, fleet, np.array([0.5, 0.5]))
     assert [entry["contacts"] for entry in entries] == [4, 4]

@@ -26,10 +26,21 @@ def test_the_first_to_finish_count_and_the_rest_is_lost() -> None:
     schedule = plan(policy, FLEET, horizon=7, seed=0)
     assert schedule.time.tolist() == [6.0, 12.0]
     assert schedule.client[: schedule.jobs].tolist() == [0, 0]
-    assert schedule.lost.tolist() == [1, 1]  # client 1 has made its step of 3 by time 3
+    # Client 1 has made its step of 3 by time 3; the 4 that follows is too long for round 2.
+    assert schedule.lost.tolist() == [1, 0]
     unused = schedule.visit == 2
     assert schedule.base[unused].tolist() == [-1, -1, 0, 0]
     assert schedule.first_step[unused].tolist() == [0, 0, 1, 0]
+
+
+def test_a_recording_goes_on_where_the_deadline_stopped_it() -> None:
+    """Until 8: 5, and 6 is lost; 7, and 5 is lost; ... Until 12: 5, 6; 7, 5; 6, and 7 is lost."""
+    fleet = traced_fleet(Trace((np.array([5.0, 6.0, 7.0]),)))
+    policy = Barrier(selected=1, local_steps=2, deadline=8, interaction_time=0, at_deadline="take")
+    schedule = plan(policy, fleet, horizon=40, seed=0)
+    assert schedule.steps.tolist() == [1] * 5
+    policy = Barrier(selected=1, local_steps=2, deadline=12, interaction_time=0)
+    assert plan(policy, fleet, horizon=60, seed=0).time.tolist() == [11, 23, 35, 46, 58, 70]
 
 
 def test_a_deadline_drops_the_slow() -> None:

@@ -20,9 +20,9 @@ def steps_of(row: list[float], policy: Poll, horizon: float = 21) -> list[int]:
 
 
 def test_steps_within_each_window_of_seven() -> None:
-    # job 0 draws 3, 4, 1: ends 3, 7, 8 -> the tie at 7 counts: 2 steps
-    # job 1 draws 8, 1, 1: nothing in time; job 2 draws 2, 2, 2 -> all 3
-    row = [3.0, 4.0, 1.0, 8.0, 1.0, 1.0, 2.0, 2.0, 2.0]
+    # job 0 plays 3, 4: the tie at 7 counts, and the step of 8 has not begun: 2 steps
+    # job 1 plays 8: nothing in time; job 2 plays 2, 2, 2: all 3
+    row = [3.0, 4.0, 8.0, 2.0, 2.0, 2.0]
     assert steps_of(row, everyone()) == [2, 0, 3]
     assert steps_of(row, everyone(strict_ties=True)) == [1, 0, 3]
     assert steps_of(row, everyone(idle_in_interaction=True)) == [1, 0, 2]
@@ -30,17 +30,40 @@ def test_steps_within_each_window_of_seven() -> None:
 
 def test_what_becomes_of_the_step_under_way() -> None:
     row = [3.0, 6.0, 1.0, 5.0, 1.0, 1.0, 2.0, 2.0, 2.0]
-    # window 1: 3 done, the step of 6 has run 4 of its units
+    # window 1: 3 done, the step of 6 has run 4 of its units: it is lost; then 1, 5, 1 and 1, 2, 2
     assert steps_of(row, everyone()) == [1, 3, 3]
-    # resume: 2 units left, then 1, 1
-    assert steps_of(row, everyone(interruption="resume")) == [1, 3, 3]
-    # keep: the full 6 again, then 1 (ends 7, a tie)
+    # resume: 2 units left, then 1, then 4 units of 5; 1 left, then 1, 2
+    assert steps_of(row, everyone(interruption="resume")) == [1, 2, 3]
+    # keep: the full 6 again, then 1 (ends 7, a tie); then 5, 1, 1
     assert steps_of(row, everyone(interruption="keep")) == [1, 2, 3]
     long = [100.0, 1.0, 1.0]
-    assert steps_of(long, everyone(), horizon=70) == [0] * 10
+    assert steps_of(long, everyone(), horizon=70) == [0] + [2] * 9
     assert steps_of(long, everyone(interruption="keep"), horizon=70) == [0] * 10
     resumed = steps_of(long, everyone(interruption="resume"), horizon=140)
     assert resumed[:15] == [0] * 14 + [3]
+
+
+def test_a_recording_goes_on_where_it_stopped() -> None:
+    """Lines 1, 30: every window of 7 sees the 1, and loses the 30 that it has begun."""
+    assert steps_of([1.0, 30.0], Poll(selected=1, local_steps=2), horizon=70) == [1] * 10
+    # 5 is made, 6 lost, 4 made, 5 lost, 6 made, 4 lost: no line is left out
+    assert steps_of([5.0, 6.0, 4.0], Poll(selected=1, local_steps=2), horizon=42) == [1] * 6
+
+
+def test_lines_are_played_in_order_without_a_gap() -> None:
+    """Against a loop over contacts: the lines of each job follow those of the job before."""
+    row, policy = [2.5, 1.0, 9.0, 0.5, 3.0], Poll(selected=1, local_steps=4)
+    fleet = traced_fleet(Trace((np.array(row), np.array([1.0]))))
+    schedule = plan(policy, fleet, horizon=1400, seed=2)
+    mine = np.flatnonzero((schedule.client == 0) & (schedule.visit < schedule.updates))
+    line = 0
+    for job in mine:
+        left, steps = schedule.finish[job] - schedule.begin[job], 0
+        while steps < 4 and left > 0:
+            left -= row[line % 5]
+            line += 1
+            steps += left >= 0
+        assert schedule.steps[job] == steps
 
 
 def test_contact_times_and_their_options() -> None:

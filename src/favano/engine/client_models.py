@@ -18,7 +18,7 @@ from favano.types import Vector
 def live_models(run: Aggregator[S], trainer: Trainer, fleet: Fleet, seed: int) -> Live:
     """A function of time: the models of all busy clients, each trained up to that time."""
     policy = run.method.policy()
-    check_progress_is_known(policy)
+    check_progress_is_known(policy, fleet)
 
     def at(time: float, held: ClientModels) -> Mapping[int, Vector]:
         now = under_way(run.course.known, policy, fleet, time=time, seed=seed)

@@ -35,7 +35,7 @@ class Known:
 
 @dataclass(frozen=True)
 class Empirical:
-    """Running frequencies, pooled over the clients of a group (a speed class, where known).
+    """Running frequencies, pooled over clients whose steps have the same law.
 
     P = (1 + #{contacts with E > 0}) / (1 + #contacts), M = (1 + sum X) / (1 + #contacts).
     """
@@ -85,7 +85,7 @@ def step_weights(
     if rule == "none":
         return Known(np.ones(fleet.clients), np.ones(fleet.clients))
     if source == "empirical":
-        return Empirical(fleet.groups)
+        return Empirical(fleet.alike)
     if source == "monte-carlo":
         return _monte_carlo(policy, fleet)
     if source == "given":
@@ -119,11 +119,11 @@ def _monte_carlo(policy: Poll, fleet: Fleet) -> Known:
     rounds = _MONTE_CARLO_CONTACTS * fleet.clients // policy.selected
     drawn = plan(policy, fleet, horizon=rounds * policy.period, seed=2**40)
     used = slice(0, drawn.jobs)
-    group = fleet.groups[drawn.client[used]]
+    group = fleet.alike[drawn.client[used]]
     contacts = np.bincount(group)
     positive = np.bincount(group, drawn.steps[used] > 0) / contacts
     mean = np.bincount(group, drawn.steps[used]) / contacts
-    return Known(positive[fleet.groups], mean[fleet.groups])
+    return Known(positive[fleet.alike], mean[fleet.alike])
 
 
 class Seen(NamedTuple):

@@ -163,8 +163,10 @@ def bind_method(spec: Spec, seed: int, traits: Traits | None = None) -> AnyMetho
 def make_schedule(spec: Spec, method: AnyMethod, seed: int) -> Schedule:
     """The schedule of one seed up to the horizon; runs with the same contacts share it."""
     policy, fleet, horizon = method.policy(), method.world.fleet, given(spec.run.horizon)
-    clients = hashlib.sha256(fleet.mean.tobytes() + fleet.streams.tobytes()).digest()
-    key = spec.fleet, clients, policy, horizon, seed
+    clients = hashlib.sha256(fleet.mean.tobytes() + fleet.streams.tobytes())
+    for row in fleet.law.rows if isinstance(fleet.law, Trace) else ():  # the file may have changed
+        clients.update(row.tobytes())
+    key = spec.fleet, clients.digest(), policy, horizon, seed
     schedule = _schedules.get(key)
     if schedule is None:
         schedule = plan(policy, fleet, horizon=horizon, seed=seed)

@@ -64,7 +64,8 @@ class _JobTimes:
     def _extend(self, clients: Ints, first: int, stop: int) -> None:
         client = np.repeat(clients, stop - first)
         number = np.tile(np.arange(first, stop), len(clients))
-        ends = step_ends(self.fleet, client, number, self.local_steps, self.seed)[:, -1]
+        draw = number * self.local_steps
+        ends = step_ends(self.fleet, client, draw, self.local_steps, self.seed)[:, -1]
         tie = bits(self.seed, Stream.ASSIGNMENT, self.fleet.streams[client], number)
         for row, who in enumerate(clients.tolist()):
             part = slice(row * (stop - first), (row + 1) * (stop - first))

@@ -9,10 +9,10 @@ import numpy.typing as npt
 
 from favano.errors import need
 from favano.rng import Stream, bits
-from favano.schedule.draws import random_subsets, step_ends, total_before
+from favano.schedule.draws import draws_used, random_subsets, step_ends, total_before
 from favano.schedule.policies import Barrier
 from favano.schedule.schedule import Schedule
-from favano.timing import Fleet
+from favano.timing import Fleet, Trace
 from favano.timing.ties import at_or_before, before, in_order, not_past
 from favano.types import Floats, Ints
 
@@ -26,6 +26,7 @@ class _Rounds(NamedTuple):
     counted: npt.NDArray[np.bool_]  # the answer is used
     steps: Ints  # made by the end of the round
     answer: Floats  # when the client has made its K steps
+    used: Ints  # draws of its step times
     length: Floats  # (rounds,)
 
 
@@ -34,12 +35,17 @@ def unroll_barrier(policy: Barrier, fleet: Fleet, horizon: float, seed: int) -> 
     rule = f"need 1..clients ({fleet.clients})"
     need(policy.selected <= fleet.clients, "selected", policy.selected, rule)
     planned: list[_Rounds] = []
-    jobs_before = np.zeros(fleet.clients, dtype=np.int64)
-    while sum(float(rounds.length.sum()) for rounds in planned) < horizon:
-        first = _ROUNDS * len(planned)
-        planned.append(_plan(policy, fleet, np.arange(first, first + _ROUNDS), jobs_before, seed))
-        jobs_before += np.bincount(planned[-1].client.ravel(), minlength=fleet.clients)
-    *columns, length = map(np.concatenate, zip(*planned, strict=True))
+    jobs, place = np.zeros((2, fleet.clients), dtype=np.int64)  # jobs so far, and the next draw
+    # Where a recording goes on depends on how far the client came in the round before.
+    at_once, passed = 1 if isinstance(fleet.law, Trace) else _ROUNDS, 0.0
+    while passed < horizon:
+        rounds = at_once * len(planned) + np.arange(at_once)
+        planned.append(_plan(policy, fleet, rounds, jobs, place, seed))
+        passed += float(planned[-1].length.sum())
+        client = planned[-1].client.ravel()
+        jobs += np.bincount(client, minlength=fleet.clients)
+        place += np.bincount(client, planned[-1].used.ravel(), fleet.clients).astype(np.int64)
+    *columns, _, length = map(np.concatenate, zip(*planned, strict=True))
     time = not_past(np.cumsum(length), horizon)
     start = np.append(0.0, time[:-1])
     kept = int(np.sum(time <= horizon if policy.drop_last else before(start, horizon)))
@@ -64,11 +70,14 @@ def unroll_barrier(policy: Barrier, fleet: Fleet, horizon: float, seed: int) -> 
     )
 
 
-def _plan(policy: Barrier, fleet: Fleet, rounds: Ints, jobs_before: Ints, seed: int) -> _Rounds:
-    shape = (len(rounds), policy.selected)
+def _plan(
+    policy: Barrier, fleet: Fleet, rounds: Ints, jobs: Ints, place: Ints, seed: int
+) -> _Rounds:
+    shape, steps = (len(rounds), policy.selected), policy.local_steps
     client = random_subsets(fleet, policy.selected, rounds, seed).ravel()
-    number = jobs_before[client] + total_before(client, np.ones_like(client))
-    ends = _step_ends(policy, fleet, client, number, seed)
+    earlier = total_before(client, np.ones_like(client))  # jobs in this block
+    number, draws = jobs[client] + earlier, 1 if policy.round_time == "one-draw" else steps
+    ends = _step_ends(policy, fleet, client, place[client] + draws * earlier, seed)
     answer = ends[:, -1].reshape(shape)
     counted = np.ones(shape, dtype=bool)
     if policy.wait_for is not None:
@@ -82,15 +91,17 @@ def _plan(policy: Barrier, fleet: Fleet, rounds: Ints, jobs_before: Ints, seed: 
     done = at_or_before(ends.reshape(*shape, -1), last[:, None, None]).sum(axis=2)
     in_time = counted & at_or_before(answer, last[:, None])
     counted = in_time | (counted & (done > 0)) if policy.at_deadline == "take" else in_time
-    steps = np.where(in_time, policy.local_steps, done)
-    return _Rounds(client.reshape(shape), counted, steps, answer, last + policy.interaction_time)
+    made = np.where(in_time, steps, done)
+    used = np.minimum(draws_used(fleet, ends, np.repeat(last, policy.selected)), draws)
+    length = last + policy.interaction_time
+    return _Rounds(client.reshape(shape), counted, made, answer, used.reshape(shape), length)
 
 
-def _step_ends(policy: Barrier, fleet: Fleet, client: Ints, number: Ints, seed: int) -> Floats:
+def _step_ends(policy: Barrier, fleet: Fleet, client: Ints, first: Ints, seed: int) -> Floats:
     """When each of a job's K steps ends, (m, K), by the reading of `round_time`."""
     if policy.round_time == "sum":
-        return step_ends(fleet, client, number, policy.local_steps, seed)
+        return step_ends(fleet, client, first, policy.local_steps, seed)
     one = fleet.mean[client]
     if policy.round_time == "one-draw":
-        one = fleet.durations(seed, client, number)
+        one = fleet.durations(seed, client, first)
     return np.asarray(one[:, None] * np.arange(1, policy.local_steps + 1))

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from favano.rng import Stream, bits
-from favano.timing import Fleet
+from favano.timing import Fleet, Trace
+from favano.timing.ties import before
 from favano.types import Floats, Ints
 
 _BLOCK = 2_000_000  # numbers drawn at once: enough to amortise NumPy, small enough for the cache
@@ -29,10 +30,25 @@ def random_subsets(fleet: Fleet, size: int, rounds: Ints, seed: int) -> Ints:
     return by_stream[chosen]
 
 
-def step_ends(fleet: Fleet, client: Ints, number: Ints, local_steps: int, seed: int) -> Floats:
-    """When each of the K steps of a client's job `number` ends, from the job's start: (m, K)."""
-    index = number[:, None] * local_steps + np.arange(local_steps)
+def step_ends(fleet: Fleet, client: Ints, first: Ints, local_steps: int, seed: int) -> Floats:
+    """When each of the K steps of a job ends, from the job's start, (m, K).
+
+    Its step times are the client's draws from number `first` on.
+    """
+    index = first[:, None] + np.arange(local_steps)
     return np.cumsum(fleet.durations(seed, client[:, None], index), axis=1)
+
+
+def draws_used(fleet: Fleet, ends: Floats, worked: Floats) -> Ints:
+    """How many draws are used up by jobs that are stopped after the time `worked`, (m,).
+
+    Random draws cost nothing, and a job has K of its own. The lines of a recording are played in
+    order: those of all steps that the job has begun, the one that was interrupted included.
+    """
+    if not isinstance(fleet.law, Trace):
+        return np.full(len(ends), ends.shape[1])
+    starts = np.concatenate([np.zeros((len(ends), 1)), ends[:, :-1]], axis=1)
+    return before(starts, worked[:, None]).sum(axis=1)
 
 
 def blocks(rows: int, columns: int) -> list[slice]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from favano.errors import need
-from favano.schedule.draws import blocks, random_subsets, step_ends, total_before
+from favano.schedule.draws import blocks, draws_used, random_subsets, step_ends, total_before
 from favano.schedule.policies import Poll
 from favano.schedule.schedule import Schedule
-from favano.timing import Fleet, Geometric
+from favano.timing import Fleet, Geometric, Trace
 from favano.timing.ties import at_or_before, before, not_past, periods_until, whole_periods
 from favano.types import Floats, Ints
 
@@ -71,24 +71,29 @@ def _count_steps(
     """Steps that end within the window, K at most; all clients' jobs of one number at once."""
     local_steps = policy.local_steps
     if policy.step_count != "durations":
+        Geometric().check(fleet.mean)
         literal = Geometric().draw(seed, fleet.streams[client], number, fleet.mean[client])
         literal -= policy.step_count == "literal-zero"
         return np.minimum(literal, local_steps).astype(np.int64)
     steps = np.empty_like(client)
+    place = np.zeros(fleet.clients, dtype=np.int64)  # draw that the next job begins with
     pending = np.full(fleet.clients, np.nan)  # duration that the next job must begin with
     by_number = np.argsort(number, kind="stable")
     for rows in np.split(by_number, np.cumsum(np.bincount(number))[:-1]):
         for part in blocks(len(rows), local_steps):
             row = rows[part]
             who, room = client[row], window[row]
-            ends = step_ends(fleet, who, number[row], local_steps, seed)
+            ends = step_ends(fleet, who, place[who], local_steps, seed)
             carried = pending[who]
             ends += np.where(np.isnan(carried), 0.0, carried - ends[:, 0])[:, None]
             in_time = before if policy.strict_ties else at_or_before
             done = in_time(ends, room[:, None]).sum(axis=1)
             steps[row] = done
+            used = draws_used(fleet, ends, room)
             if policy.interruption != "redraw":
                 pending[who] = _interrupted(policy, ends, done, room)
+                used = done if isinstance(fleet.law, Trace) else used  # the next job goes on there
+            place[who] += used
     return steps
 
 

@@ -7,10 +7,10 @@ from typing import NamedTuple
 import numpy as np
 
 from favano.errors import need
-from favano.schedule.draws import total_before
+from favano.schedule.draws import draws_used, step_ends, total_before
 from favano.schedule.policies import Adaptive, Arrival, Barrier, Policy, Poll
 from favano.schedule.schedule import Schedule
-from favano.timing import Fleet
+from favano.timing import Fleet, Trace
 from favano.timing.ties import at_or_before
 from favano.types import Ints
 
@@ -30,24 +30,39 @@ def under_way(
 
     The step times are drawn again from (seed, client, number of the job), as in the plan.
     """
-    check_progress_is_known(policy)
-    order = np.lexsort((schedule.first_step, schedule.begin, schedule.client))
-    number = np.empty_like(order)
-    number[order] = total_before(schedule.client[order], np.ones_like(order))
+    check_progress_is_known(policy, fleet)
     begun, over = at_or_before(schedule.begin, time), at_or_before(schedule.finish, time)
     jobs = np.flatnonzero(begun & ~over)
     client = schedule.client[jobs]
     worked = time - schedule.begin[jobs] - _pause(policy)
-    first_draw = number[jobs] * schedule.local_steps
-    if isinstance(policy, Adaptive):  # jobs differ in length: one draw per batch
-        first_draw = schedule.first_step[jobs]
-    index = first_draw[:, None] + np.arange(schedule.local_steps)
-    ends = np.cumsum(fleet.durations(seed, client[:, None], index), axis=1)
+    first = (
+        schedule.first_step
+        if isinstance(policy, Adaptive)
+        else _first_draws(schedule, policy, fleet, seed)
+    )  # the jobs of an adaptive policy differ in length: one draw per batch
+    ends = step_ends(fleet, client, first[jobs], schedule.local_steps, seed)
     steps = np.minimum(at_or_before(ends, worked[:, None]).sum(axis=1), schedule.steps[jobs])
     return UnderWay(jobs, client, steps)
 
 
-def check_progress_is_known(policy: Policy) -> None:
+def _first_draws(schedule: Schedule, policy: Policy, fleet: Fleet, seed: int) -> Ints:
+    """The draw with which each job begins: K per earlier job, or the next line of a recording."""
+    order = np.lexsort((schedule.first_step, schedule.begin, schedule.client))
+    number = np.empty_like(order)
+    number[order] = total_before(schedule.client[order], np.ones_like(order))
+    if not (isinstance(policy, Poll) and isinstance(fleet.law, Trace)):
+        return number * schedule.local_steps
+    first, place = np.zeros_like(number), np.zeros(fleet.clients, dtype=np.int64)
+    worked = schedule.finish - schedule.begin - _pause(policy)
+    for rows in (np.flatnonzero(number == turn) for turn in range(int(number.max()) + 1)):
+        client = schedule.client[rows]
+        first[rows] = place[client]
+        ends = step_ends(fleet, client, first[rows], schedule.local_steps, seed)
+        place[client] += draws_used(fleet, ends, worked[rows])
+    return first
+
+
+def check_progress_is_known(policy: Policy, fleet: Fleet) -> None:
     """Refuse readings of the clock under which a job's step times are not its own draws."""
     rule = "the steps of a job under way are not known under this reading"
     if isinstance(policy, Poll):
@@ -55,6 +70,9 @@ def check_progress_is_known(policy: Policy) -> None:
         need(policy.step_count == "durations", "step_count", policy.step_count, rule)
     if isinstance(policy, Barrier):
         need(policy.round_time == "sum", "round_time", policy.round_time, rule)
+        whole = policy.deadline is None and policy.wait_for is None
+        rule = "the steps of a recording under way are not known in rounds that interrupt clients"
+        need(whole or not isinstance(fleet.law, Trace), "step_law", "trace", rule)
 
 
 def _pause(policy: Policy) -> float:

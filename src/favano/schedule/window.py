@@ -16,16 +16,16 @@ def unroll_window(policy: Window, fleet: Fleet, horizon: float, seed: int) -> Sc
     ticks = int(whole_periods(horizon, policy.period))
     client = np.argsort(fleet.streams)
     started = np.zeros(fleet.clients, dtype=np.int64)  # tick at which the current job began
-    number = 0
+    first = 0  # draw that the next jobs begin with
     found = []
     while len(client):
-        length = step_ends(fleet, client, np.full(len(client), number), policy.local_steps, seed)
+        length = step_ends(fleet, client, np.full(len(client), first), policy.local_steps, seed)
         finish = started * policy.period + length[:, -1]
         used = started + np.maximum(1, periods_until(length[:, -1], policy.period).astype(np.int64))
         found.append((client, started, used, np.minimum(finish, used * policy.period)))
         back = used <= ticks
         client, started = client[back], used[back]
-        number += 1
+        first += policy.local_steps
     who, start, end, answered = map(np.concatenate, zip(*found, strict=True))
     end = np.minimum(end, ticks + 1)  # later answers are never used
     order = np.lexsort((fleet.streams[who], end))

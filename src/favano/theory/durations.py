@@ -1,11 +1,13 @@
 """The time that j local steps take: P(D_1 + ... + D_j <= t) for any law of the step time D.
 
-Exact for geometric steps (a binomial tail), exponential ones (a Poisson tail) and constant ones;
-a j-fold convolution on a grid for every other law whose distribution function is known.
+Exact for geometric steps (a binomial tail), exponential ones (a Poisson tail), constant ones and
+recorded ones (a mean over the recording's jobs); a j-fold convolution on a grid for every other law
+whose distribution function is known.
 """
 
 from __future__ import annotations
 
+from math import gcd
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -29,14 +31,16 @@ class Cumulative(Protocol):
 
 
 def step_laws(fleet: Fleet, law: StepLaw) -> list[tuple[Ints, StepLaw, float]]:
-    """Clients whose steps have the same law, that law, and its mean; recorded clients alone."""
-    if isinstance(law, Trace):
-        return [
-            (np.array([client]), Trace((law.rows[stream],)), float(fleet.mean[client]))
-            for client, stream in enumerate(fleet.streams)
-        ]
-    means = np.unique(fleet.mean)
-    return [(np.flatnonzero(fleet.mean == mean), law, float(mean)) for mean in means]
+    """Clients whose steps have the same law, that law, and its mean; a trace has one client."""
+    number = fleet.alike if law is fleet.law else fleet.groups
+    order = np.argsort(number, kind="stable")
+    groups = np.split(order, np.flatnonzero(np.diff(number[order])) + 1)
+    return [(who, _law_of(who[0], fleet, law), float(fleet.mean[who[0]])) for who in groups]
+
+
+def _law_of(client: int, fleet: Fleet, law: StepLaw) -> StepLaw:
+    """The law of one client's steps: of a recording, its own lines."""
+    return Trace((law.rows[fleet.streams[client]],)) if isinstance(law, Trace) else law
 
 
 def finished(
@@ -67,8 +71,12 @@ def finished(
         case Deterministic():
             in_time = before if strict else at_or_before
             return in_time(j * mean, time[:, None]).astype(np.float64)
+        case Trace():
+            in_time = before if strict else at_or_before
+            ends = recorded_jobs(law.rows[0], steps).T
+            return np.stack([in_time(end, time[:, None]).mean(axis=1) for end in ends], axis=1)
         case _:
-            return _convolved(law, mean, time, steps, strict, cell)
+            return _convolved(law, mean, time, steps, cell)
 
 
 def check_law(law: StepLaw, mean: float) -> None:
@@ -89,6 +97,15 @@ def check_law(law: StepLaw, mean: float) -> None:
         need(abs(found / mean - 1) < 0.01, "step_law", law, rule)
 
 
+def recorded_jobs(durations: Floats, local_steps: int) -> Floats:
+    """When the steps of all different jobs of a recording end, which is repeated without end.
+
+    The jobs follow each other without an interruption, K steps each: (jobs, K).
+    """
+    jobs = len(durations) // gcd(len(durations), local_steps)
+    return np.cumsum(np.resize(durations, (jobs, local_steps)), axis=1)
+
+
 def lognormal_cumulative(duration: Floats, mean: float, spread: float) -> Floats:
     """P(D <= duration) for log-normal steps of this mean."""
     return np.asarray(special.ndtr((np.log(duration) - np.log(mean) + spread**2 / 2) / spread))
@@ -101,27 +118,21 @@ def _binomial_tail(successes: Ints, trials: Floats, chance: float) -> Floats:
     return np.where(enough, tail, 0.0)
 
 
-def _convolved(
-    law: StepLaw, mean: float, time: Floats, steps: int, strict: bool, cell: float
-) -> Floats:
+def _convolved(law: StepLaw, mean: float, time: Floats, steps: int, cell: float) -> Floats:
     """`finished` for any other law, from the convolution of its mass on a grid.
 
     Each place of the grid stands for the cell around it, so the mass below a time is interpolated
-    between the cells' edges; recorded durations are exact, ties included. Later times are read
-    from longer and coarser grids, until all sums are reached.
+    between the cells' edges. Later times are read from longer and coarser grids, until all sums are
+    reached.
     """
-    whole = np.concatenate([law.rows[0], time]) if isinstance(law, Trace) else np.array([0.5])
-    on_grid = bool((whole == np.round(whole)).all())
     reached = np.ones((len(time), steps))
     first, end = 0, 8.0 * steps * mean
     while first < len(time):
         end = min(end, float(time[-1]))
-        width = 1.0 if on_grid else max(cell, end / _MOST_CELLS)
+        width = max(cell, end / _MOST_CELLS)
         below = _sums(_mass(law, mean, int(end / width) + 2, width), steps)
         stop = int(np.searchsorted(time, end, side="right"))
         read = time[first:stop] / width - 0.5
-        if isinstance(law, Trace):
-            read = np.floor(read + 0.5 - (1 if strict and on_grid else 0) + 1e-9)
         place = np.arange(-1, below.shape[1] - 1)
         reached[first:stop] = np.stack([np.interp(read, place, row) for row in below], axis=1)
         if 1.0 - below[-1, -1] < _ALL_DONE:
@@ -145,11 +156,6 @@ def _sums(mass: Floats, steps: int) -> Floats:
 
 def _mass(law: StepLaw, mean: float, cells: int, cell: float) -> Floats:
     """P(D rounds to place k of the grid), k = 0..cells-1."""
-    if isinstance(law, Trace):
-        mass = np.zeros(cells)
-        at = np.round(np.minimum(law.rows[0], cells * cell) / cell).astype(np.int64)
-        np.add.at(mass, at[at < cells], 1.0 / len(at))
-        return mass
     edge: Floats = (np.arange(cells, dtype=np.float64) + 0.5) * cell
     if isinstance(law, LogNormal):
         return np.diff(lognormal_cumulative(edge, mean, law.spread), prepend=0.0)

@@ -5,8 +5,9 @@ window W = R G (R G - I if clients idle during the interaction). With step times
 
     E = #{j : D_1 + ... + D_j <= W},     P(X >= j) = sum_g P(G = g) P(D_1 + ... + D_j <= W_g).
 
+Recorded step times are no draws but follow each other: `recordings` has their law in the long run.
 Under the other policies a client answers with all its K steps, or after a deadline with none, or
-with those that it has made.
+with those that it has made by then.
 Paper: Section 4, equation (3), and the appendix on simulated runtime.
 """
 
@@ -20,7 +21,8 @@ import numpy as np
 from favano.errors import BadInput, need
 from favano.schedule import Barrier, Policy, Poll
 from favano.theory.durations import check_law, finished, step_laws
-from favano.timing import Deterministic, Exponential, Fleet, Geometric, StepLaw
+from favano.theory.recordings import deadline_steps, polled_steps
+from favano.timing import Deterministic, Exponential, Fleet, Geometric, StepLaw, Trace
 from favano.types import Floats, Ints
 
 _TAIL = 1e-15  # probability of the gaps left out
@@ -104,19 +106,20 @@ def step_count(
     need(policy.selected <= clients, "selected", policy.selected, f"need 1..clients ({clients})")
     if policy.step_count != "durations":
         return _literal(policy, mean)
-    memoryless = isinstance(law, Geometric | Exponential)
-    if policy.interruption == "keep" or (policy.interruption == "resume" and not memoryless):
+    resumed = policy.interruption == "resume" and not _is_memoryless(policy, law)
+    if policy.interruption == "keep" or resumed:
         rule = "has no exact law of the step count; use weights=monte-carlo or empirical"
         raise BadInput("interruption", policy.interruption, rule)
     chance = policy.selected / clients
+    if isinstance(law, Trace):
+        return _from_tail(np.minimum(polled_steps(law.rows[0], policy, chance), 1.0))
     rounds = 1 if chance == 1 else int(np.ceil(np.log(_TAIL) / np.log1p(-chance))) + 1
     gap = np.arange(1, rounds + 1, dtype=np.float64)
     weight = (1 - chance) ** (gap - 1)
-    idle = policy.interaction_time if policy.idle_in_interaction else 0.0
     reached = finished(
         law,
         mean,
-        policy.period * gap - idle,
+        policy.window(gap),
         policy.local_steps,
         strict=policy.strict_ties,
         cell=mean / resolution,
@@ -161,6 +164,16 @@ def _from_tail(at_least: Floats) -> StepCount:
     return StepCount(np.maximum(tail[:-1] - tail[1:], 0.0))
 
 
+def _is_memoryless(policy: Poll, law: StepLaw) -> bool:
+    """Whether what is left of a step at a contact has the law of a new step.
+
+    Geometric steps are memoryless in whole units of time, so the contacts must be there; under
+    `strict_ties` a step that ends at a contact has nothing left.
+    """
+    whole = bool(np.all(policy.window(np.arange(1, 3)) % 1 == 0)) and not policy.strict_ties
+    return isinstance(law, Exponential) or (isinstance(law, Geometric) and whole)
+
+
 def _in_rounds(policy: Policy, law: StepLaw, mean: float, resolution: int) -> StepCount:
     """X = K; if a deadline passes first, 0, or what was made by then if the policy takes it."""
     steps, cell = policy.local_steps, mean / resolution
@@ -169,9 +182,12 @@ def _in_rounds(policy: Policy, law: StepLaw, mean: float, resolution: int) -> St
     if policy.round_time == "one-draw":  # j steps last j D
         time = policy.deadline / np.arange(steps, 0, -1)
         reached = finished(law, mean, time, 1, cell=cell)[::-1, 0]
+    elif policy.round_time == "sum" and isinstance(law, Trace):
+        reached = deadline_steps(law.rows[0], steps, policy.deadline)
     else:
         own = law if policy.round_time == "sum" else Deterministic()
         reached = finished(own, mean, np.array([policy.deadline]), steps, cell=cell)[0]
+    reached = np.minimum(reached, 1.0)
     return _from_tail(reached if policy.at_deadline == "take" else np.full(steps, reached[-1]))
 
 

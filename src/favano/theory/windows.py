@@ -11,14 +11,12 @@ one of E[ceil(T / dt)] ticks (Fraboni, Vidal, Kameni, Lorenzi 2023, FedFix).
 
 from __future__ import annotations
 
-from math import gcd
-
 import numpy as np
 from scipy import fft, special
 
 from favano.errors import BadInput
 from favano.schedule import Window
-from favano.theory.durations import lognormal_cumulative, step_laws
+from favano.theory.durations import lognormal_cumulative, recorded_jobs, step_laws
 from favano.timing import Deterministic, Exponential, Fleet, Geometric, LogNormal, StepLaw, Trace
 from favano.timing.ties import periods_until, whole_periods
 from favano.types import Floats
@@ -56,7 +54,8 @@ def job_windows(law: StepLaw, mean: float, local_steps: int, period: float) -> f
         case LogNormal():
             return _circular(law, mean, local_steps, period)
         case Trace():
-            return _recorded(law.rows[0], local_steps, period)
+            length = recorded_jobs(law.rows[0], local_steps)[:, -1]
+            return float(periods_until(length, period).mean())
         case _:
             raise BadInput("step_law", law, "has no known law of a job's duration")
 
@@ -90,10 +89,3 @@ def _circular(law: LogNormal, mean: float, local_steps: int, period: float) -> f
     middle = (np.arange(_CELLS) + local_steps / 2) % _CELLS  # a step's mass is at mid-cell
     psi = np.where(middle == 0, 0.5, 1.0 - middle / _CELLS)
     return local_steps * mean / period + float(job @ psi)
-
-
-def _recorded(durations: Floats, local_steps: int, period: float) -> float:
-    """The mean over all different jobs of a recording that is repeated without end."""
-    jobs = len(durations) // gcd(len(durations), local_steps)
-    length = np.resize(durations, (jobs, local_steps)).sum(axis=1)
-    return float(periods_until(length, period).mean())

@@ -41,6 +41,15 @@ class Fleet:
         """Speed class of each client, 0 the fastest; clients of equal mean share a class."""
         return np.unique(self.mean, return_inverse=True)[1].astype(np.int64)
 
+    @property
+    def alike(self) -> Ints:
+        """Number of each client's law of step times; clients with the same law share it."""
+        if not isinstance(self.law, Trace):
+            return self.groups
+        number: dict[bytes, int] = {}
+        rows = (self.law.rows[stream].tobytes() for stream in self.streams.tolist())
+        return np.array([number.setdefault(row, len(number)) for row in rows])
+
     def durations(self, seed: int, client: Ints, index: Ints) -> Floats:
         """Durations of the clients' draws number `index`, broadcast over both."""
         return self.law.draw(seed, self.streams[client], index, self.mean[client])
