@@ -117,6 +117,16 @@ def test_nothing_is_judged_if_most_clients_never_answered(tmp_path: Path) -> Non
     assert found.verdict.endswith(f"; {silent} of 100 clients never answered")
 
 
+def test_clients_that_are_never_heard_may_still_be_heard_in_other_schedules() -> None:
+    """FedBuff that starts anew with every update: ten fast clients of 20 are always first."""
+    found = audited(algorithm="fedbuff", buffer_mode="reset", horizon=3000.0)
+    fast, slow = found.speeds
+    assert (fast.weight, slow.weight) == (1.0, 0.0)
+    assert fast.low < 1.0
+    assert slow.high == pytest.approx(1 - fast.low)
+    assert found.verdict.startswith("favours fast clients: 100.0 % of the model [9")
+
+
 def test_no_update_no_verdict() -> None:
     assert audited(horizon=5.0).verdict == "made no update"
 

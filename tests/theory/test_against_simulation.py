@@ -312,10 +312,13 @@ def test_the_planner_plays_every_step_as_by_hand(
         for number, job in enumerate(jobs.tolist()):
             tick = int(schedule.visit[job]) + (not zero)
             room, now, made, last = (tick - last) * period - idle, 0.0, 0, tick
-            while made < policy.local_steps and now < room:
+            while made < policy.local_steps:
                 place = line if recorded else number * policy.local_steps + made
                 drawn = UNIT * float(fleet.durations(seed, np.array([who]), np.array([place]))[0])
                 step = whole(drawn) if left is None else left
+                if now >= room:  # it does not begin; its draw is kept with those of others
+                    left = None if policy.interruption == "redraw" else step
+                    break
                 now, left = whole(now + step), None
                 if now < room or (now == room and not policy.strict_ties):
                     made, line = made + 1, line + 1
@@ -324,6 +327,7 @@ def test_the_planner_plays_every_step_as_by_hand(
                     break
                 else:
                     left = now - room if policy.interruption == "resume" else step
+                    break
             assert schedule.steps[job] == made
 
 

@@ -52,6 +52,31 @@ def test_intervals_cover_the_true_share() -> None:
     assert missed <= 14
 
 
+@pytest.mark.parametrize("chance", [2e-5, 5e-4, 2e-3, 5e-3])
+def test_intervals_of_those_who_are_hardly_ever_heard(chance: float) -> None:
+    """200 rounds of ten answers with 0.04, 1, 4 or 10 slow ones: 99 % intervals miss few of 400."""
+    generator, missed = np.random.default_rng(7), 0
+    for _ in range(400):
+        slow = generator.binomial(10, chance, size=200)
+        answers = np.stack([10 - slow, slow], axis=1)
+        share = answers.sum(axis=0) / 2000
+        fast, few = shares(share, answers.astype(float), TWO, ["fast", "slow"], answers=answers)
+        assert fast.high - fast.low == pytest.approx(few.high - few.low) != 0
+        missed += not few.low <= chance <= few.high
+    assert missed <= 14
+
+
+def test_the_interval_of_no_answer_by_hand() -> None:
+    """(1 - p)^100 = 0.005 at p = 0.0516; what newer answers weigh more makes them fewer."""
+    answers = np.stack([np.full(20, 5), np.zeros(20, int)], axis=1)
+    fast, slow = shares(np.array([1.0, 0.0]), answers * 1.0, TWO, ["a", "b"], answers=answers)
+    assert (slow.low, slow.high) == (0.0, pytest.approx(1 - 0.005**0.01))
+    assert (fast.low, fast.high) == (pytest.approx(0.005**0.01), 1.0)
+    newer = answers * np.repeat([1.0, 3.0], 10)[:, None]  # worth 1 / (1/800 + 9/800) = 80
+    _, slow = shares(np.array([1.0, 0.0]), newer, TWO, ["a", "b"], answers=answers)
+    assert slow.high == pytest.approx(1 - 0.005 ** (1 / 80))
+
+
 def test_verdicts() -> None:
     blocks = np.tile([[9.0, 1.0]], (20, 1)) + np.arange(20)[:, None] * 0.01
     found = shares(blocks.sum(0) / blocks.sum(), blocks, TWO, ["fast", "slow"])

@@ -15,6 +15,7 @@ from favano.schedule import Schedule
 from favano.specification.spec import Spec
 from favano.theory import CONFIDENCE, Share, shares, verdict
 from favano.training.optimisers import Optimiser
+from favano.types import Ints
 
 
 def audit(planned: Planned, weights: ClientWeights) -> AuditRecord:
@@ -29,7 +30,8 @@ def audit(planned: Planned, weights: ClientWeights) -> AuditRecord:
     local, omitted = planned.local_steps, left_out(planned.spec)
     final, late, stretches = weights.by(group)
     moved = stretch_weights(method, schedule, group, stretches, local)
-    found = shares(final, moved, np.bincount(group), names, late)
+    answers = _answers(schedule, group, stretches)
+    found = shares(final, moved, np.bincount(group), names, late, answers=answers)
     return AuditRecord(
         seed=planned.seed,
         verdict=_sentence(found, schedule, fleet.clients, omitted),
@@ -40,6 +42,15 @@ def audit(planned: Planned, weights: ClientWeights) -> AuditRecord:
         weight=tuple(weights.each.tolist()) if weights.complete else (),
         left_out=omitted,
     )
+
+
+def _answers(schedule: Schedule, group: Ints, stretches: Ints) -> Ints:
+    """The answers with steps that are used in each stretch, by group, (B, g)."""
+    used = np.flatnonzero(schedule.steps[: schedule.jobs] > 0)
+    stretch = np.searchsorted(stretches, schedule.visit[used], side="right") - 1
+    found = np.zeros((len(stretches), int(group.max()) + 1), dtype=np.int64)
+    np.add.at(found, (stretch, group[schedule.client[used]]), 1)
+    return found
 
 
 def left_out(spec: Spec) -> tuple[str, ...]:
@@ -64,7 +75,9 @@ def _sentence(
     if not schedule.jobs:
         return "made no update"
     silent = clients - len(np.unique(schedule.client[: schedule.jobs]))
-    parts = [verdict(found, enough=2 * silent <= clients)]
+    # Most are silent in a short run; in one with an answer per client the method is the reason.
+    enough = 2 * silent <= clients or schedule.jobs >= clients
+    parts = [verdict(found, enough=enough)]
     parts += [f"{silent:,} of {clients:,} clients never answered"] if silent else []
     parts += [f"left out: {', '.join(omitted)}"] if omitted else []
     return "; ".join(parts)

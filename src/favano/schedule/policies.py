@@ -51,7 +51,7 @@ class Poll:
     def window(self, gap: Floats | Ints) -> Floats:
         """The time that a client has to work between contacts that are `gap` server steps apart."""
         idle = self.interaction_time if self.idle_in_interaction else 0.0
-        return np.asarray(gap * self.period - idle)
+        return np.maximum(gap * self.period - idle, 0.0)
 
 
 @dataclass(frozen=True, kw_only=True)

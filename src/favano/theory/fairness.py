@@ -18,6 +18,7 @@ from favano.types import Floats, Ints
 CONFIDENCE = 0.99
 _BLOCKS = 20
 _FEWEST = 10  # fewer stretches are often alike by chance, which would look like certainty
+_RARE = 10  # fewer answers of a group, or of all others, are alike in most stretches, too
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,7 @@ def shares(
     names: Sequence[str],
     late: Floats | None = None,
     *,
+    answers: Ints | None = None,
     confidence: float = CONFIDENCE,
 ) -> list[Share]:
     """The groups' shares, with intervals from their spread along the schedule.
@@ -66,12 +68,17 @@ def shares(
     nothing: their interval is from 0 to 1. The intervals of g groups hold together: each has the
     level 1 - (1 - confidence) / (g - 1), as two groups have one share between them.
 
+    A group that is hardly ever heard, or never, varies too little to be judged by its spread: with
+    `answers`, its interval is at least that of Clopper and Pearson for as many answers of equal
+    weight as all answers are worth, 1 / sum_b (m_b^2 / n_b) if n_b of them have the share m_b.
+
     Args:
         weight: share of each group, (g,).
         moved: how far each group moved the model at each update, or in each stretch, (V, g).
         clients: number of clients in each group, (g,).
         names: names of the groups.
         late: shares of the groups in some server models, (m, g).
+        answers: number of answers that moved the model, of each group and as `moved`, (V, g).
         confidence: that all intervals hold.
 
     >>> moved = np.array([[1.0, 1.0], [1.2, 0.8]])
@@ -88,17 +95,36 @@ def shares(
     found = []
     level = 1 - (1 - confidence) / max(1, len(weight) - 1)
     spread = np.zeros(len(weight)) if late is None or len(late) < 2 else late.std(axis=0, ddof=1)
-    columns = zip(blocks.T, weight.tolist(), spread, clients, names, strict=True)
-    for part, share, deviation, size, name in columns:
-        error = 1.0
+    heard = np.zeros_like(blocks) if answers is None else np.add.reduceat(answers, edges)
+    counts = heard.sum(axis=0)
+    columns = zip(blocks.T, weight.tolist(), spread, counts, clients, names, strict=True)
+    for part, share, deviation, own, size, name in columns:
+        error, low, high = 1.0, 0.0, 1.0
         if count >= _FEWEST and total.sum() > 0:
             rest = part - part.sum() / total.sum() * total
             scale = np.sqrt(count / (count - 1) * (rest**2).sum()) / total.sum()
             quantile = special.stdtrit(count - 1, (1 + level) / 2)
             error = float(max(scale, deviation) * quantile)
-        low, high = max(0.0, share - error), min(1.0, share + error)
+            low, high = max(0.0, share - error), min(1.0, share + error)
+            if answers is not None and min(own, counts.sum() - own) < _RARE:
+                widest = _binomial_interval(share, _worth(total, heard.sum(axis=1)), level)
+                low, high = min(low, widest[0]), max(high, widest[1])
         found.append(Share(name, int(size), share, low, high, float(size / clients.sum())))
     return found
+
+
+def _worth(weight: Floats, answers: Floats) -> float:
+    """How many answers of equal weight are as good as these, which have these weights together."""
+    share, some = weight / weight.sum(), answers > 0
+    return float(1.0 / np.sum(share[some] ** 2 / answers[some]))
+
+
+def _binomial_interval(share: float, size: float, level: float) -> tuple[float, float]:
+    """The interval of Clopper and Pearson (1934) for a share of `size` answers."""
+    seen, tail = share * size, (1 - level) / 2
+    low = special.betaincinv(seen, size - seen + 1, tail) if seen > 0 else 0.0
+    high = special.betaincinv(seen + 1, size - seen, 1 - tail) if seen < size else 1.0
+    return float(low), float(high)
 
 
 def verdict(found: Sequence[Share], *, enough: bool = True) -> str:
