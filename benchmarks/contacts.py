@@ -1,7 +1,9 @@
 """Seconds per contact of stock and resident nodes on loopback, for empty jobs.
 
-PYTHONPATH=src:. python benchmarks/contacts.py [stock resident] [--contacts 6]
+PYTHONPATH=src:. python benchmarks/contacts.py [stock resident resident-with-keys] [--contacts 6]
                                                [--parameters 1000 700000] [--out FILE.json]
+
+With keys, all is encrypted, and calls are signed and checked.
 """
 
 from __future__ import annotations
@@ -19,7 +21,9 @@ from measurement import Document, heading, write
 from tests.flower.calls import call
 from tests.flower.federation import Federation, federation, nodes, replies
 
+from favano.flower.keys import make_keys
 from favano.flower.payload import pack, shape_of
+from favano.flower.signed_calls import signer_of
 from favano.flower.wire import call_message, content_bytes, read_reply
 from favano.training import FlatModel
 
@@ -38,15 +42,19 @@ app = client_app(network, data())
 """
 RESIDENT = """
 import sys
+from pathlib import Path
 from favano.flower import Client, join
-join(Client(network, data()), sys.argv[1])
+names = "root_certificate", "key", "operator"
+join(Client(network, data()), sys.argv[1], **dict(zip(names, map(Path, sys.argv[2:]))))
 """
 
 
 def start_node(one: Federation, kind: str, problem: str) -> subprocess.Popen[bytes]:
     if kind == "stock":
         return one.stock_node()
-    return one.python(problem + RESIDENT, one.address)
+    keys, names = one.link.keys, ("authority.crt", "lab", "operator.yaml")
+    files = [] if keys is None else [str(keys / name) for name in names]
+    return one.python(problem + RESIDENT, one.address, *files)
 
 
 def contacts(kind: str, inputs: int, count: int) -> Document:
@@ -56,13 +64,19 @@ def contacts(kind: str, inputs: int, count: int) -> Document:
     model = pack(flat.snapshot(), shape_of(flat))
     taken: list[float] = []
     with TemporaryDirectory() as folder, federation(Path(folder)) as one:
-        one.start_superlink()
-        one.link.submit(problem + STOCK)
+        keys, sign = None, None
+        if kind.endswith("keys"):
+            keys = one.folder / "keys"
+            make_keys(keys, [], ["lab"])
+            sign = signer_of(keys / "operator.key", one.folder)
+        one.start_superlink(problem + STOCK, keys=keys)
+        one.link.register_nodes(print)
+        one.link.submit()
         start_node(one, kind, problem)
         with one.served() as run:
             (node,) = nodes(run.grid, 1)
             for job in range(count + 1):
-                message = call_message(call(model, job=job, steps=0), node)
+                message = call_message(call(model, job=job, steps=0), node, sign=sign)
                 began = monotonic()
                 (reply,) = replies(run.grid, list(run.grid.push_messages([message])))
                 taken.append(monotonic() - began)
@@ -78,7 +92,7 @@ def contacts(kind: str, inputs: int, count: int) -> Document:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("kinds", nargs="*", default=["stock", "resident"])
+    parser.add_argument("kinds", nargs="*", default=["stock", "resident", "resident-with-keys"])
     parser.add_argument("--contacts", type=int, default=6)
     parser.add_argument("--parameters", type=int, nargs="*", default=[1000, 700_000])
     parser.add_argument("--out", type=Path, help="write the results as JSON")

@@ -25,7 +25,6 @@ from favano.methods import make_method
 PACES = (0.02, 0.05, 0.2, 1.0)  # seconds of a step
 OPTIONS: Mapping[str, Mapping[str, object]] = {"fedbuff": {"buffer": 2}}
 TICK, STEPS, RATE, SPLIT = 2.0, 20, 0.5, "dirichlet:0.5"
-APP = "from favano.flower import share\n\napp = share.app\n"
 
 
 class Over(Exception):
@@ -78,7 +77,7 @@ def measured(name: str, seconds: float) -> Document:
     )  # fmt: skip
     with TemporaryDirectory() as folder, federation(Path(folder)) as one:
         one.start_superlink()
-        one.link.submit(APP)
+        one.link.submit()
         for part in range(len(PACES)):
             start_node(one, part)
         with one.served() as run:

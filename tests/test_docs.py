@@ -60,6 +60,18 @@ def test_every_key_is_explained_or_obvious() -> None:
     assert flags <= KEYS
 
 
+def test_every_test_that_the_page_on_security_names_exists() -> None:
+    text = (ROOT / "docs" / "security.md").read_text(encoding="utf-8")
+    tests = {path.name: path.read_text() for path in (ROOT / "tests" / "flower").glob("test_*.py")}
+    named = re.findall(r"`(?:(test_\w+\.py)(?:::)?)?(test_\w+)?`", text)
+    assert len(named) > 30
+    file = ""
+    for path, test in named:
+        file = path or file
+        assert file in tests
+        assert not test or f"def {test}(" in tests[file], f"{file}::{test}"
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_no_table_is_cut_in_two(page: Path) -> None:
     """After a blank line a table begins with its headings, and a rule under them."""

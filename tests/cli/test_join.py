@@ -18,10 +18,23 @@ needs_flower = pytest.mark.skipif(not find_spec("flwr"), reason="Flower is not i
 @needs_flower
 def test_keys_lists_the_files_that_it_makes(favano: Program, tmp_path: Path) -> None:
     code, out, err = favano("keys", "k", "--host", "example.org", "--node", "lab")
-    names = ["authority.crt", "authority.key", "server.crt", "server.key", "lab", "lab.pub"]
+    names = [f"{stem}.{end}" for stem in ("authority", "server") for end in ("crt", "key")]
+    names += ["operator.yaml", "operator.key", "lab", "lab.pub"]
     assert (code, out, err) == (0, "".join(f"k/{name}\n" for name in names), "")
     assert {path.name for path in (tmp_path / "k").iterdir()} == set(names)
     assert favano("keys", "k", "--node", "ward")[1] == "k/ward\nk/ward.pub\n"
+
+
+@needs_flower
+def test_keys_revokes_and_makes_anew(favano: Program, tmp_path: Path) -> None:
+    favano("keys", "k", "--node", "lab")
+    before = (tmp_path / "k" / "lab").read_bytes()
+    told = favano("keys", "k", "--revoke", "lab", "--node", "lab")
+    assert told == (0, "k/lab\nk/lab.pub\n", "favano: revoked: lab\n")
+    assert (tmp_path / "k" / "lab").read_bytes() != before
+    assert favano("keys", "k", "--revoke", "ward") == (
+        2, "", "favano: revoke=ward: need a key of k\n",
+    )  # fmt: skip
 
 
 @needs_flower
@@ -40,8 +53,16 @@ def test_keys_overwrites_nothing(favano: Program) -> None:
         (["127.0.0.1:8000"], "Missing option '--partition'"),
         (["127.0.0.1:8000", "--partition", "3"], "need I/N"),
         (["127.0.0.1:8000", "--partition", "4/4"], "need 0..3"),
-        (["127.0.0.1:8000", "--root-certificate", "nothing.crt"], "cannot be read"),
-        (["127.0.0.1:8000", "--key", "nothing"], "goes with a root certificate"),
+        (
+            ["127.0.0.1:8000", "--root-certificate", "a", "--key", "b", "--operator", "c"],
+            "cannot be read",
+        ),
+        (["127.0.0.1:8000", "--key", "nothing"], "need root_certificate, operator, too"),
+        (["127.0.0.1:8000", "--least-batch", "0"], "least_batch=0: need 1 or more"),
+        (
+            ["example.org:8000", "--by-appointment", "--insecure"],
+            "executes the app of whoever submits a run",
+        ),
         (["127.0.0.1:8000", "--dataset", "nothing"], "dataset=nothing"),
     ],
 )

@@ -3,6 +3,7 @@
 from importlib.util import find_spec
 
 _HELPERS = [
+    "attacks.py",
     "calls.py",
     "fake_grid.py",
     "fault_script.py",

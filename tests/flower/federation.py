@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -52,16 +53,27 @@ class Federation:
         }
 
     def start_superlink(
-        self, *, keys: Path | None = None, isolation: str = "process"
+        self, client_app: str | None = None, *, keys: Path | None = None
     ) -> subprocess.Popen[bytes]:
         """Start the SuperLink, with TLS if there are keys, and wait until it answers."""
-        self.link = link = SuperLink(self.folder, port=self.port, keys=keys)
-        link.write_config()
-        child = self.start(*link.command, "--isolation", isolation)
+        app = client_app or self.link.client_app
+        self.link = replace(self.link, keys=keys, client_app=app)
+        self.link.write_files()
+        return self._answering(self.start(*self.link.command))
 
+    def start_stock_superlink(self) -> subprocess.Popen[bytes]:
+        """Start Flower's own SuperLink, without a door, for `flwr`."""
+        home = self.folder / "flower"
+        home.mkdir()
+        text = f'[superlink.favano]\naddress = "{self.address}"\ninsecure = true\n'
+        (home / "config.toml").write_text(text)
+        place = ("--host", "127.0.0.1", "--port", str(self.port))
+        return self._answering(self.start("flower-superlink", "--insecure", *place))
+
+    def _answering(self, child: subprocess.Popen[bytes]) -> subprocess.Popen[bytes]:
         def answers() -> bool:
             assert child.poll() is None, self.log(child)
-            return link.answers()
+            return self.link.answers()
 
         wait_for(answers, "the SuperLink")
         return child
@@ -92,27 +104,33 @@ class Federation:
         (path,) = self.folder.glob(f"{number:02d}-*.log")
         return path.read_text(errors="replace")
 
-    def stock_node(self, config: str = "", *options: str) -> subprocess.Popen[bytes]:
+    def stock_node(
+        self, config: str = "", *options: str, actor: str = ""
+    ) -> subprocess.Popen[bytes]:
         """A SuperNode of Flower's own."""
         secure = any(one.startswith("--root-certificates") for one in options)
         plain = [] if secure else ["--insecure"]
         there = ["--superlink", self.address, "--host", "127.0.0.1", "--port", str(free_port())]
         config = config or "partition-id=0"
-        return self.start("flower-supernode", *plain, *there, "--node-config", config, *options)
+        words = (*plain, *there, "--node-config", config, *options)
+        return self.start("flower-supernode", *words, actor=actor)
 
     def flwr(self, *arguments: str) -> dict[str, Any]:
-        """What one of Flower's commands says."""
-        found: dict[str, Any] = json.loads(self.link.flwr(*arguments))
+        """What one of Flower's commands says of its own SuperLink."""
+        done = subprocess.run(
+            ["flwr", *arguments, "favano", "--format", "json"],
+            env=self.environment, cwd=self.folder, capture_output=True, text=True, check=True,
+        )  # fmt: skip
+        found: dict[str, Any] = json.loads(done.stdout)
         return found
 
     @contextmanager
-    def served(self, root_certificate: bytes | None = None) -> Iterator[ClaimedRun]:
+    def served(self) -> Iterator[ClaimedRun]:
         """Be the server of the run that was submitted."""
         with ExitStack() as stack:
 
             def claim() -> ClaimedRun | None:
-                found: AbstractContextManager[ClaimedRun | None]
-                found = claimed_run(self.address, root_certificate=root_certificate)
+                found: AbstractContextManager[ClaimedRun | None] = claimed_run(self.link.door)
                 return stack.enter_context(found)
 
             yield wait_for(claim, "a run")

@@ -53,7 +53,7 @@ class Loopback:
             case ["server"]:
                 return [self.servers[-1].pid]
             case ["superlink"]:
-                return self.lab.alive("flower-superlink")
+                return self.lab.alive("favano.flower.door")
             case ["client", "app", number]:
                 return self.lab.alive("flwr-clientapp", actor=f"node {number}")
         return self.lab.alive(actor=who)

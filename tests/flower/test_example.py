@@ -88,7 +88,7 @@ def test_the_example_runs_with_flwr_run(tmp_path: Path, kind: str) -> None:
     shutil.copytree(EXAMPLE, app)
     with federation(tmp_path) as one:
         one.environment["PYTHONPATH"] += f":{app}"
-        one.start_superlink(isolation="subprocess")
+        one.start_stock_superlink()
         children = []
         for number in range(2):
             words = ["--partition", str(number), "--clients", "2", "--dataset", "digits"]

@@ -14,7 +14,13 @@ from cryptography import x509
 from cryptography.hazmat.primitives.serialization import load_ssh_public_key
 
 from favano.errors import BadInput
-from favano.flower.keys import make_keys, read_key
+from favano.flower.keys import (
+    make_keys,
+    node_keys,
+    read_key,
+    read_operator_key,
+    read_operators,
+)
 
 
 def server_certificate(folder: Path) -> x509.Certificate:
@@ -28,6 +34,7 @@ def test_every_file_is_made_and_secrets_are_for_their_owner_alone(tmp_path: Path
     modes = {path.name: path.stat().st_mode & 0o777 for path in made}
     assert modes == {
         "authority.crt": 0o644, "authority.key": 0o600, "server.crt": 0o644, "server.key": 0o600,
+        "operator.yaml": 0o644, "operator.key": 0o600,
         "lab": 0o600, "lab.pub": 0o644, "ward": 0o600, "ward.pub": 0o644,
     }  # fmt: skip
     assert folder.stat().st_mode & 0o777 == 0o700
@@ -84,7 +91,7 @@ def test_nothing_is_overwritten(tmp_path: Path) -> None:
     before = {path: path.read_bytes() for path in make_keys(tmp_path, [], ["lab"])}
     with pytest.raises(BadInput, match="exists, and is not overwritten"):
         make_keys(tmp_path, [], ["ward", "lab"])
-    with pytest.raises(BadInput, match="another folder"):
+    with pytest.raises(BadInput, match="add --revoke server"):
         make_keys(tmp_path, ["example.org"], ["ward"])
     assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
 
@@ -103,7 +110,9 @@ def test_nodes_can_be_added_later(tmp_path: Path) -> None:
     assert server_certificate(tmp_path) == certificate
 
 
-@pytest.mark.parametrize("node", ["", "../lab", "a b", ".hidden", "authority", "server", "a/b"])
+@pytest.mark.parametrize(
+    "node", ["", "../lab", "a b", ".hidden", "authority", "server", "operator", "a/b"]
+)
 def test_a_node_needs_a_plain_name(tmp_path: Path, node: str) -> None:
     with pytest.raises(BadInput, match="node"):
         make_keys(tmp_path / "keys", [], [node])
@@ -124,7 +133,7 @@ def test_a_node_whose_files_are_those_of_another_is_refused_before_any_is_made(
     with pytest.raises(BadInput, match=f"^node={nodes[1]}: {rule}$"):
         make_keys(tmp_path / "keys", ["localhost"], nodes)
     assert not (tmp_path / "keys").exists()
-    assert len(make_keys(tmp_path / "keys", ["localhost"], nodes[:1])) == 6
+    assert len(make_keys(tmp_path / "keys", ["localhost"], nodes[:1])) == 8
 
 
 @pytest.mark.parametrize("host", ["", "example.org:8000", "https://example.org", "a b"])
@@ -139,3 +148,79 @@ def test_a_key_of_another_kind_is_refused(tmp_path: Path) -> None:
     for path in (tmp_path / "server.key", tmp_path / "missing"):
         with pytest.raises(BadInput, match="cannot be read"):
             read_key(path)
+
+
+def test_a_node_is_revoked_by_removing_its_key(tmp_path: Path) -> None:
+    make_keys(tmp_path, [], ["lab", "ward"])
+    before = {path: path.read_bytes() for path in tmp_path.iterdir()}
+    assert node_keys(tmp_path).keys() == {"lab", "ward"}
+    assert make_keys(tmp_path, [], [], ["lab"]) == []
+    after = {path: path.read_bytes() for path in tmp_path.iterdir()}
+    assert {path.name for path in before.keys() - after.keys()} == {"lab", "lab.pub"}
+    assert after.items() <= before.items()
+    assert node_keys(tmp_path).keys() == {"ward"}
+
+
+def test_a_node_is_revoked_where_only_its_public_key_is(tmp_path: Path) -> None:
+    """As on the server, which has no secrets of nodes."""
+    make_keys(tmp_path, [], ["lab"])
+    (tmp_path / "lab").unlink()
+    make_keys(tmp_path, [], [], ["lab"])
+    assert node_keys(tmp_path) == {}
+
+
+@pytest.mark.parametrize("name", ["ward", "authority", "../keys/lab", ""])
+def test_what_cannot_be_revoked_is_refused_and_changes_nothing(tmp_path: Path, name: str) -> None:
+    folder = tmp_path / "keys"
+    make_keys(folder, [], ["lab"])
+    before = {path: path.read_bytes() for path in folder.iterdir()}
+    with pytest.raises(BadInput, match=f"^revoke={name}: "):
+        make_keys(folder, [], ["other"], ["lab", name])
+    assert {path: path.read_bytes() for path in folder.iterdir()} == before
+
+
+def test_a_name_that_is_revoked_and_made_has_a_new_key(tmp_path: Path) -> None:
+    make_keys(tmp_path, [], ["lab"])
+    old = node_keys(tmp_path)["lab"]
+    assert [path.name for path in make_keys(tmp_path, [], ["lab"], ["lab"])] == ["lab", "lab.pub"]
+    assert node_keys(tmp_path)["lab"] != old
+    assert node_keys(tmp_path)["lab"] == read_key(tmp_path / "lab").public_key()
+
+
+def test_a_server_certificate_is_replaced_by_the_same_authority(tmp_path: Path) -> None:
+    """Nodes notice nothing; other hosts may be named."""
+    make_keys(tmp_path, [], ["lab"])
+    old = server_certificate(tmp_path)
+    made = make_keys(tmp_path, ["example.org"], [], ["server"])
+    assert [path.name for path in made] == ["server.crt", "server.key"]
+    assert server_certificate(tmp_path) != old
+    assert shakes_hands(tmp_path, tmp_path / "authority.crt", "example.org")
+    (tmp_path / "authority.key").unlink()
+    with pytest.raises(BadInput, match=r"authority\.key: is needed to sign"):
+        make_keys(tmp_path, [], [], ["server"])
+    assert (tmp_path / "server.crt").exists()
+
+
+def test_folders_of_before_get_the_operator_that_they_lack(tmp_path: Path) -> None:
+    before = [*make_keys(tmp_path, [], ["lab"])]
+    for name in ("operator.yaml", "operator.key"):
+        (tmp_path / name).unlink()
+    assert [path.name for path in make_keys(tmp_path, [], [])] == ["operator.yaml", "operator.key"]
+    assert sorted(tmp_path.iterdir()) == sorted(before)
+
+
+def test_the_operator_s_two_halves_belong_together(tmp_path: Path) -> None:
+    make_keys(tmp_path, [], [])
+    key = read_operator_key(tmp_path / "operator.key")
+    (public,) = read_operators(tmp_path / "operator.yaml").values()
+    public.verify(key.sign(b"call"), b"call")
+    for path in (tmp_path / "server.key", tmp_path / "missing"):
+        with pytest.raises(BadInput, match=r"^operator="):
+            read_operator_key(path)
+
+
+def test_a_public_key_that_is_none_is_refused_by_its_name(tmp_path: Path) -> None:
+    make_keys(tmp_path, [], [])
+    (tmp_path / "lab.pub").write_text("nothing")
+    with pytest.raises(BadInput, match=r"lab\.pub: cannot be read"):
+        node_keys(tmp_path)

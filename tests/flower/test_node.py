@@ -12,16 +12,20 @@ import pytest
 
 pytest.importorskip("flwr")
 
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from flwr.app import Message
 
 from favano.errors import BadInput
 from favano.flower import Client
+from favano.flower.addresses import check_address
 from favano.flower.keys import make_keys, read_key
-from favano.flower.node import Connect, check_address, join, serve
+from favano.flower.node import Connect, join, serve
 from favano.flower.payload import pack, shape_of
-from favano.flower.private import NodeConnection, Refused, connect
+from favano.flower.private import SECRET_HEADER, NodeConnection, Refused, connect
+from favano.flower.signed_calls import Signer, signer_of
 from favano.flower.wire import call_message, read_reply
 from favano.training import FlatModel
+from tests.flower.attacks import Target, outsider
 from tests.flower.calls import call, data_of, in_a_task, network
 from tests.flower.federation import Federation, federation, nodes, replies, wait_for
 
@@ -39,7 +43,7 @@ from tests.flower.calls import data_of, network
 
 address, *files = sys.argv[1:]
 client = Client(network, data_of(1))
-names = dict(zip(("root_certificate", "key"), map(Path, files)))
+names = dict(zip(("root_certificate", "key", "operator"), map(Path, files)))
 join(client, address, **names, patience=30.0, say=lambda text: print(text, flush=True))
 """
 
@@ -169,10 +173,19 @@ def test_addresses_that_are_refused(address: str, secure: bool, insecure: bool, 
         check_address(address, secure=secure, insecure=insecure)
 
 
-def test_a_key_without_tls_is_refused(tmp_path: Path) -> None:
-    make_keys(tmp_path, [], ["lab"])
-    with pytest.raises(BadInput, match="goes with a root certificate"):
-        join(Client(network, data_of(1)), "127.0.0.1:8000", key=tmp_path / "lab")
+@pytest.mark.parametrize(
+    ("given", "lacking"),
+    [
+        (["key"], "root_certificate, operator"),
+        (["root_certificate", "key"], "operator"),
+        (["root_certificate", "operator"], "key"),
+        (["operator"], "root_certificate, key"),
+    ],
+)
+def test_a_node_needs_all_files_or_none(given: list[str], lacking: str) -> None:
+    files = {name: Path(name) for name in given}
+    with pytest.raises(BadInput, match=f"^{given[0]}={given[0]}: need {lacking}, too"):
+        join(Client(network, data_of(1)), "127.0.0.1:8000", **files)  # type: ignore[arg-type]
 
 
 def secure_superlink(one: Federation) -> Path:
@@ -180,8 +193,9 @@ def secure_superlink(one: Federation) -> Path:
     keys = one.folder / "keys"
     make_keys(keys, [], ["lab", "stranger"])
     make_keys(keys / "other", [], [])
-    one.start_superlink(keys=keys)
-    one.flwr("supernode", "register", str(keys / "lab.pub"))
+    (keys / "stranger.pub").unlink()
+    one.start_superlink(STOCK, keys=keys)
+    one.link.register_nodes(print)
     return keys
 
 
@@ -229,10 +243,85 @@ def test_a_registered_key_is_let_in_once(secure: tuple[str, Path]) -> None:
 
 
 @pytest.mark.slow
+def test_a_resident_node_trains_for_no_stranger(tmp_path: Path) -> None:
+    """He has broken into the SuperLink, and claims a run; he lacks the operator's key."""
+    with federation(tmp_path) as one:
+        keys = secure_superlink(one)
+        files = str(keys / "authority.crt"), str(keys / "lab"), str(keys / "operator.yaml")
+        with outsider(*insider(one)) as stranger:
+            stranger.start_a_run()
+        node = one.python(RESIDENT, one.address, *files)
+        with one.served() as run:
+            (number,) = nodes(run.grid, 1)
+            greedy = call(start_model(), job=1, steps=1, training='{"batch_size": 1}')
+            honest = call(start_model(), job=2)
+            mine = signer_of(keys / "operator.key", tmp_path)
+            his = Signer(Ed25519PrivateKey.generate(), 2**60)
+            sent = [
+                (call_message(greedy, number), "call=unsigned: need the operator's signature"),
+                (call_message(honest, number, sign=his), "is not the operator's"),
+                (call_message(honest, 7, sign=mine), f"another one; this is node {number}"),
+                (call_message(greedy, number, sign=mine), "batch_size=1: this node needs 4"),
+                (call_message(honest, number, sign=mine), ""),
+                (call_message(honest, number, sign=mine), "job=2: was asked for already"),
+            ]
+            for message, says in sent:
+                message.metadata.__dict__["_dst_node_id"] = number
+                (reply,) = replies(run.grid, list(run.grid.push_messages([message])))
+                if not says:
+                    assert read_reply(reply).steps == 5
+                    continue
+                assert says in reply.error.reason
+                assert says in one.log(node)
+                assert not reply.has_content()
+        assert (keys / "lab.calls").exists()
+
+
+EVIL = """
+import os
+from pathlib import Path
+(Path({folder!r}) / ("stolen from " + os.environ["FAVANO_ACTOR"])).touch()
+"""
+
+
+@pytest.mark.slow
+def test_a_stock_node_executes_no_stranger_s_file(tmp_path: Path) -> None:
+    """The ward does, which was started without the operator's name: so the attack is a real one."""
+    with federation(tmp_path) as one:
+        keys = tmp_path / "keys"
+        make_keys(keys, [], ["lab", "ward"])
+        one.start_superlink(STOCK, keys=keys)
+        one.link.register_nodes(print)
+        certificate = ("--root-certificates", str(keys / "authority.crt"))
+        for name in ("lab", "ward"):
+            key = ("--auth-supernode-private-key", str(keys / name))
+            trusts = ("--trusted-entities", str(keys / "operator.yaml")) if name == "lab" else ()
+            one.stock_node("partition-id=1", *certificate, *key, *trusts, actor=name)
+        with outsider(*insider(one)) as stranger:
+            stranger.start_a_run(EVIL.format(folder=str(tmp_path)).encode())
+        for mine in (False, True):
+            if mine:
+                one.link.submit()
+            with one.served() as run:
+                here = nodes(run.grid, 2)
+                messages = [call_message(call(start_model()), node) for node in here]
+                found = replies(run.grid, list(run.grid.push_messages(messages)))
+                assert [reply.has_error() for reply in found] == 2 * [not mine]
+            assert [path.name for path in tmp_path.glob("stolen*")] == ["stolen from ward"]
+
+
+def insider(one: Federation) -> tuple[Target, dict[str, str]]:
+    """The SuperLink, for one who has its secret."""
+    assert one.link.authority is not None
+    target = Target("127.0.0.1", one.link.inside, one.link.authority)
+    return target, {SECRET_HEADER: one.link.secret}
+
+
+@pytest.mark.slow
 def test_stock_and_resident_nodes_answer_alike(tmp_path: Path) -> None:
     with federation(tmp_path) as one:
-        one.start_superlink()
-        one.link.submit(STOCK)
+        one.start_superlink(STOCK)
+        one.link.submit()
         one.python(RESIDENT, one.address)
         one.stock_node("partition-id=1")
         with one.served() as run:
@@ -249,10 +338,10 @@ def test_a_node_that_was_killed_comes_back_as_the_same_node(tmp_path: Path) -> N
     """Its old session lapses within a minute; until then it waits, and says so."""
     with federation(tmp_path) as one:
         keys = secure_superlink(one)
-        files = str(keys / "authority.crt"), str(keys / "lab")
-        one.link.submit(STOCK)
+        files = str(keys / "authority.crt"), str(keys / "lab"), str(keys / "operator.yaml")
+        one.link.submit()
         first = one.python(RESIDENT, one.address, *files)
-        with one.served((keys / "authority.crt").read_bytes()) as run:
+        with one.served() as run:
             (node,) = nodes(run.grid, 1)
             first.send_signal(signal.SIGKILL)
             first.wait()
@@ -260,16 +349,17 @@ def test_a_node_that_was_killed_comes_back_as_the_same_node(tmp_path: Path) -> N
             wait_for(lambda: "connected as node" in one.log(second), "the node")
             assert "before a crash" in one.log(second)
             assert f"connected as node {node}" in one.log(second)
-            names = list(run.grid.push_messages([call_message(call(start_model()), node)]))
-            (reply,) = replies(run.grid, names)
+            sign = signer_of(keys / "operator.key", tmp_path)
+            message = call_message(call(start_model()), node, sign=sign)
+            (reply,) = replies(run.grid, list(run.grid.push_messages([message])))
             assert read_reply(reply).steps == 5
 
 
 @pytest.mark.slow
 def test_nodes_and_runs_outlast_a_superlink_that_is_killed_and_restarted(tmp_path: Path) -> None:
     with federation(tmp_path) as one:
-        first = one.start_superlink()
-        one.link.submit(STOCK)
+        first = one.start_superlink(STOCK)
+        one.link.submit()
         one.python(RESIDENT, one.address)
         with one.served() as run:
             (node,) = nodes(run.grid, 1)

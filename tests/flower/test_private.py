@@ -6,6 +6,7 @@ changed for. Where all of them hold, `test_node` shows that they still do what t
 
 from __future__ import annotations
 
+import importlib
 import inspect
 import re
 import tomllib
@@ -19,19 +20,29 @@ import pytest
 pytest.importorskip("flwr")
 
 import httpx
+from flwr.cli.build import build_fab_from_files
 from flwr.common.constant import ErrorCode, SubStatus
 from flwr.supercore.constant import TaskType
+from flwr.supercore.control import ControlHttpClient
+from flwr.supercore.corestate.sql_corestate import SqlCoreState
 from flwr.supercore.error import ApiErrorCode
 from flwr.supercore.heartbeat import HeartbeatSender, make_task_heartbeat_fn_http
+from flwr.supercore.http_logging import get_uvicorn_log_config
 from flwr.supercore.inflatable import inflatable_object, inflatable_utils
 from flwr.supercore.interceptors import RuntimeVersionHttpInterceptor
+from flwr.supercore.primitives.asymmetric_ed25519 import create_message_to_sign
+from flwr.supercore.protobuf.client import ProtobufClient
+from flwr.supercore.retry import http_retry
 from flwr.supercore.runtime import RuntimeHttpClient
 from flwr.supercore.task_identity import TaskIdentity
 from flwr.superlink.grid.http_grid import HttpGrid
+from flwr.superlink.main import create_app
+from flwr.superlink.servicer.control import control_handlers
 from flwr.supernode import fleet_http_connection
 
-from favano.flower import private
+from favano.flower import private, superlink
 
+flower_superlink = importlib.import_module("flwr.superlink.cli.flower_superlink")
 PYPROJECT = Path(__file__).parents[2] / "pyproject.toml"
 
 
@@ -93,11 +104,55 @@ def test_another_version_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
         (HeartbeatSender.start, "self"),
         (HeartbeatSender.stop, "self"),
         (make_task_heartbeat_fn_http, "client"),
+        (
+            ControlHttpClient.from_server_address,
+            "server_address insecure root_certificates interceptors retry_invoker",
+        ),
+        (ControlHttpClient.ListNodes, "self request"),
+        (ControlHttpClient.ListRuns, "self request"),
+        (ControlHttpClient.RegisterNode, "self request"),
+        (ControlHttpClient.StartRun, "self request"),
+        (ControlHttpClient.StopRun, "self request"),
+        (ControlHttpClient.UnregisterNode, "self request"),
+        (build_fab_from_files, "files"),
+        (create_message_to_sign, "fab_digest timestamp"),
+        (create_app, "config superlink_lifespan_class"),
+        (flower_superlink.SuperLinkLifespan, "config state_factory"),
+        (flower_superlink._parse_superlink_lifespan_config, ""),
+        (get_uvicorn_log_config, "log_level"),
+        (
+            SqlCoreState.store_app,
+            "self fab federation_id app_id app_type added_by is_hub_app display_name description "
+            "color",
+        ),
     ],
     ids=lambda value: getattr(value, "__qualname__", ""),
 )
 def test_functions_take_what_they_took(function: Callable[..., object], parameters: str) -> None:
     assert list(inspect.signature(function).parameters) == parameters.split()
+
+
+def test_a_secret_travels_with_every_request_of_a_client() -> None:
+    inside = private.Inside("127.0.0.1:1", "5ec4e7")
+    with RuntimeHttpClient.from_server_address("127.0.0.1:1", True, None, []) as client:
+        private._with_secret(client, inside)
+        request = client._client.build_request("POST", "http://127.0.0.1:1/")
+    assert request.headers["favano-secret"] == "5ec4e7"
+    source = inspect.getsource(ProtobufClient)
+    assert source.count("httpx.Client(") == 1
+    assert source.count("httpx.Request(") == 0
+
+
+def test_an_app_is_stored_with_its_signatures_and_found_by_its_digest() -> None:
+    """A stock SuperLink forgets the signatures of apps that are submitted with their content."""
+    source = inspect.getsource(control_handlers.start_run)
+    assert "verification_dict = stored_fab.verifications" in source
+    assert "is_stored_app = bool(request.fab.hash_str and not request.fab.content)" in source
+
+
+def test_a_bundle_of_the_same_files_has_the_same_bytes() -> None:
+    files = {"pyproject.toml": superlink._APP, "server.py": "a = 1\n", "client.py": "b = 2\n"}
+    assert private.app_bytes(files) == private.app_bytes(dict(reversed(files.items())))
 
 
 def test_a_connection_gives_what_it_gave() -> None:
@@ -117,6 +172,13 @@ def test_a_connection_that_fails_ends_by_the_function_that_is_replaced() -> None
     assert private._FAILED.strip() in source
 
 
+def test_a_node_that_is_let_in_no_more_ends_by_the_signal_that_is_replaced() -> None:
+    for module in (fleet_http_connection, http_retry):
+        source = inspect.getsource(module)
+        used = re.findall(r"\bos\.\w+", source)
+        assert used == ["os.kill", "os.getpid"], module
+
+
 def test_numbers_and_words_mean_what_they_meant() -> None:
     assert int(ApiErrorCode.FLEET_NODE_ACTIVATION_FAILED) == 2004
     assert str(TaskType.SERVER_APP) == "flwr-serverapp"
@@ -125,10 +187,15 @@ def test_numbers_and_words_mean_what_they_meant() -> None:
 
 
 def test_a_failed_connection_leaves_flower_as_it_was() -> None:
-    before = vars(fleet_http_connection)["flwr_exit"]
+    names = [
+        (fleet_http_connection, "flwr_exit"),
+        (fleet_http_connection, "os"),
+        (http_retry, "os"),
+    ]
+    before = [vars(module)[name] for module, name in names]
     with pytest.raises(private.Refused), private.connect("127.0.0.1:1", patience=0.1):
         pass
-    assert vars(fleet_http_connection)["flwr_exit"] is before
+    assert [vars(module)[name] for module, name in names] == before
 
 
 def test_heartbeats_outlast_errors_of_the_superlink() -> None:

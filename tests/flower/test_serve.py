@@ -25,7 +25,7 @@ from favano.data.partition import deal
 from favano.errors import BadInput
 from favano.flower.client import Client
 from favano.flower.deal import DEAL, Deal
-from favano.flower.private import claimed_run
+from favano.flower.private import administration, claimed_run
 from favano.flower.serve import Serving, judge_of, strategy_of, write_scored, write_terms
 from favano.flower.superlink import SuperLink, running
 from favano.records.folder import MODEL
@@ -234,17 +234,21 @@ def test_keys_of_simulations_are_refused(
 def test_other_machines_need_keys(tmp_path: Path) -> None:
     told = CliRunner().invoke(app, ["serve", "--host", "0.0.0.0", "--tick", "30"])
     assert isinstance(told.exception, BadInput)
-    assert "need --keys" in str(told.exception)
+    assert "need keys (favano keys), or insecure, with which whoever reaches the port can read" in (
+        str(told.exception)
+    )
+    with pytest.raises(BadInput, match="goes with no keys"):
+        SuperLink(tmp_path, keys=tmp_path, insecure=True)
 
 
 def test_a_superlink_is_told_what_it_needs(tmp_path: Path) -> None:
     plain = SuperLink(tmp_path, port=8123)
     assert "--insecure" in plain.command
     assert plain.address == "127.0.0.1:8123"
-    assert SuperLink(tmp_path, host="0.0.0.0").address == "127.0.0.1:8000"
+    assert SuperLink(tmp_path, host="0.0.0.0", insecure=True).address == "127.0.0.1:8000"
     with pytest.raises(BadInput, match=r"lacks authority\.crt"):
         SuperLink(tmp_path, keys=tmp_path)
-    for name in ("authority.crt", "server.crt", "server.key"):
+    for name in ("authority.crt", "server.crt", "server.key", "operator.key"):
         (tmp_path / name).touch()
     secure = SuperLink(tmp_path, keys=tmp_path)
     assert "--insecure" not in secure.command
@@ -256,7 +260,7 @@ def test_a_superlink_is_told_what_it_needs(tmp_path: Path) -> None:
 def test_a_superlink_that_cannot_start_says_where_to_look(tmp_path: Path) -> None:
     """It listens at an address that this machine does not have."""
     (tmp_path / "superlink.pid").touch()  # nobody reads what an earlier version has left
-    link = SuperLink(tmp_path, host="192.0.2.1", port=8123)
+    link = SuperLink(tmp_path, host="192.0.2.1", port=8123, insecure=True)
     sentence = r"did not start; see .*superlink\.log"
     with pytest.raises(BadInput, match=sentence), running(link, print):
         raise AssertionError("it runs")
@@ -287,10 +291,10 @@ def test_runs_of_a_server_that_was_killed_are_stopped(tmp_path: Path) -> None:
     with running(link, print):
         link.submit()
         link.stop_runs()
-        (run,) = json.loads(link.flwr("list"))["runs"]
-        assert run["status"] == "finished:stopped"
+        with administration(link.door) as administrator:
+            assert list(administrator.runs().values()) == ["finished:stopped"]
         link.stop_runs()
-        with claimed_run(link.address) as found:
+        with claimed_run(link.door) as found:
             assert found is None
 
 

@@ -16,9 +16,10 @@ from flwr.common.config import parse_config_args
 
 from favano.errors import BadInput
 from favano.flower.deal import Deal
+from favano.flower.keys import make_keys
 from favano.flower.payload import pack, shape_of
 from favano.flower.share import Share, app, share_of
-from favano.flower.supernode import node_config, supernode_command
+from favano.flower.supernode import Stock, node_config, supernode_command
 from favano.flower.wire import call_message, read_reply
 from favano.run.samples import initial_module, load_samples, make_task, named_model
 from favano.timing import make_fleet
@@ -81,7 +82,7 @@ def test_a_stock_node_has_the_share_of_its_configuration() -> None:
 
 def test_a_share_is_configured_as_it_is_read() -> None:
     share = Share(2, 5, "mnist", "iid", "resnet20", 7, "/data/my files")
-    assert share_of(parse_config_args([node_config(share, 0.25)])) == (share, 0.25)
+    assert share_of(parse_config_args([node_config(share, {"pace": 0.25})])) == (share, 0.25)
 
 
 @pytest.mark.parametrize(
@@ -101,15 +102,28 @@ def test_a_bad_configuration_is_refused(config: dict[str, object], says: str) ->
         share_of(config)
 
 
-def test_the_command_of_a_stock_node() -> None:
-    share = Share(0, 2)
-    plain = supernode_command("h:1", share, root_certificate=None, key=None, pace=0.0, port=9)
+def test_the_command_of_a_stock_node(tmp_path: Path) -> None:
+    share, limits = Share(0, 2), {"least-batch": 4, "least-steps-apart": 1, "methods": ""}
+    plain = supernode_command("127.0.0.1:1", share, Stock(), port=9)
     assert plain == [
-        "flower-supernode", "--insecure", "--superlink", "h:1", "--host", "127.0.0.1", "--port",
-        "9", "--node-config", node_config(share),
+        "flower-supernode", "--insecure", "--superlink", "127.0.0.1:1", "--host", "127.0.0.1",
+        "--port", "9", "--node-config", node_config(share, {"pace": 0.0, **limits}),
     ]  # fmt: skip
-    secure = supernode_command(
-        "h:1", share, root_certificate=Path("a.crt"), key=Path("lab"), pace=0.0, port=9
-    )
-    assert secure[1:5] == ["--root-certificates", "a.crt", "--auth-supernode-private-key", "lab"]
+    make_keys(tmp_path, [], [])
+    operator = tmp_path / "operator.yaml"
+    files = Stock(Path("a.crt"), tmp_path / "lab", operator)
+    secure = supernode_command("h:1", share, files, port=9)
+    assert secure[1:7] == [
+        "--root-certificates", "a.crt", "--auth-supernode-private-key", str(tmp_path / "lab"),
+        "--trusted-entities", str(operator),
+    ]  # fmt: skip
     assert "--insecure" not in secure
+    config = parse_config_args([secure[-1]])
+    assert config["operator"] == str(operator)
+    assert config["calls"] == str(tmp_path / "lab.calls")
+    assert share_of(config) == (share, 0.0)
+
+
+def test_a_stock_node_of_another_machine_needs_an_operator() -> None:
+    with pytest.raises(BadInput, match="executes the app of whoever submits a run"):
+        supernode_command("example.org:8000", Share(0, 2), Stock(), port=9)

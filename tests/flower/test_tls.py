@@ -16,6 +16,13 @@ from tests.flower.loopback import FAVANO, Loopback
 ROUNDS = 6
 
 
+def secure(authority: Path, key: Path) -> tuple[str, ...]:
+    """The flags of a node that trusts this authority and has this key."""
+    operator = "--operator", str(authority / "operator.yaml")
+    certificate = "--root-certificate", str(authority / "authority.crt")
+    return *certificate, "--key", str(key), *operator
+
+
 @pytest.mark.slow
 def test_registered_nodes_train_and_others_stay_outside(tmp_path: Path) -> None:
     keys, other = tmp_path / "keys", tmp_path / "other"
@@ -26,9 +33,6 @@ def test_registered_nodes_train_and_others_stay_outside(tmp_path: Path) -> None:
         one = Loopback(lab, tick=2.0, rounds=ROUNDS, keys=keys)
         one.serve()
         wait_for(lambda: "nodes join at" in one.told, "the server")
-
-        def secure(authority: Path, key: Path) -> tuple[str, ...]:
-            return "--root-certificate", str(authority / "authority.crt"), "--key", str(key)
 
         unregistered = one.join(2, *secure(keys, other / "stranger"))
         deceived = one.join(2, *secure(other, keys / "lab"), "--patience", "1")
@@ -48,3 +52,45 @@ def test_registered_nodes_train_and_others_stay_outside(tmp_path: Path) -> None:
     steps = load_trace(tmp_path / "trace.npz").schedule.steps
     assert steps.sum() > 0
     assert replay_folder(tmp_path).equal
+
+
+@pytest.mark.slow
+def test_a_node_is_removed_while_the_server_runs_and_does_not_come_back(tmp_path: Path) -> None:
+    """Nor after the server goes on; with a new key it does."""
+    keys = tmp_path / "keys"
+    with federation(tmp_path) as lab:
+
+        def make(*words: str) -> None:
+            assert lab.start(*FAVANO, "keys", str(keys), *words).wait() == 0
+
+        make("--node", "lab", "--node", "ward")
+        one = Loopback(lab, rounds=10_000, keys=keys)
+        one.serve()
+        wait_for(lambda: "nodes join at" in one.told, "the server")
+        removed = one.join(0, *secure(keys, keys / "lab"))
+        one.join(1, *secure(keys, keys / "ward"))
+        wait_for(lambda: one.told.count(" joins ") == 2, "both nodes")
+        (tmp_path / "copy").write_bytes((keys / "lab").read_bytes())  # the node has its own
+        make("--revoke", "lab")
+        wait_for(lambda: "is let in no more" in one.told, "the removal")
+        wait_for(
+            lambda: " is gone " in one.told or "Flower did not take the call" in one.told,
+            "the loss of a client",
+        )
+        wait_for(lambda: "does not let this node in" in lab.log(removed), "the node's word")
+        before = len(one.rounds())
+        wait_for(lambda: len(one.rounds()) > before + 2, "rounds of the other one")
+
+        one.dismiss([one.servers[-1]])
+        one.serve("--resume")
+        wait_for(lambda: "nodes join at" in lab.log(one.servers[-1]), "the server again")
+        stubborn = one.join(2, *secure(keys, tmp_path / "copy"))
+        wait_for(lambda: "its key is not registered" in lab.log(stubborn), "a refusal")
+        before = len(one.rounds())
+        wait_for(lambda: len(one.rounds()) > before + 2, "rounds of the other one")
+        assert lab.log(one.servers[-1]).count(" joins ") <= 1
+
+        joined = lab.log(one.servers[-1]).count(" joins ")
+        make("--node", "lab")
+        one.join(3, *secure(keys, keys / "lab"))
+        wait_for(lambda: lab.log(one.servers[-1]).count(" joins ") > joined, "the new key")

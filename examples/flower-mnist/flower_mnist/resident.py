@@ -1,7 +1,8 @@
 """The same client as a resident node: one process that stays loaded, for short ticks.
 
 python -m flower_mnist.resident HOST:PORT --partition 0 [--dataset digits] [--clients 4]
-    [--data-dir DIR] [--root-certificate authority.crt --key node-0] [--pace SECONDS]
+    [--data-dir DIR] [--root-certificate authority.crt --key node-0 --operator operator.yaml]
+    [--pace SECONDS]
 """
 
 import argparse
@@ -22,6 +23,7 @@ def main() -> None:
     parser.add_argument("--data-dir", default="")
     parser.add_argument("--root-certificate", type=Path)
     parser.add_argument("--key", type=Path)
+    parser.add_argument("--operator", type=Path)
     parser.add_argument("--pace", type=float, default=0.0)
     asked = parser.parse_args()
     config = {name.replace("_", "-"): value for name, value in vars(asked).items()}
@@ -31,7 +33,13 @@ def main() -> None:
         pace=asked.pace,
         notes={"partition": asked.partition},
     )
-    join(client, asked.address, root_certificate=asked.root_certificate, key=asked.key)
+    join(
+        client,
+        asked.address,
+        root_certificate=asked.root_certificate,
+        key=asked.key,
+        operator=asked.operator,
+    )
 
 
 if __name__ == "__main__":

@@ -36,6 +36,7 @@ def main(grid: Grid, context: Context) -> None:
         learning_rate=float(config["learning-rate"]),
         local=LocalTraining(batch_size=int(config["batch-size"])),
         folder=str(config["folder"]) or None,
+        operator=str(config["operator-key"]) or None,
     )
     arrays = ArrayRecord(model.state_dict())
     result = strategy.start(grid, arrays, int(config["rounds"]), evaluate_fn=evaluate)

@@ -23,7 +23,22 @@ Certificate = Annotated[
     Path | None, typer.Option(metavar="FILE", help="authority.crt of favano keys, for TLS")
 ]
 Key = Annotated[Path | None, typer.Option(metavar="FILE", help="key of this node")]
-Insecure = Annotated[bool, typer.Option("--insecure", help="plaintext, also to other machines")]
+Operator = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="operator.yaml of favano keys: whose calls are answered"),
+]
+Insecure = Annotated[
+    bool, typer.Option("--insecure", help="plaintext and unsigned calls, also from other machines")
+]
+LeastBatch = Annotated[
+    int, typer.Option(metavar="N", help="fewest samples of a batch and behind an answer")
+]
+LeastStepsApart = Annotated[
+    int, typer.Option(metavar="N", help="fewest steps between the model that comes and the answer")
+]
+Methods = Annotated[
+    str, typer.Option(metavar="NAMES", help="methods to take part in, by commas; any by default")
+]
 Resident = Annotated[
     bool,
     typer.Option(
@@ -49,39 +64,50 @@ def join_command(
     seed: Seed = 0,
     root_certificate: Certificate = None,
     key: Key = None,
+    operator: Operator = None,
     insecure: Insecure = False,
     resident: Resident = True,
     device: Device = "cpu",
     state: State = None,
     pace: Pace = 0.0,
     patience: Patience = 600.0,
+    least_batch: LeastBatch = 4,
+    least_steps_apart: LeastStepsApart = 1,
+    methods: Methods = "",
 ) -> None:
     """Join a federation with a share of a data set, and train when called.
 
-    With your own network and data, use favano.flower.join from Python.
+    A server on another machine needs --root-certificate, --key and --operator: three files that its
+    operator makes with favano keys and gives you. Which calls were answered is remembered in a file
+    beside the key. With your own network and data, use favano.flower.join from Python.
     """
     need_flower()
+    from favano.flower.addresses import check_address
+    from favano.flower.limits import Limits, method_names
     from favano.flower.memory import FileStore
-    from favano.flower.node import check_address, join
+    from favano.flower.node import check_files, join
     from favano.flower.private import Refused
     from favano.flower.share import Share
-    from favano.flower.supernode import become_supernode
+    from favano.flower.supernode import Stock, become_supernode
 
     check_address(address, secure=root_certificate is not None, insecure=insecure)
+    check_files(root_certificate, key, operator)
+    limits = Limits(least_batch, least_steps_apart, method_names(methods))
     place, _, count = partition.partition("/")
     need(place.isdecimal() and count.isdecimal(), "partition", partition, "need I/N, as 0/4")
     folder = None if data is None else str(data.absolute())
     share = Share(int(place), int(count), dataset, split, model, seed, folder)
     if not resident:
-        become_supernode(address, share, root_certificate=root_certificate, key=key, pace=pace)
+        become_supernode(address, share, Stock(root_certificate, key, operator, pace, limits))
     store = None if state is None else FileStore(state)
-    client = share.client(device=device, store=store, pace=pace)
+    client = share.client(device=device, store=store, pace=pace, limits=limits)
     try:
         join(
             client,
             address,
             root_certificate=root_certificate,
             key=key,
+            operator=operator,
             insecure=insecure,
             patience=patience,
             say=say,

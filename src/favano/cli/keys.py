@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from favano.cli.shell import need_flower, screen
+from favano.cli.shell import need_flower, say, screen
 
 Folder = Annotated[Path, typer.Argument(metavar="DIR", help="folder for the files")]
 Host = Annotated[
@@ -17,16 +17,27 @@ Host = Annotated[
 Node = Annotated[
     list[str] | None, typer.Option(metavar="NAME", help="name of a node; may be repeated")
 ]
+Revoke = Annotated[
+    list[str] | None,
+    typer.Option(metavar="NAME", help="node that is let in no more, server, or operator"),
+]
 
 
-def keys_command(folder: Folder, host: Host = None, node: Node = None) -> None:
-    """Make an authority, a server certificate and a key per node; call it again for more nodes.
+def keys_command(
+    folder: Folder, host: Host = None, node: Node = None, revoke: Revoke = None
+) -> None:
+    """Make the keys of a federation: authority, server, operator, and one per node.
 
-    The server needs authority.crt, server.crt, server.key and the .pub file of each node; a node
-    needs authority.crt and its own key. Keep authority.key for yourself.
+    Call it again for more nodes, and to revoke some: a server that runs follows within seconds. A
+    name that is revoked and given with --node in one command gets a new key. The server needs
+    authority.crt, server.crt, server.key, operator.key and the .pub file of each node; a node needs
+    authority.crt, operator.yaml and its own key. Keep authority.key for yourself.
     """
     need_flower()
     from favano.flower.keys import make_keys
 
-    for path in make_keys(folder, host or [], node or []):
+    made = make_keys(folder, host or [], node or [], revoke or [])
+    for name in revoke or []:
+        say(f"revoked: {name}")
+    for path in made:
         screen.print(str(path), soft_wrap=True)

@@ -12,7 +12,6 @@ import typer
 
 from favano.cli.flags import Config, DataDir, Values, spec_with_data
 from favano.cli.shell import keep_to, leave, need_flower, say
-from favano.errors import need
 from favano.specification.presets import resolve
 
 Rounds = Annotated[int, typer.Option(metavar="N", help="updates of the model")]
@@ -23,9 +22,15 @@ Port = Annotated[int, typer.Option(help="port that nodes join at")]
 StatusHost = Annotated[str, typer.Option(help="address of the status page")]
 StatusPort = Annotated[int, typer.Option(help="port of the status page; 0: any that is free")]
 Keys = Annotated[
-    Path | None, typer.Option(metavar="DIR", help="of favano keys: TLS, registered nodes only")
+    Path | None,
+    typer.Option(metavar="DIR", help="of favano keys: TLS, registered nodes, signed calls"),
 ]
-Insecure = Annotated[bool, typer.Option("--insecure", help="plaintext, also to other machines")]
+Insecure = Annotated[
+    bool,
+    typer.Option(
+        "--insecure", help="no keys, though others can reach --host: they can read and change all"
+    ),
+]
 Out = Annotated[Path, typer.Option(metavar="DIR", help="folder for everything that is written")]
 Resume = Annotated[bool, typer.Option("--resume", help="go on with the federation in the folder")]
 Patience = Annotated[float, typer.Option(metavar="S", help="seconds that an answer may be late")]
@@ -60,14 +65,13 @@ def serve_command(
     """Serve a federation: nodes join it with favano join."""
     need_flower()
     spec = resolve(spec_with_data(config, flags, data_dir))
-    safe = keys is not None or insecure or host in ("127.0.0.1", "localhost", "::1")
-    rule = "is open to other machines: need --keys (favano keys), or --insecure for plaintext"
-    need(safe, "host", host, rule)
     keep_to("cpu")
     from favano.flower.serve import Serving, serve
     from favano.flower.superlink import SuperLink
 
     folder = out.absolute()
+    trusted = None if keys is None else keys.absolute()
+    link = SuperLink(folder, host, port, trusted, insecure)
     serving = Serving(
         rounds=rounds,
         tick=tick,
@@ -82,7 +86,6 @@ def serve_command(
         norm=norm,
         norm_quantile=norm_quantile,
     )
-    trusted = None if keys is None else keys.absolute()
     told = list[int]()  # signals
 
     def end(number: int, frame: FrameType | None) -> None:
@@ -92,7 +95,7 @@ def serve_command(
     for one in (signal.SIGTERM, signal.SIGINT):
         signal.signal(one, end)
     try:
-        serve(spec, serving, SuperLink(folder, host, port, trusted), _tell)
+        serve(spec, serving, link, _tell)
     except KeyboardInterrupt:
         words = f"stopped; go on with: favano serve --resume --out {out} ..."
         leave(words, 128 + (told or [signal.SIGINT])[0])

@@ -1,5 +1,6 @@
 from .client import Client as Client
 from .client import client_app as client_app
+from .limits import Limits as Limits
 from .local_training import LocalTraining as LocalTraining
 from .local_training import TrainingPart as TrainingPart
 from .memory import FileStore as FileStore

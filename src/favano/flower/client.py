@@ -21,9 +21,11 @@ from torch.utils.data import DataLoader
 
 from favano.data import BatchStream, Preprocessing
 from favano.errors import BadInput, need
+from favano.flower.limits import Limits
 from favano.flower.local_training import LocalTraining, from_json
 from favano.flower.memory import Memory, NoStore, Remembered, StateStore, Store
 from favano.flower.payload import Shape, draws, dtype_of, pack, read_codec, shape_of, unpack
+from favano.flower.signed_calls import check_operator
 from favano.flower.stopwatch import Stopwatch
 from favano.flower.wire import Call, Reply, read_call, reply_message
 from favano.metrics.evaluation import Evaluator
@@ -74,6 +76,7 @@ class Client:
         pace: seconds that a step takes at least, for trials with clients of different speeds.
         preprocessing: of raw images, batch by batch, as for the named data sets.
         notes: numbers that every reply carries among its metrics.
+        limits: what a server may ask for.
     """
 
     def __init__(
@@ -88,6 +91,7 @@ class Client:
         pace: float = 0.0,
         preprocessing: Preprocessing | None = None,
         notes: Mapping[str, float] | None = None,
+        limits: Limits | None = None,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
@@ -99,6 +103,7 @@ class Client:
         self._store = store or NoStore()
         self._memory = Memory.from_bytes(self._store.read())
         self._preprocessing, self._notes = preprocessing, notes or {}
+        self._limits = limits or Limits()
         self._pace, self._clock, self._sleep = pace, clock, sleep
         self._prepared: tuple[object, _Prepared] | None = None
         self._step_seconds = 0.0  # of the last steps
@@ -110,10 +115,13 @@ class Client:
     def reply(self, call: Call, began: float | None = None) -> Reply:
         """Train as a call asks."""
         began = self._clock() if began is None else began
-        trainer, shape = self._ready(call)
+        local = from_json(call.training)
+        self._limits.check(call, local, len(self._inputs))
+        trainer, shape = self._ready(call, local)
+        least = self._limits.least_steps(call, trainer.task.batches)
         codec = read_codec(call.codec)
         start = self._start_model(call, shape, codec)
-        end, steps, seconds = self._train(call, trainer, start, began)
+        end, steps, seconds = self._train(call, trainer, start, began, least)
         return Reply(
             run=call.run,
             client=call.client,
@@ -126,13 +134,17 @@ class Client:
             metrics={**self._notes, **self._measured(trainer, end)},
         )
 
-    def _train(self, call: Call, trainer: LoopTrainer, start: Vector, began: float) -> _Trained:
+    def _train(
+        self, call: Call, trainer: LoopTrainer, start: Vector, began: float, least: int
+    ) -> _Trained:
         """Make the steps of a call, and keep what later calls need."""
         before = self._before(call, start, trainer.width - len(start))
         made = before.steps if trainer.rule.optimiser.kept else 0
         job = Job(0, 0, call.first_step, call.steps, call.rate, made)
         until = None if call.seconds is None else began + call.seconds
-        watch = Stopwatch(until, self._step_seconds, self._pace, self._clock, self._sleep)
+        watch = Stopwatch(
+            until, self._step_seconds, self._pace, self._clock, self._sleep, least=least
+        )
         given = torch.cat([start, before.vectors]).to(self._device)
         end = trainer.run(given, job, self._drift(call, trainer), watch.more).cpu()
         seconds = watch.stop()
@@ -149,11 +161,11 @@ class Client:
             return None
         return unpack(call.drift, shape_of(trainer.model).trained).to(self._device)
 
-    def _ready(self, call: Call) -> _Prepared:
+    def _ready(self, call: Call, local: LocalTraining) -> _Prepared:
         """Network and data for this call; those of the last one if they fit."""
         key = (call.training, call.seed, call.client, call.dtype, call.drift is None)
         if self._prepared is None or self._prepared[0] != key:
-            self._prepared = key, self._prepare(call, from_json(call.training))
+            self._prepared = key, self._prepare(call, local)
         return self._prepared[1]
 
     def _prepare(self, call: Call, local: LocalTraining) -> _Prepared:
@@ -214,14 +226,16 @@ def client_app(
         app = favano.flower.client_app(Net, lambda context: my_data(context.node_config))
 
     Arguments are those of `Client`; `data` may be a function of Flower's context. What a client
-    keeps from job to job is in the context. Two keys of a SuperNode's configuration are used here:
-    replies carry `partition-id`, and `pace` is the least time of a step.
+    keeps from job to job is in the context. Some keys of a SuperNode's configuration are used here:
+    replies carry `partition-id`, `pace` is the least time of a step, and `operator`, `calls` and
+    those of `Limits` say which calls are answered.
     """
     app = ClientApp()
 
     @app.train()
     def train(message: Message, context: Context) -> Message:
         config = context.node_config
+        check_operator(message, context)
         part = config.get("partition-id")
         client = Client(
             model,
@@ -232,6 +246,7 @@ def client_app(
             store=StateStore(context.state),
             pace=float(config.get("pace", 0.0)),
             notes={"partition": part} if isinstance(part, int) else None,
+            limits=Limits.from_words(config),
         )
         return client.answer(message)
 

@@ -1,36 +1,45 @@
-"""Keys of a federation: an authority, the server's certificate, and a key for each node.
+"""Keys of a federation: an authority, the server's certificate, the operator, and the nodes.
 
 The server shows a certificate that the authority has signed; nodes need only the authority's own
-certificate to know that they talk to the right one. A node signs its requests with its key, whose
-public half is registered at the server. Nothing is ever overwritten, and what is secret can be read
-by its owner alone.
+certificate to know that they talk to the right one. It signs every call, and the app that stock
+SuperNodes run, with the operator's key: a node does what the operator asks and nobody else. A node
+signs its requests with its key, whose public half is registered at the server. Nothing is ever
+overwritten, and what is secret can be read by its owner alone.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
 from pathlib import Path
 
+import yaml
 from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric.ed25519 import (
+    Ed25519PrivateKey,
+    Ed25519PublicKey,
+)
 from cryptography.hazmat.primitives.serialization import (
     Encoding,
     NoEncryption,
     PrivateFormat,
     PublicFormat,
+    load_pem_private_key,
     load_ssh_private_key,
+    load_ssh_public_key,
 )
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from favano.errors import BadInput, need
 
 AUTHORITY, SERVER = "authority", "server"  # .crt and .key
+OPERATOR = "operator"  # .yaml, as `flower-supernode --trusted-entities` reads it, and .key
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _DAYS = 825
 _CURVE = ec.SECP384R1()  # that Flower uses for nodes
@@ -38,39 +47,96 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 _HOST = re.compile(r"(?=.{1,253}$)([A-Za-z0-9-]{1,63}\.)*[A-Za-z0-9-]{1,63}")
 
 
-def make_keys(folder: Path, hosts: Sequence[str], nodes: Sequence[str]) -> list[Path]:
-    """Make what a folder lacks: authority and server certificate, then a key for each new node.
+def make_keys(
+    folder: Path, hosts: Sequence[str], nodes: Sequence[str], revoked: Sequence[str] = ()
+) -> list[Path]:
+    """Make what a folder lacks: authority, server certificate, operator, and keys of new nodes.
 
     Args:
         folder: for all files; made if it is not there.
         hosts: names and addresses of the server, besides those of this machine itself.
         nodes: names of nodes.
+        revoked: names whose keys are removed before: of nodes, `server` or `operator`. A server
+            that runs lets a node in no more whose key is gone.
 
     Returns:
         The files that were made.
     """
     for node in nodes:
-        rule = "need letters, digits, '.', '_' and '-'; authority and server are taken"
-        need(bool(_NAME.fullmatch(node)) and node not in (AUTHORITY, SERVER), "node", node, rule)
+        rule = "need letters, digits, '.', '_' and '-'; authority, server and operator are taken"
+        taken = node in (AUTHORITY, SERVER, OPERATOR)
+        need(bool(_NAME.fullmatch(node)) and not taken, "node", node, rule)
         need(nodes.count(node) == 1, "node", node, "is named twice")
     names = [_host(host) for host in dict.fromkeys([*LOOPBACK, *hosts])]
-    wanted = [folder / node for node in nodes]
-    old = (folder / f"{AUTHORITY}.key").exists()
-    rule = f"{folder} has a server certificate already; use another folder for other hosts"
-    need(not (old and hosts), "host", ", ".join(hosts), rule)
-    stems = wanted if old else [folder / AUTHORITY, folder / SERVER, *wanted]
+    gone = [path for name in revoked for path in _revocable(folder, name)]
+    there = {path for path in folder.glob("*") if path not in gone}
+    authority, secret = _files(folder / AUTHORITY)
+    certified = folder / f"{SERVER}.crt" in there
+    rule = f"{folder} has a server certificate already; add --revoke {SERVER} to make a new one"
+    need(not (certified and hosts), "host", ", ".join(hosts), rule)
+    lacking = [name for name in (SERVER, OPERATOR) if _files(folder / name)[0] not in there]
+    if not there & {authority, secret}:
+        lacking = [AUTHORITY, *lacking]
+    elif SERVER in lacking:
+        rule = f"is needed to sign a new server certificate; {folder} does not have it"
+        need(secret in there, "file", secret.name, rule)
     owners: dict[Path, str] = {}
-    for stem in stems:
+    for stem in [folder / name for name in (*lacking, *nodes)]:
         for path in _files(stem):
-            need(not path.exists(), "file", path, "exists, and is not overwritten")
+            need(path not in there, "file", path, "exists, and is not overwritten")
             rule = f"{path.name} would also be a file of {owners.get(path)}; rename one"
             need(path not in owners, "node", stem.name, rule)
             owners[path] = stem.name
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    made = [] if old else _certificates(folder, names)
-    for node in nodes:
-        made += _node_key(folder / node)
-    return made
+    for path in gone:
+        path.unlink()
+    makers = {
+        AUTHORITY: lambda: _authority(folder),
+        SERVER: lambda: _server(folder, names),
+        OPERATOR: lambda: _operator(folder),
+    }
+    made = [path for name in lacking for path in makers[name]()]
+    return [*made, *(path for node in nodes for path in _node_key(folder / node))]
+
+
+def node_keys(folder: Path) -> dict[str, ec.EllipticCurvePublicKey]:
+    """The public keys of the nodes of a folder, by name."""
+    return {path.stem: _public_key(path) for path in sorted(folder.glob("*.pub"))}
+
+
+def read_operator_key(path: Path) -> Ed25519PrivateKey:
+    """The key that calls are signed with."""
+    try:
+        key = load_pem_private_key(path.read_bytes(), password=None)
+    except (OSError, ValueError, TypeError, UnsupportedAlgorithm) as error:
+        raise BadInput("operator", path, f"cannot be read: {error}") from None
+    if not isinstance(key, Ed25519PrivateKey):
+        raise BadInput("operator", path, "need operator.key, as `favano keys` makes it")
+    return key
+
+
+def read_operators(path: Path) -> dict[str, Ed25519PublicKey]:
+    """The operators that a node trusts, by name: one, or two while a key is replaced."""
+    rule = "need operator.yaml, as `favano keys` makes it"
+    try:
+        found = yaml.safe_load(path.read_bytes())
+        if not isinstance(found, Mapping) or not found:
+            raise BadInput("operator", path, rule)
+        keys = {str(name): load_ssh_public_key(str(text).encode()) for name, text in found.items()}
+    except OSError as error:
+        raise BadInput("operator", path, f"cannot be read: {error.strerror}") from None
+    except (yaml.YAMLError, ValueError, UnsupportedAlgorithm):
+        raise BadInput("operator", path, rule) from None
+    right = {name: key for name, key in keys.items() if isinstance(key, Ed25519PublicKey)}
+    need(len(right) == len(keys), "operator", path, rule)
+    return right
+
+
+def operator_name(key: Ed25519PublicKey) -> str:
+    """The name of an operator: the beginning of a digest of its key."""
+    digest = hashes.Hash(hashes.SHA256())
+    digest.update(key.public_bytes(Encoding.Raw, PublicFormat.Raw))
+    return f"favano-{digest.finalize().hex()[:16]}"
 
 
 def read_key(path: Path) -> ec.EllipticCurvePrivateKey:
@@ -84,42 +150,84 @@ def read_key(path: Path) -> ec.EllipticCurvePrivateKey:
     return key
 
 
-def _files(stem: Path) -> tuple[Path, ...]:
-    """The files of a certificate, or of a node."""
+def _public_key(path: Path) -> ec.EllipticCurvePublicKey:
+    try:
+        key = load_ssh_public_key(path.read_bytes())
+    except (OSError, ValueError, UnsupportedAlgorithm) as error:
+        raise BadInput("key", path, f"cannot be read: {error}") from None
+    if not isinstance(key, ec.EllipticCurvePublicKey):
+        raise BadInput("key", path, "need an ECDSA key, as `favano keys` makes it")
+    return key
+
+
+def _revocable(folder: Path, name: str) -> list[Path]:
+    """The files of a name that are there, which is to be no more."""
+    rule = f"is trusted by all nodes: make a new federation in another folder than {folder}"
+    need(name != AUTHORITY, "revoke", name, rule)
+    shown = folder / f"{name}.pub" if name not in (SERVER, OPERATOR) else _files(folder / name)[0]
+    need(bool(_NAME.fullmatch(name)) and shown.exists(), "revoke", name, f"need a key of {folder}")
+    return [path for path in _files(folder / name) if path.exists()]
+
+
+def _files(stem: Path) -> tuple[Path, Path]:
+    """The files of a certificate, of the operator, or of a node."""
     if stem.name in (AUTHORITY, SERVER):
         return stem.with_name(f"{stem.name}.crt"), stem.with_name(f"{stem.name}.key")
+    if stem.name == OPERATOR:
+        return stem.with_name(f"{OPERATOR}.yaml"), stem.with_name(f"{OPERATOR}.key")
     return stem, stem.with_name(f"{stem.name}.pub")
 
 
-def _certificates(folder: Path, hosts: Sequence[x509.GeneralName]) -> list[Path]:
-    """Authority and server certificate."""
-    authority, server = ec.generate_private_key(_CURVE), ec.generate_private_key(_CURVE)
-    issuer, subject = _called("favano authority"), _called("favano server")
-    signer = _usage(key_cert_sign=True, crl_sign=True)
-    root = (
-        _certificate(issuer, issuer, authority)
+def _authority(folder: Path) -> list[Path]:
+    """The authority, which vouches for itself."""
+    key, name = ec.generate_private_key(_CURVE), _called("favano authority")
+    certificate = (
+        _certificate(name, name, key)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        .add_extension(signer, critical=True)
-        .sign(authority, hashes.SHA384())
+        .add_extension(_usage(key_cert_sign=True, crl_sign=True), critical=True)
+        .sign(key, hashes.SHA384())
     )
-    known = x509.AuthorityKeyIdentifier.from_issuer_public_key(authority.public_key())
+    return _write_pair(folder / AUTHORITY, certificate, key)
+
+
+def _server(folder: Path, hosts: Sequence[x509.GeneralName]) -> list[Path]:
+    """The server's certificate, signed by the authority of the folder."""
+    _, secret = _files(folder / AUTHORITY)
+    signer = load_pem_private_key(secret.read_bytes(), password=None)
+    if not isinstance(signer, ec.EllipticCurvePrivateKey):
+        raise BadInput("file", secret, "need the authority's key, as `favano keys` makes it")
+    known = x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.public_key())
     serves = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH])
-    leaf = (
-        _certificate(subject, issuer, server)
+    key = ec.generate_private_key(_CURVE)
+    certificate = (
+        _certificate(_called("favano server"), _called("favano authority"), key)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(_usage(digital_signature=True), critical=True)
         .add_extension(serves, critical=False)
         .add_extension(known, critical=False)
         .add_extension(x509.SubjectAlternativeName(hosts), critical=False)
-        .sign(authority, hashes.SHA384())
+        .sign(signer, hashes.SHA384())
     )
-    made = []
-    for name, certificate, key in ((AUTHORITY, root, authority), (SERVER, leaf, server)):
-        shown, secret = _files(folder / name)
-        _write(shown, certificate.public_bytes(Encoding.PEM), 0o644)
-        _write(secret, key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()), 0o600)
-        made += [shown, secret]
-    return made
+    return _write_pair(folder / SERVER, certificate, key)
+
+
+def _operator(folder: Path) -> list[Path]:
+    """The key that calls and apps are signed with, and its public half for the nodes."""
+    key = Ed25519PrivateKey.generate()
+    shown, secret = _files(folder / OPERATOR)
+    text = key.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH).decode()
+    _write(shown, f"{operator_name(key.public_key())}: {text}\n".encode(), 0o644)
+    _write(secret, key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()), 0o600)
+    return [shown, secret]
+
+
+def _write_pair(
+    stem: Path, certificate: x509.Certificate, key: ec.EllipticCurvePrivateKey
+) -> list[Path]:
+    shown, secret = _files(stem)
+    _write(shown, certificate.public_bytes(Encoding.PEM), 0o644)
+    _write(secret, key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()), 0o600)
+    return [shown, secret]
 
 
 def _certificate(

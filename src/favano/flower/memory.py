@@ -109,7 +109,7 @@ class FileStore:
     def write(self, data: bytes) -> None:
         """Replace the file."""
         self._path.parent.mkdir(parents=True, exist_ok=True)
-        new = self._path.with_suffix(".new")
+        new = self._path.with_name(f"{self._path.name}.new")
         with new.open("wb") as file:
             file.write(data)
             file.flush()

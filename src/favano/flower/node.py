@@ -12,16 +12,17 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
-from ipaddress import ip_address
 from pathlib import Path
 from typing import TypeAlias
 
 from flwr.app import Error, Message
 
 from favano.errors import BadInput, need, said
+from favano.flower.addresses import check_address
 from favano.flower.client import Client
 from favano.flower.keys import read_key
 from favano.flower.private import Keys, NodeConnection, Refused, connect
+from favano.flower.signed_calls import Operator, calls_file, operator_of
 
 Say: TypeAlias = Callable[[str], None]
 Connect: TypeAlias = Callable[[], AbstractContextManager[NodeConnection]]
@@ -39,6 +40,7 @@ def join(
     *,
     root_certificate: Path | None = None,
     key: Path | None = None,
+    operator: Path | None = None,
     insecure: bool = False,
     patience: float = 600.0,
     say: Say = print,
@@ -50,35 +52,38 @@ def join(
         address: HOST:PORT of the server.
         root_certificate: of the authority that signed the server's certificate.
         key: of this node, whose public half is registered at the server; None: it registers itself.
+        operator: public half of the operator's key: calls that it has not signed are refused. What
+            was answered is remembered in a file beside the node's key.
         insecure: plaintext, also to another machine.
         patience: seconds for which a server that is not there is waited for.
         say: is told what happens.
     """
     check_address(address, secure=root_certificate is not None, insecure=insecure)
-    rule = "goes with a root certificate: without TLS, anybody could read along"
-    need(key is None or root_certificate is not None, "key", key, rule)
+    check_files(root_certificate, key, operator)
     certificate = None if root_certificate is None else _content(root_certificate)
     keys = None if key is None else _keys(key)
+    trusted = None
+    if key is not None and operator is not None:
+        trusted = operator_of(operator, calls_file(key))
     once = min(patience, _ONCE)
     link = partial(connect, address, root_certificate=certificate, keys=keys, patience=once)
     with _leaving_in_good_order():
-        serve(client, link, patience=patience, say=say)
+        serve(client, link, trusted, patience=patience, say=say)
 
 
-def check_address(address: str, *, secure: bool, insecure: bool) -> None:
-    """Refuse an address that is none, and plaintext to another machine unless it is asked for."""
-    host, colon, port = address.rpartition(":")
-    right = bool(host and colon) and port.isdecimal() and 0 < int(port) < 2**16
-    need(right, "address", address, "need HOST:PORT")
-    rule = "goes with a root certificate or with insecure, not with both"
-    need(not (secure and insecure), "insecure", insecure, rule)
-    rule = "is another machine: need a root certificate (`favano keys`), or insecure for plaintext"
-    need(secure or insecure or _is_loopback(host), "address", address, rule)
+def check_files(root_certificate: Path | None, key: Path | None, operator: Path | None) -> None:
+    """Refuse some of the files that a node is given without the others."""
+    files = {"root_certificate": root_certificate, "key": key, "operator": operator}
+    lacking = [name for name, path in files.items() if path is None]
+    for name, path in files.items():
+        rule = f"need {', '.join(lacking)}, too: a node needs all three files of favano keys"
+        need(path is None or not lacking, name, path, rule)
 
 
 def serve(
     client: Client,
     link: Connect,
+    operator: Operator | None = None,
     *,
     patience: float,
     say: Say,
@@ -91,7 +96,7 @@ def serve(
         try:
             with link() as connection:
                 say(f"connected as node {connection.node}")
-                _answer(client, connection, say, sleep)
+                _answer(client, connection, operator, say, sleep)
             say("lost the connection; connecting again")
             lost = clock()
         except Refused as error:
@@ -103,7 +108,11 @@ def serve(
 
 
 def _answer(
-    client: Client, connection: NodeConnection, say: Say, sleep: Callable[[float], None]
+    client: Client,
+    connection: NodeConnection,
+    operator: Operator | None,
+    say: Say,
+    sleep: Callable[[float], None],
 ) -> None:
     """Answer the calls that come over one connection."""
     while True:
@@ -111,14 +120,18 @@ def _answer(
             sleep(_POLL)
             continue
         began = time.monotonic()
-        reply = _reply(client, message, say)
+        reply = _reply(client, message, operator, connection.node, say)
         if not connection.send(reply, time.monotonic() - began):
             say("the run has ended, and nobody waits for the last reply")
 
 
-def _reply(client: Client, message: Message, say: Say) -> Message:
+def _reply(
+    client: Client, message: Message, operator: Operator | None, node: int, say: Say
+) -> Message:
     """The client's reply; an error that says what was wrong if there is none."""
     try:
+        if operator is not None:
+            operator.check(message, node)
         return client.answer(message)
     except Exception as error:  # whatever a user's network does
         say(f"a call cannot be answered: {said(error)}")
@@ -157,10 +170,3 @@ def _content(path: Path) -> bytes:
         return path.read_bytes()
     except OSError as error:
         raise BadInput("root_certificate", path, f"cannot be read: {error.strerror}") from None
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return host == "localhost"

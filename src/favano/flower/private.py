@@ -2,28 +2,43 @@
 
 A stock SuperNode starts a new process for every message and sleeps for seconds between two polls; a
 resident node talks to the SuperLink itself (`connect`), over the API that SuperNodes use. A server
-that is not a child of the SuperLink claims its run (`claimed_run`). Flower may change all of this
-at any time: the version is pinned, and `tests/flower/test_private.py` says what has changed.
+that is not a child of the SuperLink claims its run (`claimed_run`), and does what an administrator
+does (`Administration`), each time with the secret of the SuperLink's door. Flower may change all of
+this at any time: the version is pinned, and `tests/flower/test_private.py` says what has changed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import hashlib
+import os
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import TypeAlias, cast
+from types import ModuleType, SimpleNamespace
+from typing import NamedTuple, TypeAlias, TypeVar, cast
 
 import httpx
 from cryptography.hazmat.primitives.asymmetric import ec
 from flwr.app import Message
+from flwr.cli.build import build_fab_from_files
 from flwr.common.constant import ErrorCode, SubStatus
 from flwr.common.serde import run_from_proto
+from flwr.proto.control_pb2 import (
+    ListNodesRequest,
+    ListRunsRequest,
+    RegisterNodeRequest,
+    StartRunRequest,
+    StopRunRequest,
+    UnregisterNodeRequest,
+)
+from flwr.proto.fab_pb2 import Fab
 from flwr.proto.message_pb2 import ObjectTree
 from flwr.proto.runtime_pb2 import AcquireTaskRequest, PullTaskInputRequest, PushTaskOutputRequest
 from flwr.serverapp.grid import Grid
-from flwr.supercore.constant import TaskType
-from flwr.supercore.error import ApiErrorCode
+from flwr.supercore.constant import NodeStatus, TaskType
+from flwr.supercore.control import ControlHttpClient
+from flwr.supercore.error import ApiErrorCode, FlowerError
 from flwr.supercore.heartbeat import HeartbeatSender, make_task_heartbeat_fn_http
 from flwr.supercore.inflatable.inflatable_object import (
     get_all_nested_objects,
@@ -37,6 +52,10 @@ from flwr.supercore.inflatable.inflatable_utils import (
     push_objects,
 )
 from flwr.supercore.interceptors import RuntimeVersionHttpInterceptor
+from flwr.supercore.primitives.asymmetric import public_key_to_bytes
+from flwr.supercore.primitives.asymmetric_ed25519 import create_message_to_sign
+from flwr.supercore.protobuf.client import ProtobufClient
+from flwr.supercore.retry import http_retry
 from flwr.supercore.run import RunNotRunningException
 from flwr.supercore.runtime import RuntimeHttpClient
 from flwr.supercore.task_identity import TaskIdentity
@@ -49,8 +68,12 @@ VERSION = "1.41.0"  # of Flower, that this module was written for
 FIRST_PAUSE = 0.05  # seconds until parts that are not uploaded yet are asked for again, then twice
 # as many; Flower waits a second, which is often lost since heads come before parts.
 
+SECRET_HEADER = "favano-secret"  # of a request from inside (`door`)
+
+AnyClient = TypeVar("AnyClient", bound=ProtobufClient)
 Keys: TypeAlias = tuple[ec.EllipticCurvePrivateKey, ec.EllipticCurvePublicKey]
 _FAILED = "Failed to initialize the connection to the SuperLink.\n"
+_UNREGISTERED = str(NodeStatus.UNREGISTERED)
 _LAPSING = f"[code: {int(ApiErrorCode.FLEET_NODE_ACTIVATION_FAILED)}]"
 
 
@@ -104,6 +127,22 @@ class NodeConnection:
         return True
 
 
+class Denied(RuntimeError):
+    """A SuperLink does not do what its administrator asks."""
+
+    def __init__(self, sentence: str, code: int) -> None:
+        super().__init__(sentence)
+        self.code = code
+
+
+class Inside(NamedTuple):
+    """Where a SuperLink is for its own server."""
+
+    address: str  # HOST:PORT
+    secret: str
+    root_certificate: bytes | None = None  # None: plaintext
+
+
 @dataclass(frozen=True)
 class ClaimedRun:
     """A run whose server is this process."""
@@ -148,24 +187,103 @@ def check_version() -> None:
         raise RuntimeError(f"flwr {package_version}: {rule}")
 
 
+class Administration:
+    """What the administrator of a SuperLink may do; errors are `RuntimeError`, in one sentence."""
+
+    def __init__(self, client: ControlHttpClient) -> None:
+        self._client = client
+
+    def nodes(self) -> dict[bytes, int]:
+        """Registered nodes: Flower's number of each, by its key."""
+        with _failures_told("list nodes"):
+            found = self._client.ListNodes(ListNodesRequest()).nodes_info
+        return {one.public_key: one.node_id for one in found if one.status != _UNREGISTERED}
+
+    def register(self, name: str, key: ec.EllipticCurvePublicKey) -> bool:
+        """Let the node with this key in; False if it was unregistered before."""
+        request = RegisterNodeRequest(public_key=key_bytes(key), name=name)
+        try:
+            with _failures_told(f"register {name}"):
+                self._client.RegisterNode(request)
+        except Denied as error:
+            if error.code != ApiErrorCode.PUBLIC_KEY_ALREADY_IN_USE:
+                raise
+            return False
+        return True
+
+    def unregister(self, node: int) -> None:
+        """Let a node in no more; its key can never be registered again."""
+        with _failures_told(f"unregister node {node}"):
+            self._client.UnregisterNode(UnregisterNodeRequest(node_id=node))
+
+    def runs(self) -> dict[int, str]:
+        """The status of the newest runs, by number."""
+        with _failures_told("list runs"):
+            found = self._client.ListRuns(ListRunsRequest()).run_dict
+        return {
+            run: f"{one.status.status}:{one.status.sub_status}".rstrip(":")
+            for run, one in found.items()
+        }
+
+    def stop(self, run: int) -> None:
+        """End a run."""
+        with _failures_told(f"stop run {run}"):
+            self._client.StopRun(StopRunRequest(run_id=run))
+
+    def start(self, app: str, content: bytes) -> None:
+        """Start a run of an app that the SuperLink has."""
+        fab = Fab(hash_str=hashlib.sha256(content).hexdigest())
+        with _failures_told(f"run {app}"):
+            found = self._client.StartRun(StartRunRequest(fab=fab, app_spec=app))
+        if not found.HasField("run_id"):
+            raise RuntimeError(f"the SuperLink does not run {app}")
+
+
 @contextmanager
-def claimed_run(
-    address: str, *, root_certificate: bytes | None = None
-) -> Iterator[ClaimedRun | None]:
+def administration(inside: Inside) -> Iterator[Administration]:
+    """Be the administrator of a SuperLink."""
+    address, _, certificate = inside
+    says = RuntimeVersionHttpInterceptor("flwr CLI")
+    with ControlHttpClient.from_server_address(
+        address, certificate is None, certificate, [says]
+    ) as client:
+        yield Administration(_with_secret(client, inside))
+
+
+def key_bytes(key: ec.EllipticCurvePublicKey) -> bytes:
+    """A node's key as the SuperLink stores it."""
+    return public_key_to_bytes(key)
+
+
+def app_bytes(files: Mapping[str, str]) -> bytes:
+    """An app as Flower bundles it; the same files give the same bytes."""
+    found, _ = build_fab_from_files({name: text.encode() for name, text in files.items()})
+    return found
+
+
+def app_message(content: bytes, seconds: int) -> bytes:
+    """What is signed of an app, at this time."""
+    return create_message_to_sign(hashlib.sha256(content).digest(), seconds)
+
+
+@contextmanager
+def claimed_run(inside: Inside) -> Iterator[ClaimedRun | None]:
     """Claim the oldest run that waits for its server, and keep it alive; None if none waits.
 
     The SuperLink has to be started with `--isolation process`. The run is complete when the block
     ends, and has failed if it raises.
     """
     check_version()
-    plain, says = root_certificate is None, RuntimeVersionHttpInterceptor("SuperExec")
-    with RuntimeHttpClient.from_server_address(address, plain, root_certificate, [says]) as client:
+    address, _, certificate = inside
+    plain, says = certificate is None, RuntimeVersionHttpInterceptor("SuperExec")
+    with RuntimeHttpClient.from_server_address(address, plain, certificate, [says]) as client:
         request = AcquireTaskRequest(supported_task_types=[TaskType.SERVER_APP])
-        token = client.AcquireTask(request).token
+        token = _with_secret(client, inside).AcquireTask(request).token
     if not token:
         yield None
         return
-    grid = HttpGrid(address, plain, root_certificate, token=token)
+    grid = HttpGrid(address, plain, certificate, token=token)
+    _with_secret(grid._runtime_client, inside)
     heartbeats = HeartbeatSender(_heartbeat(grid))
     heartbeats.start()
     output = PushTaskOutputRequest(sub_status=SubStatus.FAILED, details="the server failed")
@@ -200,16 +318,54 @@ def _heartbeat(grid: HttpGrid) -> Callable[[], bool]:
     return beat
 
 
+def _with_secret(client: AnyClient, inside: Inside) -> AnyClient:
+    """The client, whose requests carry the secret."""
+    client._client.headers[SECRET_HEADER] = inside.secret
+    return client
+
+
+@contextmanager
+def _failures_told(what: str) -> Iterator[None]:
+    """Say what a SuperLink did not do, and why."""
+    try:
+        yield
+    except httpx.HTTPStatusError as error:
+        found = FlowerError.from_json(error.response.text)
+        why, code = str(error), 0
+        if found is not None:
+            why, code = found.message, int(found.code)
+        raise Denied(f"the SuperLink does not {what}: {why}", code) from None
+    except httpx.HTTPError as error:
+        raise RuntimeError(f"the SuperLink does not {what}: {error}") from None
+
+
 @contextmanager
 def _exits_raised() -> Iterator[None]:
-    """Let Flower raise `Refused` where it would end the process."""
+    """Let Flower raise `Refused` where it would end the process.
+
+    It does so if there is no connection, and, by a signal, if a node is let in no more.
+    """
 
     def refuse(code: int, message: str) -> None:
         raise Refused(message.removeprefix(_FAILED))
 
-    kept = vars(fleet_http_connection)["flwr_exit"]
-    vars(fleet_http_connection)["flwr_exit"] = refuse
+    def kill(process: int, signal: int) -> None:
+        raise Refused("the server lets this node in no more")
+
+    signals = SimpleNamespace(getpid=os.getpid, kill=kill)
+    with (
+        _replaced(fleet_http_connection, "flwr_exit", refuse),
+        _replaced(fleet_http_connection, "os", signals),
+        _replaced(http_retry, "os", signals),
+    ):
+        yield
+
+
+@contextmanager
+def _replaced(module: ModuleType, name: str, value: object) -> Iterator[None]:
+    kept = vars(module)[name]
+    vars(module)[name] = value
     try:
         yield
     finally:
-        vars(fleet_http_connection)["flwr_exit"] = kept
+        vars(module)[name] = kept

@@ -72,8 +72,10 @@ class Serving:
     norm_quantile: float | None = None
 
 
-def strategy_of(spec: Spec, serving: Serving, say: Callable[[str], None]) -> AsyncStrategy:
-    """The strategy of a specification."""
+def strategy_of(
+    spec: Spec, serving: Serving, say: Callable[[str], None], operator: Path | None = None
+) -> AsyncStrategy:
+    """The strategy of a specification; an operator's key signs its calls."""
     check_keys(spec)
     problem = spec.problem
     return AsyncStrategy(
@@ -98,13 +100,14 @@ def strategy_of(spec: Spec, serving: Serving, say: Callable[[str], None]) -> Asy
         folder=serving.folder,
         resume=serving.resume,
         live=True,
+        operator=operator,
         say=say,
     )
 
 
 def serve(spec: Spec, serving: Serving, link: SuperLink, say: Callable[[str], None]) -> AsyncResult:
     """Run a federation from beginning to end, or from where it was."""
-    strategy = strategy_of(spec, serving, say)
+    strategy = strategy_of(spec, serving, say, link.operator)
     samples = load_samples(spec, serving.data_dir)
     network = initial_module(named_model(spec, samples), spec.run.seed)
     judge = judge_of(spec, samples, network)
@@ -126,7 +129,6 @@ def serve(spec: Spec, serving: Serving, link: SuperLink, say: Callable[[str], No
         write_terms(spec, serving)
         say(f"nodes join at {link.address}")
         say(f"status at http://{serving.status_host}:{port}/")
-        link.register_nodes()
         if serving.resume:
             link.stop_runs()
         link.submit()
@@ -173,9 +175,8 @@ def write_terms(spec: Spec, serving: Serving) -> None:
 @contextmanager
 def _claimed(link: SuperLink) -> Iterator[Grid]:
     """The grid of the run that was submitted."""
-    certificate = None if link.authority is None else link.authority.read_bytes()
     for _ in range(100):
-        with claimed_run(link.address, root_certificate=certificate) as run:
+        with claimed_run(link.door) as run:
             if run is not None:
                 yield run.grid
                 return

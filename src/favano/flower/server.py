@@ -46,7 +46,7 @@ from favano.flower.places import changes
 from favano.flower.rounds import Round, read_round
 from favano.flower.safe_pull import run_number
 from favano.flower.server_link import Handed, ServerLink
-from favano.flower.wire import Call, call_message, read_reply
+from favano.flower.wire import Call, Sign, call_message, read_reply
 from favano.gates import Refusal, finite_rows
 from favano.methods import State
 from favano.types import Vector
@@ -64,9 +64,11 @@ class Terms:
     run: str
     seed: int
     training: str  # JSON
+    method: str  # by name
     identity: Mapping[str, str]
     patience: float = 3600.0  # seconds that an answer may be late before its client is given up
     look_around: float = 5.0  # seconds between two looks at who is online
+    sign: Sign | None = None  # calls, in the operator's name
 
 
 class Tools(NamedTuple):
@@ -377,9 +379,10 @@ class Server:
             message=int(noted("message")[job]),
             after=ledger.used_last.get(client, -1),
             drift=None if drift is None else pack(drift[0], link.shape.trained),
+            method=terms.method,
         )
         ttl = (until - now if isfinite(until) else 0.0) + terms.patience
-        return partial(call_message, call, ledger.node_of[client], ttl=ttl)
+        return partial(call_message, call, ledger.node_of[client], ttl=ttl, sign=terms.sign)
 
     def _save(self, now: float) -> None:
         """Write a checkpoint once the calls before it have left."""

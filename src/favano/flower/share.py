@@ -14,7 +14,9 @@ from favano.data.partition import deal
 from favano.errors import BadInput, need
 from favano.flower.client import Client
 from favano.flower.deal import DEAL, Deal
+from favano.flower.limits import Limits
 from favano.flower.memory import StateStore, Store
+from favano.flower.signed_calls import check_operator
 from favano.run.samples import Samples, initial_module, load_samples, named_model
 from favano.specification.presets import resolve
 from favano.specification.spec import Spec, given, make_spec
@@ -41,7 +43,12 @@ class Share:
         need(0 <= self.partition < count, "partition", self.partition, f"need 0..{count - 1}")
 
     def client(
-        self, *, device: str = "cpu", store: Store | None = None, pace: float = 0.0
+        self,
+        *,
+        device: str = "cpu",
+        store: Store | None = None,
+        pace: float = 0.0,
+        limits: Limits | None = None,
     ) -> Client:
         """The client that has this share, with the network for the data set."""
         spec, samples = self._loaded()
@@ -53,6 +60,7 @@ class Share:
             device=device,
             store=store,
             pace=pace,
+            limits=limits,
         )
 
     def deal(self, spec: Spec) -> Deal:
@@ -94,6 +102,8 @@ _KINDS = {int: "need a whole number", str: "need a text"}
 
 def share_of(config: Mapping[str, object]) -> tuple[Share, float]:
     """The share in a SuperNode's configuration, and its pace."""
+    others = ("operator", "calls", *Limits().words())
+    config = {name: value for name, value in config.items() if name not in others}
     keys = {_WORDS.get(name, name.replace("-", "_")): value for name, value in config.items()}
     pace = keys.pop("pace", 0.0)
     if not isinstance(pace, float | int):
@@ -114,5 +124,8 @@ app = ClientApp()
 @app.train()
 def _train(message: Message, context: Context) -> Message:
     """Answer a call with the share that the SuperNode was started with."""
+    check_operator(message, context)
     share, pace = share_of(context.node_config)
-    return share.client(store=StateStore(context.state), pace=pace).answer(message)
+    limits = Limits.from_words(context.node_config)
+    client = share.client(store=StateStore(context.state), pace=pace, limits=limits)
+    return client.answer(message)

@@ -20,9 +20,11 @@ class Stopwatch:
         pace: float,  # seconds that a step takes at least
         clock: Callable[[], float],
         sleep: Callable[[float], None],
+        *,
+        least: int = 1,  # steps that are made if the first one is begun
     ) -> None:
         self._until, self._expected, self._pace = until, max(expected, pace), pace
-        self._clock, self._sleep = clock, sleep
+        self._clock, self._sleep, self._least = clock, sleep, least
         self._began = clock()
         self.steps = 0  # that were begun
 
@@ -35,7 +37,8 @@ class Stopwatch:
         """Whether to make one more step; the one before has ended."""
         self._keep_pace()
         now = self._clock()
-        if self._until is not None and now + self.step_seconds > self._until:
+        late = self._until is not None and now + self.step_seconds > self._until
+        if late and not 0 < self.steps < self._least:
             return False
         self.steps += 1
         return True

@@ -33,6 +33,7 @@ from favano.flower.payload import read_codec
 from favano.flower.rounds import AsyncResult, node_records
 from favano.flower.server import Server, Terms, Tools
 from favano.flower.server_link import ServerLink
+from favano.flower.signed_calls import signer_of
 from favano.gates import NormGate
 from favano.methods import AnyMethod, State
 from favano.methods.robust import check_robust, parse_robust
@@ -111,6 +112,7 @@ class AsyncStrategy:
         folder: for checkpoints and the trace; None: nothing is written.
         live: keep a status that other threads can read.
         resume: go on from the checkpoint in the folder.
+        operator: operator.key of `favano keys`, with which calls are signed.
     """
 
     method: AnyMethod = field(kw_only=False)
@@ -137,6 +139,7 @@ class AsyncStrategy:
     folder: Path | str | None = None
     resume: bool = False
     live: bool = False
+    operator: Path | str | None = None
     say: Callable[[str], None] = _log.info
 
     def __post_init__(self) -> None:
@@ -263,7 +266,15 @@ class AsyncStrategy:
             say=self.say,
         )
         identity = self._identity(flat)
-        terms = Terms(run, self.seed, to_json(self.local_training), identity, timeout)
+        terms = Terms(
+            run,
+            self.seed,
+            to_json(self.local_training),
+            self.method.name,
+            identity,
+            timeout,
+            sign=None if self.operator is None else signer_of(Path(self.operator), folder),
+        )
         tools = Tools(
             grid,
             mailbox,

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
-import shutil
+import secrets
 import signal
+import socket
 import ssl
 import subprocess
 import sys
@@ -13,13 +15,31 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.error import URLError
 from urllib.request import urlopen
 
 from favano.errors import BadInput, need
-from favano.flower.keys import AUTHORITY, SERVER
+from favano.flower.addresses import is_loopback
+from favano.flower.keys import (
+    AUTHORITY,
+    OPERATOR,
+    SERVER,
+    node_keys,
+    operator_name,
+    read_operator_key,
+)
+from favano.flower.private import (
+    Inside,
+    administration,
+    app_bytes,
+    app_message,
+    key_bytes,
+)
+
+APP = "@favano/favano-federation"
+APP_FILE, SIGNATURES, SECRET = "app.fab", "app.json", "superlink.secret"  # in its folder
 
 _PATIENCE = 60.0  # seconds until a SuperLink answers
 _PAUSE = 0.5  # seconds between two looks at it
@@ -38,6 +58,7 @@ serverapp = "server:app"
 clientapp = "client:app"
 [tool.flwr.app.config]
 """
+_DOOR = "favano.flower.door"
 _SERVER_APP = "from flwr.serverapp import ServerApp\n\napp = ServerApp()\n"
 _CLIENT_APP = "from favano.flower import share\n\napp = share.app\n"
 
@@ -48,26 +69,45 @@ class SuperLink:
 
     Args:
         folder: for its files and its log.
-        host: address that it listens at.
+        host: address that nodes find it at.
         port: likewise.
-        keys: folder of `favano keys`: with it, TLS and registered nodes only.
+        keys: folder of `favano keys`: with it, TLS, registered nodes only, and signed calls.
+        insecure: nodes of other machines without keys.
+        client_app: text of the ClientApp of its runs, by default one that has a share of a data
+            set.
+        inside: port on loopback for its own server.
+        secret: what is asked for there.
     """
 
     folder: Path
     host: str = "127.0.0.1"
     port: int = 8000
     keys: Path | None = None
+    insecure: bool = False
+    client_app: str = _CLIENT_APP
+    inside: int = field(default_factory=lambda: free_port())
+    secret: str = field(default_factory=lambda: secrets.token_hex(32), repr=False)
 
     def __post_init__(self) -> None:
         need(0 < self.port < 2**16, "port", self.port, "need 1..65535")
+        need(self.port != self.inside, "inside", self.inside, "need another port than for nodes")
+        rule = "goes with no keys: with them, everything is encrypted"
+        need(self.keys is None or not self.insecure, "insecure", self.insecure, rule)
+        rule = (
+            "is open to other machines: need keys (favano keys), or insecure, with which whoever "
+            "reaches the port can read all models and answers, change them, and join as any node"
+        )
+        safe = self.keys is not None or self.insecure or is_loopback(self.host)
+        need(safe, "host", self.host, rule)
         if self.keys is not None:
-            for name in (f"{AUTHORITY}.crt", f"{SERVER}.crt", f"{SERVER}.key"):
-                rule = f"lacks {name}; need a folder of favano keys"
+            names = (f"{AUTHORITY}.crt", f"{SERVER}.crt", f"{SERVER}.key", f"{OPERATOR}.key")
+            for name in names:
+                rule = f"lacks {name}; need a folder of favano keys, which makes what is missing"
                 need((self.keys / name).is_file(), "keys", self.keys, rule)
 
     @property
     def address(self) -> str:
-        """HOST:PORT, as seen from this machine."""
+        """HOST:PORT for nodes, as seen from this machine."""
         here = "127.0.0.1" if self.host in ("0.0.0.0", "::") else self.host
         return f"{here}:{self.port}"
 
@@ -75,6 +115,17 @@ class SuperLink:
     def authority(self) -> Path | None:
         """The certificate that nodes and server trust."""
         return None if self.keys is None else self.keys / f"{AUTHORITY}.crt"
+
+    @property
+    def operator(self) -> Path | None:
+        """The key that calls are signed with."""
+        return None if self.keys is None else self.keys / f"{OPERATOR}.key"
+
+    @property
+    def door(self) -> Inside:
+        """Where its own server finds it."""
+        certificate = None if self.authority is None else self.authority.read_bytes()
+        return Inside(f"127.0.0.1:{self.inside}", self.secret, certificate)
 
     @property
     def command(self) -> list[str]:
@@ -89,7 +140,8 @@ class SuperLink:
             ]  # fmt: skip
         place = ["--host", self.host, "--port", str(self.port), "--isolation", "process"]
         database = ["--database", str(self.database)]
-        return [_program("flower-superlink"), *secure, *place, *database]
+        own = [sys.executable, "-P", "-m", _DOOR, str(self.folder), str(self.inside)]
+        return [*own, *secure, *place, *database]
 
     @property
     def database(self) -> Path:
@@ -107,15 +159,29 @@ class SuperLink:
             "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION": "1",
         }
 
-    def write_config(self) -> None:
-        """Tell Flower's commands where it is."""
-        home = self.folder / "flower"
-        home.mkdir(parents=True, exist_ok=True)
-        trust = "insecure = true"
-        if self.authority is not None:
-            trust = f'root-certificates = "{self.authority.absolute()}"'
-        text = f'[superlink.favano]\naddress = "{self.address}"\n{trust}\n'
-        (home / "config.toml").write_text(text)
+    def write_files(self) -> None:
+        """Write what it reads when it starts: the secret, and the app with its signature."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        secret = self.folder / SECRET
+        secret.unlink(missing_ok=True)
+        with os.fdopen(os.open(secret, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+            file.write(self.secret)
+        (self.folder / APP_FILE).write_bytes(self._app)
+        (self.folder / SIGNATURES).write_text(json.dumps(self._signatures()))
+
+    @property
+    def _app(self) -> bytes:
+        files = {"pyproject.toml": _APP, "server.py": _SERVER_APP, "client.py": self.client_app}
+        return app_bytes(files)
+
+    def _signatures(self) -> dict[str, str]:
+        """Signatures of the app by the operator, as stock SuperNodes look for them."""
+        if self.operator is None:
+            return {}
+        key, now = read_operator_key(self.operator), int(time.time())
+        signature = base64.urlsafe_b64encode(key.sign(app_message(self._app, now))).decode()
+        signed = json.dumps({"signature": signature.rstrip("="), "signed_at": now})
+        return {operator_name(key.public_key()): signed, "valid_license": "Valid"}
 
     def answers(self) -> bool:
         """Whether it is there."""
@@ -128,26 +194,20 @@ class SuperLink:
         except (URLError, OSError):
             return False
 
-    def flwr(self, *arguments: str) -> str:
-        """Call one of Flower's commands, and return what it prints."""
-        done = subprocess.run(
-            [_program("flwr"), *arguments, "favano", "--format", "json"],
-            env=self.environment,
-            cwd=self.folder,
-            capture_output=True,
-            text=True,
-        )
-        failed = done.returncode != 0 or '"success": false' in done.stdout
-        if failed:
-            raise RuntimeError(f"flwr {arguments[0]}: {done.stdout}{done.stderr}")
-        return done.stdout
-
-    def register_nodes(self) -> None:
-        """Register the public keys of all nodes."""
-        if self.keys is not None:
-            for path in sorted(self.keys.glob("*.pub")):
-                with suppress(RuntimeError):  # it is registered already
-                    self.flwr("supernode", "register", str(path))
+    def register_nodes(self, say: Callable[[str], None]) -> None:
+        """Let those nodes in, and no others, whose public keys are in the folder."""
+        if self.keys is None:
+            return
+        wanted = {key_bytes(key): (name, key) for name, key in node_keys(self.keys).items()}
+        with administration(self.door) as administrator:
+            known = administrator.nodes()
+            for key, node in known.items():
+                if key not in wanted:
+                    administrator.unregister(node)
+                    say(f"node {node} is let in no more: its key is not in {self.keys}")
+            for key, (name, public) in wanted.items():
+                if key not in known and not administrator.register(name, public):
+                    say(f"node {name} is not let in: its key was revoked; make a new one")
 
     def stop_runs(self) -> None:
         """End the runs of servers that were killed.
@@ -155,27 +215,24 @@ class SuperLink:
         Nodes would wait for the rest of calls that were not sent in full until Flower, which hears
         no more from their server, ends the run within a minute.
         """
-        for run in json.loads(self.flwr("list"))["runs"]:
-            if not run["status"].startswith("finished"):
-                self.flwr("stop", str(run["run-id"]))
+        with administration(self.door) as administrator:
+            for run, status in administrator.runs().items():
+                if not status.startswith("finished"):
+                    administrator.stop(run)
 
-    def submit(self, client_app: str = _CLIENT_APP) -> None:
-        """Submit a run of this ClientApp, by default one that has a share of a data set."""
-        app = self.folder / "app"
-        app.mkdir(parents=True, exist_ok=True)
-        files = {"pyproject.toml": _APP, "server.py": _SERVER_APP, "client.py": client_app}
-        for name, text in files.items():
-            (app / name).write_text(text)
-        self.flwr("run", str(app))
+    def submit(self) -> None:
+        """Submit a run."""
+        with administration(self.door) as administrator:
+            administrator.start(APP, self._app)
 
 
 @contextmanager
 def running(link: SuperLink, say: Callable[[str], None]) -> Iterator[None]:
     """Run a SuperLink as long as the block lasts."""
-    link.write_config()
     _end_old(link.database)
     if link.answers():
         raise BadInput("port", link.port, "is taken by another SuperLink")
+    link.write_files()
     watcher = _Watcher(link, say)
     try:
         watcher.begin()
@@ -185,12 +242,17 @@ def running(link: SuperLink, say: Callable[[str], None]) -> Iterator[None]:
 
 
 class _Watcher:
-    """Starts a SuperLink, and starts it again when it ends: nodes wait for it for a minute."""
+    """Starts a SuperLink, and starts it again when it ends: nodes wait for it for a minute.
+
+    Nodes whose keys come or go are let in, or no more.
+    """
 
     def __init__(self, link: SuperLink, say: Callable[[str], None]) -> None:
         self._link, self._say = link, say
         self._child: subprocess.Popen[bytes] | None = None
         self._leaving = threading.Event()
+        self._keys: dict[Path, float] = {}
+        self._problem = ""  # that was told last
         self._thread = threading.Thread(target=self._watch, daemon=True)
 
     def begin(self) -> None:
@@ -203,6 +265,8 @@ class _Watcher:
             log = self._link.folder / "superlink.log"
             need(not gone, "port", self._link.port, f"the SuperLink did not start; see {log}")
             time.sleep(0.1)
+        self._keys = self._listing()
+        self._link.register_nodes(self._say)
         self._thread.start()
 
     def end(self) -> None:
@@ -211,13 +275,13 @@ class _Watcher:
             self._thread.join()
         if self._child is not None:
             _end(self._child)
+        (self._link.folder / SECRET).unlink(missing_ok=True)
 
     def _start(self) -> None:
         with (self._link.folder / "superlink.log").open("ab") as log:
             self._child = subprocess.Popen(
                 self._link.command,
                 env=self._link.environment,
-                cwd=self._link.folder,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
@@ -232,6 +296,22 @@ class _Watcher:
                     self._start()
                 except OSError as error:  # tried again until it is done
                     self._say(f"the SuperLink could not be started: {error.strerror}")
+            elif self._keys != (found := self._listing()):
+                try:
+                    self._link.register_nodes(self._say)
+                    self._keys = found
+                except (RuntimeError, BadInput, OSError) as error:  # tried again until it is done
+                    if str(error) != self._problem:
+                        self._say(f"the keys of nodes have changed, but {error}")
+                    self._problem = str(error)
+
+    def _listing(self) -> dict[Path, float]:
+        """The keys of nodes, and when they changed."""
+        found: dict[Path, float] = {}
+        for path in [] if self._link.keys is None else self._link.keys.glob("*.pub"):
+            with suppress(OSError):  # it is gone already
+                found[path] = path.stat().st_mtime
+        return found
 
 
 def _end(child: subprocess.Popen[bytes]) -> None:
@@ -262,10 +342,9 @@ def _processes(database: Path) -> list[int]:
     return found
 
 
-def _program(name: str) -> str:
-    """One of Flower's programs: that of this environment, or the first on the path."""
-    beside = Path(sys.executable).parent / name
-    found = str(beside) if beside.is_file() else shutil.which(name)
-    if found is None:
-        raise BadInput("flower", name, "no such program; pip install 'favano[flower]'")
-    return found
+def free_port() -> int:
+    """A port on loopback that nobody uses now."""
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        port: int = one.getsockname()[1]
+        return port

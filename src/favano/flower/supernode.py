@@ -3,56 +3,81 @@
 from __future__ import annotations
 
 import os
-import socket
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NoReturn
 
+from favano.errors import need
+from favano.flower.addresses import is_loopback
+from favano.flower.keys import read_operators
+from favano.flower.limits import Limits
 from favano.flower.share import Share
+from favano.flower.signed_calls import calls_file
+from favano.flower.superlink import free_port
 
 _WORDS = {"partition": "partition-id", "partitions": "num-partitions"}  # as Flower calls them
 
 
-def become_supernode(
-    address: str, share: Share, *, root_certificate: Path | None, key: Path | None, pace: float
-) -> NoReturn:
+@dataclass(frozen=True)
+class Stock:
+    """What a SuperNode is started with.
+
+    Args:
+        root_certificate: of the authority that signed the server's certificate.
+        key: of this node.
+        operator: public half of the operator's key: apps and calls that it has not signed are not
+            run and not answered.
+        pace: seconds that a step takes at least.
+        limits: what a server may ask for.
+    """
+
+    root_certificate: Path | None = None
+    key: Path | None = None
+    operator: Path | None = None
+    pace: float = 0.0
+    limits: Limits = field(default_factory=Limits)
+
+
+def become_supernode(address: str, share: Share, stock: Stock) -> NoReturn:
     """Replace this process by Flower's SuperNode."""
-    command = supernode_command(
-        address, share, root_certificate=root_certificate, key=key, pace=pace, port=_free_port()
-    )
+    command = supernode_command(address, share, stock, port=free_port())
     os.execvp(command[0], command)
 
 
-def supernode_command(
-    address: str,
-    share: Share,
-    *,
-    root_certificate: Path | None,
-    key: Path | None,
-    pace: float,
-    port: int,
-) -> list[str]:
+def supernode_command(address: str, share: Share, stock: Stock, *, port: int) -> list[str]:
     """The command that starts a SuperNode; `port` is for its own processes, on this machine."""
-    secure = ["--insecure"]
-    if root_certificate is not None:
-        secure = ["--root-certificates", str(root_certificate)]
-    named = [] if key is None else ["--auth-supernode-private-key", str(key)]
+    secure, more = ["--insecure"], dict[str, object](stock.limits.words())
+    if stock.root_certificate and stock.key and stock.operator:
+        read_operators(stock.operator)
+        secure = [
+            "--root-certificates", str(stock.root_certificate),
+            "--auth-supernode-private-key", str(stock.key),
+            "--trusted-entities", str(stock.operator),
+        ]  # fmt: skip
+        more["operator"] = str(stock.operator.absolute())
+        more["calls"] = str(calls_file(stock.key).absolute())
+    else:
+        rule = (
+            "is another machine, and a stock SuperNode executes the app of whoever submits a run: "
+            "need operator, key and root certificate (favano keys), or a resident node"
+        )
+        need(is_loopback(address.rpartition(":")[0]), "address", address, rule)
     own = ["--host", "127.0.0.1", "--port", str(port)]
-    config = node_config(share, pace)
-    return [
-        "flower-supernode", *secure, *named, "--superlink", address, *own, "--node-config", config,
-    ]  # fmt: skip
+    config = node_config(share, {"pace": float(stock.pace), **more})
+    return ["flower-supernode", *secure, "--superlink", address, *own, "--node-config", config]
 
 
-def node_config(share: Share, pace: float = 0.0) -> str:
-    """A share as `flower-supernode --node-config` takes it.
+def node_config(share: Share, more: Mapping[str, object]) -> str:
+    """A share, and other values by name, as `flower-supernode --node-config` takes them.
 
-    >>> node_config(Share(0, 4, split="iid"))
-    'partition-id=0 num-partitions=4 dataset="digits" split="iid" seed=0 pace=0.0'
+    >>> node_config(Share(0, 4, split="iid"), {"pace": 0.5})
+    'partition-id=0 num-partitions=4 dataset="digits" split="iid" seed=0 pace=0.5'
     """
     values = {name: getattr(share, name) for name in share.__dataclass_fields__}
     words = [
         f"{_WORDS.get(name, name.replace('_', '-'))}={_written(value)}"
-        for name, value in (*values.items(), ("pace", float(pace)))
+        for name, value in {**values, **more}.items()
         if value is not None
     ]
     return " ".join(words)
@@ -60,10 +85,3 @@ def node_config(share: Share, pace: float = 0.0) -> str:
 
 def _written(value: object) -> str:
     return f'"{value}"' if isinstance(value, str) else str(value)
-
-
-def _free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        port: int = one.getsockname()[1]
-        return port

@@ -3,17 +3,29 @@
 A call hands a client a model and says how to train it, how many steps at most and for how long. The
 reply comes once, when the time is over or the steps are made. Models are bytes in a single array,
 which Flower sends without overhead; everything else is plain numbers and words. Whatever comes from
-the network is checked here, field by field; nothing in it is ever executed.
+the network is checked here, field by field; nothing in it is ever executed. Who sent a call is
+checked in `signed_calls`.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from math import isfinite
+from typing import TypeAlias
 
-from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MessageType, RecordDict
+from flwr.app import (
+    DEFAULT_TTL,
+    Array,
+    ArrayRecord,
+    ConfigRecord,
+    Message,
+    MessageType,
+    RecordDict,
+)
 
 from favano.errors import BadInput, need
 
@@ -26,6 +38,7 @@ _TEXT = 2**16  # characters
 _METRICS = 64  # of one reply
 _METRIC = "metric-"
 _RUN = re.compile(r"[0-9a-f]{8,64}")
+_NODE = re.compile(r"[0-9]{1,20}")
 _NAME = re.compile(r"[\w.:/ -]{1,80}")
 
 
@@ -50,6 +63,7 @@ class Call:
     message: int = 0  # number of this client's jobs before, for the draws of its codec
     after: int = -1  # the client's job that was used last, whose memory it goes on with; -1: none
     drift: bytes | None = field(default=None, repr=False)  # added to every gradient
+    method: str = "unknown"  # of the server, by name
 
     def __post_init__(self) -> None:
         need(bool(_RUN.fullmatch(self.run)), "run", self.run, "need 8..64 hexadecimal digits")
@@ -61,9 +75,27 @@ class Call:
         if self.seconds is not None:
             _check_number("seconds", self.seconds)
         need(self.dtype in DTYPES, "dtype", self.dtype, f"need one of {', '.join(DTYPES)}")
-        for name in ("training", "codec"):
+        for name in ("training", "codec", "method"):
             _check_text(name, getattr(self, name))
         need(bool(self.model) or self.key >= 0, "model", "0 bytes", "need a model, or a key")
+
+
+@dataclass(frozen=True)
+class Seal:
+    """What vouches for a call: the operator has signed it for one node, and for now."""
+
+    node: str  # Flower's number, which is too large for a number on the wire
+    session: int  # of the server: each time it starts, it has a higher one
+    expires: int  # seconds since 1970
+    signature: bytes
+
+    def __post_init__(self) -> None:
+        need(bool(_NODE.fullmatch(self.node)), "node", self.node, "need Flower's number of a node")
+        for name in ("session", "expires"):
+            _check_whole(name, getattr(self, name))
+
+
+Sign: TypeAlias = Callable[[Call, int, float], Seal]  # a call to a node, for some seconds
 
 
 @dataclass(frozen=True)
@@ -99,18 +131,25 @@ class Reply:
 
 
 def call_message(
-    call: Call, node: int, *, ttl: float | None = None, group: str | None = None
+    call: Call,
+    node: int,
+    *,
+    ttl: float | None = None,
+    group: str | None = None,
+    sign: Sign | None = None,
 ) -> Message:
     """The message of a call to a Flower node."""
     content = RecordDict({"model": _array(call.model), "call": _fields(call)})
     if call.drift is not None:
         content["drift"] = _array(call.drift)
+    if sign is not None:
+        content["seal"] = _fields(sign(call, node, DEFAULT_TTL if ttl is None else ttl))
     return Message(content, node, MessageType.TRAIN, ttl=ttl, group_id=group)
 
 
 def read_call(message: Message, *, most: int = MOST_BYTES) -> Call:
     """The call in a message; refused in one sentence if it is none."""
-    content = _content(message, {"model", "call"}, {"drift"})
+    content = _content(message, {"model", "call"}, {"drift", "seal"})
     given = _Given(content, "call", Call)
     return Call(
         run=given.text("run"),
@@ -130,7 +169,37 @@ def read_call(message: Message, *, most: int = MOST_BYTES) -> Call:
         message=given.whole("message"),
         after=given.whole("after"),
         drift=_bytes(content, "drift", most) if "drift" in content else None,
+        method=given.text("method"),
     )
+
+
+def read_seal(message: Message) -> Seal | None:
+    """The seal of a call; None if it has none."""
+    content = _content(message, {"model", "call"}, {"drift", "seal"})
+    if "seal" not in content:
+        return None
+    given = _Given(content, "seal", Seal)
+    return Seal(
+        node=given.text("node"),
+        session=given.whole("session"),
+        expires=given.whole("expires"),
+        signature=given.data("signature"),
+    )
+
+
+def signed_bytes(call: Call, node: str, session: int, expires: int) -> bytes:
+    """What is signed: every field of a call, digests of its models, for whom and for how long."""
+    plain = {name: getattr(call, name) for name in Call.__dataclass_fields__}
+    digests = {
+        name: None if plain[name] is None else hashlib.sha256(plain[name]).hexdigest()
+        for name in ("model", "drift")
+    }
+    numbers = {"rate": float(call.rate)}
+    if call.seconds is not None:
+        numbers["seconds"] = float(call.seconds)
+    envelope = {"what": "favano call", "node": node, "session": session, "expires": expires}
+    whole = {"call": {**plain, **digests, **numbers}, **envelope}
+    return json.dumps(whole, sort_keys=True).encode()
 
 
 def reply_message(reply: Reply, call: Message) -> Message:
@@ -163,12 +232,12 @@ def content_bytes(message: Message) -> int:
     return sum(len(name) + record.count_bytes() for name, record in message.content.items())
 
 
-def _fields(of: Call | Reply) -> ConfigRecord:
-    """The plain values of a call or reply; what is absent is left out."""
+def _fields(of: Call | Reply | Seal) -> ConfigRecord:
+    """The plain values of a call, seal or reply; what is absent is left out."""
     record = ConfigRecord({"format": FORMAT})
     for name in of.__dataclass_fields__:
         value = getattr(of, name)
-        if isinstance(value, str | int | float):
+        if isinstance(value, str | int | float) or name == "signature":
             record[name] = value
     return record
 
@@ -237,6 +306,12 @@ class _Given:
         value = self._get(name)
         if not isinstance(value, str):
             raise BadInput(name, value, "need a text")
+        return value
+
+    def data(self, name: str) -> bytes:
+        value = self._get(name)
+        if not isinstance(value, bytes):
+            raise BadInput(name, value, "need bytes")
         return value
 
     def _get(self, name: str) -> object:

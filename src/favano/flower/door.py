@@ -1,0 +1,144 @@
+"""The door of a SuperLink: nodes come in from outside, all else from inside and with a secret.
+
+Flower's SuperLink answers nodes, administrators and servers on one port, and asks administrators
+for nothing. Here it has two listeners. Outside, nodes find the calls that Flower has for them, and
+a bare word of health; there is nothing else. Inside, on loopback, all of it is there for whoever
+has the secret, which only the owner of the server's folder can read. Most names here are private
+in Flower (`tests/flower/test_private.py`).
+
+    python -m favano.flower.door FOLDER INSIDE_PORT ARGUMENTS OF flower-superlink
+"""
+
+from __future__ import annotations
+
+import hmac
+import json
+import os
+import socket
+import sys
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping, MutableMapping
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import uvicorn
+from fastapi import FastAPI
+from fastapi.routing import iter_route_contexts
+from flwr.common.constant import NOOP_FLWR_AID
+from flwr.supercore.constant import NOOP_FEDERATION_ID, TaskType
+from flwr.supercore.fab import Fab
+from flwr.supercore.http_logging import get_uvicorn_log_config
+from flwr.supercore.logger import console_handler
+from flwr.superlink.cli.flower_superlink import (
+    SuperLinkLifespan,
+    _parse_superlink_lifespan_config,
+)
+from flwr.superlink.main import create_app
+
+from favano.flower.private import SECRET_HEADER, check_version
+from favano.flower.superlink import APP, APP_FILE, SECRET, SIGNATURES
+
+Scope: TypeAlias = MutableMapping[str, Any]
+Event: TypeAlias = MutableMapping[str, Any]
+Receive: TypeAlias = Callable[[], Awaitable[Event]]
+Send: TypeAlias = Callable[[Event], Awaitable[None]]
+Application: TypeAlias = Callable[[Scope, Receive, Send], Coroutine[Any, Any, None]]
+
+FLEET, HEALTH = "/v1/fleet/", "/health"
+MOST_BYTES = 32 * 2**20  # of a request; the parts of a model have 5 MiB
+
+
+def open_routes(app: FastAPI) -> set[tuple[str, str]]:
+    """What is answered from outside: method and path of each route that nodes need."""
+    return {
+        (method, context.path)
+        for context in iter_route_contexts(app.routes)
+        if context.path is not None and (context.path == HEALTH or context.path.startswith(FLEET))
+        for method in context.methods or ()
+    }
+
+
+def guarded(
+    app: Application, outside: Collection[tuple[str, str]], inside_port: int, secret: str
+) -> Application:
+    """The app behind its door.
+
+    By which listener a request came is seen from the socket, and what it asks for from the path by
+    which the app will route it: nothing is taken from what the client says about either.
+    """
+
+    async def door(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await app(scope, receive, send)
+            return
+        if scope["type"] != "http":
+            await receive()
+            await send({"type": "websocket.close", "code": 1008})
+            return
+        headers = [pair for pair in scope["headers"] if pair[0] != b"host"]
+        given = dict(headers)
+        refusal = 0
+        if scope["server"][1] == inside_port:
+            named = given.get(SECRET_HEADER.encode(), b"")
+            refusal = 0 if hmac.compare_digest(named, secret.encode()) else 401
+        elif (scope["method"], scope["path"]) not in outside:
+            refusal = 404
+        elif not _is_short(given):
+            refusal = 413
+        if refusal:
+            start = {"type": "http.response.start", "status": refusal}
+            await send({**start, "headers": [(b"content-length", b"0"), (b"connection", b"close")]})
+            await send({"type": "http.response.body", "body": b""})
+            return
+        await app({**scope, "headers": headers}, receive, send)
+
+    return door
+
+
+def _is_short(headers: Mapping[bytes, bytes]) -> bool:
+    """Whether a request says that it is short: Flower reads all of it before it asks from whom."""
+    length = headers.get(b"content-length", b"0")
+    return b"transfer-encoding" not in headers and length.isdigit() and int(length) <= MOST_BYTES
+
+
+def main() -> None:
+    """Run a SuperLink behind its door until the process is told to end."""
+    check_version()
+    folder, inside_port = Path(sys.argv[1]), int(sys.argv[2])
+    del sys.argv[1:3]
+    os.umask(0o077)  # its database has everybody's models
+    config = _parse_superlink_lifespan_config()
+    app = create_app(config, SuperLinkLifespan)
+    content = (folder / APP_FILE).read_bytes()
+    app.state.linkstate_factory.state().store_app(
+        Fab("", content, json.loads((folder / SIGNATURES).read_text())),
+        federation_id=NOOP_FEDERATION_ID,
+        app_id=APP,
+        app_type=TaskType.SERVER_APP,
+        added_by=NOOP_FLWR_AID,
+    )
+    secret = (folder / SECRET).read_text()
+    server = uvicorn.Server(
+        uvicorn.Config(
+            guarded(app, open_routes(app), inside_port, secret),
+            log_config=get_uvicorn_log_config(console_handler.level),
+            ssl_keyfile=config.ssl_keyfile,
+            ssl_certfile=config.ssl_certfile,
+            proxy_headers=False,
+            ws="none",
+            lifespan="on",
+        )
+    )
+    places = ((config.host, config.port), ("127.0.0.1", inside_port))
+    server.run([_listener(*place) for place in places])
+
+
+def _listener(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    one = socket.socket(family)
+    one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    one.bind((host, port))
+    return one
+
+
+if __name__ == "__main__":
+    main()
