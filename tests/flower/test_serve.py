@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -258,9 +259,10 @@ def test_a_superlink_is_told_what_it_needs(tmp_path: Path) -> None:
 
 
 def test_a_superlink_that_cannot_start_says_where_to_look(tmp_path: Path) -> None:
-    """It listens at an address that this machine does not have."""
+    """Its database is no file."""
+    (tmp_path / "superlink.db").mkdir()
     (tmp_path / "superlink.pid").touch()  # nobody reads what an earlier version has left
-    link = SuperLink(tmp_path, host="192.0.2.1", port=8123, insecure=True)
+    link = SuperLink(tmp_path, port=free_port())
     sentence = r"did not start; see .*superlink\.log"
     with pytest.raises(BadInput, match=sentence), running(link, print):
         raise AssertionError("it runs")
@@ -268,7 +270,7 @@ def test_a_superlink_that_cannot_start_says_where_to_look(tmp_path: Path) -> Non
 
 def test_a_superlink_that_a_killed_server_left_is_ended(tmp_path: Path) -> None:
     """It is known by its database; others are left alone."""
-    link = SuperLink(tmp_path, host="192.0.2.1")
+    link = SuperLink(tmp_path, host="192.0.2.1")  # an address that this machine does not have
     sleeper = [sys.executable, "-c", "import time; time.sleep(600)"]
     old, other = (
         subprocess.Popen([*sleeper, "--database", str(folder / "superlink.db")])
@@ -276,13 +278,26 @@ def test_a_superlink_that_a_killed_server_left_is_ended(tmp_path: Path) -> None:
     )
     reaper = threading.Thread(target=old.wait)  # as whoever takes over the children of the dead
     reaper.start()
-    with pytest.raises(BadInput, match="did not start"), running(link, print):
+    with pytest.raises(BadInput, match="cannot be used"), running(link, print):
         raise AssertionError("it runs")
     reaper.join()
     assert old.returncode == -signal.SIGTERM
     assert other.poll() is None
     other.kill()
     other.wait()
+
+
+def test_a_port_that_cannot_be_used_is_one_sentence(tmp_path: Path) -> None:
+    """Whoever listens there, and whether he answers or not."""
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        rule = f"port={port}: cannot be used at 127.0.0.1: Address already in use"
+        with pytest.raises(BadInput, match=rule), running(SuperLink(tmp_path, port=port), print):
+            raise AssertionError("it runs")
+    elsewhere = SuperLink(tmp_path, host="192.0.2.1", port=8123)
+    rule = r"port=8123: cannot be used at 192\.0\.2\.1: Cannot assign"
+    with pytest.raises(BadInput, match=rule), running(elsewhere, print):
+        raise AssertionError("it runs")
 
 
 @pytest.mark.slow

@@ -14,7 +14,7 @@ pytest.importorskip("flwr")
 
 from playwright.sync_api import expect, sync_playwright
 
-from favano.flower.board import shares
+from favano.errors import BadInput
 from favano.flower.status import status_page
 from tests.flower.federations import PACES, grid_of, lived, strategy_of
 
@@ -73,12 +73,13 @@ def test_numbers_that_json_lacks_are_left_out() -> None:
         assert json.load(answer) == {"a": [None, 1.0]}
 
 
-def test_weights_of_a_method_that_is_not_linear_are_unknown() -> None:
-    strategy = strategy_of("fedasync")
-    result = lived(strategy, rounds=6)
-    assert result.trace is not None
-    found = shares(strategy.bound, result.trace.schedule, None)
-    assert (found is None) == (not strategy.bound.linear)
+def test_a_port_that_is_in_use_is_one_sentence() -> None:
+    with (
+        status_page("127.0.0.1", 0, dict) as port,
+        pytest.raises(BadInput, match=f"status_port={port}: cannot be used at 127.0.0.1: Address"),
+        status_page("127.0.0.1", port, dict),
+    ):
+        pass
 
 
 def test_a_browser_shows_it(address: str) -> None:

@@ -10,6 +10,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.resources import files
 from math import isfinite
 
+from favano.errors import BadInput
+
 Status = Callable[[], dict[str, object]]
 
 _HEADERS = {
@@ -50,7 +52,11 @@ def status_page(host: str, port: int, status: Status) -> Iterator[int]:
         def log_message(self, *_: object) -> None:
             """Nobody wants to know."""
 
-    server = ThreadingHTTPServer((host, port), Handler)
+    try:
+        server = ThreadingHTTPServer((host, port), Handler)
+    except OSError as error:
+        rule = f"cannot be used at {host}: {error.strerror or error}"
+        raise BadInput("status_port", port, rule) from error
     server.daemon_threads = True
     thread = threading.Thread(target=server.serve_forever, name="status", daemon=True)
     thread.start()

@@ -230,8 +230,7 @@ class SuperLink:
 def running(link: SuperLink, say: Callable[[str], None]) -> Iterator[None]:
     """Run a SuperLink as long as the block lasts."""
     _end_old(link.database)
-    if link.answers():
-        raise BadInput("port", link.port, "is taken by another SuperLink")
+    _need_port(link.host, link.port)
     link.write_files()
     watcher = _Watcher(link, say)
     try:
@@ -239,6 +238,17 @@ def running(link: SuperLink, say: Callable[[str], None]) -> Iterator[None]:
         yield
     finally:
         watcher.end()
+
+
+def _need_port(host: str, port: int) -> None:
+    """Refuse a port that another program listens at, or an address that is not this machine's."""
+    kind = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(kind) as trial:
+        trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # one that has just ended
+        try:
+            trial.bind((host, port))
+        except OSError as error:
+            raise BadInput("port", port, f"cannot be used at {host}: {error.strerror}") from error
 
 
 class _Watcher:
