@@ -14,7 +14,7 @@ from flwr.serverapp import Grid
 from flwr.supercore.task_identity import TaskIdentity
 
 from favano.flower.journal import Head
-from favano.flower.safe_pull import TooLarge, message_contents
+from favano.flower.safe_pull import TooLarge, TooLate, message_contents
 from favano.flower.strategy import Threads
 
 Handler = Callable[[Message, float], tuple[Message, float]]  # message, begin -> reply, end
@@ -124,10 +124,10 @@ class FakeGrid(Grid):
             heads.append(Head(number, call, ()))
         return heads
 
-    def fetch(self, head: Head, most: int) -> Mapping[str, bytes]:
+    def fetch(self, head: Head, most: int, more: Callable[[], bool]) -> Mapping[str, bytes]:
         post = self.contents[head.message]
         if post.content > self.time:
-            raise NotYet
+            raise NotYet if more() else TooLate
         contents = message_contents(post.message, head.message)
         if sum(map(len, contents.values())) > most:
             raise TooLarge

@@ -23,6 +23,7 @@ from flwr.app import ArrayRecord, ConfigRecord, Error, Message, MetricRecord
 
 from favano.errors import BadInput, WriteFailed
 from favano.flower.evaluations import Evaluate
+from favano.flower.journal import Head
 from favano.flower.rounds import AsyncResult
 from favano.flower.strategy import AsyncStrategy
 from favano.flower.wire import read_reply, reply_message
@@ -168,6 +169,18 @@ def test_a_slow_upload_holds_no_tick() -> None:
     assert on_time(result)
     assert rounds_of(result, 0)
     assert diverges(strategy, result).equal
+
+
+def test_a_reply_that_is_announced_and_never_uploaded_is_missed() -> None:
+    """Rounds that wait for everybody go on when its time is over."""
+    said: list[str] = []
+    grid, strategy = grid_of(), strategy_of("fedavg", selected=3, say=said.append)
+    grid.nodes[102].upload = inf
+    result = lived(strategy, grid, rounds=4, timeout=1e6)
+    assert [set(one.clients) for one in result.rounds] == [{0, 1}] * 4
+    assert max(np.diff([one.seconds for one in result.rounds])) < 120
+    assert result.nodes[2].failures >= 2
+    assert any("announced, and not uploaded" in line for line in said)
 
 
 def test_a_late_answer_is_used_at_the_next_tick() -> None:
@@ -362,11 +375,11 @@ def test_a_reply_whose_head_alone_was_pulled_is_fetched_again(
     whole, grid = lived(strategy_of(), rounds=ROUNDS), grid_of()
     fetch, count = grid.fetch, [0]
 
-    def killing(head: object, most: int) -> object:
+    def killing(head: Head, most: int, more: Callable[[], bool]) -> object:
         count[0] += 1
         if count[0] == number:
             raise Killed
-        return fetch(head, most)  # type: ignore[arg-type]
+        return fetch(head, most, more)
 
     with monkeypatch.context() as patch:
         patch.setattr(grid, "fetch", killing)

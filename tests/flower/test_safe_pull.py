@@ -56,7 +56,7 @@ def test_replies_of_any_grid_are_pulled_when_they_are_found() -> None:
     (head,) = replies.arrived([name, "another"])
     assert head.call == name
     assert replies.arrived([name]) == []
-    found = read_reply(open_reply(head, replies.fetch(head, 10**6)))
+    found = read_reply(open_reply(head, replies.fetch(head, 10**6, lambda: True)))
     assert (found.client, found.steps) == (1, 5)
 
 
@@ -65,7 +65,7 @@ def test_a_reply_that_is_too_large_is_not_read() -> None:
     replies = PulledReplies(grid)
     (head,) = replies.arrived([message.metadata.message_id])
     with pytest.raises(TooLarge):
-        replies.fetch(head, 100)
+        replies.fetch(head, 100, lambda: True)
 
 
 def test_a_grid_with_steps_is_used_as_it_is() -> None:

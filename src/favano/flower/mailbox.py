@@ -6,6 +6,7 @@ now and then what has come.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor, Future
 from typing import NamedTuple
@@ -15,8 +16,11 @@ from flwr.serverapp import Grid
 
 from favano.errors import WriteFailed
 from favano.flower.journal import Head, Journal
-from favano.flower.safe_pull import TooLarge, open_reply, replies_of
+from favano.flower.safe_pull import TooLarge, TooLate, open_reply, replies_of
 from favano.flower.wire import content_bytes
+
+_UPLOAD = 60.0  # seconds that an upload may take, and
+_SLOWEST = 1e5  # bytes per second of the largest reply
 
 
 class Executors(NamedTuple):
@@ -46,6 +50,7 @@ class Mailbox:
         journal: where replies are kept until they are used; None: nowhere.
         most: bytes of a reply at most.
         say: told of what went wrong.
+        now: seconds that have passed.
     """
 
     def __init__(
@@ -56,6 +61,7 @@ class Mailbox:
         *,
         most: int,
         say: Callable[[str], None],
+        now: Callable[[], float] = time.monotonic,
     ) -> None:
         self._grid, self._executors, self._journal, self._most = grid, executors, journal, most
         self._replies = replies_of(grid)
@@ -67,6 +73,10 @@ class Mailbox:
         self._unwritten: list[Head] = []  # heads that are here alone
         self.write_error: WriteFailed | None = None  # why a reply is not in the journal yet
         self.link_error: ConnectionError | None = None  # why the SuperLink could not be asked
+        self._queued: list[Head] = []  # their nodes have another reply that is being fetched
+        self._node_of: dict[str, int] = {}  # of each call that has no reply yet
+        self._now, self._upload = now, _UPLOAD + most / _SLOWEST
+        self._closed = False
         self.bytes_down = self.bytes_up = 0
         self._say = say
 
@@ -89,12 +99,17 @@ class Mailbox:
             self.write_error = None
             self.bytes_up += arrival.size
             job = self.awaited.pop(arrival.call, None)
+            self._node_of.pop(arrival.call, None)
             if job is not None:
                 found.append((job, arrival))
         while self._unsent:
             job = self._unsent.pop()
             found.append((job, Arrival("", None, failure="Flower did not take the call")))
         return found
+
+    def close(self) -> None:
+        """Wait for no upload any longer."""
+        self._closed = True
 
     def keep(self, jobs: Iterable[int]) -> None:
         """Forget all calls but those of these jobs, and the replies to them that are on disk.
@@ -143,9 +158,10 @@ class Mailbox:
             self._say(f"calls could not be sent: {error}")
             numbers = []
         numbers = numbers or [""] * len(calls)
-        for (job, _), number, size in zip(calls, numbers, sizes, strict=True):
+        for (job, _), number, size, message in zip(calls, numbers, sizes, messages, strict=True):
             if number:
                 self.call_of[job] = number
+                self._node_of[number] = message.metadata.dst_node_id
                 self.awaited[number] = job
                 self.bytes_down += size
             else:
@@ -153,7 +169,10 @@ class Mailbox:
 
     def _find(self) -> None:
         """Look for replies, unless somebody is looking."""
-        on_their_way = {head.call for head in self._fetching}
+        queued, self._queued = self._queued, []
+        for head in queued:
+            self._fetch(head)
+        on_their_way = {head.call for head in (*self._fetching, *self._queued)}
         calls = [call for call in list(self.awaited) if call not in on_their_way]
         if self._finding is None and calls:
             self._finding = self._executors.finding.submit(self._arrived, calls)
@@ -188,13 +207,28 @@ class Mailbox:
         return heads
 
     def _fetch(self, head: Head) -> None:
-        self._fetching[head] = self._executors.fetching.submit(self._fetched, head)
+        """Fetch a reply; of each node one at a time, so that none holds all threads."""
+        node = self._node_of.get(head.call)
+        busy = {self._node_of.get(other.call) for other in self._fetching} - {None}
+        if node in busy:
+            self._queued.append(head)
+        else:
+            self._fetching[head] = self._executors.fetching.submit(
+                self._fetched, head, self._now() + self._upload
+            )
 
-    def _fetched(self, head: Head) -> Arrival:
+    def _fetched(self, head: Head, until: float) -> Arrival:
+        def more() -> bool:
+            wanted = head.call in list(self.call_of.values())
+            return wanted and not self._closed and self._now() < until
+
         try:
-            contents = self._replies.fetch(head, self._most)
+            contents = self._replies.fetch(head, self._most, more)
         except TooLarge:
             return Arrival(head.call, None, too_large=True)
+        except TooLate:
+            rule = f"it was announced, and not uploaded within {self._upload:.0f} s"
+            return Arrival(head.call, None, failure=rule)
         except Exception as error:  # whatever Flower says: the reply is lost, the round goes on
             return Arrival(head.call, None, failure=f"{type(error).__name__}: {error}")
         if self._journal is not None:
@@ -207,7 +241,7 @@ def _opened(head: Head, contents: Mapping[str, bytes]) -> Arrival:
     """A reply from its parts; what cannot be read is no reply."""
     try:
         message = open_reply(head, contents)
+        size = 0 if message.has_error() else content_bytes(message)
     except Exception as error:  # the parts come from a node: anything may be wrong with them
         return Arrival(head.call, None, failure=f"cannot be opened: {error}")
-    size = 0 if message.has_error() else content_bytes(message)
     return Arrival(head.call, message, size)

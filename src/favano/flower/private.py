@@ -67,6 +67,7 @@ NODE_GONE = ErrorCode.NODE_UNAVAILABLE  # instead of a reply
 VERSION = "1.41.0"  # of Flower, that this module was written for
 FIRST_PAUSE = 0.05  # seconds until parts that are not uploaded yet are asked for again, then twice
 # as many; Flower waits a second, which is often lost since heads come before parts.
+LAST_PAUSE = 2.0  # seconds between two such tries at most
 
 SECRET_HEADER = "favano-secret"  # of a request from inside (`door`)
 

@@ -6,7 +6,7 @@ Here each step is on its own, so that a reply can be written to disk before it i
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 from flwr.app import Message
@@ -19,12 +19,16 @@ from flwr.supercore.inflatable.inflatable_object import (
 from flwr.supercore.inflatable.inflatable_utils import inflate_object_from_contents, pull_objects
 
 from favano.flower.journal import Head
-from favano.flower.private import FIRST_PAUSE
+from favano.flower.private import FIRST_PAUSE, LAST_PAUSE
 from favano.gates import wrong_size
 
 
 class TooLarge(Exception):
     """A reply has more bytes than any honest one."""
+
+
+class TooLate(Exception):
+    """A reply was announced, and its content has not come in time."""
 
 
 @runtime_checkable
@@ -34,8 +38,8 @@ class Replies(Protocol):
     def arrived(self, calls: Sequence[str]) -> list[Head]:
         """Heads of the replies to these calls that are here; each is told once. Does not wait."""
 
-    def fetch(self, head: Head, most: int) -> Mapping[str, bytes]:
-        """The content of a reply, of so many bytes at most; waits for an upload."""
+    def fetch(self, head: Head, most: int, more: Callable[[], bool]) -> Mapping[str, bytes]:
+        """The content of a reply, of so many bytes at most; waits for an upload while `more`."""
 
     def confirm(self, head: Head) -> None:
         """The content is safe."""
@@ -62,8 +66,8 @@ class HttpReplies:
             for one, tree in pairs
         ]
 
-    def fetch(self, head: Head, most: int) -> Mapping[str, bytes]:
-        """Fetch part by part; Flower waits for parts that are not uploaded yet."""
+    def fetch(self, head: Head, most: int, more: Callable[[], bool]) -> Mapping[str, bytes]:
+        """Fetch part by part; Flower asks again for parts that are not uploaded yet."""
         from flwr.supercore.inflatable.inflatable_protobuf_utils import make_pull_object_fn_protobuf
 
         pull = make_pull_object_fn_protobuf(
@@ -74,6 +78,8 @@ class HttpReplies:
         sizes: list[int] = []
 
         def bounded(name: str) -> bytes:
+            if not more():
+                raise TooLate
             part: bytes = pull(name)
             sizes.append(len(part))
             if wrong_size(sum(sizes), most):
@@ -81,7 +87,7 @@ class HttpReplies:
             return part
 
         found: Mapping[str, bytes] = pull_objects(
-            list(head.objects), bounded, initial_backoff=FIRST_PAUSE
+            list(head.objects), bounded, initial_backoff=FIRST_PAUSE, backoff_cap=LAST_PAUSE
         )
         return found
 
@@ -113,7 +119,7 @@ class PulledReplies:
             for one in found
         ]
 
-    def fetch(self, head: Head, most: int) -> Mapping[str, bytes]:
+    def fetch(self, head: Head, most: int, more: Callable[[], bool]) -> Mapping[str, bytes]:
         """The message that was pulled, part by part."""
         contents = message_contents(self._pulled[head.call], head.message)
         if sum(map(len, contents.values())) > most:

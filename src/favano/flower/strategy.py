@@ -250,7 +250,7 @@ class AsyncStrategy:
         folder, files = None if self.folder is None else Path(self.folder), self._files
         saved = self._saved(files, flat, aggregator)
         run = saved.standing.run if saved else secrets.token_hex(8)
-        begin = saved.standing.now if saved else 0.0
+        clock = clock or WallClock(saved.standing.now if saved else 0.0)
         if self.live:
             self._board = Board(self.bound, num_rounds, workers.evaluating, lambda: self.metrics)
         evaluations = Evaluations(
@@ -264,6 +264,7 @@ class AsyncStrategy:
             None if folder is None else Journal(folder / JOURNAL),
             most=shape.bytes_of(self._codec) + _OVERHEAD,
             say=self.say,
+            now=clock.now,
         )
         identity = self._identity(flat)
         terms = Terms(
@@ -278,7 +279,7 @@ class AsyncStrategy:
         tools = Tools(
             grid,
             mailbox,
-            clock or WallClock(begin),
+            clock,
             link,
             Gatekeeper(run, link, norm=self.norm, fastest=self.fastest_step, deal=self.deal),
             workers.finding,
@@ -289,11 +290,14 @@ class AsyncStrategy:
             self._board,
         )
         server = Server(terms, aggregator, ledger, tools)
-        if saved is not None:
-            server.go_on_from(saved)
-        else:
-            evaluations.measure(0, aggregator.initial)
-        server.run(num_rounds)
+        try:
+            if saved is not None:
+                server.go_on_from(saved)
+            else:
+                evaluations.measure(0, aggregator.initial)
+            server.run(num_rounds)
+        finally:
+            mailbox.close()
         workers.sending.submit(lambda: None).result()  # the last calls and checkpoint have left
         if folder is not None:
             models = {INITIAL: aggregator.initial, MODEL: server.model}

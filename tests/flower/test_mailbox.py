@@ -1,0 +1,83 @@
+"""One node that announces replies and uploads none does not hold those of others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from typing import cast
+
+import pytest
+
+pytest.importorskip("flwr")
+
+from flwr.app import Message
+from flwr.serverapp import Grid
+
+from favano.flower.journal import Head
+from favano.flower.mailbox import Arrival, Executors, Mailbox
+from favano.flower.safe_pull import TooLate, message_contents
+from favano.flower.wire import Reply, call_message, read_reply, reply_message
+from tests.flower.calls import RUN, call, in_a_task
+
+STALLING, HONEST, THREADS = 7, 8, 2
+
+
+class Stalled:
+    """Everything is announced at once; of one node, nothing is ever uploaded."""
+
+    def __init__(self) -> None:
+        self.calls: list[Message] = []
+
+    def push_messages(self, messages: Sequence[Message]) -> list[str]:
+        first = len(self.calls)
+        self.calls += messages
+        return [str(first + number) for number in range(len(messages))]
+
+    def arrived(self, calls: Sequence[str]) -> list[Head]:
+        return [Head(f"r{number}", number, ()) for number in calls]
+
+    def fetch(self, head: Head, most: int, more: Callable[[], bool]) -> Mapping[str, bytes]:
+        message = self.calls[int(head.call)]
+        while message.metadata.dst_node_id == STALLING:
+            if not more():
+                raise TooLate
+        reply = Reply(RUN, 1, int(head.call), -1, 1, 1.0, 10, b"1234")
+        return message_contents(reply_message(reply, message), head.message)
+
+    def confirm(self, head: Head) -> None:
+        """Nothing is kept."""
+
+
+def test_a_node_has_one_thread_at_a_time_and_each_fetch_its_deadline() -> None:
+    seconds, said = [0.0], list[str]()
+    with in_a_task(), ExitStack() as stack:
+        pools = [stack.enter_context(ThreadPoolExecutor(count)) for count in (1, 1, THREADS)]
+        box = Mailbox(
+            cast(Grid, Stalled()),
+            Executors(*pools),
+            most=1000,
+            say=said.append,
+            now=lambda: seconds[0],
+        )
+        stack.callback(box.close)
+        nodes = [STALLING] * 5 + [HONEST] * 3
+        box.send(
+            [
+                (job, lambda job=job, node=node: call_message(call(b"1234", job=job), node))  # type: ignore[misc]
+                for job, node in enumerate(nodes)
+            ]
+        )
+        found: dict[int, Arrival] = {}
+        while len(found) < 3:
+            found.update(box.collect())
+        assert {read_reply(one.message).job for one in found.values() if one.message} == {5, 6, 7}
+        seconds[0] = 61.0
+        while len(found) < 4:
+            found.update(box.collect())
+        (late,) = found.keys() - {5, 6, 7}
+        assert found[late].failure == "it was announced, and not uploaded within 60 s"
+        box.close()
+        while len(found) < 8:
+            found.update(box.collect())
+    assert not said
