@@ -20,7 +20,7 @@ class BadInput(ValueError):
     """
 
     def __init__(self, name: str, value: object, rule: str) -> None:
-        super().__init__(f"{_line(name)}={_line(value)}: {_line(rule, most=_MOST_OF_RULE)}")
+        super().__init__(f"{one_line(name)}={one_line(value)}: {one_line(rule, _MOST_OF_RULE)}")
         self.name, self._parts = name, (name, str(value), rule)
 
     def __reduce__(self) -> tuple[type[BadInput], tuple[str, str, str]]:
@@ -28,8 +28,14 @@ class BadInput(ValueError):
         return BadInput, self._parts
 
 
-def _line(text: object, most: int = _MOST) -> str:
-    """A text on one line: not too long, and what is not printable is escaped."""
+def one_line(text: object, most: int = _MOST) -> str:
+    """A text on one line: not too long, and what is not printable is escaped.
+
+    Whatever others have written goes through here before it is shown, logged or kept.
+
+    >>> one_line("a\\x1b[2J" + "b" * 9, most=8)
+    'a\\\\x1b[2Jbbb...'
+    """
     whole = str(text)
     line = "".join(one if one.isprintable() else ascii(one)[1:-1] for one in whole[:most])
     return line if len(whole) <= most else f"{line}..."

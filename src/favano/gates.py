@@ -17,6 +17,7 @@ from favano.types import Stack, Vector
 
 _KEPT = 256  # norms that a running quantile is of
 _ENOUGH = 16  # of them, before anything is refused
+LEAST_STEP = 1e-6  # seconds: no step of training is shorter
 
 
 class Refusal(StrEnum):
@@ -33,6 +34,8 @@ class Refusal(StrEnum):
     STEPS = "impossible steps"
     NORM = "norm beyond the bound"
     DATA = "other data"
+    INFINITE = "would make the model infinite"
+    METRIC = "metric without a number"
 
 
 def finite_rows(models: Stack) -> list[bool]:
@@ -84,8 +87,13 @@ def wrong_steps(
         fastest: seconds that a step takes at least.
     """
     counted = 0 <= steps <= most
-    timed = isfinite(seconds) and 0 <= seconds <= elapsed and (seconds > 0 or steps == 0)
+    timed = isfinite(seconds) and steps * LEAST_STEP <= seconds <= elapsed
     return None if counted and timed and steps * fastest <= elapsed else Refusal.STEPS
+
+
+def wrong_change(steps: int, start: Vector, end: Vector) -> Refusal | None:
+    """Refuse another model than the one that was handed out from a client that made no step."""
+    return Refusal.STEPS if steps == 0 and bool((start != end).any()) else None
 
 
 class NormGate:

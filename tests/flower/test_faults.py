@@ -113,6 +113,26 @@ def test_a_new_node_takes_the_place_of_one_that_is_gone() -> None:
     assert diverges(strategy, result).equal
 
 
+def test_a_node_that_has_lost_its_place_is_told_of() -> None:
+    """It was away for a moment, and another one was waiting."""
+    said: list[str] = []
+    grid, strategy = grid_of(), strategy_of(live=True, say=said.append)
+    grid.nodes[100].online = [(0.0, 29.0), (32.0, inf)]
+    grid.nodes[200] = honest(0, 1.0)
+    grid.nodes[200].online = [(12.0, inf)]
+    result = lived(strategy, grid, rounds=12)
+    assert [one.node for one in result.nodes] == [200, 101, 102]
+    told = [line for line in said if "node 100" in line or "node 200" in line]
+    assert told == [
+        "client 0 joins (node 100)",
+        "node 200 waits: all 3 places are taken",
+        "client 0 is gone (node 100)",
+        "client 0 joins (node 200), in the place of node 100",
+        "node 100 waits: all 3 places are taken",
+    ]
+    assert str(strategy.status["state"]).endswith("online; 1 node waits for a place")
+
+
 def test_a_node_that_hangs_is_given_up_until_it_answers() -> None:
     grid, strategy = grid_of(), strategy_of()
     grid.nodes[101].hangs = (20.0, inf)

@@ -34,6 +34,14 @@ from favano.types import Buffers, Floats, Ints, Mask, NonFinite, Stack, Vector
 StepSizes: TypeAlias = Callable[[Schedule], Floats]  # of each job
 StepsExpected: TypeAlias = Callable[[Ints], Expected]
 
+
+class PerAnswer(NamedTuple):
+    """One number per answer about its parameters, and one about its buffers, (k,) each."""
+
+    parameters: Floats
+    buffers: Floats
+
+
 NOBODY: Ints = np.empty(0, dtype=np.int64)
 _PIECE = 1 << 15  # parameters that an update handles at once on a CPU
 
@@ -65,6 +73,7 @@ class Aggregator(Generic[S]):
         server: ServerOptimiser | None = None,  # None: it does what the method says
         robust: Robust | None = None,  # None: it trusts every answer
         expected: StepsExpected | None = None,  # of the clients of these jobs, if measured
+        scales: Callable[[Ints], PerAnswer] | None = None,  # of what jobs change; None: all of it
     ) -> None:
         self.method, self.layout, self.initial = method, layout, initial
         self.course = Foreseen(course) if isinstance(course, Schedule) else course
@@ -88,6 +97,7 @@ class Aggregator(Generic[S]):
         self.stopped = False  # set from outside, to end the run early
         self.beginning: Beginning | None = None  # where the run goes on; None: it is new
         self._server, self._robust, self._expected = server, robust, expected
+        self._scales = scales
         self._moments: Moments | None = None
         if server is not None:
             check_step(cast(AnyMethod, method), server)
@@ -278,10 +288,11 @@ class Aggregator(Generic[S]):
                 end = self._where_they_ended(jobs, start, end)
             sent = end if self.link is None else self.link.up(jobs, start, end, server)
             parameters = self.layout.parameters
-            answers = self._answers(jobs, start[:, :parameters], sent[:, :parameters])
-            if self._robust is not None:
-                tamed = self._robust.tame(answers.start, answers.end, answers.steps)
-                answers = replace(answers, end=tamed)
+            answers = self._trusted(jobs, start[:, :parameters], sent[:, :parameters])
+            if self._scales is not None:
+                scale = self._scales(jobs)
+                kept = _shortened(answers.start, answers.end, scale.parameters)
+                answers, end = replace(answers, end=kept), self._less(start, end, scale.buffers)
             before = self.state
             if self.linear or self.by_distances:  # after a product, the state has no model
                 before = before._replace(model=server[:parameters])
@@ -300,6 +311,15 @@ class Aggregator(Generic[S]):
             self.state, self._moments = state, moments
         self.go_on(everyone)
         return Update(server, client, own, refused)
+
+    def lengths(self, start: Stack, end: Stack) -> PerAnswer:
+        """How far each answer of the next update would move the server model by itself."""
+        jobs, first = self.course.jobs(self.version + 1), self.layout.parameters
+        answers = self._trusted(jobs, start[:, :first], end[:, :first])
+        part = slice(first, first + (self._buffers == "average") * self.layout.buffers)
+        with self.method.hook("update", torch.cuda.OutOfMemoryError):
+            parameters = _moves(self.method, self.state, answers, self.blends)
+        return PerAnswer(parameters, _distances(start[:, part], end[:, part]))
 
     def combine(self, server: Vector, buffers: Vector, answers: Answers) -> tuple[Vector, Vector]:
         """Make the next update with combinations instead of models; the new model and buffers."""
@@ -321,6 +341,22 @@ class Aggregator(Generic[S]):
         self.version += 1
         if not self.course.complete:
             self.course.go_on(self.method.next_steps(self.state, client))
+
+    def _trusted(self, jobs: Ints, start: Stack, end: Stack) -> Answers:
+        """The answers of these jobs, as far as the server trusts them."""
+        answers = self._answers(jobs, start, end)
+        if self._robust is None:
+            return answers
+        return replace(answers, end=self._robust.tame(start, end, answers.steps))
+
+    def _less(self, start: Stack, end: Stack, scale: Floats) -> Stack:
+        """End models whose buffers have changed by less."""
+        if not (scale < 1).any():
+            return end
+        first = self.layout.parameters
+        part = slice(first, first + self.layout.buffers)
+        kept = _shortened(start[:, part], end[:, part], scale)
+        return torch.cat([end[:, :first], kept, end[:, part.stop :]], dim=1)
 
     def _answers(self, jobs: Ints, start: Stack, end: Stack) -> Answers:
         known, version = self.course.known, self.version + 1
@@ -358,6 +394,44 @@ def _used_before_next(schedule: Schedule) -> bool:
     order = np.lexsort((schedule.first_step[used], schedule.client[used]))
     client, base, visit = (a[used][order] for a in (schedule.client, schedule.base, schedule.visit))
     return bool((base[1:] >= visit[:-1])[client[1:] == client[:-1]].all())
+
+
+def _shortened(start: Stack, end: Stack, scale: Floats) -> Stack:
+    """End models whose changes are multiplied; those that are not are left to the bit."""
+    rows = torch.from_numpy(np.flatnonzero(scale < 1)).to(end.device)
+    if not len(rows):
+        return end
+    found = end.clone()
+    factor = torch.from_numpy(scale).to(end)[rows, None]
+    found[rows] = start[rows] + factor * (end[rows] - start[rows])
+    return found
+
+
+def _moves(method: Method[S], state: S, answers: Answers, blends: bool) -> Floats:
+    """How far the server model would be from where it is without each of these answers.
+
+    Blends treat every parameter alike: one number per answer says its weight.
+    """
+    start, end = answers.start, answers.end
+    if blends:
+        zero = start.new_zeros(len(start), len(start))
+        ones = replace(answers, start=zero, end=torch.eye(len(start)).to(start))
+        weight = method.update(state._replace(model=zero[0]), ones).model.double().abs()
+        return np.array(weight.tolist()) * _distances(start, end)
+    model, found = method.update(state, answers).model[None], []
+    for row in range(len(start)):
+        others = end.clone()
+        others[row] = start[row]
+        without = method.update(state, replace(answers, end=others)).model[None]
+        found.append(_distances(without, model))
+    return np.concatenate(found)
+
+
+def _distances(start: Stack, end: Stack) -> Floats:
+    """(k,) lengths of the differences, one row after the other, without overflow."""
+    rows = zip(start, end, strict=True)
+    norms = [torch.linalg.vector_norm(two - one, dtype=torch.float64) for one, two in rows]
+    return np.array([float(one) for one in norms])
 
 
 def _updated(method: Method[S], state: S, answers: Answers, blends: bool) -> S:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 from contextlib import suppress
+from math import inf
 from pathlib import Path
 from types import FrameType
 from typing import Annotated
@@ -35,6 +36,10 @@ Out = Annotated[Path, typer.Option(metavar="DIR", help="folder for everything th
 Resume = Annotated[bool, typer.Option("--resume", help="go on with the federation in the folder")]
 Patience = Annotated[float, typer.Option(metavar="S", help="seconds that an answer may be late")]
 StepSeconds = Annotated[float, typer.Option(metavar="S", help="a first guess of a step's duration")]
+Influence = Annotated[
+    float,
+    typer.Option(metavar="F", help="no client moves the model F times the median; inf: any may"),
+]
 Norm = Annotated[float | None, typer.Option(metavar="X", help="longest change that is accepted")]
 NormQuantile = Annotated[
     float | None,
@@ -59,6 +64,7 @@ def serve_command(
     resume: Resume = False,
     patience: Patience = 600.0,
     step_seconds: StepSeconds = 1.0,
+    influence: Influence = 3.0,
     norm: Norm = None,
     norm_quantile: NormQuantile = None,
 ) -> None:
@@ -83,6 +89,7 @@ def serve_command(
         status_host=status_host,
         status_port=status_port,
         data_dir=data_dir,
+        influence=None if influence == inf else influence,
         norm=norm,
         norm_quantile=norm_quantile,
     )

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple, cast
 
 import numpy as np
@@ -42,6 +43,7 @@ class Standing(NamedTuple):
     traffic: tuple[int, int]  # bytes up and down
     rounds: Sequence[Mapping[str, object]]
     evaluations: Mapping[int, Metrics | None]  # by round
+    influence: Mapping[str, object] = MappingProxyType({})  # of clients, on the model
 
 
 class Models(NamedTuple):

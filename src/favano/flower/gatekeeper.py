@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from favano.errors import BadInput
+from favano.errors import BadInput, one_line
 from favano.flower.deal import DEAL, Deal
 from favano.flower.ledger import Ledger
 from favano.flower.mailbox import Arrival
 from favano.flower.private import NODE_GONE
 from favano.flower.server_link import ServerLink
 from favano.flower.wire import Reply, read_reply
-from favano.gates import NormGate, Refusal, wrong_job, wrong_model, wrong_steps
+from favano.gates import NormGate, Refusal, wrong_change, wrong_job, wrong_model, wrong_steps
 from favano.types import Vector
 
 
@@ -66,55 +66,70 @@ class Gatekeeper:
             server: the newest model.
             elapsed: seconds since the call, at least.
         """
-        if arrival.too_large:
-            return Verdict(refusal=Refusal.TOO_LARGE)
-        if arrival.message is None or arrival.message.has_error():
-            return _failure(arrival)
-        try:
-            reply = read_reply(arrival.message)
-        except BadInput as error:
-            return Verdict(refusal=Refusal.UNREADABLE, detail=str(error))
-        if refusal := self._wrong_call(reply, job, ledger):
+        reply = _parsed(arrival)
+        if isinstance(reply, Verdict):
+            return reply
+        refusal = wrong_job(
+            reply.job, open_jobs=ledger.open, given_up=ledger.given_up, handed_out=ledger.jobs
+        )
+        if refusal is not None:
             return Verdict(refusal=refusal)
-        if (deal := self._deal) and reply.metrics.get(DEAL, deal.number) != deal.number:
-            return Verdict(refusal=Refusal.DATA, detail=f"need a share of {deal}")
+        if reply.job != job:
+            return Verdict(refusal=Refusal.REPLAYED)
         assert start is not None
+        model = self._model(reply, job, ledger, start, server)
+        if isinstance(model, Verdict):
+            return model
+        parameters, most = self._link.shape.parameters, ledger.local_steps
+        if self._link.codec is None and wrong_change(reply.steps, start, model):  # codecs round
+            return Verdict(refusal=Refusal.STEPS, detail="no step, and another model")
+        refusal = wrong_steps(
+            reply.steps, most, reply.seconds, elapsed, fastest=self._fastest
+        ) or self.norm.judge(start[:parameters], model[:parameters])
+        return Verdict(refusal=refusal) if refusal else Verdict(reply)
+
+    def again(
+        self, job: int, arrival: Arrival, ledger: Ledger, start: Vector, server: Vector
+    ) -> Verdict:
+        """Read a reply that was accepted before; who knows what has happened to its file."""
+        reply = _parsed(arrival)
+        if isinstance(reply, Verdict):
+            return reply
+        model = self._model(reply, job, ledger, start, server)
+        return model if isinstance(model, Verdict) else Verdict(reply)
+
+    def _model(
+        self, reply: Reply, job: int, ledger: Ledger, start: Vector, server: Vector
+    ) -> Vector | Verdict:
+        """The model of a reply to this job, or why it cannot be used."""
+        known, deal = ledger.course.known, self._deal
+        mine = (self._run, job, int(known.client[job]), int(known.base[job]))
+        if (reply.run, reply.job, reply.client, reply.version) != mine:
+            return Verdict(refusal=Refusal.UNKNOWN)
+        if deal is not None and reply.metrics.get(DEAL, deal.number) != deal.number:
+            return Verdict(refusal=Refusal.DATA, detail=f"need a share of {deal}")
+        if deal is not None and reply.partition >= deal.parts:
+            detail = f"part {reply.partition}, where parts are 0..{deal.parts - 1}"
+            return Verdict(refusal=Refusal.DATA, detail=detail)
         try:
             model = self._link.read(reply.model, start, server)
         except BadInput as error:
             return Verdict(refusal=Refusal.SHAPE, detail=str(error))
-        parameters = self._link.shape.parameters
-        refusal = (
-            wrong_model(start, model)
-            or wrong_steps(
-                reply.steps,
-                ledger.local_steps,
-                reply.seconds,
-                elapsed,
-                fastest=self._fastest,
-            )
-            or self.norm.judge(start[:parameters], model[:parameters])
-        )
-        return Verdict(refusal=refusal) if refusal else Verdict(reply)
-
-    def _wrong_call(self, reply: Reply, job: int, ledger: Ledger) -> Refusal | None:
-        """Refuse replies to other calls than the one that was asked about."""
-        known = ledger.course.known
-        found = wrong_job(
-            reply.job, open_jobs=ledger.open, given_up=ledger.given_up, handed_out=ledger.jobs
-        )
-        if found is not None:
-            return found
-        if reply.job != job:
-            return Refusal.REPLAYED
-        client, version = int(known.client[job]), int(known.base[job])
-        mine = (reply.run, reply.client, reply.version) == (self._run, client, version)
-        return None if mine else Refusal.UNKNOWN
+        refusal = wrong_model(start, model)
+        return model if refusal is None else Verdict(refusal=refusal)
 
 
-def _failure(arrival: Arrival) -> Verdict:
+def _parsed(arrival: Arrival) -> Reply | Verdict:
+    """The reply that came, or why there is none."""
+    if arrival.too_large:
+        return Verdict(refusal=Refusal.TOO_LARGE)
     if arrival.message is None:
-        return Verdict(detail=arrival.failure)
-    error = arrival.message.error
-    detail = f"Flower's error {error.code}: {error.reason}"
-    return Verdict(detail=detail, gone=error.code == NODE_GONE)
+        return Verdict(detail=one_line(arrival.failure))
+    if arrival.message.has_error():
+        error = arrival.message.error
+        detail = one_line(f"Flower's error {error.code}: {error.reason}")
+        return Verdict(detail=detail, gone=error.code == NODE_GONE)
+    try:
+        return read_reply(arrival.message)
+    except BadInput as error:
+        return Verdict(refusal=Refusal.UNREADABLE, detail=str(error))

@@ -13,13 +13,15 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
+from favano.aggregation import PerAnswer
+from favano.errors import one_line
 from favano.flower.conductor import Answer, Turn, conductor
 from favano.flower.step_estimates import StepEstimates
 from favano.gates import Refusal
 from favano.methods.method import Expected
 from favano.schedule import Policy, Poll, Schedule
 from favano.schedule.contact_trace import ContactTrace, trace_of
-from favano.schedule.lived import Lived
+from favano.schedule.lived import SCALES, Lived
 from favano.types import Floats, Ints
 
 
@@ -64,15 +66,24 @@ class Lost(NamedTuple):
     job: int
 
 
+class Clipped(NamedTuple):
+    """A change that was too long is used in part."""
+
+    time: float
+    job: int
+    scale: float  # of the parameters
+    buffer_scale: float
+
+
 class Turned(NamedTuple):
     """The server did what its contact policy says."""
 
     time: float
 
 
-Event: TypeAlias = Joined | Left | Answered | Refused | Lost | Turned
+Event: TypeAlias = Joined | Left | Answered | Refused | Lost | Clipped | Turned
 EVENTS: dict[str, Callable[..., Event]] = {
-    kind.__name__: kind for kind in (Joined, Left, Answered, Refused, Lost, Turned)
+    kind.__name__: kind for kind in (Joined, Left, Answered, Refused, Lost, Clipped, Turned)
 }
 
 
@@ -132,6 +143,7 @@ class Ledger:
         self.used_last: dict[int, int] = {}  # job of each client
         self.contacts = Counter[int]()  # answers used, by client
         self.refused: dict[int, Counter[str]] = {}  # by client and reason
+        self.clipped = Counter[int]()  # changes that were used in part, by client
         self.failures = Counter[int]()  # calls that were not answered, by client
         self.failing: dict[int, str] = {}  # clients whose last call failed, and why
         self.length = 0  # events so far
@@ -150,6 +162,10 @@ class Ledger:
                 self._refuse(time, job, reason)
             case Lost(time, job):
                 self._lose(job)
+            case Clipped(time, job, scale, buffer_scale):
+                self.clipped[int(self.course.known.client[job])] += 1
+                self.course.note([job], "scale", scale)
+                self.course.note([job], "buffer_scale", buffer_scale)
             case Turned(time):
                 turn = self.conductor.turn(time)
                 assert turn is not None, "a turn was noted that cannot be"
@@ -167,6 +183,10 @@ class Ledger:
     def expected(self, jobs: Ints) -> Expected:
         """What was expected of the clients of these jobs when they answered."""
         return Expected(self.course.noted("positive")[jobs], self.course.noted("mean")[jobs])
+
+    def scales(self, jobs: Ints) -> PerAnswer:
+        """What the changes of these jobs are multiplied by."""
+        return PerAnswer(*(self.course.noted(name)[jobs] for name in SCALES))
 
     def lost_seconds(self, client: int) -> float:
         """Seconds per contact in which a client cannot train, as measured so far."""
@@ -200,7 +220,7 @@ class Ledger:
     def _leave(self, client: int, time: float, failure: str) -> None:
         if failure:
             self.failures[client] += 1
-            self.failing[client] = failure
+            self.failing[client] = one_line(failure)
         self.present.discard(client)
         self.away_since[client] = time
         self._give_up(client, time)

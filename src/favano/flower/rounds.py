@@ -63,6 +63,7 @@ class NodeRecord:
     steps: int
     seconds: float  # of training
     refusals: Mapping[str, int]
+    clipped: int  # changes of the model that were too long, and used in part
     failures: int  # calls that were not answered, though the node was there
     p_positive: float | None = None  # P(E > 0), as estimated
     p_positive_error: float | None = None
@@ -114,6 +115,7 @@ def node_records(ledger: Ledger) -> list[NodeRecord]:
             steps=int(steps[client]),
             seconds=float(seconds[client]),
             refusals=dict(ledger.refused.get(client, {})),
+            clipped=ledger.clipped[client],
             failures=ledger.failures[client],
             **guess,
         )

@@ -16,6 +16,7 @@ from safetensors.torch import save
 from torch import nn
 
 from favano.flower.deal import Deal
+from favano.flower.influence import FACTOR
 from favano.flower.local_training import LocalTraining
 from favano.flower.payload import codec_text
 from favano.flower.private import claimed_run
@@ -53,6 +54,8 @@ class Serving:
         status_host: address of the status page.
         status_port: its port; 0: any that is free.
         data_dir: with the files of a data set by name.
+        influence: no client moves the model further than so many times the median of the others;
+            None: as far as it says.
         norm: of what a client may change at most; None: any.
         norm_quantile: refuse what is three times as long as this quantile of the last answers.
     """
@@ -68,6 +71,7 @@ class Serving:
     status_host: str = "127.0.0.1"
     status_port: int = 0
     data_dir: Path | None = None
+    influence: float | None = FACTOR
     norm: float | None = None
     norm_quantile: float | None = None
 
@@ -94,6 +98,7 @@ def strategy_of(
         robust=spec.server.robust,
         codec=codec_text(codec_of(spec)),
         buffers=spec.run.buffers,
+        influence=serving.influence,
         norm=NormGate(serving.norm, quantile=serving.norm_quantile),
         deal=Deal(problem.dataset, given(problem.split), given(spec.fleet.clients), spec.run.seed),
         evaluate_every=serving.evaluate_every,

@@ -20,6 +20,7 @@ from flwr.app import Message
 from flwr.serverapp import Grid
 
 from favano.aggregation import Aggregator
+from favano.aggregation.aggregator import Update
 from favano.errors import Diverged
 from favano.flower.board import Board
 from favano.flower.checkpoint import CheckpointFolder, Models, Saved, Standing
@@ -29,9 +30,11 @@ from favano.flower.conductor import Turn
 from favano.flower.deal import DEAL
 from favano.flower.evaluations import Evaluations
 from favano.flower.gatekeeper import Gatekeeper
+from favano.flower.influence import Influence
 from favano.flower.ledger import (
     Action,
     Answered,
+    Clipped,
     Event,
     Joined,
     Ledger,
@@ -46,13 +49,10 @@ from favano.flower.places import changes
 from favano.flower.rounds import Round, read_round
 from favano.flower.safe_pull import run_number
 from favano.flower.server_link import Handed, ServerLink
-from favano.flower.wire import Call, Sign, call_message, read_reply
+from favano.flower.wire import PARTITION, Call, Reply, Sign, call_message
 from favano.gates import Refusal, finite_rows
 from favano.methods import State
-from favano.types import Vector
-
-PARTITION = "partition"  # a metric by which clients say which part of the data they have
-
+from favano.types import Stack, Vector
 
 _PAUSE = 1.0  # seconds between two tries to write
 
@@ -79,6 +79,7 @@ class Tools(NamedTuple):
     clock: Clock
     link: ServerLink
     gatekeeper: Gatekeeper
+    influence: Influence
     looking: Executor
     sending: Executor
     files: CheckpointFolder | None
@@ -102,6 +103,8 @@ class Server:
         self._held: dict[int, Vector] = {}  # start model of each client's last job, with a codec
         self._told: dict[int, Mapping[str, float]] = {}  # metrics of these answers
         self._hung: set[int] = set()  # clients that do not answer
+        self._waiting: set[int] = set()  # nodes without a place
+        self._parts: dict[int, int] = {}  # of the data, as each client said last
         self.rounds: list[Round] = []
         self._new: list[Event] = []  # since the last checkpoint
         self._saves, self._trouble = CheckpointQueue(tools.sending), Trouble(tools.say)
@@ -144,7 +147,8 @@ class Server:
                     self._act(action, clock.now())
                 wakes = self.ledger.conductor.wakes
             if self._tools.board is not None:
-                self._tools.board.show(self.ledger, self.rounds, clock.now())
+                shares, waiting = self._tools.influence.shares, len(self._waiting)
+                self._tools.board.show(self.ledger, self.rounds, shares, waiting, clock.now())
             clock.wait(min(wakes, self._next_look))
 
     def _settle(self, now: float) -> bool:
@@ -174,6 +178,7 @@ class Server:
         self.model, self._own = saved.models.server, dict(saved.models.own)
         self._starts, self._held = dict(saved.models.starts), dict(saved.models.held)
         self._tools.gatekeeper.norm.go_on_from(saved.standing.norms)
+        self._tools.influence.go_on_from(saved.standing.influence)
         self.rounds = [read_round(one) for one in saved.standing.rounds]
         self._tools.evaluations.go_on_from(saved.standing.evaluations, saved.models.unmeasured)
         mailbox = self._tools.mailbox
@@ -212,12 +217,21 @@ class Server:
                 self._hung = {client for client, node in nodes.items() if node in online}
                 for event in changes(self.ledger, online, self._hung, now):
                     self._note_change(event)
+                self._note_waiting(online - self.ledger.client_of.keys())
+
+    def _note_waiting(self, nodes: set[int]) -> None:
+        """Say of which nodes nothing is asked."""
+        for node in sorted(nodes - self._waiting):
+            self._tools.say(f"node {node} waits: all {self.ledger.clients} places are taken")
+        self._waiting = nodes
 
     def _note_change(self, event: Joined | Left) -> None:
+        before = self.ledger.node_of.get(event.client)
         self._apply(event)
         word = "joins" if isinstance(event, Joined) else "is gone"
         node = self.ledger.node_of[event.client]
-        self._tools.say(f"client {event.client} {word} (node {node})")
+        more = "" if before in (None, node) else f", in the place of node {before}"
+        self._tools.say(f"client {event.client} {word} (node {node}){more}")
         if isinstance(event, Left):
             self._forget_jobs()
 
@@ -234,9 +248,11 @@ class Server:
             job, arrival, self.ledger, start, self.model, elapsed
         )
         if (reply := verdict.reply) is not None:
-            partition = int(reply.metrics.get(PARTITION, -1))
-            self._apply(Answered(now, job, reply.steps, reply.seconds, partition))
-            self._ends[job], self._told[job] = reply.model, reply.metrics
+            self._apply(Answered(now, job, reply.steps, reply.seconds, reply.partition))
+            self._note_part(client, reply.partition)
+            self._keep(job, reply)
+            if reply.left_out:
+                self._refuse(job, client, Refusal.METRIC, ", ".join(reply.left_out), now)
             return
         if verdict.refusal is not None:
             self._refuse(job, client, verdict.refusal, verdict.detail, now)
@@ -250,15 +266,35 @@ class Server:
         open_or_lost = job in self.ledger.open or job in self.ledger.given_up
         return job in self._starts and not open_or_lost and job not in self._ends
 
-    def _keep_again(self, job: int, arrival: Arrival) -> None:
-        if arrival.message is None:  # the journal has lost it
-            return
-        reply = read_reply(arrival.message)
+    def _keep(self, job: int, reply: Reply) -> None:
         self._ends[job], self._told[job] = reply.model, reply.metrics
+
+    def _keep_again(self, job: int, arrival: Arrival) -> None:
+        judge, start = self._tools.gatekeeper.again, self._starts[job]
+        reply, refusal, detail, _ = judge(job, arrival, self.ledger, start, self.model)
+        if reply is not None:
+            self._keep(job, reply)
+            return
+        why = ": ".join(word for word in (refusal, detail) if word)
+        client = int(self.ledger.course.known.client[job])
+        self._tools.say(f"client {client}: accepted answer to job {job} cannot be used, {why}")
+
+    def _note_part(self, client: int, part: int) -> None:
+        """Say once if clients have the same part of the data."""
+        before, self._parts[client] = self._parts.get(client), part
+        if part < 0 or part == before:
+            return
+        others = [who for who in self.ledger.present - {client} if self._parts.get(who) == part]
+        if others:
+            names = ", ".join(str(who) for who in sorted(others))
+            self._tools.say(
+                f"client {client} says that it has part {part} of the data, as {names} did"
+            )
 
     def _refuse(self, job: int, client: int, reason: Refusal, detail: str, now: float) -> None:
         more = f": {detail}" if detail else ""
-        self._tools.say(f"client {client}: answer to job {job} refused, {reason}{more}")
+        what = "part of the answer" if reason is Refusal.METRIC else "answer"
+        self._tools.say(f"client {client}: {what} to job {job} refused, {reason}{more}")
         self._apply(Refused(now, job, reason.value))
 
     def _give_up_late(self, now: float) -> None:
@@ -326,15 +362,48 @@ class Server:
             pairs = zip(jobs, starts, strict=True)
             ends = [read(self._ends[job], begun, self.model) for job, begun in pairs]
             start, end = torch.stack(starts), torch.stack(ends)
-        update = self._aggregator.update(self.model, start, end, np.ones(len(jobs), np.bool_))
+        if jobs:
+            self._screen(jobs, start, end, now)
+        update = self._updated(jobs, start, end, now)
         self.model = update.server
-        if not finite_rows(self.model[None])[0]:
-            raise Diverged(self.version + 1)
         if update.own is not None:
             self._own.update(zip(update.clients.tolist(), update.own.unbind(), strict=True))
         self._record(turn, now)
         for job in jobs:
             self._drop(job)
+
+    def _screen(self, jobs: list[int], start: Stack, end: Stack, now: float) -> None:
+        """Shorten what would move the model too far."""
+        influence, lengths = self._tools.influence, self._aggregator.lengths(start, end)
+        course = self.ledger.course
+        clients, rates = course.known.client[jobs], course.noted("rate")[jobs]
+        scales = influence.scales(self.version + 1, clients, lengths, rates, self.ledger.node_of)
+        pairs = zip(*(one.tolist() for one in scales), strict=True)
+        for job, client, scale in zip(jobs, clients.tolist(), pairs, strict=True):
+            if min(scale) < 1:
+                self._apply(Clipped(now, job, *scale))
+                count, part = self.ledger.clipped[client], f"{100 * min(scale):.2g} %"
+                if count & (count - 1) == 0:  # said at the first, second, fourth, ... time
+                    self._tools.say(
+                        f"client {client} moves the model too far: {part} of its answer to job "
+                        f"{job} is used (shortened so far: {count})"
+                    )
+
+    def _updated(self, jobs: list[int], start: Stack, end: Stack, now: float) -> Update:
+        """The next version; answers that would make it infinite are refused, all of them."""
+        aggregator, finite = self._aggregator, np.ones(len(jobs), np.bool_)
+        before, version = aggregator.remembered(), aggregator.version
+        update = aggregator.update(self.model, start, end, finite)
+        if finite_rows(update.server[None])[0]:
+            return update
+        aggregator.take_over(before, version, self.model)
+        for job in jobs:
+            self._refuse(job, int(self.ledger.course.known.client[job]), Refusal.INFINITE, "", now)
+            self._apply(Clipped(now, job, 0.0, 0.0))
+        update = aggregator.update(self.model, start, end, finite)
+        if not finite_rows(update.server[None])[0]:
+            raise Diverged(version + 2)
+        return update
 
     def _record(self, turn: Turn, now: float) -> None:
         answers, known, mailbox = turn.use or (), self.ledger.course.known, self._tools.mailbox
@@ -393,6 +462,7 @@ class Server:
         memory, mailbox = self._aggregator.remembered(), self._tools.mailbox
         rounds = [one.document() for one in self.rounds]
         norms, version = list(self._tools.gatekeeper.norm.seen), self.version
+        influence = self._tools.influence.document()
         terms, files, flower = self._terms, self._tools.files, run_number(self._tools.grid)
         assert files is not None
 
@@ -401,7 +471,7 @@ class Server:
             traffic = mailbox.bytes_up, mailbox.bytes_down
             standing = Standing(
                 terms.identity, terms.run, flower, now, version, calls, norms, traffic, rounds,
-                evaluations,
+                evaluations, influence,
             )  # fmt: skip
             files.save(standing, models, memory, new)
             mailbox.keep(models.starts)

@@ -17,6 +17,7 @@ from statistics import median
 
 import numpy as np
 
+from favano.gates import LEAST_STEP
 from favano.methods.method import Expected
 from favano.schedule import Poll
 from favano.theory import step_count
@@ -74,7 +75,8 @@ class StepEstimates:
     def step_seconds(self) -> Floats:
         """(n,) mean duration of a step."""
         steps, seconds = self.seen[2:4]
-        return np.where(steps > 0, seconds / np.maximum(steps, 1), self._usual)
+        mean = np.maximum(seconds / np.maximum(steps, 1), LEAST_STEP)
+        return np.where(steps > 0, mean, self._usual)
 
     @property
     def lost_seconds(self) -> Floats:

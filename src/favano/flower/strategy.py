@@ -16,7 +16,7 @@ from flwr.app import ArrayRecord, ConfigRecord
 from flwr.serverapp import Grid
 
 from favano.aggregation import Aggregator
-from favano.errors import need
+from favano.errors import need, one_line
 from favano.flower.board import Board
 from favano.flower.checkpoint import CheckpointFolder, Saved
 from favano.flower.clock import Clock, WallClock
@@ -24,6 +24,7 @@ from favano.flower.deal import Deal
 from favano.flower.evaluations import Evaluate, Evaluations
 from favano.flower.flat_arrays import FlatArrays, flat_arrays
 from favano.flower.gatekeeper import Gatekeeper
+from favano.flower.influence import FACTOR, Influence
 from favano.flower.journal import Journal
 from favano.flower.ledger import Ledger, estimates_for
 from favano.flower.local_training import LocalTraining, check_training, to_json
@@ -50,6 +51,7 @@ from favano.types import Buffers, Floats, Vector
 CHECKPOINT, JOURNAL = "checkpoint", "journal"
 
 _OVERHEAD = 1 << 20  # bytes of a reply beside its model, at most
+_LINE = 400  # characters of what is said, at most
 _log = logging.getLogger("favano.flower")
 
 
@@ -105,7 +107,9 @@ class AsyncStrategy:
             lattice:BITS:SCALE[:dither]; none: they are not.
         robust: median, trimmed:SHARE or clip:NORM, against wrong answers.
         buffers: BatchNorm statistics: average, or local, each client its own.
-        norm: bound of what a client may change.
+        influence: no client moves the model further than so many times the median of the others;
+            what is longer is shortened; None: as far as it says.
+        norm: bound of what a client may change, before its weight; what is longer is refused.
         fastest_step: seconds that a step takes at least; claims of faster clients are refused.
         deal: how data are dealt; answers of shares that were dealt otherwise are refused.
         evaluate_every: rounds between two evaluations.
@@ -132,6 +136,7 @@ class AsyncStrategy:
     robust: str = "none"
     codec: str = "none"
     buffers: Buffers = "average"
+    influence: float | None = FACTOR
     norm: NormGate | None = None
     fastest_step: float = 0.0
     deal: Deal | None = None
@@ -163,6 +168,7 @@ class AsyncStrategy:
         rule = f"goes with methods that have rounds, not with {self.method.name}"
         need(rounds or self.deadline is None, "deadline", self.deadline, rule)
         self._codec = read_codec(self.codec)
+        Influence(policy, self.clients, self.influence)  # refuses a factor that cannot be
         check_method(self.method, policy, training, codec=self.codec, buffers=self.buffers)
         if (robust := parse_robust(self.robust)) is not None:
             check_robust(self.bound, robust)
@@ -252,7 +258,7 @@ class AsyncStrategy:
         run = saved.standing.run if saved else secrets.token_hex(8)
         clock = clock or WallClock(saved.standing.now if saved else 0.0)
         if self.live:
-            self._board = Board(self.bound, num_rounds, workers.evaluating, lambda: self.metrics)
+            self._board = Board(self.bound.title, num_rounds, lambda: self.metrics)
         evaluations = Evaluations(
             evaluate_fn, self.evaluate_every, num_rounds, flat, workers.evaluating
         )
@@ -263,7 +269,7 @@ class AsyncStrategy:
             Executors(workers.sending, workers.finding, workers.fetching),
             None if folder is None else Journal(folder / JOURNAL),
             most=shape.bytes_of(self._codec) + _OVERHEAD,
-            say=self.say,
+            say=self._say,
             now=clock.now,
         )
         identity = self._identity(flat)
@@ -282,10 +288,11 @@ class AsyncStrategy:
             clock,
             link,
             Gatekeeper(run, link, norm=self.norm, fastest=self.fastest_step, deal=self.deal),
+            Influence(self.bound.policy(), self.clients, self.influence),
             workers.finding,
             workers.sending,
             files,
-            self.say,
+            self._say,
             evaluations,
             self._board,
         )
@@ -312,6 +319,10 @@ class AsyncStrategy:
             refusals=sum(sum(of.values()) for of in ledger.refused.values()),
             trace=ledger.trace,
         )
+
+    def _say(self, sentence: str) -> None:
+        """Say something in which there may be words of others."""
+        self.say(one_line(sentence, _LINE))
 
     def _bind(self, selected: int) -> AnyMethod:
         """The method as a part of this federation; nobody knows exact weights here."""
@@ -361,6 +372,7 @@ class AsyncStrategy:
             server=self.server_optimiser,
             robust=parse_robust(self.robust),
             expected=ledger.expected,
+            scales=ledger.scales,
         )
 
     @property

@@ -14,7 +14,7 @@ import json
 import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from math import isfinite
+from math import inf, isfinite
 from typing import TypeAlias
 
 from flwr.app import (
@@ -28,8 +28,10 @@ from flwr.app import (
 )
 
 from favano.errors import BadInput, need
+from favano.flower.deal import DEAL
 
 FORMAT = 1
+PARTITION = "partition"  # a metric by which clients say which part of the data they have
 DTYPES = ("float32", "float64")
 MOST_BYTES = 2**30  # of a model, where nobody knows better
 
@@ -37,6 +39,9 @@ _WHOLE = 2**63  # whole numbers on the wire are below
 _TEXT = 2**16  # characters
 _METRICS = 64  # of one reply
 _METRIC = "metric-"
+_LARGEST = 1e100  # of a metric: so large ones can still be added
+_SECONDS = 1e9  # of training at most, three decades
+_LABELS = {PARTITION: 2**31, DEAL: 2**48}  # metrics that are whole numbers below these
 _RUN = re.compile(r"[0-9a-f]{8,64}")
 _NODE = re.compile(r"[0-9]{1,20}")
 _NAME = re.compile(r"[\w.:/ -]{1,80}")
@@ -111,18 +116,28 @@ class Reply:
     samples: int  # that the client has
     model: bytes = field(repr=False)
     metrics: Mapping[str, float] = field(default_factory=dict)
+    left_out: tuple[str, ...] = ()  # metrics that came without a number that could be used
 
     def __post_init__(self) -> None:
         need(bool(_RUN.fullmatch(self.run)), "run", self.run, "need 8..64 hexadecimal digits")
         for name in ("client", "job", "steps", "samples"):
             _check_whole(name, getattr(self, name))
         _check_whole("version", self.version, least=-1)
-        _check_number("seconds", self.seconds)
+        _check_number("seconds", self.seconds, most=_SECONDS)
         count = len(self.metrics)
         need(count <= _METRICS, "metrics", count, f"need at most {_METRICS}")
-        for name in self.metrics:
+        for name in (*self.metrics, *self.left_out):
             rule = "need a short name of letters, digits and . : / - _"
             need(bool(_NAME.fullmatch(name)), "metric", name, rule)
+        for name in _LABELS.keys() & self.metrics.keys():
+            value, below = self.metrics[name], _LABELS[name]
+            good = 0 <= value < below and value == int(value)
+            need(good, name, value, f"need a whole number below {below}")
+
+    @property
+    def partition(self) -> int:
+        """Which part of the data the client has, if it says so; else -1."""
+        return int(self.metrics.get(PARTITION, -1))
 
     @property
     def step_seconds(self) -> float:
@@ -214,6 +229,12 @@ def read_reply(message: Message, *, most: int = MOST_BYTES) -> Reply:
     """The reply in a message; refused in one sentence if it is none."""
     content = _content(message, {"model", "answer"})
     given = _Given(content, "answer", Reply, prefix=_METRIC)
+    metrics = {key.removeprefix(_METRIC): given.number(key) for key in given.prefixed}
+    used = {
+        name: value
+        for name, value in metrics.items()
+        if name in _LABELS or abs(value) <= _LARGEST  # NaN is not
+    }
     return Reply(
         run=given.text("run"),
         client=given.whole("client"),
@@ -223,7 +244,8 @@ def read_reply(message: Message, *, most: int = MOST_BYTES) -> Reply:
         seconds=given.number("seconds"),
         samples=given.whole("samples"),
         model=_bytes(content, "model", most),
-        metrics={name.removeprefix(_METRIC): given.number(name) for name in given.prefixed},
+        metrics=used,
+        left_out=tuple(name for name in metrics if name not in used),
     )
 
 
@@ -323,8 +345,9 @@ def _check_whole(name: str, value: int, least: int = 0) -> None:
     need(least <= value < _WHOLE, name, value, f"need a whole number from {least} on")
 
 
-def _check_number(name: str, value: float) -> None:
-    need(isfinite(value) and value >= 0, name, value, "need a finite number >= 0")
+def _check_number(name: str, value: float, most: float = inf) -> None:
+    rule = "need a finite number >= 0" if most == inf else f"need a number from 0 to {most:g}"
+    need(isfinite(value) and 0 <= value <= most, name, value, rule)
 
 
 def _check_text(name: str, value: str) -> None:

@@ -12,7 +12,7 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 
-from favano.aggregation import Aggregator, Link
+from favano.aggregation import Aggregator, Link, PerAnswer
 from favano.aggregation.link import Messages
 from favano.data import BatchStream, deal
 from favano.engine import PlainLoop
@@ -82,6 +82,9 @@ def replay(
     def expected(jobs: Ints) -> Expected:
         return Expected(trace.positive[jobs], trace.mean[jobs])
 
+    def scales(jobs: Ints) -> PerAnswer:
+        return PerAnswer(trace.scale[jobs], trace.buffer_scale[jobs])
+
     rule, layout = trainer.rule, trainer.model.layout
     aggregator: Aggregator[State] = Aggregator(
         method,
@@ -95,6 +98,7 @@ def replay(
         link=link,
         buffers=buffers,
         expected=expected,
+        scales=scales,
     )
     by_share = trainer if places is None else ShareTrainer(trainer, places)
     return (moment.server for moment in PlainLoop(aggregator, by_share).moments())
@@ -190,10 +194,10 @@ def _trainer(
     samples, seed, clients = load_samples(spec, data_dir), spec.run.seed, given(spec.fleet.clients)
     parts = deal(samples.traits, clients, given(spec.problem.split), seed)
     shares, places = shares_of(trace)
-    rule = f"need a part of the data, 0..{clients - 1}, from every client"
-    known = shares[:, 1]
-    need(bool(((known >= 0) & (known < clients)).all()), "trace", known.tolist(), rule)
-    held = [parts[number] for number in known.tolist()]
+    for client, number in shares.tolist():
+        rule = f"client {client} said that it has this part of the data; need 0..{clients - 1}"
+        need(0 <= number < clients, "trace", number, rule)
+    held = [parts[number] for number in shares[:, 1].tolist()]
     size, order = given(spec.problem.batch_size), spec.problem.batch_order
     batches = BatchStream(held, size, seed, shares[:, 0], order)
     task = Task(samples.features, samples.labels, batches, samples.loss, samples.preprocessing)

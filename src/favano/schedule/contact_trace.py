@@ -10,7 +10,7 @@ import numpy as np
 
 from favano.errors import BadInput, need
 from favano.file_sizes import check_archive
-from favano.schedule.lived import NOTES, Lived
+from favano.schedule.lived import NOTES, SCALES, Lived
 from favano.schedule.schedule import Schedule
 from favano.types import Floats, Ints
 
@@ -30,6 +30,8 @@ class ContactTrace:
     message: Floats  # (J,) number among the jobs of its client
     whole: Floats  # (J,) 1 if its client began from the server's model as it is, 0 behind a codec
     partition: Floats  # (J,) which part of the data its client had, as it said; -1: unknown
+    scale: Floats  # (J,) what its change of the parameters was multiplied by, 1 if it was not
+    buffer_scale: Floats  # (J,) that of the buffers
     nodes: Ints  # (n,) Flower's number of each client's last node; 0: none
 
     def to_bytes(self) -> bytes:
@@ -59,8 +61,9 @@ def load_trace(path: Path) -> ContactTrace:
         for number in ("clients", "local_steps"):
             columns[number] = int(columns[number])
         schedule = Schedule(**columns)
-        notes = {name: np.asarray(found[name], dtype=np.float64) for name in NOTES}
         jobs = len(schedule.client)
+        found = {name: np.ones(jobs) for name in SCALES} | found  # older traces have none
+        notes = {name: np.asarray(found[name], dtype=np.float64) for name in NOTES}
         need(all(one.shape == (jobs,) for one in notes.values()), "notes", jobs, "need one per job")
         return ContactTrace(schedule, nodes=np.asarray(found["nodes"], np.int64), **notes)
     except Exception as error:  # a damaged archive may raise any error

@@ -12,8 +12,12 @@ from favano.types import Floats, Ints
 
 # What else is noted of a job: its step size, seconds of training, what was expected of its client
 # by then, P(E > 0) and E[min(E, K)], its number among its client's jobs, whether the client began
-# from the server's model as it is, and which part of the data it had, or -1.
-NOTES = ("rate", "seconds", "positive", "mean", "message", "whole", "partition")
+# from the server's model as it is, which part of the data it had, or -1, and what its changes of
+# parameters and of buffers were multiplied by, if they were too long.
+NOTES = (
+    "rate", "seconds", "positive", "mean", "message", "whole", "partition", "scale", "buffer_scale",
+)  # fmt: skip
+SCALES = ("scale", "buffer_scale")  # 1 unless noted otherwise
 
 _JOB = np.dtype(
     [
@@ -57,7 +61,7 @@ class Lived:
         first_step = self._made[client] + self._local_steps * len(queue)
         self._table[job] = (
             *(client, 0, self.updates - 1, _OPEN, first_step, begin, np.inf, np.inf),
-            *(0.0 for _ in NOTES),
+            *(float(name in SCALES) for name in NOTES),
         )
         self._count += 1
         queue.append(job)

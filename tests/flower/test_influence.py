@@ -1,0 +1,345 @@
+"""No node moves the model by more than three times the median honest one, whatever it says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("flwr")
+
+import numpy as np
+import numpy.typing as npt
+from flwr.app import ArrayRecord, Message, MetricRecord
+
+from favano.errors import BadInput
+from favano.flower.client import Client
+from favano.flower.local_training import LocalTraining
+from favano.flower.rounds import AsyncResult
+from favano.flower.share import Share
+from favano.flower.strategy import AsyncStrategy
+from favano.flower.wire import Reply, read_reply, reply_message
+from favano.gates import NormGate, Refusal
+from favano.methods import make_method
+from favano.schedule.contact_trace import load_trace
+from tests.flower.fake_grid import Killed, Node, OwnTime, VirtualTime
+from tests.flower.federations import (
+    diverges,
+    grid_of,
+    lived,
+    model_of,
+    refusals,
+    same_models,
+    strategy_of,
+)
+from tests.flower.scripted import (
+    Change,
+    Lie,
+    Numbers,
+    as_if,
+    federated,
+    grid_with,
+    scripted,
+    strategy_with,
+)
+
+Lengths = npt.NDArray[np.float64]
+FIRST_BUFFER = 6 * 8 + 8 + 8 + 8 + 8 * 3 + 3  # of the network of `calls`
+
+HONEST, WIDTH, STEPS = 5, 4, 20
+LIAR = HONEST  # the last client
+SIZE = (HONEST + 1) * WIDTH
+UNEVEN = (0.02, 0.05, 0.2, 1.0)
+PACES = (0.3, 0.5, 0.8, 1.2, 2.0, 0.5)  # seconds of a step
+
+METHODS: Mapping[str, tuple[str, dict[str, object]]] = {
+    "favano": ("favano", {}),
+    "favano deterministic": ("favano", {"reweight": "deterministic"}),
+    "favano-delta": ("favano-delta", {}),
+    "fedbuff": ("fedbuff", {"buffer": 3}),
+    "fedavg": ("fedavg", {}),
+}
+
+
+def own(client: int) -> Change:
+    """Each client changes numbers of its own, so that everybody's part in the model is seen."""
+    draws = np.random.default_rng(client)
+
+    def change(steps: int) -> Numbers:
+        found = np.zeros(SIZE, np.float32)
+        noise = draws.normal(size=(steps, WIDTH)).sum(axis=0)
+        found[client * WIDTH : (client + 1) * WIDTH] = 0.01 * (steps + noise)
+        return found
+
+    return change
+
+
+def whole_job(client: int) -> Change:
+    """All K steps' progress, however many are claimed."""
+    found = own(client)
+    return lambda _: found(STEPS)
+
+
+def claims(steps: int) -> Lie:
+    return lambda reply, _: as_if(lambda end: end, steps=steps)(reply, 0)
+
+
+def lengthened(factor: float) -> Change:
+    found = own(LIAR)
+    return lambda _: (found(STEPS) * np.float32(factor)).astype(np.float32)
+
+
+def hoarding(change: Change, empty: int) -> tuple[Change, Lie]:
+    """Says for some contacts that it made no step, then that it made one."""
+    calls = [0]
+
+    def found(steps: int) -> Numbers:
+        calls[0] += 1
+        return change(steps) if calls[0] > empty else np.zeros(SIZE, np.float32)
+
+    def lie(reply: Reply, number: int) -> Reply:
+        return as_if(lambda end: end, steps=int(number > empty), seconds=0.5)(reply, 0)
+
+    return found, lie
+
+
+LIARS: Mapping[str, Callable[[], tuple[Change, Lie]]] = {
+    "one step": lambda: (whole_job(LIAR), claims(1)),
+    "no step": lambda: (whole_job(LIAR), claims(0)),
+    "ten empty answers": lambda: hoarding(whole_job(LIAR), 10),
+    "a hundred times": lambda: (lengthened(100.0), claims(STEPS)),
+    "huge": lambda: (lengthened(1e32), claims(STEPS)),
+}
+
+
+@dataclass(frozen=True)
+class Seen:
+    """How far each client has moved the model: (clients,), and in each round, (rounds, clients)."""
+
+    result: AsyncResult
+    total: Lengths
+    rounds: Lengths
+    weight: float  # of the liar, as shown
+
+    @property
+    def ratio(self) -> float:
+        """How far the liar has moved the model, for once the median honest client."""
+        return float(self.total[LIAR] / np.median(self.total[:HONEST]))
+
+    @property
+    def jump(self) -> float:
+        """The same for the longest step of each."""
+        top = self.rounds.max(axis=0)
+        return float(top[LIAR] / np.median(top[:HONEST]))
+
+
+def seen(method: str, liar: Node | str | None, rounds: int = 40, **changes: Any) -> Seen:
+    name, options = METHODS[method]
+    strategy = strategy_with(name, HONEST + 1, options, live=True, **changes)
+    nodes = [scripted(own(client), PACES[client]) for client in range(HONEST + 1)]
+    if isinstance(liar, Node):
+        nodes[LIAR] = liar
+    elif liar is not None:
+        change, lie = LIARS[liar]()
+        nodes[LIAR] = scripted(change, PACES[LIAR], lie)
+    models: list[Numbers] = []
+
+    def look(_: int, arrays: ArrayRecord) -> MetricRecord:
+        models.append(arrays.to_numpy_ndarrays()[0].reshape(HONEST + 1, WIDTH))
+        return MetricRecord({})
+
+    result = federated(strategy, nodes, rounds, SIZE, evaluate_fn=look)
+    path = np.stack(models).astype(np.float64)
+    status: dict[str, Any] = strategy.status
+    lengths = np.linalg.norm(path, axis=2), np.linalg.norm(np.diff(path, axis=0), axis=2)
+    return Seen(result, lengths[0][-1], lengths[1], status["clients"][LIAR]["weight"])
+
+
+@pytest.mark.parametrize("liar", LIARS)
+@pytest.mark.parametrize("method", METHODS)
+def test_no_node_moves_the_model_by_more_than_three_times_the_median(
+    method: str, liar: str
+) -> None:
+    found = seen(method, liar)
+    assert found.ratio <= 3.0
+    assert found.jump <= 3.0
+    assert found.result.refusals == 0 or set(refusals(found.result)) == {LIAR}
+
+
+@pytest.mark.parametrize(
+    ("method", "liar", "least"),
+    [
+        ("favano", "one step", 15.0),
+        ("favano", "ten empty answers", 15.0),
+        ("favano deterministic", "one step", 15.0),
+        ("favano-delta", "one step", 15.0),
+        ("fedbuff", "a hundred times", 50.0),
+        ("fedavg", "a hundred times", 50.0),
+    ],
+)
+def test_without_a_bound_the_attacks_work(method: str, liar: str, least: float) -> None:
+    """And what is shown as weight is the share of the movement: most of it is the liar's."""
+    found = seen(method, liar, influence=None)
+    assert found.ratio > least
+    assert found.weight > 0.6
+
+
+@pytest.mark.parametrize(
+    "gate",
+    [
+        {"norm": NormGate(1.0)},
+        {"norm": NormGate(quantile=0.5)},
+        {"robust": "clip:1.0"},
+    ],
+    ids=["norm", "quantile", "clip"],
+)
+def test_the_factor_holds_under_every_gate(gate: dict[str, Any]) -> None:
+    assert seen("favano", "ten empty answers", **gate).ratio <= 3.0
+
+
+def test_who_answers_at_once_gains_nothing() -> None:
+    """Of FedBuff, where who is back first is called again."""
+    change = lengthened(100.0)
+    lie = claims(STEPS)
+    found = seen("fedbuff", scripted(change, 1e-3, lie), rounds=80)
+    assert found.result.nodes[LIAR].contacts > 1.2 * found.result.nodes[1].contacts
+    assert found.ratio <= 3.0
+
+
+def test_a_liar_does_not_move_the_bound_step_by_step() -> None:
+    """Every answer a little longer than the one before."""
+    calls, honest = [0], own(LIAR)
+
+    def change(_: int) -> Numbers:
+        calls[0] += 1
+        return honest(STEPS) * np.float32(1.3 ** calls[0])
+
+    found = seen("fedavg", scripted(change, PACES[LIAR], claims(STEPS)), rounds=100)
+    assert found.ratio <= 3.0
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_honest_nodes_are_left_alone(method: str) -> None:
+    found = seen(method, None)
+    assert found.result.refusals == 0
+    clipped = [one.clipped for one in found.result.nodes]
+    if method == "favano deterministic":  # long windows count for more than their share there
+        assert sum(clipped) <= 2
+        clipped = []
+    assert not any(clipped)
+    assert np.allclose(found.weight, 1 / 6, atol=0.1)
+
+
+def test_a_node_that_is_alone_is_trusted_and_the_first_of_several_waits() -> None:
+    lonely = strategy_with("fedasync", 2, {})
+    assert not federated(lonely, [scripted(own(0), 1.0)], 5, SIZE).nodes[0].clipped
+    both = [scripted(own(0), 1.0), scripted(own(1), 4.0)]
+    said: list[str] = []
+    result = federated(strategy_with("fedasync", 2, {}, say=said.append), both, 12, SIZE)
+    assert result.trace is not None
+    client, scale = result.trace.schedule.client[:12], result.trace.scale[:12]
+    first = int(np.flatnonzero(client == 1)[0])
+    assert set(scale[:first]) == {0.0}  # nobody to compare it with
+    assert set(scale[first:]) == {1.0}
+    assert [line for line in said if line.startswith("client 0 moves the model too far")]
+
+
+def test_an_update_that_would_make_the_model_infinite_is_refused() -> None:
+    """A client that is alone, so that there is no bound."""
+    calls = [0]
+
+    def change(steps: int) -> Numbers:
+        calls[0] += 1
+        return np.full(SIZE, 3e38 if calls[0] in (3, 4) else 0.01, np.float32)
+
+    said: list[str] = []
+    options: dict[str, object] = {"server_learning_rate": 10.0}
+    strategy = strategy_with("fedavg", 1, options, say=said.append)
+    result = federated(strategy, [scripted(change, 1.0)], 10, SIZE)
+    last = result.arrays.to_numpy_ndarrays()[0]
+    assert np.allclose(last, 8 * 0.1)
+    assert refusals(result) == {0: {Refusal.INFINITE.value: 2}}
+    assert sum("would make the model infinite" in line for line in said) == 2
+
+
+def test_buffers_have_a_bound_of_their_own() -> None:
+    """A client with honest parameters and BatchNorm statistics of 1e30."""
+
+    def poisoned(reply: Message, number: int) -> Message:
+        content = read_reply(reply)
+        numbers = np.frombuffer(content.model, dtype="<f4").copy()
+        numbers[FIRST_BUFFER : FIRST_BUFFER + 16] = 1e30
+        return reply_message(replace(content, model=numbers.tobytes()), reply)
+
+    grid = grid_of()
+    grid.nodes[102].tamper = poisoned
+    strategy = strategy_of("fedavg", selected=3)
+    result = lived(strategy, grid, rounds=6)
+    assert model_of(result.arrays).abs().max() < 100.0
+    assert [one.clipped for one in result.nodes][2] == 6
+
+
+def test_what_was_shortened_is_replayed_to_the_bit(tmp_path: Path) -> None:
+    """Honest clients, and a bound that no client keeps; also after a crash."""
+    whole = lived(strategy_of(influence=1.0), rounds=9)
+    assert sum(one.clipped for one in whole.nodes) > 3
+    assert diverges(strategy_of(influence=1.0), whole).equal
+    assert not diverges(strategy_of(influence=1.0), lived(strategy_of(), rounds=9)).largest
+    grid = grid_of()
+    time = VirtualTime(grid, kill_at=40.0)
+    with pytest.raises(Killed):
+        lived(strategy_of(influence=1.0, folder=tmp_path), grid, 9, time=time)
+    again = strategy_of(influence=1.0, folder=tmp_path, resume=True)
+    result = lived(again, grid, rounds=9)
+    assert same_models(result, whole)
+    assert diverges(again, result).equal
+    trace = load_trace(tmp_path / "trace.npz")
+    assert whole.trace is not None
+    assert (trace.scale == whole.trace.scale).all()
+
+
+def test_a_factor_below_one_is_refused() -> None:
+    with pytest.raises(BadInput, match=r"influence=0\.5: need at least 1"):
+        strategy_of(influence=0.5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "rounds", "most"), [("favano", 75, 1), ("fedavg", 12, 0), ("fedbuff", 40, 3)]
+)
+def test_uneven_honest_nodes_are_neither_refused_nor_held_back(
+    name: str, rounds: int, most: int
+) -> None:
+    """The nodes of `benchmarks/uneven_nodes.py`, with its data and settings, in virtual time."""
+    share = Share(0, len(UNEVEN), split="dirichlet:0.5")
+    nodes = []
+    for part, pace in enumerate(UNEVEN):
+        clock = OwnTime()
+        own_share = Share(part, len(UNEVEN), split="dirichlet:0.5")
+        worker = Client(
+            own_share.network(), own_share.data(), pace=pace, clock=clock.now, sleep=clock.sleep
+        )
+
+        def handle(
+            message: Message, begin: float, worker: Client = worker, clock: OwnTime = clock
+        ) -> tuple[Message, float]:
+            clock.time = begin
+            return worker.answer(message), clock.time
+
+        nodes.append(Node(handle))
+    strategy = AsyncStrategy(
+        make_method(name, {"buffer": 2} if name == "fedbuff" else {}),
+        clients=4, selected=2, local_steps=20, learning_rate=0.5, step_seconds=0.3,
+        tick=2.0 if name == "favano" else None, grace=1.0 if name == "favano" else 0.0,
+        local=LocalTraining(batch_size=16),
+    )  # fmt: skip
+    grid = grid_with(nodes)
+    time, start = VirtualTime(grid, most=100_000), ArrayRecord(share.network().state_dict())
+    result = strategy.start(grid, start, rounds, 1e3, clock=time, workers=time.workers)
+    assert result.trace is not None
+    assert result.refusals == 0
+    used = result.trace.scale[result.trace.schedule.visit < rounds]
+    assert np.count_nonzero(used < 1) <= most
