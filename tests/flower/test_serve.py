@@ -16,6 +16,7 @@ import pytest
 
 pytest.importorskip("flwr")
 
+import numpy as np
 import torch
 from flwr.app import ArrayRecord, Message
 from safetensors.torch import load_file
@@ -135,6 +136,22 @@ def test_the_last_model_has_the_statistics_with_which_it_was_scored(tmp_path: Pa
     assert statistics
     assert not any(torch.equal(first[name], last[name]) for name in statistics)
     assert replay_folder(tmp_path).equal
+
+
+def test_traces_of_before_are_replayed_and_senders_of_nonsense_are_named(tmp_path: Path) -> None:
+    """Older traces do not say what was shortened, and may hold parts that nobody dealt."""
+    federation(spec_of(), tmp_path, rounds=3)
+    path = tmp_path / "trace.npz"
+    columns = dict(np.load(path))
+    for name in ("scale", "buffer_scale"):
+        del columns[name]
+    np.savez_compressed(path, **columns)
+    assert replay_folder(tmp_path).equal
+    columns["partition"][0] = -5
+    np.savez_compressed(path, **columns)
+    client = columns["client"][0]
+    with pytest.raises(BadInput, match=f"trace=-5: client {client} said that it has this part"):
+        replay_folder(tmp_path)
 
 
 def test_a_place_may_be_taken_by_a_node_with_other_data(tmp_path: Path) -> None:
