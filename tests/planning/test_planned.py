@@ -159,3 +159,29 @@ def test_laws_and_traces(tmp_path: Path) -> None:
     assert make_fleet(spec, 0).mean.tolist() == [1.0, 2.0]
     with pytest.raises(BadInput, match=r"holds 2 clients, need clients \(30\)"):
         make_fleet(complete(step_law=f"trace:{path}"), 0)
+
+
+def test_a_trace_that_changed_is_planned_anew(tmp_path: Path) -> None:
+    """Although its name and the means are the same."""
+    path = tmp_path / "steps.csv"
+    spec = complete(step_law=f"trace:{path}", clients=1, selected=1, local_steps=1, horizon=70)
+    path.write_text("client,duration\n0,1\n0,30\n")
+    first = plan_seed(spec, 0)
+    path.write_text("client,duration\n0,15.5\n0,15.5\n")
+    with pytest.raises(BadInput, match="client 0 can never finish a step"):
+        plan_seed(spec, 0)
+    path.write_text("client,duration\n0,30\n0,1\n")
+    assert plan_seed(spec, 0).schedule.steps.tolist() != first.schedule.steps.tolist()
+
+
+def test_recordings_of_one_mean_are_not_pooled(tmp_path: Path) -> None:
+    path = tmp_path / "steps.csv"
+    path.write_text("client,duration\n0,1\n0,30\n1,15.5\n2,1\n2,30\n")
+    keys: dict[str, object] = {"step_law": f"trace:{path}", "clients": 3, "selected": 2}
+    assert make_fleet(mnist(**keys), 0).groups.tolist() == [0, 0, 0]
+    exact, drawn = weights_of(**keys), weights_of(**keys, weights="monte-carlo")
+    assert drawn.positive == pytest.approx(exact.positive, rel=0.05)
+    assert exact.positive[0] == exact.positive[2] > 1.5 * exact.positive[1]
+    seen = expected_of(**keys, weights="empirical")
+    assert isinstance(seen, Empirical)
+    assert seen.group.tolist() == [0, 1, 0]

@@ -348,7 +348,7 @@ METHODS = [
     {"algorithm": "favano-delta"},
     {"algorithm": "fedfix"},
 ]
-FLEETS = {
+FLEETS: dict[str, dict[str, object]] = {
     "tied": {"step_law": "deterministic", "fast_mean": 0.3, "slow_mean": 0.9},
     "geometric": {"step_law": "geometric", "fast_mean": 1.5, "slow_mean": 5.0},
     "heavy": {"step_law": "lognormal:2", "fast_mean": 0.5, "slow_mean": 3.0},

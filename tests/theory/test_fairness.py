@@ -70,8 +70,8 @@ def test_the_interval_of_no_answer_by_hand() -> None:
     """(1 - p)^100 = 0.005 at p = 0.0516; what newer answers weigh more makes them fewer."""
     answers = np.stack([np.full(20, 5), np.zeros(20, int)], axis=1)
     fast, slow = shares(np.array([1.0, 0.0]), answers * 1.0, TWO, ["a", "b"], answers=answers)
-    assert (slow.low, slow.high) == (0.0, pytest.approx(1 - 0.005**0.01))
-    assert (fast.low, fast.high) == (pytest.approx(0.005**0.01), 1.0)
+    assert (slow.low, slow.high) == pytest.approx((0.0, 1 - 0.005**0.01))
+    assert (fast.low, fast.high) == pytest.approx((0.005**0.01, 1.0))
     newer = answers * np.repeat([1.0, 3.0], 10)[:, None]  # worth 1 / (1/800 + 9/800) = 80
     _, slow = shares(np.array([1.0, 0.0]), newer, TWO, ["a", "b"], answers=answers)
     assert slow.high == pytest.approx(1 - 0.005 ** (1 / 80))

@@ -48,7 +48,7 @@ def draws_used(fleet: Fleet, ends: Floats, worked: Floats) -> Ints:
     if not isinstance(fleet.law, Trace):
         return np.full(len(ends), ends.shape[1])
     starts = np.concatenate([np.zeros((len(ends), 1)), ends[:, :-1]], axis=1)
-    return before(starts, worked[:, None]).sum(axis=1)
+    return np.asarray(before(starts, worked[:, None]).sum(axis=1))
 
 
 def blocks(rows: int, columns: int) -> list[slice]:

@@ -70,11 +70,11 @@ def finished(
             return np.asarray(special.pdtrc(j - 1, np.maximum(time, 0.0)[:, None] / mean))
         case Deterministic():
             in_time = before if strict else at_or_before
-            return in_time(j * mean, time[:, None]).astype(np.float64)
+            return in_time(np.multiply(j, mean), time[:, None]).astype(np.float64)
         case Trace():
             in_time = before if strict else at_or_before
-            ends = recorded_jobs(law.rows[0], steps).T
-            return np.stack([in_time(end, time[:, None]).mean(axis=1) for end in ends], axis=1)
+            jobs = recorded_jobs(law.rows[0], steps).T
+            return np.stack([in_time(job, time[:, None]).mean(axis=1) for job in jobs], axis=1)
         case _:
             return _convolved(law, mean, time, steps, cell)
 

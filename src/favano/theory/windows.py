@@ -65,7 +65,7 @@ def _summed(law: Geometric | Exponential, mean: float, local_steps: int, period:
     total, first = 0.0, 0
     size = int(np.ceil(2 * local_steps * mean / period)) + 16
     while True:
-        window = np.arange(first, first + size) * period
+        window = np.arange(first, first + size, dtype=np.float64) * period
         if isinstance(law, Geometric):
             spare = whole_periods(window, 1.0) - local_steps  # units beyond the shortest job
             few = special.betainc(np.maximum(spare, 0.0) + 1, local_steps, 1.0 - 1.0 / mean)
