@@ -79,7 +79,7 @@ def by_hand(entry: Entry, rounds: int) -> tuple[dict[str, Tensor], float]:
             loss, optimiser = entry.loss(net), optimiser_of(entry, net)
             for _ in range(STEPS):
                 optimiser.zero_grad()
-                loss(net.train()(x[part].clone()), y[part].clone()).backward()
+                torch.autograd.backward(loss(net.train()(x[part].clone()), y[part].clone()))
                 optimiser.step()
             ends.append(net.state_dict())
         server = {name: averaged([end[name] for end in ends]) for name in server}
@@ -98,7 +98,7 @@ def optimiser_of(entry: Entry, net: nn.Module) -> torch.optim.Optimizer:
     keys = dict(entry.keys)
     rate = float(str(keys.pop("learning_rate", RATE)))
     kind = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam}[str(keys.pop("optimiser", "sgd"))]
-    return kind([one for one in net.parameters() if one.requires_grad], lr=rate, **keys)  # type: ignore[arg-type,no-any-return]
+    return kind([one for one in net.parameters() if one.requires_grad], lr=rate, **keys)  # type: ignore[no-any-return]
 
 
 def forced(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -112,9 +112,10 @@ def forced(monkeypatch: pytest.MonkeyPatch) -> None:
 @ENTRIES
 def test_zoo(entry: Entry, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     if entry.refusal:
-        for engine in ("loop", "lanes"):
+        engines: tuple[Literal["loop", "lanes"], ...] = ("loop", "lanes")
+        for engine in engines:
             with pytest.raises(BadInput, match=f"^(model|loss)=.*: {entry.refusal}") as refused:
-                simulated(entry, engine)  # type: ignore[arg-type]
+                simulated(entry, engine)
             assert len(str(refused.value).splitlines()) == 1
         return
     loop = simulated(entry, "loop")

@@ -172,7 +172,7 @@ def hard_only(output: Tensor, target: Tensor) -> Tensor:
 
 
 def by_list(output: Tensor, target: Tensor) -> Tensor:
-    right = (output.argmax(1) == target).tolist()
+    right: list[bool] = (output.argmax(1) == target).tolist()
     return F.cross_entropy(output, target) * (1 + sum(right))
 
 
@@ -267,6 +267,25 @@ def counting_loss(output: Tensor, target: Tensor) -> Tensor:
     return F.cross_entropy(output, target) * (1 + CALLS[0] % 2)
 
 
+def penalised(net: Any) -> Loss:
+    def loss(output: Tensor, target: Tensor) -> Tensor:
+        penalty = torch.stack([one.square().sum() for one in net.parameters()]).sum()
+        return F.cross_entropy(output, target) + 0.01 * penalty
+
+    return loss
+
+
+class Weighted(nn.Module):
+    """A loss with a temperature of its own, which is to be trained."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.temperature = nn.Parameter(torch.ones(()))
+
+    def forward(self, output: Tensor, target: Tensor) -> Tensor:
+        return F.cross_entropy(output / self.temperature, target)
+
+
 def equal(name: str, make: Callable[[], nn.Module], loss: Loss | None = None, **more: Any) -> Entry:
     """An entry that is trained; `loss` does not look at the network."""
     return Entry(name, make, **more) if loss is None else Entry(name, make, lambda _: loss, **more)
@@ -277,6 +296,18 @@ def refused(
 ) -> Entry:
     """An entry that is refused before training."""
     return equal(name, make, loss, refusal=sentence, **more)
+
+
+def _with_hooks_on_parameters() -> nn.Module:
+    net = nn.Linear(6, 3)
+    net.weight.register_hook(double)  # type: ignore[no-untyped-call]
+    return net
+
+
+def _hooked() -> nn.Module:
+    net = nn.Sequential(nn.Linear(6, 4), nn.Linear(4, 3))
+    net[0].register_forward_hook(lambda module, inputs, output: double(output))
+    return net
 
 
 NET = around(plain)
@@ -358,7 +389,7 @@ ZOO = [
     equal("hard mixture of experts", Experts, keys={"learning_rate": 0.5}),
     equal("buffer that is written", around(written, mean=lambda: torch.zeros(6))),
     equal("activations kept for later", around(caching)),
-    equal("forward hook", lambda: _hooked()),
+    equal("forward hook", _hooked),
     equal("focal loss", NET, focal),
     equal("dice loss", NET, dice),
     equal("label smoothing", NET, nn.CrossEntropyLoss(label_smoothing=0.1)),
@@ -388,6 +419,16 @@ ZOO = [
         stack(first, lambda: scripted(nn.Linear(4, 3))),
         "has TorchScript modules",
     ),
+    Entry(
+        "a part of the network",
+        around(plain, criterion=nn.CrossEntropyLoss),
+        lambda net: net.criterion,
+    ),
+    Entry("a penalty over the parameters", NET, penalised, refusal="has a gradient for parameters"),
+    Entry(
+        "a loss with weights", NET, lambda _: Weighted(), refusal="has a gradient for parameters"
+    ),
+    refused("hooks on parameters", _with_hooks_on_parameters, "has hooks on parameters"),
     refused("noise", around(lambda net, x: plain(net, x) + torch.rand(3)), "draws random numbers"),
     refused("noise of a loss by NumPy", NET, "draws random numbers", noisy_by_numpy),
     refused("noise of a loss by Python", NET, "draws random numbers", noisy_by_python),
@@ -402,9 +443,3 @@ ZOO = [
         keys={"learning_rate": 1.0},
     ),
 ]
-
-
-def _hooked() -> nn.Module:
-    net = nn.Sequential(nn.Linear(6, 4), nn.Linear(4, 3))
-    net[0].register_forward_hook(lambda module, inputs, output: double(output))
-    return net

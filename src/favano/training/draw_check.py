@@ -48,11 +48,12 @@ def find_draws(
         with torch.no_grad(), _Watch(module.eval(), device):
             module(own := features.clone())
             changed = own._version > 0
-        with _Watch(module.train(), device):
+        with torch.enable_grad(), _Watch(module.train(), device):
             with KeyedDropout(draws.key) as dropout:
                 output = module(own := features.clone())
                 value = loss(output, theirs := labels.clone())
                 changed = changed or own._version > 0 or theirs._version > 0
+            _need_own_leaves(model, loss, value)
             torch.autograd.backward(value)
         check_ties(model)
         states = python_state(module), python_state(loss)
@@ -89,6 +90,28 @@ def watched(model: FlatModel) -> Iterator[None]:
     drawn = before is not None and before != global_generators()
     rule = f"draws random numbers in training by a generator of all, {_INSTEAD}"
     need(not drawn, "model", type(model.module).__name__, rule)
+
+
+def _need_own_leaves(model: FlatModel, loss: object, value: Tensor) -> None:
+    """Refuse a loss that has gradients beyond the network's copy: they would train nothing.
+
+    Such as penalties over the parameters of the network that was given, or weights of the loss.
+    """
+    own, seen, nodes = {id(one) for one in model.module.parameters()}, set(), [value.grad_fn]
+    while nodes:
+        node = nodes.pop()
+        if node is None or node in seen:
+            continue
+        seen.add(node)
+        nodes += [following for following, _ in node.next_functions]
+        leaf = getattr(node, "variable", None)
+        rule = (
+            "has a gradient for parameters that the network does not have, or uses those of the "
+            "network that was given, of which a copy is trained; put them, or the penalty, into "
+            "the network's outputs"
+        )
+        name = getattr(loss, "__name__", type(loss).__name__)
+        need(leaf is None or id(leaf) in own, "loss", name, rule)
 
 
 def _need_same(key: str, owner: object, before: Mapping[str, object]) -> None:

@@ -68,6 +68,9 @@ class FlatModel:
             name,
             "has TorchScript modules; need those that they were made of",
         )
+        hooked = (one for one in module.parameters() if one._backward_hooks)
+        rule = "has hooks on parameters, which its copies lose; change gradients in forward"
+        need(next(hooked, None) is None, "model", name, rule)
         self.module = deepcopy(module).to(device=device, dtype=dtype)
         self.draws = draws_of(self.module)  # None without few bits and without dropout
         self.dropout = False  # whether it has dropout; set by `draw_check`
@@ -130,8 +133,8 @@ class FlatModel:
 
     def moved(self) -> str:
         """The first parameter, gradient or buffer that no longer lies in the vectors, in words."""
-        for name, (parameter, weight, gradient) in self._tied.items():
-            if parameter.data_ptr() != weight:
+        for name, (owner, key, parameter, weight, gradient) in self._tied.items():
+            if owner.get(key) is not parameter or parameter.data_ptr() != weight:
                 return f"its parameter {name}"
             if gradient and (parameter.grad is None or parameter.grad.data_ptr() != gradient):
                 return f"the gradient of {name}"
@@ -208,13 +211,16 @@ class FlatModel:
         for name, view in _named(self._buffers, buffers).items():
             view.copy_(self._buffers[name])
             self._buffers[name].data = view
+        layers = [(f"{path}." * bool(path), one) for path, one in self.module.named_modules()]
         self._tied = {
-            name: (p, p.data_ptr(), 0 if p.grad is None else p.grad.data_ptr())
-            for name, p in self._parameters.items()
+            f"{path}{key}": (layer._parameters, key, one, one.data_ptr(), _address(one.grad))
+            for path, layer in layers
+            for key, one in layer._parameters.items()
+            if one is not None
         }
         self._tied_buffers = {
-            f"{path}.{key}" if path else key: (layer._buffers, key, one, one.data_ptr())
-            for path, layer in self.module.named_modules()
+            f"{path}{key}": (layer._buffers, key, one, one.data_ptr())
+            for path, layer in layers
             for key, one in layer._buffers.items()
             if one is not None
         }
@@ -234,6 +240,10 @@ def _keep_in_place(module: nn.Module) -> None:
 
 
 def _do_nothing() -> None: ...
+
+
+def _address(tensor: Tensor | None) -> int:
+    return 0 if tensor is None else tensor.data_ptr()
 
 
 def _named(tensors: Mapping[str, Tensor], vectors: Tensor) -> dict[str, Tensor]:
