@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from typing import Literal
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
 
 import favano
 from favano.data import Preprocessing
+from favano.data.dataset import Dataset, Rows
 from favano.errors import BadInput
-from favano.run.samples import Samples, in_steps, load_samples, number_type, traits_of
+from favano.run.samples import Samples, in_steps, load_samples, number_type, samples_of, traits_of
 from favano.specification.keys import Keys
 from tests.specs import complete
 
@@ -162,3 +164,17 @@ def test_a_network_of_whole_numbers_is_refused() -> None:
 
     with pytest.raises(BadInput, match=r"has weights of torch.int64, need one type of floats$"):
         number_type(Counts(), rows(3))
+
+
+def test_samples_know_whose_they_are_and_how_they_were_read() -> None:
+    images = np.arange(12, dtype=np.uint8).reshape(3, 1, 2, 2)
+    mine, theirs = {"town": np.array([0, 1, 1])}, {"town": np.array([1, -1, 0])}
+    train, test = (Rows(images, np.array([0, 1, 1]), owners) for owners in (mine, theirs))
+    data = Dataset("three", train, test, 2, Preprocessing(scale=2.0))
+    samples = samples_of(data, torch.device("cpu"))
+    assert (samples.owners, samples.test_owners) == (mine, theirs)
+    assert samples.traits.clients_by("column:town") == 2
+    assert torch.equal(samples.features, samples.test_features)
+    assert samples.features.flatten().tolist() == [pixel / 2 for pixel in range(12)]
+    other = Dataset("three", train, Rows(images, test.labels, mine), 2, data.preprocessing)
+    assert samples_of(other, torch.device("cpu")).digest != samples.digest

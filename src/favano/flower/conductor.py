@@ -284,8 +284,7 @@ class _Arrivals:
 
     def _free(self, clients: Iterable[int]) -> list[int]:
         """Those that are present and have nothing to do: a client may have left and come back."""
-        waiting = {*self._at_work, *self._new}
-        return [one for one in clients if one in self._present and one not in waiting]
+        return [one for one in clients if one in self._present and one not in self._at_work]
 
     def _filled(self) -> list[Call]:
         """Idle clients, drawn at random, take the open places."""
