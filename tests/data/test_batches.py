@@ -131,3 +131,10 @@ def test_shares_of_lengths_are_counted_batches(order: Order) -> None:
     counted = [stream.length(client, step) for client in range(3) for step in range(epoch)]
     shares = stream.lengths()
     assert shares == pytest.approx({n: counted.count(n) / len(counted) for n in set(counted)})
+
+
+def test_full_batches_alone_have_one_length() -> None:
+    """Parts of 6 and 7 samples in batches of 3: half of the clients have a short batch in three."""
+    assert BatchStream([np.arange(6)], 3, 0).lengths() == {3: 1.0}
+    both = BatchStream([np.arange(6), np.arange(7)], 3, 0).lengths()
+    assert both == pytest.approx({3: 0.5 + 0.5 * 2 / 3, 1: 0.5 / 3})

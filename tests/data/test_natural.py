@@ -194,3 +194,7 @@ def test_zero_is_the_name_of_a_client() -> None:
     """Among names, numbers are names, and only negative ones are nobody's."""
     names = np.array(["b", "0", "-1", "0.0", "-0.5", "nan", " "])
     assert numbered(names).tolist() == [2, 0, -1, 1, -1, 3, -1]
+
+
+def test_a_single_client_has_the_number_zero() -> None:
+    assert Traits(3, owners={"town": np.array([0, -1, 0])}).clients_by("column:town") == 1

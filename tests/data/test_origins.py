@@ -101,3 +101,13 @@ def test_decoded_arrays_need_nothing_else(tmp_path: Path) -> None:
     touch(tmp_path / "mnist", names[-1])
     assert find("mnist", tmp_path) == Decoded(tmp_path / "mnist")
     assert find(str(tmp_path / "mnist"), None) == Decoded(tmp_path / "mnist")
+
+
+def test_another_version_of_the_decoding_has_another_cache(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    touch(tmp_path / "own", "train-0.parquet", "test-0.parquet")
+    folder, hub = found_folder(str(tmp_path / "own")), Hub("mnist", "ylecun/mnist", "test")
+    before = {folder.cache_name, hub.cache_name}
+    monkeypatch.setattr("favano.data.origins._DECODING", "next")
+    assert len(before | {folder.cache_name, hub.cache_name}) == 4

@@ -138,6 +138,7 @@ def test_shards_are_runs_of_the_sorted_labels() -> None:
         ("shards:0", "need shards:N with N a whole number from 1"),
         ("shards:2.5", "need shards:N with N a whole number from 1"),
         ("shards:", "need shards:N with N a whole number from 1"),
+        ("dirichlet:0", "need dirichlet:A with A a number > 0"),
         ("dirichlet:-1", "need dirichlet:A with A a number > 0"),
         ("dirichlet:nan", "need dirichlet:A with A a number > 0"),
         ("dirichlet:much", "need dirichlet:A with A a number > 0"),
@@ -220,3 +221,10 @@ def test_a_class_without_samples_is_nobodys_fault() -> None:
     check_parts([np.array([0, 1]), np.array([2])], labels, 5)
     with pytest.raises(BadInput, match="class 2 has no holder"):
         check_parts([np.array([0]), np.array([3])], labels, 5)
+
+
+def test_a_shard_may_be_one_sample() -> None:
+    parts = split(np.arange(6) % 2, 3, "shards:2", seed=0)
+    assert sorted(np.concatenate(parts).tolist()) == list(range(6))
+    with pytest.raises(BadInput, match="8 shards of 6 samples: need at most one shard per sample"):
+        split(np.arange(6) % 2, 4, "shards:2", seed=0)

@@ -10,8 +10,9 @@ import pyarrow.parquet
 import pytest
 
 from favano.data import load
-from favano.data.dataset import Dataset
-from favano.data.text import ALPHABET, WINDOW, coded
+from favano.data.dataset import Dataset, Rows
+from favano.data.preprocessing import Preprocessing
+from favano.data.text import ALPHABET, WINDOW, coded, hold_out, read
 from favano.errors import BadInput
 
 LENGTHS = {"HAMLET": 1000, "GHOST": 400, "OPHELIA": 700}  # the ghost says too little
@@ -130,3 +131,27 @@ def test_the_real_text(data_root: Path, tmp_path: Path) -> None:
     assert np.count_nonzero(sizes) == 862
     tested = np.unique(dataset.test.owners["character_id"])
     assert tested.tolist() == np.flatnonzero(sizes).tolist()
+
+
+def test_every_role_keeps_text_to_train_on() -> None:
+    """Of 161 windows, two could be held out, but the first of them would leave nothing."""
+    windows = np.zeros((161, WINDOW), dtype=np.uint8)
+    rows = Rows(windows, np.arange(161) % 7, {"character_id": np.zeros(161, dtype=np.int64)})
+    dataset = Dataset("roles", rows, rows, 80, Preprocessing(scale=1.0, tokens=True))
+    found = hold_out(dataset, 2)
+    assert (len(found.train.labels), len(found.test.labels)) == (80, 1)
+    assert found.test.labels.tolist() == [160 % 7]  # the last of its text
+    with pytest.raises(BadInput, match=r"holdout=3: need 1\.\.2, windows that do not overlap"):
+        hold_out(dataset, 3)
+
+
+def test_codes_beyond_the_alphabet_are_refused(tmp_path: Path) -> None:
+    text, roles = np.zeros(1000, dtype=np.uint8), np.zeros(1000, dtype=np.int64)
+    text[5] = len(ALPHABET) - 1
+    for name, array in (("text", text), ("roles", roles)):
+        np.save(tmp_path / f"{name}.npy", array)
+    assert len(read(tmp_path)[0].labels) > 0
+    text[5] = len(ALPHABET)
+    np.save(tmp_path / "text.npy", text)
+    with pytest.raises(BadInput, match="holds codes beyond the 80 characters"):
+        read(tmp_path)

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from favano.data.preprocessing import Preprocessing
-from favano.data.transforms import augment, augmentation_draws, to_float
+from favano.data.transforms import augment, augmentation_draws, crops_of, to_float
 from favano.errors import BadInput
 from favano.rng import Stream, uniform
 
@@ -105,3 +105,12 @@ def test_a_shorter_batch_has_the_same_first_draws_and_steps_do_not_overlap() -> 
 def test_an_impossible_batch_is_refused() -> None:
     with pytest.raises(BadInput, match=r"^batch=0: need 1\.\.5592405$"):
         augmentation_draws(0, 0, 0, 0)
+    with pytest.raises(BadInput, match=r"^batch=5592406: need 1\.\.5592405$"):
+        augmentation_draws(0, 0, 0, 5592406)
+
+
+def test_draws_below_one_half_are_flipped() -> None:
+    draws = torch.tensor([[0.0, 0.0, 0.5], [0.0, 0.0, 0.4999], [0.0, 0.0, 0.0]])
+    _, flipped = crops_of(CIFAR, draws)
+    assert flipped is not None
+    assert flipped.tolist() == [False, True, True]

@@ -47,3 +47,19 @@ def test_they_come_back_as_they_were() -> None:
 def test_other_arrays_are_refused(numbers: np.ndarray, sentence: str) -> None:  # type: ignore[type-arg]
     with pytest.raises(BadInput, match=sentence):
         flat_arrays(ArrayRecord({"weight": Array(numbers)}))
+
+
+def test_single_numbers_are_parameters_and_counters_are_rounded() -> None:
+    arrays = ArrayRecord(
+        {
+            "scale": Array(np.array([2.0], np.float32)),
+            "seen": Array(np.array(7, np.int64)),
+            "weight": Array(np.array([3.0, 4.0], np.float32)),
+        }
+    )
+    found = flat_arrays(arrays)
+    assert (found.shape.sizes, found.shape.plain, found.layout.parameters) == ((1, 2), 1, 3)
+    assert found.vector(arrays).tolist() == [2.0, 3.0, 4.0, 7.0]
+    back = found.arrays(torch.tensor([2.5, 3.5, 4.5, 7.6]))
+    assert back["seen"].numpy() == 8
+    assert back["scale"].numpy().tolist() == [2.5]

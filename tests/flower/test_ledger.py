@@ -20,7 +20,7 @@ from favano.flower.ledger import (
 )
 from favano.flower.places import changes
 from favano.gates import Refusal
-from favano.schedule import Poll, Schedule
+from favano.schedule import Arrival, Poll, Schedule
 from favano.types import Floats
 
 POLICY = Poll(selected=2, local_steps=4, waiting_time=7.0, interaction_time=0.0)
@@ -169,3 +169,33 @@ def test_the_refusal_of_an_answer_that_nobody_waits_for_ends_no_job() -> None:
     turn = found.turn_at(4.0)
     assert turn is not None
     assert [call.client for call in turn[1].turn.calls] == [1]
+
+
+def test_which_models_are_sent_beside_others() -> None:
+    """A model is whole where its client has none yet, or has the same one, sent whole, already."""
+    policy = Arrival(buffer=2, local_steps=4, hand_out="arrival", interaction_time=0.0)
+    found = Ledger(policy, 2, 5, rates, packed=True)
+
+    def turn(time: float) -> None:
+        while found.turn_at(time) is not None:
+            pass
+
+    for client in range(2):
+        found.apply(Joined(0.0, client, 100 + client))
+    turn(0.0)  # jobs 0 and 1
+    found.apply(Answered(1.0, 0, 4, 1.0))
+    turn(1.0)  # job 2, of client 0 from the same version
+    assert found.open[2].key == 0
+    found.apply(Answered(2.0, 1, 4, 1.0))
+    turn(2.0)  # job 3, of client 1, and an update
+    found.apply(Answered(3.0, 2, 4, 1.0))
+    turn(3.0)  # job 4, of client 0 from the new version
+    assert found.open[4].key == 2
+    found.apply(Left(4.0, 0))
+    found.apply(Joined(5.0, 0, 100))
+    turn(5.0)  # job 5, of client 0, which may have forgotten everything
+    assert found.open[5].key == -1
+    assert found.course.known.client.tolist() == [0, 1, 0, 1, 0, 0]
+    assert found.course.known.base.tolist() == [-1, -1, -1, -1, 0, 0]
+    assert found.course.noted("whole").tolist() == [1, 1, 1, 1, 0, 1]
+    assert found.course.noted("message").tolist() == [0, 0, 1, 1, 2, 3]

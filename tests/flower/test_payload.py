@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from hashlib import blake2b
+
 import numpy as np
 import pytest
 import torch
@@ -10,7 +12,16 @@ pytest.importorskip("flwr")
 
 from favano.aggregation import Link
 from favano.errors import BadInput
-from favano.flower.payload import Shape, codec_text, draws, pack, read_codec, shape_of, unpack
+from favano.flower.payload import (
+    Shape,
+    codec_text,
+    draws,
+    fingerprint,
+    pack,
+    read_codec,
+    shape_of,
+    unpack,
+)
 from favano.quantisation import Codec, Lattice, MinMax, Qsgd
 from favano.schedule import Schedule
 from favano.training import FlatModel
@@ -113,3 +124,12 @@ def test_a_codec_is_read_as_it_was_named(codec: Codec | None) -> None:
 def test_another_codec_is_refused(text: str) -> None:
     with pytest.raises(BadInput):
         read_codec(text)
+
+
+def test_a_fingerprint_is_63_bits_of_a_hash_of_the_numbers() -> None:
+    """It travels between machines, so its value must not change."""
+    numbers = np.array([1.0, -2.0], dtype="<f4")
+    digest = blake2b(numbers.tobytes(), digest_size=8).digest()
+    found = fingerprint(torch.from_numpy(numbers.astype(np.float32)))
+    assert found == int.from_bytes(digest, "big") // 2
+    assert 0 <= found < 2**63

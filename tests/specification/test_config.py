@@ -238,6 +238,9 @@ def test_what_0_1_filled_in_for_idle_modes_of_fedbuff_is_left_out() -> None:
     """It wrote how many clients would be at work in another mode."""
     keys = 'algorithm = "fedbuff"\nbuffer_mode = "block"\nselected = 6\nconcurrency = {}\n'
     assert "concurrency" not in parsed(keys.format(6)).shared
+    for mode in ("", '"concurrency"'):  # where it means something, it stays
+        text = keys.replace('buffer_mode = "block"\n', f"buffer_mode = {mode}\n" if mode else "")
+        assert parsed(text.format(6)).shared["concurrency"] == 6
     with pytest.raises(BadInput, match=r"^concurrency=5: goes with buffer_mode=concurrency"):
         make_spec(parsed(keys.format(5)).shared)
 
