@@ -143,7 +143,8 @@ def left_in(folder: Path) -> Left:
     standing = json.loads(str(text))
     model = checkpoint_from_bytes((checkpoint / str(server)).read_bytes())
     assert isinstance(model, np.ndarray)
-    lines = (checkpoint / "events.jsonl").read_bytes()[: standing["events"]].splitlines()
+    count, _ = standing["events"]
+    lines = (checkpoint / "events.jsonl").read_text().splitlines()[:count]
     calls = standing["calls"].items()
     here = {int(job) for job, call in calls if (journal / f"{call}.reply").is_file()}
     waiting = set(map(int, json.loads(str(starts))))
