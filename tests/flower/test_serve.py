@@ -311,7 +311,7 @@ def test_a_port_that_cannot_be_used_is_one_sentence(tmp_path: Path) -> None:
         rule = f"port={port}: cannot be used at 127.0.0.1: Address already in use"
         with pytest.raises(BadInput, match=rule), running(SuperLink(tmp_path, port=port), print):
             raise AssertionError("it runs")
-    elsewhere = SuperLink(tmp_path, host="192.0.2.1", port=8123)
+    elsewhere = SuperLink(tmp_path, host="192.0.2.1", port=8123, insecure=True)
     rule = r"port=8123: cannot be used at 192\.0\.2\.1: Cannot assign"
     with pytest.raises(BadInput, match=rule), running(elsewhere, print):
         raise AssertionError("it runs")
