@@ -287,7 +287,7 @@ def test_a_superlink_that_cannot_start_says_where_to_look(tmp_path: Path) -> Non
 
 def test_a_superlink_that_a_killed_server_left_is_ended(tmp_path: Path) -> None:
     """It is known by its database; others are left alone."""
-    link = SuperLink(tmp_path, host="192.0.2.1", insecure=True)  # an address that this machine does not have
+    link = SuperLink(tmp_path, host="192.0.2.1", insecure=True)  # not of this machine
     sleeper = [sys.executable, "-c", "import time; time.sleep(600)"]
     old, other = (
         subprocess.Popen([*sleeper, "--database", str(folder / "superlink.db")])
