@@ -55,3 +55,7 @@ def test_a_missing_library_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "flwr_datasets.partitioner", None)
     with pytest.raises(BadInput, match=r"^split=dirichlet:1: needs pip install 'favano\[data\]'$"):
         dirichlet(LABELS, 5, 1.0, seed=0)
+
+
+def test_as_many_clients_as_samples_may_be_asked_for() -> None:
+    assert [part.tolist() for part in dirichlet(np.array([0]), 1, 1.0, seed=0)] == [[0]]

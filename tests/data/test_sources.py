@@ -182,3 +182,14 @@ def test_tiny_imagenet_from_its_files(data_root: Path, tmp_path: Path) -> None:
     assert dataset.classes == 200
     assert np.bincount(dataset.test.labels, minlength=200).tolist() == [50] * 200
     assert len(dataset.train.labels) in (66666, 100000)
+
+
+@pytest.mark.parametrize("images", [1, 4, 5])
+def test_moments_are_those_of_all_images_however_many_are_counted_at_once(
+    images: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pixels = np.random.default_rng(0).integers(0, 256, (images, 2, 3, 3), dtype=np.uint8)
+    monkeypatch.setattr(sources, "_ROWS", 2)
+    mean, deviation = sources._moments(pixels)
+    np.testing.assert_allclose(mean, pixels.mean(axis=(0, 2, 3)))
+    np.testing.assert_allclose(deviation, pixels.std(axis=(0, 2, 3)))

@@ -421,3 +421,28 @@ def test_a_column_says_whose_the_test_samples_are() -> None:
     assert data.test_owners["who"][:4].tolist() == [names[f"client {k}"] for k in (3, 2, 3, 0)]
     assert data.test_owners["who"][4] not in names.values()
     assert data.traits.clients_by("column:who") == 4
+
+
+def test_the_only_two_columns_beside_that_of_the_split() -> None:
+    """Whatever they are called: inputs first, as in the table."""
+    named = table().rename_columns({"features": "signal", "label": "kind"})
+    columns = [column for column in named.column_names if column in ("signal", "kind", "who")]
+    found = read_data(problem(named.select_columns(columns), split="column:who"))
+    assert torch.equal(found.train.inputs, read_data(problem(table())).train.inputs)
+
+
+def test_a_collate_that_makes_more_than_there_is_is_refused() -> None:
+    def twice(samples: list[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor]:
+        inputs, labels = (torch.stack(part) for part in zip(*samples, strict=True))
+        return inputs.repeat(2, 1), labels.repeat(2)
+
+    rule = "^collate=twice: makes 240 inputs of 120 samples of train: need one of each$"
+    with pytest.raises(BadInput, match=rule):
+        read_data(problem(TensorDataset(*pair(120)), collate=twice))
+
+
+def test_clients_have_inputs_of_one_type() -> None:
+    features, labels = pair(20)
+    rule = r"^train\[1\]=torch.float64 \(5,\): need samples as those of client 0, torch.float32"
+    with pytest.raises(BadInput, match=rule):
+        read_data(problem([(features, labels), (features.double(), labels)]))
