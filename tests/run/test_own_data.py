@@ -282,7 +282,7 @@ def test_images_of_hugging_face(tmp_path: Path) -> None:
         images = datasets.Dataset.from_dict({"image": shown, "label": [0, 1]}, features=features)
         found = read_data(problem(images, test=images, split="iid"))
         assert found.train.inputs.dtype == torch.float32
-        assert np.array_equal((found.train.inputs * 255).round().numpy(), expected)
+        assert np.array_equal(found.train.inputs.numpy(), expected / np.float32(255))
 
 
 def test_collate_is_called_once_for_all_samples() -> None:
@@ -446,3 +446,10 @@ def test_clients_have_inputs_of_one_type() -> None:
     rule = r"^train\[1\]=torch.float64 \(5,\): need samples as those of client 0, torch.float32"
     with pytest.raises(BadInput, match=rule):
         read_data(problem([(features, labels), (features.double(), labels)]))
+
+
+def test_a_column_of_other_numbers_names_no_clients() -> None:
+    weights = table().add_column("weight", [0.5] * 120)
+    rule = r"^split=column:weight: holds float64 \(120,\): need a word or a whole number"
+    with pytest.raises(BadInput, match=rule):
+        read_data(problem(weights, split="column:weight"))

@@ -20,7 +20,7 @@ from favano.methods import our_methods
 from favano.options import options_of
 from favano.records import FILES, Row, Status, history_from_csv
 from favano.run.result import Result
-from favano.run.result_folder import check_folder, is_finished, write_result
+from favano.run.result_folder import check_folder, is_finished, is_longer, read_models, write_result
 from favano.specification.presets import resolve
 from favano.specification.spec import PARTS, changed
 from tests.forks import FORKS
@@ -251,3 +251,28 @@ def test_an_emptied_file_is_not_a_finished_result(tmp_path: Path) -> None:
 def test_a_file_system_that_refuses_is_found_out_before_any_work() -> None:
     with pytest.raises(BadInput, match="cannot be written"):
         check_folder(Path("/proc/favano"), spec_of())
+
+
+def test_longer_is_more_seeds_or_a_longer_horizon_and_nothing_else(tmp_path: Path) -> None:
+    write_result(tmp_path, replace(result(), spec=complete(horizon=70.0, seeds=2)), "favano run")
+    for keys, longer in (
+        ({"horizon": 71.0, "seeds": 2}, True),
+        ({"horizon": 70.0, "seeds": 3}, True),
+        ({"horizon": 70.0, "seeds": 2}, False),
+        ({"horizon": 71.0, "seeds": 1}, False),
+        ({"horizon": 69.0, "seeds": 3}, False),
+        ({"horizon": 71.0, "seeds": 2, "learning_rate": 0.25}, False),
+    ):
+        assert is_longer(tmp_path, complete(**keys)) == longer
+
+
+@pytest.mark.parametrize("seeds", [1, 2, 3])
+def test_models_are_read_by_seed(seeds: int, tmp_path: Path) -> None:
+    """With their tensors in the order in which they were written."""
+    order = {"z": torch.ones(2), "a.weight": torch.zeros(1)}
+    models = {seed: {key: one + seed for key, one in order.items()} for seed in range(3, 3 + seeds)}
+    write_result(tmp_path, replace(result(), models=models), "favano run")
+    found = read_models(tmp_path / "model.safetensors", list(models))
+    assert [list(model) for model in found.values()] == [["z", "a.weight"]] * seeds
+    for seed, model in models.items():
+        assert all(torch.equal(found[seed][key], one) for key, one in model.items())
