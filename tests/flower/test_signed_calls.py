@@ -106,9 +106,9 @@ def test_models_are_signed(name: str) -> None:
 )
 def test_the_seal_is_signed(name: str, value: int | str | bytes) -> None:
     message = signed()
-    record = message.content["seal"]
+    record = message.content["call"]
     assert isinstance(record, ConfigRecord)
-    record[name] = value
+    record[f"seal-{name}"] = value
     with pytest.raises(BadInput, match="is not the operator's"):
         operator().check(message, NODE)
 
@@ -120,9 +120,9 @@ def test_the_seal_is_signed(name: str, value: int | str | bytes) -> None:
 )  # fmt: skip
 def test_a_seal_that_is_none_is_refused(name: str, value: int | str | float) -> None:
     message = signed()
-    record = message.content["seal"]
+    record = message.content["call"]
     assert isinstance(record, ConfigRecord)
-    record[name] = value
+    record[f"seal-{name}"] = value
     with pytest.raises(BadInput):
         operator().check(message, NODE)
 
@@ -265,3 +265,19 @@ def test_a_call_is_read_with_its_seal_or_without() -> None:
     assert read_call(signed()) == CALL == read_call(call_message(CALL, NODE))
     assert read_seal(call_message(CALL, NODE)) is None
     assert read_seal(signed()) is not None
+
+
+def test_a_seal_takes_no_record_of_its_own() -> None:
+    """Each part of a message is sent and fetched by itself."""
+    plain = call_message(CALL, NODE)
+    assert signed().content.keys() == plain.content.keys()
+
+
+@pytest.mark.parametrize("name", ["node", "session", "expires", "signature"])
+def test_a_seal_that_lacks_something_is_refused(name: str) -> None:
+    message = signed()
+    record = message.content["call"]
+    assert isinstance(record, ConfigRecord)
+    del record[f"seal-{name}"]
+    with pytest.raises(BadInput, match=f"^seal-{name}=nothing: is missing$"):
+        operator().check(message, NODE)

@@ -39,6 +39,8 @@ _WHOLE = 2**63  # whole numbers on the wire are below
 _TEXT = 2**16  # characters
 _METRICS = 64  # of one reply
 _METRIC = "metric-"
+_SEAL = "seal-"
+_CALL_RECORDS = {"model", "call"}, {"drift"}  # needed, and others
 _LARGEST = 1e100  # of a metric: so large ones can still be added
 _SECONDS = 1e9  # of training at most, three decades
 _LABELS = {PARTITION: 2**31, DEAL: 2**48}  # metrics that are whole numbers below these
@@ -154,18 +156,20 @@ def call_message(
     sign: Sign | None = None,
 ) -> Message:
     """The message of a call to a Flower node."""
-    content = RecordDict({"model": _array(call.model), "call": _fields(call)})
+    record = _fields(call)
+    content = RecordDict({"model": _array(call.model), "call": record})
     if call.drift is not None:
         content["drift"] = _array(call.drift)
     if sign is not None:
-        content["seal"] = _fields(sign(call, node, DEFAULT_TTL if ttl is None else ttl))
+        seal = sign(call, node, DEFAULT_TTL if ttl is None else ttl)
+        for name in Seal.__dataclass_fields__:  # a record of its own would take time on the way
+            record[f"{_SEAL}{name}"] = getattr(seal, name)
     return Message(content, node, MessageType.TRAIN, ttl=ttl, group_id=group)
 
 
 def read_call(message: Message, *, most: int = MOST_BYTES) -> Call:
     """The call in a message; refused in one sentence if it is none."""
-    content = _content(message, {"model", "call"}, {"drift", "seal"})
-    given = _Given(content, "call", Call)
+    content, given = _content(message, *_CALL_RECORDS), _given_call(message)
     return Call(
         run=given.text("run"),
         client=given.whole("client"),
@@ -190,16 +194,24 @@ def read_call(message: Message, *, most: int = MOST_BYTES) -> Call:
 
 def read_seal(message: Message) -> Seal | None:
     """The seal of a call; None if it has none."""
-    content = _content(message, {"model", "call"}, {"drift", "seal"})
-    if "seal" not in content:
+    given = _given_call(message)
+    if not given.prefixed:
         return None
-    given = _Given(content, "seal", Seal)
     return Seal(
-        node=given.text("node"),
-        session=given.whole("session"),
-        expires=given.whole("expires"),
-        signature=given.data("signature"),
+        node=given.text(f"{_SEAL}node"),
+        session=given.whole(f"{_SEAL}session"),
+        expires=given.whole(f"{_SEAL}expires"),
+        signature=given.data(f"{_SEAL}signature"),
     )
+
+
+def _given_call(message: Message) -> _Given:
+    """The plain values of a call and of its seal."""
+    given = _Given(_content(message, *_CALL_RECORDS), "call", Call, prefix=_SEAL)
+    for name in given.prefixed:
+        known = name.removeprefix(_SEAL) in Seal.__dataclass_fields__
+        need(known, "call", name, f"unknown; known: {', '.join(Seal.__dataclass_fields__)}")
+    return given
 
 
 def signed_bytes(call: Call, node: str, session: int, expires: int) -> bytes:
@@ -254,12 +266,12 @@ def content_bytes(message: Message) -> int:
     return sum(len(name) + record.count_bytes() for name, record in message.content.items())
 
 
-def _fields(of: Call | Reply | Seal) -> ConfigRecord:
-    """The plain values of a call, seal or reply; what is absent is left out."""
+def _fields(of: Call | Reply) -> ConfigRecord:
+    """The plain values of a call or reply; what is absent is left out."""
     record = ConfigRecord({"format": FORMAT})
     for name in of.__dataclass_fields__:
         value = getattr(of, name)
-        if isinstance(value, str | int | float) or name == "signature":
+        if isinstance(value, str | int | float):
             record[name] = value
     return record
 
