@@ -45,6 +45,7 @@ class Lived:
         self._made = [0] * clients  # steps that each client has answered
         self._time: list[float] = []
         self._lost: list[int] = []  # steps dropped before each update
+        self._arrays = np.empty(0), np.empty(0, np.int64)  # of these two, once per update
         self._dropped = 0  # since the last update
         self._used: list[list[int]] = []  # jobs of each update
         self._begun: list[list[int]] = [[]]  # jobs that are handed each version
@@ -157,11 +158,14 @@ class Lived:
                 table["begin"][queue[0]] = min(table["begin"][queue[0]], now)
 
     def _part(self, jobs: npt.NDArray[np.void], *, check: bool) -> Schedule:
+        if len(self._arrays[0]) != self.updates:
+            self._arrays = np.array(self._time), np.array(self._lost, dtype=np.int64)
+        time, lost = self._arrays
         return schedule_of(
             jobs,
             clients=self._clients,
             local_steps=self._local_steps,
-            time=np.asarray(self._time, dtype=np.float64),
-            lost=np.asarray(self._lost, dtype=np.int64),
+            time=time,
+            lost=lost,
             check=check,
         )
