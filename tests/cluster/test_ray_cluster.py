@@ -52,7 +52,7 @@ def test_this_machine_as_a_cluster(
     done = own_network.run(*words, environment=environment)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["status"] == "complete"
-    assert re.search(r"^\d+ %: favano, seed \d, time ", done.stderr, re.MULTILINE)
+    assert re.search(r"^100 %: \w+, seed \d, time ", done.stderr, re.MULTILINE)
     assert done.stderr.endswith(f"{own_network.LEFT}[]\n")
     same_bytes(tmp_path / "alone", tmp_path / "spread")
     assert not list(Path(environment["TMPDIR"]).glob("favano-*"))

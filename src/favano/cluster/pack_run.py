@@ -159,6 +159,7 @@ class _Reporter:
     def __init__(self, send: Send, closed: Event) -> None:
         self._send, self._closed = send, closed
         self._steps, self._sent = 0, 0.0
+        self._label, self._time = "", 0.0
 
     def begin(self, steps: int) -> None:
         """Tell how many steps are left."""
@@ -169,9 +170,15 @@ class _Reporter:
         if self._closed.is_set():
             raise KeyboardInterrupt
         self._steps += steps
+        self._label, self._time = label, time
         if perf_counter() > self._sent + _PERIOD:
-            self._send(Advanced(label, self._steps, time))
-            self._steps, self._sent = 0, perf_counter()
+            self._tell()
+
+    def _tell(self) -> None:
+        self._send(Advanced(self._label, self._steps, self._time))
+        self._steps, self._sent = 0, perf_counter()
 
     def end(self) -> None:
-        """The steps that were not told of follow from the results."""
+        """Tell of the rest."""
+        if self._steps and not self._closed.is_set():
+            self._tell()
