@@ -21,6 +21,7 @@ from favano.records.history import diverged as diverged
 from favano.records.history import history_from_csv as history_from_csv
 from favano.records.history import history_to_csv as history_to_csv
 from favano.records.history import metric_names as metric_names
+from favano.records.history import rows_by_seed as rows_by_seed
 from favano.records.history import up_to as up_to
 from favano.records.ledger import Ending as Ending
 from favano.records.ledger import Entry as Entry

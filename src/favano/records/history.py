@@ -71,6 +71,14 @@ def diverged(row: Row) -> bool:
     return not (isfinite(row.loss) and isfinite(row.variance))
 
 
+def rows_by_seed(rows: Iterable[Row]) -> dict[int, list[Row]]:
+    """The rows of each seed, in their order."""
+    found: dict[int, list[Row]] = {}
+    for row in rows:
+        found.setdefault(row.seed, []).append(row)
+    return found
+
+
 def up_to(rows: Iterable[Row], horizon: float) -> list[Row]:
     """The rows at or before the horizon.
 

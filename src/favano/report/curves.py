@@ -8,7 +8,7 @@ from typing import Literal
 
 import numpy as np
 
-from favano.records import LOSS, MetricRecord, Row, leading
+from favano.records import LOSS, MetricRecord, Row, leading, rows_by_seed
 from favano.report.metric_words import heading
 from favano.report.result import Result
 from favano.types import Floats
@@ -90,9 +90,7 @@ def curve(result: Result) -> Curve:
     equally many seeds. A partial result is drawn up to the end of its longest seed: cutting it at
     the shortest would hide most of it.
     """
-    by_seed: dict[int, list[Row]] = {}
-    for row in result.rows:
-        by_seed.setdefault(row.seed, []).append(row)
+    by_seed = rows_by_seed(result.rows)
     longest = min if result.ended else max
     end = longest((len(rows) for rows in by_seed.values()), default=0)
     columns = [

@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple, TypeAlias
 from favano.errors import BadInput
 from favano.methods import all_methods
 from favano.methods.favano import Favano
-from favano.records import ACCURACY, Entry, Row, RunRecord
+from favano.records import ACCURACY, Entry, Row, RunRecord, rows_by_seed
 from favano.records.chain import first_broken
 
 Digests: TypeAlias = Mapping[str, str | None]  # of data, files and source
@@ -47,9 +47,7 @@ def check_digests(
         digests: of data, files and source, as the result states them; None: it does not. Without
             files and source they are looked for here.
     """
-    by_seed: dict[int, list[Row]] = {}
-    for row in rows:
-        by_seed.setdefault(row.seed, []).append(row)
+    by_seed = rows_by_seed(rows)
     if not any(row.digest for some in by_seed.values() for row in some):
         return NOT_CHECKED
     starts: Mapping[int, str] = {}

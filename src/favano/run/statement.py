@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
@@ -20,6 +20,7 @@ from favano.records import (
     Status,
     history_from_csv,
     read_file,
+    rows_by_seed,
     run_from_json,
     summary_from_json,
 )
@@ -176,7 +177,7 @@ def _read_folder(folder: Path, methods: Methods, execute: bool) -> Statement:
         _spec_of(folder, keys, methods, execute),
         summary.status,
         {run.seed: run.status for run in summary.runs},
-        _by_seed(read_file(folder / HISTORY, history_from_csv)),
+        rows_by_seed(read_file(folder / HISTORY, history_from_csv)),
         {run.seed: final_cells(run) for run in summary.runs},
         Tools(summary.torch, summary.kernels, summary.processor),
         summary.favano,
@@ -198,7 +199,7 @@ def _read_run_file(path: Path, methods: Methods, execute: bool) -> Statement:
         spec,
         "complete",
         {entry.seed: "complete"},
-        _by_seed(found.history),
+        rows_by_seed(found.history),
         {entry.seed: final_cells(entry)},
         Tools(found.torch, found.kernels, found.processor),
         found.favano,
@@ -209,10 +210,3 @@ def _read_run_file(path: Path, methods: Methods, execute: bool) -> Statement:
         {RUN_FILE: read_file(path, str)},
         run_file=found,
     )
-
-
-def _by_seed(rows: Iterable[Row]) -> dict[int, list[Row]]:
-    found: dict[int, list[Row]] = {}
-    for row in rows:
-        found.setdefault(row.seed, []).append(row)
-    return found

@@ -24,8 +24,7 @@ _LONG_RUN = 1e9  # jobs; where they begin is averaged over about so many
 
 def polled_steps(durations: Floats, policy: Poll, chance: float) -> Floats:
     """P(X >= j), j = 1..K, of a client that is polled at each tick with this chance."""
-    ends = _step_ends(durations, policy.local_steps)
-    starts = np.concatenate([np.zeros((len(ends), 1)), ends[:, :-1]], axis=1)
+    starts, ends = _step_times(durations, policy.local_steps)
     made = _reached(policy, ends, chance, strict=policy.strict_ties)
     begun = _reached(policy, starts, chance, strict=True)
     return np.asarray(_long_run(begun) @ made)
@@ -33,16 +32,16 @@ def polled_steps(durations: Floats, policy: Poll, chance: float) -> Floats:
 
 def deadline_steps(durations: Floats, local_steps: int, deadline: float) -> Floats:
     """P(X >= j), j = 1..K, of a client that is stopped at a deadline."""
-    ends = _step_ends(durations, local_steps)
-    starts = np.concatenate([np.zeros((len(ends), 1)), ends[:, :-1]], axis=1)
+    starts, ends = _step_times(durations, local_steps)
     begun = before(starts, deadline).astype(np.float64)
     return np.asarray(_long_run(begun) @ at_or_before(ends, deadline))
 
 
-def _step_ends(durations: Floats, local_steps: int) -> Floats:
-    """When the K steps of a job that begins at each line end, (L, K)."""
+def _step_times(durations: Floats, local_steps: int) -> tuple[Floats, Floats]:
+    """When the K steps of a job that begins at each line start and end, (L, K) each."""
     lines = len(durations)
-    return np.cumsum(durations[np.add.outer(np.arange(lines), np.arange(local_steps)) % lines], 1)
+    ends = np.cumsum(durations[np.add.outer(np.arange(lines), np.arange(local_steps)) % lines], 1)
+    return np.concatenate([np.zeros((lines, 1)), ends[:, :-1]], axis=1), ends
 
 
 def _reached(policy: Poll, time: Floats, chance: float, *, strict: bool) -> Floats:
