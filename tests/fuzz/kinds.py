@@ -170,12 +170,6 @@ def _complexities(path: Path) -> object:
     return number_sheets(path, NAMES, FLEETS, "")
 
 
-def _schedule(path: Path) -> object:
-    from favano.schedule import load_schedule
-
-    return load_schedule(path)
-
-
 def _message(path: Path) -> object:
     import torch
 
@@ -227,7 +221,6 @@ KINDS: Mapping[str, Kind] = {
     "ledger": Kind("reproduced/small/runs.csv", _ledger),
     "curves": Kind("reproduced/small/curves.csv", _curves),
     "complexities": Kind("complexity/table.csv", _complexities),
-    "schedule": Kind("plan/schedule.npz", _schedule),
     "message-lattice": Kind("messages/lattice.bin", _message, named=""),
     "message-min-max": Kind("messages/min-max.bin", _message, named=""),
     "message-qsgd": Kind("messages/qsgd.bin", _message, named=""),

@@ -135,7 +135,6 @@ def make_samples(folder: Path) -> None:
     _decoded(str(folder / "parquet" / "images"), folder / "decoded" / "images")
     _decoded("shakespeare", folder / "speeches" / "shakespeare", folder / "parquet")
     _results(folder / "results")
-    favano.plan("favano", fleet=favano.Fleet(clients=8), horizon=60.0).save(folder / "plan")
     _ended(folder / "ended")
     reproduce_small(folder / "reproduced", Request(seeds=2))
     _complexities(folder / "complexity")

@@ -17,9 +17,7 @@ from favano.schedule import (
     Schedule,
     Unrolling,
     check_schedule,
-    load_schedule,
     plan,
-    save_schedule,
 )
 from favano.timing import Fleet, two_speeds
 from favano.training import Layout, Work
@@ -141,9 +139,7 @@ def test_a_run_grows_a_valid_schedule_that_gives_the_same_run_again(tmp_path: Pa
         gamma = float((before - begin).norm() / delta.norm())
         assert close(found[update + 1], before + delta / (gamma + 1))
         length[client] = min(50, max(1, length[client] + int(np.floor(3.0 - gamma))))
-    save_schedule(schedule, tmp_path / "grown.npz")
-    loaded = load_schedule(tmp_path / "grown.npz")
-    again = server_models(method, loaded, trainer, start_model())
+    again = server_models(method, schedule, trainer, start_model())
     assert all(torch.equal(a, b) for a, b in zip(again, found, strict=True))
     foreseen = plan(POLICY, method.world.fleet, horizon=HORIZON, seed=0)
     assert foreseen.steps.tolist() != schedule.steps.tolist()

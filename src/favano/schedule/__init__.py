@@ -21,5 +21,4 @@ from favano.schedule.progress import check_progress_is_known as check_progress_i
 from favano.schedule.progress import under_way as under_way
 from favano.schedule.schedule import Schedule as Schedule
 from favano.schedule.schedule import check_schedule as check_schedule
-from favano.schedule.schedule import load_schedule as load_schedule
 from favano.schedule.schedule import save_schedule as save_schedule

@@ -9,8 +9,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from favano.errors import BadInput, need
-from favano.file_sizes import check_archive
+from favano.errors import need
 from favano.timing.ties import latest
 from favano.types import Floats, Ints
 
@@ -126,19 +125,3 @@ def save_schedule(schedule: Schedule, path: Path) -> None:
     arrays = {field.name: np.asarray(getattr(schedule, field.name)) for field in fields(Schedule)}
     with path.open("wb") as file:
         np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
-
-
-def load_schedule(path: Path) -> Schedule:
-    """Read a schedule that `save_schedule` wrote, and check it again."""
-    need(path.is_file(), "schedule", path, "no such file")
-    try:
-        check_archive(path)
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
-            missing = [field.name for field in fields(Schedule) if field.name not in archive]
-            need(not missing, "arrays", len(archive), f"lacks the arrays {missing}")
-            found = {field.name: archive[field.name] for field in fields(Schedule)}
-        for number in ("clients", "local_steps"):
-            found[number] = int(found[number])
-        return Schedule(**found)
-    except Exception as error:  # a damaged archive may raise any error
-        raise BadInput("schedule", path, f"is damaged: {error}") from error

@@ -47,8 +47,6 @@ from favano.theory.potential import next_potential as next_potential
 from favano.theory.potential import potential as potential
 from favano.theory.problem import Problem as Problem
 from favano.theory.problem import Setting as Setting
-from favano.theory.quantisation import quantisation_floor as quantisation_floor
-from favano.theory.quantisation import rounding_error as rounding_error
 from favano.theory.server_time import ServerTime as ServerTime
 from favano.theory.server_time import server_time as server_time
 from favano.theory.steps import StepCount as StepCount
