@@ -30,6 +30,7 @@ ALLOWED = {
     "types": set(),
     "errors": set(),
     "code_digest": set(),
+    "notices": set(),
     "file_sizes": {"errors"},
     "rng": {"types"},
     "options": {"errors"},
@@ -38,8 +39,10 @@ ALLOWED = {
     "timing": {"types", "errors", "file_sizes", "rng"},
     "schedule": {"types", "errors", "file_sizes", "rng", "timing"},
     "theory": {"types", "errors", "rng", "timing", "schedule"},
-    "methods": {"types", "errors", "code_digest", "options", "timing", "schedule", "theory"},
-    "data": {"types", "errors", "file_sizes", "rng"},
+    "methods": {
+        "types", "errors", "code_digest", "notices", "options", "timing", "schedule", "theory",
+    },
+    "data": {"types", "errors", "notices", "file_sizes", "rng"},
     "models": {"types", "errors"},
     "quantisation": {"types", "errors", "rng"},
     "training": {
@@ -63,10 +66,9 @@ ALLOWED = {
     },
     "report": {"types", "errors", "records", "methods", "specification"},
     "run": {
-        "types", "errors", "rng", "code_digest", "options", "records", "timing", "schedule",
-        "theory", "methods", "data", "models", "quantisation", "training", "metrics",
-        "specification",
-        "aggregation", "engine", "planning", "report",
+        "types", "errors", "rng", "code_digest", "notices", "options", "records", "timing",
+        "schedule", "theory", "methods", "data", "models", "quantisation", "training", "metrics",
+        "specification", "aggregation", "engine", "planning", "report",
     },
     "flower": {
         "types", "errors", "rng", "gates", "records", "timing", "schedule", "theory", "methods",
@@ -82,8 +84,9 @@ ALLOWED = {
         "quantisation", "training", "specification", "engine", "planning", "run",
     },
     "cli": {
-        "types", "errors", "code_digest", "options", "records", "theory", "methods", "quantisation",
-        "specification", "planning", "run", "flower", "studies", "report", "cluster",
+        "types", "errors", "code_digest", "notices", "options", "records", "theory", "methods",
+        "quantisation", "specification", "planning", "run", "flower", "studies", "report",
+        "cluster",
     },
 }  # fmt: skip
 

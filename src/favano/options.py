@@ -7,7 +7,7 @@ tables, help texts and error messages all follow from the declaration.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import MISSING, dataclass, field, fields
@@ -88,9 +88,14 @@ class Option(Generic[T]):
             return "true|false"
         if choices := _choices(self.kind):
             return choices
-        parts = {self.kind, *get_args(self.kind)}
-        parts |= {inner for part in parts for inner in get_args(part)}
-        return "N" if int in parts else "X" if float in parts else "TEXT"
+        parts = _inner_types(self.kind)
+        kind = "N" if int in parts else "X" if float in parts else "TEXT"
+        return f"{kind},{kind},..." if self.is_list else kind
+
+    @property
+    def is_list(self) -> bool:
+        """Whether it holds several values; on the command line, between commas."""
+        return any(get_origin(kind) in (tuple, Sequence) for kind in _inner_types(self.kind))
 
     def checked(self, value: object) -> T:
         """The value in its type; a bad one is refused in one sentence."""
@@ -219,15 +224,46 @@ def _found_in(kind: type[Options]) -> Mapping[str, Option[object]]:
     }
 
 
-def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """What was probably meant, and what there is.
+_ALSO_CALLED: Final[Mapping[str, str]] = {  # what other libraries say
+    "lr": "learning_rate",
+    "eta": "learning_rate",
+    "server_lr": "server_learning_rate",
+    "num_clients": "clients",
+    "n_clients": "clients",
+    "clients_per_round": "selected",
+    "fraction_fit": "selected",
+    "cohort_size": "selected",
+    "num_steps": "local_steps",
+    "local_epochs": "local_steps",
+    "epochs": "local_steps",
+    "batch": "batch_size",
+    "rounds": "horizon",
+    "num_rounds": "horizon",
+    "num_seeds": "seeds",
+    "buffer_size": "buffer",
+    "mu": "proximal",
+    "max_norm": "clip",
+    "optimizer": "optimiser",
+    "server_optimizer": "server_optimiser",
+}
+_FEW = 20  # names that are listed
 
-    >>> did_you_mean("bufer", ["buffer", "window"])
-    'did you mean buffer? known: buffer, window'
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """What was probably meant, or what there is, if it is not too much.
+
+    >>> did_you_mean("bufer", ["buffer", "window"]), did_you_mean("lr", ["learning_rate"])
+    ('did you mean buffer?', 'did you mean learning_rate?')
+    >>> did_you_mean("tau", ["buffer", "window"])
+    'known: buffer, window'
     """
     listed = list(known)
-    close = get_close_matches(name, listed, n=1)
-    return (f"did you mean {close[0]}? " if close else "") + f"known: {', '.join(listed)}"
+    close = [_ALSO_CALLED[name]] if _ALSO_CALLED.get(name) in listed else []
+    if close := close or get_close_matches(name, listed, n=1):
+        return f"did you mean {close[0]}?"
+    if len(listed) > _FEW:
+        return f"there are {len(listed)} others; favano run --help explains them"
+    return f"known: {', '.join(listed)}"
 
 
 @cache

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from favano.cli.progress import TerminalProgress
+from favano.run.progress import ProgressBar
 from tests.cli.test_cli import SHORT, Program, favano
 
 __all__ = ["favano"]
@@ -18,12 +18,12 @@ def test_an_interrupted_comparison_has_its_page(
 ) -> None:
     heard: list[float] = []
 
-    def advance(self: TerminalProgress, label: str, steps: int, time: float) -> None:
+    def advance(self: ProgressBar, label: str, steps: int, time: float) -> None:
         heard.append(time)
         if len(heard) == 11:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(TerminalProgress, "advance", advance)
+    monkeypatch.setattr(ProgressBar, "advance", advance)
     flags = [*SHORT, "--evaluate-every", "7", "--algorithms", "favano,fedavg", "--out", "c"]
     code, out, err = favano("compare", *flags)
     assert (code, out) == (130, "")
@@ -116,7 +116,7 @@ def test_no_label_is_the_name_of_a_file_that_is_written(favano: Program, tmp_pat
     def look(*_: object) -> None:
         written.update(path.name for path in (tmp_path / "c").iterdir())
 
-    favano.monkeypatch.setattr(TerminalProgress, "advance", look)
+    favano.monkeypatch.setattr(ProgressBar, "advance", look)
     assert favano("compare", "runs.toml", *SHORT, "--out", "c")[0] == 0
     look()
     assert written == {"A", ".lock", "report.html", "resume.json"}

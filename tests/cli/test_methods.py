@@ -96,7 +96,7 @@ def test_the_card_of_a_method_in_a_file(favano: Program) -> None:
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("fedbuf", "algorithm=fedbuf: unknown; did you mean fedbuff? known: favano, "),
+        ("fedbuf", "algorithm=fedbuf: unknown; did you mean fedbuff?\n"),
         ("absent.py:Mine", "algorithm=absent.py:Mine: no such file: absent.py"),
         (f"{EXAMPLE}:Other", f"algorithm={EXAMPLE}:Other: {EXAMPLE} holds Ca2fl; need "),
     ],

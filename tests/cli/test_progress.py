@@ -7,14 +7,15 @@ import io
 import pytest
 from rich.console import Console
 
-from favano.cli.progress import TerminalProgress, decoding
+from favano.cli.progress import decoding
+from favano.run.progress import ProgressBar
 
 
 def test_the_bar_tells_time_speed_and_what_is_left_a_few_times_a_second() -> None:
     now, drawn = [100.0], []
     screen = io.StringIO()
     console = Console(file=screen, force_terminal=True, width=120)
-    with TerminalProgress(console, clock=lambda: now[0]) as bar:
+    with ProgressBar(console, clock=lambda: now[0]) as bar:
         bar.begin(40_000)
         assert "starting" in screen.getvalue()  # before the first update
         for update in range(1000):  # ten seconds
@@ -36,7 +37,7 @@ def test_brackets_and_colons_in_a_label_are_shown_as_they_are(
 ) -> None:
     text, now, odd = io.StringIO(), [100.0], "A [/b] :smile: [red]c"
     console = Console(file=text, force_terminal=True, width=120, color_system=None)
-    with TerminalProgress(console, clock=lambda: now[0]) as bar:
+    with ProgressBar(console, clock=lambda: now[0]) as bar:
         bar.begin(400)
         now[0] += 30.0
         bar.advance(odd, 100, 70.0)
@@ -50,7 +51,7 @@ def test_brackets_and_colons_in_a_label_are_shown_as_they_are(
 @pytest.mark.parametrize("updates", [7, 10, 1000])
 def test_a_line_per_tenth_where_there_is_no_terminal(updates: int) -> None:
     now, text = [100.0], io.StringIO()
-    log = TerminalProgress(Console(file=text, width=40), clock=lambda: now[0])
+    log = ProgressBar(Console(file=text, width=40), clock=lambda: now[0])
     with log:
         log.begin(2000 * updates)
         for update in range(1, updates + 1):
@@ -69,7 +70,7 @@ def test_a_line_per_tenth_where_there_is_no_terminal(updates: int) -> None:
 def test_steps_that_a_cluster_lost_are_no_lines_again() -> None:
     """A machine that is lost takes steps back; they were told of before."""
     text = io.StringIO()
-    log = TerminalProgress(Console(file=text), clock=lambda: 0.0)
+    log = ProgressBar(Console(file=text), clock=lambda: 0.0)
     log.begin(100)
     for label, steps in (("a", 35), ("", -35), ("a", 5), ("a", 35), ("", 60), ("", 40)):
         log.advance(label, steps, 7.0)
@@ -79,7 +80,7 @@ def test_steps_that_a_cluster_lost_are_no_lines_again() -> None:
 
 def test_nothing_to_do_is_no_line() -> None:
     text = io.StringIO()
-    log = TerminalProgress(Console(file=text))
+    log = ProgressBar(Console(file=text))
     log.begin(0)
     log.advance("a", 0, 7.0)
     assert text.getvalue() == ""

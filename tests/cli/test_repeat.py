@@ -11,8 +11,8 @@ from shutil import rmtree
 import pytest
 
 from favano.cli import demo
-from favano.cli.progress import TerminalProgress
 from favano.planning.comparison import comparison
+from favano.run.progress import ProgressBar
 from favano.specification.spec import Spec
 from tests.bright_rows import write_bright_rows
 from tests.cli.test_cli import SHORT, Program, favano
@@ -32,26 +32,26 @@ class Trained:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.names: list[str] = []
-        advance = TerminalProgress.advance
+        advance = ProgressBar.advance
 
-        def hear(progress: TerminalProgress, label: str, steps: int, time: float) -> None:
+        def hear(progress: ProgressBar, label: str, steps: int, time: float) -> None:
             name = label.partition(",")[0]
             if name not in self.names:
                 self.names.append(name)
             advance(progress, label, steps, time)
 
-        monkeypatch.setattr(TerminalProgress, "advance", hear)
+        monkeypatch.setattr(ProgressBar, "advance", hear)
 
 
 def press_ctrl_c(monkeypatch: pytest.MonkeyPatch, updates: int = 5) -> None:
     heard: list[float] = []
 
-    def advance(self: TerminalProgress, label: str, steps: int, time: float) -> None:
+    def advance(self: ProgressBar, label: str, steps: int, time: float) -> None:
         heard.append(time)
         if len(heard) == updates:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(TerminalProgress, "advance", advance)
+    monkeypatch.setattr(ProgressBar, "advance", advance)
 
 
 def test_a_finished_run_is_shown_and_not_trained_again(

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from favano import load
-from favano.cli.progress import TerminalProgress
+from favano.run.progress import ProgressBar
 from tests.bright_rows import write_bright_rows
 from tests.cli.test_cli import Program, favano
 
@@ -43,10 +43,10 @@ def test_a_figure_and_the_same_again(
     ]  # fmt: skip
     made: list[str] = []
 
-    def advance(self: TerminalProgress, label: str, steps: int, time: float) -> None:
+    def advance(self: ProgressBar, label: str, steps: int, time: float) -> None:
         made.append(label)
 
-    monkeypatch.setattr(TerminalProgress, "advance", advance)
+    monkeypatch.setattr(ProgressBar, "advance", advance)
     code, out, err = favano("reproduce", "figure-mnist", *QUICK, "--json")
     assert (code, err, made) == (0, "", [])
     (document,) = json.loads(out)["experiments"]
@@ -121,10 +121,10 @@ def test_bad_requests_are_one_sentence(
 def test_ctrl_c_shows_what_is_missing(
     favano: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def advance(self: TerminalProgress, label: str, steps: int, time: float) -> None:
+    def advance(self: ProgressBar, label: str, steps: int, time: float) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(TerminalProgress, "advance", advance)
+    monkeypatch.setattr(ProgressBar, "advance", advance)
     code, out, err = favano("reproduce", "figure-mnist", *QUICK)
     assert code == 130
     assert "missing" in out

@@ -61,24 +61,24 @@ def test_what_was_decoded_serves_when_its_folder_is_gone(
     tmp_path: Path,
     write_parquet: ParquetWriter,
     encode: ImageEncoder,
-    capsys: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     cache = tmp_path / "cache"
     load(str(own), cache_dir=cache)
     write_parquet(own / "validation-0.parquet", [encode(99, (4, 4), "L")], [4])
     first = load(str(own), cache_dir=cache)  # decoded again, since a file has changed
-    assert capsys.readouterr().err == ""
+    assert caplog.text == ""
     shutil.rmtree(own)
     second = load(str(own), cache_dir=cache)
     assert np.array_equal(first.train.inputs, second.train.inputs)
     assert second.test.inputs.max() == 99
-    assert capsys.readouterr().err.startswith(f"favano: {own} is gone; the data are those decoded")
+    assert f"{own} is gone; the data are those decoded" in caplog.text
     with pytest.raises(BadInput, match=r"^dataset=.*other: need one of "):
         load(str(tmp_path / "other"), cache_dir=cache)
 
 
 def test_a_named_set_whose_folder_is_gone(
-    own: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    own: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / "data").mkdir()
     own.rename(tmp_path / "data" / "mnist")
@@ -86,7 +86,7 @@ def test_a_named_set_whose_folder_is_gone(
     shutil.rmtree(tmp_path / "data")
     second = load("mnist", data_dir=tmp_path / "data", cache_dir=tmp_path / "cache")
     assert np.array_equal(second.train.inputs, first.train.inputs)
-    assert "data/mnist is gone" in capsys.readouterr().err
+    assert "data/mnist is gone" in caplog.text
 
 
 def test_the_default_cache_is_the_users(own: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,6 +14,7 @@ from favano.report.reproduction import (
     document,
     draw,
     facts,
+    read_facts,
     readme,
     sheets,
     write_readme,
@@ -47,7 +48,8 @@ def test_the_page_names_command_cost_and_constants(folder: Path) -> None:
     assert "10 % of the simulated time and of the data" in text
     assert "| FAVANO without reweighting |" in text
     assert about["not the paper's"] == "horizon 30, in all runs alike."
-    assert readme(folder, SMALL, about) == text
+    assert read_facts(folder) == about
+    assert readme(folder, SMALL, read_facts(folder)) == text
     assert not {"scale", "not the paper's"} & facts(folder, SMALL, "", "", 1.0, {}).keys()
 
 

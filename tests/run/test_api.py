@@ -6,6 +6,7 @@ import pickle
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from io import StringIO
 from math import inf
 from pathlib import Path
 from typing import Any, Literal
@@ -158,6 +159,55 @@ def test_a_data_set_by_name() -> None:
     assert (result.spec.problem.dataset, result.spec.problem.split) == ("digits", "two-class")
     assert result.status == "complete"
     assert len(result.accuracy) == 1
+
+
+def test_names_take_their_keys_as_on_the_command_line() -> None:
+    keys: Keys = {**KEYS, "clients": 7, "batch_size": 9, "split": "iid", "buffer": 3}
+    plain = favano.simulate("fedbuff", **keys)
+    problem = favano.Problem(dataset="digits", batch_size=9, split="iid")
+    made = favano.simulate(favano.FedBuff(buffer=3), problem, favano.Fleet(clients=7), **KEYS)
+    assert plain.history == made.history
+    assert (plain.spec.fleet.clients, plain.spec.problem.batch_size) == (7, 9)
+    both = favano.compare(["favano", "fedbuff"], **keys)
+    assert both.results[1].spec.method == favano.FedBuff(buffer=3)
+
+
+@pytest.mark.parametrize("means", [[1.0, 2.0, 5.0, 5.0], np.array([1, 2, 5, 5])])
+def test_any_speeds(means: list[float], tmp_path: Path) -> None:
+    """Client i makes a step in mean[i]: the plan counts as many as fit."""
+    fleet = favano.Fleet(mean=means, step_law="deterministic")
+    assert fleet.clients == 4
+    problem = own(nn.Linear(5, 3))
+    planned = favano.plan("fedavg", problem, fleet, selected=4, local_steps=4, horizon=70)
+    schedule = planned.planned.schedule
+    first = schedule.visit == 0
+    took = (schedule.finish - schedule.begin)[first][np.argsort(schedule.client[first])]
+    assert took.tolist() == [4.0, 8.0, 20.0, 20.0]
+    result = favano.simulate("fedavg", problem, fleet, **KEYS)
+    assert "mean = [" in (result.save(tmp_path / "kept") / "spec.toml").read_text()
+    keys: Keys = {**KEYS, "mean": means, "step_law": "deterministic"}
+    assert favano.simulate("fedavg", problem, **keys).history == result.history
+
+
+class _Terminal(StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(
+    ("stream", "asked", "shows"),
+    [(_Terminal, None, "steps/s"), (StringIO, None, ""), (_Terminal, False, ""),
+     (StringIO, True, "100 %: ")],
+)  # fmt: skip
+def test_progress_is_a_bar_where_one_can_be_drawn(
+    stream: type[StringIO], asked: bool | None, shows: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stderr", written := stream())
+    monkeypatch.setattr("favano.run.progress._PERIOD", 0.0)
+    monkeypatch.setenv("TERM", "xterm")
+    favano.simulate("favano", "digits", progress=asked, horizon=70)
+    assert shows in written.getvalue()
+    assert bool(shows) == bool(written.getvalue())
 
 
 def test_fleets(tmp_path: Path) -> None:
@@ -387,7 +437,7 @@ def test_checkpoints_of_own_data(
     methods: list[str],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     """Taken at each evaluation here; a run that was ended goes on, one of other data does not."""
     monkeypatch.setattr(checkpoints, "_EVERY", 0.0)
@@ -396,10 +446,10 @@ def test_checkpoints_of_own_data(
     whole = favano.compare(methods, problem, FLEET, **KEYS)
     with pytest.raises(favano.Interrupted):
         favano.compare(methods, problem, FLEET, progress=CtrlC(), checkpoints=kept, **KEYS)
-    capsys.readouterr()
+    caplog.clear()
     again = favano.compare(methods, problem, FLEET, checkpoints=str(kept), **KEYS)
     assert again.history == whole.history
-    assert re.search(r" on.* at time \d+ of 70\n", capsys.readouterr().err)
+    assert re.search(r" on.* at time \d+ of 70\n", caplog.text)
     for other, what in (
         (replace(problem, train=pair(90)), "data"),
         (replace(problem, loss=lambda x, y: functional.cross_entropy(x, y) / 2), "loss"),
@@ -570,7 +620,7 @@ REFUSED: list[tuple[Callable[[], object], str]] = [
     (lambda: simulate(["favano"]), f"method=list: {NAME}"),
     (lambda: simulate(int), f"method=type: {NAME}"),
     (lambda: simulate(favano.Method), "method=Method: need a class with policy and update$"),
-    (lambda: simulate("fedbuf"), r"algorithm=fedbuf: unknown; did you mean fedbuff\? known: "),
+    (lambda: simulate("fedbuf"), r"algorithm=fedbuf: unknown; did you mean fedbuff\?$"),
     (lambda: simulate("absent.py:Mine"), "algorithm=absent.py:Mine: no such file: absent.py$"),
     (lambda: simulate(favano.FedBuff(label=3)), "label=3: need a text$"),  # type: ignore
     (lambda: favano.FedBuff(buffer=0), "buffer=0: need greater than or equal to 1$"),
@@ -632,15 +682,21 @@ REFUSED: list[tuple[Callable[[], object], str]] = [
     (lambda: simulate(fleet=favano.Fleet(clients=100)), "split=iid: client 60 has no samples: "),
     # keys
     (lambda: simulate(lerning_rate=0.1),
-     r"lerning_rate=0.1: unknown key; did you mean learning_rate\? known: selected, "),
+     r"lerning_rate=0.1: unknown key; did you mean learning_rate\?$"),
     (lambda: simulate(clients=3), "clients=3: belongs to the fleet: give it to favano.Fleet"),
     (lambda: simulate(split="iid"),
      r"split=iid: belongs to the problem: give it to favano.Problem\(...\)$"),
-    (lambda: simulate("fedbuff", buffer=3),
+    (lambda: simulate(favano.FedBuff(), buffer=3),
      r"buffer=3: is an option of the method: give it to FedBuff\(...\)$"),
     (lambda: simulate(buffer=3), "buffer=3: is a key of fedbuff, not of favano$"),
-    (lambda: compare(["favano", "fedbuff"], buffer=3),
+    (lambda: compare(["favano", favano.FedBuff()], buffer=3),
      r"buffer=3: is an option of the method: give it to FedBuff\(...\)$"),
+    (lambda: simulate(lr=0.1), r"lr=0.1: unknown key; did you mean learning_rate\?$"),
+    (lambda: simulate("favano", "digits", dataset="mnist"), "dataset=mnist: is the problem, the "),
+    (lambda: favano.Fleet(mean=[]), r"mean=\(\): |mean=\[\]: "),
+    (lambda: favano.Fleet(mean=[1.0, -2.0]), "mean.1=-2.0: need greater than 0$"),
+    (lambda: favano.Fleet(mean=[1.0], clients=3), r"clients=3: need the length of mean \(1\)$"),
+    (lambda: favano.Fleet(mean=[1.0], slow_mean=3.0), "slow_mean=3.0: has no effect with mean, "),
     (lambda: simulate(horizon="long"), "horizon=long: need a valid number"),
     (lambda: simulate(horizon=[1]), r"horizon=\[1\]: need a valid number$"),
     (lambda: simulate(seeds=None), "seeds=None: need a valid integer$"),
@@ -653,7 +709,7 @@ REFUSED: list[tuple[Callable[[], object], str]] = [
     (lambda: simulate(checkpoints=3), "checkpoints=int: need a path"),
     (lambda: simulate(checkpoints=__file__), "checkpoints=.*test_api.py is a file, need a folder$"),
     (lambda: simulate(checkpoints="/proc/no"), "checkpoints=/proc/no: /proc cannot be written: "),
-    (lambda: simulate(progress=3), "progress=int: need an object with the methods begin, adva"),
+    (lambda: simulate(progress=3), "progress=int: need True, False, or an object with the meth"),
     # plans and results
     (lambda: favano.plan("asyncfeded"), "algorithm=asyncfeded: its jobs depend on the models, "),
     (lambda: favano.plan(3), f"method=int: {NAME}"),  # type: ignore

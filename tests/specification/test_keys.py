@@ -1,16 +1,27 @@
-"""The keys that functions take by name are those of clock, server, training and run."""
+"""The keys that functions take by name are all options of the parts and of our methods."""
 
 from __future__ import annotations
 
 import types
-from typing import Annotated, Union, get_args, get_origin, get_type_hints
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Annotated, Literal, Union, get_args, get_origin, get_type_hints
 
-from favano.options import options_of
+from favano.methods import our_methods
+from favano.options import Option, options_of
 from favano.specification.keys import Keys
 from favano.specification.spec import PARTS
 
-PLACES = ("clock", "server", "training", "run")
-OPTIONS = {key: one for part in PLACES for key, one in options_of(PARTS[part]).items()}
+ARGUMENTS = ("dataset", "model")  # of the problem, which is an argument itself
+
+
+def options() -> dict[str, list[Option[object]]]:
+    """Every option by its name: of the parts, then of the methods, which may share names."""
+    found: dict[str, list[Option[object]]] = defaultdict(list)
+    for kind in (*PARTS.values(), *our_methods().values()):
+        for name, option in options_of(kind).items():
+            found[name].append(option)
+    return {name: of for name, of in found.items() if name not in ARGUMENTS}
 
 
 def plain(kind: object) -> object:
@@ -18,23 +29,32 @@ def plain(kind: object) -> object:
     if get_origin(kind) is Annotated:
         return plain(get_args(kind)[0])
     if get_origin(kind) in (Union, types.UnionType):
-        (found,) = {plain(one) for one in get_args(kind)} - {type(None)}
-        return found
-    return kind
+        (other,) = {plain(part) for part in get_args(kind)} - {type(None)}
+        return other
+    return Sequence[float] if get_origin(kind) in (tuple, Sequence) else kind
+
+
+def united(kinds: list[object]) -> object:
+    """One type for the options of one name: that of all, or all their choices."""
+    if len(set(kinds)) == 1:
+        return kinds[0]
+    return {choice for kind in kinds for choice in get_args(kind)}
 
 
 def test_every_key_is_there_in_the_same_order() -> None:
-    assert list(Keys.__annotations__) == list(OPTIONS)
+    assert list(Keys.__annotations__) == list(options())
     assert Keys.__total__ is False
 
 
 def test_every_key_has_the_type_of_its_option() -> None:
     hints = get_type_hints(Keys)
-    assert {key: plain(one.kind) for key, one in OPTIONS.items()} == hints
-    choices = [kind for kind in hints.values() if str(kind).startswith("typing.Literal")]
-    assert len(choices) > 10
+    for name, of in options().items():
+        expected = united([plain(option.kind) for option in of])
+        found = set(get_args(hints[name])) if isinstance(expected, set) else hints[name]
+        assert found == expected, name
+    assert sum(get_origin(kind) is Literal for kind in hints.values()) > 20
 
 
-def test_no_other_part_has_a_key_of_the_same_name() -> None:
-    others = {key for part in ("problem", "fleet") for key in options_of(PARTS[part])}
-    assert not others & OPTIONS.keys()
+def test_no_two_parts_have_a_key_of_the_same_name() -> None:
+    parts = [options_of(kind).keys() for kind in PARTS.values()]
+    assert sum(map(len, parts)) == len(set().union(*parts))

@@ -142,7 +142,7 @@ def test_a_file_is_refused_as_flags_are(tmp_path: Path) -> None:
          "leave it out"),
         ({"step_law": "trace:x.csv", "fast_mean": 3.0},
          "fast_mean=3.0: has no effect with a trace, which says how fast each client is; "
-         "leave it out"),
+         "remove it"),
     ],
 )  # fmt: skip
 def test_a_key_that_another_one_makes_meaningless(keys: dict[str, object], message: str) -> None:

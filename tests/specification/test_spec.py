@@ -29,7 +29,7 @@ from tests.specs import complete
         ({"clients": "many"}, r"clients=many: need a valid integer"),
         (
             {"algorithm": "fedsgd"},
-            r"algorithm=fedsgd: unknown; did you mean fedavg\? known: favano, fedavg",
+            r"algorithm=fedsgd: unknown; did you mean fedavg\?$",
         ),
         ({"split": "two-clas"}, r"split=two-clas: "),
         ({"split": "shards:0"}, r"split=shards:0: "),
@@ -41,7 +41,7 @@ from tests.specs import complete
         ({"fast_fraction": 1.2}, r"fast_fraction=1.2: need less than or equal to 1"),
         ({"horizon": 0}, r"horizon=0: need greater than 0"),
         ({"learning_rate": "nan"}, r"learning_rate=nan: need a finite number"),
-        ({"slected": 3}, r"slected=3: unknown key; did you mean selected\? known: dataset, split"),
+        ({"slected": 3}, r"slected=3: unknown key; did you mean selected\?$"),
         ({"weights": "given"}, r"weights=given: goes with given_weights"),
         ({"given_weights": [1.0]}, r"^given_weights=\[1.0\]: goes with weights=given$"),
         ({"codec": "zip"}, r"codec=zip: need none, lattice, min-max or qsgd"),
@@ -117,7 +117,7 @@ def test_the_papers_constants() -> None:
 @pytest.mark.parametrize("algorithm", list(our_methods()))
 def test_nothing_stays_open(dataset: str, algorithm: str) -> None:
     spec = complete(dataset=dataset, algorithm=algorithm)
-    without = {"deadline", "codec_bits", "codec_scale", *Recipe.__dataclass_fields__}
+    without = {"mean", "deadline", "codec_bits", "codec_scale", *Recipe.__dataclass_fields__}
     without |= {"rate_length", "momentum", "beta2", "epsilon", "weight_decay", "clip"}
     without |= {"server_optimiser_rate", "server_momentum", "server_epsilon", "server_beta2"}
     if "proximal" not in spec.method.suggests:

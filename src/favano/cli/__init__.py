@@ -14,9 +14,11 @@ def main() -> None:
     try:
         from favano.cli.app import app
         from favano.errors import BadInput, ClusterLost, Diverged, WriteFailed, need
+        from favano.notices import to_standard_error
     except KeyboardInterrupt:
         sys.exit(130)
 
+    to_standard_error()
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C, so that results are kept
     try:
         for before, word in pairwise(sys.argv):

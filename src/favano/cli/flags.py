@@ -165,20 +165,22 @@ def with_spec_flags(
     """Give a command a flag for every key; it gets those that are set as `flags`."""
     own = list(inspect.signature(command, eval_str=True).parameters.values())
     keys = [name for name in (ALGORITHM, LABEL) if name not in leave_out]
-    names = [*keys, *part_options(), *our_options()]
+    every = {name: one for name, (_, one) in part_options().items()} | our_options()
+    names = [*keys, *every]
+
+    lists = {name for name, one in every.items() if one.is_list}
 
     def wrapper(**arguments: object) -> None:
         flags = {name: arguments.pop(name) for name in names}
         found = {key: value for key, value in flags.items() if value is not None}
         found |= dict(text.split("=", 1) for text in cast(list[str], arguments.pop(_OWN) or []))
-        if weights := found.get("given_weights"):
-            found["given_weights"] = str(weights).split(",")
+        for name in lists & found.keys():
+            found[name] = str(found[name]).split(",")
         command(flags=found, **arguments)
 
     parameters = [parameter for parameter in own if parameter.name != "flags"]
     parameters += [_parameter(name, str, text=_NAMES[name]) for name in keys]
-    parameters += [_parameter(one.name, one.kind) for _, one in part_options().values()]
-    parameters += [_parameter(one.name, one.kind) for one in our_options().values()]
+    parameters += [_parameter(one.name, one.kind) for one in every.values()]
     parameters.append(_parameter(_OWN, list))
     wrapper.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     wrapper.__doc__ = command.__doc__

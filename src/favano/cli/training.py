@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from favano.cli.progress import TerminalProgress, decoding
+from favano.cli.progress import decoding
 from favano.cli.shell import INTERRUPTED, called_as, keep_to, leave, notes, say
 from favano.errors import need
 from favano.planning.planned import check_plan
@@ -22,6 +22,7 @@ from favano.records.folder import CHECKPOINTS
 from favano.records.resumption import Resumption
 from favano.run.claim import Claim
 from favano.run.outcome import diverged_runs, read_wrongly
+from favano.run.progress import ProgressBar
 from favano.run.result_folder import (
     check_comparison,
     check_content,
@@ -130,7 +131,7 @@ def _results(
     with place(cluster) as there:
         with decoding(specs[0].problem.dataset) as on_image:
             run_together = there.load(specs[0], data_dir, on_image)
-        with TerminalProgress(notes) as progress:
+        with ProgressBar(notes) as progress:
             return run_together(specs, progress=progress, checkpoints=checkpoints, earlier=earlier)
 
 

@@ -8,9 +8,9 @@ from typing import Annotated
 import typer
 
 from favano.cli.flags import DataDir, Trust
-from favano.cli.progress import TerminalProgress
 from favano.cli.shell import keep_to, notes, screen, trusted
 from favano.report import collect
+from favano.run.progress import ProgressBar
 
 Folder = Annotated[Path, typer.Argument(metavar="DIR", help="a result, or a folder of results")]
 Chain = Annotated[
@@ -42,7 +42,7 @@ def verify_command(
     from favano.run.verification import verify
 
     files = trusted(trust)
-    with TerminalProgress(notes) as progress:
+    with ProgressBar(notes) as progress:
         verdicts = verify(
             folder,
             Problem(data_dir=data_dir),

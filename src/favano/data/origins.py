@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
@@ -12,6 +11,7 @@ from typing import TypeAlias
 from favano.data import cache
 from favano.data.catalogue import KNOWN, NAMES
 from favano.errors import need
+from favano.notices import notice
 
 WRITERS = "writers.parquet"  # more columns for the samples, beside their files
 _DECODING = "2"  # version of the decoding; older caches are not read
@@ -95,7 +95,7 @@ def _kept(path: Path, decoded: Path | None) -> Decoded | None:
     found = None if decoded is None or path.exists() else cache.decoded_from(decoded, path)
     if found is None:
         return None
-    sys.stderr.write(f"favano: {path} is gone; the data are those decoded from it, in {found}\n")
+    notice(f"{path} is gone; the data are those decoded from it, in {found}")
     return Decoded(found)
 
 

@@ -20,6 +20,7 @@ from typing import TypeAlias, cast
 from favano.code_digest import code_digest, file_digest
 from favano.errors import BadInput, need
 from favano.methods.method import Method, State
+from favano.notices import notice
 from favano.options import did_you_mean, options_of, refused_when_used
 
 AnyMethod: TypeAlias = Method[State]
@@ -54,7 +55,7 @@ def installed_methods() -> Mapping[str, type[AnyMethod]]:
             need(method.name not in taken, "method", point.value, f"{method.name} is taken already")
             found[method.name] = method
         except Exception as error:  # whatever a package of others does
-            sys.stderr.write(f"favano: entry point {point.name} is left out: {error}\n")
+            notice(f"entry point {point.name} is left out: {error}")
     return found
 
 

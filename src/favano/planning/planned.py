@@ -122,6 +122,8 @@ def make_fleet(spec: Spec, seed: int) -> Fleet:
         rule = f"holds {len(law.rows)} clients, need clients ({part.clients})"
         need(len(law.rows) == part.clients, "step_law", part.step_law, rule)
         return traced_fleet(law)
+    if part.mean is not None:
+        return Fleet(np.array(part.mean), law, np.arange(len(part.mean)))
     return two_speeds(
         given(part.clients),
         fast_fraction=part.fast_fraction,

@@ -169,6 +169,13 @@ def write_readme(folder: Path, layout: Layout, facts: Mapping[str, str]) -> Path
     return path
 
 
+def read_facts(folder: Path) -> dict[str, str]:
+    """The facts of a folder, as its README has them."""
+    lines = read_file(folder / "README.md", str.splitlines)
+    pairs = (line[2:].partition(": ") for line in lines if line.startswith("- "))
+    return {name: text for name, _, text in pairs}
+
+
 def readme(folder: Path, layout: Layout, facts: Mapping[str, str]) -> str:
     """The text of the README: how the files were made, the pictures, and every table."""
     lines = [f"# {layout.title}", ""]

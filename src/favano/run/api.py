@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
 from favano.data import is_natural
-from favano.errors import BadInput, need
-from favano.methods import AMethod, AnyMethod, as_method, foreign_option
-from favano.options import did_you_mean, options_of
+from favano.errors import need
+from favano.methods import AMethod, as_method
+from favano.notices import notice
+from favano.options import options_of
 from favano.planning.comparison import folder_name, label_variants, shared_keys
 from favano.planning.planned import plan_seed
 from favano.records import as_path
 from favano.run.data import split_of
 from favano.run.problem import Problem, as_problem
 from favano.specification.keys import Keys
-from favano.specification.parts import FleetPart
+from favano.specification.parts import FleetPart, ProblemPart
 from favano.specification.presets import OWN, Preset, resolve
-from favano.specification.spec import PARTS, Spec, make_spec
+from favano.specification.spec import Spec, make_spec
 
 if TYPE_CHECKING:
     from favano.planning.plan import Plan
@@ -35,7 +36,7 @@ def simulate(
     problem: Problem | str = "digits",
     fleet: FleetPart | None = None,
     *,
-    progress: Progress | None = None,
+    progress: Progress | bool | None = None,
     on_evaluate: Observer | None = None,
     checkpoints: Path | str | None = None,
     **keys: Unpack[Keys],
@@ -46,16 +47,18 @@ def simulate(
         method: a name, `file.py:Name`, or a method object such as `favano.FedBuff(buffer=10)`.
         problem: a data set's name, or `favano.Problem(...)`.
         fleet: clients and their speeds; by default those of the paper for the data set.
-        progress: is told how far the run is.
-        on_evaluate: is called at every evaluation with a mapping from `method` and the columns of
-            the history to their values; if it returns `favano.STOP`, the run of this method and
+        progress: True for a bar, or lines where none can be drawn; False for nothing; or an object
+            that is called as the run goes on. By default a bar on a terminal and in a notebook.
+        on_evaluate: is called after every evaluation with a mapping from `method` and the columns
+            of the history to their values; if it returns `favano.STOP`, the run of this method and
             seed ends there, and its status is `stopped`. A run that goes on from a checkpoint
             tells of the evaluations after it.
         checkpoints: folder for checkpoints. A run that was ended before its time, even by a crash,
             goes on from there when it is asked for again.
-        **keys: keys of clock, server, training and run. Keys that are not given take the paper's
-            constants for the data set; with your own data they take neutral values, which are
-            printed.
+        **keys: the flags of `favano run` by their names: of clock, server, training and run, of a
+            method that is given by its name, of a problem that is, and of the fleet if none is
+            given. What is left out takes the paper's constants for the data set; with your own
+            data, neutral values, of which you are told.
 
     Ctrl-C raises `favano.Interrupted`, a `KeyboardInterrupt` whose `result` holds the evaluations
     made so far. So does `favano.NonFiniteUpdate`, which ends a run that meets NaN or infinity, and
@@ -69,7 +72,7 @@ def compare(
     problem: Problem | str = "digits",
     fleet: FleetPart | None = None,
     *,
-    progress: Progress | None = None,
+    progress: Progress | bool | None = None,
     on_evaluate: Observer | None = None,
     checkpoints: Path | str | None = None,
     **keys: Unpack[Keys],
@@ -93,9 +96,9 @@ def plan(
     """The schedule of the first seed without training; arguments as in `simulate`."""
     from favano.planning.plan import Plan
 
-    given = as_problem(problem)
+    given, fleet, rest = _parts(problem, fleet, keys)
     data = _own_data(given)
-    (spec,) = _specs([method], given, _counted(fleet, given, data), keys)
+    (spec,) = _specs([method], given, _counted(fleet, given, data), rest)
     traits = None if data is None else data.traits
     if data is None and getattr(spec.method, "sample_weights", False):
         traits = given.named_data.traits
@@ -107,14 +110,11 @@ def _run(
     problem: Problem | str,
     fleet: FleetPart | None,
     keys: Mapping[str, object],
-    progress: Progress | None,
+    progress: Progress | bool | None,
     on_evaluate: Observer | None,
     checkpoints: Path | str | None,
 ) -> Comparison:
-    given = as_problem(problem)
-    watches = all(hasattr(progress, name) for name in ("begin", "advance", "end"))
-    rule = "need an object with the methods begin, advance and end"
-    need(progress is None or watches, "progress", type(progress).__name__, rule)
+    given, fleet, keys = _parts(problem, fleet, keys)
     rule = "need a function of a row"
     need(on_evaluate is None or callable(on_evaluate), "on_evaluate", on_evaluate, rule)
     data = _own_data(given)
@@ -136,9 +136,10 @@ def _run(
         kept = Checkpoints([folder / folder_name(spec.name) for spec in specs])
     failed: Exception | None = None
     try:
-        results = run_together(
-            specs, samples, model, progress=progress, on_evaluate=on_evaluate, checkpoints=kept
-        )
+        with _shown_progress(progress) as shown:
+            results = run_together(
+                specs, samples, model, progress=shown, on_evaluate=on_evaluate, checkpoints=kept
+            )
     except ObserverFailed as error:
         results, failed = error.results, error.error
     found = Comparison(results)
@@ -156,6 +157,53 @@ def _run(
     return found
 
 
+@contextmanager
+def _shown_progress(asked: Progress | bool | None) -> Iterator[Progress]:
+    """What shows how far the runs are."""
+    from rich.console import Console
+
+    from favano.run.progress import ProgressBar, Silence, draws_bars
+
+    if not isinstance(asked, bool | None):
+        watches = all(hasattr(asked, name) for name in ("begin", "advance", "end"))
+        rule = "need True, False, or an object with the methods begin, advance and end"
+        need(watches, "progress", type(asked).__name__, rule)
+        yield asked
+        return
+    console = Console(stderr=True, highlight=False, markup=False, emoji=False)
+    if asked is False or (asked is None and not draws_bars(console)):
+        yield Silence()
+    else:
+        with ProgressBar(console) as bar:
+            yield bar
+
+
+def _parts(
+    problem: Problem | str, fleet: FleetPart | None, keys: Mapping[str, object]
+) -> tuple[Problem, FleetPart | None, dict[str, object]]:
+    """The problem and the fleet, with the keys that are theirs, and the other keys."""
+    rule = "need favano.Fleet(...), as favano.Fleet.two_speeds(100)"
+    need(fleet is None or isinstance(fleet, FleetPart), "fleet", type(fleet).__name__, rule)
+    of_problem, of_fleet = (
+        {key: keys[key] for key in options_of(kind) if key in keys}
+        for kind in (ProblemPart, FleetPart)
+    )
+    for key, value in of_problem.items():
+        rule = "belongs to the problem: give it to favano.Problem(...)"
+        need(isinstance(problem, str), key, value, rule)
+        rule = "is the problem, the second argument; with another network, favano.Problem(...)"
+        need(key not in ("dataset", "model"), key, value, rule)
+    for key, value in of_fleet.items():
+        need(fleet is None, key, value, "belongs to the fleet: give it to favano.Fleet(...)")
+    given = as_problem(problem)
+    rest = {key: keys[key] for key in keys if key not in of_problem and key not in of_fleet}
+    return (
+        replace(given, **of_problem) if of_problem else given,  # type: ignore[arg-type]
+        FleetPart(**of_fleet) if of_fleet else fleet,  # type: ignore[arg-type]
+        rest,
+    )
+
+
 def _own_data(problem: Problem) -> OwnData | None:
     """The caller's data; None for a data set by name."""
     if not problem.is_own:
@@ -167,8 +215,6 @@ def _own_data(problem: Problem) -> OwnData | None:
 
 def _counted(fleet: FleetPart | None, problem: Problem, data: OwnData | None) -> FleetPart | None:
     """The fleet, with the number of clients that a natural split has, if it is not given."""
-    rule = "need favano.Fleet(...), as favano.Fleet.two_speeds(100)"
-    need(fleet is None or isinstance(fleet, FleetPart), "fleet", type(fleet).__name__, rule)
     how = split_of(problem.part)
     if (fleet is not None and fleet.clients is not None) or not is_natural(how):
         return fleet
@@ -190,33 +236,21 @@ def _specs(
     """Complete specifications; values taken for own data are printed once."""
     made = [as_method(one) for one in methods]
     need(bool(made), "methods", "[]", "need at least one method")
-    _check_keys(keys, made)
     fleet, part = fleet or FleetPart(), problem.part
-    asked = [
-        replace(make_spec(shared_keys(keys, one, made)), method=one, problem=part, fleet=fleet)
-        for one in made
-    ]
+    asked = []
+    for given, method in zip(methods, made, strict=True):
+        mine = shared_keys(keys, method, made)
+        if given is method:  # an object, which has its options
+            for key in options_of(type(method)):
+                rule = f"is an option of the method: give it to {type(method).__name__}(...)"
+                need(key not in mine, key, mine.get(key), rule)
+        spec = make_spec(mine, type(method))
+        chosen = method if given is method else replace(spec.method, label=method.label)
+        asked.append(replace(spec, method=chosen, problem=part, fleet=fleet))
     specs = [resolve(spec) for spec in label_variants(asked)]
     if problem.is_own:
         _print_taken(specs)
     return specs
-
-
-def _check_keys(keys: Mapping[str, object], methods: Sequence[AnyMethod]) -> None:
-    """Refuse names that are not keys of clock, server, training or run."""
-    parts = ("clock", "server", "training", "run")
-    known = [key for part in parts for key in options_of(PARTS[part])]
-    for key, value in keys.items():
-        for part, where in (("problem", "favano.Problem"), ("fleet", "favano.Fleet")):
-            rule = f"belongs to the {part}: give it to {where}(...)"
-            need(key not in options_of(PARTS[part]), key, value, rule)
-        for method in methods:
-            rule = f"is an option of the method: give it to {type(method).__name__}(...)"
-            need(key not in options_of(type(method)), key, value, rule)
-        if key not in known:
-            refused = foreign_option(key, value, [type(method) for method in methods])
-            rule = f"unknown key; {did_you_mean(key, known)}"
-            raise refused if "is a key of" in str(refused) else BadInput(key, value, rule)
 
 
 def _print_taken(specs: Sequence[Spec]) -> None:
@@ -228,7 +262,7 @@ def _print_taken(specs: Sequence[Spec]) -> None:
         taken |= {key: value for key, value in filled.items() if value not in (None, OWN)}
     if taken:
         words = ", ".join(f"{key}={_shown(taken[key])}" for key in Preset._fields if key in taken)
-        print(f"favano: own data; not given, so taken: {words}", file=sys.stderr)
+        notice(f"defaults used for your data: {words}")
 
 
 def _shown(value: object) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -19,6 +18,7 @@ from favano.aggregation import BeyondTheEnd, NoSnapshot
 from favano.engine import Moment
 from favano.errors import BadInput, NonFiniteUpdate, WriteFailed
 from favano.methods import source_digest
+from favano.notices import notice
 from favano.records.checkpoint import Tree
 from favano.records.identity import Identity
 from favano.run.checkpoint_files import CheckpointFiles, Say
@@ -36,17 +36,13 @@ _LARGEST = 256 << 20  # bytes of a checkpoint that stays after the end of a run
 _MAY_DIFFER = ("horizon", "seed", "seeds", "device", "kernels")
 
 
-def _to_standard_error(sentence: str) -> None:
-    sys.stderr.write(f"favano: {sentence}\n")
-
-
 @dataclass(frozen=True)
 class Checkpoints:
     """Where the checkpoints of several specifications are, and how often they are taken."""
 
     folders: Sequence[Path]  # one per specification
     every: float | None = None  # seconds; 0: at each evaluation; None: 30, within the budget
-    say: Say = _to_standard_error
+    say: Say = notice
     keep_last: bool = True  # after the end of a run, so that it can be made longer
     written: Callable[[CheckpointFiles, Path], None] = lambda files, path: None  # told of each
 

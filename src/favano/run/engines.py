@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from itertools import groupby
@@ -13,6 +12,7 @@ import torch
 
 from favano.engine import AHEAD, Engine, PlainLoop, Scoring, Step
 from favano.errors import NonFiniteUpdate
+from favano.notices import notice
 from favano.run.seed_run import SeedRun
 from favano.training import (
     CannotFork,
@@ -75,9 +75,9 @@ def _steps(
             steps = Engine([one.aggregator for one in runs], lanes)
             yield steps.steps(at_once=2 * lanes.capacity)
     elif group.batch_order != "epoch":
-        sys.stderr.write(
-            f"favano: batch_order={group.batch_order} trains one client at a time on a GPU; "
-            "epoch trains many at once\n"
+        notice(
+            f"batch_order={group.batch_order} trains one client at a time on a GPU; "
+            "epoch trains many at once"
         )
         yield _one_by_one(runs)
     else:
@@ -154,7 +154,7 @@ def _host_lanes(
             try:
                 lanes = stack.enter_context(WorkerLanes(flat, trainers, count))
             except CannotFork as error:
-                sys.stderr.write(f"favano: {error}\n")
+                notice(str(error))
         yield lanes
 
 

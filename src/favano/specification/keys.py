@@ -1,13 +1,30 @@
-"""The keys of clock, server, local training and run that the functions of `favano` take by name."""
+"""The keys that the functions of `favano` take by name: the flags of `favano run`."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal, TypedDict
 
 
 class Keys(TypedDict, total=False):
     """Each means what it means on the command line; `favano run --help` says more."""
 
+    # problem, where it is given by its name
+    split: str
+    batch_size: int
+    batch_order: Literal["epoch", "continuous", "replacement"]
+    normalise: bool
+    holdout: int
+    data_fraction: float
+    # fleet, where none is given
+    clients: int
+    mean: Sequence[float]
+    fast_fraction: float
+    fast_mean: float
+    slow_mean: float
+    step_law: str
+    speed_rounding: Literal["nearest", "ceil-slow"]
+    speed_order: Literal["random", "slow-first"]
     # clock
     selected: int
     waiting_time: float
@@ -75,3 +92,37 @@ class Keys(TypedDict, total=False):
     engine: Literal["lanes", "loop"]
     precision: Literal["tf32", "float32", "bf16"]
     kernels: Literal["auto", "onednn", "native", "channels-last", "products"]
+    # methods, where they are given by their names
+    reweight: Literal["stochastic", "deterministic", "none"]
+    weights: Literal["exact", "empirical", "monte-carlo", "given", "measured"]
+    given_weights: Sequence[float]
+    rate_scale: Literal["none", "selected", "buffer"]
+    server_learning_rate: float
+    sample_weights: bool
+    client_averaging: bool
+    server_averaging: bool
+    dampening: bool
+    buffer: int
+    buffer_mode: Literal["concurrency", "block", "code", "reset"]
+    staleness: str
+    concurrency: int
+    distinct: bool
+    max_staleness: int
+    flush_at_end: bool
+    assignment: Literal["uniform", "same"]
+    gradients_per_job: int
+    delays: Literal["none", "scale", "drop"]
+    latency: Literal["client", "server", "none"]
+    mixing: float
+    halve_mixing_at: int
+    staleness_from_one: bool
+    arrival_fraction: float
+    arrival_weights: Literal["importance", "mean"]
+    window: float
+    window_weights: Literal["unbiased", "identical"]
+    distance_offset: float
+    distance_target: float
+    distance_gain: float
+    most_local_steps: int
+    memory_decay: float
+    delay_logarithm: Literal["natural", "decimal", "none"]

@@ -5,12 +5,13 @@ What is None is filled in with the constants of the data set (`presets`), or by 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Literal
 
 import numpy as np
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field
 
 from favano.data.batches import Order as BatchOrder
 from favano.data.catalogue import NAMES
@@ -47,6 +48,19 @@ BY_DATA_SET = "by data set"
 _RECIPE = Recipe()
 
 
+def _listed(given: object) -> object:
+    """An array as a tuple."""
+    return tuple(given.tolist()) if isinstance(given, np.ndarray) and given.ndim == 1 else given
+
+
+Means = Annotated[
+    Sequence[PositiveTime],
+    Field(min_length=1),
+    BeforeValidator(_listed),
+    AfterValidator(tuple),
+]
+
+
 def _checked_split(text: str) -> str:
     check_split(text)
     return text
@@ -78,6 +92,7 @@ class FleetPart(Options):
     """Who learns: the clients and how fast they are."""
 
     clients: Count | None = option(None, "number of clients", otherwise=BY_DATA_SET, symbol="n")
+    mean: Means | None = option(None, "mean duration of each client's step, not of two kinds")
     fast_fraction: Share = option(2 / 3, "share of fast clients")
     fast_mean: PositiveTime = option(2.0, "mean duration of a fast client's step")
     slow_mean: PositiveTime = option(16.0, "mean duration of a slow client's step")
@@ -90,11 +105,17 @@ class FleetPart(Options):
     speed_order: Order = option("random", "which clients are slow")
 
     def check(self) -> None:
-        """A trace says how fast each client is."""
+        """A trace says how fast each client is, and so do means."""
         traced = self.step_law.startswith("trace:")
-        for name in ("fast_fraction", "fast_mean", "slow_mean", "speed_rounding", "speed_order"):
-            rule = "has no effect with a trace, which says how fast each client is; leave it out"
-            need(not traced or name not in self.given, name, getattr(self, name), rule)
+        says = "a trace" if traced else "mean" if self.mean is not None else None
+        idle = ["fast_fraction", "fast_mean", "slow_mean", "speed_rounding", "speed_order"]
+        for name in [*idle, "mean"] if traced else idle:
+            rule = f"has no effect with {says}, which says how fast each client is; remove it"
+            need(says is None or name not in self.given, name, getattr(self, name), rule)
+        if self.mean is not None:
+            fits = self.clients in (None, len(self.mean))
+            need(fits, "clients", self.clients, f"need the length of mean ({len(self.mean)})")
+            object.__setattr__(self, "clients", len(self.mean))
 
     @classmethod
     def two_speeds(

@@ -1,0 +1,28 @@
+"""Notices to the user: warnings of the logger `favano`, which anybody may silence or redirect."""
+
+from __future__ import annotations
+
+import logging
+import sys
+
+_log = logging.getLogger("favano")
+
+
+class _StandardError(logging.Handler):
+    """Writes to standard error as it is at that time."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        sys.stderr.write(f"favano: {record.getMessage()}\n")
+
+
+def notice(sentence: str) -> None:
+    """Tell the user something; on standard error, unless the program has set up logging."""
+    if not _log.hasHandlers():
+        to_standard_error()
+    _log.warning("%s", sentence)
+
+
+def to_standard_error() -> None:
+    """Show notices on standard error whatever else is set up, as a command does."""
+    if not any(isinstance(handler, _StandardError) for handler in _log.handlers):
+        _log.addHandler(_StandardError())
