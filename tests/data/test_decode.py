@@ -79,6 +79,31 @@ def test_colours_and_places_are_kept(tmp_path: Path, write_parquet: ParquetWrite
     assert np.array_equal(arrays.train_images[0], pixels.transpose(2, 0, 1))
 
 
+def test_bits_become_black_and_white(
+    tmp_path: Path, write_parquet: ParquetWriter, encode: ImageEncoder
+) -> None:
+    pictures = [encode(value, (3, 2), "1") for value in (0, 255)]
+    path = write_parquet(tmp_path / "train-0.parquet", pictures, [0, 1])
+    arrays = decoded(Folder("own", (path,), (path,)), tmp_path / "out")
+    assert arrays.train_images[:, 0, 0, 0].tolist() == [0, 255]
+
+
+@pytest.mark.parametrize(("kind", "numbers"), [("I;16", np.uint16), ("F", np.float32)])
+def test_images_that_bytes_cannot_hold_are_refused(
+    kind: str, numbers: type[np.generic], tmp_path: Path, write_parquet: ParquetWriter
+) -> None:
+    import io
+
+    from PIL import Image
+
+    buffer = io.BytesIO()
+    Image.fromarray(np.full((2, 3), 300, numbers)).save(buffer, format="TIFF")
+    path = write_parquet(tmp_path / "train-0.parquet", [buffer.getvalue()], [0])
+    message = refusal(Folder("own", (path,), (path,)), tmp_path / "out")
+    start = f"dataset=own: image 0 is of Pillow's kind {kind}: need 1 or 8 bits per colour; convert"
+    assert message.startswith(start)
+
+
 def test_class_names_of_the_hubs_files_count(grey: Folder, tmp_path: Path) -> None:
     table = pyarrow.parquet.read_table(grey.train[0])
     note = b'{"info": {"features": {"label": {"names": ["a", "b", "c", "d", "e"]}}}}'

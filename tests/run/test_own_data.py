@@ -11,6 +11,7 @@ import datasets
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 from torch import Tensor, nn
 from torch.utils.data import Dataset, TensorDataset
 
@@ -274,15 +275,48 @@ def test_arrays_larger_than_memory_are_never_copied(tmp_path: Path) -> None:
     assert result.rows[-1].loss != result.rows[0].loss
 
 
-def test_images_of_hugging_face(tmp_path: Path) -> None:
-    pixels = np.arange(2 * 3 * 4 * 3, dtype=np.uint8).reshape(2, 3, 4, 3)  # (N, H, W, C)
-    for kind, expected in (("RGB", pixels.transpose(0, 3, 1, 2)), ("L", pixels[..., 0][:, None])):
-        shown = list(pixels if kind == "RGB" else pixels[..., 0])
-        features = datasets.Features({"image": datasets.Image(), "label": datasets.Value("int64")})
-        images = datasets.Dataset.from_dict({"image": shown, "label": [0, 1]}, features=features)
-        found = read_data(problem(images, test=images, split="iid"))
-        assert found.train.inputs.dtype == torch.float32
-        assert np.array_equal(found.train.inputs.numpy(), expected / np.float32(255))
+def table_of_images(images: list[Image.Image]) -> datasets.Dataset:
+    features = datasets.Features({"image": datasets.Image(), "label": datasets.Value("int64")})
+    columns = {"image": images, "label": [place % 2 for place in range(len(images))]}
+    return datasets.Dataset.from_dict(columns, features=features)
+
+
+BYTES = np.array([[0, 51], [102, 255]], np.uint8)  # (H, W): 0, 0.2, 0.4 and 1
+COLOURS = np.stack([BYTES, BYTES.T, 255 - BYTES], axis=-1)  # (H, W, C)
+CLEAR = np.dstack([COLOURS, BYTES])
+
+
+def palette() -> Image.Image:
+    """Black, and a colour whose place in the list is not its brightness."""
+    image = Image.fromarray(np.array([[0, 1], [1, 0]], np.uint8), "P")
+    image.putpalette([0, 0, 0, 255, 51, 0])
+    return image
+
+
+IMAGES: dict[str, tuple[Image.Image, object]] = {
+    "L": (Image.fromarray(BYTES), [[[0, 0.2], [0.4, 1]]]),
+    "1": (Image.fromarray(BYTES > 100), [[[0, 0], [1, 1]]]),
+    "I;16": (Image.fromarray(BYTES.astype(np.uint16) * 257), [[[0, 0.2], [0.4, 1]]]),
+    "P": (palette(), [[[0, 1], [1, 0]], [[0, 0.2], [0.2, 0]], [[0, 0], [0, 0]]]),
+    "RGB": (Image.fromarray(COLOURS), COLOURS.transpose(2, 0, 1) / 255),
+    "RGBA": (Image.fromarray(CLEAR), CLEAR.transpose(2, 0, 1) / 255),
+}
+
+
+@pytest.mark.parametrize("kind", IMAGES)
+def test_images_of_all_kinds_are_from_0_to_1(kind: str) -> None:
+    image, expected = IMAGES[kind]
+    assert image.mode == kind
+    images = table_of_images([image, image])
+    found = read_data(problem(images, test=images, split="iid")).train.inputs
+    assert found.dtype == torch.float32
+    assert np.array_equal(found, np.float32([expected, expected]))
+
+
+def test_images_of_one_bit_beside_bytes() -> None:
+    images = table_of_images([IMAGES["L"][0], IMAGES["1"][0]])
+    found = read_data(problem(images, test=images, split="iid")).train.inputs
+    assert np.array_equal(found, np.float32([IMAGES["L"][1], IMAGES["1"][1]]))
 
 
 def test_collate_is_called_once_for_all_samples() -> None:
@@ -341,6 +375,7 @@ class Torn(Points):
         return super().__getitem__(place)
 
 
+FLOATS = [Image.fromarray(np.float32(BYTES)), Image.fromarray(np.float32(BYTES))]
 X, Y = pair(12)
 REFUSED: list[tuple[dict[str, object], str]] = [
     ({"train": []}, r"train=\[\]: need the data of at least one client$"),
@@ -384,6 +419,12 @@ REFUSED: list[tuple[dict[str, object], str]] = [
     ({"train": (X, Y), "test": (torch.cat([X, X / 0]), torch.cat([Y, Y]))}, "test=NaN or infinity"),
     ({"train": (X, X.sum(1)), "test": (X, X.sum(1) / 0), "loss": nn.functional.mse_loss},
      "test=NaN or infinity: need targets that are finite numbers$"),
+    ({"train": table_of_images(FLOATS)},
+     "train=image 0 of column image: is of Pillow's kind F: need 1, 8 or 16 bits per colour; conv"),
+    ({"train": table_of_images([IMAGES["L"][0], IMAGES["RGB"][0]])},
+     r"train=image 1 of column image: has shape \(3, 2, 2\), the first \(1, 2, 2\): need one shape"),
+    ({"train": table_of_images(FLOATS).cast_column("image", datasets.Image(decode=False))},
+     "train=image 0 of column image: need an image; datasets.Image"),
     ({"train": Torn()}, r"train=Torn: \[2\] raises OSError: cannot be read$"),
     ({"train": (X, Y), "columns": ("a", "b")}, r"columns=\('a', 'b'\): is for data sets of Huggi"),
     ({"train": (X, Y), "split": np.arange(12).reshape(6, 2)}, "split=ndarray: need a name, or a "),

@@ -13,6 +13,7 @@ import numpy as np
 from favano.data import cache
 from favano.data.catalogue import Mode
 from favano.data.origins import Origin
+from favano.data.pixels import white_of
 from favano.data.tables import codes_of, owner_codes, tables_of
 from favano.errors import BadInput, need
 from favano.rng import Stream, permutation
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 _IMAGE, _LABEL = ("image", "img"), ("label", "character")  # columns
+_WHITE = (1, 255)  # of images that lose nothing in bytes
 _ROWS = 1000  # read at once
 _TENTH = 10
 _SPLIT_SEED = 0  # every run has the same test set
@@ -117,6 +119,11 @@ def _write_images(
     for row, image in enumerate(_images(name, table)):
         rule = f"images of {width}x{height} and of {image.width}x{image.height}: need one size"
         need((image.width, image.height) == (width, height), "dataset", name, rule)
+        rule = (
+            f"image {row} is of Pillow's kind {image.mode}: need 1 or 8 bits per colour; convert "
+            "it, or give what datasets.load_dataset returns to favano.Problem, which takes 16 bits"
+        )
+        need(white_of(image) in _WHITE, "dataset", name, rule)
         try:
             decoded = np.asarray(image.convert(mode))
         except OSError as error:

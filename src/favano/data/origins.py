@@ -14,7 +14,7 @@ from favano.errors import need
 from favano.notices import notice
 
 WRITERS = "writers.parquet"  # more columns for the samples, beside their files
-_DECODING = "2"  # version of the decoding; older caches are not read
+_DECODING = "3"  # version of the decoding; older caches are not read
 _TEST_PREFIXES = ("test", "validation", "valid")
 
 

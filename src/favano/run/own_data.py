@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple, TypeAlias
 
@@ -16,6 +16,7 @@ from torch.utils.data import TensorDataset, default_collate
 
 from favano.data import Traits
 from favano.data.natural import OWN, file_owners, numbered, owners_of
+from favano.data.pixels import unit_pixels, white_of
 from favano.errors import BadInput, need, said
 from favano.metrics import accuracy, as_metrics
 from favano.records import ACCURACY
@@ -261,13 +262,17 @@ def _is_map_style(given: object) -> bool:
 def _samples(name: str, given: Any) -> list[Any]:
     """All samples of a list or a data set, each taken once."""
     need(_is_map_style(given), name, type(given).__name__, "need a list or data set of samples")
-    samples = []
+    return list(_each(name, given))
+
+
+def _each(name: str, given: Any) -> Iterator[Any]:
+    """One sample after the other."""
     for place in range(len(given)):
         try:
-            samples.append(given[place])
+            sample = given[place]
         except Exception as error:
             raise BadInput(name, type(given).__name__, f"[{place}] raises {said(error)}") from error
-    return samples
+        yield sample
 
 
 def _called(collate: Collate, name: str, samples: list[Any]) -> tuple[Tensor, Tensor]:
@@ -311,11 +316,31 @@ def _tensor(given: Any) -> Tensor:
 
 def _column(name: str, given: Any, column: str) -> Tensor:
     """A column of a Hugging Face data set; images become (C, H, W) from 0 to 1."""
+    if type(given.features[column]).__name__ == "Image":
+        return _images(name, given, column)
     values = np.asarray(given.select_columns([column]).with_format("numpy")[:][column])
     alike = values.dtype != object and values.dtype.kind != "U"
     rule = "need numbers, the same number of them in all rows; otherwise give collate="
     need(alike, name, f"column {column}", rule)
-    if type(given.features[column]).__name__ != "Image":
-        return _tensor(values)
-    pixels = values[:, None] if values.ndim == 3 else np.moveaxis(values, -1, 1)
-    return torch.from_numpy(pixels / np.float32(255))
+    return _tensor(values)
+
+
+def _images(name: str, given: Any, column: str) -> Tensor:
+    """A column of images, (N, C, H, W) from 0 to 1."""
+    pixels = torch.empty(0)
+    for place, row in enumerate(_each(name, given.select_columns([column]).with_format(None))):
+        image, shown = row[column], f"image {place} of column {column}"
+        rule = "need an image; datasets.Image() decodes files in bytes"
+        need(hasattr(image, "mode"), name, shown, rule)
+        white = white_of(image)
+        rule = f"is of Pillow's kind {image.mode}: need 1, 8 or 16 bits per colour; convert it"
+        if white is None:
+            raise BadInput(name, shown, rule)
+        one = torch.from_numpy(unit_pixels(image, white))
+        if place == 0:
+            pixels = torch.empty(len(given), *one.shape)
+        own, first = tuple(one.shape), tuple(pixels.shape[1:])
+        rule = f"has shape {own}, the first {first}: need one shape, or collate="
+        need(own == first, name, shown, rule)
+        pixels[place] = one
+    return pixels
