@@ -60,10 +60,20 @@ def test_a_missing_column_is_refused_with_those_there_are() -> None:
         deal(Traits(7), 3, "column:writers", seed=0)
 
 
+def test_samples_of_nobody_are_counted_once(capsys: pytest.CaptureFixture[str]) -> None:
+    traits = Traits(7, owners={"writer": WRITERS, "hand": WRITERS + 1})
+    for seed in range(2):
+        deal(traits, 3, "column:writer", seed)
+    said = "split=column:writer leaves out 1 of 7 training samples, which no client has"
+    assert capsys.readouterr().err == f"favano: {said}\n"
+    deal(Traits(7, owners=traits.owners), 3, "column:hand", seed=0)
+    assert capsys.readouterr().err == ""
+
+
 def test_a_split_without_clients_is_refused() -> None:
     traits = Traits(3, owners={"file:none.txt": np.full(3, -1)})
     for ask in (traits.clients_by, lambda how: deal(traits, 3, how, seed=0)):
-        with pytest.raises(BadInput, match=r"^split=file:none.txt: names no client; negative"):
+        with pytest.raises(BadInput, match=r"^split=file:none.txt: names no client; -1, blank and"):
             ask("file:none.txt")
 
 
@@ -96,7 +106,7 @@ def test_lists_that_are_no_split_are_refused(lists: list[list[int]], rule: str) 
 
 def test_numbers_of_clients_follow_their_order() -> None:
     assert numbered(np.array(["b", "a", "b"])).tolist() == [1, 0, 1]
-    assert numbered(np.array([9, -5, 3])).tolist() == [1, -1, 0]
+    assert numbered(np.array([9, -5, -1, 3])).tolist() == [2, 0, -1, 1]
 
 
 @pytest.mark.parametrize(
@@ -121,14 +131,12 @@ def test_files_of_clients(name: str, text: str, tmp_path: Path) -> None:
         ("2", "1", "-1"),
         ("b", "a", ""),
         ("10", "9", ""),
-        ("b", "a", " -2 "),
+        ("b", "a", " -1 "),
         ("b", "a", "-1.0"),
         ("b", "1", "-1"),
     ],
 )
-def test_negative_numbers_and_blank_cells_are_nobodys(
-    cells: tuple[str, ...], tmp_path: Path
-) -> None:
+def test_minus_one_and_blank_cells_are_nobodys(cells: tuple[str, ...], tmp_path: Path) -> None:
     rows = "".join(f"{place},{cell}\n" for place, cell in enumerate(cells))
     (tmp_path / "table.csv").write_text(f"sample,client\n{rows}")
     how = f"file:{tmp_path / 'table.csv'}"
@@ -191,9 +199,9 @@ def test_arrays_that_are_no_split_are_refused(tmp_path: Path) -> None:
 
 
 def test_zero_is_the_name_of_a_client() -> None:
-    """Among names, numbers are names, and only negative ones are nobody's."""
+    """Among names, numbers are names, and only -1 is nobody's."""
     names = np.array(["b", "0", "-1", "0.0", "-0.5", "nan", " "])
-    assert numbered(names).tolist() == [2, 0, -1, 1, -1, 3, -1]
+    assert numbered(names).tolist() == [3, 1, -1, 2, 0, 4, -1]
 
 
 def test_a_single_client_has_the_number_zero() -> None:

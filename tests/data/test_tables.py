@@ -30,3 +30,15 @@ def test_a_test_set_may_lack_the_column_of_the_clients() -> None:
     found = owner_codes({"train": train, "test": test})
     assert {column: codes.tolist() for column, codes in found["train"].items()} == {"who": [0, 1]}
     assert list(found["test"]) == ["other"]
+
+
+def test_words_and_numbers_of_any_type_name_the_same_clients() -> None:
+    """Train and test files are often written by different hands."""
+    numbers, words = pyarrow.array([7, 8], "int32"), pyarrow.array(["8", "9"], "large_string")
+    for own, their in ((numbers, words), (numbers.cast("int64"), words.dictionary_encode())):
+        tables = {"train": pyarrow.table({"who": own}), "test": pyarrow.table({"who": their})}
+        codes = owner_codes(tables)
+        assert {part: found["who"].tolist() for part, found in codes.items()} == {
+            "train": [0, 1],
+            "test": [1, 2],
+        }

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from torch.utils.data import Dataset, TensorDataset
 
 import favano
+from favano.data.tables import owner_codes
 from favano.errors import BadInput
 from favano.planning.planned import make_fleet
 from favano.run.own_data import own_samples, read_data
@@ -422,7 +423,7 @@ REFUSED: list[tuple[dict[str, object], str]] = [
     ({"train": table_of_images(FLOATS)},
      "train=image 0 of column image: is of Pillow's kind F: need 1, 8 or 16 bits per colour; conv"),
     ({"train": table_of_images([IMAGES["L"][0], IMAGES["RGB"][0]])},
-     r"train=image 1 of column image: has shape \(3, 2, 2\), the first \(1, 2, 2\): need one shape"),
+     r"train=image 1 of column image: has shape \(3, 2, 2\), the first \(1, 2, 2\): need "),
     ({"train": table_of_images(FLOATS).cast_column("image", datasets.Image(decode=False))},
      "train=image 0 of column image: need an image; datasets.Image"),
     ({"train": Torn()}, r"train=Torn: \[2\] raises OSError: cannot be read$"),
@@ -448,6 +449,40 @@ def test_what_is_for_own_data_is_refused(key: str) -> None:
     given = {"collate": failing, "columns": ("x", "y")}[key]
     with pytest.raises(BadInput, match=rf"^{key}=.*: goes with train and test, your own data$"):
         favano.Problem(dataset="digits", **{key: given})  # type: ignore[arg-type]
+
+
+CELLS: list[tuple[list[object], list[int]]] = [
+    ([-7, 4, -1, -2], [0, 1, -1, 2]),  # hashes, say
+    ([3, None, 5, 3], [0, -1, 1, 0]),
+    (["a", None, "b", ""], [0, -1, 1, -1]),
+    (["-1", " ", "b", "-7"], [-1, -1, 0, 1]),
+]
+
+
+@pytest.mark.parametrize(("cells", "expected"), CELLS, ids=[str(cells) for cells, _ in CELLS])
+def test_a_column_has_the_same_clients_in_tables_and_in_parquet_files(
+    cells: list[object], expected: list[int]
+) -> None:
+    """The numbers of the clients may differ, but not who has which samples."""
+    rows = datasets.Dataset.from_dict({"x": pair(4)[0].tolist(), "y": [0] * 4, "who": cells})
+    own = read_data(problem(rows, split="column:who")).owners["who"].tolist()
+    files = owner_codes({"train": rows.select_columns(["who"]).data.table})["train"]["who"].tolist()
+    for found in (own, files):
+        assert [one == -1 for one in found] == [one == -1 for one in expected]
+        assert len(set(zip(found, expected, strict=True))) == len(set(expected)) == len(set(found))
+
+
+def test_samples_of_no_client_are_counted(capsys: pytest.CaptureFixture[str]) -> None:
+    names = [None, "a", "b", "b"] * 30
+    rows = table().remove_columns("who").add_column("who", names)
+    said = "favano: split={} leaves out {} of 120 training samples, which no client has\n"
+    for train, split, left_out in (
+        (rows, "column:who", 30),
+        (pair(120), [np.arange(20), np.arange(50, 57)], 93),
+    ):
+        favano.compare(["favano", "fedavg"], problem(train, split=split), seeds=2, **GIVEN)
+        how = split if isinstance(split, str) else "own"
+        assert capsys.readouterr().err.count(said.format(how, left_out)) == 1
 
 
 def test_a_column_says_whose_the_test_samples_are() -> None:

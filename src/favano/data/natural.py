@@ -40,7 +40,7 @@ def read_owners(path: Path, how: str) -> Ints:
     """Numbers for the clients that a file names, one per training sample.
 
     The file is an array (`.npy`), a text with a client per line, or a CSV file with a column
-    `client`. Clients have numbers or names; a negative number and a blank cell are nobody's.
+    `client`. Clients have numbers or names.
     """
     try:
         need(path.is_file(), "split", how, "no such file")
@@ -82,27 +82,27 @@ def _lines(text: str, how: str) -> npt.NDArray[np.generic]:
 
 
 def numbered(values: npt.NDArray[np.generic]) -> Ints:
-    """Numbers 0, 1, ... for the sorted values; -1 for negative numbers and blank names.
+    """Numbers 0, 1, ... for the sorted values; -1 for those that name no client.
 
-    >>> numbered(np.array([30, 10, -1, 30])).tolist()
-    [1, 0, -1, 1]
+    >>> numbered(np.array([30, 10, -1, -7, 30])).tolist()
+    [2, 1, -1, 0, 2]
     >>> numbered(np.array(["b", "a", "-1", "", "b"])).tolist()
     [1, 0, -1, -1, 1]
     """
     if values.dtype.kind == "U":
         names, places = np.unique(values, return_inverse=True)
-        held = np.array([_is_client(str(name)) for name in names], bool)[places]
+        held = np.array([is_client(str(name)) for name in names], bool)[places]
     else:
-        held = np.greater_equal(values, 0)
+        held = np.not_equal(values, -1)
     found = np.full(len(values), -1, dtype=np.int64)
     found[held] = np.unique(values[held], return_inverse=True)[1]
     return found
 
 
-def _is_client(name: str) -> bool:
-    """Whether a name is that of a client: neither blank nor a negative number."""
+def is_client(name: str) -> bool:
+    """Whether a cell of a column or a file names a client: it is neither blank nor -1."""
     try:
-        return not float(name) < 0
+        return float(name) != -1
     except ValueError:
         return bool(name.strip())
 

@@ -13,6 +13,7 @@ file:PATH        one client per number or name in a file, which has one for each
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -46,7 +47,7 @@ class Traits:
         rule = f"is no column of words or whole numbers beside inputs and labels; {known}"
         need(column in self.owners, "split", how, rule)
         owners = self.owners[column]
-        rule = "names no client; negative numbers and blank cells are nobody's"
+        rule = "names no client; -1, blank and missing cells name nobody"
         need(bool((owners >= 0).any()), "split", how, rule)
         return owners
 
@@ -59,10 +60,13 @@ class Traits:
 def deal(traits: Traits, clients: int, how: str, seed: int) -> list[Ints]:
     """Sorted positions of each client's samples; refused if a client or a class has none.
 
-    Natural splits may leave out classes: they are as they are. Runs with the same split share it.
+    Natural splits may leave out classes: they are as they are. Runs with the same split share it,
+    and the first says how many samples no client has.
     """
     key = clients, how, seed
     if key not in traits.dealt:
+        if is_natural(how) and not traits.dealt:
+            _say_left_out(traits.owners_by(how), how)
         traits.dealt[key] = _deal(traits, clients, how, seed)
     return traits.dealt[key]
 
@@ -78,6 +82,12 @@ def _deal(traits: Traits, clients: int, how: str, seed: int) -> list[Ints]:
     parts = split(labels, clients, how, seed)
     check_parts(parts, labels, traits.classes or 1, how=how)
     return parts
+
+
+def _say_left_out(owners: Ints, how: str) -> None:
+    if left_out := int((owners < 0).sum()):
+        rule = f"leaves out {left_out} of {len(owners)} training samples, which no client has"
+        print(f"favano: split={how} {rule}", file=sys.stderr)
 
 
 def split(labels: Ints, clients: int, how: str, seed: int) -> list[Ints]:

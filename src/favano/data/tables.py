@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from favano.data.hugging_face import download
+from favano.data.natural import is_client
 from favano.data.origins import Folder, Origin
 from favano.data.parquet import read_parquet
 from favano.types import Ints
@@ -38,8 +39,8 @@ def owner_codes(
 ) -> dict[str, dict[str, Ints]]:
     """Numbers for the values of each column of words or whole numbers, by part and column.
 
-    A part may lack a column. A value has the same number in all parts; numbers are in the order in
-    which values appear, and a missing value has -1.
+    A part may lack a column, or have words where another has numbers. A value has the same number
+    in all parts.
     """
     import pyarrow
 
@@ -48,8 +49,8 @@ def owner_codes(
     for column in sorted(present - set(leave_out)):
         having = {part: table for part, table in tables.items() if column in table.column_names}
         chunks = [chunk for table in having.values() for chunk in table[column].chunks]
-        if chunks and all(_can_name(chunk.type) for chunk in chunks):
-            codes = codes_of(pyarrow.chunked_array(chunks))
+        if chunks and all(_can_name(_value_type(chunk)) for chunk in chunks):
+            codes = codes_of(pyarrow.chunked_array(map(_words, chunks)))
             ends = np.cumsum([len(table) for table in having.values()])
             for part, own in zip(having, np.split(codes, ends[:-1]), strict=True):
                 found[part][column] = own
@@ -57,10 +58,23 @@ def owner_codes(
 
 
 def codes_of(column: pyarrow.ChunkedArray) -> Ints:
-    """A number for each value, in the order in which values appear; -1 for missing ones."""
-    coded = column.dictionary_encode().unify_dictionaries()
-    parts = [np.asarray(chunk.indices.fill_null(-1)) for chunk in coded.chunks]
-    return np.concatenate([*parts, np.empty(0)]).astype(np.int64)
+    """A number for each value, in the order in which values appear; -1 where nobody is named."""
+    chunks = column.cast("large_string").dictionary_encode().unify_dictionaries().chunks
+    codes = np.concatenate([np.empty(0, int), *(one.indices.fill_null(-1) for one in chunks)])
+    names = chunks[0].dictionary.to_pylist() if chunks else []
+    held = np.array([*map(is_client, names), False])  # the last for -1
+    return np.where(held[codes], codes, -1).astype(np.int64)
+
+
+def _words(chunk: pyarrow.Array) -> pyarrow.Array:
+    """Words and whole numbers as words; values that a dictionary holds, as pandas' categories."""
+    return chunk.cast(_value_type(chunk)).cast("large_string")
+
+
+def _value_type(chunk: pyarrow.Array) -> pyarrow.DataType:
+    from pyarrow import types
+
+    return chunk.type.value_type if types.is_dictionary(chunk.type) else chunk.type
 
 
 def _can_name(kind: pyarrow.DataType) -> bool:

@@ -229,7 +229,8 @@ class _Reader(NamedTuple):
         kind, _, column = self.split.partition(":")
         if kind != "column" or column not in getattr(given, "column_names", ()):
             return {}
-        values = np.asarray(given.select_columns([column])[:][column])
+        cells = given.select_columns([column]).with_format(None)[:][column]
+        values = np.asarray([-1 if cell is None else cell for cell in cells])
         rule = f"holds {values.dtype} {values.shape}: need a word or a whole number per sample"
         need(values.ndim == 1 and values.dtype.kind in "iuU", "split", self.split, rule)
         return {column: values}
