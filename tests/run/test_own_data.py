@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import runpy
 from collections.abc import Callable
+from datetime import datetime
 from pathlib import Path
 from typing import Literal
 
 import datasets
 import numpy as np
+import pandas
 import pytest
+import scipy.sparse
 import torch
 from PIL import Image
 from torch import Tensor, nn
-from torch.utils.data import Dataset, TensorDataset
+from torch.utils.data import DataLoader, Dataset, StackDataset, TensorDataset
 
 import favano
 from favano.data.tables import owner_codes
@@ -186,6 +189,61 @@ def test_all_forms_of_the_same_data_are_the_same_run() -> None:
     assert rows_of(table(), split="iid") == expected
     renamed = table().rename_columns({"features": "a", "label": "b"})
     assert rows_of(renamed, split="iid", columns=("a", "b")) == expected
+    rows = StackDataset(a=features, b=labels)  # samples are dictionaries
+    assert rows_of(rows, split="iid", columns=("a", "b")) == expected
+
+
+def test_arrays_as_they_come() -> None:
+    """Each has the numbers that NumPy or pandas sees in it."""
+    x, y = (tensor.numpy() for tensor in pair(12))
+    frame = pandas.DataFrame(x, index=range(12, 0, -1))
+    for train in (
+        (x[::-1], y[::-1]),
+        (x[:, ::-1], y),
+        (x.astype(">f4"), y.astype(">i2")),
+        (np.ma.masked_array(x), np.ma.masked_array(y, mask=np.zeros(12, bool))),
+        (frame, pandas.Series(y, index=range(12, 0, -1))),
+        (frame[[3, 0, 1, 2, 4]], pandas.Series(y)),
+        (torch.from_numpy(x).requires_grad_(), y.astype(np.uint8)),
+        (x, y.astype(np.uint16)),
+        (x, torch.from_numpy(y).to(torch.uint32)),
+        (x, y.astype(np.uint64)),
+    ):
+        given = problem(train, split="iid")
+        found = read_data(given).train
+        inputs = train[0].detach() if isinstance(train[0], Tensor) else train[0]
+        assert np.array_equal(found.inputs, inputs)
+        assert (found.targets.dtype, found.targets.tolist()) == (torch.int64, list(train[1]))
+        assert not found.inputs.requires_grad
+        favano.simulate("favano", given, favano.Fleet(clients=2), **GIVEN)
+
+
+def test_what_a_data_set_draws_is_the_same_in_all_runs_of_a_problem() -> None:
+    generator = torch.Generator().manual_seed(0)
+
+    class Noisy(Points):
+        def __getitem__(self, place: int) -> tuple[Tensor, int]:
+            features, label = super().__getitem__(place)
+            return features + torch.randn(5, generator=generator), label
+
+    points = Noisy(120)
+    given = problem(points, split="iid")
+    results = [favano.simulate("favano", given, FLEET, **GIVEN) for _ in range(2)]
+    assert results[0].rows == results[1].rows
+    favano.plan("favano", given, FLEET, **GIVEN)
+    assert points.taken == list(range(120))
+    other = favano.simulate("favano", problem(points, split="iid"), FLEET, **GIVEN)
+    assert other.rows[-1].loss != results[0].rows[-1].loss
+
+
+def test_samples_pass_through_the_transform_of_their_data_set() -> None:
+    def doubled(batch: dict[str, list[list[float]]]) -> dict[str, object]:
+        return {"x": [2 * torch.tensor(one) for one in batch["features"]], "y": batch["label"]}
+
+    data = read_data(problem(table().with_transform(doubled), split="column:who"))
+    assert torch.equal(data.train.inputs, 2 * pair(120)[0])
+    assert data.train.targets.tolist() == pair(120)[1].tolist()
+    assert data.owners["who"].tolist() == [place % 4 for place in range(120)]
 
 
 def test_all_forms_of_the_same_split_are_the_same_run(tmp_path: Path) -> None:
@@ -378,6 +436,8 @@ class Torn(Points):
 
 FLOATS = [Image.fromarray(np.float32(BYTES)), Image.fromarray(np.float32(BYTES))]
 X, Y = pair(12)
+MASKED = np.ma.masked_array(X.numpy(), mask=X.numpy() > 1)
+WORDS = np.array(["cat", "dog"])[Y % 2]
 REFUSED: list[tuple[dict[str, object], str]] = [
     ({"train": []}, r"train=\[\]: need the data of at least one client$"),
     ({"train": [(X, Y), (X[:0], Y[:0])]},
@@ -426,8 +486,27 @@ REFUSED: list[tuple[dict[str, object], str]] = [
      r"train=image 1 of column image: has shape \(3, 2, 2\), the first \(1, 2, 2\): need "),
     ({"train": table_of_images(FLOATS).cast_column("image", datasets.Image(decode=False))},
      "train=image 0 of column image: need an image; datasets.Image"),
+    ({"train": (MASKED, Y)}, "train=inputs with a mask: need numbers everywhere: fill in what is "),
+    ({"train": (X, np.ma.masked_array(Y, mask=Y == 1))}, "train=targets with a mask: need "),
+    ({"train": StackDataset(list(MASKED), Y)}, "train=sample 2 with a mask: need numbers every"),
+    ({"train": (X, WORDS)}, "train=targets of <U3: need arrays of numbers of a type that PyTorch "),
+    ({"train": (X, WORDS.tolist())}, "train=targets in list: need arrays of numbers of a type "),
+    ({"train": (X.numpy().astype(object), Y)}, "train=inputs of object: need arrays of numbers "),
+    ({"train": (scipy.sparse.csr_array(X.numpy()), Y)}, r"train=inputs in csr_array: need dense "),
+    ({"train": (X.to("meta"), Y)}, "train=nested, quantised or meta inputs: need plain tensors"),
+    ({"train": pandas.DataFrame(X.numpy())}, r"train=DataFrame: need a pair \(samples, targets\) "),
+    ({"train": DataLoader(TensorDataset(X, Y))}, r"train=DataLoader: need its data set, as loader"),
+    ({"train": TensorDataset(X, X, Y)}, r"train=tuple of 3: need a pair \(samples, targets\) of "),
+    ({"train": [(one, int(label)) for one, label in zip(X, Y, strict=True)]},
+     r"train\[0\]=numbers: need rows of both; a list of samples needs collate=torch.utils.data.de"),
+    ({"train": (X, Y[:, None]), "test": (X, Y[:, None]), "split": [[0, 1], [2]]},
+     r"train=labels of shape \(1,\): need one class per sample, as y.squeeze\(1\), or y.argmax"),
+    ({"train": datasets.Dataset.from_dict({"x": [[1.0]], "when": [datetime(2020, 1, 1)]})},
+     "train=column when: need numbers, the same number of them in all rows; otherwise give "),
+    ({"train": datasets.Dataset.from_dict({"x": [None, [1.0, 2.0]], "y": [0, 1]})},
+     "train=column x: need numbers, the same number of them in all rows; otherwise give "),
     ({"train": Torn()}, r"train=Torn: \[2\] raises OSError: cannot be read$"),
-    ({"train": (X, Y), "columns": ("a", "b")}, r"columns=\('a', 'b'\): is for data sets of Huggi"),
+    ({"train": (X, Y), "columns": ("a", "b")}, r"columns=\('a', 'b'\): is for data sets that "),
     ({"train": (X, Y), "split": np.arange(12).reshape(6, 2)}, "split=ndarray: need a name, or a "),
     ({"train": (X, Y), "split": [torch.ones(12).bool()]}, r"split\[0\]=Tensor: need a name, or "),
     ({"train": [(X, Y), (X, Y)], "test": [(X, Y)]},

@@ -97,7 +97,7 @@ def plan(
     from favano.planning.plan import Plan
 
     given, fleet, rest = _parts(problem, fleet, keys)
-    data = _own_data(given)
+    data = given.own_data if given.is_own else None
     (spec,) = _specs([method], given, _counted(fleet, given, data), rest)
     traits = None if data is None else data.traits
     if data is None and getattr(spec.method, "sample_weights", False):
@@ -117,7 +117,7 @@ def _run(
     given, fleet, keys = _parts(problem, fleet, keys)
     rule = "need a function of a row"
     need(on_evaluate is None or callable(on_evaluate), "on_evaluate", on_evaluate, rule)
-    data = _own_data(given)
+    data = given.own_data if given.is_own else None
     specs = _specs(methods, given, _counted(fleet, given, data), keys)
     from favano.run.checkpoints import Checkpoints
     from favano.run.observer import ObserverFailed
@@ -202,15 +202,6 @@ def _parts(
         FleetPart(**of_fleet) if of_fleet else fleet,  # type: ignore[arg-type]
         rest,
     )
-
-
-def _own_data(problem: Problem) -> OwnData | None:
-    """The caller's data; None for a data set by name."""
-    if not problem.is_own:
-        return None
-    from favano.run.own_data import read_data
-
-    return read_data(problem)
 
 
 def _counted(fleet: FleetPart | None, problem: Problem, data: OwnData | None) -> FleetPart | None:

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 from torch.nn import functional
-from torch.utils.data import TensorDataset, default_collate
+from torch.utils.data import DataLoader, TensorDataset, default_collate
 
 from favano.data import Traits
 from favano.data.natural import OWN, file_owners, numbered, owners_of
@@ -36,6 +36,11 @@ Names: TypeAlias = npt.NDArray[np.generic]  # of clients, (N,): words or whole n
 _INPUTS = ("image", "img", "x", "input", "inputs", "features", "input_ids")
 _TARGETS = ("label", "labels", "y", "target", "targets", "character")
 _PAIR = "need a pair (samples, targets) of tensors or arrays, a data set, or a list per client"
+_NUMBERS = (
+    "need arrays of numbers of a type that PyTorch has; if the classes are words, number them, "
+    "alike in train and test"
+)
+_MASKED = "need numbers everywhere: fill in what is masked, or leave those samples out"
 _WIDE = (torch.uint16, torch.uint32, torch.uint64)  # PyTorch picks no rows of these types
 
 
@@ -66,9 +71,10 @@ def read_data(problem: Problem) -> OwnData:
     """The data of a problem; whatever does not fit together is refused."""
     split = problem.split if isinstance(problem.split, str) else ""
     reader = _Reader(problem.collate, problem.columns, split)
-    named = problem.collate is None and (_has_columns(problem.train) or _has_columns(problem.test))
-    rule = "is for data sets of Hugging Face without collate, which have columns; leave it out"
-    need(problem.columns is None or named, "columns", problem.columns, rule)
+    rule = "is for data sets that have columns, without collate; leave it out"
+    if problem.columns is not None:
+        named = _has_columns(problem.train) or _has_columns(problem.test)
+        need(named and problem.collate is None, "columns", problem.columns, rule)
     mine, theirs = reader.read("train", problem.train), reader.read("test", problem.test)
     for name, (inputs, _, _) in (("train", mine), ("test", theirs)):
         need(len(inputs) > 0, name, "no samples", "need at least one")
@@ -198,21 +204,34 @@ class _Reader(NamedTuple):
         if hasattr(given, "column_names"):
             rule = "need a data set with a length, not a stream or a set of splits"
             need(_is_map_style(given), name, type(given).__name__, rule)
-            inputs, targets = (_column(name, given, one) for one in self._columns_of(name, given))
+            if given.format["type"] == "custom":  # a transform, which only samples pass through
+                return Part(*self._stacked(name, given), self._names(given))
+            columns = self._columns_of(name, list(given.column_names))
+            inputs, targets = (_column(name, given, one) for one in columns)
             return Part(inputs, targets, self._names(given))
         if isinstance(given, TensorDataset):
             given = given.tensors
         if not isinstance(given, tuple | list) and _is_map_style(given):
-            return Part(*_called(default_collate, name, _samples(name, given)), {})
+            return Part(*self._stacked(name, given), {})
         return Part(*_pair(name, given), {})
 
     def _collated(self, name: str, samples: list[Any]) -> tuple[Tensor, Tensor]:
         assert self.collate is not None
         return _called(self.collate, name, samples)
 
-    def _columns_of(self, name: str, given: Any) -> Columns:
+    def _stacked(self, name: str, given: Any) -> tuple[Tensor, Tensor]:
+        """Inputs and targets of a data set whose samples are pairs, or dictionaries of columns."""
+        samples = _samples(name, given)
+        if samples and isinstance(samples[0], Mapping):
+            inputs, targets = self._columns_of(name, list(samples[0]))
+            samples = [(sample.get(inputs), sample.get(targets)) for sample in samples]
+        for place, sample in enumerate(samples):
+            masked = isinstance(sample, tuple | list) and any(map(np.ma.is_masked, sample))
+            need(not masked, name, f"sample {place} with a mask", _MASKED)
+        return _called(default_collate, name, samples)
+
+    def _columns_of(self, name: str, present: list[str]) -> Columns:
         """The columns of inputs and targets: named, of the usual names, or the only two."""
-        present: list[str] = list(given.column_names)
         rest = [column for column in present if column != self.split.removeprefix("column:")]
         usual = [[one for one in known if one in rest] for known in (_INPUTS, _TARGETS)]
         guess = rest if len(rest) == 2 else []
@@ -252,12 +271,17 @@ def _joined(name: str, tensors: list[Tensor]) -> Tensor:
 
 def _has_columns(given: object) -> bool:
     parts = given if isinstance(given, list) else [given]
-    return any(hasattr(one, "column_names") for one in parts)
+    return any(hasattr(one, "column_names") or _has_dictionaries(one) for one in parts)
+
+
+def _has_dictionaries(given: Any) -> bool:
+    return _is_map_style(given) and len(given) > 0 and isinstance(given[0], Mapping)
 
 
 def _is_map_style(given: object) -> bool:
     sized = hasattr(given, "__len__") and hasattr(given, "__getitem__")
-    return sized and not isinstance(given, Tensor | np.ndarray | str | Mapping)
+    array = isinstance(given, Tensor | np.ndarray) or hasattr(given, "to_numpy")
+    return sized and not (array or isinstance(given, str | Mapping))
 
 
 def _samples(name: str, given: Any) -> list[Any]:
@@ -292,38 +316,57 @@ def _called(collate: Collate, name: str, samples: list[Any]) -> tuple[Tensor, Te
 
 def _pair(name: str, given: object) -> tuple[Tensor, Tensor]:
     """Samples and targets as tensors; anything else is refused."""
+    if isinstance(given, DataLoader):
+        rule = "need its data set, as loader.dataset; batch_size= and collate= are the problem's"
+        raise BadInput(name, "DataLoader", rule)
     if not (isinstance(given, tuple | list) and len(given) == 2):
-        raise BadInput(name, type(given).__name__, _PAIR)
-    try:
-        inputs, targets = (_tensor(part) for part in given)
-    except (TypeError, ValueError, RuntimeError):
-        kinds = " and ".join(type(part).__name__ for part in given)
-        raise BadInput(name, kinds, _PAIR) from None
-    for part in (inputs, targets):
-        dense = part.layout == torch.strided
-        need(dense, name, part.layout, "need dense tensors, as x.to_dense()")
-    need(inputs.ndim > 0 and targets.ndim > 0, name, "numbers", _PAIR)
+        size = f" of {len(given)}" if isinstance(given, tuple | list) else ""
+        raise BadInput(name, f"{type(given).__name__}{size}", _PAIR)
+    inputs, targets = _tensor(name, "inputs", given[0]), _tensor(name, "targets", given[1])
+    rule = "need rows of both; a list of samples needs collate=torch.utils.data.default_collate"
+    need(inputs.ndim > 0 and targets.ndim > 0, name, "numbers", rule)
     equal = len(inputs) == len(targets)
     need(equal, name, f"{len(inputs)}, {len(targets)}", "need equally many rows and labels")
     return inputs, targets
 
 
-def _tensor(given: Any) -> Tensor:
-    """A tensor on the same memory, also of a file that is mapped read-only."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "The given NumPy array is not writable")
-        return torch.as_tensor(given)
+def _tensor(name: str, what: str, given: Any) -> Tensor:
+    """A tensor on the same memory, also of a file that is mapped read-only.
+
+    NumPy's arrays with negative strides and of other byte orders are copied: PyTorch has neither.
+    """
+    kind = f"{what} in {type(given).__name__}"
+    need(not hasattr(given, "toarray"), name, kind, "need dense arrays, as x.toarray()")
+    values = given.to_numpy() if hasattr(given, "to_numpy") else given  # of data frames
+    need(not np.ma.is_masked(values), name, f"{what} with a mask", _MASKED)
+    if isinstance(values, np.ndarray):
+        kind = f"{what} of {values.dtype}"
+        if min(values.strides, default=0) < 0 or not values.dtype.isnative:
+            values = np.array(values, values.dtype.newbyteorder("="))
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "The given NumPy array is not writable")
+            found = torch.as_tensor(values)
+    except (TypeError, ValueError, RuntimeError):
+        raise BadInput(name, kind, _NUMBERS) from None
+    odd = found.is_nested or found.is_quantized or found.is_meta
+    need(not odd, name, f"nested, quantised or meta {what}", "need plain tensors of numbers")
+    dense = found.layout == torch.strided
+    need(dense, name, found.layout, "need dense tensors, as x.to_dense()")
+    return found.detach()
 
 
 def _column(name: str, given: Any, column: str) -> Tensor:
     """A column of a Hugging Face data set; images become (C, H, W) from 0 to 1."""
     if type(given.features[column]).__name__ == "Image":
         return _images(name, given, column)
-    values = np.asarray(given.select_columns([column]).with_format("numpy")[:][column])
-    alike = values.dtype != object and values.dtype.kind != "U"
     rule = "need numbers, the same number of them in all rows; otherwise give collate="
-    need(alike, name, f"column {column}", rule)
-    return _tensor(values)
+    try:
+        values = np.asarray(given.select_columns([column]).with_format("numpy")[:][column])
+    except Exception as error:  # rows that are missing raise errors of several kinds
+        raise BadInput(name, f"column {column}", rule) from error
+    need(values.dtype.kind in "biuf", name, f"column {column}", rule)
+    return _tensor(name, column, values)
 
 
 def _images(name: str, given: Any, column: str) -> Tensor:

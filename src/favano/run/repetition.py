@@ -23,7 +23,7 @@ from favano.report.digest_check import row_name
 from favano.run.checkpoint_files import CheckpointFiles
 from favano.run.checkpoints import Checkpoints
 from favano.run.hardware import hardware
-from favano.run.own_data import read_data, samples_of
+from favano.run.own_data import samples_of
 from favano.run.problem import Problem
 from favano.run.progress import Progress
 from favano.run.result import Result
@@ -112,7 +112,7 @@ class Repetition:
         """The data of a specification, loaded once."""
         key, problem = (spec.problem, check_device(spec.run.device)), self.problem
         if key not in self._samples:
-            data = read_data(problem) if problem.is_own else None
+            data = problem.own_data if problem.is_own else None
             self._samples[key] = samples_of(problem, data, spec)
         return self._samples[key]
 

@@ -35,10 +35,11 @@ def as_targets(train: Tensor, test: Tensor, inputs: torch.dtype, loss: Loss | No
     if not whole or (loss is not None and train.dtype == torch.bool):
         number = inputs if inputs.is_floating_point else torch.float32
         return Targets(train.to(number), test.to(number), 0)
+    train, test = train.long(), test.long()
     lowest = int(min(train.min(), test.min()))
     need(lowest >= 0 or loss is not None, "train", lowest, "need labels from 0 on")
     classes = int(max(train.max(), test.max())) + 1 if lowest >= 0 else 0
-    return Targets(train.long(), test.long(), classes)
+    return Targets(train, test, classes)
 
 
 def _described(targets: Tensor) -> str:

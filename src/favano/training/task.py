@@ -132,6 +132,12 @@ def check_fit(model: FlatModel, task: Task, classes: int) -> None:
     features, labels = task.batch(0, 0, model.vector.dtype)
     output = check_inputs(model, features, "a batch of inputs")
     if classes:
+        shape = f"labels of shape {tuple(labels.shape[1:])}"
+        rule = (
+            "need one class per sample, as y.squeeze(1), or y.argmax(1) of one-hot rows; other "
+            "targets than classes need loss= and metrics="
+        )
+        need(labels.ndim == 1 or output.ndim != 2, "train", shape, rule)
         fits = output.ndim == labels.ndim + 1 and output.shape[1] >= classes
         rule = f"gives {tuple(output.shape[1:])} outputs, labels need {classes}"
         need(fits, "model", name, f"{rule}; other targets than classes need loss= and metrics=")
