@@ -176,6 +176,12 @@ def table() -> datasets.Dataset:
     return datasets.Dataset.from_dict(columns)
 
 
+def classes(*names: str) -> datasets.Dataset:
+    """A table whose classes have names."""
+    features = {**table().features, "label": datasets.ClassLabel(names=list(names))}
+    return datasets.Dataset.from_dict(table().to_dict(), features=datasets.Features(features))
+
+
 def test_all_forms_of_the_same_data_are_the_same_run() -> None:
     features, labels = pair(120)
     expected = rows_of((features, labels), split="iid")
@@ -187,6 +193,7 @@ def test_all_forms_of_the_same_data_are_the_same_run() -> None:
     assert rows_of([features, labels], split="iid") == expected
     assert rows_of(table().remove_columns("who"), split="iid") == expected
     assert rows_of(table(), split="iid") == expected
+    assert rows_of(classes("a", "b", "c"), split="iid") == expected
     renamed = table().rename_columns({"features": "a", "label": "b"})
     assert rows_of(renamed, split="iid", columns=("a", "b")) == expected
     rows = StackDataset(a=features, b=labels)  # samples are dictionaries
@@ -505,6 +512,10 @@ REFUSED: list[tuple[dict[str, object], str]] = [
      "train=column when: need numbers, the same number of them in all rows; otherwise give "),
     ({"train": datasets.Dataset.from_dict({"x": [None, [1.0, 2.0]], "y": [0, 1]})},
      "train=column x: need numbers, the same number of them in all rows; otherwise give "),
+    ({"train": classes("cat", "dog", "eel"), "test": classes("dog", "eel", "cat")},
+     "test=classes dog, eel, cat: need those of the first data set, in its order: cat, dog, eel$"),
+    ({"train": [classes("a", "b", "c"), classes("a", "b", "c"), classes("c", "b", "a")]},
+     r"train\[2\]=classes c, b, a: need those of the first data set, in its order: a, b, c$"),
     ({"train": Torn()}, r"train=Torn: \[2\] raises OSError: cannot be read$"),
     ({"train": (X, Y), "columns": ("a", "b")}, r"columns=\('a', 'b'\): is for data sets that "),
     ({"train": (X, Y), "split": np.arange(12).reshape(6, 2)}, "split=ndarray: need a name, or a "),

@@ -50,6 +50,7 @@ class Part(NamedTuple):
     inputs: Tensor  # (N, ...)
     targets: Tensor  # (N, ...)
     names: Mapping[str, Names]  # of the samples' clients, by column
+    classes: tuple[str, ...] = ()  # their names, if the data set has them
 
 
 class OwnData(NamedTuple):
@@ -76,7 +77,8 @@ def read_data(problem: Problem) -> OwnData:
         named = _has_columns(problem.train) or _has_columns(problem.test)
         need(named and problem.collate is None, "columns", problem.columns, rule)
     mine, theirs = reader.read("train", problem.train), reader.read("test", problem.test)
-    for name, (inputs, _, _) in (("train", mine), ("test", theirs)):
+    _check_classes("test", mine, theirs)
+    for name, (inputs, *_) in (("train", mine), ("test", theirs)):
         need(len(inputs) > 0, name, "no samples", "need at least one")
         rule = "need a type whose rows PyTorch can pick: uint8, int16, int32, int64 or floats"
         need(inputs.dtype not in _WIDE, name, inputs.dtype, rule)
@@ -95,7 +97,7 @@ def read_data(problem: Problem) -> OwnData:
 
 def read_source(name: str, given: object) -> tuple[Tensor, Tensor]:
     """Inputs and targets of one source: a pair, a PyTorch data set, or a Hugging Face data set."""
-    inputs, targets, _ = _Reader(None, None, "").part(name, given)
+    inputs, targets, *_ = _Reader(None, None, "").part(name, given)
     need(len(inputs) > 0, name, "no samples", "need at least one")
     return inputs, targets
 
@@ -135,7 +137,7 @@ def own_samples(data: OwnData, device: str, loss: Loss | None = None) -> Samples
     on = check_device(device)
     if on.type == "cuda":
         _check_memory(data, on)
-    (inputs, targets, _), (test_inputs, test_targets, _) = data.train, data.test
+    (inputs, targets, *_), (test_inputs, test_targets, *_) = data.train, data.test
     return Samples(
         inputs.to(on),
         targets.to(on),
@@ -189,13 +191,17 @@ class _Reader(NamedTuple):
             sizes = [len(one) for one in samples]
             _check_sizes(name, sizes)
             inputs, targets = self._collated(name, [one for own in samples for one in own])
+            classes: tuple[str, ...] = ()
         else:
             parts = [self.part(f"{name}[{client}]", one) for client, one in enumerate(given)]
             sizes = [len(part.inputs) for part in parts]
             _check_sizes(name, sizes)
+            for client, part in enumerate(parts):
+                _check_classes(f"{name}[{client}]", parts[0], part)
+            classes = parts[0].classes
             inputs = _joined(name, [part.inputs for part in parts])
             targets = _joined(name, [part.targets for part in parts])
-        return Part(inputs, targets, {OWN: np.repeat(np.arange(len(sizes)), sizes)})
+        return Part(inputs, targets, {OWN: np.repeat(np.arange(len(sizes)), sizes)}, classes)
 
     def part(self, name: str, given: object) -> Part:
         """The data of all clients, or of one."""
@@ -208,7 +214,8 @@ class _Reader(NamedTuple):
                 return Part(*self._stacked(name, given), self._names(given))
             columns = self._columns_of(name, list(given.column_names))
             inputs, targets = (_column(name, given, one) for one in columns)
-            return Part(inputs, targets, self._names(given))
+            classes = tuple(getattr(given.features[columns[1]], "names", None) or ())
+            return Part(inputs, targets, self._names(given), classes)
         if isinstance(given, TensorDataset):
             given = given.tensors
         if not isinstance(given, tuple | list) and _is_map_style(given):
@@ -258,6 +265,13 @@ class _Reader(NamedTuple):
 def _check_sizes(name: str, sizes: list[int]) -> None:
     for client, size in enumerate(sizes):
         need(size > 0, f"{name}[{client}]", "no samples", "need at least one for each client")
+
+
+def _check_classes(name: str, mine: Part, theirs: Part) -> None:
+    """Refuse data sets that number the same classes differently."""
+    alike = not (mine.classes and theirs.classes) or mine.classes == theirs.classes
+    own, first = (", ".join(part.classes) for part in (theirs, mine))
+    need(alike, name, f"classes {own}", f"need those of the first data set, in its order: {first}")
 
 
 def _joined(name: str, tensors: list[Tensor]) -> Tensor:
