@@ -6,17 +6,17 @@ import runpy
 from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import datasets
 import numpy as np
-import pandas
+import pandas  # type: ignore[import-untyped]
 import pytest
 import scipy.sparse
 import torch
 from PIL import Image
 from torch import Tensor, nn
-from torch.utils.data import DataLoader, Dataset, StackDataset, TensorDataset
+from torch.utils.data import DataLoader, Dataset, StackDataset, Subset, TensorDataset
 
 import favano
 from favano.data.tables import owner_codes
@@ -196,7 +196,7 @@ def test_all_forms_of_the_same_data_are_the_same_run() -> None:
     assert rows_of(classes("a", "b", "c"), split="iid") == expected
     renamed = table().rename_columns({"features": "a", "label": "b"})
     assert rows_of(renamed, split="iid", columns=("a", "b")) == expected
-    rows = StackDataset(a=features, b=labels)  # samples are dictionaries
+    rows = StackDataset(a=list(features), b=labels.tolist())  # type: ignore[arg-type]
     assert rows_of(rows, split="iid", columns=("a", "b")) == expected
 
 
@@ -376,13 +376,13 @@ def test_images_of_all_kinds_are_from_0_to_1(kind: str) -> None:
     images = table_of_images([image, image])
     found = read_data(problem(images, test=images, split="iid")).train.inputs
     assert found.dtype == torch.float32
-    assert np.array_equal(found, np.float32([expected, expected]))
+    assert np.array_equal(found, np.asarray([expected, expected], np.float32))
 
 
 def test_images_of_one_bit_beside_bytes() -> None:
     images = table_of_images([IMAGES["L"][0], IMAGES["1"][0]])
     found = read_data(problem(images, test=images, split="iid")).train.inputs
-    assert np.array_equal(found, np.float32([IMAGES["L"][1], IMAGES["1"][1]]))
+    assert np.array_equal(found, np.asarray([IMAGES["L"][1], IMAGES["1"][1]], np.float32))
 
 
 def test_collate_is_called_once_for_all_samples() -> None:
@@ -427,6 +427,14 @@ def failing(samples: list[object]) -> object:
 
 def too_few(samples: list[object]) -> object:
     return torch.zeros(3, 5), torch.zeros(3)
+
+
+class MaskedPoints(Points):
+    """A data set of masked arrays; the mask of sample 2 hides something."""
+
+    def __getitem__(self, place: int) -> Any:
+        features, label = super().__getitem__(place)
+        return np.ma.masked_array(features.numpy(), mask=place == 2), label
 
 
 class Torn(Points):
@@ -476,9 +484,10 @@ REFUSED: list[tuple[dict[str, object], str]] = [
     ({"train": Points(9), "collate": too_few},
      "collate=too_few: makes 3 inputs of 9 samples of train: need one of each$"),
     ({"train": table().to_iterable_dataset()},
-     "train=IterableDataset: need a data set with a length, not a stream or a set of splits$"),
+     "train=IterableDataset: need a data set with a length, not a stream, a set of sp"),
     ({"train": datasets.DatasetDict({"train": table()})},
-     "train=DatasetDict: need a data set with a length, not a stream or a set of splits$"),
+     "train=DatasetDict: need a data set with a length, not a stream, a set of sp"),
+    ({"train": table().data.table}, "train=Table: need a data set with a length, not a stream, "),
     ({"train": 3, "collate": failing}, "train=int: need a list or data set of samples$"),
     ({"train": [(X[:6], Y[:5]), (X[6:], Y[5:])]},
      r"train\[0\]=6, 5: need equally many rows and labels$"),
@@ -495,7 +504,7 @@ REFUSED: list[tuple[dict[str, object], str]] = [
      "train=image 0 of column image: need an image; datasets.Image"),
     ({"train": (MASKED, Y)}, "train=inputs with a mask: need numbers everywhere: fill in what is "),
     ({"train": (X, np.ma.masked_array(Y, mask=Y == 1))}, "train=targets with a mask: need "),
-    ({"train": StackDataset(list(MASKED), Y)}, "train=sample 2 with a mask: need numbers every"),
+    ({"train": MaskedPoints(12)}, "train=sample 2 with a mask: need numbers every"),
     ({"train": (X, WORDS)}, "train=targets of <U3: need arrays of numbers of a type that PyTorch "),
     ({"train": (X, WORDS.tolist())}, "train=targets in list: need arrays of numbers of a type "),
     ({"train": (X.numpy().astype(object), Y)}, "train=inputs of object: need arrays of numbers "),
@@ -519,6 +528,9 @@ REFUSED: list[tuple[dict[str, object], str]] = [
     ({"train": Torn()}, r"train=Torn: \[2\] raises OSError: cannot be read$"),
     ({"train": (X, Y), "columns": ("a", "b")}, r"columns=\('a', 'b'\): is for data sets that "),
     ({"train": (X, Y), "split": np.arange(12).reshape(6, 2)}, "split=ndarray: need a name, or a "),
+    ({"train": (X, Y), "split": [np.ma.masked_array([0, 1], mask=[True, False])]},
+     r"split\[0\]=\[-- 1\]: need a name, or a list with the numbers "),
+    ({"train": Subset(Points(9), [])}, "train=no samples: need at least one$"),
     ({"train": (X, Y), "split": [torch.ones(12).bool()]}, r"split\[0\]=Tensor: need a name, or "),
     ({"train": [(X, Y), (X, Y)], "test": [(X, Y)]},
      "test=a list of 1 clients: need the same clients in train, which lists 2, or one test set "),
@@ -570,7 +582,8 @@ def test_samples_of_no_client_are_counted(capsys: pytest.CaptureFixture[str]) ->
         (rows, "column:who", 30),
         (pair(120), [np.arange(20), np.arange(50, 57)], 93),
     ):
-        favano.compare(["favano", "fedavg"], problem(train, split=split), seeds=2, **GIVEN)
+        keys: Keys = {**GIVEN, "seeds": 2}
+        favano.compare(["favano", "fedavg"], problem(train, split=split), **keys)
         how = split if isinstance(split, str) else "own"
         assert capsys.readouterr().err.count(said.format(how, left_out)) == 1
 

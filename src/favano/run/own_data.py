@@ -203,13 +203,14 @@ class _Reader(NamedTuple):
             targets = _joined(name, [part.targets for part in parts])
         return Part(inputs, targets, {OWN: np.repeat(np.arange(len(sizes)), sizes)}, classes)
 
-    def part(self, name: str, given: object) -> Part:
+    def part(self, name: str, given: Any) -> Part:
         """The data of all clients, or of one."""
         if self.collate is not None:
             return Part(*self._collated(name, _samples(name, given)), self._names(given))
         if hasattr(given, "column_names"):
-            rule = "need a data set with a length, not a stream or a set of splits"
-            need(_is_map_style(given), name, type(given).__name__, rule)
+            rule = "need a data set with a length, not a stream, a set of splits or a bare table"
+            whole = _is_map_style(given) and hasattr(given, "with_format")
+            need(whole, name, type(given).__name__, rule)
             if given.format["type"] == "custom":  # a transform, which only samples pass through
                 return Part(*self._stacked(name, given), self._names(given))
             columns = self._columns_of(name, list(given.column_names))
@@ -229,7 +230,8 @@ class _Reader(NamedTuple):
     def _stacked(self, name: str, given: Any) -> tuple[Tensor, Tensor]:
         """Inputs and targets of a data set whose samples are pairs, or dictionaries of columns."""
         samples = _samples(name, given)
-        if samples and isinstance(samples[0], Mapping):
+        need(len(samples) > 0, name, "no samples", "need at least one")
+        if isinstance(samples[0], Mapping):
             inputs, targets = self._columns_of(name, list(samples[0]))
             samples = [(sample.get(inputs), sample.get(targets)) for sample in samples]
         for place, sample in enumerate(samples):

@@ -151,6 +151,7 @@ class Problem:
         parts = [np.asarray(part) for part in self.split]
         for client, part in enumerate(parts):
             whole = part.ndim == 1 and (part.dtype.kind in "iu" or part.size == 0)
+            whole = whole and not np.ma.is_masked(self.split[client])
             need(whole, f"split[{client}]", _in_short(self.split[client]), rule)
         return [part.astype(np.int64) for part in parts]
 
