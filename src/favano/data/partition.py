@@ -13,7 +13,6 @@ file:PATH        one client per number or name in a file, which has one for each
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -23,6 +22,7 @@ from favano.data.dirichlet import dirichlet
 from favano.data.natural import OWN, is_natural, owned_parts
 from favano.data.two_class import deal_blocks, deal_free, share_out
 from favano.errors import BadInput, need
+from favano.notices import notice
 from favano.rng import Stream, permutation
 from favano.types import Ints
 
@@ -87,7 +87,7 @@ def _deal(traits: Traits, clients: int, how: str, seed: int) -> list[Ints]:
 def _say_left_out(owners: Ints, how: str) -> None:
     if left_out := int((owners < 0).sum()):
         rule = f"leaves out {left_out} of {len(owners)} training samples, which no client has"
-        print(f"favano: split={how} {rule}", file=sys.stderr)
+        notice(f"split={how} {rule}")
 
 
 def split(labels: Ints, clients: int, how: str, seed: int) -> list[Ints]:
