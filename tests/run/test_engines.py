@@ -189,13 +189,13 @@ def test_runs_of_both_engines_may_be_asked_for_together(digits: Samples) -> None
 
 @FORKS
 def test_where_forked_processes_cannot_train_this_one_does_and_says_so(
-    digits: Samples, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    digits: Samples, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """As after a gradient with a GPU in sight."""
     model = named_model(SHORT, digits)
     plain = run_together([SHORT], digits, model, workers=1)[0]
-    assert capfd.readouterr().err == ""
+    assert caplog.messages == []
     monkeypatch.setattr("favano.training.worker_lanes.computes_gradients", lambda: False)
     alone = run_together([SHORT], digits, model, workers=2)[0]
     assert alone.rows == plain.rows
-    assert "favano: training in one process instead of 2" in capfd.readouterr().err
+    assert "training in one process instead of 2" in caplog.text

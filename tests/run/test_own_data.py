@@ -55,31 +55,31 @@ def test_the_result_is_not_called_digits(tmp_path: Path) -> None:
     assert again.rows == result.rows
 
 
-def test_what_was_left_open_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_was_left_open_is_said(caplog: pytest.LogCaptureFixture) -> None:
     open_ = own(split=None, batch_size=None)
     result = favano.simulate("favano", open_, horizon=70, local_steps=2)
-    assert capsys.readouterr().err == (
-        "favano: own data; not given, so taken: split=iid, clients=20, selected=5, "
-        "learning_rate=0.05, batch_size=32, evaluate_every=50\n"
-    )
+    assert caplog.messages == [
+        "defaults used for your data: split=iid, clients=20, selected=5, "
+        "learning_rate=0.05, batch_size=32, evaluate_every=50"
+    ]
     assert (
         result.spec.fleet.clients,
         result.spec.problem.split,
         result.spec.training.learning_rate,
     ) == (20, "iid", 0.05)
     favano.simulate("fedbuff", open_, horizon=70, local_steps=2)
-    assert "buffer=5" in capsys.readouterr().err  # which FAVANO has none of
+    assert "buffer=5" in caplog.messages[-1]  # which FAVANO has none of
 
 
-def test_of_several_methods_it_is_said_once(capsys: pytest.CaptureFixture[str]) -> None:
+def test_of_several_methods_it_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
     favano.compare(["favano", "fedbuff"], own(), FLEET, **GIVEN)
-    assert capsys.readouterr().err == "favano: own data; not given, so taken: buffer=5\n"
+    assert caplog.messages == ["defaults used for your data: buffer=5"]
 
 
-def test_nothing_is_said_where_all_was_given(capsys: pytest.CaptureFixture[str]) -> None:
+def test_nothing_is_said_where_all_was_given(caplog: pytest.LogCaptureFixture) -> None:
     favano.simulate("favano", own(), FLEET, **GIVEN)
     favano.simulate(favano.FedBuff(buffer=2), own(), FLEET, **GIVEN)
-    assert capsys.readouterr().err == ""
+    assert caplog.messages == []
 
 
 @pytest.mark.parametrize("dataset", ["mnist", "digits"])
@@ -88,12 +88,12 @@ def test_a_name_beside_own_data_is_refused(dataset: str) -> None:
         favano.Problem(nn.Linear(5, 3), train=pair(60), test=pair(30), dataset=dataset)
 
 
-def test_an_own_network_on_named_data(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_own_network_on_named_data(caplog: pytest.LogCaptureFixture) -> None:
     network = nn.Sequential(nn.Flatten(), nn.Linear(64, 10))
     problem = favano.Problem(network, dataset="digits", split="iid", batch_size=8)
     result = favano.simulate("favano", problem, favano.Fleet(clients=10), **GIVEN)
     assert (result.spec.problem.dataset, result.spec.problem.model) == ("digits", "own")
-    assert capsys.readouterr().err == ""
+    assert caplog.messages == []
 
 
 def test_own_data_must_be_there() -> None:
