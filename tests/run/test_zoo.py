@@ -13,7 +13,7 @@ from torch import Tensor, nn
 import favano
 from favano.errors import BadInput
 from favano.training import gradient_trace
-from tests.run.zoo import DATA, ZOO, Entry
+from tests.run.zoo import DATA, ZOO, Entry, Loss
 
 ENTRIES = pytest.mark.parametrize("entry", ZOO, ids=[entry.name for entry in ZOO])
 PARTS = [list(range(8)), list(range(8, 16))]  # of two clients: a batch each
@@ -70,23 +70,34 @@ def same(one: Any, other: Any) -> bool:
 def by_hand(entry: Entry, rounds: int) -> tuple[dict[str, Tensor], float]:
     """The same in plain PyTorch: the final model, and its loss on the test set."""
     x, y = DATA[entry.data]
-    server = made(entry).state_dict()
+    server: dict[str, Tensor] | None = None
     for _ in range(rounds):
         ends = []
         for part in PARTS:
-            net = made(entry)
-            net.load_state_dict(server)
-            loss, optimiser = entry.loss(net), optimiser_of(entry, net)
+            net, loss, whole = loaded(entry, server)
+            optimiser = optimiser_of(entry, whole)
             for _ in range(STEPS):
                 optimiser.zero_grad()
                 torch.autograd.backward(loss(net.train()(x[part].clone()), y[part].clone()))
                 optimiser.step()
-            ends.append(net.state_dict())
-        server = {name: averaged([end[name] for end in ends]) for name in server}
-    net = made(entry)
-    net.load_state_dict(server)
+            ends.append(deepcopy(whole.state_dict()))
+        server = {name: averaged([end[name] for end in ends]) for name in ends[0]}
+    net, loss, whole = loaded(entry, server)
     with torch.no_grad():
-        return server, float(entry.loss(net)(net.eval()(x[TEST].clone()), y[TEST].clone()))
+        value = float(loss(net.eval()(x[TEST].clone()), y[TEST].clone()))
+    return dict(whole.state_dict()), value
+
+
+def loaded(entry: Entry, server: dict[str, Tensor] | None) -> tuple[nn.Module, Loss, nn.ModuleDict]:
+    """A network, its loss, and both together where the loss is a module, or a method of one."""
+    net = made(entry)
+    loss = entry.loss(net)
+    owner = getattr(loss, "__self__", loss)
+    parts = {"net": net, "loss": owner} if isinstance(owner, nn.Module) else {"net": net}
+    whole = nn.ModuleDict(parts)
+    if server is not None:
+        whole.load_state_dict(server)
+    return net, loss, whole
 
 
 def averaged(ends: list[Tensor]) -> Tensor:
@@ -122,8 +133,10 @@ def test_zoo(entry: Entry, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> N
     rounds = loop.runs[0].server_steps
     assert rounds > 2
     model, loss = by_hand(entry, rounds)
-    for name, value in loop.models[0].items():
-        assert torch.allclose(value.double(), model[name].double(), rtol=1e-4, atol=3e-6), name
+    for part, state in (("net", loop.models[0]), ("loss", loop.losses.get(0, {}))):
+        for name, value in state.items():
+            hand = model[f"{part}.{name}"].double()
+            assert torch.allclose(value.double(), hand, rtol=1e-4, atol=3e-6), (part, name)
     assert loop.runs[0].loss == pytest.approx(loss, rel=1e-4)
     lanes = simulated(entry, "lanes")
     forced(monkeypatch)
@@ -131,4 +144,5 @@ def test_zoo(entry: Entry, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> N
     for other in (lanes, traced):
         assert other.rows == loop.rows
         assert same(other.models[0], loop.models[0])
+        assert same(other.losses, loop.losses)
     made(entry).load_state_dict(loop.models[0])

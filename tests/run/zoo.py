@@ -10,6 +10,8 @@ import random
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
+from threading import Lock
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -267,12 +269,69 @@ def counting_loss(output: Tensor, target: Tensor) -> Tensor:
     return F.cross_entropy(output, target) * (1 + CALLS[0] % 2)
 
 
+def squares(net: Any) -> Tensor:
+    return torch.stack([one.square().sum() for one in net.parameters()]).sum()
+
+
+def with_penalty(net: Any, output: Tensor, target: Tensor) -> Tensor:
+    return F.cross_entropy(output, target) + 0.05 * squares(net)
+
+
 def penalised(net: Any) -> Loss:
     def loss(output: Tensor, target: Tensor) -> Tensor:
-        penalty = torch.stack([one.square().sum() for one in net.parameters()]).sum()
-        return F.cross_entropy(output, target) + 0.01 * penalty
+        return with_penalty(net, output, target)
 
     return loss
+
+
+def penalised_by_list(net: Any) -> Loss:
+    weights = [one for name, one in net.named_parameters() if "weight" in name]
+    return lambda output, target: (
+        F.cross_entropy(output, target) + 0.05 * sum(one.abs().sum() for one in weights)
+    )
+
+
+def penalised_by_layer(net: Any) -> Loss:
+    layer = net.last
+    return lambda output, target: F.cross_entropy(output, target) + layer.weight.square().mean()
+
+
+def penalised_by_global(net: Any) -> Loss:
+    """As in a script or a notebook, where all names are global."""
+    scope: dict[str, Any] = {"F": F, "net": net, "squares": squares}
+    exec(
+        "def penalty():\n    return 0.05 * squares(net)\n"
+        "def loss(output, target):\n    return F.cross_entropy(output, target) + penalty()\n",
+        scope,
+    )
+    made: Loss = scope["loss"]
+    return made
+
+
+class Trainer:
+    """Holds a network, a loss, and what cannot be copied."""
+
+    def __init__(self, net: nn.Module) -> None:
+        self.net, self.lock = net, Lock()
+        self.penalty = lambda: 0.05 * squares(self.net)
+        self.loss = lambda output, target: F.cross_entropy(output, target) + self.penalty()
+
+    def compute(self, output: Tensor, target: Tensor) -> Tensor:
+        return with_penalty(self.net, output, target)
+
+
+class Judging(nn.Module):
+    """A network with a loss as its method."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.last = nn.Linear(6, 4), nn.Linear(4, 3)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        return plain(self, inputs)
+
+    def criterion(self, output: Tensor, target: Tensor) -> Tensor:
+        return F.cross_entropy(output, target) + self.first.weight.abs().mean()
 
 
 class Weighted(nn.Module):
@@ -284,6 +343,40 @@ class Weighted(nn.Module):
 
     def forward(self, output: Tensor, target: Tensor) -> Tensor:
         return F.cross_entropy(output / self.temperature, target)
+
+    def harsh(self, output: Tensor, target: Tensor) -> Tensor:
+        return 2 * self.forward(output, target)
+
+
+class Proxies(nn.Module):
+    """A loss with a vector per class, a constant, and a penalty over the network that it holds."""
+
+    def __init__(self, net: nn.Module) -> None:
+        super().__init__()
+        self.net, self.scale = net, nn.Parameter(torch.tensor(4.0), requires_grad=False)
+        self.proxies = nn.Parameter(torch.eye(3) + 0.1)
+        self.register_buffer("prior", torch.tensor([0.1, 0.2, 0.3]))
+
+    def forward(self, output: Tensor, target: Tensor) -> Tensor:
+        near = F.normalize(output, dim=1) @ F.normalize(self.proxies, dim=1).T
+        loss: Tensor = F.cross_entropy(self.scale * near + self.prior, target)
+        return loss + 0.05 * squares(self.net)
+
+
+def holding_another(net: Any) -> Loss:
+    other = nn.Linear(3, 3)
+    return lambda output, target: F.cross_entropy(other(output), target)
+
+
+def kept_activation(net: Any) -> Loss:
+    """Activity of a hidden layer, which a hook keeps."""
+    kept: dict[str, Tensor] = {}
+
+    def keep(layer: nn.Module, inputs: Any, output: Tensor) -> None:
+        kept["hidden"] = output
+
+    net.first.register_forward_hook(keep)
+    return lambda output, target: F.cross_entropy(output, target) + kept["hidden"].abs().mean()
 
 
 def equal(name: str, make: Callable[[], nn.Module], loss: Loss | None = None, **more: Any) -> Entry:
@@ -299,9 +392,48 @@ def refused(
 
 
 def _with_hooks_on_parameters() -> nn.Module:
-    net = nn.Linear(6, 3)
-    net.weight.register_hook(double)  # type: ignore[no-untyped-call]
+    net = nn.Sequential(nn.Linear(6, 4), nn.Linear(4, 3))
+    net[0].weight.register_hook(double)  # type: ignore[no-untyped-call]
+    net[0].weight.register_hook(lambda slope: slope.clamp(-0.1, 0.1))  # type: ignore[no-untyped-call]
+    net[1].weight.register_hook(lambda slope: slope / (1e-3 + slope.norm()))  # type: ignore[no-untyped-call]
+    net[1].bias.register_hook(lambda slope: None)  # type: ignore[no-untyped-call]
     return net
+
+
+def _with_a_hook_that_decays() -> nn.Module:
+    net = nn.Linear(6, 3)
+    net.weight.register_hook(lambda slope: slope + 0.1 * net.weight.detach())  # type: ignore[no-untyped-call]
+    return net
+
+
+def _with_hooks_after_sums() -> nn.Module:
+    net = nn.Linear(6, 3)
+    net.weight.register_post_accumulate_grad_hook(lambda one: None)
+    return net
+
+
+def _with_backward_hook() -> nn.Module:
+    net = nn.Sequential(nn.Linear(6, 4), nn.Linear(4, 3))
+    net[1].register_full_backward_hook(lambda layer, given, _: (3 * given[0],))
+    return net
+
+
+def _with_a_hook_that_holds_the_network() -> nn.Module:
+    net = around(plain, scale=lambda: nn.Parameter(torch.ones(3)))()
+    net.last.register_forward_hook(lambda layer, given, output: output * net.scale)  # type: ignore[union-attr]
+    return net
+
+
+def _with_another_forward() -> nn.Module:
+    net = around(plain)()
+    net.forward = lambda inputs: 2 * net.last(net.first(inputs).relu())  # type: ignore[method-assign,operator]
+    return net
+
+
+def _with_old_weight_norm() -> nn.Module:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)
+        return nn.Sequential(nn.utils.weight_norm(nn.Linear(6, 4)), nn.Linear(4, 3))
 
 
 def _hooked() -> nn.Module:
@@ -424,11 +556,38 @@ ZOO = [
         around(plain, criterion=nn.CrossEntropyLoss),
         lambda net: net.criterion,
     ),
-    Entry("a penalty over the parameters", NET, penalised, refusal="has a gradient for parameters"),
+    Entry("a penalty over the parameters", NET, penalised),
+    Entry("a penalty and Adam", NET, penalised, keys={"optimiser": "adam", "learning_rate": 0.01}),
+    Entry("a penalty and batch norm", stack(first, lambda: nn.BatchNorm1d(4), last), penalised),
+    Entry("a penalty by a partial", NET, lambda net: partial(with_penalty, net)),
+    Entry("a penalty over a list of parameters", NET, penalised_by_list),
+    Entry("a penalty over a layer", NET, penalised_by_layer),
+    Entry("a penalty over a global network", NET, penalised_by_global),
+    Entry("a lambda that holds self", NET, lambda net: Trainer(net).loss),
+    Entry("a method of what holds the network", NET, lambda net: Trainer(net).compute),
+    Entry("a method of the network", Judging, lambda net: net.criterion),
+    Entry("an activation kept by a hook", NET, kept_activation),
+    Entry("a loss with weights", NET, lambda _: Weighted()),
+    Entry("a loss with weights and momentum", NET, lambda _: Weighted(), keys={"momentum": 0.9}),
+    Entry("a method of a loss with weights", NET, lambda _: Weighted().harsh),
+    Entry("a loss with weights that holds the network", NET, Proxies),
     Entry(
-        "a loss with weights", NET, lambda _: Weighted(), refusal="has a gradient for parameters"
+        "a loss with weights and batch norm", stack(first, lambda: nn.BatchNorm1d(4), last), Proxies
     ),
-    refused("hooks on parameters", _with_hooks_on_parameters, "has hooks on parameters"),
+    Entry(
+        "a loss that holds another network",
+        NET,
+        holding_another,
+        refusal=r"has a gradient for a tensor of shape \(3,",
+    ),
+    equal("hooks on parameters", _with_hooks_on_parameters),
+    equal("hooks on parameters and momentum", _with_hooks_on_parameters, keys={"momentum": 0.9}),
+    equal("a hook that reads a parameter", _with_a_hook_that_decays),
+    refused("hooks after sums", _with_hooks_after_sums, "has hooks on parameters after gradients"),
+    equal("backward hook", _with_backward_hook),
+    equal("a hook that holds the network", _with_a_hook_that_holds_the_network),
+    equal("another forward", _with_another_forward),
+    equal("old weight norm", _with_old_weight_norm),
     refused("noise", around(lambda net, x: plain(net, x) + torch.rand(3)), "draws random numbers"),
     refused("noise of a loss by NumPy", NET, "draws random numbers", noisy_by_numpy),
     refused("noise of a loss by Python", NET, "draws random numbers", noisy_by_python),

@@ -132,6 +132,7 @@ class Gathering:
         whole.runs = sorted([*whole.runs, *part.runs], key=lambda run: run.seed)
         whole.bounds = sorted([*whole.bounds, *part.bounds], key=lambda row: row.seed)
         whole.models = dict(sorted({**whole.models, **part.models}.items()))
+        whole.losses = dict(sorted({**whole.losses, **part.losses}.items()))
         whole.status = worst([whole.status, part.status])
         whole.test_samples = part.test_samples
         whole.audit, whole.served = part.audit or whole.audit, part.served or whole.served

@@ -146,11 +146,10 @@ def _checkpoints(order: Order, send: Send) -> Checkpoints:
 
 def _portable(result: Result) -> Result:
     """A result without what belongs to this machine, or what the driver has itself."""
-    models = {
-        seed: {name: tensor.cpu() for name, tensor in model.items()}
-        for seed, model in result.models.items()
-    }
-    return replace(result, spec=Spec(), first=None, traced=NO_TRACE, models=models)
+    portable = replace(result, spec=Spec(), first=None, traced=NO_TRACE, models={}, losses={})
+    for seed, state in result.states.items():
+        portable.add_state(seed, {name: tensor.cpu() for name, tensor in state.items()})
+    return portable
 
 
 class _Reporter:

@@ -174,11 +174,14 @@ class Client:
         need(fits, "data", inputs.dtype, f"need inputs of {dtype}, as the server's model")
         module = self._model if isinstance(self._model, nn.Module) else self._model()
         network = quantised(module, local.training.recipe)
-        flat = FlatModel(network, device=self._device, dtype=dtype)
+        flat = FlatModel(network, self._loss, device=self._device, dtype=dtype)
+        rule = "has parameters of its own, which the server does not know; put them in the network"
+        own = flat.objective.loss_parameters
+        need(not own, "loss", type(self._loss).__name__, rule)
         everything, stream = [np.arange(len(inputs))], np.array([call.client])
         batches = BatchStream(everything, local.batch_size, call.seed, stream, local.batch_order)
         targets = self._targets.to(self._device)
-        task = Task(inputs, targets, batches, self._loss, self._preprocessing)
+        task = Task(inputs, targets, batches, flat.loss, self._preprocessing)
         check_fit(flat, task, self._classes if self._loss is functional.cross_entropy else 0)
         check_single(flat, task)
         rule = local.rule(corrected=call.drift is not None)

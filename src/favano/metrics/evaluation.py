@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
 import torch
 from torch import Tensor
-from torch.func import functional_call, vmap
+from torch.func import vmap
 
 from favano.errors import need
 from favano.metrics.activations import largest_activation
@@ -118,15 +119,19 @@ class Evaluator:
 
     def _stacked(self, vectors: Stack, samples: int) -> list[Tensor]:
         """Loss and metrics of each model for the first samples, and its outputs if needed."""
-        module, parameters = self.model.module.eval(), self.model.layout.parameters
+        self.model.module.eval()
+        parameters = self.model.layout.parameters
         named = self.model.named(vectors[:, :parameters], vectors[:, parameters:])
         features, targets = self.features[:samples], self.targets[:samples]
 
-        def scores(*model: dict[str, Tensor]) -> list[Tensor]:
-            output = functional_call(module, model, (self._lent(features),))
+        def scores(output: Tensor) -> list[Tensor]:
             return [*self._values(output, targets), *([output] if self._whole else [])]
 
-        return vmap(scores)(*named)
+        def of_one(*model: dict[str, Tensor]) -> list[Tensor]:
+            found: list[Tensor] = self.model.objective.at(*model, self._lent(features), scores)
+            return found
+
+        return vmap(of_one)(*named)
 
     def _lent(self, data: Tensor) -> Tensor:
         """Data for a network or a loss: a copy for those that write into them."""
@@ -162,11 +167,13 @@ class Evaluator:
     def _vectorised(self) -> bool:
         """Whether many models can be scored at once."""
         try:
-            with torch.no_grad():
-                self._stacked(self.model.vector[None], 2)
+            with torch.no_grad(), self.model.unchanged() as model:
+                if self.model.objective.linked:  # a loss may keep parameters: those of the model
+                    self.model.weights.fill_(math.nan)
+                found = self._stacked(model[None], 2)
         except Exception:  # a recurrent layer, or a metric that looks at single values
             return False
-        return True
+        return not self.model.objective.linked or bool(found[0].isfinite().all())
 
     @cached_property
     def _width(self) -> int:

@@ -14,7 +14,7 @@ from favano.planning.planned import Planned
 from favano.quantisation import Codec, Lattice, MinMax, Qsgd
 from favano.run.samples import ModelFactory, Samples, initial_module, make_task
 from favano.specification.spec import Spec, given
-from favano.training import FlatModel, LocalRule, Task, check_fit, check_inputs, check_single
+from favano.training import FlatModel, LocalRule, Loss, Task, check_fit, check_inputs, check_single
 from favano.types import Vector
 
 
@@ -92,7 +92,9 @@ def codec_of(spec: Spec) -> Codec | None:
     return MinMax(bits=bits) if spec.run.codec == "min-max" else Qsgd(bits=bits)
 
 
-def initial_vector(flat: FlatModel, model: nn.Module | ModelFactory, seed: int) -> Vector:
+def initial_vector(
+    flat: FlatModel, model: nn.Module | ModelFactory, loss: Loss, seed: int
+) -> Vector:
     """The initial model of a seed, where and as `flat` is."""
-    module = initial_module(model, seed)
-    return FlatModel(module, device=flat.vector.device, dtype=flat.vector.dtype).snapshot()
+    module, like = initial_module(model, seed), flat.vector
+    return FlatModel(module, loss, device=like.device, dtype=like.dtype).snapshot()

@@ -28,7 +28,7 @@ from favano.records import (
 )
 from favano.report.metric_words import mean_of, one_line
 from favano.specification.spec import Spec, given
-from favano.training import NO_TRACE, TraceReport
+from favano.training import NO_TRACE, OF_LOSS, TraceReport
 from favano.types import Kernels
 
 
@@ -41,7 +41,8 @@ class Result:
     status: Status = "complete"
     rows: list[Row] = field(default_factory=list)
     runs: list[RunRecord] = field(default_factory=list)
-    models: dict[int, dict[str, Tensor]] = field(default_factory=dict)
+    models: dict[int, dict[str, Tensor]] = field(default_factory=dict)  # of the network, by seed
+    losses: dict[int, dict[str, Tensor]] = field(default_factory=dict)  # parameters of the loss
     bounds: list[BoundRow] = field(default_factory=list)  # with track_bound
     audit: AuditRecord | None = None  # of the first seed, if it ended
     served: ServedRecord | None = None  # how well the first seed's final model serves each client
@@ -68,6 +69,24 @@ class Result:
         """
         last = {row.seed: row for row in up_to(self.rows, given(self.spec.run.horizon))}
         return final_values(last.values(), self.metrics, metric)
+
+    @property
+    def states(self) -> dict[int, dict[str, Tensor]]:
+        """The final models by seed, as files have them: with the parameters of the loss."""
+        return {
+            seed: {
+                **{f"{OF_LOSS}{name}": one for name, one in self.losses.get(seed, {}).items()},
+                **model,
+            }
+            for seed, model in self.models.items()
+        }
+
+    def add_state(self, seed: int, state: Mapping[str, Tensor]) -> None:
+        """Add the final model of a seed."""
+        own = [name for name in state if name.startswith(OF_LOSS)]
+        self.models[seed] = {name: one for name, one in state.items() if name not in own}
+        if own:
+            self.losses[seed] = {name.removeprefix(OF_LOSS): state[name] for name in own}
 
     @property
     def history(self) -> History:

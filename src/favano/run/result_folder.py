@@ -150,15 +150,14 @@ def _read_result(folder: Path, spec: Spec) -> Result:
     from favano.run.result import Result
 
     summary = read_summary(folder)
-    models = read_models(folder / MODEL, [run.seed for run in summary.runs])
+    states = read_models(folder / MODEL, [run.seed for run in summary.runs])
     bound = folder / BOUND
-    return Result(
+    result = Result(
         spec,
         summary.metrics,
         summary.status,
         rows=records.read_file(folder / HISTORY, records.history_from_csv),
         runs=list(summary.runs),
-        models=models,
         bounds=records.read_file(bound, records.bounds_from_csv) if bound.exists() else [],
         audit=summary.audit,
         served=summary.served,
@@ -167,6 +166,9 @@ def _read_result(folder: Path, spec: Spec) -> Result:
         data=summary.data,
         code=summary.code,
     )
+    for seed, state in states.items():
+        result.add_state(seed, state)
+    return result
 
 
 def read_models(
@@ -216,7 +218,7 @@ def result_files(result: Result, command: str) -> dict[str, str | bytes]:
     spec, prefix = result.spec, len(result.models) > 1
     tensors = {
         f"seed-{seed}.{name}" if prefix else name: tensor.contiguous()
-        for seed, model in result.models.items()
+        for seed, model in result.states.items()
         for name, tensor in model.items()
     }
     summary = Summary(

@@ -26,7 +26,14 @@ from favano.run.samples import ModelFactory, Samples, in_steps, initial_module, 
 from favano.run.seed_run import SeedRun
 from favano.specification.presets import resolve
 from favano.specification.spec import Spec
-from favano.training import FlatModel, GradientTrace, Made, one_thread, trace_gradients
+from favano.training import (
+    FlatModel,
+    GradientTrace,
+    Made,
+    is_linked,
+    one_thread,
+    trace_gradients,
+)
 from favano.types import Kernels
 
 NOTHING: Final[Mapping[int, Result]] = MappingProxyType({})
@@ -87,12 +94,19 @@ def run_together(
     alike = all(result.spec.training.recipe == recipe for result in results)
     rule = "must be the same, with all its options, for all runs"
     need(alike, "quantise", results[0].spec.training.quantise, rule)
-    network = quantised(initial_module(model, planned[0][1].seed), recipe)
+    module, loss = initial_module(model, planned[0][1].seed), samples.loss
+    network = quantised(module, recipe)
     dtype = number_type(network, samples)
-    flat = FlatModel(network, device=samples.labels.device, dtype=dtype)
+    linked = network is not module and is_linked(module, loss)
+    rule = "its layers are replaced, so that no loss or hook may refer to the network"
+    need(not linked, "quantise", results[0].spec.training.quantise, rule)
+    flat = FlatModel(network, loss, device=samples.labels.device, dtype=dtype)
+    if flat.loss is not loss:
+        samples = replace(samples, loss=flat.loss)
     gradients: dict[Kernels, GradientTrace] = {}
     with one_thread():
-        initial = {seed: initial_vector(flat, model, seed) for seed in {p.seed for _, p in planned}}
+        different = {one.seed for _, one in planned}
+        initial = {seed: initial_vector(flat, model, loss, seed) for seed in different}
         runs = [
             SeedRun(result, one, samples, flat, initial[one.seed], gradients, on_evaluate)
             for result, one in planned

@@ -248,7 +248,7 @@ class SeedRun:
             )
             self.result.runs.append(record)
             self.result.status = worst([self.result.status, record.status])
-            self.result.models[self.planned.seed] = self.evaluate.state_dict(last.server)
+            self.result.add_state(self.planned.seed, self.evaluate.state_dict(last.server))
 
     def _score(self, vector: Vector) -> dict[str, float]:
         """Metrics and loss of a model, by name."""

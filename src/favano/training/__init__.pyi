@@ -26,9 +26,11 @@ from .lanes import Work as Work
 from .local_rule import LocalRule as LocalRule
 from .loop import LoopTrainer as LoopTrainer
 from .loop import SerialLanes as SerialLanes
+from .objective import OF_LOSS as OF_LOSS
+from .objective import Loss as Loss
+from .objective import is_linked as is_linked
 from .precision import product_precision as product_precision
 from .stack_lanes import StackLanes as StackLanes
-from .task import Loss as Loss
 from .task import Task as Task
 from .task import check_fit as check_fit
 from .task import check_inputs as check_inputs

@@ -53,14 +53,15 @@ def find_draws(
                 output = module(own := features.clone())
                 value = loss(output, theirs := labels.clone())
                 changed = changed or own._version > 0 or theirs._version > 0
-            _need_own_leaves(model, loss, value)
+            leaves = _leaves(value)
             torch.autograd.backward(value)
         check_ties(model)
         states = python_state(module), python_state(loss)
         model.load(start)
         with torch.enable_grad(), KeyedDropout(draws.key):
             again = module(features.clone())
-            loss(again, labels.clone())
+            second = _leaves(loss(again, labels.clone()))
+        _need_own_leaves(model, loss, [one for one in leaves if any(one is two for two in second)])
         _need_same("model", module, states[0])
         _need_equal(module, output, again)
         _need_same("loss", loss, states[1])
@@ -92,26 +93,33 @@ def watched(model: FlatModel) -> Iterator[None]:
     need(not drawn, "model", type(model.module).__name__, rule)
 
 
-def _need_own_leaves(model: FlatModel, loss: object, value: Tensor) -> None:
-    """Refuse a loss that has gradients beyond the network's copy: they would train nothing.
-
-    Such as penalties over the parameters of the network that was given, or weights of the loss.
-    """
-    own, seen, nodes = {id(one) for one in model.module.parameters()}, set(), [value.grad_fn]
+def _leaves(value: Tensor) -> list[Tensor]:
+    """The tensors that a value has a gradient for."""
+    found, seen, nodes = [], set(), [value.grad_fn]
     while nodes:
         node = nodes.pop()
         if node is None or node in seen:
             continue
         seen.add(node)
         nodes += [following for following, _ in node.next_functions]
-        leaf = getattr(node, "variable", None)
+        if (leaf := getattr(node, "variable", None)) is not None:
+            found.append(leaf)
+    return found
+
+
+def _need_own_leaves(model: FlatModel, loss: object, lasting: Sequence[Tensor]) -> None:
+    """Refuse a loss with gradients for tensors beyond the model that outlast a step.
+
+    They would train nothing. Those that are made in a step, as for a gradient penalty, may be.
+    """
+    own = {id(one) for one in model.tied()[0].values()}
+    name = getattr(loss, "__name__", type(loss).__name__)
+    for leaf in lasting:
         rule = (
-            "has a gradient for parameters that the network does not have, or uses those of the "
-            "network that was given, of which a copy is trained; put them, or the penalty, into "
-            "the network's outputs"
+            f"has a gradient for a tensor of shape {tuple(leaf.shape)} that is not part of the "
+            "network, nor of a loss that is an nn.Module, and would not be trained"
         )
-        name = getattr(loss, "__name__", type(loss).__name__)
-        need(leaf is None or id(leaf) in own, "loss", name, rule)
+        need(id(leaf) in own, "loss", name, rule)
 
 
 def _need_same(key: str, owner: object, before: Mapping[str, object]) -> None:

@@ -10,15 +10,16 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
-from copy import deepcopy
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from favano.errors import need
 from favano.quantisation import draws_of
 from favano.training.dropout import drawing
+from favano.training.objective import Loss, copied_together
 from favano.types import Vector
 
 
@@ -52,11 +53,17 @@ class FlatModel:
     """A private copy of a module whose parameters, gradients and buffers are views of vectors.
 
     Writing `vector` changes the module; a backward pass fills `gradient`; a forward pass in
-    training mode moves the buffers inside `vector`.
+    training mode moves the buffers inside `vector`. With it a loss is copied, which may look at the
+    module; trained parameters of a loss that is a module are before those of the network.
     """
 
     def __init__(
-        self, module: nn.Module, *, device: torch.device | str, dtype: torch.dtype = torch.float32
+        self,
+        module: nn.Module,
+        loss: Loss = functional.cross_entropy,
+        *,
+        device: torch.device | str,
+        dtype: torch.dtype = torch.float32,
     ) -> None:
         name = type(module).__name__
         lazy = any(isinstance(p, nn.UninitializedParameter) for p in module.parameters())
@@ -68,16 +75,18 @@ class FlatModel:
             name,
             "has TorchScript modules; need those that they were made of",
         )
-        hooked = (one for one in module.parameters() if one._backward_hooks)
-        rule = "has hooks on parameters, which its copies lose; change gradients in forward"
-        need(next(hooked, None) is None, "model", name, rule)
-        self.module = deepcopy(module).to(device=device, dtype=dtype)
+        tensors = (*module.named_parameters(), *module.named_buffers())
+        empty = next((key for key, one in tensors if one.is_meta), None)
+        need(empty is None, "model", name, f"has no values for {empty} (meta); load them first")
+        self.objective = copied_together(module, loss).to(device=device, dtype=dtype)
+        self.module, self.loss = self.objective.network, self.objective.compute
         self.draws = draws_of(self.module)  # None without few bits and without dropout
         self.dropout = False  # whether it has dropout; set by `draw_check`
         self.draws_checked = False
         self.writes = False  # whether its inputs or targets are changed in place; also set there
         self.jobs = 0  # that were trained in this process
-        self._parameters = dict(self.module.named_parameters())
+        own = self.objective.loss_parameters
+        self._parameters = {**own, **dict(self.module.named_parameters())}
         buffers = dict(self.module.named_buffers())
         self._buffers = {k: v for k, v in buffers.items() if v.is_floating_point()}
         self._counters = {k: v for k, v in buffers.items() if not v.is_floating_point()}
@@ -212,6 +221,9 @@ class FlatModel:
             view.copy_(self._buffers[name])
             self._buffers[name].data = view
         layers = [(f"{path}." * bool(path), one) for path, one in self.module.named_modules()]
+        loss = self.objective.loss
+        if loss is not None:
+            layers += [(f"{path}.", one) for path, one in loss.named_modules(prefix="loss")]
         self._tied = {
             f"{path}{key}": (layer._parameters, key, one, one.data_ptr(), _address(one.grad))
             for path, layer in layers

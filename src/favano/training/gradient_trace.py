@@ -17,13 +17,13 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, fx
-from torch.func import functional_call
 from torch.overrides import TorchFunctionMode
 
 from favano.training.flat import FlatModel
 from favano.training.kernel_sets import arranged, using
+from favano.training.objective import Loss, hooked
 from favano.training.processor_time import Clock, processor_seconds
-from favano.training.task import Batch, Loss, Task, plain_gradient
+from favano.training.task import Batch, Task, plain_gradient
 from favano.training.trace_code import Calls, straight_line
 from favano.types import Kernels
 
@@ -231,14 +231,16 @@ def _trace(model: FlatModel, loss: Loss, batch: Batch) -> Calls:
         labels: Tensor,
     ) -> list[Tensor]:
         named = dict(zip(parameters, weights, strict=True))
+        others = dict(zip(buffers, state, strict=True))
         with _NoReading(), model.drawing(key):
-            output = functional_call(
-                model.module, (named, dict(zip(buffers, state, strict=True))), (features,)
-            )
-            value = loss(output, labels)
+            value = model.objective.at(named, others, features, lambda made: loss(made, labels))
         found = torch.autograd.grad(value, [named[name] for name in wanted], one, allow_unused=True)
         given = zip(wanted, found, strict=True)
-        kept = {name: gradient for name, gradient in given if gradient is not None}
+        kept = {
+            name: hooked(parameters[name], gradient)
+            for name, gradient in given
+            if gradient is not None
+        }
         used[:] = [place for name in kept if (place := parameters[name].grad) is not None]
         return list(kept.values())
 

@@ -24,8 +24,9 @@ from torch import Tensor, nn
 from favano.data.cache import default_root
 from favano.training.flat import FlatModel
 from favano.training.kernel_sets import arranged, default_kernels, library_there, using
+from favano.training.objective import Loss
 from favano.training.processor_time import Clock, processor_seconds, seconds
-from favano.training.task import Loss, Task, plain_gradient
+from favano.training.task import Task, plain_gradient
 from favano.types import Kernels
 
 _LONGEST = 0.25  # seconds of one sample

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from copy import deepcopy
 from importlib.util import find_spec
 from typing import TypeAlias
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from favano.training.flat import FlatModel
 from favano.training.lane_recurrence import with_lane_recurrence
+from favano.training.objective import Objective
 
 Descent: TypeAlias = Callable[[Tensor, Tensor, Tensor], None]  # weights, gradients, rates
 
@@ -21,11 +21,14 @@ def has_kernels(weights: Tensor) -> bool:
     return weights.is_cuda and weights.dtype == torch.float32 and find_spec("triton") is not None
 
 
-def lane_network(model: FlatModel) -> tuple[nn.Module, Descent | None]:
-    """The network in training mode, and a kernel for its steps if there is one."""
-    module = deepcopy(model.module).train()
+def lane_objective(model: FlatModel) -> tuple[Objective, Descent | None]:
+    """Network and loss in training mode, and a kernel for its steps if there is one."""
+    objective = model.objective.copied()
+    network = objective.network.train()
     if has_kernels(model.vector):
         from favano.training.gpu_kernels import descend, fused_lstm, with_kernels  # need triton
 
-        return with_kernels(with_lane_recurrence(module, fused_lstm)), descend
-    return with_lane_recurrence(module), None
+        objective.network = with_kernels(with_lane_recurrence(network, fused_lstm))
+        return objective, descend
+    with_lane_recurrence(network)
+    return objective, None

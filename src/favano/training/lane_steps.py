@@ -6,11 +6,13 @@ The mini-batches of the lanes are gathered, and all their gradients computed at 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from functools import partial
 
 import torch
 from torch import Tensor
-from torch.func import functional_call, vmap
+from torch.func import vmap
 from torch.nn import functional
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
@@ -19,9 +21,10 @@ from favano.training.device_draws import device_bits
 from favano.training.dropout import drawing
 from favano.training.flat import FlatModel
 from favano.training.lane_inputs import LaneInputs
-from favano.training.lane_network import lane_network
+from favano.training.lane_network import lane_objective
 from favano.training.lane_state import LaneState
 from favano.training.local_rule import direction
+from favano.training.objective import hooked
 from favano.training.precision import HalfWeights
 from favano.training.roster import Roster
 from favano.training.rule_table import RuleTable
@@ -50,9 +53,14 @@ class LaneSteps:
     ) -> None:
         self._model, self._task, self._roster, self._rules = model, task, roster, rules
         self._batch = task.batches.batch_size
-        self._module, self._fused = lane_network(model)
-        self._draws = draws_of(self._module) or model.draws
-        self._halves = HalfWeights(self._module) if precision == "bf16" else None
+        self._objective, self._fused = lane_objective(model)
+        self._loss = self._objective.compute if task.loss is model.loss else task.loss
+        self._unchecked = self._objective.linked
+        if self._unchecked:  # who reads these, and not a lane's, is found out
+            torch._foreach_fill_(list(self._objective.parameters()), math.nan)
+        network = self._objective.network
+        self._draws = draws_of(network) or model.draws
+        self._halves = HalfWeights(network) if precision == "bf16" else None
         self.inputs = LaneInputs(task, roster, model.vector, half=precision == "bf16")
         classes = task.loss is functional.cross_entropy and task.labels.ndim == 1
         # Whether short mini-batches may be padded.
@@ -129,22 +137,35 @@ class LaneSteps:
         trained = self._model.trained
         free = {name: one.detach().requires_grad_(name in trained) for name, one in weights.items()}
         with torch.enable_grad(), sdpa_kernel(SDPBackend.MATH):
-            losses, moved = vmap(self._loss, randomness="different")(free, buffers, *given)
+            losses, moved = vmap(self._of_lane, randomness="different")(free, buffers, *given)
             wanted = [free[name] for name in trained]
             found = torch.autograd.grad(
                 losses.sum(), wanted, allow_unused=True, materialize_grads=True
             )
         known = dict(zip(trained, found, strict=True))
+        for name, parameter in self._objective.hooked.items():
+            known[name] = vmap(partial(hooked, parameter))(known[name])
+        if self._unchecked:
+            self._check_reads([losses, *found, *known.values()])
         gradients = {
             n: known[n] if n in known else torch.zeros_like(one) for n, one in free.items()
         }
         return gradients, {name: one.detach() for name, one in moved.items()}
 
+    def _check_reads(self, numbers: Sequence[Tensor]) -> None:
+        """Refuse a loss or a hook that holds parameters themselves, which are not those of a lane.
+
+        In the first step, with the initial model: these parameters are NaN here.
+        """
+        self._unchecked = False
+        if not all(bool(one.isfinite().all()) for one in numbers):
+            raise ValueError("it keeps parameters of the network; let it keep the network")
+
     def _keys(self, rows: Tensor, steps: Tensor) -> Tensor:
         """Each lane's key for quantised gradients and dropout, (lanes,)."""
         return steps if self._draws is None else device_bits(self._roster.keys[rows], steps)
 
-    def _loss(
+    def _of_lane(
         self,
         weights: dict[str, Tensor],
         buffers: dict[str, Tensor],
@@ -157,11 +178,14 @@ class LaneSteps:
         buffers = {name: value.clone() for name, value in buffers.items()}
         if self._halves is not None:
             weights = self._halves.weights(weights)
-        with drawing(self._draws, key, self._model.dropout):
-            output = functional_call(self._module, (weights, buffers), (features,))
+
+        def loss(output: Tensor) -> Tensor:
             if self._halves is not None:
                 output = output.float()
             if not self.padded:
-                return self._task.loss(output, labels), buffers
-        losses = functional.cross_entropy(output, labels, reduction="none")
-        return (losses * valid).sum() / valid.sum(), buffers
+                return self._loss(output, labels)
+            losses = functional.cross_entropy(output, labels, reduction="none")
+            return (losses * valid).sum() / valid.sum()
+
+        with drawing(self._draws, key, self._model.dropout):
+            return self._objective.at(weights, buffers, features, loss), buffers

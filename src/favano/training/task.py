@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import groupby
 from typing import TypeAlias, cast
@@ -18,9 +18,9 @@ from favano.errors import BadInput, need, said
 from favano.rng import Stream, word
 from favano.training.draw_check import find_draws
 from favano.training.flat import FlatModel
+from favano.training.objective import Loss
 from favano.types import Ints
 
-Loss: TypeAlias = Callable[[Tensor, Tensor], Tensor]
 Batch: TypeAlias = tuple[Tensor, Tensor]  # inputs of the model, and labels
 
 _AT_ONCE = 2**23  # bytes of samples that are copied at once
