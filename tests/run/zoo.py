@@ -122,6 +122,19 @@ class Tied(nn.Module):
         return output
 
 
+class TwiceUsed(nn.Module):
+    """The same layer under two names."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.last = nn.Linear(6, 6), nn.Linear(6, 3)
+        self.second = self.first
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        output: Tensor = self.last(self.second(self.first(inputs).relu()))
+        return output
+
+
 class LowRank(nn.Module):
     """A frozen layer and its adapter."""
 
@@ -468,6 +481,7 @@ ZOO = [
     ),
     equal("orthogonal", stack(first, lambda: parametrizations.orthogonal(nn.Linear(4, 4)), last)),
     equal("tied", Tied),
+    equal("a layer that is used twice", TwiceUsed),
     equal("frozen layer and adapter", LowRank),
     equal(
         "convolutions",

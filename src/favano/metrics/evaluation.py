@@ -20,6 +20,7 @@ from favano.types import Stack, Vector
 
 _NUMBERS = 1 << 23  # input or output numbers per batch
 _ACTIVATIONS = 1 << 28  # numbers that one operation makes, of all models that are scored at once
+_FEW = 8  # samples that are tried; some losses need more than two
 _EMBEDDED = 128  # numbers that a network makes of a token
 
 
@@ -139,7 +140,8 @@ class Evaluator:
 
     def _values(self, output: Tensor, targets: Tensor) -> list[Tensor]:
         """Loss and metrics of a batch; zero for metrics of all samples."""
-        loss = self.loss(output, self._lent(targets))
+        with torch.enable_grad():  # a gradient penalty needs it
+            loss = self.loss(output, self._lent(targets)).detach()
         metrics = self.metrics.values()
         zero = torch.zeros_like(loss)
         return [loss, *(zero if one.whole else _value(one, output, targets) for one in metrics)]
@@ -170,7 +172,7 @@ class Evaluator:
             with torch.no_grad(), self.model.unchanged() as model:
                 if self.model.objective.linked:  # a loss may keep parameters: those of the model
                     self.model.weights.fill_(math.nan)
-                found = self._stacked(model[None], 2)
+                found = self._stacked(model[None], _FEW)
         except Exception:  # a recurrent layer, or a metric that looks at single values
             return False
         return not self.model.objective.linked or bool(found[0].isfinite().all())

@@ -341,6 +341,9 @@ def _pair(name: str, given: object) -> tuple[Tensor, Tensor]:
     inputs, targets = _tensor(name, "inputs", given[0]), _tensor(name, "targets", given[1])
     rule = "need rows of both; a list of samples needs collate=torch.utils.data.default_collate"
     need(inputs.ndim > 0 and targets.ndim > 0, name, "numbers", rule)
+    rule = "need ordinary tensors: make them, or clone them, outside of inference_mode"
+    ordinary = not (inputs.is_inference() or targets.is_inference())
+    need(ordinary, name, "inference tensors", rule)
     equal = len(inputs) == len(targets)
     need(equal, name, f"{len(inputs)}, {len(targets)}", "need equally many rows and labels")
     return inputs, targets

@@ -21,21 +21,23 @@ def check_range(flat: FlatModel, task: Task, samples: Samples) -> None:
     """
     dtype = flat.vector.dtype
     inputs = task.features if task.preprocessing is None else None
-    places = _extremes(inputs, task.labels)
+    size = task.batches.batch_size
+    places = _extremes(size, inputs, task.labels)
     _check(flat, task, "train", task.samples(np.array(places, dtype=np.int64), dtype))
-    places = _extremes(samples.test_features, samples.test_labels)
+    places = _extremes(size, samples.test_features, samples.test_labels)
     _check(flat, task, "test", (samples.test_features[places], samples.test_labels[places]))
 
 
-def _extremes(*parts: Tensor | None) -> list[int]:
-    """The samples with the smallest and the largest whole numbers of each part."""
-    places = []
+def _extremes(size: int, *parts: Tensor | None) -> list[int]:
+    """The samples with the smallest and the largest whole numbers of each part, in a batch."""
+    places: list[int] = []
     for part in parts:
         if part is None or part.is_floating_point() or part.is_complex() or part.nbytes > _MOST:
             continue
         each, numbers = part[0].numel(), part.to(torch.uint8) if part.dtype == torch.bool else part
         places += [int(numbers.argmin()) // each, int(numbers.argmax()) // each]
-    return places
+    count = max(len(part) for part in parts if part is not None)
+    return [*places, *range(min(size, count))] if places else []
 
 
 def _check(flat: FlatModel, task: Task, name: str, batch: Batch) -> None:
@@ -51,7 +53,8 @@ def _check(flat: FlatModel, task: Task, name: str, batch: Batch) -> None:
             output = module(inputs)
             output.isfinite().all().item()  # a GPU reports errors when it is waited for
             key, who, what = "loss", getattr(loss, "__name__", type(loss).__name__), next_what
-            loss(output, targets).item()
+            with torch.enable_grad():
+                loss(output, targets).item()
     except Exception as error:
         raise BadInput(key, who, f"cannot take {what}: {said(error)}") from error
 

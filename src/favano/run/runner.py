@@ -9,6 +9,7 @@ from time import perf_counter
 from types import MappingProxyType
 from typing import Final
 
+import torch
 from torch import nn
 
 from favano.errors import need
@@ -78,6 +79,8 @@ def run_together(
     were ended before. Seeds of `earlier` results, by the number of their specification, are taken
     over. `seeds` are those of each specification to run, by default all.
     """
+    inference = torch.is_inference_mode_enabled()
+    need(not inference, "inference_mode", inference, "training needs gradients; leave it first")
     complete = [resolve(spec) for spec in specs]
     results = [
         replace(earlier[number], spec=spec)

@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from favano.errors import BadInput, need
@@ -48,13 +49,16 @@ def find_draws(
         with torch.no_grad(), _Watch(module.eval(), device):
             module(own := features.clone())
             changed = own._version > 0
-        with torch.enable_grad(), _Watch(module.train(), device):
+        with torch.enable_grad(), _Watch(module.train(), device) as watch, Readings() as readings:
             with KeyedDropout(draws.key) as dropout:
                 output = module(own := features.clone())
                 value = loss(output, theirs := labels.clone())
                 changed = changed or own._version > 0 or theirs._version > 0
+            rule = "has no gradient in training: its outputs were detached, or made under no_grad"
+            need(value.requires_grad, "model", type(module).__name__, rule)
             leaves = _leaves(value)
-            torch.autograd.backward(value)
+            with model.noting_use() as used:
+                torch.autograd.backward(value)
         check_ties(model)
         states = python_state(module), python_state(loss)
         model.load(start)
@@ -66,6 +70,9 @@ def find_draws(
         _need_equal(module, output, again)
         _need_same("loss", loss, states[1])
     model.gradient.zero_()
+    model.use_varies = watch.reads or readings.found
+    if not model.use_varies:
+        model.set_used(used)
     model.draws_checked, model.writes = True, changed
     if dropout.calls:
         model.draws, model.dropout = draws, True
@@ -142,12 +149,54 @@ def _need_equal(module: nn.Module, output: object, again: object) -> None:
         need(equal, "model", type(module).__name__, rule)
 
 
+def depends_on_values(func: Any, args: Sequence[Any]) -> bool:
+    """Whether the shape of a result, or a number for Python, depends on values.
+
+    To index by places gives as many rows as there are places; to index by a mask does not.
+    """
+    tags = getattr(func, "tags", ())
+    if func is torch.ops.aten.index.Tensor:
+        return any(one is not None and one.dtype in (torch.bool, torch.uint8) for one in args[1])
+    return torch.Tag.data_dependent_output in tags or torch.Tag.dynamic_output_shape in tags
+
+
+_READING = {
+    Tensor.item,
+    Tensor.tolist,
+    Tensor.numpy,
+    Tensor.__array__,
+    Tensor.__bool__,
+    Tensor.__int__,
+    Tensor.__float__,
+    Tensor.__complex__,
+    Tensor.__index__,
+}
+
+
+class Readings(TorchFunctionMode):
+    """Finds out whether Python reads the numbers of a tensor, and so may decide by them."""
+
+    found = False
+
+    def __torch_function__(
+        self,
+        func: Callable[..., Any],
+        types: Sequence[type],
+        args: tuple[Any, ...] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        """Note what reads."""
+        self.found |= func in _READING
+        return func(*args, **(kwargs or {}))
+
+
 class _Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Refuses a network as soon as one of its operations draws from a generator."""
 
     def __init__(self, module: nn.Module, device: torch.device) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self._module, self._device = module, device
+        self.reads = False  # whether shapes or numbers in Python depend on values
         self._others = global_generators()
 
     @classmethod
@@ -163,6 +212,7 @@ class _Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
         given = kwargs or {}
+        self.reads |= depends_on_values(func, args)
         before = self._state()
         found = func(*args, **given)
         own = any(isinstance(one, torch.Generator) for one in (*args, *given.values()))

@@ -8,7 +8,7 @@ taken.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 
@@ -103,7 +103,9 @@ class FlatModel:
         self.vector: Vector = torch.empty(self.layout.size, device=device, dtype=dtype)
         self.gradient: Vector = torch.zeros(self.layout.parameters, device=device, dtype=dtype)
         self.trained = tuple(name for name, p in self._parameters.items() if p.requires_grad)
-        self._decays = self._trained_numbers()
+        self.use_varies = False  # whether a step may leave out parameters that others use
+        self._decays: Vector | None = None
+        self.set_used(self.trained)
         self._tie()
         _keep_in_place(self.module)
 
@@ -123,7 +125,7 @@ class FlatModel:
         return tuple(p.requires_grad for p in self._parameters.values() if p.numel())
 
     def decaying(self, weights: Tensor) -> Tensor:
-        """The weights of parameters that are trained, (..., P); zeros for those that are frozen."""
+        """The weights of parameters that decay, (..., P); zeros for those that are never used."""
         return weights if self._decays is None else weights * self._decays
 
     def load(self, vector: Vector) -> None:
@@ -198,14 +200,33 @@ class FlatModel:
                 if name != first[id(one)]:
                     yield first[id(one)], name
 
-    def _trained_numbers(self) -> Vector | None:
-        """1 for each number that is trained, 0 for each that is frozen; None if none is."""
-        if len(self.trained) == len(self._parameters):
-            return None
-        numbers = torch.zeros_like(self.gradient)
+    def set_used(self, names: Collection[str]) -> None:
+        """Say which parameters steps use; others are left alone, as `torch.optim` does it."""
+        every = len(names) == len(self._parameters)
+        self._decays = None if every else self.numbers_of(names).to(self.vector.dtype)
+
+    def numbers_of(self, names: Collection[str]) -> Vector:
+        """Which numbers belong to these parameters, (P,)."""
+        numbers = torch.zeros_like(self.gradient, dtype=torch.bool)
         for name, part in self.named_weights(numbers).items():
-            part.fill_(name in self.trained)
+            part.fill_(name in names)
         return numbers
+
+    @contextmanager
+    def noting_use(self) -> Iterator[set[str]]:
+        """The names of the parameters that backward passes in the `with` block give a gradient."""
+        used: set[str] = set()
+        hooks = [
+            self._parameters[name].register_post_accumulate_grad_hook(
+                lambda _, name=name: used.add(name)
+            )
+            for name in self.trained
+        ]
+        try:
+            yield used
+        finally:
+            for hook in hooks:
+                hook.remove()
 
     def _tie(self) -> None:
         """Make parameters, gradients and buffers views of the vectors."""

@@ -8,17 +8,17 @@ no result depends on whether a batch uses a trace or autograd.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from itertools import islice
 from statistics import median
 from time import perf_counter, process_time
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, fx
-from torch.overrides import TorchFunctionMode
 
+from favano.training.draw_check import Readings, depends_on_values
 from favano.training.flat import FlatModel
 from favano.training.kernel_sets import arranged, using
 from favano.training.objective import Loss, hooked
@@ -32,17 +32,6 @@ FEWEST_EACH = 1_000  # the same for each further length of a batch
 HEAVY = 0.02  # processor seconds; in a step this long, arithmetic outweighs all else
 _TRIALS = 5
 _EXAMPLES = 3  # batches that a trace is checked on
-_READING = {
-    Tensor.item,
-    Tensor.tolist,
-    Tensor.numpy,
-    Tensor.__array__,
-    Tensor.__bool__,
-    Tensor.__int__,
-    Tensor.__float__,
-    Tensor.__complex__,
-    Tensor.__index__,
-}
 
 
 class TraceReport(NamedTuple):
@@ -180,38 +169,12 @@ def _examples(task: Task, length: int, gradient: GradientTrace) -> list[Batch]:
     return [(arranged(features, gradient.kernels), labels) for features, labels in batches]
 
 
-class _NoReading(TorchFunctionMode):
-    """Raises an error where Python reads the numbers of a tensor: a trace would not repeat it."""
-
-    def __torch_function__(
-        self,
-        func: Callable[..., Any],
-        types: Sequence[type],
-        args: tuple[Any, ...] = (),
-        kwargs: Mapping[str, Any] | None = None,
-    ) -> Any:
-        """Refuse what reads."""
-        if func in _READING:
-            raise NotImplementedError(f"{func} in a trace")
-        return func(*args, **(kwargs or {}))
-
-
 def _check_shapes(graph: fx.Graph) -> None:
     """Raise an error if a shape in the graph depends on values: later ones may have another."""
     for node in graph.nodes:
-        tags = getattr(node.target, "tags", ())
-        if torch.Tag.data_dependent_output in tags or (
-            torch.Tag.dynamic_output_shape in tags and not _picks_rows(node)
-        ):
+        given = fx.map_arg(node.args, lambda one: one.meta.get("val"))
+        if depends_on_values(node.target, given):
             raise NotImplementedError(f"{node.target} in a trace")
-
-
-def _picks_rows(node: fx.Node) -> bool:
-    """Whether a node indexes by places, whose number is known, not by a mask."""
-    if node.target is not torch.ops.aten.index.Tensor:
-        return False
-    places = [one.meta["val"].dtype for one in node.all_input_nodes[1:]]
-    return not {torch.bool, torch.uint8} & set(places)
 
 
 def _trace(model: FlatModel, loss: Loss, batch: Batch) -> Calls:
@@ -232,8 +195,10 @@ def _trace(model: FlatModel, loss: Loss, batch: Batch) -> Calls:
     ) -> list[Tensor]:
         named = dict(zip(parameters, weights, strict=True))
         others = dict(zip(buffers, state, strict=True))
-        with _NoReading(), model.drawing(key):
+        with Readings() as readings, model.drawing(key):
             value = model.objective.at(named, others, features, lambda made: loss(made, labels))
+        if readings.found:
+            raise NotImplementedError("a number that Python reads, in a trace")
         found = torch.autograd.grad(value, [named[name] for name in wanted], one, allow_unused=True)
         given = zip(wanted, found, strict=True)
         kept = {

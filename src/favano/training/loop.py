@@ -3,23 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from itertools import chain
 from time import perf_counter
+from typing import NamedTuple
 
 import numpy as np
 import torch
 
+from favano.errors import need
 from favano.gates import finite_rows
 from favano.training.draw_check import watched
 from favano.training.flat import FlatModel
 from favano.training.gradient_trace import GradientTrace, TraceFailed
 from favano.training.kernel_sets import arranged, using
 from favano.training.lanes import Finished, Job, Made, Work
-from favano.training.local_rule import LocalRule, direction
+from favano.training.local_rule import LocalRule, Refinement, direction
 from favano.training.optimisers import Memory
 from favano.training.task import Batch, Task, plain_gradient
 from favano.types import Ints, Kernels, Stack, Vector
+
+
+class _Use(NamedTuple):
+    """Which parameters the steps of a job use, where that differs from step to step."""
+
+    names: set[str]  # those of the last step
+    steps: Vector  # that have used each number
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,6 +41,11 @@ class LoopTrainer:
     rule: LocalRule
     traced: GradientTrace | None = None  # the same gradients, faster
     kernels: Kernels | None = None  # None: those of the process
+
+    def __post_init__(self) -> None:
+        counts = self.rule.optimiser.kept and self.rule.optimiser.name != "sgd"
+        rule = "counts steps per client, but this network uses some parameters in some steps alone"
+        need(not (counts and self.model.use_varies), "optimiser_state", "kept", rule)
 
     @property
     def width(self) -> int:
@@ -78,18 +93,19 @@ class LoopTrainer:
         pull = self.rule.proximal or None
         memory = () if refined is None else self._memory(start[size:])
         traced = self.traced if self.rule.plain and drift is None and model.draws is None else None
-        step = job.first_step
-        with torch.no_grad(), using(self.kernels):
+        step, varies = job.first_step, refined is not None and model.use_varies
+        noting = model.noting_use() if varies else nullcontext()
+        with torch.no_grad(), using(self.kernels), noting as names:
+            use = None if names is None else _Use(names, torch.zeros_like(weights))
             for run in self._runs(job, more):
                 batches = [(arranged(features, self.kernels), labels) for features, labels in run]
                 if traced is None or not traced.descend(batches, job.rate):
                     for place, batch in enumerate(batches, step):
-                        self._fill_gradient(job.client, place, batch)
+                        self._fill_gradient(job.client, place, batch, use)
                         moves = direction(model.gradient, weights, origin, pull=pull, drift=drift)
                         if refined is not None:
                             count = job.steps_before + place - job.first_step + 1
-                            given = moves, model.decaying(weights), memory, count
-                            moves, memory = refined(*given, self.rule.optimiser.numbers)
+                            moves, memory = self._refined(refined, moves, memory, count, use)
                         weights.sub_(moves, alpha=job.rate)
                 step += len(batches)
             kept = memory[: self.rule.kept]
@@ -112,11 +128,29 @@ class LoopTrainer:
         fresh = kept.new_zeros(self.rule.fresh, parameters)
         return (*kept.view(-1, parameters), *fresh)
 
-    def _fill_gradient(self, client: int, step: int, batch: Batch) -> None:
+    def _refined(
+        self, refined: Refinement, moves: Vector, memory: Memory, count: int, use: _Use | None
+    ) -> tuple[Vector, Memory]:
+        """The direction, and the vectors after the step.
+
+        As in `torch.optim`, a parameter without a gradient stays as it is, with its vectors.
+        """
+        decaying, numbers = self.model.decaying(self.model.weights), self.rule.optimiser.numbers
+        if use is None:
+            return refined(moves, decaying, memory, count, numbers)
+        here = self.model.numbers_of(use.names)
+        use.steps += here
+        moves, renewed = refined(moves, decaying, memory, use.steps.clamp(min=1), numbers)
+        pairs = zip(renewed, memory, strict=True)
+        return moves.where(here, 0), tuple(new.where(here, old) for new, old in pairs)
+
+    def _fill_gradient(self, client: int, step: int, batch: Batch, use: _Use | None) -> None:
         """Compute the gradient of one mini-batch."""
+        if use is not None:
+            use.names.clear()
         if (draws := self.model.draws) is not None:
             draws.set(self.task.key(client, step), self.model.vector.device)
-        if self.traced is None or not self.traced.fill(*batch):
+        if use is not None or self.traced is None or not self.traced.fill(*batch):
             plain_gradient(self.model, self.task.loss, *batch)
 
 

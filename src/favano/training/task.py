@@ -24,6 +24,7 @@ from favano.types import Ints
 Batch: TypeAlias = tuple[Tensor, Tensor]  # inputs of the model, and labels
 
 _AT_ONCE = 2**23  # bytes of samples that are copied at once
+_SUM = "returns the sum over a batch, need the mean"
 _ALIGNMENT = 64  # bytes; PyTorch's own tensors begin at multiples of it
 
 
@@ -141,7 +142,7 @@ def check_fit(model: FlatModel, task: Task, classes: int) -> None:
         fits = output.ndim == labels.ndim + 1 and output.shape[1] >= classes
         rule = f"gives {tuple(output.shape[1:])} outputs, labels need {classes}"
         need(fits, "model", name, f"{rule}; other targets than classes need loss= and metrics=")
-    _check_loss(task.loss, output, labels[:2])
+    _check_loss(model, task.loss, features, labels)
     if not model.draws_checked:
         find_draws(model, task.loss, (features, labels))
 
@@ -160,27 +161,45 @@ def check_single(model: FlatModel, task: Task) -> None:
         raise BadInput("model", type(model.module).__name__, rule + advice) from error
 
 
-def _check_loss(loss: Loss, output: Tensor, targets: Tensor) -> None:
+def _check_loss(model: FlatModel, loss: Loss, features: Tensor, targets: Tensor) -> None:
     """Refuse a loss that raises, that is not one number, or that has no gradient."""
     name = getattr(loss, "__name__", type(loss).__name__)
-    given, wanted = tuple(output.shape[1:]), tuple(targets.shape[1:])
-    shapes = f"outputs of shape {given} and targets of shape {wanted}"
-    column = {given, wanted} == {(1,), ()} and targets.is_floating_point()
-    need(not column, "loss", name, f"would pair every output with every target: {shapes}")
-    with warnings.catch_warnings(), torch.enable_grad():
-        warnings.filterwarnings("error", message="Using a target size")
-        try:
-            value = loss(output.detach().requires_grad_(), targets)
-        except Exception as error:
-            rule = f"cannot take {shapes}: {said(error)}"
-            raise BadInput("loss", name, rule) from error
-    one = isinstance(value, Tensor) and value.ndim == 0
-    found = f"a tensor of shape {tuple(value.shape)}" if isinstance(value, Tensor) else repr(value)
-    need(
-        one, "loss", name, f"returns {found}, need a tensor with one number, the mean over a batch"
-    )
-    need(value.requires_grad, "loss", name, "has no gradient: it does not depend on the outputs")
-    with torch.no_grad():
-        twice = loss(torch.cat([output, output]), torch.cat([targets, targets]))
-    mean = not value.isfinite() or value == 0 or not torch.isclose(twice, 2 * value, rtol=1e-3)
-    need(bool(mean), "loss", name, "returns the sum over a batch, need the mean")
+    with torch.enable_grad(), model.unchanged():
+        output = model.module.eval()(features.clone())
+        given, wanted = tuple(output.shape[1:]), tuple(targets.shape[1:])
+        shapes = f"outputs of shape {given} and targets of shape {wanted}"
+        column = {given, wanted} == {(1,), ()} and targets.is_floating_point()
+        need(not column, "loss", name, f"would pair every output with every target: {shapes}")
+        with warnings.catch_warnings():
+            warnings.filterwarnings("error", message="Using a target size")
+            try:
+                value = loss(output, targets.clone())
+            except Exception as error:
+                rule = f"cannot take {shapes}: {said(error)}"
+                raise BadInput("loss", name, rule) from error
+        one = isinstance(value, Tensor) and value.ndim == 0
+        kind = f"a tensor of shape {tuple(value.shape)}" if isinstance(value, Tensor) else value
+        rule = f"returns {kind}, need a tensor with one number, the mean over a batch"
+        need(one, "loss", name, rule)
+        rule = "has outputs without a gradient: they were detached, or made under no_grad"
+        need(output.requires_grad, "model", type(model.module).__name__, rule)
+        rule = "has no gradient: it does not depend on the outputs"
+        need(value.requires_grad, "loss", name, rule)
+        need(not _is_sum(loss, output.detach(), targets), "loss", name, _SUM)
+
+
+def _is_sum(loss: Loss, output: Tensor, targets: Tensor) -> bool:
+    """Whether a loss grows as the number of samples, at two and three times as many.
+
+    The logarithm in a contrastive loss may grow as two does, but not as three.
+    """
+    try:
+        values = [
+            loss(torch.cat([output] * times), torch.cat([targets] * times)).detach()
+            for times in (1, 2, 3)
+        ]
+    except Exception:  # it takes batches of one size
+        return False
+    first = values[0]
+    grows = (torch.isclose(v, t * first, rtol=1e-3) for t, v in enumerate(values, 1))
+    return bool(first.isfinite()) and bool(first != 0) and all(map(bool, grows))
