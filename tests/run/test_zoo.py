@@ -12,7 +12,9 @@ from torch import Tensor, nn
 
 import favano
 from favano.errors import BadInput
+from favano.run import engines
 from favano.training import gradient_trace
+from tests.run.cpu_stacks import cpu_stacks
 from tests.run.zoo import DATA, ZOO, Entry, Loss
 
 ENTRIES = pytest.mark.parametrize("entry", ZOO, ids=[entry.name for entry in ZOO])
@@ -22,22 +24,23 @@ STEPS, RATE = 3, 0.2
 FLEET = favano.Fleet(clients=2)
 
 
-def made(entry: Entry) -> nn.Module:
+def made(entry: Entry) -> tuple[nn.Module, Loss]:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(5)
-        return entry.make()
+        net = entry.make()
+        return net, entry.loss(net)
 
 
 def simulated(entry: Entry, engine: Literal["loop", "lanes"]) -> favano.Result:
     """FedAvg with two clients."""
-    (x, y), net = DATA[entry.data], made(entry)
+    (x, y), (net, loss) = DATA[entry.data], made(entry)
     problem = favano.Problem(
         net,
         train=(x[:16].clone(), y[:16].clone()),
         test=(x[TEST].clone(), y[TEST].clone()),
         split=PARTS,
         batch_size=8,
-        loss=entry.loss(net),
+        loss=loss,
         metrics={},
     )
     data = [*problem.train, *problem.test]  # type: ignore[misc]
@@ -83,15 +86,13 @@ def by_hand(entry: Entry, rounds: int) -> tuple[dict[str, Tensor], float]:
             ends.append(deepcopy(whole.state_dict()))
         server = {name: averaged([end[name] for end in ends]) for name in ends[0]}
     net, loss, whole = loaded(entry, server)
-    with torch.no_grad():
-        value = float(loss(net.eval()(x[TEST].clone()), y[TEST].clone()))
-    return dict(whole.state_dict()), value
+    value = loss(net.eval()(x[TEST].clone()).detach(), y[TEST].clone())
+    return dict(whole.state_dict()), float(value.detach())
 
 
 def loaded(entry: Entry, server: dict[str, Tensor] | None) -> tuple[nn.Module, Loss, nn.ModuleDict]:
     """A network, its loss, and both together where the loss is a module, or a method of one."""
-    net = made(entry)
-    loss = entry.loss(net)
+    net, loss = made(entry)
     owner = getattr(loss, "__self__", loss)
     parts = {"net": net, "loss": owner} if isinstance(owner, nn.Module) else {"net": net}
     whole = nn.ModuleDict(parts)
@@ -108,7 +109,8 @@ def averaged(ends: list[Tensor]) -> Tensor:
 def optimiser_of(entry: Entry, net: nn.Module) -> torch.optim.Optimizer:
     keys = dict(entry.keys)
     rate = float(str(keys.pop("learning_rate", RATE)))
-    kind = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam}[str(keys.pop("optimiser", "sgd"))]
+    kinds = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam, "adamw": torch.optim.AdamW}
+    kind = kinds[str(keys.pop("optimiser", "sgd"))]
     return kind([one for one in net.parameters() if one.requires_grad], lr=rate, **keys)  # type: ignore[no-any-return]
 
 
@@ -145,4 +147,24 @@ def test_zoo(entry: Entry, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> N
         assert other.rows == loop.rows
         assert same(other.models[0], loop.models[0])
         assert same(other.losses, loop.losses)
-    made(entry).load_state_dict(loop.models[0])
+    made(entry)[0].load_state_dict(loop.models[0])
+
+
+TRAINED = [entry for entry in ZOO if not entry.refusal]
+
+
+@pytest.mark.parametrize("entry", TRAINED, ids=[entry.name for entry in TRAINED])
+def test_zoo_in_stacks(entry: Entry, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a GPU: the numbers of the loop, or a refusal of what cannot be trained many at once."""
+    loop = simulated(entry, "loop")
+    monkeypatch.setattr(engines, "_steps", cpu_stacks)
+    if entry.one_by_one:
+        sentence = f": cannot be trained in lanes of a GPU, many models at once; {entry.one_by_one}"
+        with pytest.raises(BadInput, match=sentence):
+            simulated(entry, "lanes")
+        return
+    stacks = simulated(entry, "lanes")
+    for one, other in ((stacks.models, loop.models), (stacks.losses, loop.losses)):
+        for name, value in one.get(0, {}).items():
+            assert torch.allclose(value, other[0][name], rtol=1e-4, atol=1e-5), name
+    assert stacks.runs[0].loss == pytest.approx(loop.runs[0].loss, rel=1e-4)

@@ -7,7 +7,7 @@ memory are refused.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -20,6 +20,7 @@ from favano.errors import BadInput, need
 from favano.quantisation import Draws
 from favano.training.dropout import KeyedDropout
 from favano.training.flat import FlatModel
+from favano.training.objective import OF_LOSS
 from favano.training.python_state import Generator, first_change, global_generators, python_state
 
 _DEPENDS = "which would make a run depend on the number of processes"
@@ -45,6 +46,7 @@ def find_draws(
     draws = model.draws or Draws()
     draws.set(0, device)
     generators = [device] if device.type == "cuda" else []
+    constants = _constants(model)
     with model.unchanged() as start, torch.random.fork_rng(devices=generators):
         with torch.no_grad(), _Watch(module.eval(), device):
             module(own := features.clone())
@@ -60,6 +62,7 @@ def find_draws(
             with model.noting_use() as used:
                 torch.autograd.backward(value)
         check_ties(model)
+        _need_trained(model, used)
         states = python_state(module), python_state(loss)
         model.load(start)
         with torch.enable_grad(), KeyedDropout(draws.key):
@@ -69,8 +72,11 @@ def find_draws(
         _need_same("model", module, states[0])
         _need_equal(module, output, again)
         _need_same("loss", loss, states[1])
+        changed_buffer = first_change(constants, _constants(model))
+        rule = f"changes its buffer {changed_buffer}, {_DEPENDS}; keep state in the network's"
+        need(changed_buffer is None, "loss", type(model.objective.loss).__name__, rule)
     model.gradient.zero_()
-    model.use_varies = watch.reads or readings.found
+    model.use_varies, model.hooks_inside = watch.reads or readings.found, readings.hooks
     if not model.use_varies:
         model.set_used(used)
     model.draws_checked, model.writes = True, changed
@@ -98,6 +104,25 @@ def watched(model: FlatModel) -> Iterator[None]:
     drawn = before is not None and before != global_generators()
     rule = f"draws random numbers in training by a generator of all, {_INSTEAD}"
     need(not drawn, "model", type(model.module).__name__, rule)
+
+
+def _constants(model: FlatModel) -> dict[str, Tensor]:
+    """The buffers of a loss that is a module, copied; those of the network aside."""
+    if (loss := model.objective.loss) is None:
+        return {}
+    own = {id(one) for one in model.module.buffers()}
+    return {name: one.clone() for name, one in loss.named_buffers() if id(one) not in own}
+
+
+def _need_trained(model: FlatModel, used: Collection[str]) -> None:
+    """Refuse a loss with parameters that are not frozen and have no gradient, as of a teacher.
+
+    They would be sent for nothing.
+    """
+    for name in model.objective.loss_parameters:
+        rule = f"has no gradient for its parameter {name.removeprefix(OF_LOSS)}; freeze it"
+        owner = type(model.objective.loss).__name__
+        need(name in used, "loss", owner, f"{rule} by requires_grad_(False)")
 
 
 def _leaves(value: Tensor) -> list[Tensor]:
@@ -174,9 +199,9 @@ _READING = {
 
 
 class Readings(TorchFunctionMode):
-    """Finds out whether Python reads the numbers of a tensor, and so may decide by them."""
+    """Finds out whether Python reads the numbers of tensors, and so may decide by them."""
 
-    found = False
+    found = hooks = False  # the second: whether hooks are put on tensors
 
     def __torch_function__(
         self,
@@ -187,6 +212,7 @@ class Readings(TorchFunctionMode):
     ) -> Any:
         """Note what reads."""
         self.found |= func in _READING
+        self.hooks |= func is Tensor.register_hook
         return func(*args, **(kwargs or {}))
 
 

@@ -84,6 +84,7 @@ class FlatModel:
         self.dropout = False  # whether it has dropout; set by `draw_check`
         self.draws_checked = False
         self.writes = False  # whether its inputs or targets are changed in place; also set there
+        self.hooks_inside = False  # whether a forward pass puts hooks on tensors; also set there
         self.jobs = 0  # that were trained in this process
         own = self.objective.loss_parameters
         self._parameters = {**own, **dict(self.module.named_parameters())}

@@ -13,6 +13,7 @@ from favano.errors import BadInput
 from favano.training.flat import FlatModel
 from favano.training.lane_stack import WIDEST, LaneStack
 from favano.training.loop import LoopTrainer
+from favano.training.objective import Objective
 from favano.training.roster import make_roster
 from favano.types import Precision
 
@@ -134,7 +135,8 @@ class LaneMaker:
 def _refusal(network: nn.Module, error: Exception) -> BadInput:
     """What `torch.func.vmap` cannot do, and the layer in which it was to be done."""
     callers = (frame.f_locals.get("self") for frame, _ in walk_tb(error.__traceback__))
-    layers = [caller for caller in callers if isinstance(caller, nn.Module)]
+    kinds = (one for one in callers if not isinstance(one, Objective))
+    layers = [caller for caller in kinds if isinstance(caller, nn.Module)]
     where = "loss or gradient"
     if layers and isinstance(layers[0], type(network)):  # the lanes' copy of the network
         names = {id(layer): name for name, layer in layers[0].named_modules()}

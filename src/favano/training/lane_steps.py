@@ -57,7 +57,9 @@ class LaneSteps:
         self._loss = self._objective.compute if task.loss is model.loss else task.loss
         self._unchecked = self._objective.linked
         if self._unchecked:  # who reads these, and not a lane's, is found out
-            torch._foreach_fill_(list(self._objective.parameters()), math.nan)
+            own = self._objective.loss_parameters.values()
+            for parameter in (*self._objective.network.parameters(), *own):
+                parameter.detach().fill_(math.nan)
         network = self._objective.network
         self._draws = draws_of(network) or model.draws
         self._halves = HalfWeights(network) if precision == "bf16" else None
@@ -107,7 +109,7 @@ class LaneSteps:
         parameters, size = self._model.layout.parameters, self._model.layout.size
         weights = models[:, :parameters]
         moves = direction(
-            torch.cat([one.flatten(1) for one in gradients], dim=1),
+            torch.cat([one.reshape(len(one), -1) for one in gradients], dim=1),
             weights,
             weights if lanes.starts is None else lanes.starts[some],
             pull=None if lanes.starts is None else lanes.pulls[some, None],

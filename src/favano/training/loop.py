@@ -139,7 +139,7 @@ class LoopTrainer:
         if use is None:
             return refined(moves, decaying, memory, count, numbers)
         here = self.model.numbers_of(use.names)
-        use.steps += here
+        use.steps.add_(here)
         moves, renewed = refined(moves, decaying, memory, use.steps.clamp(min=1), numbers)
         pairs = zip(renewed, memory, strict=True)
         return moves.where(here, 0), tuple(new.where(here, old) for new, old in pairs)
