@@ -31,7 +31,7 @@ def made(entry: Entry) -> tuple[nn.Module, Loss]:
         return net, entry.loss(net)
 
 
-def simulated(entry: Entry, engine: Literal["loop", "lanes"]) -> favano.Result:
+def simulated(entry: Entry, engine: Literal["loop", "lanes"], device: str = "cpu") -> favano.Result:
     """FedAvg with two clients."""
     (x, y), (net, loss) = DATA[entry.data], made(entry)
     problem = favano.Problem(
@@ -54,6 +54,8 @@ def simulated(entry: Entry, engine: Literal["loop", "lanes"]) -> favano.Result:
         selected=2,
         horizon=150.0,
         engine=engine,
+        device=device,
+        precision="float32",
         evaluate_every=50.0,
         **keys,
     )
@@ -153,17 +155,29 @@ def test_zoo(entry: Entry, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> N
 TRAINED = [entry for entry in ZOO if not entry.refusal]
 
 
+@pytest.mark.filterwarnings("ignore:There is a performance drop")
 @pytest.mark.parametrize("entry", TRAINED, ids=[entry.name for entry in TRAINED])
 def test_zoo_in_stacks(entry: Entry, monkeypatch: pytest.MonkeyPatch) -> None:
     """As on a GPU: the numbers of the loop, or a refusal of what cannot be trained many at once."""
     loop = simulated(entry, "loop")
     monkeypatch.setattr(engines, "_steps", cpu_stacks)
+    check_many_at_once(entry, loop, "cpu")
+
+
+@pytest.mark.gpu
+@pytest.mark.filterwarnings("ignore:There is a performance drop")
+@pytest.mark.parametrize("entry", TRAINED, ids=[entry.name for entry in TRAINED])
+def test_zoo_on_a_gpu(entry: Entry) -> None:
+    check_many_at_once(entry, simulated(entry, "loop"), "cuda")
+
+
+def check_many_at_once(entry: Entry, loop: favano.Result, device: str) -> None:
     if entry.one_by_one:
         sentence = f": cannot be trained in lanes of a GPU, many models at once; {entry.one_by_one}"
         with pytest.raises(BadInput, match=sentence):
-            simulated(entry, "lanes")
+            simulated(entry, "lanes", device)
         return
-    stacks = simulated(entry, "lanes")
+    stacks = simulated(entry, "lanes", device)
     for one, other in ((stacks.models, loop.models), (stacks.losses, loop.losses)):
         for name, value in one.get(0, {}).items():
             assert torch.allclose(value, other[0][name], rtol=1e-4, atol=1e-5), name

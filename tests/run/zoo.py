@@ -466,7 +466,7 @@ def _with_a_lock() -> nn.Module:
 
 def one_or_other(net: Any, x: Tensor) -> Tensor:
     """The sign of a mean decides which layer is used."""
-    way = net.left if float(net.first(x).mean()) > 0 else net.right
+    way = net.left if float(net.first(x).detach().mean()) > 0 else net.right
     output: Tensor = way(net.first(x).tanh())
     return output
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
@@ -224,3 +224,27 @@ def test_a_trace_must_be_faster_and_a_step_not_heavy(
     gradient = GradientTrace(model, slow(data.loss, clock, seconds), clock=clock)
     with one_thread():
         assert trace_gradients(gradient, data, 10**9).lengths == lengths
+
+
+def test_a_trace_that_fails_in_the_middle_of_a_job_is_not_used_again() -> None:
+    """The job is trained again, by autograd, from where it began."""
+    model, data = flat(NETWORKS["our BatchNorm"], torch.float32), task(torch.float32)
+    with one_thread():
+        gradient, start = paying(model, data.loss), model.snapshot()
+        batch = data.batch(0, 0, torch.float32)
+        assert gradient.prepare([batch])
+        calls, made = gradient._traces[batch[0].shape], []
+
+        def failing(batches: Sequence[Batch], rate: float | None) -> None:
+            calls(batches[:1], rate)
+            made.append(len(batches))
+            if len(made) == 2:
+                raise RuntimeError("a kernel that takes no such values")
+
+        gradient._traces[batch[0].shape] = failing
+        for rule in (LocalRule(), LocalRule(0.5)):
+            job, plain = Job(0, 0, 1, 7, 0.1), LoopTrainer(model, data, rule)
+            trainer = LoopTrainer(model, data, rule, gradient)
+            assert torch.equal(trainer.run(start, job), plain.run(start, job))
+            assert len(made) == 2
+            assert not gradient.fill(*batch)
