@@ -381,8 +381,8 @@ class Proxies(nn.Module):
 
     def forward(self, output: Tensor, target: Tensor) -> Tensor:
         near = F.normalize(output, dim=1) @ F.normalize(self.proxies, dim=1).T
-        loss: Tensor = F.cross_entropy(self.scale * near + self.prior, target)
-        return loss + 0.05 * squares(self.net)
+        prior = dict(self.named_buffers())["prior"]
+        return F.cross_entropy(self.scale * near + prior, target) + 0.05 * squares(self.net)
 
 
 def holding_another(net: Any) -> Loss:
@@ -411,9 +411,8 @@ class Scaled(nn.Module):
         self.register_buffer("mean", torch.ones(()))
 
     def forward(self, output: Tensor, target: Tensor) -> Tensor:
-        loss = F.cross_entropy(output, target)
-        self.mean.mul_(0.9).add_(loss.detach(), alpha=0.1)  # type: ignore[operator]
-        return loss / self.mean  # type: ignore[operator]
+        loss, mean = F.cross_entropy(output, target), dict(self.named_buffers())["mean"]
+        return loss / mean.mul_(0.9).add_(loss.detach(), alpha=0.1)
 
 
 def input_slope(net: Any) -> Loss:
@@ -452,10 +451,11 @@ def of_four(output: Tensor, target: Tensor) -> Tensor:
 
 
 def _with_zero_head() -> nn.Module:
-    net = around(plain)()
-    nn.init.zeros_(net.last.weight)  # type: ignore[arg-type,union-attr]
-    nn.init.zeros_(net.last.bias)  # type: ignore[arg-type,union-attr]
-    return net
+    net: Any = around(plain)()
+    nn.init.zeros_(net.last.weight)
+    nn.init.zeros_(net.last.bias)
+    made: nn.Module = net
+    return made
 
 
 def _with_a_lock() -> nn.Module:
@@ -494,43 +494,52 @@ def refused(
     return equal(name, make, loss, refusal=sentence, **more)
 
 
+def on_parameter(parameter: Tensor, hook: Callable[[Tensor], Tensor | None]) -> None:
+    parameter.register_hook(hook)  # type: ignore[no-untyped-call]
+
+
 def _with_hooks_on_parameters() -> nn.Module:
-    net = nn.Sequential(nn.Linear(6, 4), nn.Linear(4, 3))
-    net[0].weight.register_hook(double)  # type: ignore[no-untyped-call]
-    net[0].weight.register_hook(lambda slope: slope.clamp(-0.1, 0.1))  # type: ignore[no-untyped-call]
-    net[1].weight.register_hook(lambda slope: slope / (1e-3 + slope.norm()))  # type: ignore[no-untyped-call]
-    net[1].bias.register_hook(lambda slope: None)  # type: ignore[no-untyped-call]
-    return net
+    one, other = nn.Linear(6, 4), nn.Linear(4, 3)
+    on_parameter(one.weight, double)
+    on_parameter(one.weight, lambda slope: slope.clamp(-0.1, 0.1))
+    on_parameter(other.weight, lambda slope: slope / (1e-3 + slope.norm()))
+    on_parameter(other.bias, lambda slope: None)
+    return nn.Sequential(one, other)
 
 
 def _with_a_hook_that_decays() -> nn.Module:
     net = nn.Linear(6, 3)
-    net.weight.register_hook(lambda slope: slope + 0.1 * net.weight.detach())  # type: ignore[no-untyped-call]
+    on_parameter(net.weight, lambda slope: slope + 0.1 * net.weight.detach())
     return net
 
 
 def _with_hooks_after_sums() -> nn.Module:
     net = nn.Linear(6, 3)
-    net.weight.register_post_accumulate_grad_hook(lambda one: None)
+    net.weight.register_post_accumulate_grad_hook(lambda one: None)  # type: ignore[no-untyped-call]
     return net
 
 
 def _with_backward_hook() -> nn.Module:
+    def tripled(layer: nn.Module, given: Any, _: Any) -> tuple[Tensor]:
+        return (3 * given[0],)
+
     net = nn.Sequential(nn.Linear(6, 4), nn.Linear(4, 3))
-    net[1].register_full_backward_hook(lambda layer, given, _: (3 * given[0],))
+    net[1].register_full_backward_hook(tripled)
     return net
 
 
 def _with_a_hook_that_holds_the_network() -> nn.Module:
-    net = around(plain, scale=lambda: nn.Parameter(torch.ones(3)))()
-    net.last.register_forward_hook(lambda layer, given, output: output * net.scale)  # type: ignore[union-attr]
-    return net
+    net: Any = around(plain, scale=lambda: nn.Parameter(torch.ones(3)))()
+    net.last.register_forward_hook(lambda layer, given, output: output * net.scale)
+    made: nn.Module = net
+    return made
 
 
 def _with_another_forward() -> nn.Module:
-    net = around(plain)()
-    net.forward = lambda inputs: 2 * net.last(net.first(inputs).relu())  # type: ignore[method-assign,operator]
-    return net
+    net: Any = around(plain)()
+    net.forward = lambda inputs: 2 * net.last(net.first(inputs).relu())
+    made: nn.Module = net
+    return made
 
 
 def _with_old_weight_norm() -> nn.Module:

@@ -175,9 +175,9 @@ class Client:
         module = self._model if isinstance(self._model, nn.Module) else self._model()
         network = quantised(module, local.training.recipe)
         flat = FlatModel(network, self._loss, device=self._device, dtype=dtype)
-        rule = "has parameters of its own, which the server does not know; put them in the network"
-        own = flat.objective.loss_parameters
-        need(not own, "loss", type(self._loss).__name__, rule)
+        own, unknown = flat.objective.loss_parameters, "which the server does not know"
+        advice = f"has parameters of its own, {unknown}; put them in the network"
+        need(not own, "loss", type(self._loss).__name__, advice)
         everything, stream = [np.arange(len(inputs))], np.array([call.client])
         batches = BatchStream(everything, local.batch_size, call.seed, stream, local.batch_order)
         targets = self._targets.to(self._device)

@@ -128,8 +128,9 @@ class Evaluator:
         def scores(output: Tensor) -> list[Tensor]:
             return [*self._values(output, targets), *([output] if self._whole else [])]
 
-        def of_one(*model: dict[str, Tensor]) -> list[Tensor]:
-            found: list[Tensor] = self.model.objective.at(*model, self._lent(features), scores)
+        def of_one(weights: dict[str, Tensor], buffers: dict[str, Tensor]) -> list[Tensor]:
+            given = weights, buffers, self._lent(features)
+            found: list[Tensor] = self.model.objective.at(*given, scores)
             return found
 
         return vmap(of_one)(*named)

@@ -218,7 +218,7 @@ class FlatModel:
         """The names of the parameters that backward passes in the `with` block give a gradient."""
         used: set[str] = set()
         hooks = [
-            self._parameters[name].register_post_accumulate_grad_hook(
+            self._parameters[name].register_post_accumulate_grad_hook(  # type: ignore[no-untyped-call]
                 lambda _, name=name: used.add(name)
             )
             for name in self.trained

@@ -34,14 +34,18 @@ _MODULE_HOOKS = (
 
 
 class Objective(nn.Module):
-    """A network and a loss. The trained parameters of a loss that is a module are part of both."""
+    """A network and a loss. Trained parameters of a loss that is a module are part of the model."""
+
+    network: nn.Module
+    loss: nn.Module | None  # the module that the loss is, or is a method of
+    compute: Loss  # as it was given
 
     def __init__(self, network: nn.Module, loss: Loss) -> None:
         super().__init__()
         self.network = network
         owner = _owner(loss)
         self.loss = owner if isinstance(owner, nn.Module) else None
-        vars(self)["compute"] = loss  # as it was given, also if it is a module
+        vars(self)["compute"] = loss  # not once more among the modules, if it is one
         self.linked = is_linked(network, loss)  # whether loss or hooks look at the network
         theirs = {id(one) for one in network.parameters()}
         self.loss_parameters = {
