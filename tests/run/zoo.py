@@ -335,8 +335,8 @@ class Trainer:
 
     def __init__(self, net: nn.Module) -> None:
         self.net, self.lock = net, Lock()
-        self.penalty = lambda: 0.05 * squares(self.net)
-        self.loss = lambda output, target: F.cross_entropy(output, target) + self.penalty()
+        self.penalty: Callable[[], Tensor] = lambda: 0.05 * squares(self.net)
+        self.loss: Loss = lambda output, target: F.cross_entropy(output, target) + self.penalty()
 
     def compute(self, output: Tensor, target: Tensor) -> Tensor:
         return with_penalty(self.net, output, target)
