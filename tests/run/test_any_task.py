@@ -241,7 +241,7 @@ LATE_TEXTS = texts() + 5 * (torch.arange(200)[:, None] == 150)  # tokens that ar
 
 
 REFUSED: list[tuple[Callable[[], object], str]] = [
-    (run(loss=vector_loss), "loss=vector_loss: returns a tensor of shape (2,), need a tensor with"),
+    (run(loss=vector_loss), "loss=vector_loss: returns a tensor of shape (16,), need a tensor"),
     (run(loss=broken), "loss=broken: cannot take outputs of shape (1,) and targets of shape (1,):"),
     (run(loss=lambda o, t: t.mean()), "loss=<lambda>: has no gradient"),
     (run(loss=lambda o, t: 3.0), "loss=<lambda>: returns 3.0, need a tensor with one number"),
