@@ -6,9 +6,10 @@ He uses Flower's own clients and raw bytes, nothing of ours.
 from __future__ import annotations
 
 import hashlib
+import json
 import socket
 import ssl
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -137,3 +138,21 @@ def status_of(target: Target, method: str, path: str, body: bytes = b"", *header
 def is_refused(error: httpx.HTTPStatusError) -> bool:
     """Whether a SuperLink said no, and nothing more."""
     return error.response.status_code in (401, 404) and not error.response.content
+
+
+def blown_up(contents: Mapping[str, bytes], times: int) -> dict[str, bytes]:
+    """The parts of a message whose array has its data so many times: it hardly grows on the way."""
+    found, renamed = dict[str, bytes](), dict[bytes, bytes]()
+    for name, content in contents.items():  # children come first
+        kind = content.split(b" ", 1)[0]
+        for before, after in renamed.items():
+            content = content.replace(before, after)
+        if kind == b"Array":
+            head, _, body = content.partition(b"\0")
+            values = json.loads(body)
+            values["shape"], values["arraychunk_ids"] = [times], [0] * times
+            body = json.dumps(values).encode()
+            content = b" ".join([*head.split(b" ")[:2], str(len(body)).encode()]) + b"\0" + body
+        new = name if kind == b"Message" else hashlib.sha256(content).hexdigest()
+        renamed[name.encode()], found[new] = new.encode(), content
+    return found

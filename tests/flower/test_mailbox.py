@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from pathlib import Path
 from typing import cast
 
 import pytest
@@ -14,10 +15,11 @@ pytest.importorskip("flwr")
 from flwr.app import Message
 from flwr.serverapp import Grid
 
-from favano.flower.journal import Head
+from favano.flower.journal import Head, Journal
 from favano.flower.mailbox import Arrival, Executors, Mailbox
 from favano.flower.safe_pull import TooLate, message_contents
 from favano.flower.wire import Reply, call_message, read_reply, reply_message
+from tests.flower.attacks import blown_up
 from tests.flower.calls import RUN, call, in_a_task
 
 STALLING, HONEST, THREADS = 7, 8, 2
@@ -81,3 +83,19 @@ def test_a_node_has_one_thread_at_a_time_and_each_fetch_its_deadline() -> None:
         while len(found) < 8:
             found.update(box.collect())
     assert not said
+
+
+def test_a_reply_that_would_fill_the_memory_is_refused_from_the_journal_too(tmp_path: Path) -> None:
+    """Or it would end the server each time it goes on."""
+    with in_a_task(), ThreadPoolExecutor(1) as pool:
+        message = call_message(call(b"1234"), HONEST)
+        message.metadata.__dict__["_message_id"] = "call"
+        reply = reply_message(Reply(RUN, 1, 0, -1, 1, 1.0, 10, b"1234"), message)
+        head = Head("r", "call", ())
+        journal = Journal(tmp_path)
+        journal.finish(head, blown_up(message_contents(reply, "r"), 10**6))
+        grid = cast(Grid, Stalled())
+        box = Mailbox(grid, Executors(pool, pool, pool), journal, most=1000, say=print)
+        box.go_on_from({0: "call"}, same_run=False)
+        ((job, arrival),) = box.collect()
+    assert (job, arrival.too_large, arrival.message) == (0, True, None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from types import SimpleNamespace
 
 import pytest
 
@@ -10,8 +11,16 @@ pytest.importorskip("flwr")
 
 from flwr.app import Message
 
-from favano.flower.safe_pull import PulledReplies, TooLarge, open_reply, replies_of, run_number
+from favano.flower.safe_pull import (
+    HttpReplies,
+    PulledReplies,
+    TooLarge,
+    open_reply,
+    replies_of,
+    run_number,
+)
 from favano.flower.wire import call_message, read_reply
+from tests.flower.attacks import blown_up
 from tests.flower.calls import call
 from tests.flower.fake_grid import FakeGrid
 from tests.flower.federations import honest, initial, model_of
@@ -72,3 +81,42 @@ def test_a_grid_with_steps_is_used_as_it_is() -> None:
     grid, _ = asked()
     assert replies_of(grid) is grid
     assert run_number(grid) == 0
+
+
+def test_a_reply_that_becomes_too_large_when_it_is_opened_is_not_opened() -> None:
+    """An array may name its only part again and again: kilobytes on the way, gigabytes here."""
+    grid, message = asked()
+    replies = PulledReplies(grid)
+    (head,) = replies.arrived([message.metadata.message_id])
+    honest_parts = replies.fetch(head, 10**6, lambda: True)
+    twice = blown_up(honest_parts, 2)
+    assert read_size(open_reply(head, twice)) == 2 * read_size(open_reply(head, honest_parts))
+    bomb = blown_up(honest_parts, 10**7)
+    assert sum(map(len, bomb.values())) < 10**8
+    with pytest.raises(TooLarge):
+        open_reply(head, bomb)
+    with pytest.raises(TooLarge):
+        open_reply(head, twice, most=read_size(open_reply(head, twice)) - 1)
+
+
+def read_size(message: Message) -> int:
+    return len(message.content.array_records["model"]["bytes"].data)
+
+
+def test_only_replies_to_calls_are_told() -> None:
+    """Flower also hands out messages to the server that a node has pushed, in reply to nothing."""
+    from flwr.proto.message_pb2 import Message as Sent
+    from flwr.proto.message_pb2 import Metadata, ObjectTree
+    from flwr.proto.runtime_pb2 import PullAppMessagesResponse
+
+    numbers = {"m1": "call", "m2": "", "m3": "../x", "m4": "another"}
+    found = PullAppMessagesResponse(
+        messages_list=[
+            Sent(metadata=Metadata(message_id=name, reply_to_message_id=call))
+            for name, call in numbers.items()
+        ],
+        message_object_trees=[ObjectTree(object_id=name) for name in numbers],
+    )
+    client = SimpleNamespace(PullMessages=lambda request: found)
+    heads = HttpReplies(SimpleNamespace(_runtime_client=client)).arrived(["call", "other"])
+    assert [(head.message, head.call) for head in heads] == [("m1", "call")]

@@ -132,7 +132,7 @@ class Mailbox:
         self._journal.keep(self.awaited)
         replies, heads, damaged = self._journal.read()
         for head, contents in replies.items():
-            self._here(head, _opened(head, contents))
+            self._here(head, self._opened(head, contents))
         lost = set(damaged) - {head.call for head in (*replies, *heads)}
         for call in lost:
             self._say(f"{damaged[call]}: is damaged, and kept aside; the reply in it is lost")
@@ -234,14 +234,15 @@ class Mailbox:
         if self._journal is not None:
             self._journal.finish(head, contents)
         self._replies.confirm(head)
-        return _opened(head, contents)
+        return self._opened(head, contents)
 
-
-def _opened(head: Head, contents: Mapping[str, bytes]) -> Arrival:
-    """A reply from its parts; what cannot be read is no reply."""
-    try:
-        message = open_reply(head, contents)
-        size = 0 if message.has_error() else content_bytes(message)
-    except Exception as error:  # the parts come from a node: anything may be wrong with them
-        return Arrival(head.call, None, failure=f"cannot be opened: {error}")
-    return Arrival(head.call, message, size)
+    def _opened(self, head: Head, contents: Mapping[str, bytes]) -> Arrival:
+        """A reply from its parts; what cannot be read is no reply."""
+        try:
+            message = open_reply(head, contents, self._most)
+            size = 0 if message.has_error() else content_bytes(message)
+        except TooLarge:
+            return Arrival(head.call, None, too_large=True)
+        except Exception as error:  # the parts come from a node: anything may be wrong with them
+            return Arrival(head.call, None, failure=f"cannot be opened: {error}")
+        return Arrival(head.call, message, size)

@@ -10,17 +10,18 @@ this at any time: the version is pinned, and `tests/flower/test_private.py` says
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from types import ModuleType, SimpleNamespace
-from typing import NamedTuple, TypeAlias, TypeVar, cast
+from typing import NamedTuple, TypeAlias, TypeVar
 
 import httpx
 from cryptography.hazmat.primitives.asymmetric import ec
-from flwr.app import Message
+from flwr.app import Array, Message
 from flwr.cli.build import build_fab_from_files
 from flwr.common.constant import ErrorCode, SubStatus
 from flwr.common.serde import run_from_proto
@@ -42,6 +43,8 @@ from flwr.supercore.error import ApiErrorCode, FlowerError
 from flwr.supercore.heartbeat import HeartbeatSender, make_task_heartbeat_fn_http
 from flwr.supercore.inflatable.inflatable_object import (
     get_all_nested_objects,
+    get_object_body,
+    get_object_head_values_from_object_content,
     get_object_tree,
     iterate_object_tree,
     no_object_id_recompute,
@@ -62,6 +65,8 @@ from flwr.supercore.task_identity import TaskIdentity
 from flwr.supercore.version import package_version
 from flwr.superlink.grid.http_grid import HttpGrid
 from flwr.supernode import fleet_http_connection
+
+from favano.flower.wire import MOST_BYTES
 
 NODE_GONE = ErrorCode.NODE_UNAVAILABLE  # instead of a reply
 VERSION = "1.41.0"  # of Flower, that this module was written for
@@ -111,7 +116,7 @@ class NodeConnection:
             self._confirm(run, name)
         except RunNotRunningException:  # it has ended meanwhile
             return None
-        message = cast(Message, inflate_object_from_contents(name, contents))
+        message = inflated(name, contents, 2 * MOST_BYTES)  # a model, and what corrects gradients
         message.metadata.__dict__["_message_id"] = name
         return message
 
@@ -126,6 +131,30 @@ class NodeConnection:
             except RunNotRunningException:
                 return False
         return True
+
+
+class TooLarge(Exception):
+    """A message has more bytes than any honest one."""
+
+
+def inflated(name: str, contents: Mapping[str, bytes], most: int) -> Message:
+    """The message of which these are the parts, if its arrays have no more bytes than that."""
+    if _array_bytes(contents) > most:
+        raise TooLarge
+    found = inflate_object_from_contents(name, dict(contents))
+    assert isinstance(found, Message)
+    return found
+
+
+def _array_bytes(contents: Mapping[str, bytes]) -> int:
+    """Bytes of all arrays, put together: an array can name one of its parts a million times."""
+    size = 0
+    for content in contents.values():
+        kind, parts, _ = get_object_head_values_from_object_content(content)
+        if kind == Array.__qualname__:
+            numbers = json.loads(get_object_body(content, Array))["arraychunk_ids"]
+            size += sum(len(contents[parts[number]]) for number in numbers)
+    return size
 
 
 class Denied(RuntimeError):

@@ -16,15 +16,13 @@ from flwr.supercore.inflatable.inflatable_object import (
     iterate_object_tree,
     no_object_id_recompute,
 )
-from flwr.supercore.inflatable.inflatable_utils import inflate_object_from_contents, pull_objects
+from flwr.supercore.inflatable.inflatable_utils import pull_objects
 
 from favano.flower.journal import Head
-from favano.flower.private import FIRST_PAUSE, LAST_PAUSE
+from favano.flower.private import FIRST_PAUSE, LAST_PAUSE, inflated
+from favano.flower.private import TooLarge as TooLarge
+from favano.flower.wire import MOST_BYTES
 from favano.gates import wrong_size
-
-
-class TooLarge(Exception):
-    """A reply has more bytes than any honest one."""
 
 
 class TooLate(Exception):
@@ -57,6 +55,7 @@ class HttpReplies:
 
         found = self._grid._runtime_client.PullMessages(PullAppMessagesRequest(message_ids=calls))
         pairs = zip(found.messages_list, found.message_object_trees, strict=True)
+        asked = set(calls)
         return [
             Head(
                 one.metadata.message_id,
@@ -64,6 +63,7 @@ class HttpReplies:
                 tuple(part.object_id for part in iterate_object_tree(tree)),
             )
             for one, tree in pairs
+            if one.metadata.reply_to_message_id in asked  # Flower also has messages to servers
         ]
 
     def fetch(self, head: Head, most: int, more: Callable[[], bool]) -> Mapping[str, bytes]:
@@ -150,8 +150,6 @@ def message_contents(message: Message, name: str) -> dict[str, bytes]:
         return {key if one is not message else name: one.deflate() for key, one in parts.items()}
 
 
-def open_reply(head: Head, contents: Mapping[str, bytes]) -> Message:
-    """The message of which these are the parts."""
-    found = inflate_object_from_contents(head.message, dict(contents))
-    assert isinstance(found, Message)
-    return found
+def open_reply(head: Head, contents: Mapping[str, bytes], most: int = MOST_BYTES) -> Message:
+    """The message of which these are the parts, of so many bytes at most."""
+    return inflated(head.message, contents, most)
