@@ -15,6 +15,9 @@ import pytest
 pytest.importorskip("flwr")
 
 from fastapi.routing import iter_route_contexts
+from flwr.proto.fleet_pb2 import PushMessagesRequest
+from flwr.proto.message_pb2 import Message, Metadata
+from flwr.proto.node_pb2 import Node
 from flwr.superlink.main import create_app
 
 from favano.flower.door import MOST_BYTES, guarded, open_routes
@@ -42,17 +45,28 @@ def answer(
     method: str = "POST",
     path: str = PULL,
     port: int = 8000,
+    body: bytes = b"",
 ) -> tuple[int, list[dict[str, Any]]]:
     """The status of a request at the door, 200 if it went through, and what the app was given."""
     through: list[dict[str, Any]] = []
     sent: list[dict[str, Any]] = []
+    events = [
+        {"type": "http.request", "body": body[:100], "more_body": True},
+        {"type": "http.request", "body": body[100:], "more_body": False},
+        {"type": "http.disconnect"},
+    ]
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
+        told = [await receive()]
+        while told[-1].get("more_body"):
+            told.append(await receive())
+        parts = [event.get("body", b"") for event in told]
+        assert b"".join(parts) == body, "the app reads what was sent"
         through.append(scope)
         await send({"type": "http.response.start", "status": 200})
 
     async def receive() -> dict[str, Any]:
-        return {"type": f"{kind}.connect"}
+        return {"type": f"{kind}.connect"} if kind != "http" else events.pop(0)
 
     async def send(event: Any) -> None:
         sent.append(event)
@@ -138,7 +152,42 @@ def test_there_are_no_websockets(port: int) -> None:
 )
 def test_a_request_from_outside_says_that_it_is_short(headers: dict[str, str], status: int) -> None:
     """Flower reads a request before it looks who sent it."""
-    assert answer(headers)[0] == status
+    assert answer(headers, path="/v1/fleet/push-object")[0] == status
+
+
+@pytest.mark.parametrize("path", sorted(path for _, path in OPEN if "push-object" not in path))
+def test_only_parts_of_models_are_long(path: str) -> None:
+    """A reply with 20,000 names of parts in a megabyte held everybody's for 40 seconds."""
+    method = "GET" if path == "/health" else "POST"
+    for length, status in ((2**16, 200), (2**16 + 1, 413)):
+        found, _ = answer({"content-length": str(length)}, method=method, path=path)
+        assert found == status
+
+
+def pushed(**head: Any) -> bytes:
+    """A request of node 7 to push a message."""
+    usual = {"message_id": "a" * 64, "src_node_id": 7, "dst_node_id": 1, "message_type": "train"}
+    message = Message(metadata=Metadata(**{**usual, "reply_to_message_id": "b" * 64, **head}))
+    return PushMessagesRequest(node=Node(node_id=7), messages_list=[message]).SerializeToString()
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        (pushed(), 200),
+        (b"", 200),  # Flower refuses it
+        (pushed(reply_to_message_id=""), 400),  # a call, to the server
+        (pushed(reply_to_message_id="", src_node_id=1, dst_node_id=8), 400),  # or to another node
+        (pushed(src_node_id=8), 400),  # in the name of another
+        (pushed() + pushed(reply_to_message_id=""), 400),
+        (pushed() + pushed(), 200),
+        (b"\xff\xff\xff", 400),
+    ],
+)
+def test_a_node_pushes_replies_of_its_own_and_nothing_else(body: bytes, status: int) -> None:
+    """Flower believes what a message says of itself, and takes calls from anybody to anybody."""
+    assert answer(path="/v1/fleet/push-messages", body=body)[0] == status
+    assert answer({SECRET_HEADER: SECRET}, port=INSIDE, path=PULL, body=body)[0] == 200
 
 
 class Served(NamedTuple):

@@ -24,6 +24,7 @@ import uvicorn
 from fastapi import FastAPI
 from fastapi.routing import iter_route_contexts
 from flwr.common.constant import NOOP_FLWR_AID
+from flwr.proto.fleet_pb2 import PushMessagesRequest
 from flwr.supercore.constant import NOOP_FEDERATION_ID, TaskType
 from flwr.supercore.fab import Fab
 from flwr.supercore.http_logging import get_uvicorn_log_config
@@ -33,6 +34,7 @@ from flwr.superlink.cli.flower_superlink import (
     _parse_superlink_lifespan_config,
 )
 from flwr.superlink.main import create_app
+from google.protobuf.message import DecodeError
 
 from favano.flower.private import SECRET_HEADER, check_version
 from favano.flower.superlink import APP, APP_FILE, SECRET, SIGNATURES
@@ -44,7 +46,9 @@ Send: TypeAlias = Callable[[Event], Awaitable[None]]
 Application: TypeAlias = Callable[[Scope, Receive, Send], Coroutine[Any, Any, None]]
 
 FLEET, HEALTH = "/v1/fleet/", "/health"
-MOST_BYTES = 32 * 2**20  # of a request; the parts of a model have 5 MiB
+PUSH, UPLOAD = f"{FLEET}push-messages", f"{FLEET}push-object"
+MOST_BYTES = 32 * 2**20  # of an upload; the parts of a model have 5 MiB
+SHORT = 2**16  # bytes of any other request: names of 900 parts, each a row of the database
 
 
 def open_routes(app: FastAPI) -> set[tuple[str, str]]:
@@ -82,8 +86,12 @@ def guarded(
             refusal = 0 if hmac.compare_digest(named, secret.encode()) else 401
         elif (scope["method"], scope["path"]) not in outside:
             refusal = 404
-        elif not _is_short(given):
+        elif not _is_short(given, MOST_BYTES if scope["path"] == UPLOAD else SHORT):
             refusal = 413
+        elif scope["path"] == PUSH:
+            body = await _body(receive)
+            receive = _again(body, receive)
+            refusal = 0 if is_own_reply(body) else 400
         if refusal:
             start = {"type": "http.response.start", "status": refusal}
             await send({**start, "headers": [(b"content-length", b"0"), (b"connection", b"close")]})
@@ -94,10 +102,46 @@ def guarded(
     return door
 
 
-def _is_short(headers: Mapping[bytes, bytes]) -> bool:
+def _is_short(headers: Mapping[bytes, bytes], most: int) -> bool:
     """Whether a request says that it is short: Flower reads all of it before it asks from whom."""
     length = headers.get(b"content-length", b"0")
-    return b"transfer-encoding" not in headers and length.isdigit() and int(length) <= MOST_BYTES
+    return b"transfer-encoding" not in headers and length.isdigit() and int(length) <= most
+
+
+def is_own_reply(body: bytes) -> bool:
+    """Whether a request to push messages has replies only, all in the name of its sender.
+
+    Flower asks who sends the request, and believes what its messages say: a node could call other
+    nodes, or the server, in the name of the SuperLink.
+    """
+    try:
+        found = PushMessagesRequest.FromString(body)
+    except DecodeError:
+        return False
+    heads = [message.metadata for message in found.messages_list]
+    return all(
+        head.reply_to_message_id and head.src_node_id == found.node.node_id for head in heads
+    )
+
+
+async def _body(receive: Receive) -> bytes:
+    """All of a request that is short."""
+    body, more = b"", True
+    while more:
+        event = await receive()
+        body += event.get("body", b"")
+        more = event.get("more_body", False)
+    return body
+
+
+def _again(body: bytes, receive: Receive) -> Receive:
+    """The events of a request whose body was read."""
+    events: list[Event] = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def again() -> Event:
+        return events.pop() if events else await receive()
+
+    return again
 
 
 def main() -> None:
