@@ -127,6 +127,21 @@ def test_a_call_that_cannot_be_answered_is_answered_by_its_error() -> None:
     assert read_reply(good).steps == 5
 
 
+@pytest.mark.usefixtures("_task")
+def test_an_error_that_is_sent_is_short(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A long one would not be let through the door of the server, and nobody would know."""
+
+    def fail(*_: object) -> None:
+        raise RuntimeError("x" * 10**6)
+
+    monkeypatch.setattr(Client, "answer", fail)
+    script = Script([call_message(call(start_model()), 11)])
+    with pytest.raises(KeyboardInterrupt):
+        script.serve()
+    (reply,) = script.sent
+    assert len(reply.error.reason) < 3000
+
+
 def test_an_old_session_is_waited_for_and_so_said() -> None:
     """It lapses within a minute, whatever the patience."""
     lapsing = [Refused("[code: 2004] not active") for _ in range(19)]

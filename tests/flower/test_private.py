@@ -210,3 +210,10 @@ def test_heartbeats_outlast_errors_of_the_superlink() -> None:
     grid: Any = SimpleNamespace(_runtime_client=SimpleNamespace(SendTaskHeartbeat=send))
     beat = private._heartbeat(grid)
     assert [beat(), beat(), beat()] == [False, False, True]
+
+
+def test_a_heartbeat_to_a_run_that_has_ended_interrupts_nobody() -> None:
+    sent = SimpleNamespace(SendTaskHeartbeat=lambda _: SimpleNamespace(success=False))
+    grid: Any = SimpleNamespace(_runtime_client=sent)
+    with private._ends_raised():
+        assert private._heartbeat(grid)() is False

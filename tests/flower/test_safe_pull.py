@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import inspect
+import signal
+from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
+import httpx
 import pytest
 
 pytest.importorskip("flwr")
 
 from flwr.app import Message
+from flwr.superlink.grid.http_grid import HttpGrid
 
+from favano.errors import ClusterLost
+from favano.flower import private
+from favano.flower.mailbox import Executors, Mailbox
 from favano.flower.safe_pull import (
     HttpReplies,
     PulledReplies,
@@ -120,3 +127,28 @@ def test_only_replies_to_calls_are_told() -> None:
     client = SimpleNamespace(PullMessages=lambda request: found)
     heads = HttpReplies(SimpleNamespace(_runtime_client=client)).arrived(["call", "other"])
     assert [(head.message, head.call) for head in heads] == [("m1", "call")]
+
+
+@pytest.mark.parametrize("code", [401, 403])
+def test_a_run_that_has_lapsed_ends_the_server_by_an_error(code: int) -> None:
+    """Flower interrupts the process, as if somebody had told it to end; nobody has."""
+    interrupts = list[int]()
+    before = signal.signal(signal.SIGINT, lambda number, _: interrupts.append(number))
+    refused = httpx.MockTransport(lambda request: httpx.Response(code))
+    grid = HttpGrid("127.0.0.1:1", True, None, token="t")
+    grid._runtime_client._client._transport = refused
+    try:
+        with private._ends_raised(), ThreadPoolExecutor(1) as pool:
+            box = Mailbox(grid, Executors(pool, pool, pool), most=100, say=print)
+            for number in range(2):  # Flower raises something else the second time
+                box.awaited = {f"call-{number}": number}
+                with pytest.raises(ClusterLost, match=r"has ended the run.*go on with --resume"):
+                    collect_until_an_error(box)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert interrupts == []
+
+
+def collect_until_an_error(box: Mailbox) -> None:
+    while box.link_error is None:
+        box.collect()

@@ -14,8 +14,9 @@ from typing import NamedTuple
 from flwr.app import Message
 from flwr.serverapp import Grid
 
-from favano.errors import WriteFailed
+from favano.errors import ClusterLost, WriteFailed
 from favano.flower.journal import Head, Journal
+from favano.flower.private import RunEnded
 from favano.flower.safe_pull import TooLarge, TooLate, open_reply, replies_of
 from favano.flower.wire import content_bytes
 
@@ -188,6 +189,8 @@ class Mailbox:
         except WriteFailed as error:
             self.write_error = error
             return []
+        except RunEnded as error:
+            raise ClusterLost(f"{error}; go on with --resume") from error
         except Exception as error:
             self.link_error = ConnectionError(f"replies could not be asked for: {error}")
             return []

@@ -17,7 +17,7 @@ from typing import TypeAlias
 
 from flwr.app import Error, Message
 
-from favano.errors import BadInput, need, said
+from favano.errors import BadInput, need, one_line, said
 from favano.flower.addresses import check_address
 from favano.flower.client import Client
 from favano.flower.keys import read_key
@@ -31,6 +31,7 @@ LAPSE = 60.0  # seconds until the SuperLink forgets a session without heartbeats
 _POLL = 0.1  # seconds between two looks for a message
 _ONCE = 20.0  # seconds that one try to connect takes at most
 _AGAIN = 3.0  # seconds between two tries to connect
+_LONGEST = 2000  # characters of an error that is sent
 _RAISED = 2  # Flower's code of a client that raised an exception
 
 
@@ -134,8 +135,9 @@ def _reply(
             operator.check(message, node)
         return client.answer(message)
     except Exception as error:  # whatever a user's network does
-        say(f"a call cannot be answered: {said(error)}")
-        return Message(Error(_RAISED, said(error)), reply_to=message)
+        why = one_line(said(error), _LONGEST)
+        say(f"a call cannot be answered: {why}")
+        return Message(Error(_RAISED, why), reply_to=message)
 
 
 def _reason(error: Refused) -> str:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import signal
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -37,6 +38,7 @@ from flwr.proto.fab_pb2 import Fab
 from flwr.proto.message_pb2 import ObjectTree
 from flwr.proto.runtime_pb2 import AcquireTaskRequest, PullTaskInputRequest, PushTaskOutputRequest
 from flwr.serverapp.grid import Grid
+from flwr.supercore import heartbeat
 from flwr.supercore.constant import NodeStatus, TaskType
 from flwr.supercore.control import ControlHttpClient
 from flwr.supercore.error import ApiErrorCode, FlowerError
@@ -140,7 +142,7 @@ class TooLarge(Exception):
 def inflated(name: str, contents: Mapping[str, bytes], most: int) -> Message:
     """The message of which these are the parts, if its arrays have no more bytes than that."""
     if _array_bytes(contents) > most:
-        raise TooLarge
+        raise TooLarge(f"the arrays of a message have more than {most} bytes")
     found = inflate_object_from_contents(name, dict(contents))
     assert isinstance(found, Message)
     return found
@@ -171,6 +173,16 @@ class Inside(NamedTuple):
     address: str  # HOST:PORT
     secret: str
     root_certificate: bytes | None = None  # None: plaintext
+
+
+class RunEnded(ConnectionError):
+    """The SuperLink has ended the run of this server."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "the SuperLink has ended the run: it heard nothing from this server for a minute, "
+            "since one of them was held, or its clock was set"
+        )
 
 
 @dataclass(frozen=True)
@@ -312,7 +324,14 @@ def claimed_run(inside: Inside) -> Iterator[ClaimedRun | None]:
     if not token:
         yield None
         return
-    grid = HttpGrid(address, plain, certificate, token=token)
+    with _ends_raised():
+        yield from _served(inside, token)
+
+
+def _served(inside: Inside, token: str) -> Iterator[ClaimedRun]:
+    """The run of this token, whose server we are from now on."""
+    address, _, certificate = inside
+    grid = HttpGrid(address, certificate is None, certificate, token=token)
     _with_secret(grid._runtime_client, inside)
     heartbeats = HeartbeatSender(_heartbeat(grid))
     heartbeats.start()
@@ -327,7 +346,7 @@ def claimed_run(inside: Inside) -> Iterator[ClaimedRun | None]:
     finally:
         heartbeats.stop()
         grid._retry_invoker.max_tries = 1
-        with suppress(httpx.HTTPError, RunNotRunningException):  # it ends by itself, then
+        with suppress(httpx.HTTPError, RunNotRunningException, RunEnded):  # it ends by itself
             grid._runtime_client.PushTaskOutput(output)
         grid.close()
 
@@ -342,7 +361,7 @@ def _heartbeat(grid: HttpGrid) -> Callable[[], bool]:
     def beat() -> bool:
         try:
             return send()
-        except httpx.HTTPStatusError:
+        except (httpx.HTTPStatusError, RunEnded):
             return False
 
     return beat
@@ -379,7 +398,7 @@ def _exits_raised() -> Iterator[None]:
     def refuse(code: int, message: str) -> None:
         raise Refused(message.removeprefix(_FAILED))
 
-    def kill(process: int, signal: int) -> None:
+    def kill(process: int, number: int) -> None:
         raise Refused("the server lets this node in no more")
 
     signals = SimpleNamespace(getpid=os.getpid, kill=kill)
@@ -387,6 +406,20 @@ def _exits_raised() -> Iterator[None]:
         _replaced(fleet_http_connection, "flwr_exit", refuse),
         _replaced(fleet_http_connection, "os", signals),
         _replaced(http_retry, "os", signals),
+    ):
+        yield
+
+
+@contextmanager
+def _ends_raised() -> Iterator[None]:
+    """Let Flower raise `RunEnded` where it would interrupt the process: nobody told it to end."""
+
+    def end(*_: object) -> None:
+        raise RunEnded
+
+    with (
+        _replaced(http_retry, "os", SimpleNamespace(getpid=os.getpid, kill=end)),
+        _replaced(heartbeat, "signal", SimpleNamespace(SIGINT=signal.SIGINT, raise_signal=end)),
     ):
         yield
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
+import httpx
 from flwr.app import Message
 from flwr.serverapp import Grid
 from flwr.supercore.inflatable.inflatable_object import (
@@ -17,9 +18,10 @@ from flwr.supercore.inflatable.inflatable_object import (
     no_object_id_recompute,
 )
 from flwr.supercore.inflatable.inflatable_utils import pull_objects
+from flwr.supercore.run import RunNotRunningException
 
 from favano.flower.journal import Head
-from favano.flower.private import FIRST_PAUSE, LAST_PAUSE, inflated
+from favano.flower.private import FIRST_PAUSE, LAST_PAUSE, RunEnded, inflated
 from favano.flower.private import TooLarge as TooLarge
 from favano.flower.wire import MOST_BYTES
 from favano.gates import wrong_size
@@ -53,7 +55,15 @@ class HttpReplies:
         """Ask once; what is told is no longer at the SuperLink."""
         from flwr.proto.runtime_pb2 import PullAppMessagesRequest
 
-        found = self._grid._runtime_client.PullMessages(PullAppMessagesRequest(message_ids=calls))
+        request = PullAppMessagesRequest(message_ids=calls)
+        try:
+            found = self._grid._runtime_client.PullMessages(request)
+        except RunNotRunningException:
+            raise RunEnded from None
+        except httpx.HTTPStatusError as error:
+            if error.response.status_code == httpx.codes.UNAUTHORIZED:  # its token has lapsed
+                raise RunEnded from None
+            raise
         pairs = zip(found.messages_list, found.message_object_trees, strict=True)
         asked = set(calls)
         return [
