@@ -149,6 +149,11 @@ def replayed(
     with only_trusted(trust):
         spec = read_spec(folder / SPEC)
     trace = load_trace(folder / TRACE)
+    for name, lived, said in (
+        ("clients", trace.schedule.clients, given(spec.fleet.clients)),
+        ("local_steps", trace.schedule.local_steps, steps_of(spec)),
+    ):
+        need(lived == said, "trace", folder / TRACE, f"has {name}={lived}, {SPEC} {said}")
     record = read_file(folder / FEDERATION, federation_from_json)
     method = measured(spec.method).bind(
         federation(
