@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from math import inf
 from pathlib import Path
@@ -43,6 +44,8 @@ from tests.flower.federations import (
 )
 
 GROWING = ("asyncfeded",)
+
+WRITTEN = ("checkpoint", "journal", "model.safetensors")
 
 
 def trained(**keys: Any) -> LocalTraining:
@@ -274,6 +277,16 @@ def test_weights_are_measured_and_their_errors_bounded() -> None:
         assert node.p_positive is not None
         assert abs(node.mean_steps - wanted.mean) <= min(node.mean_steps_error, 0.6)
         assert abs(node.p_positive - wanted.p_positive) <= 0.1
+
+
+def test_others_cannot_look_into_what_single_clients_have_sent(tmp_path: Path) -> None:
+    before = os.umask(0o022)
+    try:
+        lived(strategy_of(folder=tmp_path / "server"))
+    finally:
+        os.umask(before)
+    modes = {name: (tmp_path / "server" / name).stat().st_mode & 0o777 for name in WRITTEN}
+    assert modes == {"checkpoint": 0o700, "journal": 0o700, "model.safetensors": 0o644}
 
 
 def test_a_trace_survives_its_file(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from flwr.app import ArrayRecord, ConfigRecord
 from flwr.serverapp import Grid
 
 from favano.aggregation import Aggregator
-from favano.errors import need, one_line
+from favano.errors import WriteFailed, need, one_line
 from favano.flower.board import Board
 from favano.flower.checkpoint import CheckpointFolder, Saved
 from favano.flower.clock import Clock, WallClock
@@ -255,6 +255,9 @@ class AsyncStrategy:
         aggregator = self._aggregator(flat, flat.vector(initial_arrays), ledger)
         folder, files = None if self.folder is None else Path(self.folder), self._files
         saved = self._saved(files, flat, aggregator)
+        if folder is not None:
+            _make_private(folder / CHECKPOINT)
+            _make_private(folder / JOURNAL)
         run = saved.standing.run if saved else secrets.token_hex(8)
         clock = clock or WallClock(saved.standing.now if saved else 0.0)
         if self.live:
@@ -413,3 +416,11 @@ class AsyncStrategy:
             "local training": to_json(self.local_training),
             "model": str([(name, flat.shapes[name]) for name in flat.order]),
         }
+
+
+def _make_private(folder: Path) -> None:
+    """Make a folder that others cannot look into: it has what every single client has sent."""
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise WriteFailed(f"out={folder}: could not be written: {error.strerror}") from error
