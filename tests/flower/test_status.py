@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import shutil
+import socket
+import struct
+import threading
 from collections.abc import Iterator
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
@@ -51,6 +54,30 @@ def test_the_board_shows_the_federation(shown: dict[str, object]) -> None:
     assert [one["now"].partition(",")[0] for one in clients] == ["trains", "trains", "away"]
     assert sum(one["weight"] for one in clients) == pytest.approx(1.0)
     assert sum(one["steps"] for one in clients) == shown["steps"]
+
+
+def test_who_goes_away_before_he_is_answered_leaves_nothing_in_the_log(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    asked = threading.Semaphore(0)
+
+    def slow() -> dict[str, object]:
+        asked.release()
+        gone.wait(60)
+        return {"large": "x" * 10**7}
+
+    gone = threading.Event()
+    with status_page("127.0.0.1", 0, slow) as port:
+        with socket.create_connection(("127.0.0.1", port)) as visitor:
+            visitor.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            visitor.sendall(b"GET /status.json HTTP/1.1\r\n\r\n")
+            assert asked.acquire(timeout=60)
+        answering = [one for one in threading.enumerate() if "process_request" in one.name]
+        assert answering
+        gone.set()
+        for one in answering:
+            one.join()
+    assert capfd.readouterr().err == ""
 
 
 def test_the_page_can_only_be_read(address: str) -> None:

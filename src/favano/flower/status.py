@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import sys
 import threading
+import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -24,6 +26,15 @@ _HEADERS = {
 }
 
 
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Who goes away before he is answered is nobody's trouble; other errors are shown."""
+        if not isinstance(sys.exc_info()[1], ConnectionError):
+            traceback.print_exc()
+
+
 @contextmanager
 def status_page(host: str, port: int, status: Status) -> Iterator[int]:
     """Serve the page while the block lasts; yields its port, which is free if 0 is given."""
@@ -31,6 +42,8 @@ def status_page(host: str, port: int, status: Status) -> Iterator[int]:
 
     class Handler(BaseHTTPRequestHandler):
         """Answers two addresses, and nothing else."""
+
+        timeout = 10.0  # seconds: nobody holds a thread
 
         def do_GET(self) -> None:
             """The page, or the numbers on it."""
@@ -53,11 +66,10 @@ def status_page(host: str, port: int, status: Status) -> Iterator[int]:
             """Nobody wants to know."""
 
     try:
-        server = ThreadingHTTPServer((host, port), Handler)
+        server = _Server((host, port), Handler)
     except OSError as error:
         rule = f"cannot be used at {host}: {error.strerror or error}"
         raise BadInput("status_port", port, rule) from error
-    server.daemon_threads = True
     thread = threading.Thread(target=server.serve_forever, name="status", daemon=True)
     thread.start()
     try:
