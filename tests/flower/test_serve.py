@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Mapping
 from math import inf
 from pathlib import Path
@@ -37,9 +38,10 @@ from favano.schedule.contact_trace import load_trace
 from favano.specification.presets import resolve
 from favano.specification.spec import Spec, given, make_spec
 from tests.flower.fake_grid import FakeGrid, Node, OwnTime, VirtualTime
-from tests.flower.federation import free_port
+from tests.flower.federation import federation as federated
+from tests.flower.federation import free_port, wait_for
 from tests.flower.federations import POLLING
-from tests.flower.loopback import words
+from tests.flower.loopback import Loopback, words
 
 KEYS = {
     "dataset": "digits", "split": "iid", "clients": 4, "selected": 2, "learning_rate": 0.3,
@@ -151,6 +153,20 @@ def test_traces_of_before_are_replayed_and_senders_of_nonsense_are_named(tmp_pat
     np.savez_compressed(path, **columns)
     client = columns["client"][0]
     with pytest.raises(BadInput, match=f"trace=-5: client {client} said that it has this part"):
+        replay_folder(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["clients", "local_steps"])
+@pytest.mark.parametrize("value", [7, 2**62])
+def test_a_trace_that_contradicts_the_specification_is_refused(
+    name: str, value: int, tmp_path: Path
+) -> None:
+    """It was replayed, "equal to the bit", or filled the memory."""
+    federation(spec_of(), tmp_path)
+    with np.load(tmp_path / "trace.npz") as archive:
+        arrays = {**archive, name: np.array(value)}
+    np.savez(tmp_path / "trace.npz", **arrays)  # type: ignore[arg-type]
+    with pytest.raises(BadInput, match=rf"trace.npz: has {name}={value}, spec.toml"):
         replay_folder(tmp_path)
 
 
@@ -304,6 +320,36 @@ def test_a_superlink_that_a_killed_server_left_is_ended(tmp_path: Path) -> None:
     other.wait()
 
 
+def test_a_superlink_that_is_held_is_ended_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("favano.flower.superlink._ENDING", 0.2)
+    link = SuperLink(tmp_path, host="192.0.2.1", insecure=True)
+    sleeper = [sys.executable, "-c", "import time; time.sleep(600)"]
+    with subprocess.Popen([*sleeper, "--database", str(link.database)]) as old:
+        old.send_signal(signal.SIGSTOP)
+        reaper = threading.Thread(target=old.wait)
+        reaper.start()
+        with pytest.raises(BadInput, match="cannot be used"), running(link, print):
+            raise AssertionError("it runs")
+        reaper.join()
+    assert old.returncode == -signal.SIGKILL
+
+
+def test_a_program_of_another_user_is_not_taken_for_a_superlink(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Anybody can start one with the same words: it was ended by root, and waited for by others."""
+    link = SuperLink(tmp_path, host="192.0.2.1", insecure=True)
+    sleeper = [sys.executable, "-c", "import time; time.sleep(600)"]
+    with subprocess.Popen([*sleeper, "--database", str(link.database)]) as other:
+        monkeypatch.setattr("os.geteuid", lambda: Path(f"/proc/{other.pid}").stat().st_uid + 1)
+        with pytest.raises(BadInput, match="cannot be used"), running(link, print):
+            raise AssertionError("it runs")
+        assert other.poll() is None
+        other.kill()
+
+
 def test_a_port_that_cannot_be_used_is_one_sentence(tmp_path: Path) -> None:
     """Whoever listens there, and whether he answers or not."""
     with socket.create_server(("127.0.0.1", 0)) as other:
@@ -315,6 +361,27 @@ def test_a_port_that_cannot_be_used_is_one_sentence(tmp_path: Path) -> None:
     rule = r"port=8123: cannot be used at 192\.0\.2\.1: Cannot assign"
     with pytest.raises(BadInput, match=rule), running(elsewhere, print):
         raise AssertionError("it runs")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("told", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_whoever_tells_a_server_to_end_twice_leaves_nothing_running(
+    told: signal.Signals, tmp_path: Path
+) -> None:
+    """The second signal came while it ended its SuperLink; a terminal that is closed sends one."""
+    with federated(tmp_path) as lab:
+        one = Loopback(lab, rounds=10_000)
+        one.serve()
+        wait_for(lambda: "round 0" in one.told, "the server")
+        (server,) = one.servers
+        while server.poll() is None:
+            server.send_signal(told)
+            time.sleep(0.05)
+        assert server.returncode == 128 + told
+        assert "stopped; go on with" in one.told
+        assert "Traceback" not in one.told
+        assert one.processes("superlink") == []
+        assert not (tmp_path / "superlink.secret").exists()
 
 
 @pytest.mark.slow

@@ -46,6 +46,8 @@ NormQuantile = Annotated[
     typer.Option(metavar="Q", help="refuse thrice this quantile of the lengths so far"),
 ]
 
+_ENDS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+
 
 def serve_command(
     flags: Values,
@@ -96,11 +98,14 @@ def serve_command(
     told = list[int]()  # signals
 
     def end(number: int, frame: FrameType | None) -> None:
+        for one in _ENDS:  # once is enough: its SuperLink must be ended, too
+            signal.signal(one, signal.SIG_IGN)
         told.append(number)
         raise KeyboardInterrupt
 
-    for one in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(one, end)
+    for one in _ENDS:
+        if signal.getsignal(one) is not signal.SIG_IGN:  # as nohup says
+            signal.signal(one, end)
     try:
         serve(spec, serving, link, _tell)
     except KeyboardInterrupt:

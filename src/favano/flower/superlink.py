@@ -43,6 +43,7 @@ APP_FILE, SIGNATURES, SECRET = "app.fab", "app.json", "superlink.secret"  # in i
 
 _PATIENCE = 60.0  # seconds until a SuperLink answers
 _PAUSE = 0.5  # seconds between two looks at it
+_ENDING = 10.0  # seconds that it has to end, when told
 _APP = """[project]
 name = "favano-federation"
 version = "1.0.0"
@@ -189,7 +190,9 @@ class SuperLink:
         if self.authority is not None:
             context, scheme = ssl.create_default_context(cafile=str(self.authority)), "https"
         try:
-            with urlopen(f"{scheme}://{self.address}/health", context=context) as response:
+            with urlopen(
+                f"{scheme}://{self.address}/health", None, 5.0, context=context
+            ) as response:
                 return bool(response.status == 200)
         except (URLError, OSError):
             return False
@@ -327,7 +330,7 @@ class _Watcher:
 def _end(child: subprocess.Popen[bytes]) -> None:
     child.terminate()
     try:
-        child.wait(10.0)
+        child.wait(_ENDING)
     except subprocess.TimeoutExpired:
         child.kill()
         child.wait()
@@ -335,19 +338,24 @@ def _end(child: subprocess.Popen[bytes]) -> None:
 
 def _end_old(database: Path) -> None:
     """End the SuperLink that a killed server left: nobody else has this database."""
-    for number in _processes(database):
-        with suppress(OSError):
-            os.kill(number, signal.SIGTERM)
-    while _processes(database):
-        time.sleep(0.05)
+    for number in (signal.SIGTERM, signal.SIGKILL):  # the latter also ends one that is held
+        for process in _processes(database):
+            with suppress(OSError):
+                os.kill(process, number)
+        until = time.monotonic() + _ENDING
+        while _processes(database) and time.monotonic() < until:
+            time.sleep(0.05)
+    left = _processes(database)
+    need(not left, "out", database.parent, f"process {left} has its database, and does not end")
 
 
 def _processes(database: Path) -> list[int]:
-    """Numbers of the SuperLinks with this database; those that have ended have no command line."""
+    """Numbers of our SuperLinks with this database; those that have ended have no command line."""
     words, found = b"\0--database\0" + os.fsencode(database) + b"\0", []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         with suppress(OSError):  # it has ended meanwhile
-            if words in path.read_bytes():
+            mine = path.stat().st_uid == os.geteuid()  # anybody can start a program of this name
+            if mine and words in path.read_bytes():
                 found.append(int(path.parent.name))
     return found
 
