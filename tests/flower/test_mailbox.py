@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import cast
 
@@ -17,7 +18,7 @@ from flwr.serverapp import Grid
 
 from favano.flower.journal import Head, Journal
 from favano.flower.mailbox import Arrival, Executors, Mailbox
-from favano.flower.safe_pull import TooLate, message_contents
+from favano.flower.safe_pull import TooLarge, TooLate, message_contents
 from favano.flower.wire import Reply, call_message, read_reply, reply_message
 from tests.flower.attacks import blown_up
 from tests.flower.calls import RUN, call, in_a_task
@@ -99,3 +100,34 @@ def test_a_reply_that_would_fill_the_memory_is_refused_from_the_journal_too(tmp_
         box.go_on_from({0: "call"}, same_run=False)
         ((job, arrival),) = box.collect()
     assert (job, arrival.too_large, arrival.message) == (0, True, None)
+
+
+class Troubled(Stalled):
+    """A SuperLink that cannot forget anything now, as while its disk is full."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.confirmed: list[str] = []
+
+    def fetch(self, head: Head, most: int, more: Callable[[], bool]) -> Mapping[str, bytes]:
+        if head.call == "1":
+            raise TooLarge
+        return Stalled.fetch(self, head, most, more)
+
+    def confirm(self, head: Head) -> None:
+        self.confirmed.append(head.call)
+        raise RuntimeError("500 Internal Server Error")
+
+
+def test_a_superlink_that_cannot_forget_a_reply_does_not_end_the_server() -> None:
+    grid = Troubled()
+    with in_a_task(), ThreadPoolExecutor(1) as pool:
+        box = Mailbox(cast(Grid, grid), Executors(pool, pool, pool), most=1000, say=print)
+        calls = [partial(call_message, call(b"1234", job=job), HONEST) for job in range(2)]
+        box.send(list(enumerate(calls)))
+        found: dict[int, Arrival] = {}
+        while len(found) < 2:
+            found.update(box.collect())
+    assert found[0].message is not None
+    assert found[1].too_large
+    assert sorted(grid.confirmed) == ["0", "1"]  # also what is not wanted

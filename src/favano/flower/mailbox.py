@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor, Future
+from contextlib import suppress
 from typing import NamedTuple
 
 from flwr.app import Message
@@ -228,16 +229,23 @@ class Mailbox:
         try:
             contents = self._replies.fetch(head, self._most, more)
         except TooLarge:
+            self._confirm(head)
             return Arrival(head.call, None, too_large=True)
         except TooLate:
+            self._confirm(head)
             rule = f"it was announced, and not uploaded within {self._upload:.0f} s"
             return Arrival(head.call, None, failure=rule)
         except Exception as error:  # whatever Flower says: the reply is lost, the round goes on
             return Arrival(head.call, None, failure=f"{type(error).__name__}: {error}")
         if self._journal is not None:
             self._journal.finish(head, contents)
-        self._replies.confirm(head)
+        self._confirm(head)
         return self._opened(head, contents)
+
+    def _confirm(self, head: Head) -> None:
+        """The SuperLink may forget a reply; one that has troubles keeps it until the run ends."""
+        with suppress(Exception):
+            self._replies.confirm(head)
 
     def _opened(self, head: Head, contents: Mapping[str, bytes]) -> Arrival:
         """A reply from its parts; what cannot be read is no reply."""
