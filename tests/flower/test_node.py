@@ -139,6 +139,7 @@ def test_an_error_that_is_sent_is_short(monkeypatch: pytest.MonkeyPatch) -> None
     with pytest.raises(KeyboardInterrupt):
         script.serve()
     (reply,) = script.sent
+    assert reply.error.reason is not None
     assert len(reply.error.reason) < 3000
 
 

@@ -34,7 +34,7 @@ from flwr.superlink.cli.flower_superlink import (
     _parse_superlink_lifespan_config,
 )
 from flwr.superlink.main import create_app
-from google.protobuf.message import DecodeError
+from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
 from favano.flower.private import SECRET_HEADER, check_version
 from favano.flower.superlink import APP, APP_FILE, SECRET, SIGNATURES
@@ -48,7 +48,7 @@ Application: TypeAlias = Callable[[Scope, Receive, Send], Coroutine[Any, Any, No
 FLEET, HEALTH = "/v1/fleet/", "/health"
 PUSH, UPLOAD = f"{FLEET}push-messages", f"{FLEET}push-object"
 MOST_BYTES = 32 * 2**20  # of an upload; the parts of a model have 5 MiB
-SHORT = 2**16  # bytes of any other request: names of 900 parts, each a row of the database
+SHORT = 2**15  # bytes of any other request: names of 450 parts, each a row of the database
 
 
 def open_routes(app: FastAPI) -> set[tuple[str, str]]:
