@@ -225,9 +225,11 @@ def test_given_keys_are_kept() -> None:
     ) == (40, 8, 0.1, 70)
 
 
-def test_a_preset_that_does_not_fit_is_refused() -> None:
-    with pytest.raises(BadInput, match=r"selected=20: need 1..clients \(10\)"):
-        complete(dataset="mnist", clients=10)
+def test_a_preset_selects_all_clients_at_most() -> None:
+    """Methods that do not look at it need not be given a number that fits."""
+    full = complete(dataset="mnist", clients=10)
+    assert full.clock.selected == 10
+    assert resolve(make_spec(full.keys)) == full
 
 
 def test_fractions_may_be_written_as_such() -> None:

@@ -19,7 +19,8 @@ from favano.errors import need
 from favano.methods import AnyMethod, all_methods, file_of, method_class
 from favano.methods.clock import Clock
 from favano.options import Option, options_of
-from favano.planning.comparison import clock_keys, keys_for
+from favano.planning.comparison import keys_for, read_keys
+from favano.planning.planned import OPEN_KEYS
 from favano.quantisation.recipe import Recipe
 from favano.run.data import with_clients
 from favano.specification.config import Config as ConfigFile
@@ -119,10 +120,10 @@ class SpecCommand(TyperCommand):
 
 def _unread_keys(kinds: Sequence[type[AnyMethod]], args: Sequence[str]) -> set[str]:
     """Keys that do not matter to these methods."""
-    read = {key for kind in kinds for key in clock_keys(kind())}
+    read = {key for kind in kinds for key in read_keys(kind())}
     words = " ".join(args)
     unasked = {key for word, keys in _DETAILS.items() if word not in words for key in keys}
-    return (options_of(Clock).keys() - read) | unasked
+    return ({*options_of(Clock), *OPEN_KEYS} - read) | unasked
 
 
 def _section(title: str, records: Sequence[tuple[str, str]]) -> list[str]:

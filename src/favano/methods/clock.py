@@ -11,7 +11,7 @@ class Clock(Options):
     """Times of the server. Each contact policy reads those that are about it."""
 
     selected: Count | None = option(
-        None, "clients contacted per server step", otherwise="by data set", symbol="s"
+        None, "clients contacted per server step", otherwise="by data set, all at most", symbol="s"
     )
     waiting_time: Time = option(4.0, "time the server waits between calls", symbol="V")
     interaction_time: Time = option(3.0, "time the server takes to talk", symbol="I")
@@ -29,3 +29,7 @@ class Clock(Options):
     def check(self) -> None:
         late = self.deadline is not None or self.at_deadline == "drop"
         need(late, "at_deadline", self.at_deadline, "goes with a deadline")
+        counted = self.step_count != "durations"
+        for name in ("interruption", "idle_in_interaction", "strict_ties") if counted else ():
+            rule = f"has no effect with step_count={self.step_count}, where steps have no duration"
+            need(name not in self.given, name, getattr(self, name), f"{rule}; leave it out")

@@ -6,6 +6,7 @@ from typing import Literal
 
 import numpy as np
 
+from favano.errors import need
 from favano.methods.arrays import copies
 from favano.methods.method import Answers, Method, ModelState, average_with_server
 from favano.options import option
@@ -35,6 +36,15 @@ class Quafl(Method[ModelState]):
     rate_scale: Literal["none", "selected"] = option(
         "selected", "selected: client steps times (s+1)/s", source="the authors' simulator"
     )
+
+    def check(self) -> None:
+        rule = "has no effect with server_averaging=False, where nothing is scaled; leave it out"
+        need(
+            self.server_averaging or "rate_scale" not in self.given,
+            "rate_scale",
+            self.rate_scale,
+            rule,
+        )
 
     def policy(self) -> Poll:
         return self.world.poll()

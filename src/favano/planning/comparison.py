@@ -13,7 +13,7 @@ from favano.errors import BadInput, need
 from favano.methods import AnyMethod, World, make_method, method_class
 from favano.methods.clock import Clock
 from favano.options import options_of
-from favano.planning.planned import make_world, policy_keys
+from favano.planning.planned import OPEN_KEYS, make_world, policy_keys
 from favano.quantisation.recipe import Recipe
 from favano.records.folder import FILES, PAGE
 from favano.records.resumption import RESUME
@@ -126,18 +126,17 @@ def _with_options(keys: Mapping[str, object]) -> AnyMethod:
 
 def _takes(key: str, method: AnyMethod) -> bool:
     """Whether a method has a key."""
-    if key in options_of(Clock):
-        return key in clock_keys(method)
+    if key in options_of(Clock) or key in OPEN_KEYS:
+        return key in read_keys(method)
     return key in part_options() or key in options_of(type(method))
 
 
-def clock_keys(method: AnyMethod) -> set[str]:
-    """Keys of the clock that a method's contact policy has, however many clients there are."""
+def read_keys(method: AnyMethod) -> set[str]:
+    """Keys that a method's contact policy depends on, however many clients there are."""
     try:
-        policy = method.bind(_large_world()).policy()
+        return policy_keys(method.bind(_large_world()))
     except BadInput:  # here; the run that is asked for may be possible
-        return set(options_of(Clock))
-    return policy_keys(policy)
+        return {*options_of(Clock), *OPEN_KEYS}
 
 
 @cache

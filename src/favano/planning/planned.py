@@ -6,23 +6,29 @@ import hashlib
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Final
 from weakref import WeakValueDictionary
 
 import numpy as np
 
 from favano.data import Traits, deal
 from favano.engine.audit import LocalSteps
-from favano.errors import need
+from favano.errors import BadInput, need
 from favano.methods import AnyMethod, World, is_ours
+from favano.methods.clock import Clock
 from favano.methods.favano import Favano
 from favano.methods.selfcheck import check_method
+from favano.options import options_of
 from favano.planning.client_weights import MOST, ClientWeights, weigh_clients
-from favano.schedule import Course, Policy, Poll, Schedule, course, plan
+from favano.schedule import Course, Poll, Schedule, course, plan
+from favano.specification.presets import chosen_keys
 from favano.specification.spec import Spec, given, steps_of
 from favano.theory import Form, Setting, setting
 from favano.timing import Fleet, Trace, parse_law, traced_fleet, two_speeds
 from favano.types import Floats
 
+# Keys that methods read or not, as their options are.
+OPEN_KEYS: Final = frozenset({"selected", "local_steps", "local_steps_unit"})
 # Schedules that are in use.
 _schedules: WeakValueDictionary[Hashable, Schedule] = WeakValueDictionary()
 
@@ -94,14 +100,14 @@ def plan_seeds(spec: Spec, traits: Traits | None = None) -> list[Planned]:
     """
     first, seeds = spec.run.seed, spec.run.seeds
     planned = [plan_seed(spec, seed, traits) for seed in range(first, first + seeds)]
-    _check_momentum(spec, max(int(one.schedule.steps.max(initial=0)) for one in planned))
+    _check_one_step(spec, max(int(one.schedule.steps.max(initial=0)) for one in planned))
     return planned
 
 
 def plan_seed(spec: Spec, seed: int, traits: Traits | None = None) -> Planned:
     """Plan one seed of a specification."""
     method = bind_method(spec, seed, traits)
-    _check_clock(spec, method.policy())
+    _check_keys(spec, method)
     schedule = make_schedule(spec, method, seed)
     method.job_rates(schedule)  # refused before any training
     found = bound_setting(spec, method) if spec.run.track_bound else None
@@ -183,23 +189,49 @@ def bound_setting(spec: Spec, method: AnyMethod, form: Form = "rigorous") -> Set
     return setting(method.policy(), method.world.fleet, method.reweight, form)
 
 
-def _check_clock(spec: Spec, policy: Policy) -> None:
-    """Refuse keys of the clock that the method's contact policy does not have."""
-    for key, value in (spec.asked or spec).clock.given.items():
-        owner = "polls" if key in Poll.__dataclass_fields__ else "rounds"
-        rule = f"is a key of methods with {owner}, which {spec.method.name} does not have"
-        need(key in policy_keys(policy), key, value, rule)
+def _check_keys(spec: Spec, method: AnyMethod) -> None:
+    """Refuse keys that the method's contact policy does not depend on."""
+    read = policy_keys(method)
+    for key, value in chosen_keys(spec).items():
+        if key in options_of(Clock) and key != "selected":
+            owner = "polls" if key in Poll.__dataclass_fields__ else "rounds"
+            rule = f"is a key of methods with {owner}, which {spec.method.name} does not have"
+            need(key in read, key, value, rule)
+        elif key in OPEN_KEYS:
+            rule = f"has no effect with {spec.method.name} and its options; leave it out"
+            need(key in read, key, value, rule)
 
 
-def _check_momentum(spec: Spec, longest: int) -> None:
-    """Refuse a momentum that begins anew in every job if the longest job has one step."""
-    training = spec.training
-    useless = bool(training.momentum) and training.optimiser == "sgd" and not training.nesterov
-    useless = useless and training.optimiser_state == "fresh" and not spec.method.grows
+def _check_one_step(spec: Spec, longest: int) -> None:
+    """Refuse what acts from the second step of a job on, if the longest job has one step."""
+    training, chosen = spec.training, chosen_keys(spec)
+    if longest != 1 or spec.method.grows:
+        return
+    heavy = bool(training.momentum) and training.optimiser == "sgd" and not training.nesterov
+    useless = heavy and training.optimiser_state == "fresh"
     rule = "has no effect in jobs of one step; need optimiser_state=kept, or leave it out"
-    need(not useless or longest != 1, "momentum", training.momentum, rule)
+    need(not useless, "momentum", training.momentum, rule)
+    rule = "has no effect in jobs of one step, which pull from where they are; leave it out"
+    need(not chosen.get("proximal"), "proximal", training.proximal, rule)
+    rule = "has no effect in jobs of one step, whose clients hold what they began with; need start"
+    need(spec.run.variance == "start", "variance", spec.run.variance, rule)
 
 
-def policy_keys(policy: Policy) -> set[str]:
-    """Keys of the clock that a contact policy has."""
-    return {"selected", *policy.__dataclass_fields__}
+def policy_keys(method: AnyMethod) -> set[str]:
+    """Keys of the clock, and those of K, that the contact policy of a bound method depends on."""
+    policy, world = method.policy(), method.world
+    more = replace(world.clock, selected=world.selected + 1)
+    others = {
+        ("selected",): replace(world, clock=more),
+        ("local_steps", "local_steps_unit"): replace(world, local_steps=world.local_steps + 1),
+    }
+    read = {key for keys, other in others.items() if _differs(method, other) for key in keys}
+    return read | (policy.__dataclass_fields__.keys() - OPEN_KEYS)
+
+
+def _differs(method: AnyMethod, world: World) -> bool:
+    """Whether the contact policy of a bound method is another one in this world."""
+    try:
+        return method.bind(world).policy() != method.policy()
+    except BadInput:  # it looks at what is too much for it
+        return True

@@ -8,6 +8,7 @@ from torch import nn
 from torch.nn import functional
 
 from favano.aggregation import Aggregator, Link
+from favano.errors import need
 from favano.methods import State
 from favano.metrics import accuracy
 from favano.planning.planned import Planned
@@ -42,6 +43,9 @@ def assemble(planned: Planned, samples: Samples, flat: FlatModel, initial: Vecto
     check_fit(flat, task, samples.classes if judged else 0)
     check_inputs(flat, samples.test_features, "test inputs")
     check_single(flat, task)
+    rule = f"has no effect on {type(flat.module).__name__}, which has no buffers; leave it out"
+    buffers = spec.run.buffers
+    need(buffers == "average" or flat.layout.buffers > 0, "buffers", buffers, rule)
     aggregator: Aggregator[State] = Aggregator(
         method,
         planned.course,

@@ -7,7 +7,6 @@ from dataclasses import asdict, replace
 from typing import NamedTuple, TypeVar
 
 from favano.data.natural import OWN as OWN
-from favano.data.natural import is_natural
 from favano.errors import need
 from favano.options import Options, options_of
 from favano.specification.parts import RunPart, TrainingPart
@@ -66,10 +65,7 @@ def resolve(spec: Spec) -> Spec:
     if spec.asked is not None:
         return spec
     asked = spec
-    values = preset_of(asked.problem.dataset)._asdict() | dict(asked.method.suggests)
-    clients = asked.fleet.clients
-    if clients is not None and is_natural(asked.problem.split or str(values["split"])):
-        values["selected"] = min(int(values["selected"]), clients)  # the data may have few clients
+    values = _usual(asked)
     parts = {
         part: filled(getattr(asked, part), values)
         for part in ("problem", "fleet", "clock", "server", "training", "run", "method")
@@ -80,6 +76,20 @@ def resolve(spec: Spec) -> Spec:
     full = replace(full, training=training, server=server, run=_with_codec(full.run))
     _check_lanes(full)
     return full
+
+
+def _usual(spec: Spec) -> dict[str, object]:
+    """What is taken for keys that are not given: the method's, else the data set's."""
+    preset = preset_of(spec.problem.dataset)
+    selected = min(preset.selected, spec.fleet.clients or preset.clients)
+    return {**preset._asdict(), "selected": selected, **spec.method.suggests}
+
+
+def chosen_keys(spec: Spec) -> dict[str, object]:
+    """What was asked for: keys that are neither at their default nor what is taken otherwise."""
+    asked = spec.asked or spec
+    usual = _usual(asked)
+    return {key: value for key, value in asked.given.items() if usual.get(key) != value}
 
 
 def filled(part: Part, values: Mapping[str, object]) -> Part:

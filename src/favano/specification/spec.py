@@ -50,6 +50,11 @@ class Spec:
         ):
             fits = clients is None or value is None or value <= clients
             need(fits, name, value, f"need 1..clients ({clients})")
+        for key, drawn in (("step_count", "durations"), ("round_time", "sum")):
+            value = getattr(self.clock, key)
+            unread = value not in (drawn, "one-draw") and "step_law" in self.fleet.given
+            rule = f"has no effect with {key}={value}, which does not draw step times; leave it out"
+            need(not unread, "step_law", self.fleet.step_law, rule)
         optimiser, beyond = self.training.local_optimiser, self.beyond_theorem
         if beyond is not None:
             need(not self.run.track_bound, "track_bound", self.run.track_bound, beyond[1])

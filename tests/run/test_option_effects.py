@@ -1,0 +1,175 @@
+"""No option is silently ignored: another value changes the result, or is refused by name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cache
+from typing import Any, Literal, get_args, get_origin
+
+import numpy as np
+import pytest
+
+from favano.errors import BadInput
+from favano.methods import method_class, our_methods
+from favano.options import Option, options_of
+from favano.run.runner import run
+from favano.run.samples import Samples, load_samples, named_model
+from favano.specification.parts import ProblemPart
+from favano.specification.presets import resolve
+from favano.specification.spec import Spec, make_spec, part_options
+
+BASE: Mapping[str, object] = {
+    "split": "iid",
+    "data_fraction": 0.06,
+    "clients": 7,
+    "fast_mean": 1.5,
+    "slow_mean": 4.0,
+    "batch_size": 5,
+    "local_steps": 3,
+    "selected": 2,
+    "buffer": 2,
+    "learning_rate": 0.1,
+    "horizon": 60.0,
+    "evaluate_every": 30.0,
+    "engine": "loop",
+}
+
+# Values that a type does not tell, or that show only where something happens.
+OTHERS: Mapping[str, object] = {
+    "dataset": "no-such-folder",
+    "split": "shards:2",
+    "model": "transformer",
+    "holdout": 20,
+    "step_law": "exponential",
+    "warm_up": 9.0,
+    "rate_schedule": "linear",
+    "weight_bits": 2,
+    "activation_bits": 2,
+    "gradient_levels": 8,
+    "robust": "median",
+    "device": "nowhere",
+    "staleness": "constant",
+    "max_staleness": 0,
+    "halve_mixing_at": 2,
+    "given_weights": (0.5,),
+    "clip": 0.01,
+    "fast_fraction": 0.2,
+}
+
+# What an option goes with, so that it is tried where it is accepted.
+CONTEXT: Mapping[str, Mapping[str, object]] = {
+    "server_optimiser_rate": {"server_optimiser": "adam"},
+    "server_momentum": {"server_optimiser": "adam"},
+    "server_epsilon": {"server_optimiser": "adam"},
+    "server_beta2": {"server_optimiser": "adam"},
+    "beta2": {"optimiser": "adam"},
+    "epsilon": {"optimiser": "adam"},
+    "nesterov": {"momentum": 0.9},
+    "optimiser_state": {"momentum": 0.9},
+    "rate_length": {"rate_schedule": "linear"},
+    "rate_over": {"rate_schedule": "linear", "rate_length": 9.0},
+    "weight_bits": {"quantise": "luq"},
+    "activation_bits": {"quantise": "luq"},
+    "quantised_gradients": {"quantise": "luq"},
+    "gradient_levels": {"quantise": "luq"},
+    "gradient_samples": {"quantise": "luq"},
+    "quantised_layers": {"quantise": "luq"},
+    "quantiser_grid": {"quantise": "luq"},
+    "clipped_gradients": {"quantise": "luq"},
+    "evaluate_with": {"quantise": "luq"},
+    "codec_bits": {"codec": "lattice"},
+    "codec_scale": {"codec": "lattice"},
+    "codec_dither": {"codec": "lattice"},
+    "at_deadline": {"deadline": 4.0},
+    "given_weights": {"weights": "given", "given_weights": (0.3,)},
+    "non_finite": {"learning_rate": 1e30},
+    "buffers": {"model": "resnet20", "clients": 2, "selected": 1, "horizon": 8.0},
+}
+
+# Options that say how a result is computed, not which: it must be the same.
+SAME: Mapping[str, str] = {
+    "engine": "lanes and loop compute the same numbers (tests/run/test_engines.py)",
+    "kernels": "kernels compute the same mathematics; the last bits may differ",
+    "precision": "a CPU computes with float32 anyway, which is what is asked for",
+}
+
+
+def keys_of(method: str) -> Iterator[Option[Any]]:
+    """All options that a run of a method can be given."""
+    yield from (one for _, one in part_options().values())
+    yield from options_of(method_class(method)).values()
+
+
+def others(option: Option[Any], value: object) -> list[object]:
+    """Other values of an option."""
+    if option.name in OTHERS:
+        return [OTHERS[option.name]]
+    if isinstance(value, bool):
+        return [not value]
+    kinds = [option.kind, *get_args(option.kind)]
+    if choices := [one for kind in kinds if get_origin(kind) is Literal for one in get_args(kind)]:
+        return [one for one in choices if one != value]
+    if option.values == "N":
+        return [1 if value is None else int(str(value)) + 1]
+    number = float(str(value or 0.4))
+    return [number * (0.5 if 0.5 < number <= 1.0 else 1.5)]
+
+
+@cache
+def samples_of(problem: ProblemPart) -> Samples:
+    return load_samples(resolve(Spec(problem=problem)))
+
+
+@cache
+def outcome(keys: tuple[tuple[str, object], ...]) -> tuple[object, ...] | str:
+    """All that a run writes, or the sentence of its refusal."""
+    try:
+        spec = resolve(make_spec(dict(keys)))
+        samples = samples_of(spec.problem)
+        result = run(spec, samples, named_model(spec, samples), workers=1)
+    except BadInput as refusal:
+        return str(refusal)
+    assert result.first is not None or result.error is not None
+    return (
+        result.status,
+        None if result.first is None else vars(result.first.schedule),
+        [row._replace(digest="") for row in result.rows],
+        [
+            (name, tensor.numpy().tobytes())
+            for model in result.models.values()
+            for name, tensor in model.items()
+        ],
+        [(run.mean_model, run.refused_updates, run.wrapped_messages) for run in result.runs],
+        result.bounds,
+        result.audit,
+        result.served,
+    )
+
+
+def asked(method: str, more: Mapping[str, object]) -> dict[str, object]:
+    """The small run of a method, without what it refuses of it."""
+    keys = {"algorithm": method, **BASE, **more}
+    while isinstance(refusal := outcome(tuple(keys.items())), str):
+        name = refusal.partition("=")[0]
+        assert name in BASE, refusal
+        assert name not in more, refusal
+        del keys[name]
+    return keys
+
+
+def silent(method: str, option: Option[Any], context: Mapping[str, object]) -> list[str]:
+    """Other values of an option that change nothing and are not refused."""
+    try:
+        keys = asked(method, context)
+    except AssertionError:  # the context is not for this method
+        return []
+    before = outcome(tuple(keys.items()))
+    spec: Spec = resolve(make_spec(keys))
+    found = []
+    for value in others(option, spec.keys[option.name]):
+        after = outcome(tuple({**keys, option.name: value}.items()))
+        if isinstance(after, str):
+            assert after.partition(": ")[2], after
+        elif np.array_equal(repr(before), repr(after)):
+            found.append(f"{method}: {option.name}={value} with {dict(context)}")
+    return found
