@@ -11,12 +11,12 @@ import numpy as np
 
 from favano.errors import need
 from favano.rng import Stream, bits, uniform
-from favano.schedule.draws import random_subsets, step_ends
+from favano.schedule.draws import blocks, random_subsets, step_ends
 from favano.schedule.policies import Arrival
 from favano.schedule.schedule import Schedule
 from favano.timing import Fleet
 from favano.timing.ties import before, in_order
-from favano.types import Ints
+from favano.types import Floats, Ints
 
 _AT_ONCE = 8, 512  # jobs of a client that are drawn at first, at least and at most
 _SERVER = 2**40  # the server's own stream among those of the clients
@@ -34,50 +34,48 @@ class _Job(NamedTuple):
     base: int
 
 
-@dataclass
 class _JobTimes:
     """Durations of each client's jobs; `tie` orders equal arrivals.
 
     About as many as needed are drawn for all clients at once, more in growing blocks.
     """
 
-    fleet: Fleet
-    local_steps: int
-    horizon: float
-    seed: int
-    length: list[list[float]] = field(init=False)
-    tie: list[list[int]] = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.length = [[] for _ in range(self.fleet.clients)]
-        self.tie = [[] for _ in range(self.fleet.clients)]
-        expected = self.horizon / (self.local_steps * self.fleet.mean) + _AT_ONCE[0]
-        jobs = 2 ** np.ceil(np.log2(np.minimum(expected, _AT_ONCE[1]))).astype(np.int64)
-        for stop in np.unique(jobs).tolist():
-            self._extend(np.flatnonzero(jobs == stop), 0, stop)
+    def __init__(
+        self, fleet: Fleet, local_steps: int, jobs: Floats, seed: int
+    ) -> None:  # jobs: (n,) that each client is expected to make
+        self._fleet, self._local_steps, self._seed = fleet, local_steps, seed
+        self._length = [np.empty(0)] * fleet.clients  # (jobs,) each
+        self._tie = [np.empty(0, np.uint64)] * fleet.clients
+        drawn = 2 ** np.ceil(np.log2(np.minimum(jobs + _AT_ONCE[0], _AT_ONCE[1]))).astype(np.int64)
+        for stop in np.unique(drawn).tolist():
+            clients = np.flatnonzero(drawn == stop)
+            for part in blocks(len(clients), stop * local_steps):
+                self._extend(clients[part], 0, stop)
 
     def of(self, client: int, number: int) -> tuple[float, int]:
-        if number >= len(self.length[client]):
-            self._extend(np.array([client]), len(self.length[client]), 2 * number)
-        return self.length[client][number], self.tie[client][number]
+        if number >= len(self._length[client]):
+            self._extend(np.array([client]), len(self._length[client]), 2 * number)
+        return float(self._length[client][number]), int(self._tie[client][number])
 
     def _extend(self, clients: Ints, first: int, stop: int) -> None:
         client = np.repeat(clients, stop - first)
         number = np.tile(np.arange(first, stop), len(clients))
-        draw = number * self.local_steps
-        ends = step_ends(self.fleet, client, draw, self.local_steps, self.seed)[:, -1]
-        tie = bits(self.seed, Stream.ASSIGNMENT, self.fleet.streams[client], number)
-        for row, who in enumerate(clients.tolist()):
-            part = slice(row * (stop - first), (row + 1) * (stop - first))
-            self.length[who].extend(ends[part].tolist())
-            self.tie[who].extend(tie[part].tolist())
+        draw = number * self._local_steps
+        ends = step_ends(self._fleet, client, draw, self._local_steps, self._seed)[:, -1]
+        tie = bits(self._seed, Stream.ASSIGNMENT, self._fleet.streams[client], number)
+        lengths, ties = (one.reshape(len(clients), -1) for one in (ends.copy(), tie))
+        for who, length, key in zip(clients.tolist(), lengths, ties, strict=True):
+            self._length[who] = np.concatenate([self._length[who], length])
+            self._tie[who] = np.concatenate([self._tie[who], key])
 
 
 class _Workers:
     """The clients: what they are doing, and who gets the next job."""
 
     def __init__(self, policy: Arrival, fleet: Fleet, horizon: float, seed: int) -> None:
-        self.times = _JobTimes(fleet, policy.local_steps, horizon, seed)
+        share = (policy.concurrency or fleet.clients) / fleet.clients  # of the time at work
+        jobs = share * horizon / (policy.local_steps * fleet.mean)
+        self.times = _JobTimes(fleet, policy.local_steps, jobs, seed)
         self.latency = policy.interaction_time if policy.latency == "client" else 0.0
         self.under_way: list[_Job] = []
         self.jobs_done = [0] * fleet.clients
