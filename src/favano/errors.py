@@ -50,24 +50,26 @@ class NonFiniteUpdate(RuntimeError):
 
     result: favano.Result | favano.Comparison
 
-    def __init__(self, clients: list[int], server_step: int, run: str | None = None) -> None:
+    def __init__(
+        self, clients: list[int], server_step: int, time: float, run: str | None = None
+    ) -> None:
         """Without clients it is the server model that is not finite, after this step."""
-        problem = (
-            f"the server model after step {server_step} holds NaN or infinity, though no answer "
-            "that was used did; lower the step of the server"
-        )
+        when = f"server step {server_step}, at time {time:g},"
+        self.cause = f"the server model after {when} holds NaN or infinity"
+        advice = "though no answer that was used did; lower the step of the server"
         if clients:
-            problem = (
-                f"client {', '.join(str(client) for client in clients)}: the update for server "
-                f"step {server_step} holds NaN or infinity and was refused; lower the learning "
-                "rate, or go on without such updates by non_finite=skip"
+            who = ", ".join(str(client) for client in clients)
+            self.cause = f"client {who}: the update for {when} holds NaN or infinity"
+            advice = (
+                "and was refused; lower the learning rate, or go on without such updates by "
+                "non_finite=skip"
             )
-        super().__init__(problem if run is None else f"{run}, {problem}")
-        self.clients, self.server_step, self.run = clients, server_step, run
+        super().__init__(f"{'' if run is None else f'{run}, '}{self.cause} {advice}")
+        self.clients, self.server_step, self.time, self.run = clients, server_step, time, run
 
-    def __reduce__(self) -> tuple[type[NonFiniteUpdate], tuple[list[int], int, str | None]]:
+    def __reduce__(self) -> tuple[type[NonFiniteUpdate], tuple[list[int], int, float, str | None]]:
         """The same error in another process."""
-        return NonFiniteUpdate, (self.clients, self.server_step, self.run)
+        return NonFiniteUpdate, (self.clients, self.server_step, self.time, self.run)
 
 
 class Diverged(RuntimeError):

@@ -379,3 +379,12 @@ def test_held_out_samples_are_as_many_as_asked_for(favano: Program, tmp_path: Pa
     assert "on 180 test samples" in " ".join(own.split())  # half of digits' own
     _, mine, _ = favano("run", "--evaluate-on", "clients", *short[:-1], str(tmp_path / "mine"))
     assert "test samples" not in mine
+
+
+def test_a_long_plan_says_what_it_costs(favano: Program) -> None:
+    code, _, err = favano("plan", *SHORT[:-4], "--horizon", "5e5")
+    assert code == 0
+    assert err == (
+        "favano: planning about 214,286 jobs takes about 11 s; Ctrl-C ends it, a smaller --horizon "
+        "is faster\n"
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 from tests.cli.test_cli import SHORT, Program, favano
@@ -68,3 +69,25 @@ def test_a_comparison_of_which_one_diverged(favano: Program, tmp_path: Path) -> 
     assert "<strong>Diverged:</strong> 1 of 2 results." in header
     assert "partial" not in header.partition("</h1>")[0].partition("<h1>")[2]
     assert "Not ranked: FAVANO (diverged)." in page
+
+
+def test_a_run_that_nan_ended_says_where_on_its_page(favano: Program, tmp_path: Path) -> None:
+    flags = [
+        "--algorithm",
+        "fedprox",
+        "--learning-rate",
+        "1e25",
+        "--local-steps",
+        "20",
+        "--out",
+        "r",
+    ]
+    code, _, err = favano("run", *SHORT, *flags)
+    assert code == 1
+    cause = r"client [\d, ]+: the update for server step 1, at time \d+, holds NaN or infinity"
+    assert re.search(rf"fedprox, seed 0, {cause} and was refused; lower", err)
+    assert favano("report", "r", "--out", "page.html")[0] == 0
+    page = (tmp_path / "page.html").read_text()
+    assert re.search(rf"FedProx, seed 0, diverged: {cause}\.", page)
+    assert "not finite" not in page
+    assert "carry" not in page

@@ -38,13 +38,19 @@ TRACE: Final = "client,duration\n" + "".join(
 # Everything but the length of the run is left at its default.
 _DEFAULTS: Final = "--dataset digits --horizon 150 --kernels native"
 _SMALL: Final = (
-    "--dataset digits --kernels native --clients 9 --selected 3 --local-steps 4 --batch-size 16 "
-    "--horizon 300 --evaluate-every 50"
+    "--dataset digits --kernels native --clients 9 --batch-size 16 --horizon 300 "
+    "--evaluate-every 50"
 )
 _RESIDUAL: Final = (
     "--dataset digits --kernels native --model resnet20 --clients 2 --selected 1 --local-steps 1 "
     "--batch-size 8 --horizon 22 --evaluate-every 22 --data-fraction 0.02 --split iid "
     "--learning-rate 0.05"
+)
+
+# Words by which a method does not look at the number of clients to select.
+_NOT_SELECTING: Final = (
+    *("aafl", "fedasync", "fedfix", "asyncfeded", "asyncsgd-adaptive"),
+    *("--concurrency", "--buffer-mode", "--assignment"),
 )
 
 # Flags that are added to those of a small run.
@@ -246,10 +252,17 @@ _RESIDUAL_OPTIONS: Final[Mapping[str, str]] = {
 }
 
 
+def _small(flags: str) -> str:
+    """Flags of a small run, as far as the method looks at them."""
+    selects = not any(word in flags.split() for word in _NOT_SELECTING)
+    steps = "asyncsgd" not in flags  # its jobs have a length of their own
+    return f"{_SMALL}{' --selected 3' * selects}{' --local-steps 4' * steps}"
+
+
 def _all_runs() -> Mapping[str, list[str]]:
     """Every run by its name, with its flags; where a flag is given twice the last one counts."""
     table = {f"default-{name}": f"{_DEFAULTS} --algorithm {name}" for name in METHODS}
-    table |= {name: f"{_SMALL} {flags}" for name, flags in _OPTIONS.items()}
+    table |= {name: f"{_small(flags)} {flags}" for name, flags in _OPTIONS.items()}
     table |= {name: f"{_RESIDUAL} {flags}" for name, flags in _RESIDUAL_OPTIONS.items()}
     return {name: shlex.split(line) for name, line in table.items()}
 

@@ -103,7 +103,7 @@ def test_it_is_written_beside_the_rest(tmp_path: Path) -> None:
 
 def test_a_method_that_cannot_be_audited_is_written_all_the_same(tmp_path: Path) -> None:
     """AsyncFedED: its steps depend on the models."""
-    spec = complete(algorithm="asyncfeded", clients=10, selected=3, horizon=100)
+    spec = complete(algorithm="asyncfeded", clients=10, horizon=100)
     first = plan_seeds(spec)[0]
     write_result(tmp_path, Result(spec_of(), first=first), "favano run")
     assert (tmp_path / "summary.json").exists()

@@ -84,3 +84,13 @@ def test_divergence_after_the_horizon(compared: Path) -> None:
     summary["runs"][0] |= {"loss": None, "time": 25.0}
     path.write_text(json.dumps(summary))
     assert lines(compared / "favano") == ["FAVANO diverged after the horizon."]
+
+
+def test_a_run_that_met_nan_says_where(compared: Path) -> None:
+    path = compared / "fedbuff" / "summary.json"
+    summary = json.loads((compared / "favano" / "summary.json").read_text())
+    cause = "client 4: the update for server step 2, at time 14, holds NaN or infinity"
+    summary["status"] = summary["runs"][0]["status"] = "partial"
+    summary["runs"][0]["cause"] = cause
+    path.write_text(json.dumps({**summary, "runs": summary["runs"][:1]}))
+    assert f"FedBuff, seed 0, diverged: {cause}." in lines(compared)

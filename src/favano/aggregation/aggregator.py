@@ -268,8 +268,9 @@ class Aggregator(Generic[S]):
         refused = self.course.known.client[jobs[~finite]]
         if self.non_finite == "stop":
             if not server.isfinite().all():  # no client is to blame
-                raise NonFiniteUpdate([], self.version + 1)
-            raise NonFiniteUpdate(refused.tolist(), self.version + 2)
+                raise NonFiniteUpdate([], self.version + 1, self.course.time(self.version))
+            time = self.course.time(self.version + 1)
+            raise NonFiniteUpdate(refused.tolist(), self.version + 2, time)
         return refused
 
     def update(self, server: Vector, start: Stack, end: Stack, finite: Mask) -> Update:

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+from math import isfinite
+
 from rich.console import JustifyMethod
 from rich.table import Table
 
 from favano.cli.flags import Config, DataDir, Json, Out, Values, spec_with_data
-from favano.cli.shell import notes, print_json, screen
+from favano.cli.progress import duration
+from favano.cli.shell import notes, print_json, say, screen
 from favano.planning.client_weights import speed_classes
 from favano.planning.plan import Plan
-from favano.planning.planned import plan_seed
+from favano.planning.planned import bind_method, plan_seed
 from favano.records import SpeedShare
-from favano.report.wording import counted
+from favano.report.wording import DASH, counted, significant
 from favano.run.data import load_data
 from favano.run.result_folder import check_writable
+from favano.schedule import expected_jobs
 from favano.specification.presets import resolve
+from favano.specification.spec import given
+
+_MANY = 200_000  # jobs that are planned without a word
+_SECONDS = 5e-5  # that a job takes, about
 
 
 def plan_command(
@@ -30,6 +38,11 @@ def plan_command(
         check_writable(out)
     by_samples = getattr(spec.method, "sample_weights", False)
     traits = load_data(spec.problem, data_dir).traits if by_samples else None
+    method = bind_method(spec, spec.run.seed, traits)
+    jobs = expected_jobs(method.policy(), method.world.fleet, given(spec.run.horizon))
+    if jobs > _MANY:
+        cost = f"planning about {significant(jobs)} jobs takes about {duration(jobs * _SECONDS)}"
+        say(f"{cost}; Ctrl-C ends it, a smaller --horizon is faster")
     with notes.status("planning"):
         plan = Plan(plan_seed(spec, spec.run.seed, traits))
         document = plan.document
@@ -80,11 +93,13 @@ def _by_speed(plan: Plan, title: str) -> Table:
             f"{steps[those].sum() / contacts:.2f}",
             f"{(steps[those] == 0).sum() / contacts:.1%}",
             f"{schedule.staleness[those].sum() / contacts:.2f}",
-            "–" if share is None else _interval(share),
+            DASH if share is None else _interval(share),
             f"{members / fleet.clients:.1%}",
         )
     return table
 
 
 def _interval(share: SpeedShare) -> str:
+    if not isfinite(share.weight):
+        return DASH
     return f"{share.weight:.1%} ± {(share.high - share.low) / 2:.1%}"

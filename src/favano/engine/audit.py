@@ -97,7 +97,7 @@ def _equal_stretches(updates: int, by_age: Floats) -> Ints:
     forgets; within each of these groups, updates are assumed to have equal weight.
     """
     weight = np.maximum(by_age, 0.0)
-    if not weight.sum():
+    if not 0 < weight.sum() < np.inf:
         return np.zeros(1, dtype=np.int64)
     ages = np.minimum(2.0 ** np.arange(len(weight) + 1) - 1, updates)
     wanted = np.linspace(0, weight.sum(), STRETCHES + 1)[1:]

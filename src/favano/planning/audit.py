@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 
@@ -29,7 +30,8 @@ def audit(planned: Planned, weights: ClientWeights) -> AuditRecord:
     names, group = speed_classes(fleet)
     local, omitted = planned.local_steps, left_out(planned.spec)
     final, late, stretches = weights.by(group)
-    moved = stretch_weights(method, schedule, group, stretches, local)
+    with np.errstate(over="ignore", invalid="ignore"):
+        moved = stretch_weights(method, schedule, group, stretches, local)
     answers = _answers(schedule, group, stretches)
     found = shares(final, moved, np.bincount(group), names, late, answers=answers)
     return AuditRecord(
@@ -72,8 +74,12 @@ def _sentence(
     found: Sequence[Share], schedule: Schedule, clients: int, omitted: Sequence[str]
 ) -> str:
     """The verdict, the number of clients that never answered, and what the audit ignores."""
-    if not schedule.jobs:
+    if not schedule.updates:
         return "made no update"
+    if not schedule.jobs:
+        return f"made {schedule.updates:,} server steps without an answer: no client was in time"
+    if not all(math.isfinite(share.weight) for share in found):
+        return "has no shares: its models grow beyond all numbers"
     silent = clients - len(np.unique(schedule.client[: schedule.jobs]))
     # Most are silent in a short run; in one with an answer per client the method is the reason.
     enough = 2 * silent <= clients or schedule.jobs >= clients

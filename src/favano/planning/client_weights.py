@@ -67,7 +67,8 @@ def weigh_clients(
     alike = clients + speed * (third.max() + 1) + third
     alike[listed] = listed
     _, cell = np.unique(alike, return_inverse=True)
-    return ClientWeights(listed, cell, weigh(method, schedule, cell, local))
+    with np.errstate(over="ignore", invalid="ignore"):  # models that grow have no shares
+        return ClientWeights(listed, cell, weigh(method, schedule, cell, local))
 
 
 def listed_clients(clients: int, most: int = MOST) -> Ints:

@@ -51,6 +51,7 @@ class RunRecord:
     mean_model: Mapping[str, Number] = spread(MEAN_MODEL)  # its metrics and its loss
     refused_updates: int = 0  # because of NaN or infinity
     wrapped_messages: int = 0  # beyond the radius of the lattice, so decoded wrongly
+    cause: str | None = omitted(None)  # why it ended before the horizon, if by NaN or infinity
 
     @property
     def accuracy(self) -> float:

@@ -31,6 +31,9 @@ def _of_result(result: Result) -> Iterator[str]:
         yield f"{result.title} is partial: {_reached(result)}. Its numbers are those so far."
     if result.status == "stopped":
         yield f"{result.title} was stopped by its observer: {_reached(result)}."
+    for run in result.runs:
+        if run.cause:
+            yield f"{result.title}, seed {run.seed}, diverged: {run.cause}."
     yield from _not_finite(result)
     if refused := sum(run.refused_updates for run in result.runs):
         what = counted(refused, "update")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from html import escape
 
@@ -10,7 +11,7 @@ from favano.report.fragments import heading, name, table
 from favano.report.palette import Look
 from favano.report.result import Result
 from favano.report.settings import Setting
-from favano.report.wording import fixed, percent, significant
+from favano.report.wording import DASH, fixed, percent, significant
 
 
 def shares(settings: Sequence[Setting], looks: Mapping[str, Look]) -> str:
@@ -38,6 +39,7 @@ def _block(index: int, setting: Setting, looks: Mapping[str, Look], kind: str) -
             f'data-result="{place}"><figcaption><strong>{escape(result.title)}</strong> '
             f"{escape(_in_short(result, found, kind))}</figcaption></figure>"
             for place, result, found in known
+            if kind == "staleness" or _has_weights(found)
         )
         inside += f'<div class="pairs">{figures}</div>{_sampled(known[0][2], kind)}'
     return f'<div class="setting" data-setting="{index}">{heading(setting)}{inside}</div>'
@@ -68,12 +70,22 @@ def _cells(found: Participation, *, fair: bool) -> list[str]:
         shares = " / ".join(percent(speed.clients / found.clients) for speed in speeds)
         return [shares, shares, shares, " / ".join("1.00" for _ in speeds)]
     ratios = [speed.weight * found.clients / max(1, speed.clients) for speed in speeds]
+    if not _has_weights(found):
+        weight, ratio = DASH, DASH
+    else:
+        weight = f"<strong>{' / '.join(percent(speed.weight) for speed in speeds)}</strong>"
+        ratio = " / ".join(fixed(ratio, 2) for ratio in ratios)
     return [
         " / ".join(percent(speed.contacts / contacts) for speed in speeds),
         " / ".join(percent(speed.steps / steps) for speed in speeds),
-        f"<strong>{' / '.join(percent(speed.weight) for speed in speeds)}</strong>",
-        " / ".join(fixed(ratio, 2) for ratio in ratios),
+        weight,
+        ratio,
     ]
+
+
+def _has_weights(found: Participation) -> bool:
+    """Whether clients have weights: not if the models of a run grew beyond all numbers."""
+    return all(math.isfinite(speed.weight) for speed in found.speeds)
 
 
 def _key(found: Participation) -> str:

@@ -107,6 +107,8 @@ class SeedRun:
         self.reached = -1  # the last server version
         self.steps = 0  # local steps made here
         self.failed = False  # by an update with NaN
+        self._cause: str | None = None  # of the failure
+        self._final: Vector | None = None  # the last server model of a row up to the horizon
         self.began = self.ended = 0.0
         self._handed_in = False
         # Seconds, those of the machine, and steps before a checkpoint.
@@ -137,7 +139,9 @@ class SeedRun:
     def record(self, moment: Moment | NonFiniteUpdate) -> None:
         """Record a moment of the run."""
         if isinstance(moment, NonFiniteUpdate):
-            error = NonFiniteUpdate(moment.clients, moment.server_step, self.label)
+            about = moment.clients, moment.server_step, moment.time
+            error = NonFiniteUpdate(*about, self.label)
+            self._cause = error.cause
             self.result.status, self.result.error = "partial", error
             self.failed = True
             return
@@ -147,11 +151,19 @@ class SeedRun:
         self.steps += moment.steps
         told = self.recorder.count
         self.recorder.observe(moment)
+        self._keep_final()
         if self.observer is not None:
             self._tell(self.observer, told)
         if self.tracker is not None and self.recorder.last is not None:
             self.tracker.observe(self.recorder.rows(), self.recorder.last.mean)
         self.ended = perf_counter()
+
+    def _keep_final(self) -> None:
+        """Keep the model of the final numbers: a last round may end after the horizon."""
+        count, last = self.recorder.count, self.recorder.last
+        before = count and self.recorder.times[count - 1] <= given(self.result.spec.run.horizon)
+        if before and last is not None:
+            self._final = last.server
 
     def _tell(self, observer: Observer, first: int) -> None:
         """Tell the observer of new evaluations, until it ends the run."""
@@ -205,6 +217,7 @@ class SeedRun:
         self.aggregator.go_on_from(saved.snapshot)
         self.reached = saved.snapshot.version
         self.recorder.go_on_from(saved.recorded, self.reached)
+        self._keep_final()
         if self.tracker is not None:
             self.tracker.drop_after(self.recorder.count)
         self._before, self._machine_before = saved.seconds, saved.machine_seconds
@@ -245,6 +258,7 @@ class SeedRun:
                 mean_model=self._score(last.mean),
                 refused_updates=last.refused,
                 wrapped_messages=last.wrapped,
+                cause=self._cause,
             )
             self.result.runs.append(record)
             self.result.status = worst([self.result.status, record.status])
@@ -261,16 +275,11 @@ class SeedRun:
         The other seeds differ only by chance. Methods that are not linear in the models, or whose
         steps depend on them, have no audit.
         """
-        planned, result, first, last = (
-            self.planned,
-            self.result,
-            self.result.first,
-            self.recorder.last,
-        )
+        planned, result, first = self.planned, self.result, self.result.first
         if planned.seed != result.spec.run.seed or result.status == "partial":
             return
         known = self.aggregator.course.complete and planned.linear
         if first is not None and known and result.status != "stopped":
             result.audit = audit(first, first.weights)
-        if last is not None:
-            result.served = served(planned, self.clients, leading(result.metrics), last.server)
+        if self._final is not None:
+            result.served = served(planned, self.clients, leading(result.metrics), self._final)

@@ -4,6 +4,7 @@ from favano.schedule.adaptive import Unrolling as Unrolling
 from favano.schedule.course import Course as Course
 from favano.schedule.course import Foreseen as Foreseen
 from favano.schedule.plan import course as course
+from favano.schedule.plan import expected_jobs as expected_jobs
 from favano.schedule.plan import plan as plan
 from favano.schedule.policies import Adaptive as Adaptive
 from favano.schedule.policies import Arrival as Arrival

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import math
+
+import numpy as np
+
 from favano.errors import need
 from favano.schedule.adaptive import Unrolling
 from favano.schedule.arrival import unroll_arrival
@@ -59,6 +63,26 @@ def _shortest_step(policy: Policy, fleet: Fleet) -> float:
     elif policy.latency == "none":
         return work
     return work + policy.interaction_time
+
+
+def expected_jobs(policy: Policy, fleet: Fleet, horizon: float) -> float:
+    """About how many jobs a plan has, which is what it costs."""
+    work = policy.local_steps * fleet.mean  # (n,)
+    match policy:
+        case Poll():
+            return policy.selected * horizon / policy.period
+        case Barrier():
+            longest = min(float(work.max()), policy.deadline or math.inf)
+            return policy.selected * horizon / (longest + policy.interaction_time)
+        case Window():
+            return float((horizon / np.maximum(work, policy.period)).sum())
+        case Arrival():
+            at_work = policy.concurrency or fleet.clients
+            pause = policy.interaction_time if policy.latency == "server" else 0.0
+            by_server = policy.buffer * horizon / pause if pause else math.inf
+            return min(at_work * float((horizon / work).mean()), by_server)
+        case Adaptive():
+            return float((horizon / work).sum())
 
 
 def course(
