@@ -34,7 +34,7 @@ CODECS: Mapping[str, Codec] = {
     "lattice": Lattice(bits=14, dither=True), "min-max": MinMax(bits=5), "qsgd": Qsgd(bits=8),
 }  # fmt: skip
 ENDED: Mapping[str, object] = {
-    "algorithm": "asofed", "clients": 8, "selected": 2, "local_steps": 3, "horizon": 140.0,
+    "algorithm": "asofed", "clients": 8, "local_steps": 3, "horizon": 140.0,
     "evaluate_every": 20.0, "engine": "loop",
 }  # fmt: skip
 SPECS = {

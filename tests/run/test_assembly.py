@@ -126,3 +126,16 @@ def test_bits_are_those_of_what_is_trained(
         assert found.rows[-1].bits_up == packed * 4 * rounds
     for name in ("layer.weight", "layer.bias"):
         assert torch.equal(found.models[0][name], net.state_dict()[name])
+
+
+def test_buffers_per_client_need_buffers() -> None:
+    pair = torch.randn(40, 3), torch.arange(40) % 2
+    keys: Keys = {"selected": 2, "local_steps": 2, "horizon": 20.0, "buffers": "local"}
+    fleet = favano.Fleet(clients=4)
+    plain = favano.Problem(nn.Linear(3, 2), train=pair, test=pair, split="iid")
+    rule = "^buffers=local: has no effect on Linear, which has no buffers; leave it out$"
+    with pytest.raises(BadInput, match=rule):
+        favano.simulate("favano", plain, fleet, **keys)
+    normed = nn.Sequential(nn.Linear(3, 2), nn.BatchNorm1d(2))
+    problem = favano.Problem(normed, train=pair, test=pair, split="iid")
+    assert favano.simulate("favano", problem, fleet, **keys).status == "complete"

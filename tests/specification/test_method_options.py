@@ -11,7 +11,7 @@ from favano.errors import BadInput
 from favano.methods import our_methods
 from favano.options import options_of
 from favano.planning.comparison import comparison
-from favano.planning.planned import plan_seed
+from favano.planning.planned import check_plan, plan_seed, plan_seeds
 from favano.specification.presets import resolve
 from favano.specification.spec import make_spec, part_options
 from tests.specs import complete
@@ -64,6 +64,51 @@ def test_a_time_that_no_contact_reads_is_refused(
         plan_seed(spec, 0)
     rule = f"is a key of methods with {owners}, which {algorithm} does not have"
     assert str(refused.value) == f"{key}={value}: {rule}"
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "options", "key", "value"),
+    [
+        *(
+            (name, {}, "selected", 4)
+            for name in (
+                *("aafl", "asofed", "asyncfeded", "asyncsgd-adaptive", "fedasync", "fedfix"),
+            )
+        ),
+        ("fedbuff", {"buffer_mode": "block"}, "selected", 4),
+        ("asyncsgd", {"assignment": "same"}, "selected", 4),
+        ("asyncsgd", {"concurrency": 3}, "selected", 4),
+        ("asyncsgd", {}, "local_steps", 4),
+        ("asyncsgd-adaptive", {}, "local_steps_unit", "epochs"),
+    ],
+)
+def test_a_number_that_no_contact_depends_on_is_refused(
+    algorithm: str, options: dict[str, object], key: str, value: object
+) -> None:
+    with pytest.raises(BadInput) as refused:
+        check_plan(complete(algorithm=algorithm, **options, **{key: value}))
+    rule = f"has no effect with {algorithm} and its options; leave it out"
+    assert str(refused.value) == f"{key}={value}: {rule}"
+
+
+@pytest.mark.parametrize(
+    ("key", "value"), [("proximal", 0.1), ("momentum", 0.9), ("variance", "live")]
+)
+def test_what_acts_after_the_first_step_is_refused_in_jobs_of_one(key: str, value: object) -> None:
+    keys: dict[str, object] = {"horizon": 50, key: value}
+    with pytest.raises(BadInput, match=f"^{key}={value}: has no effect in jobs of one step"):
+        plan_seeds(complete(algorithm="asyncsgd", **keys))
+    with pytest.raises(BadInput, match=f"^{key}={value}: has no effect in jobs of one step"):
+        plan_seeds(complete(algorithm="fedavg", local_steps=1, **keys))
+    assert plan_seeds(complete(algorithm="asyncsgd", gradients_per_job=2, **keys))
+
+
+def test_in_a_comparison_a_number_goes_to_those_who_read_it() -> None:
+    favano, fedasync = comparison({"selected": 4}, methods("favano", "fedasync"))
+    assert (favano.clock.selected, fedasync.clock.selected) == (4, 6)
+    plan_seed(fedasync, 0)
+    with pytest.raises(BadInput, match=r"^selected=4: has no effect with fedasync"):
+        plan_seed(comparison({"selected": 4}, methods("fedasync", "aafl"))[0], 0)
 
 
 def test_fedbuff_reads_the_times_of_rounds_where_it_makes_them() -> None:
@@ -140,6 +185,18 @@ def test_a_file_is_refused_as_flags_are(tmp_path: Path) -> None:
         ({"algorithm": "aafl", "arrival_weights": "mean", "sample_weights": True},
          "sample_weights=True: has no effect with arrival_weights=mean, which weighs all alike; "
          "leave it out"),
+        ({"algorithm": "quafl", "server_averaging": False, "rate_scale": "none"},
+         "rate_scale=none: has no effect with server_averaging=False, where nothing is scaled; "
+         "leave it out"),
+        ({"step_count": "literal", "interruption": "keep"},
+         "interruption=keep: has no effect with step_count=literal, where steps have no duration; "
+         "leave it out"),
+        ({"step_count": "literal", "step_law": "exponential"},
+         "step_law=exponential: has no effect with step_count=literal, which does not draw step "
+         "times; leave it out"),
+        ({"algorithm": "fedavg", "round_time": "mean", "step_law": "exponential"},
+         "step_law=exponential: has no effect with round_time=mean, which does not draw step "
+         "times; leave it out"),
         ({"step_law": "trace:x.csv", "fast_mean": 3.0},
          "fast_mean=3.0: has no effect with a trace, which says how fast each client is; "
          "remove it"),
