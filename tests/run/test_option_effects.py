@@ -83,12 +83,14 @@ CONTEXT: Mapping[str, Mapping[str, object]] = {
     "at_deadline": {"deadline": 4.0},
     "given_weights": {"weights": "given", "given_weights": (0.3,)},
     "non_finite": {"learning_rate": 1e30},
+    "delays": {"interaction_time": 0.0, "slow_mean": 30.0},
     "buffers": {"model": "resnet20", "clients": 2, "selected": 1, "horizon": 8.0},
 }
 
 # Options that are not tried, or only in their context.
 SAME: Mapping[str, str] = {
     "non_finite": "shows only where an answer has NaN",
+    "delays": "shows only where a gradient is older than the jobs under way",
     "engine": "lanes and loop compute the same numbers (tests/run/test_engines.py)",
     "kernels": "kernels compute the same mathematics; the last bits may differ",
     "precision": "a CPU computes with float32 anyway, which is what is asked for",
