@@ -11,7 +11,7 @@ class Clock(Options):
     """Times of the server. Each contact policy reads those that are about it."""
 
     selected: Count | None = option(
-        None, "clients contacted per server step", otherwise="by data set, all at most", symbol="s"
+        None, "clients contacted per server step", otherwise="by data set", symbol="s"
     )
     waiting_time: Time = option(4.0, "time the server waits between calls", symbol="V")
     interaction_time: Time = option(3.0, "time the server takes to talk", symbol="I")
