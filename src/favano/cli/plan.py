@@ -8,7 +8,6 @@ from rich.console import JustifyMethod
 from rich.table import Table
 
 from favano.cli.flags import Config, DataDir, Json, Out, Values, spec_with_data
-from favano.cli.progress import duration
 from favano.cli.shell import notes, print_json, say, screen
 from favano.planning.client_weights import speed_classes
 from favano.planning.plan import Plan
@@ -16,6 +15,7 @@ from favano.planning.planned import bind_method, plan_seed
 from favano.records import SpeedShare
 from favano.report.wording import DASH, counted, significant
 from favano.run.data import load_data
+from favano.run.progress import duration
 from favano.run.result_folder import check_writable
 from favano.schedule import expected_jobs
 from favano.specification.presets import resolve
