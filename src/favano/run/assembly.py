@@ -43,9 +43,7 @@ def assemble(planned: Planned, samples: Samples, flat: FlatModel, initial: Vecto
     check_fit(flat, task, samples.classes if judged else 0)
     check_inputs(flat, samples.test_features, "test inputs")
     check_single(flat, task)
-    rule = f"has no effect on {type(flat.module).__name__}, which has no buffers; leave it out"
-    buffers = spec.run.buffers
-    need(buffers == "average" or flat.layout.buffers > 0, "buffers", buffers, rule)
+    _check_buffers(spec, flat)
     aggregator: Aggregator[State] = Aggregator(
         method,
         planned.course,
@@ -67,6 +65,13 @@ def assemble(planned: Planned, samples: Samples, flat: FlatModel, initial: Vecto
         optimiser=optimiser,
     )
     return Assembled(task, aggregator, rule)
+
+
+def _check_buffers(spec: Spec, flat: FlatModel) -> None:
+    """Refuse statistics per client of a network that has none."""
+    buffers, name = spec.run.buffers, type(flat.module).__name__
+    rule = f"has no effect on {name}, which has no buffers; leave it out"
+    need(buffers == "average" or flat.layout.buffers > 0, "buffers", buffers, rule)
 
 
 def _link(planned: Planned, model: FlatModel) -> Link | None:
