@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from favano.methods import AnyMethod
-from favano.planning.planned import bind_method
+from favano.methods import AnyMethod, make_method, method_class
+from favano.options import options_of
+from favano.planning.comparison import read_keys
+from favano.planning.planned import OPEN_KEYS, bind_method
 from favano.records import Row
 from favano.specification.config import read_config
 from favano.specification.presets import resolve
-from favano.specification.spec import Spec, make_spec
+from favano.specification.spec import Spec, changed, make_spec
 
 
 def spec_of(**keys: object) -> Spec:
@@ -27,6 +29,20 @@ def read_spec(path: Path) -> Spec:
 def unchained(rows: Iterable[Row]) -> list[Row]:
     """Rows without their chain, which differs between ways to ask for the same numbers."""
     return [row._replace(digest="") for row in rows]
+
+
+def read_by(keys: Mapping[str, object]) -> dict[str, object]:
+    """The same without `selected` and K where the method of the keys does not look at them."""
+    name = str(keys.get("algorithm", "favano"))
+    options = options_of(method_class(name))
+    method = make_method(name, {key: value for key, value in keys.items() if key in options})
+    read = read_keys(method)
+    return {key: value for key, value in keys.items() if key not in OPEN_KEYS or key in read}
+
+
+def variant(spec: Spec, keys: Mapping[str, object]) -> Spec:
+    """A specification with some keys replaced, as far as its method looks at them."""
+    return make_spec(read_by({**changed(spec, keys).given, **keys}))
 
 
 def complete(**keys: object) -> Spec:

@@ -56,15 +56,15 @@ class NonFiniteUpdate(RuntimeError):
         """Without clients it is the server model that is not finite, after this step."""
         when = f"server step {server_step}, at time {time:g},"
         self.cause = f"the server model after {when} holds NaN or infinity"
-        advice = "though no answer that was used did; lower the step of the server"
+        advice = ", though no answer that was used did; lower the step of the server"
         if clients:
             who = ", ".join(str(client) for client in clients)
             self.cause = f"client {who}: the update for {when} holds NaN or infinity"
             advice = (
-                "and was refused; lower the learning rate, or go on without such updates by "
+                " and was refused; lower the learning rate, or go on without such updates by "
                 "non_finite=skip"
             )
-        super().__init__(f"{'' if run is None else f'{run}, '}{self.cause} {advice}")
+        super().__init__(f"{'' if run is None else f'{run}, '}{self.cause}{advice}")
         self.clients, self.server_step, self.time, self.run = clients, server_step, time, run
 
     def __reduce__(self) -> tuple[type[NonFiniteUpdate], tuple[list[int], int, float, str | None]]:

@@ -24,7 +24,7 @@ __all__ = ["mnist"]
 
 pytestmark = FORKS
 SMALL = (
-    "--kernels native --clients 9 --selected 3 --local-steps 4 --batch-size 16 --slow-mean 8 "
+    "--kernels native --clients 9 --local-steps 4 --batch-size 16 --slow-mean 8 "
     "--horizon 400 --evaluate-every 20 --seeds 2 --checkpoint-every 0"
 )
 RUNS = {
@@ -129,7 +129,8 @@ def test_runs_that_are_killed_again_and_again(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    check_kills(f"run {SMALL} {RUNS[name]}", 4, Random(name))
+    shared = SMALL.replace("--local-steps 4 ", "") if name == "asyncsgd" else SMALL
+    check_kills(f"run {shared} {RUNS[name]}", 4, Random(name))
 
 
 @pytest.mark.slow

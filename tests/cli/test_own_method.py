@@ -241,8 +241,7 @@ def test_wrong_hooks_are_refused_in_one_sentence(
 @pytest.mark.parametrize("name", [f"{EXAMPLE}:Ca2fl", "asofed"])
 def test_loop_and_lanes_agree_to_the_bit(name: str) -> None:
     spec = complete(
-        algorithm=name, clients=8, selected=4, local_steps=3, horizon=400, learning_rate=0.05,
-        batch_size=16,
+        algorithm=name, clients=8, local_steps=3, horizon=400, learning_rate=0.05, batch_size=16
     )  # fmt: skip
     samples = load_samples(spec)
     model = named_model(spec, samples)

@@ -38,7 +38,7 @@ from favano.training import (
 )
 from favano.training.optimisers import SGD, Optimiser
 from favano.types import Buffers, Floats, Ints, NonFinite, Stack, Vector
-from tests.specs import complete
+from tests.specs import complete, read_by
 
 CLIENTS = 8
 EACH_ARRIVAL = {"asyncsgd", "asyncsgd-adaptive", "fedasync", "asyncfeded", "asofed"}  # updates
@@ -73,7 +73,7 @@ class Problem:
         usual: dict[str, object] = {"clients": CLIENTS, "selected": 3, "local_steps": 4}
         usual |= {"buffer": 2} if name == "fedbuff" else {}
         usual |= {"horizon": 60.0 if name in EACH_ARRIVAL else 120.0, "learning_rate": 0.1}
-        self.spec = complete(algorithm=name, seed=seed, **{**usual, **keys})
+        self.spec = complete(**read_by({"algorithm": name, "seed": seed, **usual, **keys}))
         self.planned = plan_seed(self.spec, seed)
         self.method, self.schedule = self.planned.method, self.planned.schedule
         torch.manual_seed(seed)

@@ -23,7 +23,7 @@ from favano.training import Layout, Work
 from tests.effective_weights import effective_weights
 from tests.methods.bound import any_method, bound, scheduled
 from tests.problems import Linear, Remembering, server_models
-from tests.specs import complete
+from tests.specs import complete, read_by
 
 
 def test_equal_what_linear_losses_measure() -> None:
@@ -118,7 +118,7 @@ def test_weights_are_what_linear_losses_measure_for_every_method(
     keys: dict[str, object],
 ) -> None:
     """One client has a slope, the others none: how far the model moves is that client's weight."""
-    planned = plan_seed(complete(**SMALL, **keys), 1)
+    planned = plan_seed(complete(**read_by({**SMALL, **keys})), 1)
     method, schedule = planned.method, planned.schedule
     assert schedule.updates > 0
     moved = []
@@ -134,7 +134,7 @@ def test_weights_are_what_linear_losses_measure_for_every_method(
 @pytest.mark.parametrize("keys", CASES, ids=lambda keys: "-".join(map(str, keys.values())))
 def test_stretches_add_up_to_the_whole(keys: dict[str, object]) -> None:
     """For every method, whatever it makes of old answers; and they weigh about the same."""
-    planned = plan_seed(complete(**{**SMALL, "horizon": 3000.0, **keys}), 1)
+    planned = plan_seed(complete(**read_by({**SMALL, "horizon": 3000.0, **keys})), 1)
     method, schedule = planned.method, planned.schedule
     each = np.arange(8)
     found = stretch_weights(method, schedule, each, weigh(method, schedule, each).stretches)
@@ -204,7 +204,7 @@ def test_nothing_happened() -> None:
 def test_the_local_rule_is_part_of_it(name: str) -> None:
     """A pull to the start and decaying rates: again what linear losses measure."""
     local = {"proximal": 3.0, "learning_rate": 0.1, "rate_decay": True}
-    planned = plan_seed(complete(**SMALL, algorithm=name, **local), 1)
+    planned = plan_seed(complete(**read_by({**SMALL, "algorithm": name, **local})), 1)
     method, schedule = planned.method, planned.schedule
     rates = planned.rates(schedule)
     moved = []

@@ -27,7 +27,7 @@ from tests.problems import (
     start_model,
     trainer_of,
 )
-from tests.specs import complete
+from tests.specs import complete, read_by
 
 CLIENTS = 15
 EVERY = pytest.mark.parametrize("name", list(our_methods()))
@@ -40,7 +40,7 @@ def setting(name: str, **keys: object) -> Spec:
     horizon = 100.0 if name in EACH_ARRIVAL else 400.0
     base = {"clients": CLIENTS, "selected": 4, "local_steps": 5, "horizon": horizon}
     own = {"buffer": 3} if name == "fedbuff" else {}
-    return complete(algorithm=name, **{**base, **own, **keys})
+    return complete(**read_by({"algorithm": name, **base, **own, **keys}))
 
 
 def build(name: str, **keys: object) -> tuple[AnyMethod, Schedule]:

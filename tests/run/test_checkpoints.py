@@ -29,7 +29,7 @@ from favano.run.samples import Samples, load_samples, named_model
 from favano.schedule import Barrier
 from favano.specification.spec import Spec, changed
 from favano.types import Vector
-from tests.specs import spec_of
+from tests.specs import spec_of, variant
 from tests.thinned import thinned
 
 SHORT = spec_of(
@@ -133,7 +133,7 @@ def same(one: Result, other: Result) -> None:
 
 @EVERY
 def test_a_run_goes_on_where_it_was_ended(name: str, digits: Samples, tmp_path: Path) -> None:
-    spec, notes = changed(SHORT, {**VARIANTS[name], "seeds": 2}), Notes()
+    spec, notes = variant(SHORT, {**VARIANTS[name], "seeds": 2}), Notes()
     (whole,) = results([spec], digits)
     updates = sum(run.server_steps for run in whole.runs)
     for share in (2, 4):
@@ -151,7 +151,7 @@ def test_a_run_goes_on_where_it_was_ended(name: str, digits: Samples, tmp_path: 
 
 @EVERY
 def test_a_longer_horizon_goes_on_at_the_end(name: str, digits: Samples, tmp_path: Path) -> None:
-    spec, notes = changed(SHORT, VARIANTS[name]), Notes()
+    spec, notes = variant(SHORT, VARIANTS[name]), Notes()
     results([changed(spec, {"horizon": 150.0})], digits, tmp_path, notes)
     (found,) = results([spec], digits, tmp_path, notes)
     (whole,) = results([spec], digits)
@@ -187,7 +187,7 @@ def test_a_shorter_one_does_not_remove_the_checkpoints_of_a_longer_one(
 
 
 def test_one_of_several_runs_goes_on_beside_new_ones(digits: Samples, tmp_path: Path) -> None:
-    specs, notes = [changed(SHORT, {"algorithm": one}) for one in ("favano", "asofed")], Notes()
+    specs, notes = [variant(SHORT, {"algorithm": one}) for one in ("favano", "asofed")], Notes()
     results(specs[:1], digits, tmp_path, notes, 15)
     found = results(specs, digits, tmp_path, notes)
     for one, whole in zip(found, results(specs, digits), strict=True):
@@ -199,7 +199,7 @@ def test_machine_time_before_breaks_counts(
     digits: Samples, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """On a clock that counts local steps, each run has paid for its own."""
-    spec, before = changed(SHORT, {"algorithm": "asofed", "seeds": 2}), []
+    spec, before = variant(SHORT, {"algorithm": "asofed", "seeds": 2}), []
     kept = Checkpoints([tmp_path], 0.0, Notes())
     for updates in (30, 50, 0):
         made = Count(updates)

@@ -12,6 +12,7 @@ from favano.run.own_data import own_samples, read_data
 from favano.run.runner import run
 from favano.run.samples import Samples
 from favano.specification.spec import make_spec
+from tests.specs import read_by
 from tests.thinned import thinned
 
 KEYS: dict[str, object] = {
@@ -38,7 +39,7 @@ def network() -> nn.Sequential:
 
 
 def history(workers: int, **keys: object) -> list[Row]:
-    spec = make_spec({**KEYS, **keys})
+    spec = make_spec(read_by({**KEYS, **keys}))
     model = network()
     torch.manual_seed(workers)
     return run(spec, samples(), model, workers=workers).rows

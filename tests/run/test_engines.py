@@ -22,12 +22,12 @@ from favano.run.samples import Samples, load_samples, named_model
 from favano.specification.spec import Spec, changed, make_spec
 from tests.forks import FORKS
 from tests.run.cpu_stacks import cpu_stacks
-from tests.specs import spec_of
+from tests.specs import spec_of, variant
 
 KEYS = {"clients": 10, "selected": 3, "local_steps": 4, "model": "perceptron"}
 SHORT = make_spec({**KEYS, "horizon": 140, "evaluate_every": 35, "learning_rate": 0.05})
 SPECS = [
-    changed(SHORT, {"algorithm": name, "seeds": 2})
+    variant(SHORT, {"algorithm": name, "seeds": 2})
     for name in ("favano", "quafl", "asofed", "asyncfeded")
 ]
 
@@ -118,7 +118,7 @@ def test_the_plain_loop_gives_the_same_history_to_the_bit(
 ) -> None:
     """As lanes do, be it one process or two."""
     keys = {"algorithm": name, "horizon": 70, "evaluate_every": 10, "variance": variance}
-    spec = changed(SHORT, keys)
+    spec = variant(SHORT, keys)
     model = named_model(spec, digits)
     found = [
         history_to_csv(run_together([one], digits, model, workers=workers)[0].rows)
@@ -172,7 +172,7 @@ def test_only_batches_of_one_kind_share_a_stack() -> None:
     """On a CPU all runs share the lanes, but for those of the plain loop."""
     small, large = spec_of(batch_size=16), spec_of(batch_size=32)
     keys = ({"batch_order": "continuous"}, {"precision": "float32"}, {"engine": "loop"})
-    others = [large, *(changed(small, other) for other in keys)]
+    others = [large, *(variant(small, other) for other in keys)]
     same = changed(small, {"algorithm": "quafl", "seed": 3})
     assert group(same, "meta") == group(small, "meta")
     assert all(group(other, "meta") != group(small, "meta") for other in others)
