@@ -122,14 +122,16 @@ class Seen(NamedTuple):
     version: int
     refused: list[int]
     server: Vector
-    held: Stack  # by all clients
-    distances: Tensor
+    held: Stack  # by all clients, (2, n, P): when the version is made, and before the next one
+    distances: Tensor  # (2, 2)
 
 
 def seen(moment: Moment) -> Seen:
-    held = moment.clients.of(np.arange(CLIENTS))
-    distances = moment.clients.spread(moment.server).distances
-    return Seen(moment.version, moment.refused.tolist(), moment.server.clone(), held, distances)
+    clients, times = moment.clients, (-np.inf, np.inf)
+    held = torch.stack([clients.of(np.arange(CLIENTS), time) for time in times])
+    spreads = [clients.spread(moment.server, time=time).distances for time in times]
+    server = moment.server.clone()
+    return Seen(moment.version, moment.refused.tolist(), server, held, torch.stack(spreads))
 
 
 def seen_of(steps: Iterable[Step], runs: int) -> list[list[Seen]]:

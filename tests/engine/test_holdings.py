@@ -119,7 +119,7 @@ def test_spreads_count_every_holder() -> None:
     found = run.held.spread(server)
     assert float(found.distances[0]) == pytest.approx(SIZE * float(((values - 2.0) ** 2).sum()))
     assert found.mean.tolist() == pytest.approx([(values.sum() + 2.0) / 6] * SIZE)
-    distances, means = run.holdings.spreads(np.array([1]), server[None], SIZE)
+    distances, means = run.holdings.spreads(np.array([1]), [np.inf], server[None], SIZE)
     torch.testing.assert_close(distances[0], found.distances)
     torch.testing.assert_close(means[0], found.mean)
     live = run.held.spread(server, {0: number(4.0), 3: number(5.0)})

@@ -2,19 +2,37 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
+import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from torch import Tensor
 
 from favano.aggregation import Aggregator
-from favano.engine import Measurement, Moment, PlainLoop, Recorder, count_work, evaluation_times
+from favano.engine import (
+    Engine,
+    Measurement,
+    Moment,
+    PlainLoop,
+    Recorder,
+    Scoring,
+    count_work,
+    evaluation_times,
+)
 from favano.methods import ModelState
 from favano.methods.fedavg import FedAvg
-from favano.schedule import Barrier, Poll, Schedule, plan
-from favano.timing import Trace, traced_fleet, two_speeds
+from favano.schedule import Arrival, Barrier, Poll, Schedule, plan
+from favano.specification.spec import given as known
+from favano.timing import Fleet, Trace, traced_fleet, two_speeds
+from favano.training import one_thread
 from favano.types import Vector
+from tests.engine.networks import Problem, shuffled, stack_lanes
 from tests.methods.bound import bound, scheduled
 from tests.problems import make_aggregator, quadratics, start_model
+from tests.schedule.test_plan import fleets, policies
 
 FLEET = traced_fleet(Trace((np.array([1.0, 2.0]), np.array([3.0, 4.0]), np.array([4.0, 6.0]))))
 
@@ -50,9 +68,9 @@ def test_rows_of_a_synchronous_run_by_hand() -> None:
     rows = recorder.rows()
     assert [row.time for row in rows] == [0, 5, 10, 15, 20, 26]
     assert [row.server_step for row in rows] == [0, 0, 0, 1, 1, 2]
-    assert [row.local_steps for row in rows] == [0, 0, 0, 6, 6, 12]
+    assert [row.local_steps for row in rows] == [0, 2, 6, 6, 10, 12]  # of jobs that have ended
     message = 32 * 4
-    assert [row.bits_up // message for row in rows] == [0, 0, 0, 3, 3, 6]
+    assert [row.bits_up // message for row in rows] == [0, 1, 3, 3, 5, 6]
     assert [row.bits_down // message for row in rows] == [3, 3, 3, 6, 6, 6]
     assert [row.loss for row in rows] == [1, 1, 1, 2, 2, 3]  # one evaluation a version
     assert {row.seed for row in rows} == {4}
@@ -93,17 +111,85 @@ def test_the_last_observation_is_a_copy_and_counts_every_refusal() -> None:
 def test_lost_steps_count_as_local_steps_only() -> None:
     policy = Barrier(selected=3, local_steps=2, wait_for=1)
     schedule = plan(policy, FLEET, horizon=7, seed=0)
-    counters = count_work(schedule)
-    assert counters.contributed_steps.tolist() == [0, 2, 4]
-    assert counters.local_steps.tolist() == [0, 3, 5]  # the 4 and the 6 of round 2 are too long
-    assert counters.uploads.tolist() == [0, 1, 2]
-    assert counters.downloads.tolist() == [3, 6, 6]
+    counters = count_work(schedule, np.array([0.0, 5.0, 6.0, 12.0]))
+    assert counters.contributed_steps.tolist() == [0, 0, 2, 4]
+    assert counters.local_steps.tolist() == [0, 2, 3, 5]  # the 4 and the 6 of round 2 are too long
+    assert counters.uploads.tolist() == [0, 1, 1, 2]
+    assert counters.downloads.tolist() == [3, 3, 6, 6]
+
+
+@given(data=st.data(), fleet=fleets(), seed=st.integers(0, 1000))
+@settings(max_examples=300)
+def test_what_was_counted_by_a_time_does_not_depend_on_the_horizon(
+    data: st.DataObject, fleet: Fleet, seed: int
+) -> None:
+    policy = data.draw(policies(fleet.clients))
+    if isinstance(policy, Arrival):  # an update at the horizon is a function of the horizon
+        policy = replace(policy, flush_at_end=False)
+    horizon = data.draw(st.integers(5, 200).map(float) | st.floats(5, 200))
+    shorter = plan(policy, fleet, horizon=horizon, seed=seed)
+    longer = plan(policy, fleet, horizon=horizon + data.draw(st.floats(0, 100)), seed=seed)
+    times = np.append(np.linspace(0, horizon, 20), horizon)
+    for counted, again in zip(count_work(shorter, times), count_work(longer, times), strict=True):
+        assert counted.tolist() == again.tolist()
+
+
+@pytest.mark.parametrize("end", ["loop", "engine", "stacks"])
+@pytest.mark.parametrize(
+    ("name", "keys"),
+    [
+        ("fedbuff", {"buffer": 3, "concurrency": 5}),
+        ("fedbuff", {"buffer": 3, "buffer_mode": "code"}),
+        ("asyncsgd", {"concurrency": 6}),
+        ("fedavg", {}),
+        ("favano", {}),
+    ],
+)
+def test_clients_hold_what_they_began_with_by_the_time(
+    name: str, keys: dict[str, object], end: str
+) -> None:
+    """The variance of a row, from all server models and the times at which the jobs begin."""
+    problem = Problem(name, 3, keys=keys)
+    schedule = problem.schedule
+    versions = torch.stack([problem.initial, *(seen.server for seen in problem.alone[1:])])
+    times = evaluation_times(known(problem.spec.run.horizon), 1.5, float(schedule.time[-1]))
+    run = problem.aggregator()
+    recorder = Recorder(run, 0, times, lambda model: torch.zeros(2, dtype=model.dtype))
+    with one_thread():
+        if end == "loop":
+            for moment in PlainLoop(run, problem.trainer).moments():
+                recorder.observe(moment)
+        else:
+            engine = Engine([run], shuffled([problem], 20))
+            if end == "stacks":
+                due = lambda _, version: recorder.due(version)  # noqa: E731
+                nothing = lambda models: models.new_zeros(len(models), 2)  # noqa: E731
+                scoring = Scoring(due, due, nothing, lambda _: recorder.next_time)
+                lanes = stack_lanes([problem], 20)
+                engine = Engine([run], lanes, products=True, scoring=scoring)
+            for step in engine.steps(at_once=1):
+                assert isinstance(step.moment, Moment)
+                recorder.observe(step.moment)
+            assert engine.kept == 0
+    changed = 0
+    for row in recorder.rows():
+        held = []
+        for client in range(schedule.clients):
+            mine = np.flatnonzero((schedule.client == client) & (schedule.begin <= row.time))
+            last = mine[np.lexsort((schedule.first_step[mine], schedule.begin[mine]))][-1:]
+            held.append(int(schedule.base[last][0]) if len(last) else -1)
+        parameters = problem.flat.layout.parameters
+        server = versions[row.server_step]
+        distance = (versions[np.array(held) + 1] - server)[:, :parameters].square().sum()
+        assert row.variance == pytest.approx(float(distance), rel=1e-9, abs=1e-12)
+        changed += row.variance > 0
+    assert changed > 3
 
 
 def test_a_contact_is_one_message_each_way() -> None:
     policy = Poll(selected=4, local_steps=3)
     schedule = plan(policy, two_speeds(10), horizon=70, seed=0)
-    counters = count_work(schedule)
+    counters = count_work(schedule, np.arange(0.0, 71.0, 7.0))
     assert counters.uploads.tolist() == [4 * k for k in range(11)]
     assert counters.downloads.tolist() == [10 + 4 * k for k in range(11)]
     assert counters.first_downloads.tolist() == [10] * 11
@@ -118,4 +204,5 @@ def test_a_client_that_begins_late_gets_its_first_model_then() -> None:
         seen |= set(schedule.client[schedule.base == version].tolist())
         first.append(len(seen))
     assert 2 == first[0] < first[-1] == 4
-    assert count_work(schedule).first_downloads.tolist() == first
+    times = np.append(0.0, schedule.time)
+    assert count_work(schedule, times).first_downloads.tolist() == first

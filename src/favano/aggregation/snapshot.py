@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from favano.methods import State
 from favano.methods.server_optimiser import Moments
-from favano.schedule import Course
+from favano.schedule import Course, Schedule
 from favano.types import Floats, Ints, Mask, Vector
 
 
@@ -22,13 +22,27 @@ class BeyondTheEnd(NoSnapshot):
     """What was saved belongs to a longer run."""
 
 
+class Earlier(NamedTuple):
+    """What clients hold until they begin jobs whose models exist already, (k,) each.
+
+    Several rows of a client are in the order in which it begins the jobs.
+    """
+
+    client: Ints
+    base: Ints  # version that the job starts from
+    place: Ints  # of the model among those of the snapshot
+    version: Ints  # that the client holds
+    apart: Ints  # as below
+
+
 class Held(NamedTuple):
-    """Which model each client holds, (n,) each."""
+    """Which model each client holds once it has begun all its jobs, (n,) each."""
 
     place: Ints  # of the model among those of the snapshot
     version: Ints  # that the client holds
     own: Mask  # whether the client continues from a model of its own
     apart: Ints  # order in which clients got models that they do not share; 0: a shared version
+    earlier: Earlier
 
 
 class Waiting(NamedTuple):
@@ -71,7 +85,7 @@ class Snapshot(NamedTuple):
     memory: Memory
 
 
-KINDS = (Snapshot, Held, Waiting, Memory, Moments)  # named tuples in a snapshot
+KINDS = (Snapshot, Held, Earlier, Waiting, Memory, Moments)  # named tuples in a snapshot
 
 
 class Beginning(NamedTuple):
@@ -80,6 +94,7 @@ class Beginning(NamedTuple):
     snapshot: Snapshot
     jobs: Ints  # numbers of jobs
     place: Ints  # of their start models
+    until: Floats  # when the clients that hold an earlier model begin their next jobs
 
 
 def jobs_under_way(course: Course, snapshot: Snapshot) -> Beginning:
@@ -100,7 +115,17 @@ def jobs_under_way(course: Course, snapshot: Snapshot) -> Beginning:
         if place is None:
             raise NoSnapshot("the start model of a job that is used now was not kept")
         places.append(place)
-    return Beginning(snapshot, jobs, np.array(places, dtype=np.int64))
+    return Beginning(
+        snapshot, jobs, np.array(places, dtype=np.int64), _begin_times(known, snapshot)
+    )
+
+
+def _begin_times(known: Schedule, snapshot: Snapshot) -> Floats:
+    """When clients that hold an earlier model begin; another horizon may know more of it."""
+    earlier = snapshot.held.earlier
+    pairs = zip(earlier.client.tolist(), earlier.base.tolist(), strict=True)
+    begin = [known.begin[(known.client == who) & (known.base == base)] for who, base in pairs]
+    return np.array([float(times.min(initial=np.inf)) for times in begin])
 
 
 def beginning_digest(course: Course, rates: Floats, version: int) -> str:

@@ -22,7 +22,7 @@ def live_models(run: Aggregator[S], trainer: Trainer, fleet: Fleet, seed: int) -
 
     def at(time: float, held: ClientModels) -> Mapping[int, Vector]:
         now = under_way(run.course.known, policy, fleet, time=time, seed=seed)
-        start = run.starts(now.client, held.of(now.client))
+        start = run.starts(now.client, held.of(now.client, time))
         end = trainer.train(start, replace(run.work(now.job), steps=now.steps))
         end = end[:, : run.layout.size]
         return dict(zip(now.client.tolist(), end, strict=True))

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
+from math import inf
 from time import perf_counter
 from typing import NamedTuple, TypeVar
 
@@ -58,6 +59,7 @@ class Scoring:
     due: Callable[[int, int], bool]  # whether a version of a run is evaluated
     together: Callable[[int, int], bool]  # and whether this may be done here, with other runs
     score: Callable[[Stack], Tensor]  # (k, 1 + m) loss and metrics
+    time: Callable[[int], float] = lambda run: inf  # of a run's next evaluation
 
 
 class _Made(NamedTuple):
@@ -171,13 +173,13 @@ class Engine:
 
     def _go_on(self, run: int, beginning: Beginning) -> _Made:
         """Begin a run in the middle."""
-        snapshot, jobs, place = beginning
+        snapshot, jobs, place, until = beginning
         models = to_device(snapshot.models, self._runs[run].initial)
         rows = self._within_memory(partial(self._rows.keep, models))
         server = rows[[snapshot.server]]
         self._rows.refer(server)
         self._server[run], self._version[run] = server[0], snapshot.version
-        self._holdings.go_on_from(run, snapshot.held, rows)
+        self._holdings.go_on_from(run, snapshot.held, rows, until)
         self._start(self._table.numbers(run, jobs), rows[place])
         self._find_next([run])
         self._rows.release(rows)
@@ -188,7 +190,7 @@ class Engine:
         table, holdings, one = self._table, self._holdings, self._runs[run]
         jobs = table.of(run)
         jobs = jobs[table.start[jobs] >= 0]
-        held = holdings.row[slice(*holdings.first[run : run + 2])]
+        held = holdings.all_rows(run)
         rows = np.concatenate([self._server[[run]], held, table.start[jobs]])
         distinct, place = np.unique(rows, return_inverse=True)
         models = self._rows.take(distinct)
@@ -214,7 +216,10 @@ class Engine:
         jobs, counts = np.concatenate(lists), [len(one) for one in lists]
         client = table.client[jobs]
         rows = np.repeat(np.concatenate([one.rows for one in made]), counts)
-        rows = holdings.adopt(client, rows, table.base[jobs])
+        if table.late[jobs].any():
+            rows = self._adopt_in_turn(made, jobs, rows)
+        else:
+            rows = holdings.adopt(client, rows, table.base[jobs])
         for reading in readings:
             holdings.read(*reading)
         if readings:
@@ -226,6 +231,22 @@ class Engine:
         used = np.isfinite(table.due[jobs])
         self._start(jobs[used], rows[used])
         self._find_next([one.run for one in made])
+
+    def _adopt_in_turn(self, made: Sequence[_Made], jobs: Ints, rows: Ints) -> Ints:
+        """Clients hold the start models of these jobs, some of which begin later."""
+        table, starts = self._table, rows.copy()
+        for run in (one.run for one in made):
+            mine = np.flatnonzero(table.run[jobs] == run)
+            job = jobs[mine]
+            who, base, begin = table.client[job], table.base[job], table.begin[job]
+            now = self._time(run)
+            starts[mine] = self._holdings.adopt_in_turn(run, who, rows[mine], base, begin, now)
+        return starts
+
+    def _time(self, run: int) -> float:
+        """When the newest version of a run was made."""
+        version = self._runs[run].version
+        return 0.0 if version < 0 else self._runs[run].course.time(version)
 
     def _start(self, jobs: Ints, rows: Ints) -> None:
         """Jobs that are used begin from the models in these rows."""
@@ -524,6 +545,9 @@ class Engine:
         table.start[jobs] = table.end[jobs] = -1
         self._server[runs] = [one.rows[-1] for one in made]
         self._version[runs] = [self._runs[run].version for run in runs]
+        for run in runs:
+            if self._holdings.changing(run):
+                self._holdings.reach(run, self._time(run))
         for run, clients in refused.items():
             self._holdings.own[self._holdings.first[run] + clients] = False
         for job in jobs.tolist() if self._memories else ():
@@ -574,7 +598,8 @@ class Engine:
 
         def measure() -> list[Measurement]:
             servers = self._rows.take(self._server[due]).clone()
-            spreads = self._holdings.spreads(np.array(due), servers, self._layout.parameters)
+            times = [scoring.time(run) for run in due]
+            spreads = self._holdings.spreads(np.array(due), times, servers, self._layout.parameters)
             numbers = torch.cat([scoring.score(servers), spreads[0]], dim=1)
             return [Measurement(*one) for one in zip(numbers, servers, spreads[1], strict=True)]
 

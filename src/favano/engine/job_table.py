@@ -24,6 +24,8 @@ class JobTable:
     steps: Ints
     first_step: Ints
     base: Ints  # start version
+    begin: Floats
+    late: Mask  # whether it begins after its start version was made
     rate: Floats
     due: Floats  # when the update that uses it is made; infinity if none does
     update: Ints  # that uses it; -1 until it is known
@@ -47,8 +49,10 @@ class JobTable:
         place = slice(self._count, self._count + new)
         self.who[place] = known.client[before:]
         self.client[place] = first_client + known.client[before:]
-        for name in ("steps", "first_step", "base"):
+        for name in ("steps", "first_step", "base", "begin"):
             getattr(self, name)[place] = getattr(known, name)[before:]
+        made = np.append(known.time, 0.0)[known.base[before:]]  # version -1: at 0
+        self.late[place] = known.begin[before:] > made
         self.run[place], self.rate[place] = number, run.rates[before:]
         self.due[place] = run.course.due[before:]
         self.update[place] = known.visit[before:] if run.course.complete else -1

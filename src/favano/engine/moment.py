@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from math import inf
 from typing import NamedTuple, Protocol
 
 from torch import Tensor
@@ -15,12 +16,22 @@ NOTHING: Mapping[int, Vector] = {}
 
 
 class ClientModels(Protocol):
-    """The models that the clients of one run hold."""
+    """The models that the clients of one run hold, at a time before the next update.
 
-    def of(self, client: Ints) -> Stack:
+    A client holds the model of the last job that it has begun. Jobs may begin after the update that
+    made their model, so what clients hold may change without an update.
+    """
+
+    @property
+    def changing(self) -> bool:
+        """Whether clients begin jobs before the next update."""
+
+    def of(self, client: Ints, time: float = inf) -> Stack:
         """The models of these clients."""
 
-    def spread(self, server: Vector, live: Mapping[int, Vector] = NOTHING) -> Spread:
+    def spread(
+        self, server: Vector, live: Mapping[int, Vector] = NOTHING, time: float = inf
+    ) -> Spread:
         """Their distances from a server model; `live` ones replace those that clients hold."""
 
 

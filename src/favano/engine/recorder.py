@@ -20,6 +20,7 @@ from favano.methods.method import S
 from favano.records import Row
 from favano.records.chain import link
 from favano.schedule import Schedule
+from favano.timing.ties import latest
 from favano.types import Floats, Ints, Vector
 
 _MOST = 10**7  # evaluations of a run
@@ -44,33 +45,41 @@ class Recorded(NamedTuple):
     models: list[str]  # (k,) digests of the server models
 
 
-@dataclass(frozen=True)
-class Counters:
-    """Steps and messages up to each version, (V + 1,), beginning with the initial model."""
+class Counters(NamedTuple):
+    """Steps and messages up to each of some times, (k,) each."""
 
-    local_steps: Ints
-    contributed_steps: Ints
-    uploads: Ints
+    server_steps: Ints
+    local_steps: Ints  # of jobs that have ended
+    contributed_steps: Ints  # of jobs that an update has used
+    uploads: Ints  # also of answers that the server drops
     downloads: Ints
     first_downloads: Ints  # the first model of each client
 
 
-def count_work(plan: Schedule) -> Counters:
-    """Work up to each server version. A job is one download, and one upload if it is used."""
-    used = slice(0, plan.jobs)
+def count_work(plan: Schedule, times: Floats) -> Counters:
+    """What has happened by each of these times, whatever comes later.
+
+    A job is a download when it begins, and an upload when it ends, unless the server has stopped it
+    and does not use it.
+    """
+    used = np.arange(len(plan.client)) < plan.jobs
     first = plan.base == first_versions(plan)[plan.client]
+    sent = used | (plan.steps == plan.local_steps)
 
-    def by_version(at: Ints, weight: Ints | None = None) -> Ints:
-        per_version = np.bincount(at, weight, minlength=plan.updates + 1)
-        return np.cumsum(per_version).astype(np.int64)
+    def by(moment: Floats, amount: Ints) -> Ints:
+        order = np.argsort(moment, kind="stable")
+        total = np.concatenate([[0], np.cumsum(amount[order])])
+        return np.asarray(
+            total[np.searchsorted(moment[order], latest(times), side="right")], np.int64
+        )
 
-    contributed = by_version(plan.visit[used] + 1, plan.steps[used])
     return Counters(
-        local_steps=contributed + np.concatenate([[0], np.cumsum(plan.lost)]),
-        contributed_steps=contributed,
-        uploads=by_version(plan.visit[used] + 1),
-        downloads=by_version(plan.base + 1),
-        first_downloads=by_version(plan.base[first] + 1),
+        server_steps=plan.versions_at(times) + 1,
+        local_steps=by(plan.finish, plan.steps),
+        contributed_steps=by(np.append(plan.time, np.inf)[plan.visit], plan.steps),
+        uploads=by(plan.finish, sent.astype(np.int64)),
+        downloads=by(plan.begin, np.ones_like(plan.client)),
+        first_downloads=by(plan.begin, first.astype(np.int64)),
     )
 
 
@@ -126,15 +135,17 @@ class Recorder(Generic[S]):
 
     def _measure(self, moment: Moment) -> Iterator[Measurement]:
         """The measurement at each time before the next update."""
-        if moment.measured is not None:
-            while self.due(moment.version):
-                yield moment.measured
-        elif self.due(moment.version):
+        if moment.measured is not None:  # at the next time
+            yield moment.measured
+            if not moment.clients.changing:
+                while self.due(moment.version):
+                    yield moment.measured
+        if self.due(moment.version):
             score, server = self.score(moment.server), moment.server
             while self.due(moment.version):
-                time = float(self.times[len(self._measured)])
+                time = self.next_time
                 live = NOTHING if self.live is None else self.live(time, moment.clients)
-                spread = moment.clients.spread(server, live)
+                spread = moment.clients.spread(server, live, time)
                 yield Measurement(torch.cat([score, spread.distances]), server.clone(), spread.mean)
 
     def saved(self) -> Recorded:
@@ -158,6 +169,11 @@ class Recorder(Generic[S]):
         """Number of evaluations so far."""
         return len(self._measured)
 
+    @property
+    def next_time(self) -> float:
+        """The next evaluation is of what has happened by this time."""
+        return float(latest(self.times[self.count]))
+
     def drop_after(self, count: int) -> None:
         """Keep so many evaluations: the run ends with the last of them."""
         del self._measured[count:], self._rows[count:]
@@ -178,25 +194,23 @@ class Recorder(Generic[S]):
             return []
         measured = torch.stack(self._measured[first:]).tolist()
         plan, bits = self.run.schedule, self.run.message_bits
-        counters = self._all_work if self.run.course.complete else count_work(plan)
-        versions = plan.versions_at(self.times)
+        work = self._all_work if self.run.course.complete else count_work(plan, self.times)
         rows = []
         for number, (loss, *values, variance, potential) in enumerate(measured, first):
-            done = int(versions[number]) + 1
-            first = int(counters.first_downloads[done])
-            others = int(counters.downloads[done]) - first
+            whole = int(work.first_downloads[number])
+            others = int(work.downloads[number]) - whole
             row = Row(
                 seed=self.seed,
                 time=float(self.times[number]),
-                server_step=done,
-                local_steps=int(counters.local_steps[done]),
-                bits_up=int(counters.uploads[done]) * bits,
-                bits_down=first * self.run.first_message_bits + others * bits,
+                server_step=int(work.server_steps[number]),
+                local_steps=int(work.local_steps[number]),
+                bits_up=int(work.uploads[number]) * bits,
+                bits_down=whole * self.run.first_message_bits + others * bits,
                 loss=loss,
                 metrics=dict(zip(self.metrics, values, strict=True)),
                 variance=variance,
                 potential=potential,
-                contributed_steps=int(counters.contributed_steps[done]),
+                contributed_steps=int(work.contributed_steps[number]),
             )
             rows.append(row)
         return rows
@@ -204,7 +218,7 @@ class Recorder(Generic[S]):
     @cached_property
     def _all_work(self) -> Counters:
         """The work of a schedule that is known from the start."""
-        return count_work(self.run.schedule)
+        return count_work(self.run.schedule, self.times)
 
     def due(self, version: int) -> bool:
         """Whether the next evaluation is after this version and before the next one."""
@@ -214,4 +228,4 @@ class Recorder(Generic[S]):
         if self._versions is not None:
             return version >= self._versions[number]
         follows = version + 1
-        return follows == course.updates or self.times[number] < course.time(follows)
+        return follows == course.updates or self.next_time < course.time(follows)

@@ -135,7 +135,10 @@ def on_stacks(runs: Sequence[SeedRun], lanes: StackLanes, share: Share) -> Itera
         alike = one.recorder.live is None and one.judge is one.evaluate
         return alike and due(run, version)
 
-    scoring = Scoring(due, together, runs[0].evaluate.measure_all)
+    def time(run: int) -> float:
+        return runs[run].recorder.next_time
+
+    scoring = Scoring(due, together, runs[0].evaluate.measure_all, time)
     rows = share.rows + AHEAD * lanes.capacity
     aggregators = [one.aggregator for one in runs]
     stacked = Engine(aggregators, lanes, products=True, scoring=scoring, rows=rows)

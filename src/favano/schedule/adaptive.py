@@ -17,7 +17,7 @@ from favano.rng import Stream, word
 from favano.schedule.policies import Adaptive
 from favano.schedule.schedule import Schedule, schedule_of
 from favano.timing import Fleet
-from favano.timing.ties import before, in_order
+from favano.timing.ties import in_order, latest
 from favano.types import Floats, Ints
 
 _JOB = np.dtype(
@@ -38,7 +38,8 @@ class Unrolling:
     complete = False
 
     def __init__(self, policy: Adaptive, fleet: Fleet, horizon: float, seed: int) -> None:
-        self._policy, self._fleet, self._horizon, self._seed = policy, fleet, horizon, seed
+        self._policy, self._fleet, self._seed = policy, fleet, seed
+        self._last = float(latest(horizon))  # time of an arrival that counts
         self._table = np.zeros(4 * fleet.clients, _JOB)
         self._order = np.arange(len(self._table))  # jobs in the order of the schedule
         self._jobs = self._updates = 0
@@ -112,8 +113,8 @@ class Unrolling:
         length = self._length(client, place, steps)
         latency = policy.interaction_time if policy.latency == "client" else 0.0
         arrival = now + latency + length
-        due = arrival if before(arrival, self._horizon) else np.inf
-        row = (client, steps, base, _OPEN, place, now, np.inf, np.inf, due)
+        due = arrival if arrival <= self._last else np.inf
+        row = (client, steps, base, _OPEN, place, now, due, np.inf, due)
         self._table[self._jobs], self._row[client] = row, self._jobs
         self._order[self._jobs] = self._jobs
         self._jobs += 1
@@ -134,10 +135,10 @@ class Unrolling:
         return float(np.cumsum(drawn[place - first : place - first + steps])[-1])
 
     def _find_next(self) -> None:
-        """Make the first arrival the next update, if it is before the horizon."""
+        """Make the first arrival the next update, if it is not after the horizon."""
         _, _, client, finish = self._arrivals[0]
         clock = max(self._clock, finish)
-        if not before(clock, self._horizon):
+        if clock > self._last:
             self.ended = True
             return
         heapq.heappop(self._arrivals)
@@ -147,6 +148,6 @@ class Unrolling:
         job, moved = int(order[row]), int(order[update])
         order[update], order[row] = job, moved
         self._row[int(self._table["client"][moved])] = row
-        self._table["finish"][job], self._table["used"][job] = finish, self._clock
+        self._table["used"][job] = self._clock
         self._table["visit"][job] = update
         self._updates += 1

@@ -15,7 +15,7 @@ from favano.schedule.draws import blocks, random_subsets, step_ends
 from favano.schedule.policies import Arrival
 from favano.schedule.schedule import Schedule
 from favano.timing import Fleet
-from favano.timing.ties import before, in_order
+from favano.timing.ties import in_order, latest
 from favano.types import Floats, Ints
 
 _AT_ONCE = 8, 512  # jobs of a client that are drawn at first, at least and at most
@@ -103,6 +103,14 @@ class _Workers:
             base, time = self.waiting[client].popleft()
             self._start(client, base, max(now, time))
 
+    def answers_until(self, last: float) -> list[_Job]:
+        """Jobs that end by then while the server is busy; their clients go on without it."""
+        unread = []
+        while self.under_way and self.under_way[0].finish <= last:
+            unread.append(heapq.heappop(self.under_way))
+            self.answered(unread[-1].client, unread[-1].finish)
+        return unread
+
     def unfinished(self) -> list[_Job]:
         """Jobs under way, then jobs that wait."""
         queued = [
@@ -158,7 +166,7 @@ class _Updates:
 
 
 def unroll_arrival(policy: Arrival, fleet: Fleet, horizon: float, seed: int) -> Schedule:
-    """All arrivals before the horizon, and the updates they cause."""
+    """All arrivals up to the horizon, and the updates they cause."""
     concurrency = fleet.clients if policy.concurrency is None else policy.concurrency
     rule = f"need 1..clients ({fleet.clients})"
     need(concurrency <= fleet.clients, "concurrency", concurrency, rule)
@@ -174,11 +182,11 @@ def unroll_arrival(policy: Arrival, fleet: Fleet, horizon: float, seed: int) -> 
     updates = _Updates()
     buffer: list[_Job] = []
     thrown_away: list[_Job] = []
-    clock, open_places = 0.0, 0
+    clock, open_places, last = 0.0, 0, float(latest(horizon))
     while workers.under_way:
         job = heapq.heappop(workers.under_way)
         clock = max(clock, job.finish)
-        if not before(clock, horizon):
+        if clock > last:
             heapq.heappush(workers.under_way, job)
             break
         workers.answered(job.client, job.finish)
@@ -212,7 +220,10 @@ def unroll_arrival(policy: Arrival, fleet: Fleet, horizon: float, seed: int) -> 
     if buffer and policy.flush_at_end:
         updates.flush(buffer, max([horizon, *updates.time[-1:]]))
         buffer = []
-    return _assemble(policy, fleet, updates, [*thrown_away, *buffer, *workers.unfinished()])
+    unread = workers.answers_until(last)
+    return _assemble(
+        policy, fleet, updates, [*thrown_away, *buffer, *unread, *workers.unfinished()]
+    )
 
 
 def _assemble(policy: Arrival, fleet: Fleet, updates: _Updates, unused: list[_Job]) -> Schedule:

@@ -13,7 +13,7 @@ from favano.schedule.draws import draws_used, random_subsets, step_ends, total_b
 from favano.schedule.policies import Barrier
 from favano.schedule.schedule import Schedule
 from favano.timing import Fleet, Trace
-from favano.timing.ties import at_or_before, before, in_order, not_past
+from favano.timing.ties import at_or_before, before, in_order, latest, not_past
 from favano.types import Floats, Ints
 
 _ROUNDS = 64  # rounds planned at once
@@ -31,14 +31,17 @@ class _Rounds(NamedTuple):
 
 
 def unroll_barrier(policy: Barrier, fleet: Fleet, horizon: float, seed: int) -> Schedule:
-    """All rounds that start before the horizon; the last may end after it."""
+    """All rounds that start before the horizon; the last may end after it.
+
+    A round that starts by the horizon and makes no update still has its jobs.
+    """
     rule = f"need 1..clients ({fleet.clients})"
     need(policy.selected <= fleet.clients, "selected", policy.selected, rule)
     planned: list[_Rounds] = []
     jobs, place = np.zeros((2, fleet.clients), dtype=np.int64)  # jobs so far, and the next draw
     # Where a recording goes on depends on how far the client came in the round before.
     at_once, passed = 1 if isinstance(fleet.law, Trace) else _ROUNDS, 0.0
-    while passed < horizon:
+    while passed <= latest(horizon):
         rounds = at_once * len(planned) + np.arange(at_once)
         planned.append(_plan(policy, fleet, rounds, jobs, place, seed))
         passed += float(planned[-1].length.sum())
@@ -49,16 +52,18 @@ def unroll_barrier(policy: Barrier, fleet: Fleet, horizon: float, seed: int) -> 
     time = not_past(np.cumsum(length), horizon)
     start = np.append(0.0, time[:-1])
     kept = int(np.sum(time <= horizon if policy.drop_last else before(start, horizon)))
-    time, start = time[:kept], start[:kept]
-    client, counted, steps, answer = (column[:kept].ravel() for column in columns)
-    played = np.repeat(np.arange(kept), policy.selected)  # the round that each job is part of
-    visit = np.where(counted, played, kept)
+    begun = max(kept, int(np.sum(start <= horizon)))
+    client, counted, steps, answer = (column[:begun].ravel() for column in columns)
+    played = np.repeat(np.arange(begun), policy.selected)  # the round that each job is part of
+    visit = np.where(counted, np.minimum(played, kept), kept)
     order = np.argsort(visit, kind="stable")
-    wasted = np.bincount(played, np.where(counted, 0, steps), minlength=kept)
+    wasted = np.bincount(played, np.where(counted, 0, steps), minlength=begun)[:kept]
+    finish = np.minimum(start[played] + answer, time[played])
+    finish[(played >= kept) & ~at_or_before(finish, horizon)] = np.inf
     return Schedule(
         clients=fleet.clients,
         local_steps=policy.local_steps,
-        time=time,
+        time=time[:kept],
         lost=wasted.astype(np.int64),
         client=client[order],
         steps=steps[order],
@@ -66,7 +71,7 @@ def unroll_barrier(policy: Barrier, fleet: Fleet, horizon: float, seed: int) -> 
         visit=visit[order],
         first_step=total_before(client, steps)[order],
         begin=start[played][order],
-        finish=np.minimum(start[played] + answer, time[played])[order],
+        finish=finish[order],
     )
 
 

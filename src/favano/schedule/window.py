@@ -8,7 +8,7 @@ from favano.schedule.draws import step_ends, total_before
 from favano.schedule.policies import Window
 from favano.schedule.schedule import Schedule
 from favano.timing import Fleet
-from favano.timing.ties import not_past, periods_until, whole_periods
+from favano.timing.ties import at_or_before, not_past, periods_until, whole_periods
 
 
 def unroll_window(policy: Window, fleet: Fleet, horizon: float, seed: int) -> Schedule:
@@ -22,18 +22,21 @@ def unroll_window(policy: Window, fleet: Fleet, horizon: float, seed: int) -> Sc
         length = step_ends(fleet, client, np.full(len(client), first), policy.local_steps, seed)
         finish = started * policy.period + length[:, -1]
         used = started + np.maximum(1, periods_until(length[:, -1], policy.period).astype(np.int64))
-        found.append((client, started, used, np.minimum(finish, used * policy.period)))
+        found.append((client, started, used, finish))
         back = used <= ticks
         client, started = client[back], used[back]
         first += policy.local_steps
-    who, start, end, answered = map(np.concatenate, zip(*found, strict=True))
+    who, start, end, finish = map(np.concatenate, zip(*found, strict=True))
+    time = not_past(np.arange(1.0, ticks + 1) * policy.period, horizon)
+    finish = np.where(at_or_before(finish, horizon), finish, np.inf)
     end = np.minimum(end, ticks + 1)  # later answers are never used
+    finish = np.minimum(finish, np.append(time, np.inf)[end - 1])
     order = np.lexsort((fleet.streams[who], end))
     steps = np.full(len(who), policy.local_steps, dtype=np.int64)
     return Schedule(
         clients=fleet.clients,
         local_steps=policy.local_steps,
-        time=not_past(np.arange(1.0, ticks + 1) * policy.period, horizon),
+        time=time,
         lost=np.zeros(ticks, dtype=np.int64),
         client=who[order],
         steps=steps,
@@ -41,5 +44,5 @@ def unroll_window(policy: Window, fleet: Fleet, horizon: float, seed: int) -> Sc
         visit=end[order] - 1,
         first_step=total_before(who[order], steps),
         begin=start[order] * policy.period,
-        finish=np.where(end > ticks, np.inf, answered)[order],
+        finish=finish[order],
     )
