@@ -30,11 +30,26 @@ class Run:
         self.holdings.open(1, int(self.server))
         self.held = HeldModels(self.holdings, 1, SIZE)
 
-    def adopt(self, version: int, client: list[int]) -> None:
-        """These clients begin from a new version, whose numbers are all `version` + 1."""
+    def adopt(
+        self,
+        version: int,
+        client: list[int],
+        begin: list[float] | None = None,
+        read: dict[int, Vector] | None = None,
+    ) -> None:
+        """Jobs of these clients get a new version, whose numbers are all `version` + 1.
+
+        It is made at the time `version`; they begin at once if nothing else is said.
+        """
         (new,) = self.rows.keep(number(version + 1.0)[None])
         who = self.first + np.array(client, dtype=np.int64)
-        self.holdings.adopt(who, np.full(len(who), new), np.full(len(who), version))
+        now, read = np.full(len(who), float(version)), read or {}
+        readings = [(self.first + np.array(list(read)), list(read.values()))] if read else []
+        self.holdings.reach(1, version)
+        self.holdings.adopt(
+            *(who, np.full(len(who), new), np.full(len(who), version)),
+            *(now if begin is None else np.array(begin), now, readings),
+        )
         self.rows.release(np.array([self.server]))
         self.server = new
 
@@ -42,8 +57,8 @@ class Run:
         models = torch.stack([number(value) for value in values])
         self.holdings.keep_own(self.first + np.array(client), models)
 
-    def values(self, clients: int) -> list[float]:
-        found: list[float] = self.held.of(np.arange(clients))[:, 0].tolist()
+    def values(self, clients: int, time: float = np.inf) -> list[float]:
+        found: list[float] = self.held.of(np.arange(clients), time)[:, 0].tolist()
         return found
 
 
@@ -95,15 +110,48 @@ def test_own_models_last_until_they_are_forgotten() -> None:
     assert run.rows.used == 3  # versions 0 and 1, and one model of a client's own
 
 
+def test_a_client_holds_a_model_from_when_it_begins() -> None:
+    """Client 0 has a queue of two jobs, client 1 begins the second between two versions."""
+    run = Run(3)
+    run.adopt(0, [0, 0, 2], [0.0, 2.5, 0.0])
+    run.adopt(1, [0, 1], [3.5, 1.5])
+    for time, values in ((1.0, [1, 0, 1]), (1.5, [1, 2, 1]), (3.0, [1, 2, 1]), (3.5, [2, 2, 1])):
+        assert run.values(3, time) == values
+        distances = SIZE * np.square(np.array(values) - 5.0).sum()
+        assert float(run.held.spread(number(5.0), time=time).distances[0]) == distances
+        together, _ = run.holdings.spreads(np.array([1]), [time], number(5.0)[None], SIZE)
+        assert float(together[0, 0]) == pytest.approx(distances)
+    run.adopt(2, [1])
+    assert run.values(3, 2.0) == [1, 3, 1]
+    assert run.rows.used == 3
+    run.adopt(4, [])
+    assert run.values(3, 4.0) == [2, 3, 1]
+    assert not run.held.changing
+    run.holdings.close(1)
+    run.rows.release(np.array([run.server]))
+    assert run.rows.used == 0
+
+
+def test_a_model_that_is_read_behind_a_codec_waits_as_it_is_read() -> None:
+    run = Run(3)
+    run.adopt(0, [0, 1, 2], [0.0, 0.5, 0.0], {1: number(1.5), 2: number(0.5)})
+    assert run.values(3, 0.0) == [1, 0, 0.5]
+    assert run.values(3, 0.5) == [1, 1.5, 0.5]
+    run.keep_own([1], [9.0])  # before it begins
+    run.adopt(1, [0])
+    assert run.values(3, 1.0) == [2, 9, 0.5]
+    run.holdings.close(1)
+    run.rows.release(np.array([run.server]))
+    assert run.rows.used == 0
+
+
 def test_clients_that_read_the_same_share_it() -> None:
     """Behind a codec; who reads the same is handed the same vector."""
     run = Run(4)
-    run.adopt(0, [0, 1, 2])
     same, other = number(0.9), number(1.2)
-    run.holdings.read(np.array([0, 1, 2]), [same, other, same])
+    run.adopt(0, [0, 1, 2], read={0: same, 1: other, 2: same})
     assert run.values(4) == pytest.approx([0.9, 1.2, 0.9, 0.0])
     assert run.rows.used == 4  # the server model, the initial one, and two that were read
-    run.holdings.read(np.array([], dtype=np.int64), [])
     run.adopt(1, [0, 1, 2, 3])
     assert run.rows.used == 1
 
@@ -111,8 +159,7 @@ def test_clients_that_read_the_same_share_it() -> None:
 def test_spreads_count_every_holder() -> None:
     """Of shared, read and own models, of one run and of all, and with clients in training."""
     run = Run(5)
-    run.adopt(0, [0, 1, 2])
-    run.holdings.read(np.array([1]), [number(1.5)])
+    run.adopt(0, [0, 1, 2], read={1: number(1.5)})
     run.keep_own([3], [7.0])
     server = number(2.0)
     values = np.array([1.0, 1.5, 1.0, 7.0, 0.0])

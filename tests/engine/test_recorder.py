@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
@@ -22,17 +23,23 @@ from favano.engine import (
     count_work,
     evaluation_times,
 )
-from favano.methods import ModelState
+from favano.errors import BadInput
+from favano.methods import ModelState, our_methods
 from favano.methods.fedavg import FedAvg
+from favano.options import options_of
+from favano.planning.planned import bind_method, plan_seed
+from favano.records import Row
 from favano.schedule import Arrival, Barrier, Poll, Schedule, plan
+from favano.specification.spec import Spec
 from favano.specification.spec import given as known
 from favano.timing import Fleet, Trace, traced_fleet, two_speeds
-from favano.training import one_thread
-from favano.types import Vector
+from favano.training import Finished, Made, Trainer, Work, one_thread
+from favano.types import Floats, Ints, Stack, Vector
 from tests.engine.networks import Problem, shuffled, stack_lanes
 from tests.methods.bound import bound, scheduled
-from tests.problems import make_aggregator, quadratics, start_model
+from tests.problems import make_aggregator, quadratics, start_model, trainer_of
 from tests.schedule.test_plan import fleets, policies
+from tests.specs import complete
 
 FLEET = traced_fleet(Trace((np.array([1.0, 2.0]), np.array([3.0, 4.0]), np.array([4.0, 6.0]))))
 
@@ -132,6 +139,133 @@ def test_what_was_counted_by_a_time_does_not_depend_on_the_horizon(
     times = np.append(np.linspace(0, horizon, 20), horizon)
     for counted, again in zip(count_work(shorter, times), count_work(longer, times), strict=True):
         assert counted.tolist() == again.tolist()
+
+
+CLIENTS = 6
+OPTIONS: Mapping[str, Sequence[object]] = {  # of policies and methods: who does what when
+    "step_law": ["geometric", "exponential", "deterministic"],
+    "interruption": ["redraw", "resume", "keep"],
+    "starts_at_zero": [False, True],
+    "idle_in_interaction": [False, True],
+    "strict_ties": [False, True],
+    "overrun": [False, True],
+    "step_count": ["durations", "literal", "literal-zero"],
+    "deadline": [None, 4.0, 9.0],
+    "at_deadline": ["drop", "take"],
+    "round_time": ["sum", "one-draw", "mean"],
+    "drop_last": [False, True],
+    "buffer": [1, 3],
+    "buffer_mode": ["concurrency", "block", "code", "reset"],
+    "concurrency": [None, 4],
+    "latency": ["client", "server", "none"],
+    "distinct": [False, True],
+    "max_staleness": [None, 0, 2],
+    "assignment": ["uniform", "same"],
+    "gradients_per_job": [1, 3],
+    "window": [5.0, 7.0],
+    "arrival_fraction": [0.4, 1.0],
+    "client_averaging": [False, True],
+}
+POLLS = {
+    "interruption",
+    "starts_at_zero",
+    "idle_in_interaction",
+    "strict_ties",
+    "overrun",
+    "step_count",
+}
+ROUNDS = {"deadline", "at_deadline", "round_time", "drop_last"}
+
+
+class OneByOne:
+    """Lanes that train one job at a time, the last one first."""
+
+    capacity = 9
+
+    def __init__(self, trainer: Trainer) -> None:
+        self.trainer = trainer
+        self.waiting: list[tuple[int, Stack, Work]] = []
+
+    @property
+    def free(self) -> int:
+        return self.capacity - len(self.waiting)
+
+    def load(self, jobs: Ints, models: Stack, task: Ints, work: Work) -> None:
+        for place, job in enumerate(jobs.tolist()):
+            of = slice(place, place + 1)
+            drift = None if work.drift is None else work.drift[of]
+            part = Work(work.client[of], work.first_step[of], work.steps[of], work.rate[of], drift)
+            self.waiting.append((job, models[of].clone(), part))
+
+    def launch(self) -> None: ...
+
+    def collect(self) -> Finished | None:
+        if not self.waiting:
+            return None
+        job, start, work = self.waiting.pop()
+        end = self.trainer.train(start, work)
+        return Finished(np.array([job]), end, np.array([True]), Made(int(work.steps[0]), 0.0))
+
+    def halve(self) -> Ints:
+        raise MemoryError
+
+
+def rows_of(spec: Spec, times: Floats, end: str) -> list[Row]:
+    """The rows of a run on quadratics, up to the horizon."""
+    planned, initial = plan_seed(spec, 0), start_model()
+    run = make_aggregator(planned.method, planned.course, initial)
+    trainer = trainer_of(planned.method, quadratics(CLIENTS), len(initial))
+    recorder = Recorder(run, 0, times, lambda model: model[:2])
+    if end == "loop":
+        for moment in PlainLoop(run, trainer).moments():
+            recorder.observe(moment)
+        return recorder.rows()
+    due = lambda _, version: recorder.due(version)  # noqa: E731
+    scoring = Scoring(due, due, lambda models: models[:, :2], lambda _: recorder.next_time)
+    together = end == "together"
+    engine = Engine(
+        [run], OneByOne(trainer), products=together, scoring=scoring if together else None
+    )
+    for step in engine.steps(at_once=1):
+        assert isinstance(step.moment, Moment)
+        recorder.observe(step.moment)
+    assert engine.kept == 0
+    return recorder.rows()
+
+
+@pytest.mark.parametrize("name", list(our_methods()))
+@given(data=st.data(), seed=st.integers(0, 1000))
+@settings(max_examples=12)
+def test_rows_up_to_a_time_do_not_depend_on_what_comes_later(
+    name: str, data: st.DataObject, seed: int
+) -> None:
+    """Every column of a run to this time and of a longer one."""
+    base = {"algorithm": name, "clients": CLIENTS, "selected": 3, "local_steps": 3, "seed": seed}
+    kind = type(bind_method(complete(**base, horizon=20.0), 0).policy())
+    known = {"step_law", *options_of(our_methods()[name])}
+    known |= POLLS if kind is Poll else ROUNDS if kind is Barrier else set()
+    keys = {
+        key: data.draw(st.sampled_from(values), key)
+        for key, values in OPTIONS.items()
+        if key in known and data.draw(st.booleans(), f"{key}?")
+    }
+    horizon = data.draw(st.integers(20, 100).map(float) | st.floats(20, 100), "horizon")
+    later = horizon + data.draw(st.floats(1, 50), "more")
+    end = data.draw(st.sampled_from(["loop", "engine", "together"]), "end")
+    times = np.append(np.arange(0.0, horizon, 6.5), horizon)
+    try:
+        specs = [complete(**{**base, **keys, "horizon": until}) for until in (horizon, later)]
+        shorter, longer = (rows_of(spec, times, end) for spec in specs)
+    except BadInput:  # options that contradict each other
+        reject()
+    if end != "together":
+        assert shorter == longer
+    for row, other in zip(shorter, longer, strict=True):  # products of more updates round otherwise
+        numbers = [(of.loss, of.accuracy, of.variance, of.potential) for of in (row, other)]
+        assert numbers[0] == pytest.approx(numbers[1], rel=1e-9, abs=1e-12)
+        changed = {"loss": 0.0, "metrics": {}, "variance": 0.0, "potential": 0.0}
+        without = [of._replace(**changed, model_digest="", digest="") for of in (row, other)]
+        assert without[0] == without[1]
 
 
 @pytest.mark.parametrize("end", ["loop", "engine", "stacks"])

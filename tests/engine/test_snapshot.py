@@ -162,17 +162,22 @@ def test_runs_go_on_together_on_a_gpu() -> None:
 
 @pytest.mark.parametrize("way", [in_lanes, in_a_loop])
 def test_a_longer_course_finds_every_start_model(way: Way) -> None:
-    """Of clients with a queue of jobs, which hold a newer model than most of them start from."""
+    """Of clients with queues of jobs, also after a run that was interrupted before."""
     short, long = (Problem("asyncsgd", 1, keys=QUEUE | {"horizon": end}) for end in (60.0, 100.0))
+
+    def snapshots(run: Aggregator[State]) -> list[Snapshot]:
+        return [reread(moment.snapshot(), run) for moment in way(run, short)]
+
     with one_thread():
-        run = short.aggregator()
-        moments = way(run, short)
-        saved = [reread(moment.snapshot(), run) for moment in moments][-2]
-        pairs = zip(saved.waiting.client.tolist(), saved.waiting.place.tolist(), strict=True)
-        assert any(saved.held.place[client] != place for client, place in pairs)
-        again = long.aggregator()
-        again.go_on_from(saved)
-        same([seen(moment) for moment in way(again, long)], later(long, saved.version))
+        saved = snapshots(short.aggregator())
+        interrupted = short.aggregator()
+        interrupted.go_on_from(saved[len(saved) // 2])
+        for end in (saved[-2], snapshots(interrupted)[-2]):
+            pairs = zip(end.waiting.client.tolist(), end.waiting.place.tolist(), strict=True)
+            assert any(end.held.place[client] != place for client, place in pairs)
+            again = long.aggregator()
+            again.go_on_from(end)
+            same([seen(moment) for moment in way(again, long)], later(long, end.version))
 
 
 def test_an_odd_state_is_refused_by_name() -> None:

@@ -79,8 +79,8 @@ class Link:
         """The same jobs; those of each client in the order in which it was sent their models."""
         return jobs[np.argsort(self._message[jobs], kind="stable")]
 
-    def whole(self, jobs: Ints, version: int) -> Mask:
-        """Which of these jobs, which start from this version, are sent it in full."""
+    def whole(self, jobs: Ints, version: Ints | int) -> Mask:
+        """Which of these jobs, which start from these versions, are sent them in full."""
         lived = self._lived
         found = self._first[self._client[jobs]] == version if lived is None else lived.whole[jobs]
         return np.asarray(found)

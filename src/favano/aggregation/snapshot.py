@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from favano.methods import State
 from favano.methods.server_optimiser import Moments
-from favano.schedule import Course, Schedule
+from favano.schedule import Course
 from favano.types import Floats, Ints, Mask, Vector
 
 
@@ -22,27 +22,13 @@ class BeyondTheEnd(NoSnapshot):
     """What was saved belongs to a longer run."""
 
 
-class Earlier(NamedTuple):
-    """What clients hold until they begin jobs whose models exist already, (k,) each.
-
-    Several rows of a client are in the order in which it begins the jobs.
-    """
-
-    client: Ints
-    base: Ints  # version that the job starts from
-    place: Ints  # of the model among those of the snapshot
-    version: Ints  # that the client holds
-    apart: Ints  # as below
-
-
 class Held(NamedTuple):
-    """Which model each client holds once it has begun all its jobs, (n,) each."""
+    """Which model each client holds, that of the last job which it has begun, (n,) each."""
 
     place: Ints  # of the model among those of the snapshot
     version: Ints  # that the client holds
     own: Mask  # whether the client continues from a model of its own
     apart: Ints  # order in which clients got models that they do not share; 0: a shared version
-    earlier: Earlier
 
 
 class Waiting(NamedTuple):
@@ -72,7 +58,7 @@ class Memory(NamedTuple):
 
 
 class Snapshot(NamedTuple):
-    """A run after an update, when all clients that start from the new version have begun.
+    """A run after an update, when all jobs that start from the new version have their models.
 
     Models that finished jobs have ended with are left out: these jobs are trained again.
     """
@@ -85,16 +71,15 @@ class Snapshot(NamedTuple):
     memory: Memory
 
 
-KINDS = (Snapshot, Held, Earlier, Waiting, Memory, Moments)  # named tuples in a snapshot
+KINDS = (Snapshot, Held, Waiting, Memory, Moments)  # named tuples in a snapshot
 
 
 class Beginning(NamedTuple):
-    """Where a run goes on: a snapshot, and the jobs of the course that are under way in it."""
+    """Where a run goes on: a snapshot, and the jobs of the course whose start models it has."""
 
     snapshot: Snapshot
     jobs: Ints  # numbers of jobs
     place: Ints  # of their start models
-    until: Floats  # when the clients that hold an earlier model begin their next jobs
 
 
 def jobs_under_way(course: Course, snapshot: Snapshot) -> Beginning:
@@ -104,28 +89,20 @@ def jobs_under_way(course: Course, snapshot: Snapshot) -> Beginning:
     time, which starts from what the client holds.
     """
     known, version, waiting = course.known, snapshot.version, snapshot.waiting
-    begun = known.base <= version
-    jobs = np.flatnonzero(begun & (known.visit > version) & np.isfinite(course.due))
     pairs = zip(waiting.client.tolist(), waiting.base.tolist(), strict=True)
     start = dict(zip(pairs, waiting.place.tolist(), strict=True))
-    places = []
-    for client, base in zip(known.client[jobs].tolist(), known.base[jobs].tolist(), strict=True):
-        held = None if course.complete else int(snapshot.held.place[client])
-        place = start.get((client, base), held)
-        if place is None:
-            raise NoSnapshot("the start model of a job that is used now was not kept")
-        places.append(place)
-    return Beginning(
-        snapshot, jobs, np.array(places, dtype=np.int64), _begin_times(known, snapshot)
-    )
-
-
-def _begin_times(known: Schedule, snapshot: Snapshot) -> Floats:
-    """When clients that hold an earlier model begin; another horizon may know more of it."""
-    earlier = snapshot.held.earlier
-    pairs = zip(earlier.client.tolist(), earlier.base.tolist(), strict=True)
-    begin = [known.begin[(known.client == who) & (known.base == base)] for who, base in pairs]
-    return np.array([float(times.min(initial=np.inf)) for times in begin])
+    found = []
+    for job in np.flatnonzero((known.base <= version) & (known.visit > version)).tolist():
+        client = int(known.client[job])
+        place = start.get((client, int(known.base[job])))
+        if place is None and np.isfinite(course.due[job]):
+            if course.complete:
+                raise NoSnapshot("the start model of a job that is used now was not kept")
+            place = int(snapshot.held.place[client])
+        if place is not None:
+            found.append((job, place))
+    jobs, places = np.array(found, dtype=np.int64).reshape(-1, 2).T
+    return Beginning(snapshot, jobs, places)
 
 
 def beginning_digest(course: Course, rates: Floats, version: int) -> str:

@@ -173,14 +173,15 @@ class Engine:
 
     def _go_on(self, run: int, beginning: Beginning) -> _Made:
         """Begin a run in the middle."""
-        snapshot, jobs, place, until = beginning
+        snapshot, jobs, place = beginning
         models = to_device(snapshot.models, self._runs[run].initial)
         rows = self._within_memory(partial(self._rows.keep, models))
         server = rows[[snapshot.server]]
         self._rows.refer(server)
         self._server[run], self._version[run] = server[0], snapshot.version
-        self._holdings.go_on_from(run, snapshot.held, rows, until)
-        self._start(self._table.numbers(run, jobs), rows[place])
+        self._holdings.go_on_from(run, snapshot.held, rows)
+        self._keep_starts(self._table.numbers(run, jobs), rows[place])
+        self._begin_later(run, jobs, rows[place])
         self._find_next([run])
         self._rows.release(rows)
         return _Made(run, snapshot.version, NOBODY, server)
@@ -190,16 +191,18 @@ class Engine:
         table, holdings, one = self._table, self._holdings, self._runs[run]
         jobs = table.of(run)
         jobs = jobs[table.start[jobs] >= 0]
-        held = holdings.all_rows(run)
-        rows = np.concatenate([self._server[[run]], held, table.start[jobs]])
+        later, version, later_rows = holdings.to_begin(run)
+        held = holdings.row[slice(*holdings.first[run : run + 2])]
+        rows = np.concatenate([self._server[[run]], held, table.start[jobs], later_rows])
         distinct, place = np.unique(rows, return_inverse=True)
         models = self._rows.take(distinct)
+        client, base = np.append(table.who[jobs], later), np.append(table.base[jobs], version)
         return Snapshot(
             version=one.version,
             models=(models if len(distinct) > 1 else models.clone()).numpy(force=True),
             server=int(place[0]),
             held=holdings.saved(run, place[1 : 1 + len(held)]),
-            waiting=Waiting(table.who[jobs], table.base[jobs], place[1 + len(held) :]),
+            waiting=Waiting(client, base, place[1 + len(held) :]),
             memory=one.memory_now(),
         )
 
@@ -216,37 +219,35 @@ class Engine:
         jobs, counts = np.concatenate(lists), [len(one) for one in lists]
         client = table.client[jobs]
         rows = np.repeat(np.concatenate([one.rows for one in made]), counts)
-        if table.late[jobs].any():
-            rows = self._adopt_in_turn(made, jobs, rows)
-        else:
-            rows = holdings.adopt(client, rows, table.base[jobs])
-        for reading in readings:
-            holdings.read(*reading)
-        if readings:
-            rows = holdings.row[client]
-        left = table.left[jobs]
-        if left.any():  # their start models are kept for snapshots
-            table.start[jobs[left]] = rows[left]
-            self._rows.refer(rows[left])
-        used = np.isfinite(table.due[jobs])
-        self._start(jobs[used], rows[used])
+        now = np.repeat([self._time(one.run) for one in made], [len(one.rows) for one in made])
+        begin, now = table.begin[jobs], np.repeat(now, counts)
+        rows = holdings.adopt(client, rows, table.base[jobs], begin, now, readings)
+        self._keep_starts(jobs, rows)
         self._find_next([one.run for one in made])
-
-    def _adopt_in_turn(self, made: Sequence[_Made], jobs: Ints, rows: Ints) -> Ints:
-        """Clients hold the start models of these jobs, some of which begin later."""
-        table, starts = self._table, rows.copy()
-        for run in (one.run for one in made):
-            mine = np.flatnonzero(table.run[jobs] == run)
-            job = jobs[mine]
-            who, base, begin = table.client[job], table.base[job], table.begin[job]
-            now = self._time(run)
-            starts[mine] = self._holdings.adopt_in_turn(run, who, rows[mine], base, begin, now)
-        return starts
 
     def _time(self, run: int) -> float:
         """When the newest version of a run was made."""
         version = self._runs[run].version
         return 0.0 if version < 0 else self._runs[run].course.time(version)
+
+    def _begin_later(self, run: int, jobs: Ints, rows: Ints) -> None:
+        """Jobs with these start models begin after the newest version was made, if they do."""
+        table, link, numbers = self._table, self._runs[run].link, self._table.numbers(run, jobs)
+        later = table.begin[numbers] > self._time(run)
+        if later.any():
+            jobs, numbers, rows = jobs[later], numbers[later], rows[later]
+            client, base = table.client[numbers], table.base[numbers]
+            read = np.zeros(len(jobs), np.bool_) if link is None else ~link.whole(jobs, base)
+            self._holdings.begin_later(client, rows, base, read, table.begin[numbers])
+
+    def _keep_starts(self, jobs: Ints, rows: Ints) -> None:
+        """Keep the start models of jobs that are used, or would be by a longer run."""
+        table, left = self._table, self._table.left[jobs]
+        if left.any():  # for snapshots
+            table.start[jobs[left]] = rows[left]
+            self._rows.refer(rows[left])
+        used = np.isfinite(table.due[jobs])
+        self._start(jobs[used], rows[used])
 
     def _start(self, jobs: Ints, rows: Ints) -> None:
         """Jobs that are used begin from the models in these rows."""
@@ -266,7 +267,8 @@ class Engine:
         packed = jobs[~one.link.whole(jobs, one.version)]
         reads = np.unique(one.course.known.client[packed])
         reads = reads[~self._holdings.own[first + reads]]
-        last = [self._rows.row(row) for row in self._holdings.row[first + reads].tolist()]
+        newest, _, _ = self._holdings.at(run)
+        last = [self._rows.row(row) for row in newest[reads].tolist()]
         server = self._rows.row(int(self._server[run]))
         found = one.link.hand_out(one.version, server, reads.tolist(), last)
         return first + reads, [found[who] for who in reads.tolist()]

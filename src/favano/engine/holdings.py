@@ -1,48 +1,46 @@
-"""Which model each client holds: row numbers, shared by clients that hold the same model."""
+"""Which model each client holds: row numbers, shared by clients that hold the same model.
+
+A client holds the model of the last job that it has begun. A job may begin some time after its
+model was made; until then its client holds an earlier one.
+"""
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from favano.aggregation.snapshot import Earlier, Held
+from favano.aggregation.snapshot import Held
 from favano.engine.model_rows import ModelRows, last_of_each
 from favano.engine.moment import NOTHING
 from favano.engine.spread import Spread, spread_of, spreads
-from favano.types import Floats, Ints, Stack, Vector
+from favano.types import Floats, Ints, Mask, Stack, Vector
 
 Live: TypeAlias = Mapping[int, Vector]
+Reading: TypeAlias = tuple[Ints, list[Vector]]  # clients, and the models that they read
 
 _NUMBERS_AT_ONCE = 1 << 26  # numbers in the models whose spread is measured together
 
 
-# What clients hold until they begin jobs whose models exist already. `client` is a number within
-# the run; its rows are in the order in which it begins the jobs. `base` is the version that the job
-# starts from, `version` the one that the client holds.
-_EARLIER = np.dtype(
-    [
-        *((name, np.int64) for name in ("client", "base", "row", "version", "apart")),
-        ("until", np.float64),
-    ]
-)
-_NONE = np.empty(0, _EARLIER)
+class _Later(NamedTuple):
+    """A job that has its model and has not begun."""
 
-Entries: TypeAlias = npt.NDArray[np.void]
+    begin: float
+    number: int  # in the order in which jobs got their models
+    client: int
+    row: int
+    version: int
+    read: bool  # whether its client reads the version behind a codec
 
 
 class Holdings:
-    """The models that the clients of all runs hold. Clients are numbered across runs.
-
-    A client holds the model of its newest job. If it begins that job later, `_earlier` has what it
-    holds until then.
-    """
+    """The models that the clients of all runs hold. Clients are numbered across runs."""
 
     def __init__(self, rows: ModelRows, clients: Sequence[int]) -> None:
         self.rows = rows
@@ -55,125 +53,128 @@ class Holdings:
         self._apart = np.zeros(total, dtype=np.int64)
         self._given = 0
         self._place = np.zeros(total, dtype=np.int64)  # of a client in a list
-        self._earlier: dict[int, Entries] = {}  # by run
+        self._later: dict[int, list[_Later]] = {}  # heaps, of the runs that have some
+        self._numbered = 0
 
     def open(self, run: int, server: int) -> None:
         """Give the initial model to all clients of a run."""
         self._replace(np.arange(*self.first[run : run + 2]), server)
 
-    def all_rows(self, run: int) -> Ints:
-        """Rows of the models that the clients of a run hold, then of those held earlier."""
-        held = self.row[slice(*self.first[run : run + 2])]
-        return np.concatenate([held, self._earlier.get(run, _NONE)["row"]])
-
     def saved(self, run: int, place: Ints) -> Held:
-        """Who holds what in a run, with the places of the models of `all_rows` in a snapshot."""
+        """Who holds what in a run, with the place of each client's model in a snapshot."""
         clients = slice(*self.first[run : run + 2])
-        earlier, count = self._earlier.get(run, _NONE), clients.stop - clients.start
-        all_apart = np.concatenate([self._apart[clients], earlier["apart"]])
-        since, apart = np.unique(all_apart, return_inverse=True)
+        since, apart = np.unique(self._apart[clients], return_inverse=True)
         apart += since[0] > 0  # 0 stays 0
-        version, own = self._version[clients].copy(), self.own[clients].copy()
-        who, base, before = earlier["client"], earlier["base"], earlier["version"]
-        begun_later = Earlier(who, base, place[count:], before, apart[count:])
-        return Held(place[:count], version, own, apart[:count], begun_later)
+        return Held(place, self._version[clients].copy(), self.own[clients].copy(), apart)
 
-    def go_on_from(self, run: int, held: Held, rows: Ints, until: Floats) -> None:
+    def go_on_from(self, run: int, held: Held, rows: Ints) -> None:
         """Give the models in these rows to the clients of a run."""
-        clients, earlier = slice(*self.first[run : run + 2]), held.earlier
+        clients = slice(*self.first[run : run + 2])
         self._replace(np.arange(clients.start, clients.stop), rows[held.place])
         self._version[clients], self.own[clients] = held.version, held.own
         self._apart[clients] = np.where(held.apart > 0, self._given + held.apart, 0)
-        apart = np.where(earlier.apart > 0, self._given + earlier.apart, 0)
-        who, base, before = earlier.client, earlier.base, earlier.version
-        self._hold_earlier(run, _entries(who, base, rows[earlier.place], before, apart, until))
-        self._given += int(max(held.apart.max(), earlier.apart.max(initial=0)))
+        self._given += int(held.apart.max())
 
     def close(self, run: int) -> None:
         """Give back the models of a run's clients."""
         clients = slice(*self.first[run : run + 2])
-        self.rows.release(self.all_rows(run))
+        later = np.array([job.row for job in self._later.pop(run, ())], dtype=np.int64)
+        self.rows.release(np.append(self.row[clients], later))
         self.row[clients] = -1
-        self._earlier.pop(run, None)
 
-    def adopt(self, client: Ints, servers: Ints, version: Ints) -> Ints:
-        """Clients begin jobs: from new versions, or from their own models. Returns the rows.
+    def adopt(
+        self,
+        client: Ints,
+        servers: Ints,
+        version: Ints,
+        begin: Floats,
+        now: Floats,
+        readings: Sequence[Reading] = (),
+    ) -> Ints:
+        """Jobs get their models: new versions, or their clients' own models. Returns the rows.
 
-        A client that is named more than once holds the last version.
+        A client that is named more than once begins its jobs in this order. Behind a codec, clients
+        read the new versions as other models.
         """
         own = self.own[client]
-        adopting = client
-        if own.any():
-            starts = np.where(own, self.row[client], servers)
-            adopting, servers, version = client[~own], servers[~own], version[~own]
-        else:
-            starts = servers
-        last = last_of_each(adopting, self._place)
-        adopting = adopting[last]
-        self._replace(adopting, servers[last])
-        self._version[adopting], self._apart[adopting] = version[last], 0
+        starts, read = np.where(own, self.row[client], servers), np.zeros(len(client), np.bool_)
+        if readings:
+            as_read = self._keep(readings)
+            read = as_read[client] >= 0
+            starts = np.where(read, as_read[client], starts)
+        later = (begin > now) & ~own
+        columns = client, starts, version, read
+        self._hold(*(column[~(own | later)] for column in columns))
+        if later.any():
+            self.begin_later(*(column[later] for column in columns), begin[later])
+        if readings:
+            self.rows.release(np.unique(as_read[as_read >= 0]))
         return starts
 
-    def adopt_in_turn(
-        self, run: int, client: Ints, servers: Ints, version: Ints, begin: Floats, now: float
-    ) -> Ints:
-        """The same for one run, some of whose jobs begin only after `now`."""
-        starts, first = servers.copy(), int(self.first[run])
-        left = np.arange(len(client))
-        while len(left):  # each client's jobs one after the other
-            turn = left[_first_places(client[left])]
-            who = client[turn]
-            later = (begin[turn] > now) & (self._version[who] != version[turn]) & ~self.own[who]
-            waiting = who[later]
-            held = self.row[waiting], self._version[waiting], self._apart[waiting]
-            new = _entries(waiting - first, version[turn][later], *held, begin[turn][later])
-            self._hold_earlier(run, new)
-            starts[turn] = self.adopt(who, servers[turn], version[turn])
-            left = np.setdiff1d(left, turn)
-        return starts
-
-    def changing(self, run: int) -> bool:
-        """Whether clients of a run hold models that they replace before the next update."""
-        return run in self._earlier
+    def begin_later(
+        self, client: Ints, rows: Ints, version: Ints, read: Mask, begin: Floats
+    ) -> None:
+        """Jobs have these models, and will begin."""
+        self.rows.refer(rows)
+        run = np.searchsorted(self.first, client, side="right") - 1
+        columns = (column.tolist() for column in (run, begin, client, rows, version, read))
+        for of, time, *job in zip(*columns, strict=True):
+            self._numbered += 1
+            heapq.heappush(self._later.setdefault(of, []), _Later(time, self._numbered, *job))
 
     def reach(self, run: int, now: float) -> None:
-        """It is `now` in a run: clients that have begun their jobs hold no earlier models."""
-        if (earlier := self._earlier.pop(run, None)) is not None:
-            over = earlier["until"] <= now
-            self.rows.release(earlier["row"][over])
-            self._keep_earlier(run, earlier[~over])
-
-    def _hold_earlier(self, run: int, more: Entries) -> None:
-        """Let clients hold earlier models for a while."""
-        self.rows.refer(more["row"])
-        self._keep_earlier(run, np.concatenate([self._earlier.get(run, _NONE), more]))
-
-    def _keep_earlier(self, run: int, earlier: Entries) -> None:
-        if len(earlier):
-            self._earlier[run] = earlier
-
-    def read(self, client: Ints, models: Sequence[Vector]) -> None:
-        """Clients read the version that they adopt as these models, behind a codec."""
-        distinct = {id(model): model for model in models}
-        if distinct:
-            rows = self.rows.keep(torch.stack(list(distinct.values())))
-            row = dict(zip(distinct, rows.tolist(), strict=True))
-            self._replace(client, np.array([row[id(model)] for model in models]))
+        """It is `now` in a run: clients have begun more jobs."""
+        later, begun = self._later.get(run, []), []
+        while later and later[0].begin <= now:
+            begun.append(heapq.heappop(later))
+        if not later:
+            self._later.pop(run, None)
+        if begun:
+            client, rows, version, read = _columns(begun)
+            goes_on = self.own[client]
+            self._hold(*(column[~goes_on] for column in (client, rows, version, read)))
             self.rows.release(rows)
-            self._set_apart(client)
+
+    def _hold(self, client: Ints, rows: Ints, version: Ints, read: Mask) -> None:
+        """Clients begin jobs, and hold their models."""
+        last = last_of_each(client, self._place)
+        client = client[last]
+        self._replace(client, rows[last])
+        self._version[client], self._apart[client] = version[last], 0
+        self._set_apart(np.sort(client[read[last]]))
 
     def keep_own(self, client: Ints, models: Stack) -> None:
         """These clients continue from models of their own."""
-        for run, earlier in list(self._earlier.items()):
-            owned = np.isin(self.first[run] + earlier["client"], client)
-            self.rows.release(earlier["row"][owned])
-            del self._earlier[run]
-            self._keep_earlier(run, earlier[~owned])
         rows = self.rows.keep(models)
         self._replace(client, rows)
         self.rows.release(rows)
         self._set_apart(client[self._apart[client] == 0])
         self.own[client] = True
+
+    def at(self, run: int, time: float = inf) -> tuple[Ints, Ints, Ints]:
+        """What each client of a run holds at a time, (n,) each: row, version and order apart."""
+        first, end = self.first[run : run + 2].tolist()
+        row, version, apart = (
+            column[first:end].copy() for column in (self.row, self._version, self._apart)
+        )
+        begun = sorted(job for job in self._later.get(run, ()) if job.begin <= time)
+        if begun:
+            client, rows, versions, read = _columns(begun)
+            last = last_of_each(client, self._place) & ~self.own[client]
+            who = client[last] - first
+            row[who], version[who], apart[who] = rows[last], versions[last], 0
+            readers = np.sort(who[read[last]])
+            apart[readers] = self._given + 1 + np.arange(len(readers))
+        return row, version, apart
+
+    def to_begin(self, run: int) -> tuple[Ints, Ints, Ints]:
+        """Clients (within the run), versions and rows of jobs that have not begun."""
+        client, rows, version, _ = _columns(self._later.get(run, ()))
+        return client - self.first[run], version, rows
+
+    def changing(self, run: int) -> bool:
+        """Whether there are jobs that have not begun."""
+        return run in self._later
 
     def spreads(
         self, runs: Ints, times: Sequence[float], servers: Stack, parameters: int
@@ -196,12 +197,9 @@ class Holdings:
 
     def _holders(self, runs: Ints, times: Sequence[float]) -> tuple[Ints, Ints]:
         """The rows that each run's clients hold, (runs, k), and by how many; by none: padding."""
-        counts = self.first[runs + 1] - self.first[runs]
-        of = np.repeat(np.arange(len(runs)), counts)
-        row = np.concatenate(
-            [self.held(run, time) for run, time in zip(runs.tolist(), times, strict=True)]
-        )
-        held = of * self.rows.total + row
+        held_by = [self.at(run, time)[0] for run, time in zip(runs.tolist(), times, strict=True)]
+        of = np.repeat(np.arange(len(runs)), [len(held) for held in held_by])
+        held = of * self.rows.total + np.concatenate(held_by)
         distinct, by = np.unique(held, return_counts=True)
         of, row = np.divmod(distinct, self.rows.total)
         begin = np.searchsorted(of, np.arange(len(runs)))
@@ -211,38 +209,29 @@ class Holdings:
         rows[of, place], holders[of, place] = row, by
         return rows, holders
 
-    def held(self, run: int, time: float) -> Ints:
-        """(n,) the rows that the clients of a run hold at a time before the next update."""
-        rows = self.row[slice(*self.first[run : run + 2])]
-        if run in self._earlier:
-            earlier = self._earlier_at(run, time)
-            rows = rows.copy()
-            rows[earlier["client"]] = earlier["row"]
-        return rows
-
     def spread(
-        self, run: int, server: Vector, time: float, parameters: int, live: Live = NOTHING
+        self, run: int, server: Vector, parameters: int, live: Live = NOTHING, time: float = inf
     ) -> Spread:
         """Distances of one run's client models from a server model."""
-        clients = slice(*self.first[run : run + 2])
-        since, version = self._apart[clients].copy(), self._version[clients].copy()
-        earlier = self._earlier_at(run, time)
-        since[earlier["client"]] = earlier["apart"]
-        version[earlier["client"]] = earlier["version"]
-        held = self.held(run, time).tolist()
-        apart = np.flatnonzero(since)
-        apart = apart[np.lexsort((since[apart], self.own[clients][apart]))]
-        single = {client: self.rows.row(held[client]) for client in apart.tolist()}
+        held, version, since = self.at(run, time)
+        apart, own = np.flatnonzero(since), self.own[slice(*self.first[run : run + 2])]
+        apart = apart[np.lexsort((since[apart], own[apart]))]
+        single = {client: self.rows.row(int(held[client])) for client in apart.tolist()}
         single.update(live)
         return spread_of(
-            single, version, lambda client: self.rows.row(held[client]), server, parameters
+            single, version, lambda client: self.rows.row(int(held[client])), server, parameters
         )
 
-    def _earlier_at(self, run: int, time: float) -> Entries:
-        """What clients hold at a time, once for each that holds an earlier model."""
-        earlier = self._earlier.get(run, _NONE)
-        earlier = earlier[earlier["until"] > time]
-        return earlier[_first_places(earlier["client"])]
+    def _keep(self, readings: Sequence[Reading]) -> Ints:
+        """The row of what each client reads; -1 if nothing. Clients that read the same share it."""
+        rows = np.full(len(self.row), -1)
+        for client, models in readings:
+            distinct = {id(model): model for model in models}
+            if distinct:
+                kept = self.rows.keep(torch.stack(list(distinct.values())))
+                row = dict(zip(distinct, kept.tolist(), strict=True))
+                rows[client] = [row[id(model)] for model in models]
+        return rows
 
     def _replace(self, client: Ints, rows: Ints | int) -> None:
         """Let clients hold other rows."""
@@ -266,25 +255,21 @@ class HeldModels:
 
     @property
     def changing(self) -> bool:
-        """Whether clients begin jobs before the next update."""
+        """Whether there are jobs that have not begun."""
         return self.holdings.changing(self.run)
 
     def of(self, client: Ints, time: float = inf) -> Stack:
         """The models of these clients."""
-        return self.holdings.rows.take(self.holdings.held(self.run, time)[client])
+        held, _, _ = self.holdings.at(self.run, time)
+        return self.holdings.rows.take(held[client])
 
     def spread(self, server: Vector, live: Live = NOTHING, time: float = inf) -> Spread:
         """Their distances from a server model."""
-        return self.holdings.spread(self.run, server, time, self.parameters, live)
+        return self.holdings.spread(self.run, server, self.parameters, live, time)
 
 
-def _first_places(numbers: Ints) -> Ints:
-    """The place of each number's first occurrence, in order."""
-    return np.sort(np.unique(numbers, return_index=True)[1])
-
-
-def _entries(*columns: Ints | Floats) -> Entries:
-    entries = np.empty(len(columns[0]), _EARLIER)
-    for name, column in zip(_EARLIER.names or (), columns, strict=True):
-        entries[name] = column
-    return entries
+def _columns(jobs: Sequence[_Later]) -> tuple[Ints, Ints, Ints, Mask]:
+    """Client, row, version and whether it reads behind a codec, by job."""
+    _, _, client, row, version, read = zip(*jobs, strict=True) if jobs else ((),) * 6
+    numbers = (np.array(column, dtype=np.int64) for column in (client, row, version))
+    return *numbers, np.array(read, dtype=np.bool_)

@@ -25,7 +25,6 @@ class JobTable:
     first_step: Ints
     base: Ints  # start version
     begin: Floats
-    late: Mask  # whether it begins after its start version was made
     rate: Floats
     due: Floats  # when the update that uses it is made; infinity if none does
     update: Ints  # that uses it; -1 until it is known
@@ -51,8 +50,6 @@ class JobTable:
         self.client[place] = first_client + known.client[before:]
         for name in ("steps", "first_step", "base", "begin"):
             getattr(self, name)[place] = getattr(known, name)[before:]
-        made = np.append(known.time, 0.0)[known.base[before:]]  # version -1: at 0
-        self.late[place] = known.begin[before:] > made
         self.run[place], self.rate[place] = number, run.rates[before:]
         self.due[place] = run.course.due[before:]
         self.update[place] = known.visit[before:] if run.course.complete else -1

@@ -16,15 +16,15 @@ NOTHING: Mapping[int, Vector] = {}
 
 
 class ClientModels(Protocol):
-    """The models that the clients of one run hold, at a time before the next update.
+    """The models that the clients of one run hold: of the last job that each has begun by a time.
 
-    A client holds the model of the last job that it has begun. Jobs may begin after the update that
-    made their model, so what clients hold may change without an update.
+    Jobs may begin some time after their models were made, so what clients hold changes between two
+    updates. Infinity: once all jobs have begun that have their models.
     """
 
     @property
     def changing(self) -> bool:
-        """Whether clients begin jobs before the next update."""
+        """Whether there are jobs that have not begun."""
 
     def of(self, client: Ints, time: float = inf) -> Stack:
         """The models of these clients."""

@@ -1,7 +1,8 @@
 """The plain loop, the oracle: one update after the other, each trained when it is due.
 
 It shares the rules of a run (`aggregator`) with the engine, and nothing else: here every client
-simply refers to its model, and Python frees those that nobody refers to.
+simply refers to the model of the last job that it has begun, and Python frees those that nobody
+refers to.
 """
 
 from __future__ import annotations
@@ -14,24 +15,21 @@ import numpy as np
 import torch
 
 from favano.aggregation.aggregator import NOBODY, Aggregator, Update
-from favano.aggregation.snapshot import Beginning, Earlier, Held, Snapshot, Waiting
+from favano.aggregation.snapshot import Beginning, Held, Snapshot, Waiting
 from favano.engine.moment import NOTHING, Moment
 from favano.engine.spread import Spread, spread_of
 from favano.gates import finite_rows
 from favano.methods.method import S
 from favano.training import Trainer, to_device
-from favano.types import Ints, Stack, Vector
+from favano.types import Ints, Mask, Stack, Vector
 
 
-class _Earlier(NamedTuple):
-    """What a client holds until it begins a job whose model exists already."""
+class _Held(NamedTuple):
+    """What clients hold: the models of the last jobs that they have begun."""
 
-    client: int
-    base: int  # version that the job starts from
-    until: float
-    model: Vector
-    version: int
-    reading: int  # its order among those behind a codec; 0: as the server has it
+    model: list[Vector]
+    version: list[int]
+    read: dict[int, None]  # clients that read their version behind a codec, in order
 
 
 class PlainLoop:
@@ -41,14 +39,10 @@ class PlainLoop:
         self._run, self._trainer = run, trainer
         self._server = run.initial
         self._clients = run.schedule.clients
-        self._held = [run.initial] * self._clients
-        self._version = [-1] * self._clients  # that each client holds
+        self._held = _Held([run.initial] * self._clients, [-1] * self._clients, {})
         self._own: dict[int, None] = {}  # clients with a model of their own, in order
-        # Clients that read their version behind a codec, and in which order they did.
-        self._read: dict[int, int] = {}
-        self._readings = 0
-        self._earlier: list[_Earlier] = []  # in the order in which the jobs begin
         self._starts: dict[int, Vector] = {}  # of jobs that are not used yet
+        self._later: dict[int, Vector] = {}  # of jobs that have not begun
 
     def moments(self) -> Iterator[Moment]:
         """All server versions, one after the other."""
@@ -77,134 +71,123 @@ class PlainLoop:
         """The run as it is now."""
         run, known = self._run, self._run.course.known
         jobs = np.array(list(self._starts), dtype=np.int64)
-        earlier, clients = self._earlier, self._clients
-        models = [
-            *(self._server, *self._held),
-            *(entry.model for entry in earlier),
-            *self._starts.values(),
-        ]
+        models = [self._server, *self._held.model, *self._starts.values()]
         distinct = {id(model): model for model in models}
         places = {model: place for place, model in enumerate(distinct)}
         place = np.array([places[id(model)] for model in models])
-        own, apart = np.zeros(clients, np.bool_), np.zeros(clients, np.int64)
+        own, apart = np.zeros(self._clients, np.bool_), np.zeros(self._clients, np.int64)
         own[list(self._own)] = True
-        apart[list(self._read)] = list(self._read.values())
-        apart[list(self._own)] = 1 + self._readings + np.arange(len(self._own))
-        held, before, starts = np.split(place[1:], [clients, clients + len(earlier)])
-        columns = (
-            [entry.client for entry in earlier],
-            [entry.base for entry in earlier],
-            before,
-            [entry.version for entry in earlier],
-            [entry.reading for entry in earlier],
-        )
-        begun_later = Earlier(*(np.array(column, dtype=np.int64) for column in columns))
+        single = [*self._held.read, *self._own]
+        apart[single] = 1 + np.arange(len(single))
+        held, starts = place[1 : 1 + self._clients], place[1 + self._clients :]
         return Snapshot(
             version=run.version,
             models=torch.stack(list(distinct.values())).numpy(force=True),
             server=0,
-            held=Held(held, np.array(self._version), own, apart, begun_later),
+            held=Held(held, np.array(self._held.version), own, apart),
             waiting=Waiting(known.client[jobs], known.base[jobs], starts),
             memory=run.memory_now(),
         )
 
     def _go_on(self, beginning: Beginning) -> None:
         """Begin in the middle."""
-        snapshot, jobs, places, until = beginning
-        held, earlier = snapshot.held, snapshot.held.earlier
+        snapshot, jobs, places = beginning
+        held, begin = snapshot.held, self._run.course.known.begin
         models = to_device(snapshot.models, self._run.initial).unbind()
         self._server = models[snapshot.server]
-        self._held = [models[place] for place in held.place.tolist()]
-        self._version = held.version.tolist()
         single = np.argsort(held.apart)[np.count_nonzero(held.apart == 0) :]
-        read = single[~held.own[single]]
-        self._read = dict(zip(read.tolist(), held.apart[read].tolist(), strict=True))
-        self._own = dict.fromkeys(single[held.own[single]].tolist())
-        self._readings = int(max(held.apart.max(), earlier.apart.max(initial=0)))
-        entries = zip(
-            *(earlier.client.tolist(), earlier.base.tolist(), until.tolist()),
-            *([models[place] for place in earlier.place.tolist()], earlier.version.tolist()),
-            earlier.apart.tolist(),
-            strict=True,
+        self._held = _Held(
+            [models[place] for place in held.place.tolist()],
+            held.version.tolist(),
+            dict.fromkeys(single[~held.own[single]].tolist()),
         )
-        self._earlier = [_Earlier(*entry) for entry in entries]
+        self._own = dict.fromkeys(single[held.own[single]].tolist())
         starts = zip(jobs.tolist(), places.tolist(), strict=True)
         self._starts = {job: models[place] for job, place in starts}
+        self._later = {job: self._starts[job] for job in jobs[begin[jobs] > self._now].tolist()}
 
     def _renew(self, update: Update) -> None:
         """Take over the results of an update."""
         self._server, self._refused = update.server, update.refused
-        now = self._run.course.time(self._run.version)
-        self._earlier = [entry for entry in self._earlier if entry.until > now]
         if update.own is not None:
             for client, model in zip(update.clients.tolist(), update.own, strict=True):
-                self._own[client], self._held[client] = None, model
-                self._read.pop(client, None)
-                self._earlier = [entry for entry in self._earlier if entry.client != client]
+                self._own[client], self._held.model[client] = None, model
+                self._held.read.pop(client, None)
+        self._reach(self._now)
         for client in update.refused.tolist():
             self._own.pop(client, None)
         self._begin()
 
     def _begin(self) -> None:
-        """Jobs begin from the newest version, or from their client's own model."""
+        """Jobs get the newest version, or their client's own model; some begin only later."""
         run, version = self._run, self._run.version
-        jobs, packed = run.course.begun(version), NOBODY
+        jobs, known = run.course.begun(version), run.course.known
         read: Mapping[int, Vector] = NOTHING
         if run.link is not None:
             jobs = run.link.in_order(jobs)
-            packed = jobs[~run.link.whole(jobs, version)]
-            readers = set(run.course.known.client[packed].tolist())
+            readers = set(known.client[jobs[self._behind_codec(jobs)]].tolist())
             who = sorted(readers.difference(self._own))
-            last = [self._held[client] for client in who]
-            read = run.link.hand_out(version, self._server, who, last)
-        known, behind_codec = run.course.known, set(packed.tolist())
-        now = 0.0 if version < 0 else run.course.time(version)
-        for job, client in zip(jobs.tolist(), known.client[jobs].tolist(), strict=True):
+            newest = self._at(inf).model
+            read = run.link.hand_out(version, self._server, who, [newest[client] for client in who])
+        columns = jobs.tolist(), known.client[jobs].tolist(), self._behind_codec(jobs).tolist()
+        for job, client, packed in zip(*columns, strict=True):
+            if client in self._own:
+                self._starts[job] = self._held.model[client]
+            else:
+                self._starts[job] = read[client] if packed else self._server
+                self._later[job] = self._starts[job]
+        self._reach(self._now)
+
+    @property
+    def _now(self) -> float:
+        """When the newest version was made."""
+        version = self._run.version
+        return 0.0 if version < 0 else self._run.course.time(version)
+
+    def _behind_codec(self, jobs: Ints) -> Mask:
+        """Which of these jobs start from a version as their clients read it."""
+        link, base = self._run.link, self._run.course.known.base[jobs]
+        return np.zeros(len(jobs), np.bool_) if link is None else ~link.whole(jobs, base)
+
+    def _reach(self, time: float) -> None:
+        """Clients begin jobs up to a time."""
+        self._held, begin = self._at(time), self._run.course.known.begin
+        self._later = {job: model for job, model in self._later.items() if begin[job] > time}
+
+    def _at(self, time: float) -> _Held:
+        """What clients hold at a time before the next update."""
+        model, version, read = (column.copy() for column in self._held)
+        known, jobs = self._run.course.known, np.array(list(self._later), dtype=np.int64)
+        jobs = jobs[known.begin[jobs] <= time]
+        jobs = jobs[np.argsort(known.begin[jobs], kind="stable")]
+        last = dict(zip(known.client[jobs].tolist(), jobs.tolist(), strict=True))
+        for client, job in sorted(last.items()):
             if client not in self._own:
-                self._hold_until(client, float(known.begin[job]), now)
-                self._held[client] = read[client] if job in behind_codec else self._server
-                self._version[client] = version
-            self._starts[job] = self._held[client]
-        for client in known.client[jobs].tolist():
-            self._read.pop(client, None)
-        for client in read:
-            self._readings += 1
-            self._read[client] = self._readings
-
-    def _hold_until(self, client: int, begin: float, now: float) -> None:
-        """A client holds what it has until it begins a job from the newest version."""
-        version, new = self._version[client], self._run.version
-        if begin > now and version != new:
-            before = self._held[client], version, self._read.get(client, 0)
-            self._earlier.append(_Earlier(client, new, begin, *before))
-
-    def _at(self, time: float) -> dict[int, _Earlier]:
-        """The clients that hold an earlier model at a time."""
-        later = (entry for entry in reversed(self._earlier) if entry.until > time)
-        return {entry.client: entry for entry in later}
+                model[client], version[client] = self._later[job], int(known.base[job])
+                read.pop(client, None)
+                if self._behind_codec(np.array([job]))[0]:
+                    read[client] = None
+        return _Held(model, version, read)
 
     @property
     def changing(self) -> bool:
-        """Whether clients begin jobs before the next update."""
-        return bool(self._earlier)
+        """Whether there are jobs that have not begun."""
+        return bool(self._later)
 
     def of(self, client: Ints, time: float = inf) -> Stack:
         """The models that these clients hold."""
-        earlier = {who: entry.model for who, entry in self._at(time).items()}
-        return self._stacked([earlier.get(who, self._held[who]) for who in client.tolist()])
+        held = self._at(time).model
+        return self._stacked([held[who] for who in client.tolist()])
 
     def spread(
         self, server: Vector, live: Mapping[int, Vector] = NOTHING, time: float = inf
     ) -> Spread:
         """Their distances from a server model."""
-        held, version, read = list(self._held), np.array(self._version), dict(self._read)
-        for client, entry in self._at(time).items():
-            held[client], version[client], read[client] = entry.model, entry.version, entry.reading
-        in_order = sorted((order, client) for client, order in read.items() if order)
-        single = {client: held[client] for _, client in in_order}
-        single |= {client: held[client] for client in self._own}
+        held, parameters = self._at(time), self._run.layout.parameters
+        single = {client: held.model[client] for client in (*held.read, *self._own)}
         single.update(live)
-        return spread_of(single, version, held.__getitem__, server, self._run.layout.parameters)
+        version = np.array(held.version)
+        return spread_of(single, version, held.model.__getitem__, server, parameters)
 
     def _stacked(self, models: list[Vector]) -> Stack:
         return torch.stack(models) if models else self._server.new_empty(0, len(self._server))

@@ -59,12 +59,15 @@ class Counters(NamedTuple):
 def count_work(plan: Schedule, times: Floats) -> Counters:
     """What has happened by each of these times, whatever comes later.
 
-    A job is a download when it begins, and an upload when it ends, unless the server has stopped it
-    and does not use it.
+    A job is a download when it begins, and an upload when it ends, whether it is used or not. It is
+    none if its client was stopped: it ends, unused, with the update after its start version or
+    without a step.
     """
     used = np.arange(len(plan.client)) < plan.jobs
     first = plan.base == first_versions(plan)[plan.client]
-    sent = used | (plan.steps == plan.local_steps)
+    following = np.append(plan.time, np.inf)[np.minimum(plan.base + 1, plan.updates)]
+    in_part = (plan.steps < plan.local_steps) & (plan.finish == following)
+    sent = used | ~(in_part | (plan.steps == 0))
 
     def by(moment: Floats, amount: Ints) -> Ints:
         order = np.argsort(moment, kind="stable")
@@ -135,17 +138,17 @@ class Recorder(Generic[S]):
 
     def _measure(self, moment: Moment) -> Iterator[Measurement]:
         """The measurement at each time before the next update."""
-        if moment.measured is not None:  # at the next time
-            yield moment.measured
-            if not moment.clients.changing:
-                while self.due(moment.version):
-                    yield moment.measured
+        server, clients, measured = moment.server, moment.clients, moment.measured
+        if measured is not None:  # at the next time
+            yield measured
+            while not clients.changing and self.due(moment.version):
+                yield measured
         if self.due(moment.version):
-            score, server = self.score(moment.server), moment.server
+            score = self.score(server) if measured is None else measured.numbers[:-2]
             while self.due(moment.version):
                 time = self.next_time
-                live = NOTHING if self.live is None else self.live(time, moment.clients)
-                spread = moment.clients.spread(server, live, time)
+                live = NOTHING if self.live is None else self.live(time, clients)
+                spread = clients.spread(server, live, time)
                 yield Measurement(torch.cat([score, spread.distances]), server.clone(), spread.mean)
 
     def saved(self) -> Recorded:

@@ -58,7 +58,9 @@ def unroll_barrier(policy: Barrier, fleet: Fleet, horizon: float, seed: int) -> 
     visit = np.where(counted, np.minimum(played, kept), kept)
     order = np.argsort(visit, kind="stable")
     wasted = np.bincount(played, np.where(counted, 0, steps), minlength=begun)[:kept]
-    finish = np.minimum(start[played] + answer, time[played])
+    # Who is stopped before the K steps are made stands still until the round ends.
+    finish = np.where(steps < policy.local_steps, time[played], start[played] + answer)
+    finish = np.minimum(finish, time[played])
     finish[(played >= kept) & ~at_or_before(finish, horizon)] = np.inf
     return Schedule(
         clients=fleet.clients,
