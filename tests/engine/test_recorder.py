@@ -29,10 +29,10 @@ from favano.methods.fedavg import FedAvg
 from favano.options import options_of
 from favano.planning.planned import bind_method, plan_seed
 from favano.records import Row
-from favano.schedule import Arrival, Barrier, Poll, Schedule, plan
+from favano.schedule import Arrival, Barrier, Policy, Poll, Schedule, Window, plan
 from favano.specification.spec import Spec
 from favano.specification.spec import given as known
-from favano.timing import Fleet, Trace, traced_fleet, two_speeds
+from favano.timing import Deterministic, Fleet, Trace, make_fleet, traced_fleet, two_speeds
 from favano.training import Finished, Made, Trainer, Work, one_thread
 from favano.types import Floats, Ints, Stack, Vector
 from tests.engine.networks import Problem, shuffled, stack_lanes
@@ -139,6 +139,59 @@ def test_what_was_counted_by_a_time_does_not_depend_on_the_horizon(
     times = np.append(np.linspace(0, horizon, 20), horizon)
     for counted, again in zip(count_work(shorter, times), count_work(longer, times), strict=True):
         assert counted.tolist() == again.tolist()
+
+
+@pytest.mark.parametrize("horizon", [100.0, 200.0])
+def test_fedbuff_is_counted_by_time_and_not_by_version(horizon: float) -> None:
+    """At first four clients get a model; by 80, eleven have answered and six of them were used."""
+    keys = {"algorithm": "fedbuff", "clients": 8, "selected": 4, "local_steps": 4, "buffer": 6}
+    schedule = plan_seed(complete(**keys, horizon=horizon), 0).schedule
+    counters = count_work(schedule, np.array([0.0, 80.0]))
+    assert counters.server_steps.tolist() == [0, 1]
+    assert counters.downloads.tolist() == [4, 15]
+    assert counters.uploads.tolist() == [0, 11]
+    assert counters.local_steps.tolist() == [0, 44]
+    assert counters.contributed_steps.tolist() == [0, 24]
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [
+        Arrival(buffer=1, local_steps=1, hand_out="flush", latency="none"),
+        Arrival(buffer=1, local_steps=1, hand_out="flush", latency="none", max_staleness=0),
+        Barrier(selected=2, local_steps=1, interaction_time=0.0),
+        Poll(selected=2, local_steps=1, waiting_time=10.0, interaction_time=0.0),
+        Window(period=10.0, local_steps=1),
+    ],
+)
+def test_what_happens_exactly_at_the_horizon_counts(policy: Policy) -> None:
+    """Of clients that need 10 and 20 per step, by every policy."""
+    fleet = make_fleet(np.array([10.0, 20.0]), Deterministic())
+    shorter, longer = (plan(policy, fleet, horizon=end, seed=0) for end in (100.0, 200.0))
+    assert 100.0 in shorter.time
+    for counted, again in zip(
+        *(count_work(schedule, np.array([100.0])) for schedule in (shorter, longer)), strict=True
+    ):
+        assert counted.tolist() == again.tolist()
+
+
+def test_an_answer_that_the_server_does_not_use_was_sent() -> None:
+    """Steps of 10 and 30: the answer of client 1 at 30 is two updates old, and dropped."""
+    fleet = make_fleet(np.array([10.0, 30.0]), Deterministic())
+    keys = {"local_steps": 1, "latency": "none", "max_staleness": 1}
+    policy = Arrival(buffer=1, hand_out="flush", **keys)  # type: ignore[arg-type]
+    counters = count_work(plan(policy, fleet, horizon=35, seed=0), np.array([25.0, 35.0]))
+    assert counters.uploads.tolist() == [2, 4]
+    assert counters.local_steps.tolist() == [2, 4]
+    assert counters.contributed_steps.tolist() == [2, 3]
+    window = plan(Window(period=20.0, local_steps=1), fleet, horizon=39, seed=0)
+    counters = count_work(window, np.array([39.0]))
+    assert counters.uploads.tolist() == [3]  # at 10, 30 and 30, of which the tick at 20 used one
+    assert counters.contributed_steps.tolist() == [1]
+    rounds = Barrier(selected=2, local_steps=2, deadline=40.0, interaction_time=5.0)
+    counters = count_work(plan(rounds, fleet, horizon=80, seed=0), np.array([39.0, 45.0]))
+    assert counters.uploads.tolist() == [1, 1]  # client 1 is stopped after one of its two steps
+    assert counters.local_steps.tolist() == [2, 3]
 
 
 CLIENTS = 6
