@@ -25,7 +25,7 @@ from torch.nn import functional
 from favano.aggregation.aggregator import NOBODY, Aggregator, Update
 from favano.aggregation.snapshot import Beginning, Snapshot, Waiting
 from favano.engine.distances import inner_products, walk
-from favano.engine.holdings import HeldModels, Holdings
+from favano.engine.holdings import HeldModels, Holdings, Jobs
 from favano.engine.job_table import JobTable
 from favano.engine.model_rows import ModelRows
 from favano.engine.moment import Measurement, Moment
@@ -219,8 +219,8 @@ class Engine:
         jobs, counts = np.concatenate(lists), [len(one) for one in lists]
         client = table.client[jobs]
         rows = np.repeat(np.concatenate([one.rows for one in made]), counts)
-        now = np.repeat([self._time(one.run) for one in made], [len(one.rows) for one in made])
-        begin, now = table.begin[jobs], np.repeat(now, counts)
+        times = [self._time(one.run) for one in made for _ in one.rows]
+        begin, now = table.begin[jobs], np.repeat(times, counts)
         rows = holdings.adopt(client, rows, table.base[jobs], begin, now, readings)
         self._keep_starts(jobs, rows)
         self._find_next([one.run for one in made])
@@ -238,7 +238,7 @@ class Engine:
             jobs, numbers, rows = jobs[later], numbers[later], rows[later]
             client, base = table.client[numbers], table.base[numbers]
             read = np.zeros(len(jobs), np.bool_) if link is None else ~link.whole(jobs, base)
-            self._holdings.begin_later(client, rows, base, read, table.begin[numbers])
+            self._holdings.begin_later(Jobs(client, rows, base, read), table.begin[numbers])
 
     def _keep_starts(self, jobs: Ints, rows: Ints) -> None:
         """Keep the start models of jobs that are used, or would be by a longer run."""

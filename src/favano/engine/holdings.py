@@ -39,6 +39,19 @@ class _Later(NamedTuple):
     read: bool  # whether its client reads the version behind a codec
 
 
+class Jobs(NamedTuple):
+    """Jobs as columns, (k,) each."""
+
+    client: Ints
+    row: Ints  # of the model
+    version: Ints
+    read: Mask  # whether its client reads the version behind a codec
+
+    def some(self, which: Mask) -> Jobs:
+        """Those that are marked."""
+        return Jobs(self.client[which], self.row[which], self.version[which], self.read[which])
+
+
 class Holdings:
     """The models that the clients of all runs hold. Clients are numbered across runs."""
 
@@ -96,28 +109,28 @@ class Holdings:
         A client that is named more than once begins its jobs in this order. Behind a codec, clients
         read the new versions as other models.
         """
-        own = self.own[client]
-        starts, read = np.where(own, self.row[client], servers), np.zeros(len(client), np.bool_)
+        own, later = self.own[client], begin > now
+        starts, read = servers, np.zeros(len(client), np.bool_)
+        if own.any():
+            starts, later = np.where(own, self.row[client], servers), later & ~own
         if readings:
             as_read = self._keep(readings)
             read = as_read[client] >= 0
             starts = np.where(read, as_read[client], starts)
-        later = (begin > now) & ~own
-        columns = client, starts, version, read
-        self._hold(*(column[~(own | later)] for column in columns))
+        jobs = Jobs(client, starts, version, read)
         if later.any():
-            self.begin_later(*(column[later] for column in columns), begin[later])
+            self.begin_later(jobs.some(later), begin[later])
+            own = own | later
+        self._hold(jobs.some(~own) if own.any() else jobs)
         if readings:
             self.rows.release(np.unique(as_read[as_read >= 0]))
         return starts
 
-    def begin_later(
-        self, client: Ints, rows: Ints, version: Ints, read: Mask, begin: Floats
-    ) -> None:
-        """Jobs have these models, and will begin."""
-        self.rows.refer(rows)
-        run = np.searchsorted(self.first, client, side="right") - 1
-        columns = (column.tolist() for column in (run, begin, client, rows, version, read))
+    def begin_later(self, jobs: Jobs, begin: Floats) -> None:
+        """Jobs have their models, and will begin."""
+        self.rows.refer(jobs.row)
+        run = np.searchsorted(self.first, jobs.client, side="right") - 1
+        columns = (column.tolist() for column in (run, begin, *jobs))
         for of, time, *job in zip(*columns, strict=True):
             self._numbered += 1
             heapq.heappush(self._later.setdefault(of, []), _Later(time, self._numbered, *job))
@@ -130,18 +143,20 @@ class Holdings:
         if not later:
             self._later.pop(run, None)
         if begun:
-            client, rows, version, read = _columns(begun)
-            goes_on = self.own[client]
-            self._hold(*(column[~goes_on] for column in (client, rows, version, read)))
-            self.rows.release(rows)
+            jobs = _jobs(begun)
+            own = self.own[jobs.client]
+            self._hold(jobs.some(~own) if own.any() else jobs)
+            self.rows.release(jobs.row)
 
-    def _hold(self, client: Ints, rows: Ints, version: Ints, read: Mask) -> None:
+    def _hold(self, jobs: Jobs) -> None:
         """Clients begin jobs, and hold their models."""
-        last = last_of_each(client, self._place)
-        client = client[last]
-        self._replace(client, rows[last])
-        self._version[client], self._apart[client] = version[last], 0
-        self._set_apart(np.sort(client[read[last]]))
+        if not len(jobs.client):
+            return
+        client, row, version, read = jobs.some(last_of_each(jobs.client, self._place))
+        self._replace(client, row)
+        self._version[client], self._apart[client] = version, 0
+        if read.any():
+            self._set_apart(np.sort(client[read]))
 
     def keep_own(self, client: Ints, models: Stack) -> None:
         """These clients continue from models of their own."""
@@ -159,18 +174,19 @@ class Holdings:
         )
         begun = sorted(job for job in self._later.get(run, ()) if job.begin <= time)
         if begun:
-            client, rows, versions, read = _columns(begun)
-            last = last_of_each(client, self._place) & ~self.own[client]
-            who = client[last] - first
-            row[who], version[who], apart[who] = rows[last], versions[last], 0
-            readers = np.sort(who[read[last]])
+            jobs = _jobs(begun)
+            last = last_of_each(jobs.client, self._place) & ~self.own[jobs.client]
+            client, rows, versions, read = jobs.some(last)
+            who = client - first
+            row[who], version[who], apart[who] = rows, versions, 0
+            readers = np.sort(who[read])
             apart[readers] = self._given + 1 + np.arange(len(readers))
         return row, version, apart
 
     def to_begin(self, run: int) -> tuple[Ints, Ints, Ints]:
         """Clients (within the run), versions and rows of jobs that have not begun."""
-        client, rows, version, _ = _columns(self._later.get(run, ()))
-        return client - self.first[run], version, rows
+        jobs = _jobs(self._later.get(run, []))
+        return jobs.client - self.first[run], jobs.version, jobs.row
 
     def changing(self, run: int) -> bool:
         """Whether there are jobs that have not begun."""
@@ -268,8 +284,10 @@ class HeldModels:
         return self.holdings.spread(self.run, server, self.parameters, live, time)
 
 
-def _columns(jobs: Sequence[_Later]) -> tuple[Ints, Ints, Ints, Mask]:
-    """Client, row, version and whether it reads behind a codec, by job."""
-    _, _, client, row, version, read = zip(*jobs, strict=True) if jobs else ((),) * 6
-    numbers = (np.array(column, dtype=np.int64) for column in (client, row, version))
-    return *numbers, np.array(read, dtype=np.bool_)
+def _jobs(later: Sequence[_Later]) -> Jobs:
+    return Jobs(
+        np.array([job.client for job in later], dtype=np.int64),
+        np.array([job.row for job in later], dtype=np.int64),
+        np.array([job.version for job in later], dtype=np.int64),
+        np.array([job.read for job in later], dtype=np.bool_),
+    )

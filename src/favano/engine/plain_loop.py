@@ -156,7 +156,7 @@ class PlainLoop:
 
     def _at(self, time: float) -> _Held:
         """What clients hold at a time before the next update."""
-        model, version, read = (column.copy() for column in self._held)
+        model, version, read = list(self._held.model), list(self._held.version), {**self._held.read}
         known, jobs = self._run.course.known, np.array(list(self._later), dtype=np.int64)
         jobs = jobs[known.begin[jobs] <= time]
         jobs = jobs[np.argsort(known.begin[jobs], kind="stable")]
