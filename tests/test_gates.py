@@ -90,20 +90,24 @@ def test_no_client_is_faster_than_the_fastest_step() -> None:
 
 def test_a_fixed_bound_of_the_norm() -> None:
     gate = NormGate(5.0)
-    assert gate.judge(torch.zeros(2), torch.tensor([3.0, 4.0])) is None
-    assert gate.judge(torch.zeros(2), torch.tensor([3.0, 4.1])) is Refusal.NORM
-    assert NormGate().judge(torch.zeros(2), torch.tensor([3e9, 0.0])) is None
+    assert gate.judge(5.0) is None
+    assert gate.judge(5.1) is Refusal.NORM
+    assert gate.judge(float("nan")) is Refusal.NORM
+    assert not gate.is_open
+    assert NormGate().is_open
+    assert NormGate().judge(3e9) is None
 
 
 def test_a_bound_that_follows_the_norms_of_the_others() -> None:
-    gate, zero = NormGate(quantile=0.5, factor=2.0), torch.zeros(1)
+    gate = NormGate(quantile=0.5, factor=2.0)
+    assert not gate.is_open
     for number in range(1, 17):
         assert gate.bound is None
-        assert gate.judge(zero, torch.tensor([float(number)])) is None
+        assert gate.judge(float(number)) is None
     assert gate.bound == 16.0  # twice the median
-    assert gate.judge(zero, torch.tensor([16.5])) is Refusal.NORM
+    assert gate.judge(16.5) is Refusal.NORM
     assert gate.bound == 16.0  # what was refused does not move it
-    assert gate.judge(zero, zero) is None
+    assert gate.judge(0.0) is None
     assert gate.bound == 16.0  # nor who made no step
     again = NormGate(quantile=0.5, factor=2.0)
     again.go_on_from(gate.seen)

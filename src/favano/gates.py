@@ -18,6 +18,7 @@ from favano.types import Stack, Vector
 _KEPT = 256  # norms that a running quantile is of
 _ENOUGH = 16  # of them, before anything is refused
 LEAST_STEP = 1e-6  # seconds: no step of training is shorter
+LIKELY = 10.0  # times as fast as usual, a client may be
 
 
 class Refusal(StrEnum):
@@ -32,6 +33,7 @@ class Refusal(StrEnum):
     TYPE = "wrong type of numbers"
     NOT_FINITE = "NaN or infinity"
     STEPS = "impossible steps"
+    UNLIKELY = "unlikely steps"
     NORM = "norm beyond the bound"
     DATA = "other data"
     INFINITE = "would make the model infinite"
@@ -91,15 +93,30 @@ def wrong_steps(
     return None if counted and timed and steps * fastest <= elapsed else Refusal.STEPS
 
 
+def unlikely_steps(steps: int, elapsed: float, usual: float | None) -> Refusal | None:
+    """Refuse more steps than ten times those that a client usually makes in this time.
+
+    Fewer are no reason: a machine may be busy.
+
+    Args:
+        steps: what the client says it has made.
+        elapsed: seconds since it was called.
+        usual: steps per second, as it has said before; None: that is not known.
+    """
+    likely = usual is None or steps <= LIKELY * usual * elapsed
+    return None if likely else Refusal.UNLIKELY
+
+
 def wrong_change(steps: int, start: Vector, end: Vector) -> Refusal | None:
     """Refuse another model than the one that was handed out from a client that made no step."""
     return Refusal.STEPS if steps == 0 and bool((start != end).any()) else None
 
 
 class NormGate:
-    """Refuses progress whose norm is beyond a bound: a fixed one, or one that follows the others.
+    """Refuses contributions whose norm is beyond a bound: fixed, or following the others.
 
-    The latter is `factor` times a quantile of the norms of the last answers that were accepted.
+    The latter is `factor` times a quantile of the norms of the last ones that were accepted. The
+    norm is that of a client's progress times its weight in the mean by which the server moves.
     """
 
     def __init__(
@@ -120,12 +137,15 @@ class NormGate:
             bounds.append(self._factor * sorted(self.seen)[place])
         return min(bounds, default=None)
 
-    def judge(self, start: Vector, end: Vector) -> Refusal | None:
-        """Refuse a progress, or count it among those that were accepted."""
-        if self._most is None and self._quantile is None:
-            return None
-        norm, bound = float((end.double() - start.double()).norm()), self.bound
-        if bound is not None and norm > bound:
+    @property
+    def is_open(self) -> bool:
+        """Whether it refuses nothing, ever."""
+        return self._most is None and self._quantile is None
+
+    def judge(self, norm: float) -> Refusal | None:
+        """Refuse a contribution, or count it among those that were accepted."""
+        bound = self.bound
+        if bound is not None and not norm <= bound:
             return Refusal.NORM
         if norm > 0:  # clients without a step say nothing about norms
             self.seen.append(norm)

@@ -148,13 +148,112 @@ def fuzzed(messages: int, **changes: bool) -> None:
     assert result.nodes[1].failures > messages / 200
 
 
+@pytest.fixture
+def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A node that is always refused is called at once, so that it sends much in little time."""
+    monkeypatch.setattr("favano.flower.server._FIRST_WAIT", 0.0)
+
+
+@pytest.mark.usefixtures("_no_pauses")
 def test_whatever_a_node_sends_the_server_goes_on() -> None:
     fuzzed(420, live=True)
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("_no_pauses")
 def test_ten_thousand_messages_of_nonsense() -> None:
     fuzzed(10_000)
+
+
+def slow_liar(tamper: Tamper) -> list[Node]:
+    """Two honest nodes and one that changes what it sends, of a step per ten seconds."""
+    nodes = [scripted(steadily, 10.0) for _ in range(3)]
+    nodes[2].tamper = tamper
+    return nodes
+
+
+def pauses(said: list[str]) -> list[float]:
+    """Seconds until client 2 is called again after each of its answers that were refused."""
+    told = [line for line in said if line.startswith("client 2: answer")]
+    return [float(line.split()[-2]) if "called again in" in line else 0.0 for line in told]
+
+
+def test_who_is_always_refused_is_called_less_and_less_often() -> None:
+    """At once, then after 5, 10, 20, ... seconds, at most 300; the others go on."""
+    said: list[str] = []
+    nodes = slow_liar(lambda reply, number: reply if number == 10 else NO_PART(reply, number))
+    strategy = strategy_with("fedasync", 3, {}, local_steps=1, say=said.append, live=True)
+    result = federated(strategy, nodes, 300)
+    found = pauses(said)
+    assert found[:9] == [0, 5, 10, 20, 40, 80, 160, 300, 300]
+    assert found[9:12] == [0, 5, 10]  # after an answer that was used, it begins anew
+    assert said.count("client 2 is called again (node 102)") >= 10
+    assert result.nodes[2].contacts == 1
+    assert min(result.nodes[who].contacts for who in (0, 1)) > 140
+    assert "client 2 is refused, and called again in" in str(strategy.status["state"])
+    assert "refused, called again in" in str(strategy.status["clients"])
+
+
+def test_a_server_that_goes_on_remembers_who_has_to_wait(tmp_path: Path) -> None:
+    grid, said = grid_with(slow_liar(NO_PART)), list[str]()
+    time = VirtualTime(grid, kill_at=100.0, most=100_000)
+    strategy = strategy_with("fedasync", 3, {}, local_steps=1, folder=tmp_path, say=said.append)
+    start = ArrayRecord([np.zeros(SIZE, np.float32)])
+    with pytest.raises(Killed):
+        strategy.start(grid, start, 5000, 1e3, clock=time, workers=time.workers)
+    again = strategy_with(
+        "fedasync", 3, {}, local_steps=1, folder=tmp_path, resume=True, say=said.append
+    )
+    federated(again, grid, 50)
+    assert pauses(said)[:6] == [0, 5, 10, 20, 40, 80]
+
+
+def hurrying(after: int) -> Node:
+    """A node of one step per second that answers at once from some call on."""
+    node, calls = scripted(steadily, 1.0), [0]
+
+    def handle(message: Message, begin: float) -> tuple[Message, float]:
+        reply, end = node.handle(message, begin)
+        calls[0] += 1
+        if calls[0] <= after:
+            return reply, end
+        answer_of(reply)["seconds"] = 0.01
+        return reply, begin + 0.1
+
+    return Node(handle)
+
+
+def test_more_steps_than_a_client_s_record_makes_likely_are_refused() -> None:
+    """After nine answers of a step per second, 20 steps in 0.1 s; in the end it is so."""
+    said: list[str] = []
+    strategy = strategy_with("fedasync", 2, {}, say=said.append)
+    result = federated(strategy, [scripted(steadily, 1.0), hurrying(after=9)], 60)
+    assert refusals(result) == {1: {Refusal.UNLIKELY.value: 7}}
+    told = [line for line in said if "unlikely steps: 20 in 0.1 s, at 1 a second as a rule" in line]
+    assert len(told) == 7  # five in a row, and two of the next four: the median is still slow
+    assert result.nodes[1].contacts > 20
+    few = federated(strategy_with("fedasync", 2, {}), [scripted(steadily, 1.0), hurrying(2)], 40)
+    assert not few.refusals  # a slow start is no record
+
+
+def test_fewer_steps_are_always_likely() -> None:
+    """A machine may be busy, or asleep: a step takes a hundred times as long for a while."""
+    calls, node = [0], scripted(steadily, 1.0)
+
+    def handle(message: Message, begin: float) -> tuple[Message, float]:
+        reply, end = node.handle(message, begin)
+        calls[0] += 1
+        late = 2000.0 * (10 < calls[0] < 13)
+        answer_of(reply)["seconds"] += late  # type: ignore[operator]
+        return reply, end + late
+
+    nodes = [scripted(steadily, 1.0), Node(handle)]
+    grid = grid_with(nodes)
+    time, start = VirtualTime(grid, most=100_000), ArrayRecord([np.zeros(SIZE, np.float32)])
+    strategy = strategy_with("fedasync", 2, {})
+    result = strategy.start(grid, start, 260, 1e4, clock=time, workers=time.workers)
+    assert not result.refusals
+    assert result.nodes[1].contacts > 15
 
 
 TINY = with_field("seconds", 5e-324)

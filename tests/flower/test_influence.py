@@ -24,6 +24,8 @@ from favano.flower.strategy import AsyncStrategy
 from favano.flower.wire import Reply, read_reply, reply_message
 from favano.gates import NormGate, Refusal
 from favano.methods import make_method
+from favano.methods.robust import Robust
+from favano.methods.server_optimiser import ServerOptimiser
 from favano.schedule.contact_trace import load_trace
 from tests.flower.fake_grid import Killed, Node, OwnTime, VirtualTime
 from tests.flower.federations import (
@@ -169,6 +171,15 @@ def test_no_node_moves_the_model_by_more_than_three_times_the_median(
     assert found.result.refusals == 0 or set(refusals(found.result)) == {LIAR}
 
 
+@pytest.mark.parametrize("liar", ["one step", "ten empty answers", "a hundred times"])
+@pytest.mark.parametrize("method", ["favano-delta", "fedbuff", "fedavg"])
+def test_nor_does_it_where_the_server_has_momentum(method: str, liar: str) -> None:
+    """Momentum makes more of each step of the server, but of all of its parts alike."""
+    found = seen(method, liar, server_optimiser=ServerOptimiser("momentum", 1.0, 0.9))
+    assert found.ratio <= 3.0
+    assert found.jump <= 3.0
+
+
 @pytest.mark.parametrize(
     ("method", "liar", "least"),
     [
@@ -198,6 +209,50 @@ def test_without_a_bound_the_attacks_work(method: str, liar: str, least: float) 
 )
 def test_the_factor_holds_under_every_gate(gate: dict[str, Any]) -> None:
     assert seen("favano", "ten empty answers", **gate).ratio <= 3.0
+
+
+def test_norm_gates_see_contributions_as_they_are_applied() -> None:
+    """A job of 20 steps is longer than the bound, but each of its steps counts for a twentieth."""
+    gate = {"influence": None, "norm": NormGate(0.15)}
+    assert not seen("favano", None, **gate).result.refusals
+    found = seen("favano", "one step", **gate)
+    assert refusals(found.result) == {LIAR: {Refusal.NORM.value: found.result.refusals}}
+    assert found.total[LIAR] == 0
+    assert found.weight == 0
+    assert not found.result.nodes[LIAR].contacts
+    assert all(LIAR not in one.clients for one in found.result.rounds)
+
+
+def test_clipping_alone_bounds_who_understates_steps() -> None:
+    """A norm that whole jobs exceed, and no honest contribution much."""
+    found = seen("favano", "one step", influence=None, robust="clip:0.05")
+    assert found.ratio < 3.0
+    honest = seen("favano", None, influence=None, robust="clip:0.05").total
+    assert np.allclose(honest, seen("favano", None, influence=None).total, rtol=0.25)
+
+
+def test_a_refused_contribution_is_in_no_mean() -> None:
+    """Three of six send a hundred times too much; of the others, the median is taken."""
+    strategy = strategy_with(
+        "fedavg", 6, {}, selected=6, influence=None, norm=NormGate(5.0), robust="median"
+    )
+    long, short = np.full(SIZE, 10.0, np.float32), np.full(SIZE, 0.1, np.float32)
+    nodes = [scripted(lambda _, n=n: long if n < 3 else short, 1.0) for n in range(6)]  # type: ignore[misc]
+    result = federated(strategy, nodes, 4, SIZE)
+    assert np.allclose(result.arrays.to_numpy_ndarrays()[0], 4 * 0.1)
+    assert refusals(result) == {who: {Refusal.NORM.value: 4} for who in range(3)}
+
+
+def test_robust_rules_are_applied_once_per_update(monkeypatch: pytest.MonkeyPatch) -> None:
+    tame, calls = Robust.tame, [0]
+
+    def counted(self: Robust, *given: Any) -> Any:
+        calls[0] += 1
+        return tame(self, *given)
+
+    monkeypatch.setattr(Robust, "tame", counted)
+    seen("favano", "one step", rounds=7, robust="median")
+    assert calls == [7]
 
 
 def test_who_answers_at_once_gains_nothing() -> None:

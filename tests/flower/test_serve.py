@@ -12,6 +12,7 @@ import time
 from collections.abc import Mapping
 from math import inf
 from pathlib import Path
+from shutil import copytree
 
 import pytest
 
@@ -37,6 +38,7 @@ from favano.run.samples import initial_module, load_samples, named_model
 from favano.schedule.contact_trace import load_trace
 from favano.specification.presets import resolve
 from favano.specification.spec import Spec, given, make_spec
+from tests.digests.record import read, this_machine
 from tests.flower.fake_grid import FakeGrid, Node, OwnTime, VirtualTime
 from tests.flower.federation import federation as federated
 from tests.flower.federation import free_port, wait_for
@@ -50,6 +52,7 @@ KEYS = {
 
 
 NOBODY: Mapping[int, Deal] = {}
+RECORD = read()
 
 
 def spec_of(**more: object) -> Spec:
@@ -167,6 +170,21 @@ def test_a_trace_that_contradicts_the_specification_is_refused(
         arrays = {**archive, name: np.array(value)}
     np.savez(tmp_path / "trace.npz", **arrays)  # type: ignore[arg-type]
     with pytest.raises(BadInput, match=rf"trace.npz: has {name}={value}, spec.toml"):
+        replay_folder(tmp_path)
+
+
+def test_a_trace_of_0_2_replays_to_its_model(tmp_path: Path) -> None:
+    """Of `favano serve` and three nodes on loopback, as 0.2 wrote it; the machine has a say."""
+    folder = Path(__file__).parent / "trace_0_2"
+    trace, found = load_trace(folder / "trace.npz"), replay_folder(folder)
+    assert trace.old
+    assert trace.schedule.steps.sum() == 55
+    assert found.largest < 1e-6
+    assert found.equal or this_machine() != {key: RECORD[key] for key in this_machine()}
+    copytree(folder, tmp_path, dirs_exist_ok=True)
+    spec = (folder / "spec.toml").read_text()
+    (tmp_path / "spec.toml").write_text(spec.replace('robust = "none"', 'robust = "clip:1"'))
+    with pytest.raises(BadInput, match=r"robust=clip:1: meant another rule before 0\.3"):
         replay_folder(tmp_path)
 
 

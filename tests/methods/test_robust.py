@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -11,7 +14,7 @@ import favano
 from favano.aggregation import Aggregator
 from favano.engine import PlainLoop
 from favano.errors import BadInput
-from favano.methods import our_methods
+from favano.methods import Answers, our_methods
 from favano.methods.robust import Robust, check_robust, parse_robust
 from favano.specification.keys import Keys
 from favano.training import Layout, Work
@@ -22,18 +25,31 @@ from tests.problems import quadratics, start_model
 MEDIAN = Robust("median")
 
 
-def tamed(robust: Robust, progress: list[list[float]], steps: list[int]) -> list[list[float]]:
+def tamed(
+    robust: Robust,
+    progress: list[list[float]],
+    steps: list[int],
+    weight: list[float] | None = None,  # of each answer; the same for all by default
+) -> list[list[float]]:
     """Progress before and after, from start models that differ."""
     start = torch.arange(2.0 * len(steps), dtype=torch.float64).reshape(-1, 2)
     moved = torch.tensor(progress, dtype=torch.float64)
-    found = robust.tame(start, start + moved, np.array(steps)) - start
+    shares = np.array(weight or [1 / len(steps)] * len(steps))
+    found = robust.tame(start, start + moved, shares, np.array(steps)) - start
     return [[round(value, 9) for value in row] for row in found.tolist()]
 
 
-def test_the_median_of_what_a_step_changes() -> None:
-    """Per step (1, 10), (2, 5), (900, -3): the middle is (2, 5), times each client's steps."""
-    found = tamed(MEDIAN, [[1.0, 10.0], [4.0, 10.0], [900.0, -3.0]], [1, 2, 1])
+def test_the_median_of_contributions_as_they_are_applied() -> None:
+    """With their weights (1, 10), (2, 5), (900, -3): the middle is (2, 5), over each weight."""
+    progress, weight = [[1.0, 10.0], [4.0, 10.0], [900.0, -3.0]], [1 / 3, 1 / 6, 1 / 3]
+    found = tamed(MEDIAN, progress, [1, 2, 1], weight)
     assert found == [[2.0, 5.0], [4.0, 10.0], [2.0, 5.0]]
+
+
+def test_an_answer_without_weight_has_no_say() -> None:
+    progress = [[1.0, 0.0], [2.0, 0.0], [3.0, 0.0], [-1e9, 0.0]]
+    found = tamed(MEDIAN, progress, [1] * 4, [0.25, 0.25, 0.25, 0.0])
+    assert found == [[2.0, 0.0], [2.0, 0.0], [2.0, 0.0], [0.0, 0.0]]
 
 
 def test_the_median_of_an_even_number_is_between_the_two_in_the_middle() -> None:
@@ -70,6 +86,62 @@ def test_of_two_nobody_can_tell_who_is_right() -> None:
 def test_clipping_shortens_what_is_too_long() -> None:
     found = tamed(Robust("clip", 5.0), [[30.0, 40.0], [0.3, 0.4], [0.0, 0.0]], [7, 1, 0])
     assert found == [[3.0, 4.0], [0.3, 0.4], [0.0, 0.0]]
+    heavy = tamed(Robust("clip", 5.0), [[0.3, 0.4], [0.3, 0.4]], [1, 20], [10.0, -0.5])
+    assert heavy == [[0.15, 0.2], [0.3, 0.4]]  # times 20 and -1: 10 and 0.5 long
+
+
+WEIGHING: Mapping[str, tuple[str, dict[str, object]]] = {
+    "favano": ("favano", {}),
+    "favano deterministic": ("favano", {"reweight": "deterministic"}),
+    "favano-delta": ("favano-delta", {"server_learning_rate": 0.5}),
+    "fedbuff": ("fedbuff", {"buffer": 5}),
+    "fedavg": ("fedavg", {}),
+}
+
+
+@pytest.mark.parametrize("name", WEIGHING)
+@pytest.mark.parametrize("rule", ["median", "clip:0.5"])
+def test_rules_act_on_contributions_as_they_are_applied(name: str, rule: str) -> None:
+    """Contributions are found by leaving answers out, one by one, of the method's own update."""
+    kind, options = WEIGHING[name]
+    method = bound(our_methods()[kind](**options), selected=5)
+    schedule = scheduled(method, horizon=120.0)
+    rates, model, draws = np.full(len(schedule.client), 0.05), start_model(), torch.manual_seed(3)
+    layout = Layout(len(model), 0, 0)
+    run = Aggregator(method, schedule, layout, rates, model, robust=parse_robust(rule))
+    heaviest = 0.0
+    for number in range(schedule.updates):
+        jobs = np.flatnonzero(schedule.visit == number)
+        steps = schedule.steps[jobs]
+        start = torch.randn(len(jobs), len(model), generator=draws, dtype=model.dtype)
+        length = torch.from_numpy(0.3 * steps)[:, None]
+        end = start + length * torch.randn(start.shape, generator=draws, dtype=model.dtype)
+        about = schedule.client[jobs], steps, number - 1 - schedule.base[jobs], rates[jobs], number
+        state = run.state
+
+        def moved(
+            ends: Tensor, about: Any = about, start: Tensor = start, state: Any = state
+        ) -> Tensor:
+            return method.update(state, Answers(*about, start, ends)).model
+
+        still, parts = moved(start), list[Tensor]()
+        for row in range(len(jobs)):
+            alone = start.clone()
+            alone[row] = end[row]
+            parts.append(len(jobs) * (moved(alone) - still))
+        with_steps = torch.stack(parts)[torch.from_numpy(steps > 0)]
+        norms = with_steps.norm(dim=1, keepdim=True)
+        if rule == "median":
+            middle = torch.from_numpy(np.median(with_steps.numpy(), axis=0)) if len(norms) else 0.0
+            expected = still + (len(norms) / len(jobs) if len(norms) > 2 else 0.0) * middle
+        else:
+            expected = still + (with_steps * (0.5 / norms).clamp(max=1.0)).sum(0) / len(jobs)
+        everybody = np.ones(len(jobs), np.bool_)
+        model = run.update(model, start, end, everybody).server
+        assert torch.allclose(model, expected, rtol=1e-4, atol=1e-5)
+        ratio = norms.flatten() / (end - start)[torch.from_numpy(steps > 0)].norm(dim=1)
+        heaviest = max(heaviest, float(ratio.max() / ratio.min())) if len(norms) else heaviest
+    assert heaviest > 1.2 or name == "fedavg"  # weights differ, so that the rules do
 
 
 class Liar:

@@ -46,6 +46,17 @@ NOBODY: Ints = np.empty(0, dtype=np.int64)
 _PIECE = 1 << 15  # parameters that an update handles at once on a CPU
 
 
+class Received(NamedTuple):
+    """The answers that go into the next update."""
+
+    jobs: Ints  # (k,)
+    start: Stack  # (k, size), with buffers
+    end: Stack
+    answers: Answers  # what the method sees of them
+    clients: Ints  # of all answers, also of those that are refused
+    refused: Ints  # clients whose answers are not used
+
+
 class Update(NamedTuple):
     """The result of an update."""
 
@@ -278,18 +289,44 @@ class Aggregator(Generic[S]):
 
         Answers that are not `finite` are refused, or end the run.
         """
+        return self.apply(server, self.trusted(self.received(server, start, end, finite)))
+
+    def received(self, server: Vector, start: Stack, end: Stack, finite: Mask) -> Received:
+        """What the server gets of the jobs of the next update."""
         jobs = self.course.jobs(self.version + 1)
         everyone, refused = self.course.known.client[jobs], self.refuse(jobs, finite, server)
         if len(refused):
             rows = torch.from_numpy(np.flatnonzero(finite)).to(end.device)
             start, end, jobs = start[rows], end[rows], jobs[finite]
+        if self._buffers == "local" and len(jobs):
+            end = self._where_they_ended(jobs, start, end)
+        link = self.link if len(jobs) else None
+        sent = end if link is None else link.up(jobs, start, end, server)
+        parameters = self.layout.parameters
+        answers = self._answers(jobs, start[:, :parameters], sent[:, :parameters])
+        return Received(jobs, start, end, answers, everyone, refused)
+
+    def trusted(self, received: Received) -> Received:
+        """The same, as far as the server trusts it."""
+        answers = received.answers
+        if self._robust is None or not len(received.jobs):
+            return received
+        tame = self._robust.tame(answers.start, answers.end, self._weights(answers), answers.steps)
+        return received._replace(answers=replace(answers, end=tame))
+
+    def lengths(self, received: Received) -> PerAnswer:
+        """How far each answer would move the server model by itself."""
+        answers, first = received.answers, self.layout.parameters
+        part = slice(first, first + (self._buffers == "average") * self.layout.buffers)
+        parameters = np.abs(self._weights(answers)) * _distances(answers.start, answers.end)
+        return PerAnswer(parameters, _distances(received.start[:, part], received.end[:, part]))
+
+    def apply(self, server: Vector, received: Received) -> Update:
+        """Make the next update."""
+        jobs, start, end, answers, everyone, refused = received
         client, own = self.course.known.client[jobs], None
         if len(jobs):
-            if self._buffers == "local":
-                end = self._where_they_ended(jobs, start, end)
-            sent = end if self.link is None else self.link.up(jobs, start, end, server)
             parameters = self.layout.parameters
-            answers = self._trusted(jobs, start[:, :parameters], sent[:, :parameters])
             if self._scales is not None:
                 scale = self._scales(jobs)
                 kept = _shortened(answers.start, answers.end, scale.parameters)
@@ -313,15 +350,6 @@ class Aggregator(Generic[S]):
         self.go_on(everyone)
         return Update(server, client, own, refused)
 
-    def lengths(self, start: Stack, end: Stack) -> PerAnswer:
-        """How far each answer of the next update would move the server model by itself."""
-        jobs, first = self.course.jobs(self.version + 1), self.layout.parameters
-        answers = self._trusted(jobs, start[:, :first], end[:, :first])
-        part = slice(first, first + (self._buffers == "average") * self.layout.buffers)
-        with self.method.hook("update", torch.cuda.OutOfMemoryError):
-            parameters = _moves(self.method, self.state, answers, self.blends)
-        return PerAnswer(parameters, _distances(start[:, part], end[:, part]))
-
     def combine(self, server: Vector, buffers: Vector, answers: Answers) -> tuple[Vector, Vector]:
         """Make the next update with combinations instead of models; the new model and buffers."""
         self.state = self.method.update(self.state._replace(model=server), answers)
@@ -343,12 +371,10 @@ class Aggregator(Generic[S]):
         if not self.course.complete:
             self.course.go_on(self.method.next_steps(self.state, client))
 
-    def _trusted(self, jobs: Ints, start: Stack, end: Stack) -> Answers:
-        """The answers of these jobs, as far as the server trusts them."""
-        answers = self._answers(jobs, start, end)
-        if self._robust is None:
-            return answers
-        return replace(answers, end=self._robust.tame(start, end, answers.steps))
+    def _weights(self, answers: Answers) -> Floats:
+        """(k,) what the method multiplies the progress of each answer by."""
+        with self.method.hook("update", torch.cuda.OutOfMemoryError):
+            return _weights(self.method, self.state, answers, self.blends)
 
     def _less(self, start: Stack, end: Stack, scale: Floats) -> Stack:
         """End models whose buffers have changed by less."""
@@ -408,24 +434,27 @@ def _shortened(start: Stack, end: Stack, scale: Floats) -> Stack:
     return found
 
 
-def _moves(method: Method[S], state: S, answers: Answers, blends: bool) -> Floats:
-    """How far the server model would be from where it is without each of these answers.
+def _weights(method: Method[S], state: S, answers: Answers, blends: bool) -> Floats:
+    """(k,) what a method multiplies the progress of each of these answers by.
 
-    Blends treat every parameter alike: one number per answer says its weight.
+    Blends treat every parameter alike: one number per answer says its weight. Of others it is how
+    far the server model would be from where it is without an answer, for once its progress.
     """
     start, end = answers.start, answers.end
     if blends:
         zero = start.new_zeros(len(start), len(start))
         ones = replace(answers, start=zero, end=torch.eye(len(start)).to(start))
-        weight = method.update(state._replace(model=zero[0]), ones).model.double().abs()
-        return np.array(weight.tolist()) * _distances(start, end)
+        weight = method.update(state._replace(model=zero[0]), ones).model
+        return np.array(weight.double().tolist())
     model, found = method.update(state, answers).model[None], []
     for row in range(len(start)):
         others = end.clone()
         others[row] = start[row]
         without = method.update(state, replace(answers, end=others)).model[None]
         found.append(_distances(without, model))
-    return np.concatenate(found)
+    length = _distances(start, end)
+    with np.errstate(invalid="ignore"):  # infinite lengths
+        return np.where(length > 0, np.concatenate(found) / np.where(length > 0, length, 1.0), 0.0)
 
 
 def _distances(start: Stack, end: Stack) -> Floats:

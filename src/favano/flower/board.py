@@ -52,7 +52,7 @@ class Board:
         ]
         self.latest = {
             "method": self._method,
-            "state": _state(ledger, waiting),
+            "state": _state(ledger, waiting, now),
             "round": len(rounds),
             "rounds": self._rounds,
             "seconds": now,
@@ -71,10 +71,12 @@ class Board:
         }
 
 
-def _state(ledger: Ledger, waiting: int) -> str:
+def _state(ledger: Ledger, waiting: int, now: float) -> str:
     words = [f"{len(ledger.present)} of {ledger.clients} clients are online"]
     if waiting:
         words.append(f"{waiting} node{'s wait' if waiting > 1 else ' waits'} for a place")
+    for who, until in sorted(ledger.paused.items()):
+        words.append(f"client {who} is refused, and called again in {max(0.0, until - now):.0f} s")
     failing = sorted(ledger.failing.items())
     return "; ".join(
         [*words, *(f"client {who} fails: {one_line(why, 120)}" for who, why in failing)]
@@ -84,6 +86,8 @@ def _state(ledger: Ledger, waiting: int) -> str:
 def _doing(client: int, ledger: Ledger, at_work: dict[int, float], now: float) -> str:
     if client in ledger.failing:
         return "has failed"
+    if client in ledger.paused:
+        return f"refused, called again in {max(0.0, ledger.paused[client] - now):.0f} s"
     if client not in ledger.present:
         return "away"
     if client not in at_work:

@@ -11,7 +11,14 @@ from favano.flower.mailbox import Arrival
 from favano.flower.private import NODE_GONE
 from favano.flower.server_link import ServerLink
 from favano.flower.wire import Reply, read_reply
-from favano.gates import NormGate, Refusal, wrong_change, wrong_job, wrong_model, wrong_steps
+from favano.gates import (
+    Refusal,
+    unlikely_steps,
+    wrong_change,
+    wrong_job,
+    wrong_model,
+    wrong_steps,
+)
 from favano.types import Vector
 
 
@@ -30,7 +37,6 @@ class Gatekeeper:
     Args:
         run: of this federation.
         link: reads its models.
-        norm: a bound of the progress; by default there is none.
         fastest: seconds that a step takes at least.
         deal: how data are dealt; None: that is not known.
     """
@@ -40,12 +46,10 @@ class Gatekeeper:
         run: str,
         link: ServerLink,
         *,
-        norm: NormGate | None = None,
         fastest: float = 0.0,
         deal: Deal | None = None,
     ) -> None:
         self._run, self._link, self._fastest, self._deal = run, link, fastest, deal
-        self.norm = norm or NormGate()
 
     def judge(
         self,
@@ -80,12 +84,15 @@ class Gatekeeper:
         model = self._model(reply, job, ledger, start, server)
         if isinstance(model, Verdict):
             return model
-        parameters, most = self._link.shape.parameters, ledger.local_steps
         if self._link.codec is None and wrong_change(reply.steps, start, model):  # codecs round
             return Verdict(refusal=Refusal.STEPS, detail="no step, and another model")
+        usual = ledger.usual_speed(reply.client)
         refusal = wrong_steps(
-            reply.steps, most, reply.seconds, elapsed, fastest=self._fastest
-        ) or self.norm.judge(start[:parameters], model[:parameters])
+            reply.steps, ledger.local_steps, reply.seconds, elapsed, fastest=self._fastest
+        ) or unlikely_steps(reply.steps, elapsed, usual)
+        if refusal is Refusal.UNLIKELY:
+            detail = f"{reply.steps} in {elapsed:.3g} s, at {usual:.3g} a second as a rule"
+            return Verdict(refusal=refusal, detail=detail)
         return Verdict(refusal=refusal) if refusal else Verdict(reply)
 
     def again(

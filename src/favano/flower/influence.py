@@ -67,13 +67,14 @@ class Influence:
             joined: all clients that there are.
         """
         per_rate = lengths.parameters / np.where(rates > 0, rates, inf)
-        found = PerAnswer(
+        return PerAnswer(
             self._parameters.scales(update, clients, per_rate, joined),
             self._buffers.scales(update, clients, lengths.buffers, joined),
         )
-        moved = np.where(found.parameters > 0, lengths.parameters, 0.0) * found.parameters
-        np.add.at(self._moved, clients, moved)
-        return found
+
+    def count(self, clients: Ints, lengths: Floats) -> None:
+        """These clients have moved the model so far."""
+        np.add.at(self._moved, clients, lengths)
 
     @property
     def shares(self) -> Floats:

@@ -6,9 +6,10 @@ A server that was killed reads them again, and is where it was.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from math import inf
+from statistics import median
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -17,12 +18,14 @@ from favano.aggregation import PerAnswer
 from favano.errors import one_line
 from favano.flower.conductor import Answer, Turn, conductor
 from favano.flower.step_estimates import StepEstimates
-from favano.gates import Refusal
+from favano.gates import LEAST_STEP, Refusal
 from favano.methods.method import Expected
 from favano.schedule import Policy, Poll, Schedule
 from favano.schedule.contact_trace import ContactTrace, trace_of
 from favano.schedule.lived import SCALES, Lived
 from favano.types import Floats, Ints
+
+_SPEEDS, _ENOUGH_SPEEDS = 9, 5  # answers of a client that say how fast it is: at most, at least
 
 
 class Joined(NamedTuple):
@@ -52,15 +55,23 @@ class Answered(NamedTuple):
 
 
 class Refused(NamedTuple):
-    """An answer was refused; if it was awaited, its client is called again."""
+    """An answer was refused; if it was awaited, its client is called again after a pause."""
 
     time: float
     job: int
     reason: str
+    pause: float = 0.0  # seconds
 
 
 class Lost(NamedTuple):
     """An answer that was accepted, and not used yet, is no longer on disk."""
+
+    time: float
+    job: int
+
+
+class Dropped(NamedTuple):
+    """An answer that the newest update was to use is not used."""
 
     time: float
     job: int
@@ -81,9 +92,10 @@ class Turned(NamedTuple):
     time: float
 
 
-Event: TypeAlias = Joined | Left | Answered | Refused | Lost | Clipped | Turned
+Event: TypeAlias = Joined | Left | Answered | Refused | Lost | Dropped | Clipped | Turned
 EVENTS: dict[str, Callable[..., Event]] = {
-    kind.__name__: kind for kind in (Joined, Left, Answered, Refused, Lost, Clipped, Turned)
+    kind.__name__: kind
+    for kind in (Joined, Left, Answered, Refused, Lost, Dropped, Clipped, Turned)
 }
 
 
@@ -140,9 +152,11 @@ class Ledger:
         self.away_since: dict[int, float] = {}
         self.open: dict[int, OpenJob] = {}
         self.given_up: set[int] = set()  # jobs
-        self.used_last: dict[int, int] = {}  # job of each client
-        self.contacts = Counter[int]()  # answers used, by client
+        self.used: dict[int, list[int]] = {}  # jobs of each client
         self.refused: dict[int, Counter[str]] = {}  # by client and reason
+        self.refused_in_a_row = Counter[int]()  # awaited answers, by client
+        self.paused: dict[int, float] = {}  # clients that are not called before a time
+        self._speeds: dict[int, deque[float]] = {}  # steps per second of the last answers
         self.clipped = Counter[int]()  # changes that were used in part, by client
         self.failures = Counter[int]()  # calls that were not answered, by client
         self.failing: dict[int, str] = {}  # clients whose last call failed, and why
@@ -158,10 +172,13 @@ class Ledger:
                 self._leave(client, time, failure)
             case Answered(time, job, steps, seconds, partition):
                 self._answer(time, job, steps, seconds, partition)
-            case Refused(time, job, reason):
-                self._refuse(time, job, reason)
+            case Refused(time, job, reason, pause):
+                self._refuse(time, job, reason, pause)
             case Lost(time, job):
                 self._lose(job)
+            case Dropped(time, job):
+                self.course.drop(job)
+                self.used[int(self.course.known.client[job])].remove(job)
             case Clipped(time, job, scale, buffer_scale):
                 self.clipped[int(self.course.known.client[job])] += 1
                 self.course.note([job], "scale", scale)
@@ -188,6 +205,19 @@ class Ledger:
         """What the changes of these jobs are multiplied by."""
         return PerAnswer(*(self.course.noted(name)[jobs] for name in SCALES))
 
+    def used_last(self, client: int) -> int:
+        """The job of a client that was used last; -1: none."""
+        return (self.used.get(client) or [-1])[-1]
+
+    def usual_speed(self, client: int) -> float | None:
+        """Steps per second of a client, the median of its last answers; None: there are too few.
+
+        Each claim that was refused as unlikely has taken one of these answers with it, so that a
+        client that has really become faster is believed after some of them.
+        """
+        speeds = self._speeds.get(client, ())
+        return median(speeds) if len(speeds) >= _ENOUGH_SPEEDS else None
+
     def lost_seconds(self, client: int) -> float:
         """Seconds per contact in which a client cannot train, as measured so far."""
         return 0.0 if self.estimates is None else float(self.estimates.lost_seconds[client])
@@ -212,9 +242,12 @@ class Ledger:
         before = self.node_of.get(client)
         if before is not None and before != node:
             self.client_of.pop(before, None)
+            self._speeds.pop(client, None)  # those of another machine
+            self.refused_in_a_row.pop(client, None)
         self.node_of[client], self.client_of[node] = node, client
         self.present.add(client)
         self.away_since.pop(client, None)
+        self.paused.pop(client, None)
         self.conductor.join(client)
 
     def _leave(self, client: int, time: float, failure: str) -> None:
@@ -229,6 +262,10 @@ class Ledger:
     def _answer(self, time: float, job: int, steps: int, seconds: float, partition: int) -> None:
         client, begin, *_ = self.open.pop(job)
         self.failing.pop(client, None)
+        self.refused_in_a_row.pop(client, None)
+        if steps:
+            speeds = self._speeds.setdefault(client, deque(maxlen=_SPEEDS))
+            speeds.append(steps / max(seconds, LEAST_STEP))
         course = self.course
         course.answer(job, steps, time)
         course.note([job], "seconds", seconds)
@@ -240,13 +277,21 @@ class Ledger:
             self.estimates.count(client, steps, seconds, time - begin)
         self.conductor.answered(Answer(client, job, int(course.known.base[job])))
 
-    def _refuse(self, time: float, job: int, reason: str) -> None:
-        """The client is called again, from the newest model, as if it had joined now."""
+    def _refuse(self, time: float, job: int, reason: str, pause: float) -> None:
+        """The client is called again, from the newest model, as if it had joined then."""
         client = int(self.course.known.client[job])
         self.refused.setdefault(client, Counter())[Refusal(reason)] += 1
-        if job in self.open:
-            self._give_up(client, time)
-            self.conductor.leave(client)
+        if job not in self.open:
+            return
+        self.refused_in_a_row[client] += 1
+        if reason == Refusal.UNLIKELY:
+            self._speeds[client].popleft()
+        self._give_up(client, time)
+        self.conductor.leave(client)
+        if pause:
+            self.present.discard(client)
+            self.away_since[client], self.paused[client] = time, time + pause
+        else:
             self.conductor.join(client)
 
     def _lose(self, job: int) -> None:
@@ -270,8 +315,8 @@ class Ledger:
             self._give_up(client, time)
         if turn.use is not None:
             self.course.use([answer.job for answer in turn.use], time)
-            self.used_last.update((answer.client, answer.job) for answer in turn.use)
-            self.contacts.update(answer.client for answer in turn.use)
+            for answer in turn.use:
+                self.used.setdefault(answer.client, []).append(answer.job)
         begun = [self.course.begin(call.client, time) for call in turn.calls]
         if begun:
             self.course.note(begun, "rate", self._rates(self.course.known, time)[begun])

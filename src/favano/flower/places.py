@@ -14,7 +14,8 @@ def changes(
 
     A node keeps its number. A new one gets the first number that nobody has had, and if there is
     none, that of the client that has been away for longest: a node without a registered key comes
-    back as a new one. Clients that hang are not called until they give a sign of life.
+    back as a new one. Clients that hang are not called until they give a sign of life, those whose
+    answers are refused not before their pause is over.
     """
     for client in sorted(ledger.present):
         if ledger.node_of[client] not in online:
@@ -22,7 +23,8 @@ def changes(
     for node in sorted(online):
         known = ledger.client_of.get(node)
         place = _free_place(ledger, online) if known is None else known
-        if place is not None and place not in ledger.present and place not in hung:
+        waits = place in hung or (known is not None and now < ledger.paused.get(known, now))
+        if place is not None and place not in ledger.present and not waits:
             yield Joined(now, place, node)
 
 

@@ -111,7 +111,7 @@ def node_records(ledger: Ledger) -> list[NodeRecord]:
         NodeRecord(
             client=client,
             node=ledger.node_of[client],
-            contacts=ledger.contacts[client],
+            contacts=len(ledger.used.get(client, ())),
             steps=int(steps[client]),
             seconds=float(seconds[client]),
             refusals=dict(ledger.refused.get(client, {})),

@@ -6,7 +6,7 @@ sleeps until something may happen.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass
 from functools import partial
@@ -20,13 +20,13 @@ from flwr.app import Message
 from flwr.serverapp import Grid
 
 from favano.aggregation import Aggregator
-from favano.aggregation.aggregator import Update
+from favano.aggregation.aggregator import Received, Update
 from favano.errors import Diverged
 from favano.flower.board import Board
 from favano.flower.checkpoint import CheckpointFolder, Models, Saved, Standing
 from favano.flower.checkpoint_queue import CheckpointQueue, Trouble
 from favano.flower.clock import Clock
-from favano.flower.conductor import Turn
+from favano.flower.conductor import Answer, Turn
 from favano.flower.deal import DEAL
 from favano.flower.evaluations import Evaluations
 from favano.flower.gatekeeper import Gatekeeper
@@ -35,6 +35,7 @@ from favano.flower.ledger import (
     Action,
     Answered,
     Clipped,
+    Dropped,
     Event,
     Joined,
     Ledger,
@@ -50,11 +51,12 @@ from favano.flower.rounds import Round, read_round
 from favano.flower.safe_pull import run_number
 from favano.flower.server_link import Handed, ServerLink
 from favano.flower.wire import PARTITION, Call, Reply, Sign, call_message
-from favano.gates import Refusal, finite_rows
+from favano.gates import NormGate, Refusal, finite_rows
 from favano.methods import State
-from favano.types import Stack, Vector
+from favano.types import Floats, Vector
 
 _PAUSE = 1.0  # seconds between two tries to write
+_FIRST_WAIT, _LONGEST_WAIT = 5.0, 300.0  # seconds before a client is called that is refused again
 
 
 @dataclass(frozen=True)
@@ -79,6 +81,7 @@ class Tools(NamedTuple):
     clock: Clock
     link: ServerLink
     gatekeeper: Gatekeeper
+    norm: NormGate
     influence: Influence
     looking: Executor
     sending: Executor
@@ -177,7 +180,7 @@ class Server:
         self._aggregator.take_over(saved.memory, saved.standing.version, saved.models.server)
         self.model, self._own = saved.models.server, dict(saved.models.own)
         self._starts, self._held = dict(saved.models.starts), dict(saved.models.held)
-        self._tools.gatekeeper.norm.go_on_from(saved.standing.norms)
+        self._tools.norm.go_on_from(saved.standing.norms)
         self._tools.influence.go_on_from(saved.standing.influence)
         self.rounds = [read_round(one) for one in saved.standing.rounds]
         self._tools.evaluations.go_on_from(saved.standing.evaluations, saved.models.unmeasured)
@@ -226,9 +229,9 @@ class Server:
         self._waiting = nodes
 
     def _note_change(self, event: Joined | Left) -> None:
-        before = self.ledger.node_of.get(event.client)
+        before, paused = self.ledger.node_of.get(event.client), event.client in self.ledger.paused
         self._apply(event)
-        word = "joins" if isinstance(event, Joined) else "is gone"
+        word = "is gone" if isinstance(event, Left) else "is called again" if paused else "joins"
         node = self.ledger.node_of[event.client]
         more = "" if before in (None, node) else f", in the place of node {before}"
         self._tools.say(f"client {event.client} {word} (node {node}){more}")
@@ -294,8 +297,15 @@ class Server:
     def _refuse(self, job: int, client: int, reason: Refusal, detail: str, now: float) -> None:
         more = f": {detail}" if detail else ""
         what = "part of the answer" if reason is Refusal.METRIC else "answer"
-        self._tools.say(f"client {client}: {what} to job {job} refused, {reason}{more}")
-        self._apply(Refused(now, job, reason.value))
+        pause = self._pause(client) if job in self.ledger.open else 0.0
+        then = f"; it is called again in {pause:g} s" if pause else ""
+        self._tools.say(f"client {client}: {what} to job {job} refused, {reason}{more}{then}")
+        self._apply(Refused(now, job, reason.value, pause))
+
+    def _pause(self, client: int) -> float:
+        """Seconds until a client is called whose answer is refused: none at first, then more."""
+        before = self.ledger.refused_in_a_row[client]
+        return min(_FIRST_WAIT * 2.0 ** (before - 1), _LONGEST_WAIT) if before else 0.0
 
     def _give_up_late(self, now: float) -> None:
         """Clients that hang are not waited for any longer."""
@@ -356,28 +366,69 @@ class Server:
         """Make the next version of the model."""
         assert turn.use is not None
         jobs = [answer.job for answer in turn.use]
+        received = self._received(jobs)
+        if too_long := self._too_long(received):
+            for job in too_long:
+                client = int(self.ledger.course.known.client[job])
+                self._refuse(job, client, Refusal.NORM, "", now)
+                self._apply(Dropped(now, job))
+            received = self._received([job for job in jobs if job not in too_long])
+        update = self._updated(received, now)
+        self.model = update.server
+        if update.own is not None:
+            self._own.update(zip(update.clients.tolist(), update.own.unbind(), strict=True))
+        due = self.ledger.course.due
+        self._record([one for one in turn.use if isfinite(due[one.job])], turn.due, now)
+        for job in jobs:
+            self._drop(job)
+
+    def _received(self, jobs: list[int]) -> Received:
+        """The answers to these jobs, which are those of the next update."""
         start = end = self.model.new_empty(0, len(self.model))
         if jobs:
             starts, read = [self._starts[job] for job in jobs], self._tools.link.read
             pairs = zip(jobs, starts, strict=True)
             ends = [read(self._ends[job], begun, self.model) for job, begun in pairs]
             start, end = torch.stack(starts), torch.stack(ends)
-        if jobs:
-            self._screen(jobs, start, end, now)
-        update = self._updated(jobs, start, end, now)
-        self.model = update.server
-        if update.own is not None:
-            self._own.update(zip(update.clients.tolist(), update.own.unbind(), strict=True))
-        self._record(turn, now)
-        for job in jobs:
-            self._drop(job)
+        return self._aggregator.received(self.model, start, end, np.ones(len(jobs), np.bool_))
 
-    def _screen(self, jobs: list[int], start: Stack, end: Stack, now: float) -> None:
-        """Shorten what would move the model too far."""
-        influence, lengths = self._tools.influence, self._aggregator.lengths(start, end)
-        course = self.ledger.course
+    def _too_long(self, received: Received) -> list[int]:
+        """Jobs whose contributions are refused by their norm."""
+        gate, jobs = self._tools.norm, received.jobs.tolist()
+        if gate.is_open or not jobs:
+            return []
+        norms = len(jobs) * self._aggregator.lengths(received).parameters
+        return [job for job, norm in zip(jobs, norms.tolist(), strict=True) if gate.judge(norm)]
+
+    def _updated(self, received: Received, now: float) -> Update:
+        """The next version; answers that would make it infinite are refused, all of them."""
+        aggregator = self._aggregator
+        if not len(received.jobs):
+            return aggregator.apply(self.model, received)
+        before, version = aggregator.remembered(), aggregator.version
+        trusted = aggregator.trusted(received)
+        lengths = self._shorten(trusted, now)
+        update = aggregator.apply(self.model, trusted)
+        if finite_rows(update.server[None])[0]:
+            self._tools.influence.count(update.clients, lengths)
+            return update
+        aggregator.take_over(before, version, self.model)
+        for job, client in zip(trusted.jobs.tolist(), trusted.clients.tolist(), strict=True):
+            self._refuse(job, client, Refusal.INFINITE, "", now)
+            self._apply(Clipped(now, job, 0.0, 0.0))
+        update = aggregator.apply(self.model, trusted)
+        if not finite_rows(update.server[None])[0]:
+            raise Diverged(version + 2)
+        return update
+
+    def _shorten(self, trusted: Received, now: float) -> Floats:
+        """Note what would move the model too far; returns how far each answer moves it."""
+        course, lengths = self.ledger.course, self._aggregator.lengths(trusted)
+        jobs = trusted.jobs.tolist()
         clients, rates = course.known.client[jobs], course.noted("rate")[jobs]
-        scales = influence.scales(self.version + 1, clients, lengths, rates, self.ledger.node_of)
+        scales = self._tools.influence.scales(
+            self.version + 1, clients, lengths, rates, self.ledger.node_of
+        )
         pairs = zip(*(one.tolist() for one in scales), strict=True)
         for job, client, scale in zip(jobs, clients.tolist(), pairs, strict=True):
             if min(scale) < 1:
@@ -388,31 +439,17 @@ class Server:
                         f"client {client} moves the model too far: {part} of its answer to job "
                         f"{job} is used (shortened so far: {count})"
                     )
+        moved: Floats = np.where(scales.parameters > 0, lengths.parameters, 0) * scales.parameters
+        return moved
 
-    def _updated(self, jobs: list[int], start: Stack, end: Stack, now: float) -> Update:
-        """The next version; answers that would make it infinite are refused, all of them."""
-        aggregator, finite = self._aggregator, np.ones(len(jobs), np.bool_)
-        before, version = aggregator.remembered(), aggregator.version
-        update = aggregator.update(self.model, start, end, finite)
-        if finite_rows(update.server[None])[0]:
-            return update
-        aggregator.take_over(before, version, self.model)
-        for job in jobs:
-            self._refuse(job, int(self.ledger.course.known.client[job]), Refusal.INFINITE, "", now)
-            self._apply(Clipped(now, job, 0.0, 0.0))
-        update = aggregator.update(self.model, start, end, finite)
-        if not finite_rows(update.server[None])[0]:
-            raise Diverged(version + 2)
-        return update
-
-    def _record(self, turn: Turn, now: float) -> None:
-        answers, known, mailbox = turn.use or (), self.ledger.course.known, self._tools.mailbox
+    def _record(self, answers: Sequence[Answer], due: float | None, now: float) -> None:
+        known, mailbox = self.ledger.course.known, self._tools.mailbox
         told = [self._told[answer.job] for answer in answers]
         names = dict.fromkeys(name for one in told for name in one if name not in (PARTITION, DEAL))
         found = Round(
             number=self.version + 1,
             seconds=now,
-            wait=0.0 if turn.due is None else max(0.0, now - turn.due),
+            wait=0.0 if due is None else max(0.0, now - due),
             clients=tuple(answer.client for answer in answers),
             steps=tuple(int(known.steps[answer.job]) for answer in answers),
             staleness=tuple(self.version - 1 - answer.base for answer in answers),
@@ -446,7 +483,7 @@ class Server:
             codec=codec_text(link.codec),
             key=handed.key,
             message=int(noted("message")[job]),
-            after=ledger.used_last.get(client, -1),
+            after=ledger.used_last(client),
             drift=None if drift is None else pack(drift[0], link.shape.trained),
             method=terms.method,
         )
@@ -461,7 +498,7 @@ class Server:
         models = Models(self.model, *kept, unmeasured)
         memory, mailbox = self._aggregator.remembered(), self._tools.mailbox
         rounds = [one.document() for one in self.rounds]
-        norms, version = list(self._tools.gatekeeper.norm.seen), self.version
+        norms, version = list(self._tools.norm.seen), self.version
         influence = self._tools.influence.document()
         terms, files, flower = self._terms, self._tools.files, run_number(self._tools.grid)
         assert files is not None

@@ -109,7 +109,7 @@ class AsyncStrategy:
         buffers: BatchNorm statistics: average, or local, each client its own.
         influence: no client moves the model further than so many times the median of the others;
             what is longer is shortened; None: as far as it says.
-        norm: bound of what a client may change, before its weight; what is longer is refused.
+        norm: bound of a client's contribution, after its weight; what is longer is refused.
         fastest_step: seconds that a step takes at least; claims of faster clients are refused.
         deal: how data are dealt; answers of shares that were dealt otherwise are refused.
         evaluate_every: rounds between two evaluations.
@@ -290,7 +290,8 @@ class AsyncStrategy:
             mailbox,
             clock,
             link,
-            Gatekeeper(run, link, norm=self.norm, fastest=self.fastest_step, deal=self.deal),
+            Gatekeeper(run, link, fastest=self.fastest_step, deal=self.deal),
+            self.norm or NormGate(),
             Influence(self.bound.policy(), self.clients, self.influence),
             workers.finding,
             workers.sending,

@@ -15,7 +15,7 @@ from favano.errors import need
 from favano.methods.arrays import column
 from favano.methods.registry import AnyMethod
 from favano.schedule import Arrival, Barrier, Policy, Poll, Window
-from favano.types import Ints, Stack
+from favano.types import Floats, Ints, Stack
 
 _RULE = "need none, median, trimmed:SHARE (0 < SHARE < 0.5) or clip:NORM (NORM > 0)"
 _FEWEST = 3  # answers that have a middle
@@ -25,31 +25,34 @@ _FEWEST = 3  # answers that have a middle
 class Robust:
     """Limits what one client can do to an update, for any method.
 
-        median     p_i <- E_i median_j (p_j / E_j), for each parameter by itself
+        median     c_i <- median_j c_j, for each parameter by itself
         trimmed    the same with the mean without the largest and smallest SHARE, rounded up
-        clip       p_i <- p_i min(1, NORM / |p_i|)
+        clip       c_i <- c_i min(1, NORM / |c_i|)
 
-    p_i is the progress of client i, its end model minus its start model, and E_i > 0 the number of
-    its steps. Clients without a step have no say in a median or mean. If fewer than three others
-    are left, nobody can tell who is right, and none of them moves the model.
+    c_i = k a_i p_i is the contribution of answer i of k as it is applied: p_i is the progress of
+    its client, the end model minus the start model, and a_i what the method multiplies it by, after
+    reweighting and staleness. So the server model moves by the mean of all c_i. Clients without a
+    step have no say in a median or mean. If fewer than three others are left, nobody can tell who
+    is right, and none of them moves the model.
     """
 
     name: Literal["median", "trimmed", "clip"]
     number: float = 0.0
 
-    def tame(self, start: Stack, end: Stack, steps: Ints) -> Stack:
-        """End models whose progress is that above."""
-        progress = end - start
+    def tame(self, start: Stack, end: Stack, weight: Floats, steps: Ints) -> Stack:
+        """End models whose contributions are those above; `weight` is (k,), all a_i."""
+        progress, share = end - start, column(len(weight) * weight, end)
         if self.name == "clip":
-            length = progress.norm(dim=1, keepdim=True)
+            length = share.abs() * progress.norm(dim=1, keepdim=True)
             shorter: Stack = self.number / length.clamp(min=self.number)
             return start + shorter * progress
-        moved = np.flatnonzero(steps)
-        if len(moved) < _FEWEST:
-            return start.clone()
-        made = column(steps.astype(np.float64), progress)
-        ordered = (progress[moved] / made[moved]).sort(dim=0).values
-        return start + made * ordered[self._middle(len(moved))].mean(dim=0)
+        found = start.clone()
+        moved = np.flatnonzero((steps > 0) & (weight != 0))
+        if len(moved) >= _FEWEST:
+            ordered = (share[moved] * progress[moved]).sort(dim=0).values
+            middle = ordered[self._middle(len(moved))].mean(dim=0)
+            found[moved] += middle / share[moved]
+        return found
 
     def _middle(self, count: int) -> slice:
         """Places of the answers that are averaged, of so many in order."""

@@ -172,6 +172,8 @@ def replayed(
         first = trainer.model.layout.parameters
         final = torch.cat([final[:first], initial[first:]])
     by_server = spec.server
+    rule = "meant another rule before 0.3, on progress without its weight; it is not repeated"
+    need(by_server.distrust is None or not trace.old, "robust", by_server.robust, rule)
     models = replay(
         trace,
         method,

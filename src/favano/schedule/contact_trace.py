@@ -33,6 +33,7 @@ class ContactTrace:
     scale: Floats  # (J,) what its change of the parameters was multiplied by, 1 if it was not
     buffer_scale: Floats  # (J,) that of the buffers
     nodes: Ints  # (n,) Flower's number of each client's last node; 0: none
+    old: bool = False  # whether it is of a time before 0.3
 
     def to_bytes(self) -> bytes:
         """The content of a NumPy archive, without pickles."""
@@ -62,10 +63,11 @@ def load_trace(path: Path) -> ContactTrace:
             columns[number] = int(columns[number])
         schedule = Schedule(**columns)
         jobs = len(schedule.client)
-        found = {name: np.ones(jobs) for name in SCALES} | found  # older traces have none
+        old = not found.keys() & set(SCALES)
+        found = {name: np.ones(jobs) for name in SCALES} | found
         notes = {name: np.asarray(found[name], dtype=np.float64) for name in NOTES}
         need(all(one.shape == (jobs,) for one in notes.values()), "notes", jobs, "need one per job")
-        return ContactTrace(schedule, nodes=np.asarray(found["nodes"], np.int64), **notes)
+        return ContactTrace(schedule, nodes=np.asarray(found["nodes"], np.int64), **notes, old=old)
     except Exception as error:  # a damaged archive may raise any error
         raise BadInput("trace", path, f"is damaged: {error}") from error
 

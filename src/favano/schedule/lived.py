@@ -81,7 +81,10 @@ class Lived:
             self._end(job, now)
 
     def drop(self, job: int) -> None:
-        """An answer is not used."""
+        """An answer is not used, nor by the newest update, if that was to use it."""
+        if self._used and job in self._used[-1]:
+            self._used[-1].remove(job)
+            self._table["visit"][job], self._table["due"][job] = _OPEN, np.inf
         self._dropped += int(self._table["steps"][job])
 
     def use(self, jobs: Sequence[int], now: float) -> None:
