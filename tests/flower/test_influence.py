@@ -213,7 +213,7 @@ def test_the_factor_holds_under_every_gate(gate: dict[str, Any]) -> None:
 
 def test_norm_gates_see_contributions_as_they_are_applied() -> None:
     """A job of 20 steps is longer than the bound, but each of its steps counts for a twentieth."""
-    gate = {"influence": None, "norm": NormGate(0.15)}
+    gate: dict[str, Any] = {"influence": None, "norm": NormGate(0.15)}
     assert not seen("favano", None, **gate).result.refusals
     found = seen("favano", "one step", **gate)
     assert refusals(found.result) == {LIAR: {Refusal.NORM.value: found.result.refusals}}

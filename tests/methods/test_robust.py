@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ import favano
 from favano.aggregation import Aggregator
 from favano.engine import PlainLoop
 from favano.errors import BadInput
-from favano.methods import Answers, our_methods
+from favano.methods import Answers, make_method, our_methods
 from favano.methods.robust import Robust, check_robust, parse_robust
 from favano.specification.keys import Keys
 from favano.training import Layout, Work
@@ -104,7 +105,7 @@ WEIGHING: Mapping[str, tuple[str, dict[str, object]]] = {
 def test_rules_act_on_contributions_as_they_are_applied(name: str, rule: str) -> None:
     """Contributions are found by leaving answers out, one by one, of the method's own update."""
     kind, options = WEIGHING[name]
-    method = bound(our_methods()[kind](**options), selected=5)
+    method = bound(make_method(kind, options), selected=5)
     schedule = scheduled(method, horizon=120.0)
     rates, model, draws = np.full(len(schedule.client), 0.05), start_model(), torch.manual_seed(3)
     layout = Layout(len(model), 0, 0)
@@ -116,13 +117,13 @@ def test_rules_act_on_contributions_as_they_are_applied(name: str, rule: str) ->
         start = torch.randn(len(jobs), len(model), generator=draws, dtype=model.dtype)
         length = torch.from_numpy(0.3 * steps)[:, None]
         end = start + length * torch.randn(start.shape, generator=draws, dtype=model.dtype)
-        about = schedule.client[jobs], steps, number - 1 - schedule.base[jobs], rates[jobs], number
+        stale = number - 1 - schedule.base[jobs]
+        given = Answers(schedule.client[jobs], steps, stale, rates[jobs], number, start, start)
         state = run.state
 
-        def moved(
-            ends: Tensor, about: Any = about, start: Tensor = start, state: Any = state
-        ) -> Tensor:
-            return method.update(state, Answers(*about, start, ends)).model
+        def moved(ends: Tensor, state: Any = state, given: Answers = given) -> Tensor:
+            model: Tensor = method.update(state, replace(given, end=ends)).model
+            return model
 
         still, parts = moved(start), list[Tensor]()
         for row in range(len(jobs)):

@@ -40,7 +40,9 @@ Influence = Annotated[
     float,
     typer.Option(metavar="F", help="no client moves the model F times the median; inf: any may"),
 ]
-Norm = Annotated[float | None, typer.Option(metavar="X", help="longest change that is accepted")]
+Norm = Annotated[
+    float | None, typer.Option(metavar="X", help="longest contribution that is accepted")
+]
 NormQuantile = Annotated[
     float | None,
     typer.Option(metavar="Q", help="refuse thrice this quantile of the lengths so far"),

@@ -56,8 +56,8 @@ class Serving:
         data_dir: with the files of a data set by name.
         influence: no client moves the model further than so many times the median of the others;
             None: as far as it says.
-        norm: of what a client may change at most; None: any.
-        norm_quantile: refuse what is three times as long as this quantile of the last answers.
+        norm: of a contribution at most, after its weight; None: any.
+        norm_quantile: refuse contributions three times as long as this quantile of the last ones.
     """
 
     rounds: int

@@ -33,7 +33,7 @@ class ContactTrace:
     scale: Floats  # (J,) what its change of the parameters was multiplied by, 1 if it was not
     buffer_scale: Floats  # (J,) that of the buffers
     nodes: Ints  # (n,) Flower's number of each client's last node; 0: none
-    old: bool = False  # whether it is of a time before 0.3
+    old: bool  # whether it is of a time before 0.3
 
     def to_bytes(self) -> bytes:
         """The content of a NumPy archive, without pickles."""
@@ -48,7 +48,7 @@ def trace_of(course: Lived, nodes: Ints) -> ContactTrace:
     """The trace of what has happened so far."""
     order = course.order
     notes = {name: course.noted(name)[order] for name in NOTES}
-    return ContactTrace(course.schedule, nodes=nodes, **notes)
+    return ContactTrace(course.schedule, nodes=nodes, **notes, old=False)
 
 
 def load_trace(path: Path) -> ContactTrace:
