@@ -27,6 +27,7 @@ from favano.methods import make_method
 from favano.methods.robust import Robust
 from favano.methods.server_optimiser import ServerOptimiser
 from favano.schedule.contact_trace import load_trace
+from favano.specification.parts import TrainingPart
 from tests.flower.fake_grid import Killed, Node, OwnTime, VirtualTime
 from tests.flower.federations import (
     diverges,
@@ -354,6 +355,36 @@ def test_what_was_shortened_is_replayed_to_the_bit(tmp_path: Path) -> None:
     trace = load_trace(tmp_path / "trace.npz")
     assert whole.trace is not None
     assert (trace.scale == whole.trace.scale).all()
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"method": "quafl", "buffers": "local"},
+        {"method": "fedbuff", "codec": "qsgd:8"},
+        {"local": LocalTraining(4, training=TrainingPart(momentum=0.9, optimiser_state="kept"))},
+    ],
+    ids=["favano", "own models", "packed", "kept momentum"],
+)
+def test_what_a_gate_refuses_is_replayed_to_the_bit(
+    changes: dict[str, Any], tmp_path: Path
+) -> None:
+    """A bound that some honest contributions exceed; also after a crash."""
+
+    def strategy(**more: Any) -> AsyncStrategy:
+        return strategy_of(**changes, norm=NormGate(quantile=0.5, factor=1.0), **more)
+
+    whole = lived(strategy(), rounds=25)
+    assert whole.refusals > 3
+    assert sum(one.contacts for one in whole.nodes) > 10
+    assert diverges(strategy(), whole).equal
+    grid = grid_of()
+    with pytest.raises(Killed):
+        lived(strategy(folder=tmp_path), grid, 25, time=VirtualTime(grid, kill_at=110.0))
+    result = lived(strategy(folder=tmp_path, resume=True), grid, rounds=25)
+    assert same_models(result, whole)
+    assert refusals(result) == refusals(whole)
 
 
 def test_a_factor_below_one_is_refused() -> None:

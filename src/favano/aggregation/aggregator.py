@@ -171,16 +171,19 @@ class Aggregator(Generic[S]):
             models = self.with_own_buffers(client, models)
         if not self.memory:
             return models
-        none = models.new_zeros(self.memory * self.layout.parameters)
-        memories = [self._memory.get(who, none) for who in client.tolist()]
-        return torch.cat([models, torch.stack(memories)], dim=1)
+        memories = models.new_zeros(len(client), self.memory * self.layout.parameters)
+        for row, who in enumerate(client.tolist()):
+            if who in self._memory:
+                memories[row] = self._memory[who]
+        return torch.cat([models, memories], dim=1)
 
     def with_own_buffers(self, client: Ints, models: Stack) -> Stack:
         """These models with the buffers that each client has ended with; at first, the models'."""
-        first, own = self.layout.parameters, self._own_buffers
-        pairs = zip(client.tolist(), models[:, first:], strict=True)
-        kept = torch.stack([own.get(who, given) for who, given in pairs])
-        return torch.cat([models[:, :first], kept], dim=1)
+        found, first = models.clone(), self.layout.parameters
+        for row, who in enumerate(client.tolist()):
+            if who in self._own_buffers:
+                found[row, first:] = self._own_buffers[who]
+        return found
 
     def steps_before(self, client: Ints) -> Ints | None:
         """Steps of these clients' optimisers so far; None: they begin with zeros in each job."""
