@@ -48,8 +48,8 @@ def test_a_run(favano: Program, tmp_path: Path) -> None:
     assert (code, out[: len(said)], err) == (1, said, "")
     assert out[len(said) :] == (
         "that the runs give these rows; in summary.json all but the final numbers of the seeds; "
-        "names and shapes in model.safetensors; participation.json; bound.csv; in spec.toml "
-        "horizon, kernels, engine, device and label\n"
+        "names, shapes and constant buffers in model.safetensors; participation.json; bound.csv; "
+        "in spec.toml horizon, kernels, engine, device and label\n"
     )
 
 

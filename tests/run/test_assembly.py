@@ -139,3 +139,23 @@ def test_buffers_per_client_need_buffers() -> None:
     normed = nn.Sequential(nn.Linear(3, 2), nn.BatchNorm1d(2))
     problem = favano.Problem(normed, train=pair, test=pair, split="iid")
     assert favano.simulate("favano", problem, fleet, **keys).status == "complete"
+
+
+def masked() -> nn.Module:
+    """A network with another mask for each seed."""
+    net = nn.Linear(6, 2)
+    net.register_buffer("mask", torch.where(torch.rand(32) < 0.5, 0.0, -torch.inf))
+    return net
+
+
+def test_seeds_of_one_call_share_the_constants_of_a_network() -> None:
+    x = torch.randn(120, 6, generator=torch.Generator().manual_seed(0))
+    both = (x, torch.arange(120) % 2)
+    given = favano.Problem(masked, both, both, split="iid", batch_size=8)
+    keys: Keys = {"selected": 4, "local_steps": 2, "learning_rate": 0.1, "horizon": 60.0}
+    fleet = favano.Fleet(clients=4)
+    with pytest.raises(BadInput, match="model=Linear: has another buffer mask for seed 1"):
+        favano.simulate("fedavg", given, fleet, seeds=2, **keys)
+    ones = [favano.simulate("fedavg", given, fleet, seed=seed, **keys) for seed in (0, 1)]
+    masks = [one.models[seed]["mask"] for seed, one in enumerate(ones)]
+    assert not torch.equal(*masks)

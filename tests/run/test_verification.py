@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Unpack
 
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from torch import nn
+from torch import Tensor, nn
 
 import favano
 from favano.errors import BadInput
@@ -291,6 +292,35 @@ def test_own_data_are_needed_and_must_be_the_same(tmp_path: Path) -> None:
         verify(folder)
     with pytest.raises(BadInput, match="dataset=own: the data are not those of"):
         verify(folder, own_problem(1e-6))
+
+
+class Shared(nn.Module):
+    """Weights with two names, and buffers that are no part of a flat model."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.last = nn.Linear(3, 3), nn.Linear(3, 3)
+        self.last.weight = self.first.weight
+        self.register_buffer("mask", torch.tensor([0.0, 0.0, -torch.inf]))
+        self.register_buffer("turns", torch.ones(3, dtype=torch.complex64))
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        output: Tensor = self.last(self.first(inputs).relu()) + self.mask
+        return output
+
+
+def test_a_model_with_shared_weights_and_constants_is_proved(tmp_path: Path) -> None:
+    problem = replace(own_problem(), model=Shared)
+    found = favano.simulate("favano", problem, FLEET, **SHORT, seeds=2)
+    folder = found.save(tmp_path)
+    assert all(one.right for one in verify(folder, problem))
+    assert words(folder) == ["4 rows and their digests agree"] * 2
+    tensors = load_file(folder / MODEL)
+    assert tensors["seed-1.turns"].dtype == torch.complex64
+    tensors["seed-1.last.bias"][0] += 1
+    order = [f"seed-{seed}.{name}" for seed in (0, 1) for name in found.models[seed]]
+    save_file(tensors, folder / MODEL, {ABOUT: json.dumps({"order": order})})
+    assert words(folder)[1] == f"{MODEL} does not hold the model of its last row"
 
 
 class Own(favano.Method[favano.ModelState]):

@@ -104,8 +104,12 @@ def loaded(entry: Entry, server: dict[str, Tensor] | None) -> tuple[nn.Module, L
 
 
 def averaged(ends: list[Tensor]) -> Tensor:
-    whole = not ends[0].is_floating_point()
-    return torch.stack(ends).amax(0) if whole else torch.stack(ends).mean(0)
+    both = torch.stack(ends)
+    return both.mean(0) if both.is_floating_point() or both.is_complex() else both.amax(0)
+
+
+def wide(values: Tensor) -> Tensor:
+    return values.to(torch.complex128 if values.is_complex() else torch.float64)
 
 
 def optimiser_of(entry: Entry, net: nn.Module) -> torch.optim.Optimizer:
@@ -137,10 +141,12 @@ def test_zoo(entry: Entry, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> N
     rounds = loop.runs[0].server_steps
     assert rounds > 2
     model, loss = by_hand(entry, rounds)
+    assert {f"net.{name}" for name in loop.models[0]} == {one for one in model if one[0] == "n"}
     for part, state in (("net", loop.models[0]), ("loss", loop.losses.get(0, {}))):
         for name, value in state.items():
-            hand = model[f"{part}.{name}"].double()
-            assert torch.allclose(value.double(), hand, rtol=1e-4, atol=3e-6), (part, name)
+            hand = model[f"{part}.{name}"]
+            assert value.dtype == hand.dtype
+            assert torch.allclose(wide(value), wide(hand), rtol=1e-4, atol=3e-6), (part, name)
     assert loop.runs[0].loss == pytest.approx(loss, rel=1e-4)
     lanes = simulated(entry, "lanes")
     forced(monkeypatch)

@@ -110,6 +110,76 @@ class Reader(nn.Module):
         return output
 
 
+class Attention(nn.Module):
+    """A head of attention with whatever its buffers do, and a sentence at a time."""
+
+    def __init__(self, weigh: Callable[[Any, Tensor], Tensor], **buffers: Tensor) -> None:
+        super().__init__()
+        self.embed, self.last, self.weigh = nn.Embedding(7, 4), nn.Linear(4, 3), weigh
+        for name, buffer in buffers.items():
+            self.register_buffer(name, buffer, persistent=not name.endswith("_cache"))
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        inputs = self.embed(tokens)
+        output: Tensor = self.last((self.weigh(self, inputs) @ inputs).mean(1))
+        return output
+
+
+def causal(net: Any, x: Tensor) -> Tensor:
+    return (x @ x.mT + net.mask).softmax(-1)
+
+
+def causal_in_bool(net: Any, x: Tensor) -> Tensor:
+    return (x @ x.mT).masked_fill(~net.mask, -1e9).softmax(-1)
+
+
+def rotary(net: Any, x: Tensor) -> Tensor:
+    """Rotates pairs of numbers by an angle that grows with the place."""
+    turned = torch.view_as_complex(x.unflatten(-1, (2, 2)).contiguous()) * net.turns
+    real = torch.view_as_real(turned).flatten(-2)
+    return (real @ real.mT + net.mask_cache).softmax(-1)
+
+
+def by_places(net: Any, x: Tensor) -> Tensor:
+    return (x @ x.mT + net.bias[net.places[:, None] - net.places + 4]).softmax(-1)
+
+
+def turns() -> Tensor:
+    return torch.polar(torch.ones(5, 2), torch.arange(5.0)[:, None] * torch.tensor([1.0, 0.1]))
+
+
+UPPER = torch.full((5, 5), float("-inf")).triu(1)
+
+
+def hashed(net: Any, x: Tensor) -> Tensor:
+    """Features by a hash whose factor is beyond the whole numbers of float32."""
+    places = ((x * 100).long() * net.factor) % 11
+    return plain(net, x + net.steps + places.float() / 11)
+
+
+def in_double(net: Any, x: Tensor) -> Tensor:
+    return plain(net, (x.double() - net.centre).float())
+
+
+def switching(net: Any, x: Tensor) -> Tensor:
+    """As layers that set themselves up by their first batch do."""
+    if net.training and not net.ready:
+        net.shift.copy_(x.detach().mean(0))
+        net.ready.fill_(True)
+    return plain(net, x - net.shift)
+
+
+def counting_far(net: Any, x: Tensor) -> Tensor:
+    net.calls.add_(1)
+    return plain(net, x)
+
+
+def turning(net: Any, x: Tensor) -> Tensor:
+    if net.training:
+        net.phase.mul_(1j)
+    return plain(net, x)
+
+
 class Tied(nn.Module):
     """The same weights at both ends."""
 
@@ -648,6 +718,40 @@ ZOO = [
         one_by_one=".*dynamic shape",
     ),
     equal("buffer that is written", around(written, mean=lambda: torch.zeros(6))),
+    equal("causal mask", lambda: Attention(causal, mask=UPPER), data="tokens"),
+    equal("causal mask in bool", lambda: Attention(causal_in_bool, mask=UPPER == 0), data="tokens"),
+    equal(
+        "rotary embedding, and a mask that is not saved",
+        lambda: Attention(rotary, turns=turns(), mask_cache=UPPER),
+        data="tokens",
+    ),
+    equal(
+        "places as whole numbers",
+        lambda: Attention(by_places, bias=torch.linspace(-1, 1, 9), places=torch.arange(5)),
+        data="tokens",
+    ),
+    equal(
+        "large whole number",
+        around(hashed, factor=lambda: torch.tensor(2**31 + 5), steps=lambda: torch.tensor(3)),
+    ),
+    equal(
+        "float64 buffer",
+        around(in_double, centre=lambda: torch.tensor([1 / 3, 0, 0, 0, 0, 1e-9]).double() / 3),
+    ),
+    equal(
+        "set up by the first batch",
+        around(switching, shift=lambda: torch.zeros(6), ready=lambda: torch.tensor(False)),
+    ),
+    refused(
+        "counts from a large number",
+        around(counting_far, calls=lambda: torch.tensor(2**24 + 1)),
+        r"changes its buffer calls \(torch.int64\) in training",
+    ),
+    refused(
+        "complex buffer that is written",
+        around(turning, phase=lambda: torch.ones(2, dtype=torch.complex64)),
+        r"changes its buffer phase \(torch.complex64\) in training",
+    ),
     equal("activations kept for later", around(caching)),
     equal("forward hook", _hooked),
     equal("focal loss", NET, focal),

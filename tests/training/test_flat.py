@@ -133,3 +133,65 @@ def test_that_they_are_not_where_cudnn_wants_them_is_no_news() -> None:
             warnings.warn(message, stacklevel=1)
         FlatModel(nn.Sequential(nn.GRU(2, 3)), device="cpu")
         warnings.warn(message, stacklevel=1)
+
+
+class Buffers(nn.Linear):
+    """Buffers of all kinds."""
+
+    def __init__(self) -> None:
+        super().__init__(2, 2)
+        infinite = torch.full((2, 2), float("-inf")).triu(1)
+        self.register_buffer("mean", torch.tensor([0.1, 0.2]))
+        self.register_buffer("mask", infinite)
+        self.register_buffer("turns", torch.polar(torch.ones(2), torch.ones(2)))
+        self.register_buffer("fine", torch.tensor([0.1], dtype=torch.float64))
+        self.register_buffer("coarse", torch.tensor([0.1], dtype=torch.float16))
+        self.register_buffer("factor", torch.tensor([2**24 + 1]))
+        self.register_buffer("places", torch.arange(3))
+        self.register_buffer("shown", torch.tensor([True, False]))
+        self.register_buffer("cached", torch.tensor([0.3]), persistent=False)
+
+
+def test_buffers_keep_type_and_numbers() -> None:
+    module = Buffers()
+    flat = FlatModel(module, device="cpu")
+    assert (flat.layout.buffers, flat.layout.counters) == (2, 5)  # mean; places and shown
+    assert flat.snapshot().isfinite().all()
+    flat.load(flat.snapshot())
+    expected, found = dict(module.named_buffers()), dict(flat.module.named_buffers())
+    saved = flat.state_dict(flat.snapshot())
+    assert expected.keys() == found.keys()
+    assert (
+        saved.keys()
+        == module.state_dict().keys()
+        == {*dict(module.named_parameters()), *found} - {"cached"}
+    )
+    for name, value in expected.items():
+        for other in (found[name], saved.get(name, value)):
+            assert other.dtype == value.dtype, name
+            assert torch.equal(other, value), name
+    Buffers().load_state_dict(saved)
+
+
+def test_constants_are_where_the_module_is_told_to_be() -> None:
+    flat = FlatModel(Buffers(), device="cpu", dtype=torch.float64)
+    assert flat.module.get_buffer("mean").dtype == torch.float64
+    assert flat.module.get_buffer("mask").dtype == torch.float64  # as the parameters
+    assert flat.module.get_buffer("fine").dtype == torch.float64
+    assert flat.layout.counters == 6  # 2^24 + 1 is a number like any other
+
+
+def test_a_counter_beyond_what_the_vector_holds_is_refused() -> None:
+    flat = FlatModel(Buffers(), device="cpu")
+    flat.module.get_buffer("places").add_(2**24 - 3)
+    assert int(flat.snapshot().max()) == 2**24 - 1
+    flat.module.get_buffer("places").add_(1)
+    with pytest.raises(BadInput, match="model=Buffers: counts to 16777216 in a buffer"):
+        flat.snapshot()
+
+
+def test_a_type_that_no_file_holds_is_refused() -> None:
+    module = nn.Linear(2, 2)
+    module.register_buffer("turns", torch.ones(2, dtype=torch.complex128))
+    with pytest.raises(BadInput, match="a buffer turns of complex128"):
+        FlatModel(module, device="cpu")

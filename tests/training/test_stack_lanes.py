@@ -94,6 +94,27 @@ class Attention(nn.Module):
         return found
 
 
+class Buffered(nn.Module):
+    """Buffers of all kinds: indices, masks, complex numbers, and statistics."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.classes, self.norm = nn.Linear(6, 4), nn.BatchNorm1d(6)
+        self.register_buffer("order", torch.tensor([3, 1, 2, 5, 4, 0]))
+        self.register_buffer("shown", torch.ones(6, 6, dtype=torch.bool).tril())
+        self.register_buffer("mask", torch.zeros(6, 6).masked_fill(~self.shown, -torch.inf))
+        turns = torch.polar(torch.ones(3), torch.arange(3.0)).to(torch.complex128)
+        self.register_buffer("turns", turns, persistent=False)
+
+    def forward(self, images: Tensor) -> Tensor:
+        rows = self.norm(images.flatten(1, 2))[:, self.order]
+        turned = torch.view_as_complex(rows.unflatten(-1, (3, 2)).contiguous()) * self.turns
+        rows = torch.view_as_real(turned).flatten(-2)
+        weights = (rows @ rows.mT + self.mask).softmax(-1) * self.shown
+        found: Tensor = self.classes((weights @ rows).mean(1))
+        return found
+
+
 class Spectrum(nn.Module):
     """Layers of several libraries, and batch statistics, so that short batches are not padded."""
 
@@ -212,6 +233,7 @@ CASES = pytest.mark.parametrize(
         (Rows, False, functional.cross_entropy, 0.0),
         (Attention, False, functional.cross_entropy, 0.0),
         (Spectrum, False, functional.cross_entropy, 0.0),
+        (Buffered, False, functional.cross_entropy, 0.0),
     ],
 )
 

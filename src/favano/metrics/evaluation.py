@@ -129,7 +129,7 @@ class Evaluator:
             return [*self._values(output, targets), *([output] if self._whole else [])]
 
         def of_one(weights: dict[str, Tensor], buffers: dict[str, Tensor]) -> list[Tensor]:
-            given = weights, buffers, self._lent(features)
+            given = weights, self.model.typed(buffers), self._lent(features)
             found: list[Tensor] = self.model.objective.at(*given, scores)
             return found
 

@@ -11,7 +11,7 @@ some 2^64 would have to be tried.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from favano.records.document import to_json
@@ -24,6 +24,14 @@ _DIGITS: Final = 16
 def short_digest(content: bytes | memoryview) -> str:
     """The first 64 bits of SHA-256, in hexadecimal digits."""
     return hashlib.sha256(content).hexdigest()[:_DIGITS]
+
+
+def running_digests(parts: Iterable[bytes | memoryview]) -> Iterator[str]:
+    """The digests of the first part, of the first two, and so on."""
+    running = hashlib.sha256()
+    for part in parts:
+        running.update(part)
+        yield running.hexdigest()[:_DIGITS]
 
 
 def chain_start(parts: Mapping[str, str | None], seed: int) -> str:

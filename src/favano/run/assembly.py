@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from torch import nn
+import torch
+from torch import Tensor, nn
 from torch.nn import functional
 
 from favano.aggregation import Aggregator, Link
@@ -106,4 +107,16 @@ def initial_vector(
 ) -> Vector:
     """The initial model of a seed, where and as `flat` is."""
     module, like = initial_module(model, seed), flat.vector
-    return FlatModel(module, loss, device=like.device, dtype=like.dtype).snapshot()
+    own = FlatModel(module, loss, device=like.device, dtype=like.dtype)
+    for name in own.constants.keys() | flat.constants.keys():
+        values, theirs = own.constants.get(name), flat.constants.get(name)
+        same = (
+            values is not None and theirs is not None and torch.equal(_bits(values), _bits(theirs))
+        )
+        rule = f"has another buffer {name} for seed {seed}, and all seeds of a call share it"
+        need(same, "model", type(module).__name__, f"{rule}; simulate one seed at a time")
+    return own.snapshot()
+
+
+def _bits(tensor: Tensor) -> Tensor:
+    return tensor.reshape(-1).view(torch.uint8)

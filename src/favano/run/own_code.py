@@ -16,6 +16,7 @@ from favano.metrics import Metric, accuracy
 from favano.run.samples import Samples
 from favano.specification.presets import OWN
 from favano.specification.spec import Spec
+from favano.training import FlatModel
 from favano.types import Vector
 
 
@@ -25,14 +26,16 @@ def is_own(spec: Spec, samples: Samples) -> bool:
     return spec.problem.model == OWN or not usual
 
 
-def digests_of(module: nn.Module, initial: Vector, samples: Samples) -> dict[str, str]:
+def digests_of(flat: FlatModel, initial: Vector, samples: Samples) -> dict[str, str]:
     """Digests by name."""
     metrics = tuple((name, *_fields(one)) for name, one in samples.metrics.items())
     return {
         "loss": code_digest(samples.loss),
         "metrics": code_digest(metrics),
-        "network": _network(module),
-        "initial model": code_digest(initial),
+        "network": _network(flat.module),
+        "initial model": code_digest(
+            (initial, *flat.constants.values()) if flat.constants else initial
+        ),
     }
 
 

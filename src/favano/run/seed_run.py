@@ -128,7 +128,7 @@ class SeedRun:
     @cached_property
     def code(self) -> dict[str, str]:
         """Digests of network, initial model, loss and metrics, by name."""
-        return digests_of(self.flat.module, self.aggregator.initial, self.samples)
+        return digests_of(self.flat, self.aggregator.initial, self.samples)
 
     @property
     def over(self) -> bool:

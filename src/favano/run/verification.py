@@ -32,7 +32,7 @@ _MORE = 1 << 20  # bytes that the header of a model file may have more
 _BY_DIGESTS = (  # what the digests alone do not show
     "that the runs give these rows",
     f"in {SUMMARY} all but the final numbers of the seeds",
-    f"names and shapes in {MODEL}",
+    f"names, shapes and constant buffers in {MODEL}",
     PARTICIPATION,
     BOUND,
     f"in {SPEC} horizon, kernels, engine, device and label",

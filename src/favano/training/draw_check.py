@@ -47,6 +47,7 @@ def find_draws(
     draws.set(0, device)
     generators = [device] if device.type == "cuda" else []
     constants = _constants(model)
+    versions = model.constant_versions()
     with model.unchanged() as start, torch.random.fork_rng(devices=generators):
         with torch.no_grad(), _Watch(module.eval(), device):
             module(own := features.clone())
@@ -63,6 +64,7 @@ def find_draws(
                 torch.autograd.backward(value)
         check_ties(model)
         _need_trained(model, used)
+        check_constants(model, versions)
         states = python_state(module), python_state(loss)
         model.load(start)
         with torch.enable_grad(), KeyedDropout(draws.key):
@@ -91,6 +93,17 @@ def check_ties(model: FlatModel) -> None:
         raise BadInput("model", type(model.module).__name__, f"{rule}, as by .copy_()")
 
 
+def check_constants(model: FlatModel, before: Mapping[str, int]) -> None:
+    """Refuse a network that has written to a constant since it had these versions."""
+    for name, version in model.constant_versions().items():
+        rule = (
+            f"changes its buffer {name} ({model.constants[name].dtype}) in training; the server "
+            "can average or count only persistent buffers of finite numbers, floats of the "
+            "parameters' type or whole numbers below 2^24"
+        )
+        need(version == before[name], "model", type(model.module).__name__, rule)
+
+
 @contextmanager
 def watched(model: FlatModel) -> Iterator[None]:
     """A job: refuse a network or a loss that draws in it, or that moves what is trained.
@@ -98,9 +111,11 @@ def watched(model: FlatModel) -> Iterator[None]:
     To look at all generators takes as long as a small step, so not all jobs are watched.
     """
     number, model.jobs = model.jobs, model.jobs + 1
+    versions = model.constant_versions()
     before = global_generators() if number < _EACH or number % _EACH == 0 else None
     yield
     check_ties(model)
+    check_constants(model, versions)
     drawn = before is not None and before != global_generators()
     rule = f"draws random numbers in training by a generator of all, {_INSTEAD}"
     need(not drawn, "model", type(model.module).__name__, rule)

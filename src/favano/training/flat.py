@@ -2,7 +2,9 @@
 
 A model is one vector: parameters, then float buffers (BatchNorm statistics), then integer
 counters. An update is applied to the parameters; buffers are averaged; of counters the largest is
-taken.
+taken. Buffers that such a vector cannot hold are constants, which stay in the module as they are:
+those that are not persistent, complex ones, floats of another type than the parameters, masks with
+infinities, and large whole numbers. Training must not change them.
 """
 
 from __future__ import annotations
@@ -78,7 +80,8 @@ class FlatModel:
         tensors = (*module.named_parameters(), *module.named_buffers())
         empty = next((key for key, one in tensors if one.is_meta), None)
         need(empty is None, "model", name, f"has no values for {empty} (meta); load them first")
-        self.objective = copied_together(module, loss).to(device=device, dtype=dtype)
+        self.objective = copied_together(module, loss)
+        _convert(self.objective, torch.device(device), dtype)
         self.module, self.loss = self.objective.network, self.objective.compute
         self.draws = draws_of(self.module)  # None without few bits and without dropout
         self.dropout = False  # whether it has dropout; set by `draw_check`
@@ -89,8 +92,11 @@ class FlatModel:
         own = self.objective.loss_parameters
         self._parameters = {**own, **dict(self.module.named_parameters())}
         buffers = dict(self.module.named_buffers())
-        self._buffers = {k: v for k, v in buffers.items() if v.is_floating_point()}
-        self._counters = {k: v for k, v in buffers.items() if not v.is_floating_point()}
+        self._transient = {*_transient_buffers(self.module)}
+        held = {k: v for k, v in buffers.items() if k not in self._transient and _fits(v, dtype)}
+        self._buffers = {k: v for k, v in held.items() if v.is_floating_point()}
+        self._counters = {k: v for k, v in held.items() if not v.is_floating_point()}
+        self.constants = {k: v for k, v in buffers.items() if k not in held}
         parts = (self._parameters, self._buffers, self._counters)
         sizes = [sum(tensor.numel() for tensor in part.values()) for part in parts]
         frozen = sum(p.numel() for p in self._parameters.values() if not p.requires_grad)
@@ -99,6 +105,10 @@ class FlatModel:
         need(self.layout.parameters > 0, "model", name, "has no parameters")
         rule = f"has integer counters (BatchNorm), which {dtype} cannot hold; use float32"
         need(bits > 16 or not self._counters, "model", name, rule)
+        for key, constant in self.constants.items():
+            rule = f"has a buffer {key} of complex128, which model files do not hold; use complex64"
+            good = constant.dtype != torch.complex128 or key in self._transient
+            need(good, "model", name, rule)
         rule = f"trains with few bits, which needs float32 or float64, not {dtype}"
         need(bits > 16 or self.draws is None, "model", name, rule)
         self.vector: Vector = torch.empty(self.layout.size, device=device, dtype=dtype)
@@ -141,6 +151,10 @@ class FlatModel:
         if self._counters:
             counted = [counter.flatten().to(self.vector) for counter in self._counters.values()]
             self.vector[-self.layout.counters :] = torch.cat(counted)
+            limit = _first_inexact(self.vector.dtype)
+            rule = f"counts to {limit} in a buffer, which {self.vector.dtype} cannot hold exactly"
+            exact = bool((self.vector[-self.layout.counters :].abs() < limit).all())
+            need(exact, "model", type(self.module).__name__, rule)
         return self.vector.clone()
 
     def moved(self) -> str:
@@ -154,6 +168,10 @@ class FlatModel:
             if owner.get(key) is not buffer or buffer.data_ptr() != place:
                 return f"its buffer {name}"
         return ""
+
+    def constant_versions(self) -> dict[str, int]:
+        """How often each constant was written in place, by name."""
+        return {name: constant._version for name, constant in self.constants.items()}
 
     @contextmanager
     def unchanged(self) -> Iterator[Vector]:
@@ -170,27 +188,39 @@ class FlatModel:
         return drawing(self.draws, key, self.dropout)
 
     def tied(self) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
-        """The module's own parameters, and its buffers and counters, by name."""
-        return dict(self._parameters), {**self._buffers, **self._counters}
+        """The module's own parameters, and all its buffers, by name."""
+        return dict(self._parameters), {**self._buffers, **self._counters, **self.constants}
 
     def named(self, weights: Tensor, rest: Tensor) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
         """Parameters and buffers by name, as views of (..., P) and (..., size - P)."""
         return self.named_weights(weights), _named({**self._buffers, **self._counters}, rest)
+
+    def typed(self, buffers: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Copies of such buffers in the types that they have in the module."""
+        counters = self._counters
+        return {
+            name: values.round().to(counters[name].dtype) if name in counters else values.clone()
+            for name, values in buffers.items()
+        }
 
     def named_weights(self, weights: Tensor) -> dict[str, Tensor]:
         """Parameters by name, as views of (..., P)."""
         return _named(self._parameters, weights)
 
     def state_dict(self, vector: Vector) -> dict[str, Tensor]:
-        """A flat model by the module's own names, copied to the CPU."""
+        """A flat model by the module's own names, copied to the CPU, as `load_state_dict` takes it.
+
+        First the tensors of the vector, in its order, then constants and second names.
+        """
         tensors = {**self._parameters, **self._buffers, **self._counters}
         found = {
             name: values.detach().to("cpu", tensors[name].dtype, copy=True)
             for name, values in _named(tensors, vector).items()
         }
+        found |= {name: one.detach().to("cpu", copy=True) for name, one in self.constants.items()}
         for name, other in self._other_names():
             found[other] = found[name].clone()
-        return found
+        return {name: one for name, one in found.items() if name not in self._transient}
 
     def _other_names(self) -> Iterator[tuple[str, str]]:
         """Names of tensors that layers share, and the other names that they have."""
@@ -258,6 +288,33 @@ class FlatModel:
             for key, one in layer._buffers.items()
             if one is not None
         }
+
+
+def _convert(module: nn.Module, device: torch.device, dtype: torch.dtype) -> None:
+    """Move a module to a device; what has the type of its parameters gets this one."""
+    own = {one.dtype for one in module.parameters()}
+    module._apply(  # type: ignore[no-untyped-call]
+        lambda one: one.to(device, dtype if one.dtype in own else one.dtype)
+    )
+
+
+def _transient_buffers(module: nn.Module) -> Iterator[str]:
+    """The names of buffers that are not persistent: they are no part of a saved model."""
+    for path, layer in module.named_modules(remove_duplicate=False):
+        for key in layer._non_persistent_buffers_set:
+            yield f"{path}.{key}" if path else key
+
+
+def _fits(buffer: Tensor, dtype: torch.dtype) -> bool:
+    """Whether a vector of this type can hold a buffer, so that it can be averaged or counted."""
+    if buffer.is_floating_point():
+        return buffer.dtype == dtype and bool(buffer.isfinite().all())
+    return not buffer.is_complex() and bool((buffer.double().abs() < _first_inexact(dtype)).all())
+
+
+def _first_inexact(dtype: torch.dtype) -> int:
+    """The whole number, 2^24 for float32, that the next one is rounded to."""
+    return round(2 / torch.finfo(dtype).eps)
 
 
 def _keep_in_place(module: nn.Module) -> None:

@@ -177,7 +177,7 @@ class LaneSteps:
         key: Tensor,
     ) -> tuple[Tensor, dict[str, Tensor]]:
         """Mean loss of one lane's batch, and its buffers after the forward pass."""
-        buffers = {name: value.clone() for name, value in buffers.items()}
+        buffers = self._model.typed(buffers)
         if self._halves is not None:
             weights = self._halves.weights(weights)
 
