@@ -11,7 +11,7 @@ import torch
 
 pytest.importorskip("flwr")
 
-from flwr.app import Context, RecordDict
+from flwr.app import ArrayRecord, Context, RecordDict
 from flwr.clientapp import ClientApp
 from torch import nn
 from torch.utils.data import DataLoader, Subset, TensorDataset
@@ -20,6 +20,7 @@ import favano
 from favano.data import BatchStream
 from favano.errors import BadInput
 from favano.flower import Client, client_app
+from favano.flower.flat_arrays import flat_arrays
 from favano.flower.local_training import LocalTraining, to_json
 from favano.flower.memory import FileStore
 from favano.flower.payload import codec_text, draws, fingerprint, pack, shape_of, unpack
@@ -290,3 +291,13 @@ def test_the_global_generator_is_left_alone() -> None:
     before = torch.get_rng_state()
     Client(network, data_of(1)).reply(call(model))
     assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_arrays_in_another_order_are_refused() -> None:
+    """Of a network with buffers of floats: a server puts them where it has its parameters."""
+    net = nn.Sequential(network())
+    net.register_buffer("centre", torch.zeros(6))
+    arrays = ArrayRecord(net.state_dict())
+    found = flat_arrays(arrays)
+    with pytest.raises(BadInput, match="model=Sequential: has centre, which a server takes"):
+        Client(net, data_of(1)).reply(call(pack(found.vector(arrays), found.shape)))

@@ -9,9 +9,10 @@ pytest.importorskip("flwr")
 import numpy as np
 import torch
 from flwr.app import Array, ArrayRecord
+from torch import nn
 
 from favano.errors import BadInput
-from favano.flower.flat_arrays import flat_arrays
+from favano.flower.flat_arrays import check_order, flat_arrays
 from favano.flower.payload import shape_of
 from favano.training import FlatModel
 from tests.flower.calls import network
@@ -36,12 +37,47 @@ def test_they_come_back_as_they_were() -> None:
         np.testing.assert_array_equal(again[name].numpy(), one.numpy())
 
 
+def buffered() -> nn.Module:
+    net = nn.Sequential(network(), nn.Linear(3, 3))
+    net.register_buffer("mask", torch.tensor([0.0, -torch.inf]))
+    net.register_buffer("turns", torch.ones(2, dtype=torch.complex64) * 1j)
+    net.register_buffer("factor", torch.tensor(2**24 + 1))
+    net.register_buffer("places", torch.arange(3, dtype=torch.uint8))
+    net.register_buffer("shown", torch.tensor([True, False]))
+    return net
+
+
+def test_constants_are_carried_as_they_are() -> None:
+    flat, arrays = FlatModel(buffered(), device="cpu"), ArrayRecord(buffered().state_dict())
+    found = flat_arrays(arrays)
+    assert (found.order, found.layout) == (flat.names, flat.layout)
+    assert found.vector(arrays).isfinite().all()
+    check_order(flat)
+    state = {
+        name: torch.from_numpy(one.numpy())
+        for name, one in found.arrays(found.vector(arrays)).items()
+    }
+    for name, value in buffered().named_buffers():
+        assert state[name].dtype == value.dtype
+        assert torch.equal(state[name], value)
+
+
+def test_a_buffer_that_a_server_takes_for_a_parameter_is_refused() -> None:
+    net = nn.Sequential(network())
+    net.register_buffer("centre", torch.zeros(6))
+    with pytest.raises(BadInput, match="model=Sequential: has centre, which a server takes for"):
+        check_order(FlatModel(net, device="cpu"))
+    net.register_buffer("centre", torch.zeros(6), persistent=False)
+    check_order(FlatModel(net, device="cpu"))
+
+
 @pytest.mark.parametrize(
     ("numbers", "sentence"),
     [
         (np.zeros(3, np.float16), "need float32 or float64"),
         (np.zeros(3, np.int64), "at least one array of parameters"),
-        (np.array([True]), "need numbers"),
+        (np.array([True]), "at least one array of parameters"),
+        (np.array(["a"]), "need numbers"),
     ],
 )
 def test_other_arrays_are_refused(numbers: np.ndarray, sentence: str) -> None:  # type: ignore[type-arg]

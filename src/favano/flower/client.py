@@ -21,6 +21,7 @@ from torch.utils.data import DataLoader
 
 from favano.data import BatchStream, Preprocessing
 from favano.errors import BadInput, need
+from favano.flower.flat_arrays import check_order
 from favano.flower.limits import Limits
 from favano.flower.local_training import LocalTraining, from_json
 from favano.flower.memory import Memory, NoStore, Remembered, StateStore, Store
@@ -184,6 +185,7 @@ class Client:
         task = Task(inputs, targets, batches, flat.loss, self._preprocessing)
         check_fit(flat, task, self._classes if self._loss is functional.cross_entropy else 0)
         check_single(flat, task)
+        check_order(flat)
         rule = local.rule(corrected=call.drift is not None)
         return _Prepared(LoopTrainer(flat, task, rule), shape_of(flat))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import zip_longest
 from math import prod
 
 import numpy as np
@@ -12,10 +13,12 @@ from safetensors.numpy import save
 
 from favano.errors import need
 from favano.flower.payload import Shape
-from favano.training import Layout
+from favano.training import FlatModel, Layout
+from favano.training.flat import fits
 from favano.types import Vector
 
 _STATISTICS = ("running_mean", "running_var")  # of BatchNorm
+_WHOLE = "iub"  # kinds of arrays that are counters
 
 
 @dataclass(frozen=True)
@@ -26,6 +29,7 @@ class FlatArrays:
     shapes: dict[str, tuple[int, ...]]
     kinds: dict[str, np.dtype[np.generic]]
     order: tuple[str, ...]  # of a flat model: parameters, statistics, counters
+    constants: dict[str, Array]  # which no flat model holds
     layout: Layout
     shape: Shape
 
@@ -38,7 +42,8 @@ class FlatArrays:
         """The arrays of a flat model."""
         sizes = [prod(self.shapes[name]) for name in self.order]
         parts = dict(zip(self.order, torch.split(vector, sizes), strict=True))
-        return ArrayRecord({name: self._array(name, parts[name]) for name in self.names})
+        kept = self.constants
+        return ArrayRecord({n: kept.get(n) or self._array(n, parts[n]) for n in self.names})
 
     def file(self, vector: Vector) -> bytes:
         """The arrays of a flat model as a safetensors file."""
@@ -46,7 +51,7 @@ class FlatArrays:
 
     def _array(self, name: str, values: Vector) -> Array:
         numbers = values.detach().cpu().numpy().reshape(self.shapes[name])
-        if self.kinds[name].kind == "i":
+        if self.kinds[name].kind in _WHOLE:
             numbers = numbers.round()
         return Array(np.asarray(numbers, dtype=self.kinds[name]))
 
@@ -55,21 +60,25 @@ def flat_arrays(arrays: ArrayRecord) -> FlatArrays:
     """How the arrays of a network, such as `ArrayRecord(model.state_dict())`, lie in a flat model.
 
     Whole numbers are counters, and BatchNorm's statistics are known by their names; all others are
-    parameters.
+    parameters. Arrays that no flat model holds are constants: complex ones, masks with infinities
+    and large whole numbers.
     """
     found = {name: one.numpy() for name, one in arrays.items()}
     kinds = {name: one.dtype for name, one in found.items()}
     floats = [name for name, kind in kinds.items() if kind.kind == "f"]
-    counters = [name for name, kind in kinds.items() if kind.kind == "i"]
-    need(len(floats) + len(counters) == len(found), "initial_arrays", kinds, "need numbers")
+    known = all(kind.kind in f"{_WHOLE}fc" for kind in kinds.values())
+    need(known, "initial_arrays", kinds, "need numbers")
+    types = {kinds[name] for name in floats}
+    one_type = len(types) < 2 and types <= {np.dtype("float32"), np.dtype("float64")}
+    rule = "need float32 or float64 for all parameters and statistics"
+    need(one_type, "initial_arrays", ", ".join(map(str, types)), rule)
+    dtype = torch.float64 if np.dtype("float64") in types else torch.float32
+    held = {name for name, one in found.items() if fits(torch.from_numpy(one), dtype)}
+    floats = [name for name in floats if name in held]
+    counters = [name for name, kind in kinds.items() if kind.kind in _WHOLE and name in held]
     statistics = [name for name in floats if name.endswith(_STATISTICS)]
     parameters = [name for name in floats if name not in statistics]
     need(bool(parameters), "initial_arrays", len(found), "need at least one array of parameters")
-    types = {kinds[name] for name in floats}
-    one_type = types in ({np.dtype("float32")}, {np.dtype("float64")})
-    rule = "need float32 or float64 for all parameters and statistics"
-    need(one_type, "initial_arrays", ", ".join(map(str, types)), rule)
-    dtype = torch.float32 if np.dtype("float32") in types else torch.float64
     sizes = tuple(size for name in parameters if (size := found[name].size))
     rest = [sum(found[name].size for name in part) for part in (statistics, counters)]
     return FlatArrays(
@@ -77,6 +86,21 @@ def flat_arrays(arrays: ArrayRecord) -> FlatArrays:
         shapes={name: one.shape for name, one in found.items()},
         kinds=kinds,
         order=(*parameters, *statistics, *counters),
+        constants={name: one for name, one in arrays.items() if name not in held},
         layout=Layout(sum(sizes), rest[0], rest[1], torch.finfo(dtype).bits),
         shape=Shape(sizes, sum(rest), dtype),
     )
+
+
+def check_order(model: FlatModel) -> None:
+    """Refuse a network whose arrays a server would take for something else than they are.
+
+    It sees names and numbers alone, and would mix up a buffer of floats with the parameters.
+    """
+    order = flat_arrays(ArrayRecord(model.module.state_dict())).order
+    wrong = next((one for one, own in zip_longest(order, model.names) if one != own), None)
+    rule = (
+        f"has {wrong}, which a server takes for a parameter, but is a buffer of floats or another "
+        "name of one; register such buffers with persistent=False, or name them running_mean"
+    )
+    need(order == model.names, "model", type(model.module).__name__, rule)

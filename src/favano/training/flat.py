@@ -93,7 +93,7 @@ class FlatModel:
         self._parameters = {**own, **dict(self.module.named_parameters())}
         buffers = dict(self.module.named_buffers())
         self._transient = {*_transient_buffers(self.module)}
-        held = {k: v for k, v in buffers.items() if k not in self._transient and _fits(v, dtype)}
+        held = {k: v for k, v in buffers.items() if k not in self._transient and fits(v, dtype)}
         self._buffers = {k: v for k, v in held.items() if v.is_floating_point()}
         self._counters = {k: v for k, v in held.items() if not v.is_floating_point()}
         self.constants = {k: v for k, v in buffers.items() if k not in held}
@@ -134,6 +134,11 @@ class FlatModel:
     def sent(self) -> tuple[bool, ...]:
         """Which of these are sent: those that are trained."""
         return tuple(p.requires_grad for p in self._parameters.values() if p.numel())
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the tensors in `vector`, in its order."""
+        return (*self._parameters, *self._buffers, *self._counters)
 
     def decaying(self, weights: Tensor) -> Tensor:
         """The weights of parameters that decay, (..., P); zeros for those that are never used."""
@@ -305,7 +310,7 @@ def _transient_buffers(module: nn.Module) -> Iterator[str]:
             yield f"{path}.{key}" if path else key
 
 
-def _fits(buffer: Tensor, dtype: torch.dtype) -> bool:
+def fits(buffer: Tensor, dtype: torch.dtype) -> bool:
     """Whether a vector of this type can hold a buffer, so that it can be averaged or counted."""
     if buffer.is_floating_point():
         return buffer.dtype == dtype and bool(buffer.isfinite().all())
