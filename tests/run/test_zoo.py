@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from copy import deepcopy
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
 
 import favano
+from favano.data import BatchStream
 from favano.errors import BadInput
+from favano.rng import Stream, word
 from favano.run import engines
 from favano.training import gradient_trace
+from favano.training.dropout import KeyedDropout
 from tests.run.cpu_stacks import cpu_stacks
 from tests.run.zoo import DATA, ZOO, Entry, Loss
 
 ENTRIES = pytest.mark.parametrize("entry", ZOO, ids=[entry.name for entry in ZOO])
 PARTS = [list(range(8)), list(range(8, 16))]  # of two clients: a batch each
+ORDER = BatchStream([np.array(part) for part in PARTS], 8, seed=0)  # masks are by place
 TEST = slice(16, 24)
 STEPS, RATE = 3, 0.2
 FLEET = favano.Fleet(clients=2)
@@ -76,14 +82,18 @@ def by_hand(entry: Entry, rounds: int) -> tuple[dict[str, Tensor], float]:
     """The same in plain PyTorch: the final model, and its loss on the test set."""
     x, y = DATA[entry.data]
     server: dict[str, Tensor] | None = None
-    for _ in range(rounds):
+    for number in range(rounds):
         ends = []
-        for part in PARTS:
+        for client in range(len(PARTS)):
             net, loss, whole = loaded(entry, server)
             optimiser = optimiser_of(entry, whole)
-            for _ in range(STEPS):
+            for step in range(number * STEPS, (number + 1) * STEPS):
                 optimiser.zero_grad()
-                torch.autograd.backward(loss(net.train()(x[part].clone()), y[part].clone()))
+                part = torch.from_numpy(ORDER.indices(client, step, 1))
+                key = torch.tensor(word(0, Stream.LUQ, client, step))
+                with KeyedDropout(key) if entry.drops else nullcontext():
+                    value = loss(net.train()(x[part].clone()), y[part].clone())
+                torch.autograd.backward(value)
                 optimiser.step()
             ends.append(deepcopy(whole.state_dict()))
         server = {name: averaged([end[name] for end in ends]) for name in ends[0]}

@@ -43,6 +43,7 @@ class Entry:
     loss: Callable[[Any], Loss] = lambda net: F.cross_entropy  # given the network
     data: str = "points"
     keys: Mapping[str, object] = field(default_factory=dict)  # of local training
+    drops: bool = False  # whether it has dropout
     refusal: str = ""  # the beginning of the sentence; empty: it is trained
     one_by_one: str = ""  # the same where many models at once cannot be trained
 
@@ -107,6 +108,37 @@ class Reader(nn.Module):
     def forward(self, tokens: Tensor) -> Tensor:
         found = self.layer(self.embed(tokens))
         output: Tensor = self.last((found[0] if isinstance(found, tuple) else found).mean(1))
+        return output
+
+
+class Heads(nn.Module):
+    """Attention of a layer to itself, as written by hand around PyTorch's function."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.mix = nn.Linear(4, 12)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        heads = (one.unflatten(-1, (2, 2)).transpose(1, 2) for one in self.mix(inputs).chunk(3, -1))
+        p = 0.2 if self.training else 0.0
+        found = F.scaled_dot_product_attention(*heads, dropout_p=p, is_causal=True)
+        return found.transpose(1, 2).flatten(2)
+
+
+class Decoder(nn.Module):
+    """A decoder that reads what it writes, with a mask of PyTorch's."""
+
+    mask: Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embed, self.last = nn.Embedding(7, 4), nn.Linear(4, 3)
+        self.layer = nn.TransformerDecoderLayer(4, 2, 8, batch_first=True)
+        self.register_buffer("mask", nn.Transformer.generate_square_subsequent_mask(5))
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        inputs = self.embed(tokens)
+        output: Tensor = self.last(self.layer(inputs, inputs, self.mask)[:, -1])
         return output
 
 
@@ -702,6 +734,39 @@ ZOO = [
         "transformer",
         lambda: Reader(nn.TransformerEncoderLayer(4, 2, 8, dropout=0.0, batch_first=True)),
         data="tokens",
+    ),
+    equal("dropout", stack(first, nn.Dropout, last), drops=True),
+    equal(
+        "transformer with dropout",
+        lambda: Reader(nn.TransformerEncoderLayer(4, 2, 8, batch_first=True)),
+        data="tokens",
+        drops=True,
+    ),
+    equal(
+        "transformer of several layers, norm first",
+        lambda: Reader(
+            nn.TransformerEncoder(
+                nn.TransformerEncoderLayer(4, 2, 8, 0.3, "gelu", batch_first=True, norm_first=True),
+                2,
+                enable_nested_tensor=False,
+            )
+        ),
+        data="tokens",
+        drops=True,
+    ),
+    equal("decoder and its causal mask", Decoder, data="tokens", drops=True),
+    equal("attention with dropout", lambda: Reader(Heads()), data="tokens", drops=True),
+    equal(
+        "lstm with dropout",
+        lambda: Reader(nn.LSTM(4, 4, 2, dropout=0.3, batch_first=True)),
+        data="tokens",
+        drops=True,
+    ),
+    equal(
+        "gru both ways with dropout",
+        lambda: Reader(nn.GRU(4, 2, 3, dropout=0.3, batch_first=True, bidirectional=True)),
+        data="tokens",
+        drops=True,
     ),
     equal(
         "bilinear",

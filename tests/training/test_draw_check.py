@@ -54,11 +54,6 @@ def masked(module: nn.Module, values: Tensor) -> Tensor:
 
 
 REFUSED: dict[str, tuple[Callable[[], nn.Module], str]] = {
-    "recurrent": (
-        lambda: Sequence(nn.LSTM(2, 2, 2, dropout=0.5, batch_first=True)),
-        "in training by aten.bernoulli_",
-    ),
-    "attention": (lambda: Sequence(encoder(0.1)), "in training by aten.bernoulli_"),
     "rand": (lambda: Around(lambda m, v: v + torch.rand(6)), "in evaluation mode by aten.rand"),
     "in place": (lambda: Around(masked), "in evaluation mode by aten.bernoulli_"),
     "own generator": (
@@ -93,7 +88,9 @@ def task(loss: Loss = functional.cross_entropy) -> Task:
 @pytest.mark.parametrize(("make", "rule"), REFUSED.values(), ids=REFUSED)
 def test_what_draws_otherwise_is_refused(make: Callable[[], nn.Module], rule: str) -> None:
     model = FlatModel(make(), device="cpu")
-    with pytest.raises(BadInput, match=f"^model=.*: draws random numbers {rule}.* nn.Dropout"):
+    with pytest.raises(
+        BadInput, match=f"^model=.*: draws random numbers {rule}.* use only dropout of torch.nn"
+    ):
         check_fit(model, task(), classes=3)
 
 

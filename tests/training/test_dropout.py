@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
+from torch.nn.utils.rnn import pack_padded_sequence
 
 from favano.data import BatchStream
 from favano.quantisation import Recipe
@@ -69,7 +70,88 @@ class ByHand(nn.Module):
         return output
 
 
-NETWORKS = [hidden, in_place, channels, scaled, ByHand]
+class OfRows(nn.Module):
+    """A layer that reads the rows of an image one by one."""
+
+    def __init__(self, layer: nn.Module, width: int = 6) -> None:
+        super().__init__()
+        self.layer, self.last = layer, nn.Linear(width, 4)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        found = self.layer(inputs.flatten(1, 2))
+        output: Tensor = self.last((found[0] if isinstance(found, tuple) else found).mean(1))
+        return output
+
+
+class Heads(nn.Module):
+    """Attention whose weights are asked for, or not; the latter is another path in PyTorch."""
+
+    def __init__(self, need_weights: bool) -> None:
+        super().__init__()
+        self.heads = nn.MultiheadAttention(6, 2, dropout=0.4, batch_first=True)
+        self.need_weights = need_weights
+
+    def forward(self, rows: Tensor) -> Tensor:
+        found: Tensor = self.heads(rows, rows, rows, need_weights=self.need_weights)[0]
+        return found
+
+
+class Causal(nn.Module):
+    """Attention by its function."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.mix = nn.Linear(6, 18)
+
+    def forward(self, rows: Tensor) -> Tensor:
+        given = self.mix(rows).chunk(3, -1)
+        p = 0.5 * self.training
+        return functional.scaled_dot_product_attention(*given, dropout_p=p, is_causal=True)
+
+
+class ByTime(nn.Module):
+    """A recurrent layer whose sequences have the batch as their second dimension."""
+
+    def __init__(self, layer: nn.Module) -> None:
+        super().__init__()
+        self.layer = layer
+
+    def forward(self, rows: Tensor) -> Tensor:
+        found: Tensor = self.layer(rows.transpose(0, 1))[0]
+        return found.transpose(0, 1)
+
+
+def transformer() -> nn.Module:
+    layer = nn.TransformerEncoderLayer(6, 2, 8, dropout=0.3, batch_first=True)
+    return OfRows(nn.TransformerEncoder(layer, 2))
+
+
+def attention() -> nn.Module:
+    return OfRows(Heads(False))
+
+
+def attention_with_weights() -> nn.Module:
+    return OfRows(Heads(True))
+
+
+def causal() -> nn.Module:
+    return OfRows(Causal())
+
+
+def lstm() -> nn.Module:
+    return OfRows(nn.LSTM(6, 5, 3, dropout=0.4, batch_first=True, bidirectional=True), 10)
+
+
+def gru() -> nn.Module:
+    return OfRows(ByTime(nn.GRU(6, 5, 2, dropout=0.4)), 5)
+
+
+def rnn() -> nn.Module:
+    return OfRows(nn.RNN(6, 5, 2, dropout=0.4, batch_first=True, nonlinearity="relu"), 5)
+
+
+INSIDE = [transformer, attention, attention_with_weights, causal, lstm, gru, rnn]
+NETWORKS = [hidden, in_place, channels, scaled, ByHand, *INSIDE]
 
 
 @pytest.mark.parametrize("make", NETWORKS)
@@ -189,3 +271,136 @@ def test_wrong_probabilities_are_left_to_pytorch() -> None:
         pytest.raises(ValueError, match="probability has to be between 0 and 1"),
     ):
         functional.dropout(torch.ones(3), 1.5)
+
+
+def masks(shape: tuple[int, ...], p: float, calls: int = 1) -> list[Tensor]:
+    """What dropout multiplies with in the first calls with KEY."""
+    with KeyedDropout(KEY):
+        return [functional.dropout(torch.ones(shape, dtype=torch.float64), p) for _ in range(calls)]
+
+
+def some(*shape: int) -> Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+
+
+HIDDEN = torch.tensor([[1, 0, 1, 1], [0, 0, 0, 0], [1, 1, 1, 1]], dtype=torch.bool)
+
+
+@pytest.mark.parametrize("mask", [None, HIDDEN, some(3, 4), "causal"], ids=str)
+def test_attention_drops_its_weights(mask: Tensor | str | None) -> None:
+    """As a sum over keys by hand; a query that sees no key gives zero, as in PyTorch."""
+    query, key, value = some(2, 3, 5), some(2, 4, 5) + 1, some(2, 4, 7)
+    (kept,) = masks((2, 3, 4), 0.3)
+    seen = HIDDEN if mask is HIDDEN else torch.ones(3, 4, dtype=torch.bool)
+    seen = torch.tril(seen) if mask == "causal" else seen
+    expected = torch.zeros(2, 3, 7, dtype=torch.float64)
+    for sample in range(2):
+        for place in range(3):
+            scores = [float(query[sample, place] @ one) / 5**0.5 for one in key[sample]]
+            if isinstance(mask, Tensor) and mask.is_floating_point():
+                scores = [one + float(more) for one, more in zip(scores, mask[place], strict=True)]
+            shares = [
+                np.exp(one) * bool(there) for one, there in zip(scores, seen[place], strict=True)
+            ]
+            for number, share in enumerate(shares):
+                if sum(shares):
+                    part = share / sum(shares) * float(kept[sample, place, number])
+                    expected[sample, place] += part * value[sample, number]
+    given = {"attn_mask": mask} if isinstance(mask, Tensor) else {"is_causal": mask == "causal"}
+    with KeyedDropout(KEY):
+        found = functional.scaled_dot_product_attention(query, key, value, dropout_p=0.3, **given)  # type: ignore[arg-type]
+    torch.testing.assert_close(found, expected)
+
+
+def test_heads_that_share_keys_are_as_if_they_had_copies() -> None:
+    query, key, value = some(2, 6, 3, 5), some(2, 2, 4, 5), some(2, 2, 4, 5)
+    copies = [one[:, [0, 0, 0, 1, 1, 1]] for one in (key, value)]
+    attend = functional.scaled_dot_product_attention
+    with KeyedDropout(KEY):
+        found = attend(query, key, value, dropout_p=0.5, enable_gqa=True, scale=0.3)
+    with KeyedDropout(KEY):
+        expected = attend(query, *copies, dropout_p=0.5, scale=0.3)
+    torch.testing.assert_close(found, expected)
+
+
+@pytest.mark.parametrize("need_weights", [True, False])
+def test_attention_of_many_heads_drops_its_weights(need_weights: bool) -> None:
+    layer, rows = nn.MultiheadAttention(6, 2, dropout=0.4).double(), some(4, 2, 6)  # time first
+    (kept,) = masks((2, 2, 4, 4), 0.4)
+    query, key, value = (
+        (rows @ weight.T + bias).view(4, 2, 2, 3).permute(1, 2, 0, 3)  # batch, head, time
+        for weight, bias in zip(
+            layer.in_proj_weight.chunk(3), layer.in_proj_bias.chunk(3), strict=True
+        )
+    )
+    weights = (query @ key.mT / 3**0.5).softmax(-1) * kept
+    expected = layer.out_proj((weights @ value).permute(2, 0, 1, 3).flatten(2))
+    with KeyedDropout(KEY):
+        found, _ = layer(rows, rows, rows, need_weights=need_weights)
+    torch.testing.assert_close(found, expected)
+
+
+@pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU, nn.RNN])
+@pytest.mark.parametrize("both", [False, True])
+@pytest.mark.parametrize("how", ["time first", "batch first", "one sequence", "packed"])
+def test_recurrent_layers_drop_what_is_between_them(
+    kind: type[nn.RNNBase], both: bool, how: str
+) -> None:
+    """As layers one after the other; the last one's outputs are not dropped."""
+    first = how == "batch first"
+    whole = kind(3, 5, 3, dropout=0.4, bidirectional=both, batch_first=first).double()
+    layers = [
+        kind(3 if k == 0 else 5 * (1 + both), 5, bidirectional=both).double() for k in range(3)
+    ]
+    for number, layer in enumerate(layers):
+        layer.load_state_dict({
+            name.replace(f"_l{number}", "_l0"): one
+            for name, one in whole.state_dict().items() if f"_l{number}" in name
+        })  # fmt: skip
+    sequence, ends = some(4, 2, 3)[:, 0] if how == "one sequence" else some(4, 2, 3), []
+    given = sequence.transpose(0, 1) if first else sequence
+    if how == "packed":
+        given = sequence = pack_padded_sequence(sequence, [4, 2])  # type: ignore[assignment]
+    size = (*(sequence[0] if how == "packed" else sequence).shape[:-1], 5 * (1 + both))
+    kept = masks(size, 0.4, 2)
+    for number, layer in enumerate(layers):
+        if number and how == "packed":
+            sequence = sequence._replace(data=sequence[0] * kept[number - 1])  # type: ignore[attr-defined]
+        elif number:
+            sequence = sequence * kept[number - 1]
+        sequence, end = layer(sequence)
+        ends.append(end if isinstance(end, tuple) else (end,))
+    with KeyedDropout(KEY) as mode:
+        found, last = whole(given)
+    assert mode.calls == 2
+    torch.testing.assert_close(
+        found[0] if how == "packed" else found.transpose(0, 1) if first else found,
+        sequence[0] if how == "packed" else sequence,
+    )
+    for number, one in enumerate(last if isinstance(last, tuple) else (last,)):
+        torch.testing.assert_close(one, torch.cat([end[number] for end in ends]))
+
+
+@pytest.mark.parametrize("make", INSIDE)
+def test_nothing_is_dropped_in_evaluation(make: Callable[[], nn.Module]) -> None:
+    torch.manual_seed(1)
+    network, inputs = make().eval(), torch.randn(3, 1, 6, 6)
+    expected = network(inputs)
+    with KeyedDropout(KEY) as mode:
+        assert torch.equal(network(inputs), expected)
+    assert mode.calls == 0
+
+
+@pytest.mark.parametrize("make", [attention, attention_with_weights, causal])
+def test_the_mean_over_draws_is_the_output_without(make: Callable[[], nn.Module]) -> None:
+    """These are linear in what is dropped."""
+    torch.manual_seed(1)
+    network, inputs = make(), torch.randn(1, 1, 6, 6)
+    found = []
+    with torch.no_grad():
+        for key in range(1000):
+            with KeyedDropout(torch.tensor(key)):
+                found.append(network(inputs))
+        whole, outputs = network.eval()(inputs)[0], torch.cat(found)
+    errors = (outputs.mean(0) - whole) / (outputs.std(0) / len(outputs) ** 0.5)
+    assert float(errors.abs().max()) < 4

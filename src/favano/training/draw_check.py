@@ -25,8 +25,7 @@ from favano.training.python_state import Generator, first_change, global_generat
 
 _DEPENDS = "which would make a run depend on the number of processes"
 _INSTEAD = (
-    f"{_DEPENDS}; use only nn.Dropout or torch.nn.functional.dropout (attention and recurrent "
-    "layers: dropout=0)"
+    f"{_DEPENDS}; use only dropout of torch.nn, in layers of its own, attention or recurrent ones"
 )
 _EACH = 64  # of so many jobs the first is watched, and each of the first so many of a process
 

@@ -42,7 +42,7 @@ _CELLS = {nn.LSTMCell.forward: "LSTM", nn.GRUCell.forward: "GRU", nn.RNNCell.for
 
 
 class Recurrence:
-    """The forward pass of a recurrent layer or cell, without dropout; names are PyTorch's.
+    """The forward pass of a recurrent layer or cell; names are PyTorch's.
 
     With `walk` there is a faster way to make all steps of a batch.
     """
@@ -67,6 +67,8 @@ class Recurrence:
         starts = zip(*_start(layer, hx, sequence, shape), strict=True)
         ends: list[State] = []
         for depth in range(layer.num_layers):
+            if depth:
+                sequence = functional.dropout(sequence, layer.dropout, layer.training)
             passes = [self._pass(sequence, next(starts), f"_l{depth}{way}") for way in ways]
             sequence = torch.cat([hidden for hidden, _ in passes], -1)
             ends += [end for _, end in passes]
