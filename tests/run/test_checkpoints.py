@@ -15,6 +15,7 @@ from typing import NamedTuple, cast
 import numpy as np
 import pytest
 import torch
+from torch import Tensor, nn
 
 from favano.errors import BadInput
 from favano.methods import Answers, AnyMethod, Method, our_methods
@@ -147,6 +148,38 @@ def test_a_run_goes_on_where_it_was_ended(name: str, digits: Samples, tmp_path: 
         re.match(r"[12] of 2 runs go on, the first at time \d+ of 210", one) for one in notes.said
     )
     assert len(list((tmp_path / spec.name).iterdir())) == 2  # the end of each seed
+
+
+class Rows(nn.Module):
+    """A stock layer of a transformer, with its dropout and a causal mask."""
+
+    mask: Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
+        self.last = nn.Linear(8, 10)
+        self.register_buffer("mask", nn.Transformer.generate_square_subsequent_mask(8))
+
+    def forward(self, images: Tensor) -> Tensor:
+        output: Tensor = self.last(self.layer(images.view(-1, 8, 8), self.mask)[:, -1])
+        return output
+
+
+def test_dropout_and_constants_go_on_too(digits: Samples, tmp_path: Path) -> None:
+    kept = Checkpoints([tmp_path], 0.0, Notes())
+
+    def result(updates: int, kept: Checkpoints | None) -> Result:
+        progress = Interrupting(updates)
+        (found,) = run_together(
+            [SHORT], digits, Rows, progress=progress, workers=1, checkpoints=kept
+        )
+        return found
+
+    whole = result(0, None)
+    assert result(whole.runs[0].server_steps // 2, kept).status == "partial"
+    same(result(0, kept), whole)
+    assert whole.models[0]["mask"].isinf().any()
 
 
 @EVERY

@@ -119,9 +119,10 @@ class Heads(nn.Module):
         self.mix = nn.Linear(4, 12)
 
     def forward(self, inputs: Tensor) -> Tensor:
-        heads = (one.unflatten(-1, (2, 2)).transpose(1, 2) for one in self.mix(inputs).chunk(3, -1))
+        mixed = self.mix(inputs).view(*inputs.shape[:-1], 3, 2, 2).permute(2, 0, 3, 1, 4)
+        query, key, value = mixed.unbind()
         p = 0.2 if self.training else 0.0
-        found = F.scaled_dot_product_attention(*heads, dropout_p=p, is_causal=True)
+        found = F.scaled_dot_product_attention(query, key, value, dropout_p=p, is_causal=True)
         return found.transpose(1, 2).flatten(2)
 
 
@@ -143,7 +144,7 @@ class Decoder(nn.Module):
 
 
 class Attention(nn.Module):
-    """A head of attention with whatever its buffers do, and a sentence at a time."""
+    """A head of attention that is weighed by a function of its buffers."""
 
     def __init__(self, weigh: Callable[[Any, Tensor], Tensor], **buffers: Tensor) -> None:
         super().__init__()
@@ -158,7 +159,8 @@ class Attention(nn.Module):
 
 
 def causal(net: Any, x: Tensor) -> Tensor:
-    return (x @ x.mT + net.mask).softmax(-1)
+    mask: Tensor = net.mask
+    return (x @ x.mT + mask).softmax(-1)
 
 
 def causal_in_bool(net: Any, x: Tensor) -> Tensor:
@@ -167,13 +169,15 @@ def causal_in_bool(net: Any, x: Tensor) -> Tensor:
 
 def rotary(net: Any, x: Tensor) -> Tensor:
     """Rotates pairs of numbers by an angle that grows with the place."""
-    turned = torch.view_as_complex(x.unflatten(-1, (2, 2)).contiguous()) * net.turns
+    mask: Tensor = net.mask_cache
+    turned = torch.view_as_complex(x.reshape(*x.shape[:-1], 2, 2)) * net.turns
     real = torch.view_as_real(turned).flatten(-2)
-    return (real @ real.mT + net.mask_cache).softmax(-1)
+    return (real @ real.mT + mask).softmax(-1)
 
 
 def by_places(net: Any, x: Tensor) -> Tensor:
-    return (x @ x.mT + net.bias[net.places[:, None] - net.places + 4]).softmax(-1)
+    bias: Tensor = net.bias[net.places[:, None] - net.places + 4]
+    return (x @ x.mT + bias).softmax(-1)
 
 
 def turns() -> Tensor:
