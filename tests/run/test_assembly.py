@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import Literal
+from typing import Literal, Unpack
 
 import numpy as np
 import pytest
@@ -152,10 +152,13 @@ def test_seeds_of_one_call_share_the_constants_of_a_network() -> None:
     x = torch.randn(120, 6, generator=torch.Generator().manual_seed(0))
     both = (x, torch.arange(120) % 2)
     given = favano.Problem(masked, both, both, split="iid", batch_size=8)
-    keys: Keys = {"selected": 4, "local_steps": 2, "learning_rate": 0.1, "horizon": 60.0}
-    fleet = favano.Fleet(clients=4)
+
+    def simulate(**more: Unpack[Keys]) -> favano.Result:
+        keys: Keys = {"selected": 4, "local_steps": 2, "learning_rate": 0.1, "horizon": 60.0}
+        all_keys: Keys = {**keys, **more}
+        return favano.simulate("fedavg", given, favano.Fleet(clients=4), **all_keys)
+
     with pytest.raises(BadInput, match="model=Linear: has another buffer mask for seed 1"):
-        favano.simulate("fedavg", given, fleet, seeds=2, **keys)
-    ones = [favano.simulate("fedavg", given, fleet, seed=seed, **keys) for seed in (0, 1)]
-    masks = [one.models[seed]["mask"] for seed, one in enumerate(ones)]
+        simulate(seeds=2)
+    masks = [simulate(seed=seed).models[seed]["mask"] for seed in (0, 1)]
     assert not torch.equal(*masks)

@@ -311,7 +311,8 @@ class Shared(nn.Module):
 
 def test_a_model_with_shared_weights_and_constants_is_proved(tmp_path: Path) -> None:
     problem = replace(own_problem(), model=Shared)
-    found = favano.simulate("favano", problem, FLEET, **SHORT, seeds=2)
+    keys: Keys = {**SHORT, "seeds": 2}
+    found = favano.simulate("favano", problem, FLEET, **keys)
     folder = found.save(tmp_path)
     assert all(one.right for one in verify(folder, problem))
     assert words(folder) == ["4 rows and their digests agree"] * 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -104,9 +105,10 @@ class Causal(nn.Module):
         self.mix = nn.Linear(6, 18)
 
     def forward(self, rows: Tensor) -> Tensor:
-        given = self.mix(rows).chunk(3, -1)
+        query, key, value = self.mix(rows).chunk(3, -1)
         p = 0.5 * self.training
-        return functional.scaled_dot_product_attention(*given, dropout_p=p, is_causal=True)
+        attend = functional.scaled_dot_product_attention
+        return attend(query, key, value, dropout_p=p, is_causal=True)
 
 
 class ByTime(nn.Module):
@@ -308,18 +310,18 @@ def test_attention_drops_its_weights(mask: Tensor | str | None) -> None:
                     expected[sample, place] += part * value[sample, number]
     given = {"attn_mask": mask} if isinstance(mask, Tensor) else {"is_causal": mask == "causal"}
     with KeyedDropout(KEY):
-        found = functional.scaled_dot_product_attention(query, key, value, dropout_p=0.3, **given)  # type: ignore[arg-type]
+        found = functional.scaled_dot_product_attention(query, key, value, dropout_p=0.3, **given)
     torch.testing.assert_close(found, expected)
 
 
 def test_heads_that_share_keys_are_as_if_they_had_copies() -> None:
     query, key, value = some(2, 6, 3, 5), some(2, 2, 4, 5), some(2, 2, 4, 5)
-    copies = [one[:, [0, 0, 0, 1, 1, 1]] for one in (key, value)]
+    keys, values = (one[:, [0, 0, 0, 1, 1, 1]] for one in (key, value))
     attend = functional.scaled_dot_product_attention
     with KeyedDropout(KEY):
         found = attend(query, key, value, dropout_p=0.5, enable_gqa=True, scale=0.3)
     with KeyedDropout(KEY):
-        expected = attend(query, *copies, dropout_p=0.5, scale=0.3)
+        expected = attend(query, keys, values, dropout_p=0.5, scale=0.3)
     torch.testing.assert_close(found, expected)
 
 
@@ -344,7 +346,7 @@ def test_attention_of_many_heads_drops_its_weights(need_weights: bool) -> None:
 @pytest.mark.parametrize("both", [False, True])
 @pytest.mark.parametrize("how", ["time first", "batch first", "one sequence", "packed"])
 def test_recurrent_layers_drop_what_is_between_them(
-    kind: type[nn.RNNBase], both: bool, how: str
+    kind: Callable[..., nn.RNNBase], both: bool, how: str
 ) -> None:
     """As layers one after the other; the last one's outputs are not dropped."""
     first = how == "batch first"
@@ -357,15 +359,15 @@ def test_recurrent_layers_drop_what_is_between_them(
             name.replace(f"_l{number}", "_l0"): one
             for name, one in whole.state_dict().items() if f"_l{number}" in name
         })  # fmt: skip
-    sequence, ends = some(4, 2, 3)[:, 0] if how == "one sequence" else some(4, 2, 3), []
+    packed, ends = how == "packed", []
+    sequence: Any = some(4, 2, 3)[:, 0] if how == "one sequence" else some(4, 2, 3)
+    sequence = pack_padded_sequence(sequence, [4, 2]) if packed else sequence
     given = sequence.transpose(0, 1) if first else sequence
-    if how == "packed":
-        given = sequence = pack_padded_sequence(sequence, [4, 2])  # type: ignore[assignment]
-    size = (*(sequence[0] if how == "packed" else sequence).shape[:-1], 5 * (1 + both))
+    size = (*(sequence[0] if packed else sequence).shape[:-1], 5 * (1 + both))
     kept = masks(size, 0.4, 2)
     for number, layer in enumerate(layers):
-        if number and how == "packed":
-            sequence = sequence._replace(data=sequence[0] * kept[number - 1])  # type: ignore[attr-defined]
+        if number and packed:
+            sequence = sequence._replace(data=sequence[0] * kept[number - 1])
         elif number:
             sequence = sequence * kept[number - 1]
         sequence, end = layer(sequence)
@@ -373,10 +375,8 @@ def test_recurrent_layers_drop_what_is_between_them(
     with KeyedDropout(KEY) as mode:
         found, last = whole(given)
     assert mode.calls == 2
-    torch.testing.assert_close(
-        found[0] if how == "packed" else found.transpose(0, 1) if first else found,
-        sequence[0] if how == "packed" else sequence,
-    )
+    found = found.transpose(0, 1) if first else found
+    torch.testing.assert_close(*((found[0], sequence[0]) if packed else (found, sequence)))
     for number, one in enumerate(last if isinstance(last, tuple) else (last,)):
         torch.testing.assert_close(one, torch.cat([end[number] for end in ends]))
 

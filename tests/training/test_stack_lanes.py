@@ -97,6 +97,11 @@ class Attention(nn.Module):
 class Buffered(nn.Module):
     """Buffers of all kinds: indices, masks, complex numbers, and statistics."""
 
+    order: Tensor
+    shown: Tensor
+    mask: Tensor
+    turns: Tensor
+
     def __init__(self) -> None:
         super().__init__()
         self.classes, self.norm = nn.Linear(6, 4), nn.BatchNorm1d(6)
