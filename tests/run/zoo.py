@@ -810,6 +810,7 @@ ZOO = [
     equal(
         "set up by the first batch",
         around(switching, shift=lambda: torch.zeros(6), ready=lambda: torch.tensor(False)),
+        one_by_one=".*data-dependent control flow",
     ),
     refused(
         "counts from a large number",
