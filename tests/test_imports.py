@@ -46,7 +46,8 @@ ALLOWED = {
     "models": {"types", "errors"},
     "quantisation": {"types", "errors", "rng"},
     "training": {
-        "types", "errors", "rng", "code_digest", "gates", "data", "models", "quantisation",
+        "types", "errors", "notices", "rng", "code_digest", "gates", "data", "models",
+        "quantisation",
     },
     "metrics": {"types", "errors", "records", "models", "training"},
     "specification": {

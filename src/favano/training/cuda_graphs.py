@@ -11,6 +11,9 @@ from typing import TypeAlias, TypeVar, cast
 import torch
 from torch import Tensor
 
+from favano.errors import said
+from favano.notices import notice
+
 T = TypeVar("T")
 
 _Captured: TypeAlias = tuple[torch.cuda.CUDAGraph, list[Tensor], object]  # inputs, result
@@ -26,10 +29,11 @@ class GraphCache:
     def __init__(self) -> None:
         self._warm = set[Hashable]()
         self._graphs: dict[Hashable, _Captured] = {}
+        self._cannot = False  # whether a launch does what cannot be captured
         self._side = torch.cuda.Stream()  # type: ignore[no-untyped-call]
 
     def __contains__(self, shape: Hashable) -> bool:
-        return shape in self._graphs
+        return self._cannot or shape in self._graphs
 
     def run(
         self, shape: Hashable, launch: Callable[..., T], *given: Tensor, warm: bool = False
@@ -42,17 +46,29 @@ class GraphCache:
         """
         if shape not in self._warm and not warm:
             self._warm.add(shape)
-            with on_stream(self._side):  # as PyTorch requires before a capture
-                found = launch(*given)
-            torch.cuda.current_stream().wait_stream(self._side)
-            return found
-        if shape not in self._graphs:
-            self._graphs[shape] = self._captured(launch, [tensor.clone() for tensor in given])
+            return self._launched(launch, *given)
+        if shape not in self:
+            try:
+                self._graphs[shape] = self._captured(launch, [tensor.clone() for tensor in given])
+            except torch.cuda.OutOfMemoryError:
+                raise
+            except RuntimeError as error:  # such as a copy from the host in the network
+                self._cannot = True
+                notice(f"steps are not captured, so they take longer: {said(error)}")
+        if self._cannot:
+            return self._launched(launch, *given)
         graph, places, result = self._graphs[shape]
         for place, tensor in zip(places, given, strict=True):
             place.copy_(tensor)
         graph.replay()
         return cast(T, result)
+
+    def _launched(self, launch: Callable[..., T], *given: Tensor) -> T:
+        """A launch beside the caller's stream, as PyTorch requires before a capture."""
+        with on_stream(self._side):
+            result = launch(*given)
+        torch.cuda.current_stream().wait_stream(self._side)
+        return result
 
     def _captured(self, launch: Callable[..., object], places: list[Tensor]) -> _Captured:
         """A launch as a graph; it does not run.

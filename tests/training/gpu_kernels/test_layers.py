@@ -143,7 +143,7 @@ def test_few_channels(inputs: int, outputs: int, size: int, padding: int) -> Non
     check(layers, images(inputs, 10), 1e-2, "tf32")
 
 
-@pytest.mark.parametrize("layer", [BatchNorm2d(12), GroupNorm(12)])
+@pytest.mark.parametrize("layer", [BatchNorm2d(12), nn.BatchNorm2d(12), GroupNorm(12)])
 def test_normalisation_far_from_zero(layer: nn.Module) -> None:
     check(layer, 100 + images(12, 7), 1e-2)
 
@@ -277,8 +277,8 @@ def test_lstms(both_ways: bool, bias: bool, projected: int) -> None:
 def test_layers_without_a_kernel_stay() -> None:
     layers = nn.Sequential(
         nn.Conv2d(4, 4, 3, groups=2), nn.Conv2d(4, 4, 3, dilation=2),
-        nn.Conv2d(4, 4, 3, padding="same"), nn.Conv2d(4, 4, (1, 3)), nn.BatchNorm2d(4),
-        nn.MaxPool2d(2, ceil_mode=True), nn.MaxPool2d((2, 3)), nn.GroupNorm(2, 4, affine=False),
+        nn.Conv2d(4, 4, 3, padding="same"), nn.Conv2d(4, 4, (1, 3)),
+        nn.BatchNorm2d(4, affine=False), nn.MaxPool2d(2, ceil_mode=True), nn.MaxPool2d((2, 3)), nn.GroupNorm(2, 4, affine=False),
     )  # fmt: skip
     found = [type(layer) for layer in for_lanes(layers).children()]
     assert found == [type(layer) for layer in layers]

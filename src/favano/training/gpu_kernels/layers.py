@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import cast
+from typing import TypeGuard, cast
 
 from torch import Tensor, nn
 from torch.nn import functional
@@ -97,13 +97,16 @@ class LaneBatchNorm(nn.Module):
 
     running_mean: Tensor
     running_var: Tensor
+    num_batches_tracked: Tensor  # of PyTorch's own
 
-    def __init__(self, like: BatchNorm2d) -> None:
+    def __init__(self, like: BatchNorm2d | nn.BatchNorm2d) -> None:
         super().__init__()
         self.weight, self.bias = like.weight, like.bias
-        self.register_buffer("running_mean", like.running_mean)
-        self.register_buffer("running_var", like.running_var)
-        self._momentum, self._epsilon = like.momentum, like.epsilon
+        for name, buffer in like.named_buffers():
+            self.register_buffer(name, buffer)
+        self._epsilon = like.epsilon if isinstance(like, BatchNorm2d) else like.eps
+        assert like.momentum is not None
+        self._momentum = like.momentum
 
     def rectified(
         self, images: Tensor, residual: Tensor | None = None, sums: Tensor | None = None
@@ -134,6 +137,8 @@ class LaneBatchNorm(nn.Module):
         moved = self._momentum * numbers / (numbers - 1)  # for an unbiased variance
         self.running_mean.mul_(1 - self._momentum).add_(mean, alpha=self._momentum)
         self.running_var.mul_(1 - self._momentum).add_(variance, alpha=moved)
+        if "num_batches_tracked" in self._buffers:
+            self.num_batches_tracked.add_(1)
         return out
 
 
@@ -153,7 +158,7 @@ class LaneGroupNorm(nn.Module):
 
     def forward(self, images: Tensor, residual: Tensor | None = None, relu: bool = False) -> Tensor:
         """Normalise (B, C, ...)."""
-        flat = images if images.ndim == 4 else images.flatten(2).unsqueeze(2)
+        flat = images if images.ndim == 4 else images.reshape(*images.shape[:2], 1, -1)
         out: Tensor
         out, *_ = GroupNormalisation.apply(  # type: ignore[no-untyped-call]
             flat, self.weight, self.bias, residual, None, relu, self._epsilon, self._groups
@@ -239,7 +244,7 @@ def with_kernels(module: nn.Module) -> nn.Module:
         if isinstance(like, nn.Conv2d) and _has_kernel(like):
             module.product = LaneConvolution(like).product
         return module
-    if isinstance(module, BatchNorm2d):
+    if isinstance(module, BatchNorm2d) or _is_plain_norm(module):
         return LaneBatchNorm(module)
     if isinstance(module, nn.MaxPool2d) and _is_plain_pool(module):
         return LaneMaxPool(module)
@@ -265,6 +270,16 @@ def _has_kernel(layer: nn.Conv2d) -> bool:
     square = len({*layer.kernel_size}) == len({*layer.stride}) == len({*layer.padding}) == 1
     plain = layer.groups == 1 and layer.dilation == (1, 1) and layer.padding_mode == "zeros"
     return square and plain
+
+
+def _is_plain_norm(layer: nn.Module) -> TypeGuard[nn.BatchNorm2d]:
+    return (
+        isinstance(layer, nn.BatchNorm2d)
+        and type(layer) is nn.BatchNorm2d
+        and layer.affine
+        and layer.track_running_stats
+        and layer.momentum is not None
+    )
 
 
 def _is_plain_pool(layer: nn.MaxPool2d) -> bool:
