@@ -14,7 +14,7 @@ from favano.methods import method_class, our_methods
 from favano.options import Option, options_of
 from favano.run.runner import run
 from favano.run.samples import Samples, load_samples, named_model
-from favano.specification.parts import ProblemPart
+from favano.specification.parts import ProblemPart, RunPart
 from favano.specification.presets import resolve
 from favano.specification.spec import Spec, make_spec, part_options
 
@@ -23,14 +23,14 @@ BASE: Mapping[str, object] = {
     "data_fraction": 0.06,
     "clients": 7,
     "fast_mean": 1.5,
-    "slow_mean": 4.0,
+    "slow_mean": 9.0,
     "batch_size": 5,
     "local_steps": 3,
     "selected": 2,
-    "buffer": 2,
+    "buffer": 3,
     "learning_rate": 0.1,
-    "horizon": 60.0,
-    "evaluate_every": 30.0,
+    "horizon": 64.0,
+    "evaluate_every": 11.0,
     "engine": "loop",
 }
 
@@ -83,6 +83,7 @@ CONTEXT: Mapping[str, Mapping[str, object]] = {
     "at_deadline": {"deadline": 4.0},
     "given_weights": {"weights": "given", "given_weights": (0.3,)},
     "non_finite": {"learning_rate": 1e30},
+    "interruption": {"selected": 6, "fast_mean": 6.0},
     "delays": {"interaction_time": 0.0, "slow_mean": 30.0},
     "buffers": {"model": "resnet20", "clients": 2, "selected": 1, "horizon": 8.0},
 }
@@ -90,6 +91,7 @@ CONTEXT: Mapping[str, Mapping[str, object]] = {
 # Options that are not tried, or only in their context.
 SAME: Mapping[str, str] = {
     "non_finite": "shows only where an answer has NaN",
+    "interruption": "shows only where contacts interrupt steps",
     "delays": "shows only where a gradient is older than the jobs under way",
     "engine": "lanes and loop compute the same numbers (tests/run/test_engines.py)",
     "kernels": "kernels compute the same mathematics; the last bits may differ",
@@ -119,8 +121,8 @@ def others(option: Option[Any], value: object) -> list[object]:
 
 
 @cache
-def samples_of(problem: ProblemPart) -> Samples:
-    return load_samples(resolve(Spec(problem=problem)))
+def samples_of(problem: ProblemPart, device: str) -> Samples:
+    return load_samples(resolve(Spec(problem=problem, run=RunPart(device=device))))
 
 
 @cache
@@ -128,7 +130,7 @@ def outcome(keys: tuple[tuple[str, object], ...]) -> bytes | str:
     """All that a run writes, or the sentence of its refusal."""
     try:
         spec = resolve(make_spec(dict(keys)))
-        samples = samples_of(spec.problem)
+        samples = samples_of(spec.problem, spec.run.device)
         result = run(spec, samples, named_model(spec, samples), workers=1)
     except BadInput as refusal:
         return str(refusal)
