@@ -85,9 +85,9 @@ ALLOWED = {
         "quantisation", "training", "specification", "engine", "planning", "run",
     },
     "cli": {
-        "types", "errors", "code_digest", "notices", "options", "records", "theory", "methods",
-        "quantisation", "specification", "planning", "run", "flower", "studies", "report",
-        "cluster",
+        "types", "errors", "code_digest", "notices", "options", "records", "schedule", "theory",
+        "methods", "quantisation", "specification", "planning", "run", "flower", "studies",
+        "report", "cluster",
     },
 }  # fmt: skip
 

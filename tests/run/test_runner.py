@@ -17,7 +17,7 @@ from favano.run.runner import run, run_together
 from favano.run.samples import Samples, load_samples, named_model
 from favano.specification.spec import Spec, changed, make_spec
 from tests.forks import FORKS
-from tests.specs import spec_of, unchained
+from tests.specs import read_by, spec_of, unchained, variant
 from tests.thinned import thinned
 from tests.training.clock import trace_all
 
@@ -62,9 +62,9 @@ def test_k_in_epochs_is_so_many_steps(digits: Samples) -> None:
     epoch = -(-len(digits.labels) // 320)
     assert epoch > 1
     for name in ("favano", "asyncfeded"):
-        by_epochs = result_of(changed(SHORT, {"algorithm": name, **epochs}), digits)
+        by_epochs = result_of(variant(SHORT, {"algorithm": name, **epochs}), digits)
         steps = {"algorithm": name, "local_steps": 2 * epoch, "batch_size": 32}
-        in_steps = result_of(changed(SHORT, steps), digits)
+        in_steps = result_of(variant(SHORT, steps), digits)
         assert unchained(by_epochs.rows) == unchained(in_steps.rows)
         assert by_epochs.spec.training.local_steps_unit == "epochs"  # as it was asked for
     unequal = changed(SHORT, {**epochs, "split": "dirichlet:0.5"})
@@ -74,7 +74,7 @@ def test_k_in_epochs_is_so_many_steps(digits: Samples) -> None:
 
 def test_methods_that_plan_as_they_go_run_beside_the_others(digits: Samples) -> None:
     """Pooled or one update at a time, each is what it is alone."""
-    specs = [changed(SHORT, {"algorithm": name}) for name in ("asyncfeded", "favano", "scaffold")]
+    specs = [variant(SHORT, {"algorithm": name}) for name in ("asyncfeded", "favano", "scaffold")]
     model = named_model(changed(SHORT, {"model": "perceptron"}), digits)
     for spec, together in zip(specs, run_together(specs, digits, model), strict=True):
         assert together.spec.name == spec.name
@@ -128,12 +128,12 @@ def test_compressed_messages(algorithm: str, codec: str, digits: Samples) -> Non
 def test_few_bits_with_every_method(algorithm: str, digits: Samples) -> None:
     """Another run than in full precision, and the same whatever the number of processes."""
     keys = {"algorithm": algorithm, "horizon": 63.0, "evaluate_every": 21.0}
-    spec = changed(SHORT, {**keys, "quantise": "luq"})
+    spec = variant(SHORT, {**keys, "quantise": "luq"})
     network = named_model(changed(spec, {"model": "perceptron"}), digits)
     one, two = (run(spec, digits, network, workers=workers) for workers in (1, 2))
     assert one.status == "complete"
     assert history_to_csv(one.rows) == history_to_csv(two.rows)
-    plain = result_of(changed(SHORT, keys), digits)
+    plain = result_of(variant(SHORT, keys), digits)
     assert {row.loss for row in one.rows}.isdisjoint(row.loss for row in plain.rows)
     for row, other in zip(one.rows, plain.rows, strict=True):
         assert row.time == other.time  # the same schedule, the same messages
@@ -355,10 +355,11 @@ def test_batchnorm_networks_run_with_every_method(algorithm: str) -> None:
     )  # fmt: skip
     method, _, named = algorithm.partition(", ")
     own: dict[str, object] = {"buffer": 2} if method == "fedbuff" else {}
-    spec = spec_of(
-        algorithm=method, clients=4, selected=2, local_steps=2, horizon=90,
-        learning_rate=0.05, batch_size=16, model=named or None, split="iid", **own,
-    )  # fmt: skip
+    keys: dict[str, object] = {
+        "algorithm": method, "clients": 4, "selected": 2, "local_steps": 2, "horizon": 90,
+        "learning_rate": 0.05, "batch_size": 16, "model": named or None, "split": "iid", **own,
+    }  # fmt: skip
+    spec = spec_of(**read_by(keys))
     result = run(spec, samples, named_model(spec, samples) if named else small_network())
     assert result.status == "complete"
     variances = [v for k, v in result.models[0].items() if k.endswith("running_var")]

@@ -347,8 +347,9 @@ class Other(Own):
 
 
 def test_a_method_of_python_is_given_with_its_results(tmp_path: Path) -> None:
-    folder = favano.simulate(Own(part=0.5), "digits", FLEET, **SHORT).save(tmp_path / "r")
-    more: Keys = {**SHORT, "seeds": 2}
+    keys: Keys = {"local_steps": 2, "horizon": 60.0, "evaluate_every": 20.0}
+    folder = favano.simulate(Own(part=0.5), "digits", FLEET, **keys).save(tmp_path / "r")
+    more: Keys = {**keys, "seeds": 2}
     assert favano.simulate(Own(part=0.5), "digits", FLEET, **more).save(folder) == folder
     right: list[list[AMethod]] = [[Own], [Own(part=0.1)], ["fedavg", Own]]
     for methods in right:

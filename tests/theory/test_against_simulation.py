@@ -35,7 +35,7 @@ from favano.timing import (
     make_fleet,
     traced_fleet,
 )
-from tests.specs import complete
+from tests.specs import complete, read_by
 from tests.theory.test_durations import OwnExponential
 
 UNIT = 60
@@ -377,7 +377,7 @@ def test_methods_with_exact_weights_are_fair(
         keys["step_law"] = f"trace:{path}"
     else:
         keys["fast_fraction"] = 0.5
-    spec = complete(**keys, horizon=180.0, split="iid")
+    spec = complete(**read_by(keys), horizon=180.0, split="iid")
     for seeds in (range(12), range(12, 60)):
         found = np.array([plan_seed(spec, seed).weights.each for seed in seeds])
         error = found.std(axis=0, ddof=1) / len(seeds) ** 0.5

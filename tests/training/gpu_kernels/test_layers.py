@@ -278,7 +278,8 @@ def test_layers_without_a_kernel_stay() -> None:
     layers = nn.Sequential(
         nn.Conv2d(4, 4, 3, groups=2), nn.Conv2d(4, 4, 3, dilation=2),
         nn.Conv2d(4, 4, 3, padding="same"), nn.Conv2d(4, 4, (1, 3)),
-        nn.BatchNorm2d(4, affine=False), nn.MaxPool2d(2, ceil_mode=True), nn.MaxPool2d((2, 3)), nn.GroupNorm(2, 4, affine=False),
+        nn.BatchNorm2d(4, affine=False), nn.MaxPool2d(2, ceil_mode=True), nn.MaxPool2d((2, 3)),
+        nn.GroupNorm(2, 4, affine=False),
     )  # fmt: skip
     found = [type(layer) for layer in for_lanes(layers).children()]
     assert found == [type(layer) for layer in layers]
