@@ -247,7 +247,7 @@ def test_counters_stay_whole() -> None:
     one = Problem("quafl", norm=nn.BatchNorm2d)
     (found,) = seen_of(on_stacks([one], 5).steps(at_once=1), 1)
     same(found, one.alone, 1e-10)
-    models = torch.cat([torch.cat([at.held, at.server[None]]) for at in found])
+    models = torch.cat([torch.cat([*at.held, at.server[None]]) for at in found])
     counters = models[:, -one.flat.layout.counters :]
     assert torch.equal(counters, counters.round())
     assert found[-1].server[-1] > 4

@@ -68,10 +68,11 @@ def mean_delay(schedule: Schedule) -> Floats:
     order = np.lexsort((schedule.begin, schedule.client))
     client, lasted = schedule.client[order], delay[order]
     known = np.where(np.isfinite(lasted), lasted, 0.0)
-    before = np.concatenate([[0.0], np.cumsum(known)[:-1]]) if len(known) else known
-    first = np.searchsorted(client, client)  # where the jobs of each one's client begin
-    jobs = np.arange(len(client)) - first
-    mean = (before - before[first]) / np.maximum(jobs, 1)
+    jobs = np.arange(len(client)) - np.searchsorted(client, client)  # of the client before
+    # Client by client: a sum over all would be rounded otherwise if another client did more later.
+    parts = np.split(known, np.flatnonzero(jobs == 0)[1:])
+    before = [total for part in parts for total in (0.0, *np.cumsum(part[:-1]))][: len(known)]
+    mean = np.array(before) / np.maximum(jobs, 1)
     found = np.ones(len(order))
     found[order] = np.where(jobs > 0, mean, 1.0)
     return found
