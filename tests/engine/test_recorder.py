@@ -39,7 +39,7 @@ from tests.engine.networks import Problem, shuffled, stack_lanes
 from tests.methods.bound import bound, scheduled
 from tests.problems import make_aggregator, quadratics, start_model, trainer_of
 from tests.schedule.test_plan import fleets, policies
-from tests.specs import complete
+from tests.specs import complete, read_by
 
 FLEET = traced_fleet(Trace((np.array([1.0, 2.0]), np.array([3.0, 4.0]), np.array([4.0, 6.0]))))
 
@@ -294,7 +294,7 @@ def test_rows_up_to_a_time_do_not_depend_on_what_comes_later(
 ) -> None:
     """Every column of a run to this time and of a longer one."""
     base = {"algorithm": name, "clients": CLIENTS, "selected": 3, "local_steps": 3, "seed": seed}
-    kind = type(bind_method(complete(**base, horizon=20.0), 0).policy())
+    kind = type(bind_method(complete(**read_by({**base, "horizon": 20.0})), 0).policy())
     known = {"step_law", *options_of(our_methods()[name])}
     known |= POLLS if kind is Poll else ROUNDS if kind is Barrier else set()
     keys = {
@@ -307,7 +307,8 @@ def test_rows_up_to_a_time_do_not_depend_on_what_comes_later(
     end = data.draw(st.sampled_from(["loop", "engine", "together"]), "end")
     times = np.append(np.arange(0.0, horizon, 6.5), horizon)
     try:
-        specs = [complete(**{**base, **keys, "horizon": until}) for until in (horizon, later)]
+        given_keys = read_by({**base, **keys})
+        specs = [complete(**given_keys, horizon=until) for until in (horizon, later)]
         shorter, longer = (rows_of(spec, times, end) for spec in specs)
     except BadInput:  # options that contradict each other
         reject()
