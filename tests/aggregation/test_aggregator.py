@@ -59,7 +59,9 @@ def test_nan_stops_the_run_and_names_the_client(method: AnyMethod) -> None:
     schedule = scheduled(method, 300)
     late = (schedule.client == 3) & (schedule.first_step >= 4)
     update = int(schedule.visit[late].min()) + 1
-    with pytest.raises(NonFiniteUpdate, match=f"client 3: the update for server step {update} "):
+    with pytest.raises(
+        NonFiniteUpdate, match=f"client 3: the update for server step {update}, at time "
+    ):
         run_of(method, schedule, "stop")
 
 
