@@ -21,8 +21,8 @@ from favano.schedule import expected_jobs
 from favano.specification.presets import resolve
 from favano.specification.spec import given
 
-_MANY = 200_000  # jobs that are planned without a word
-_SECONDS = 5e-5  # that a job takes, about
+_MANY, _TOO_MANY = 200_000, 1e10  # jobs that are planned without a word, and refused
+_SECONDS = 5e-5  # that a job takes with its share in the audit, about
 
 
 def plan_command(
@@ -40,7 +40,7 @@ def plan_command(
     traits = load_data(spec.problem, data_dir).traits if by_samples else None
     method = bind_method(spec, spec.run.seed, traits)
     jobs = expected_jobs(method.policy(), method.world.fleet, given(spec.run.horizon))
-    if jobs > _MANY:
+    if _MANY < jobs < _TOO_MANY:
         cost = f"planning about {significant(jobs)} jobs takes about {duration(jobs * _SECONDS)}"
         say(f"{cost}; Ctrl-C ends it, a smaller --horizon is faster")
     with notes.status("planning"):
