@@ -21,8 +21,9 @@ from favano.training import gradient_trace
 from favano.training.dropout import KeyedDropout
 from tests.run.cpu_stacks import cpu_stacks
 from tests.run.zoo import DATA, ZOO, Entry, Loss
+from tests.thinned import thinned
 
-ENTRIES = pytest.mark.parametrize("entry", ZOO, ids=[entry.name for entry in ZOO])
+ENTRIES = pytest.mark.parametrize("entry", thinned(ZOO, ZOO[::2]), ids=[e.name for e in ZOO])
 PARTS = [list(range(8)), list(range(8, 16))]  # of two clients: a batch each
 ORDER = BatchStream([np.array(part) for part in PARTS], 8, seed=0)  # masks are by place
 TEST = slice(16, 24)
@@ -172,7 +173,9 @@ TRAINED = [entry for entry in ZOO if not entry.refusal]
 
 
 @pytest.mark.filterwarnings("ignore:There is a performance drop")
-@pytest.mark.parametrize("entry", TRAINED, ids=[entry.name for entry in TRAINED])
+@pytest.mark.parametrize(
+    "entry", thinned(TRAINED, TRAINED[::4]), ids=[entry.name for entry in TRAINED]
+)
 def test_zoo_in_stacks(entry: Entry, monkeypatch: pytest.MonkeyPatch) -> None:
     """As on a GPU: the numbers of the loop, or a refusal of what cannot be trained many at once."""
     loop = simulated(entry, "loop")
