@@ -88,6 +88,15 @@ def test_no_client_is_faster_than_the_fastest_step() -> None:
     assert wrong_steps(5, 5, 4.0, 4.9, fastest=1.0) is Refusal.STEPS
 
 
+def test_no_honest_node_is_refused_for_its_clock() -> None:
+    """Clocks drift by less than a thousandth, and a difference of two times is rounded."""
+    assert wrong_steps(5, 5, 3600.5, 3600.0) is None
+    begin = 0.1
+    assert (begin + 3 * 0.7) - begin < 3 * 0.7
+    assert wrong_steps(3, 5, 3 * 0.7, (begin + 3 * 0.7) - begin) is None
+    assert wrong_steps(5, 5, 3610.0, 3600.0) is Refusal.STEPS
+
+
 def test_a_fixed_bound_of_the_norm() -> None:
     gate = NormGate(5.0)
     assert gate.judge(5.0) is None

@@ -18,6 +18,7 @@ from favano.types import Stack, Vector
 _KEPT = 256  # norms that a running quantile is of
 _ENOUGH = 16  # of them, before anything is refused
 LEAST_STEP = 1e-6  # seconds: no step of training is shorter
+CLOCK_DRIFT = 1.001  # how much faster than the server's the clock of an honest node may run
 LIKELY = 10.0  # times as fast as usual, a client may be
 
 
@@ -88,9 +89,9 @@ def wrong_steps(
         elapsed: seconds since it was called.
         fastest: seconds that a step takes at least.
     """
-    counted = 0 <= steps <= most
-    timed = isfinite(seconds) and steps * LEAST_STEP <= seconds <= elapsed
-    return None if counted and timed and steps * fastest <= elapsed else Refusal.STEPS
+    counted, longest = 0 <= steps <= most, CLOCK_DRIFT * elapsed
+    timed = isfinite(seconds) and steps * LEAST_STEP <= seconds <= longest
+    return None if counted and timed and steps * fastest <= longest else Refusal.STEPS
 
 
 def unlikely_steps(steps: int, elapsed: float, usual: float | None) -> Refusal | None:
