@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import socket
 import subprocess
@@ -346,6 +347,7 @@ def test_a_superlink_that_is_held_is_ended_too(
     sleeper = [sys.executable, "-c", "import time; time.sleep(600)"]
     with subprocess.Popen([*sleeper, "--database", str(link.database)]) as old:
         old.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, old.pid, os.WSTOPPED | os.WNOWAIT)  # until it stands still
         reaper = threading.Thread(target=old.wait)
         reaper.start()
         with pytest.raises(BadInput, match="cannot be used"), running(link, print):
