@@ -15,12 +15,12 @@ def write_bright_rows(folder: Path, classes: int, **counts: int) -> dict[str, In
     `counts` are the numbers of images of each part, `train` and `test`.
     """
     folder.mkdir(parents=True)
-    generator, found = np.random.default_rng(0), {}
+    generator, by_part = np.random.default_rng(0), {}
     for part, count in counts.items():
-        found[part] = labels = np.arange(count) % classes
+        by_part[part] = labels = np.arange(count) % classes
         images = generator.integers(0, 60, (count, 1, 28, 28), dtype=np.uint8)
         images[np.arange(count), 0, 3 * labels % 28] = 255
         np.save(folder / f"{part}_images.npy", images)
         np.save(folder / f"{part}_labels.npy", labels)
     np.save(folder / "classes.npy", np.int64(classes))
-    return found
+    return by_part

@@ -22,8 +22,8 @@ def spec_of(**keys: object) -> Spec:
 
 def read_spec(path: Path) -> Spec:
     """The specification in a file, of its first method."""
-    found = read_config(path)
-    return make_spec({**found.shared, **(found.methods[0] if found.methods else {})})
+    file = read_config(path)
+    return make_spec({**file.shared, **(file.methods[0] if file.methods else {})})
 
 
 def unchained(rows: Iterable[Row]) -> list[Row]:

@@ -84,8 +84,8 @@ def made(source: str) -> object:
 
 @pytest.mark.parametrize("kind", FUNCTIONS)
 def test_what_it_does_counts(kind: str) -> None:
-    one, other = FUNCTIONS[kind]
-    assert code_digest(made(one)) == code_digest(made(one)) != code_digest(made(other))
+    code, other = FUNCTIONS[kind]
+    assert code_digest(made(code)) == code_digest(made(code)) != code_digest(made(other))
 
 
 def test_what_changes_while_it_is_used_does_not_count() -> None:
@@ -96,8 +96,8 @@ def test_what_changes_while_it_is_used_does_not_count() -> None:
 
 
 def test_globals_with_the_name_of_an_attribute_do_not_count() -> None:
-    one, other = (made(f"mean = {mean}\ndef f(o, t): return o.mean()") for mean in (1.0, 2.0))
-    assert code_digest(one) == code_digest(other)
+    function, other = (made(f"mean = {mean}\ndef f(o, t): return o.mean()") for mean in (1.0, 2.0))
+    assert code_digest(function) == code_digest(other)
 
 
 def test_comments_and_descriptions_do_not_count() -> None:
@@ -107,9 +107,9 @@ def test_comments_and_descriptions_do_not_count() -> None:
 
 
 def test_functions_that_name_each_other_end() -> None:
-    one = made("def f(o, t): return g(o, t)\ndef g(o, t): return f(o, t) if o else 1")
+    function = made("def f(o, t): return g(o, t)\ndef g(o, t): return f(o, t) if o else 1")
     other = made("def f(o, t): return g(o, t)\ndef g(o, t): return f(o, t) if o else 2")
-    assert code_digest(one) != code_digest(other)
+    assert code_digest(function) != code_digest(other)
 
 
 def test_installed_packages_are_known_by_name() -> None:
@@ -141,13 +141,13 @@ def test_a_file_and_those_beside_it_that_it_imports(tmp_path: Path) -> None:
     (tmp_path / "two").mkdir()
     for name, content in contents.items():
         (tmp_path / f"{name}.py").write_text(content)
-    found = file_digest(path)
+    digest = file_digest(path)
     for name, counts in {name: name != "other" for name in contents}.items():
         changed = tmp_path / f"{name}.py"
         changed.write_text(contents[name] + "\n# changed")
-        assert (file_digest(path) != found) == counts, name
+        assert (file_digest(path) != digest) == counts, name
         changed.write_text(contents[name])
-    assert file_digest(path) == found
+    assert file_digest(path) == digest
     path.write_text("no Python")
     assert file_digest(path) == hashlib.sha256(b"no Python").hexdigest()
     assert file_digest(Path(pytest.__file__)) == (
@@ -160,11 +160,11 @@ def test_another_process_finds_the_same() -> None:
     source = (
         FUNCTIONS["set"][0] + "\nfrom favano.code_digest import code_digest\nprint(code_digest(f))"
     )
-    found = {
+    digests = {
         subprocess.run(
             [sys.executable, "-c", START + source],
             env={"PYTHONHASHSEED": seed}, check=True, capture_output=True, text=True,
         ).stdout
         for seed in ("1", "2")
     }  # fmt: skip
-    assert len(found) == 1
+    assert len(digests) == 1

@@ -94,7 +94,7 @@ ALLOWED = {
 
 def imported(path: Path) -> set[str]:
     """Packages of ours that a file imports, wherever in the file."""
-    found = set()
+    packages = set()
     for node in ast.walk(ast.parse(path.read_text())):
         names = []
         if isinstance(node, ast.ImportFrom) and node.module:
@@ -104,8 +104,8 @@ def imported(path: Path) -> set[str]:
         for name in names:
             parts = name.split(".")
             if parts[0] == "favano" and len(parts) > 1 and parts[1] in ALLOWED:
-                found.add(parts[1])
-    return found
+                packages.add(parts[1])
+    return packages
 
 
 def test_every_arrow_is_allowed() -> None:

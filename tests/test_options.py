@@ -67,7 +67,7 @@ def test_what_differs_from_the_defaults_is_given() -> None:
 
 
 @pytest.mark.parametrize(
-    ("key", "value", "found"),
+    ("key", "value", "expected"),
     [
         ("trays", "3", 3),
         ("trays", 3.0, 3),
@@ -85,10 +85,10 @@ def test_what_differs_from_the_defaults_is_given() -> None:
         ("other", "all", "all"),
     ],
 )
-def test_values_take_their_type(key: str, value: object, found: object) -> None:
+def test_values_take_their_type(key: str, value: object, expected: object) -> None:
     made = getattr(Oven(**{key: value}), key)  # type: ignore[arg-type]
-    assert made == found
-    assert type(made) is type(found)
+    assert made == expected
+    assert type(made) is type(expected)
 
 
 @pytest.mark.parametrize(
@@ -133,15 +133,15 @@ def test_values_that_contradict_each_other_are_refused() -> None:
 
 
 def test_options_are_described_in_order() -> None:
-    found = options_of(Oven)
-    assert list(found)[:3] == ["trays", "spare", "heat"]
-    assert found["trays"].text == "how many trays"
-    assert (found["trays"].symbol, found["heat"].source) == ("t", "the manual")
-    assert options_of(Oven) is found
+    options = options_of(Oven)
+    assert list(options)[:3] == ["trays", "spare", "heat"]
+    assert options["trays"].text == "how many trays"
+    assert (options["trays"].symbol, options["heat"].source) == ("t", "the manual")
+    assert options_of(Oven) is options
 
 
 def test_defaults_as_they_are_printed() -> None:
-    shown = {name: one.shown_default for name, one in options_of(Oven).items()}
+    shown = {name: declared.shown_default for name, declared in options_of(Oven).items()}
     assert shown["trays"] == "2"
     assert shown["heat"] == "1.5"
     assert shown["spare"] == "0"
@@ -152,13 +152,13 @@ def test_defaults_as_they_are_printed() -> None:
 
 
 def test_what_values_may_be() -> None:
-    found = {name: one.values for name, one in options_of(Oven).items()}
-    assert found["mode"] == "fan|grill"
-    assert found["other"] == "none|all"
-    assert [found[name] for name in ("trays", "spare")] == ["N", "N"]
-    assert {found[name] for name in ("heat", "pause", "minutes", "share")} == {"X"}
-    assert found["times"] == "X,X,..."
-    assert found["name"] == "TEXT"
+    values = {name: declared.values for name, declared in options_of(Oven).items()}
+    assert values["mode"] == "fan|grill"
+    assert values["other"] == "none|all"
+    assert [values[name] for name in ("trays", "spare")] == ["N", "N"]
+    assert {values[name] for name in ("heat", "pause", "minutes", "share")} == {"X"}
+    assert values["times"] == "X,X,..."
+    assert values["name"] == "TEXT"
 
 
 def test_classes_know_their_own_options_only() -> None:

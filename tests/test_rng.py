@@ -101,12 +101,12 @@ def mixed_by_hand(z: int) -> int:
 
 @given(z=st.lists(words, min_size=1, max_size=5))
 def test_arrays_integers_and_tensors_are_mixed_alike(z: list[int]) -> None:
-    expected = [mixed_by_hand(one) for one in z]
-    array, tensor = np.array(z, dtype=np.uint64), torch.tensor([signed(one) for one in z])
+    expected = [mixed_by_hand(number) for number in z]
+    array, tensor = np.array(z, dtype=np.uint64), torch.tensor([signed(number) for number in z])
     before = array.copy(), tensor.clone()
-    assert [mix_integer(one) for one in z] == expected
+    assert [mix_integer(number) for number in z] == expected
     assert mix_array(array).tolist() == expected
-    assert mix_tensor(tensor).tolist() == [signed(one) for one in expected]
+    assert mix_tensor(tensor).tolist() == [signed(number) for number in expected]
     assert np.array_equal(array, before[0])  # nothing is overwritten
     assert torch.equal(tensor, before[1])
 
@@ -114,8 +114,8 @@ def test_arrays_integers_and_tensors_are_mixed_alike(z: list[int]) -> None:
 def test_the_published_sequence() -> None:
     """The first numbers of SplitMix64 from seed 1234567, as other implementations give them."""
     begin = 1234567
-    found = [mix_integer((begin + step * GOLDEN) % 2**64) for step in range(1, 4)]
-    assert found == [6457827717110365317, 3203168211198807973, 9817491932198370423]
+    sequence = [mix_integer((begin + step * GOLDEN) % 2**64) for step in range(1, 4)]
+    assert sequence == [6457827717110365317, 3203168211198807973, 9817491932198370423]
 
 
 @given(seed=numbers, client=numbers, index=st.integers(0, 2**40))
@@ -132,8 +132,8 @@ def test_draws_of_host_and_device_agree(seed: int, client: int, index: int) -> N
 def test_permutations_of_host_and_device_agree() -> None:
     clients, epochs, sizes = [0, 5, 2**20], [0, 3, 2], [4, 9, 1]
     origins = on_device(origin(3, Stream.BATCHES, clients), torch.device("cpu"))
-    found = device_permutations(origins, torch.tensor(epochs), torch.tensor(sizes), longest=9)
-    for row, client, epoch, size in zip(found, clients, epochs, sizes, strict=True):
+    orders = device_permutations(origins, torch.tensor(epochs), torch.tensor(sizes), longest=9)
+    for row, client, epoch, size in zip(orders, clients, epochs, sizes, strict=True):
         expected = permutation(3, Stream.BATCHES, size, client, epoch)
         assert row[:size].tolist() == expected.tolist()
 
@@ -151,7 +151,7 @@ def test_noise_is_that_of_whole_numbers(key: int, place: int) -> None:
         expected.append((z >> 9) / 2**23)
     tensor = torch.tensor(signed(key))
     assert uniform_noise(tensor, place, torch.empty(4)).tolist() == expected
-    assert keep_mask(tensor, place, (4,), 0.5).tolist() == [one >= 0.5 for one in expected]
+    assert keep_mask(tensor, place, (4,), 0.5).tolist() == [number >= 0.5 for number in expected]
 
 
 @given(word=words, places=st.integers(1, 63))

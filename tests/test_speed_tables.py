@@ -44,9 +44,9 @@ def test_limits_by_hand() -> None:
     # 19 convolutions of 3 x 3 and 2 of 1 x 1: 16 x 32 x 32 seven times, and so on
     activations = 16 * 32**2 * 7 + 32 * 16**2 * 7 + 64 * 8**2 * 7
     assert RESNET20.passing == 14 * activations
-    found = limit(RESNET20, "bf16")
-    assert (found.by, limit(RESNET20._replace(flops=1e12), "bf16").by) == ("memory", "products")
-    assert found.images == pytest.approx(4.3e12 / (2 * 14 * activations), rel=0.01)
+    bound = limit(RESNET20, "bf16")
+    assert (bound.by, limit(RESNET20._replace(flops=1e12), "bf16").by) == ("memory", "products")
+    assert bound.images == pytest.approx(4.3e12 / (2 * 14 * activations), rel=0.01)
 
 
 def page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lines: Mapping[str, object]) -> list[str]:

@@ -65,11 +65,11 @@ def test_rounds_of_fedavg() -> None:
 def test_methods_beside_the_paper() -> None:
     for where in COLUMNS:
         centre, spread = QUAFL[where]
-        found = mean(points("table-2/runs", algorithm="quafl", column=where).values())
-        assert 0.5 < (found - centre) / spread < 1.5
+        ours = mean(points("table-2/runs", algorithm="quafl", column=where).values())
+        assert 0.5 < (ours - centre) / spread < 1.5
         centre, spread = FEDBUFF[where]
-        found = mean(points("table-2/runs", algorithm="fedbuff", column=where).values())
-        assert (found - centre) / spread < -1 or where == "iid"
+        ours = mean(points("table-2/runs", algorithm="fedbuff", column=where).values())
+        assert (ours - centre) / spread < -1 or where == "iid"
     reproduction("above the paper in all three columns, by about one of its standard deviations")
     reproduction("lies below the paper in the other columns, by more than one of its standard")
 
@@ -80,14 +80,14 @@ def test_the_runs_on_a_cpu() -> None:
     assert min(late.values()) > 5000
     for method in ("quafl", "fedbuff", "favano"):
         for where in COLUMNS:
-            one, two = (
+            first, two = (
                 points(name, algorithm=method, column=where)
                 for name in ("table-2/runs", "table-2/runs-cpu")
             )
-            error = sqrt((stdev(one.values()) ** 2 + stdev(two.values()) ** 2) / len(one))
-            assert abs(mean(one.values()) - mean(two.values())) < 2 * error
+            error = sqrt((stdev(first.values()) ** 2 + stdev(two.values()) ** 2) / len(first))
+            assert abs(mean(first.values()) - mean(two.values())) < 2 * error
             if method == "favano":
-                assert max(abs(one[seed] - two[seed]) for seed in one) < 0.5
+                assert max(abs(first[seed] - two[seed]) for seed in first) < 0.5
     last = mean(points("table-2/runs-cpu", algorithm="quafl", column=UNEVEN[1]).values())
     assert last < QUAFL[UNEVEN[1]][0]
     reproduction("of FedAvg, made by version 0.1, are of the round that ends after the horizon")
@@ -122,26 +122,26 @@ def test_tuned_methods_against_each_other() -> None:
 def test_models_of_clients_vary_least_with_favano() -> None:
     ratios = []
     for where in UNEVEN:
-        found = {
+        variances = {
             method: mean(
                 column("table-2/runs", "variance", algorithm=method, column=where).values()
             )
             for method in ("fedavg", "quafl", "fedbuff", "favano")
         }
-        assert min(found, key=lambda method, of=found: of[method]) == "favano"  # type: ignore[misc]
-        ratios.append(found["quafl"] / found["favano"])
+        assert min(variances, key=lambda method, of=variances: of[method]) == "favano"  # type: ignore[misc]
+        ratios.append(variances["quafl"] / variances["favano"])
     assert (round(ratios[0], -3), round(ratios[1], -2)) == (1000, 500)
     reproduction("about a thousand and five hundred times less than QuAFL's")
 
 
 def test_cifar10() -> None:
     name, short = "figure-cifar10-precision-bf16", "figure-cifar10-horizon-4000-precision-bf16"
-    found = {
+    reached = {
         method: list(points(f"{name}/runs", algorithm=method).values())
         for method in ("fedavg", "quafl", "fedbuff", "favano")
     }
-    assert stdev(found["favano"]) < min(stdev(found["fedavg"]), stdev(found["quafl"]))
-    assert mean(points(f"{short}/runs", algorithm="fedbuff").values()) > mean(found["favano"])
+    assert stdev(reached["favano"]) < min(stdev(reached["fedavg"]), stdev(reached["quafl"]))
+    assert mean(points(f"{short}/runs", algorithm="fedbuff").values()) > mean(reached["favano"])
     reproduction("level with FedAvg and QuAFL at the paper's time, with less spread between seeds")
 
 
@@ -218,10 +218,10 @@ def test_precision() -> None:
     far = 0.0
     for method in ("fedavg", "quafl", "fedbuff", "favano"):
         for where in COLUMNS:
-            one, two = (
+            first, two = (
                 points(name, algorithm=method, column=where) for name in ("table-2/runs", other)
             )
-            apart = max(abs(one[seed] - two[seed]) for seed in two)
+            apart = max(abs(first[seed] - two[seed]) for seed in two)
             if method == "favano" or where == "iid":
                 assert apart < 0.5 or method == "fedavg"  # of another round
             else:

@@ -14,4 +14,4 @@ T = TypeVar("T")
 def thinned(every: Iterable[T], quick: Iterable[T]) -> list[ParameterSet]:
     """All cases; those that are not quick are slow tests."""
     known = list(quick)
-    return [pytest.param(one, marks=() if one in known else pytest.mark.slow) for one in every]
+    return [pytest.param(case, marks=() if case in known else pytest.mark.slow) for case in every]

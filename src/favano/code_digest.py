@@ -26,27 +26,27 @@ def code_digest(given: object) -> str:
     >>> code_digest(one) == code_digest(other)
     False
     """
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     for part in _parts(given, set()):
-        found.update(f"{len(part)} {part}".encode(errors="surrogatepass"))
-    return found.hexdigest()
+        digest.update(f"{len(part)} {part}".encode(errors="surrogatepass"))
+    return digest.hexdigest()
 
 
 def file_digest(path: Path) -> str:
     """A digest of a Python file, and of the files beside it that it imports."""
-    content = (one.read_bytes() for one in _with_imported(path, []))
+    content = (file.read_bytes() for file in _with_imported(path, []))
     return hashlib.sha256(b"".join(content)).hexdigest()
 
 
-def _with_imported(path: Path, found: list[Path]) -> list[Path]:
-    found.append(path)
+def _with_imported(path: Path, files: list[Path]) -> list[Path]:
+    files.append(path)
     if _is_installed(path):
-        return found
+        return files
     for name in sorted(_imported(path)):
         for other in (path.parent / f"{name}.py", path.parent / name / "__init__.py"):
-            if other.is_file() and other not in found:
-                _with_imported(other, found)
-    return found
+            if other.is_file() and other not in files:
+                _with_imported(other, files)
+    return files
 
 
 def _imported(path: Path) -> set[str]:
@@ -55,13 +55,13 @@ def _imported(path: Path) -> set[str]:
         tree = ast.parse(path.read_bytes())
     except (SyntaxError, ValueError, RecursionError, MemoryError):  # also of a stranger's making
         return set()
-    found = set()
+    names = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Import) or (isinstance(node, ast.ImportFrom) and not node.module):
-            found |= {one.name for one in node.names}
+            names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
-            found.add(node.module)
-    return {name.partition(".")[0] for name in found}
+            names.add(node.module)
+    return {name.partition(".")[0] for name in names}
 
 
 def _parts(given: object, seen: set[int]) -> Iterator[str]:
@@ -69,10 +69,10 @@ def _parts(given: object, seen: set[int]) -> Iterator[str]:
         yield repr(given)
     elif isinstance(given, tuple):
         yield f"tuple of {len(given)}"
-        for one in given:
-            yield from _parts(one, seen)
+        for item in given:
+            yield from _parts(item, seen)
     elif isinstance(given, frozenset):
-        yield from sorted(" ".join(_parts(one, seen)) for one in given)
+        yield from sorted(" ".join(_parts(item, seen)) for item in given)
     elif isinstance(given, CodeType):
         yield from (given.co_code.hex(), repr(given.co_names), repr(given.co_freevars))
         yield from _parts(given.co_consts, seen)
@@ -92,7 +92,7 @@ def _parts(given: object, seen: set[int]) -> Iterator[str]:
             yield from (
                 _of_function(given, seen)
                 if isinstance(given, FunctionType)
-                else (part for one in _of_class(given) for part in _parts(one, seen))
+                else (part for member in _of_class(given) for part in _parts(member, seen))
             )
     elif (content := _tensor(given)) is not None:
         yield content
@@ -102,7 +102,9 @@ def _parts(given: object, seen: set[int]) -> Iterator[str]:
         if callable(given) and id(given) not in seen:
             seen.add(id(given))
             values = getattr(given, "__dict__", {})
-            kept = {name: one for name, one in values.items() if isinstance(one, (*PLAIN, tuple))}
+            kept = {
+                name: value for name, value in values.items() if isinstance(value, (*PLAIN, tuple))
+            }
             buffers = values.get("_buffers", {})  # such as the weights of classes in a loss
             yield from _parts((*sorted(kept.items()), *sorted(buffers.items())), seen)
 
@@ -123,10 +125,10 @@ def _of_function(given: FunctionType, seen: set[int]) -> Iterator[str]:
 def _of_class(given: type) -> Iterator[object]:
     """What a class inherits from, what its instances do, and its own values."""
     yield given.__bases__
-    for name, one in sorted(vars(given).items()):
-        code = isinstance(one, FunctionType | staticmethod | classmethod | property)
+    for name, member in sorted(vars(given).items()):
+        code = isinstance(member, FunctionType | staticmethod | classmethod | property)
         if code or not name.startswith("__"):
-            yield (name, one)
+            yield (name, member)
 
 
 def _content(cell: object) -> object:
@@ -138,8 +140,12 @@ def _content(cell: object) -> object:
 
 def globals_of(code: CodeType) -> set[str]:
     """Names of the globals that are read, also in functions within."""
-    inner = [globals_of(one) for one in code.co_consts if isinstance(one, CodeType)]
-    mine = {one.argval for one in dis.get_instructions(code) if one.opname == "LOAD_GLOBAL"}
+    inner = [globals_of(nested) for nested in code.co_consts if isinstance(nested, CodeType)]
+    mine = {
+        instruction.argval
+        for instruction in dis.get_instructions(code)
+        if instruction.opname == "LOAD_GLOBAL"
+    }
     return mine.union(*inner)
 
 

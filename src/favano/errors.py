@@ -37,7 +37,10 @@ def one_line(text: object, most: int = _MOST) -> str:
     'a\\\\x1b[2Jbbb...'
     """
     whole = str(text)
-    line = "".join(one if one.isprintable() else ascii(one)[1:-1] for one in whole[:most])
+    line = "".join(
+        character if character.isprintable() else ascii(character)[1:-1]
+        for character in whole[:most]
+    )
     return line if len(whole) <= most else f"{line}..."
 
 

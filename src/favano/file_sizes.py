@@ -29,13 +29,13 @@ def check_archive(path: Path) -> None:
     """
     with ZipFile(path) as archive:
         members = archive.infolist()
-        total = sum(one.file_size for one in members)
+        total = sum(member.file_size for member in members)
         if total > _ARRAYS:
             most = _ARRAYS // MEBIBYTE
             raise ValueError(f"its arrays take {total // MEBIBYTE:,} MiB, need {most} at most")
-        for one in members:
-            with archive.open(one) as array:
-                check_array(array, one.file_size)
+        for member in members:
+            with archive.open(member) as array:
+                check_array(array, member.file_size)
 
 
 def check_array(file: IO[bytes], size: int) -> None:

@@ -172,8 +172,8 @@ class Options:
         """Called once for each class, when it is made."""
 
     def __post_init__(self) -> None:
-        for name, one in options_of(type(self)).items():
-            object.__setattr__(self, name, one.checked(getattr(self, name)))
+        for name, declared in options_of(type(self)).items():
+            object.__setattr__(self, name, declared.checked(getattr(self, name)))
         self.check()
 
     def check(self) -> None:
@@ -183,14 +183,14 @@ class Options:
     def given(self) -> dict[str, object]:
         """The values that differ from their defaults."""
         every = options_of(type(self)).items()
-        found = {name: (getattr(self, name), one.default) for name, one in every}
-        return {name: value for name, (value, default) in found.items() if value != default}
+        pairs = {name: (getattr(self, name), declared.default) for name, declared in every}
+        return {name: value for name, (value, default) in pairs.items() if value != default}
 
 
 def _by_name(kind: type[Options]) -> None:
     """Refuse what is given without a name, or by a name that the class does not know."""
     make = kind.__init__
-    known = [one.name for one in fields(cast("type[DataclassInstance]", kind))]
+    known = [attribute.name for attribute in fields(cast("type[DataclassInstance]", kind))]
 
     @wraps(make)
     def init(self: Options, *values: object, **named: object) -> None:
@@ -215,12 +215,12 @@ def options_of(kind: type[Options]) -> Mapping[str, Option[object]]:
 def _found_in(kind: type[Options]) -> Mapping[str, Option[object]]:
     hints = get_type_hints(kind, include_extras=True)
     listed = fields(cast("type[DataclassInstance]", kind))
-    declared = {one.name: one for one in listed if "option" in one.metadata}
-    for one in declared.values():
-        assert one.default is not MISSING
+    declared = {attribute.name: attribute for attribute in listed if "option" in attribute.metadata}
+    for attribute in declared.values():
+        assert attribute.default is not MISSING
     return {
-        name: Option(name, hints[name], one.default, **one.metadata["option"])
-        for name, one in declared.items()
+        name: Option(name, hints[name], attribute.default, **attribute.metadata["option"])
+        for name, attribute in declared.items()
     }
 
 
@@ -279,14 +279,14 @@ def _is_number(kind: object) -> bool:
 
 
 def _inner_types(kind: object) -> list[object]:
-    return [kind, *(one for part in get_args(kind) for one in _inner_types(part))]
+    return [kind, *(inner for part in get_args(kind) for inner in _inner_types(part))]
 
 
 def _need_no_bool(name: str, value: object) -> None:
     """Refuse what Pydantic takes for 0 or 1, also in lists."""
     if isinstance(value, list | tuple):
-        for place, one in enumerate(value):
-            _need_no_bool(f"{name}.{place}", one)
+        for place, item in enumerate(value):
+            _need_no_bool(f"{name}.{place}", item)
     if isinstance(value, bool | np.bool_):
         raise BadInput(name, value, "need a number, not true or false")
 

@@ -112,9 +112,9 @@ def test_an_update_that_failed_leaves_the_servers_optimiser(
     def run() -> Aggregator[ModelState]:
         return Aggregator(method, schedule, layout, rates, start_model(), server=server)
 
-    def made(one: Aggregator[ModelState]) -> Vector:
+    def made(aggregator: Aggregator[ModelState]) -> Vector:
         start = start_model().repeat(2, 1)
-        return one.update(start[0], start, start + 1.0, np.ones(2, dtype=np.bool_)).server
+        return aggregator.update(start[0], start, start + 1.0, np.ones(2, dtype=np.bool_)).server
 
     def failing(*given: object) -> Vector:
         raise torch.cuda.OutOfMemoryError

@@ -71,10 +71,10 @@ def test_a_fine_codec_is_exact_communication(name: str, codec: Codec) -> None:
     method, schedule = build(name)
     trainer = trainer_of(method, quadratics(CLIENTS), 4)
     aggregator = linked(method, schedule, codec)
-    found = [moment.server for moment in PlainLoop(aggregator, trainer).moments()]
+    coded = [moment.server for moment in PlainLoop(aggregator, trainer).moments()]
     exact = [m.server for m in PlainLoop(linked(method, schedule, None), trainer).moments()]
-    assert all(close(a, b, 1e-6) for a, b in zip(found, exact, strict=True))
-    assert not torch.equal(found[-1], exact[-1])
+    assert all(close(a, b, 1e-6) for a, b in zip(coded, exact, strict=True))
+    assert not torch.equal(coded[-1], exact[-1])
     assert aggregator.link is not None
     assert aggregator.link.wrapped == 0
 
@@ -145,9 +145,9 @@ def test_the_order_of_execution_changes_nothing(name: str, codec: Codec) -> None
     problem = Problem(name, 1, codec=codec)
     with one_thread():
         steps = Engine([problem.aggregator()], shuffled([problem], 20)).steps(at_once=1)
-        (found,) = seen_of(steps, 1)
-    same(found, problem.alone)
-    assert not torch.equal(found[-1].server, Problem(name, 1).alone[-1].server)
+        (moments,) = seen_of(steps, 1)
+    same(moments, problem.alone)
+    assert not torch.equal(moments[-1].server, Problem(name, 1).alone[-1].server)
 
 
 @EVERY

@@ -25,17 +25,17 @@ from favano.types import Floats
 
 def course() -> Lived:
     """Two updates of client 0; client 1 begins with it, and is used by the second one."""
-    found = Lived(clients=2, local_steps=3)
-    found.begin(0, 0.0), found.begin(1, 0.0)  # jobs 0 and 1, from version -1
-    found.answer(0, 3, 1.0)
-    found.use([0], 1.0)
-    found.begin(0, 1.0)  # job 2, from version 0
-    found.answer(2, 2, 4.0)
-    found.answer(1, 1, 4.0)
-    found.drop(1)
-    found.use([2], 5.0)
-    found.begin(0, 5.0)  # job 3, from version 1
-    return found
+    lived = Lived(clients=2, local_steps=3)
+    lived.begin(0, 0.0), lived.begin(1, 0.0)  # jobs 0 and 1, from version -1
+    lived.answer(0, 3, 1.0)
+    lived.use([0], 1.0)
+    lived.begin(0, 1.0)  # job 2, from version 0
+    lived.answer(2, 2, 4.0)
+    lived.answer(1, 1, 4.0)
+    lived.drop(1)
+    lived.use([2], 5.0)
+    lived.begin(0, 5.0)  # job 3, from version 1
+    return lived
 
 
 def snapshot(version: int, *waiting: tuple[int, int, int]) -> Snapshot:

@@ -76,9 +76,9 @@ def test_unknown_lines_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_synthetic_images_are_read_like_a_data_set(tmp_path: Path) -> None:
     write_images(tmp_path / "cifar10", "cifar10", rows=40, tests=7)
-    found = load("cifar10", data_dir=tmp_path)
-    assert (found.train.inputs.shape, len(found.test.labels)) == ((40, 3, 32, 32), 7)
-    assert (found.classes, len(set(found.train.labels.tolist()))) == (10, 10)
+    dataset = load("cifar10", data_dir=tmp_path)
+    assert (dataset.train.inputs.shape, len(dataset.test.labels)) == ((40, 3, 32, 32), 7)
+    assert (dataset.classes, len(set(dataset.train.labels.tolist()))) == (10, 10)
 
 
 def test_real_data_are_used_where_they_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

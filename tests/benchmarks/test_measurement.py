@@ -42,8 +42,8 @@ def test_a_command_is_shown_without_the_folders_of_a_machine() -> None:
 
 def test_a_result_says_when_where_and_how_it_was_made(tmp_path: Path) -> None:
     write(tmp_path / "new" / "host.json", heading("host.py") | {"seconds": 3.0})
-    found = json.loads((tmp_path / "new" / "host.json").read_text())
-    assert found["command"].startswith("python benchmarks/host.py")
-    assert set(found) == {"date", "release", "command", "machine", "versions", "seconds"}
-    assert "torch" in found["versions"]
+    document = json.loads((tmp_path / "new" / "host.json").read_text())
+    assert document["command"].startswith("python benchmarks/host.py")
+    assert set(document) == {"date", "release", "command", "machine", "versions", "seconds"}
+    assert "torch" in document["versions"]
     assert list((tmp_path / "new").iterdir()) == [tmp_path / "new" / "host.json"]

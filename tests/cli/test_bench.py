@@ -26,13 +26,13 @@ def test_bench_prints_one_document(favano: Program) -> None:
     assert set(document) == {"spec", "repeats", "schedule", "systems", "ratio"}
     assert document["spec"]["clients"] == 10
     assert document["schedule"]["local_steps"] >= document["schedule"]["critical_path"] > 0
-    names = [one["name"] for one in document["systems"]]
+    names = [system["name"] for system in document["systems"]]
     assert (names[0], names[-1]) == ("plain loop", "lanes")
-    for one in document["systems"]:
-        assert set(one["steps_per_second"]) == {"median", "min", "max"}
-        assert one["images_per_second"]["median"] > one["steps_per_second"]["median"] > 0
-        assert one["kernels"] in get_args(Kernels)
-        assert (one["traced"], one["tracing"]) == ([], 0.0)  # too little to do
+    for system in document["systems"]:
+        assert set(system["steps_per_second"]) == {"median", "min", "max"}
+        assert system["images_per_second"]["median"] > system["steps_per_second"]["median"] > 0
+        assert system["kernels"] in get_args(Kernels)
+        assert (system["traced"], system["tracing"]) == ([], 0.0)  # too little to do
     assert document["systems"][-1]["start_up"]["warm"]["median"] > 0
     assert set(document["systems"][-1]["shares"]) == {"lane_occupancy", "main_process"}
     assert document["ratio"]["median"] > 0

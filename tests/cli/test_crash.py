@@ -77,15 +77,15 @@ def called(words: Sequence[str], seconds: float = LONG) -> float | None:
 
 def contents(folder: Path) -> dict[str, bytes | str]:
     """What must be equal; times of the clock on the wall are not."""
-    found: dict[str, bytes | str] = {}
+    files: dict[str, bytes | str] = {}
     for path in sorted(folder.rglob("*")):
         name = str(path.relative_to(folder))
         if path.name in EXACT:
-            found[name] = path.read_bytes()
+            files[name] = path.read_bytes()
         elif path.parent.name == "runs" and path.suffix == ".json":
-            found[name] = str(json.loads(path.read_text())["history"])
-    assert found
-    return found
+            files[name] = str(json.loads(path.read_text())["history"])
+    assert files
+    return files
 
 
 def check_kills(command: str, kills: int, draw: Random) -> None:

@@ -19,9 +19,9 @@ def strictly(text: str) -> dict[str, object]:
     def refuse(constant: str) -> None:
         raise AssertionError(f"{constant} is not JSON")
 
-    found = json.loads(text, parse_constant=refuse)
-    assert isinstance(found, dict)
-    return found
+    document = json.loads(text, parse_constant=refuse)
+    assert isinstance(document, dict)
+    return document
 
 
 def test_a_diverged_run_says_so(favano: Program, tmp_path: Path) -> None:

@@ -34,14 +34,14 @@ def help_of(program: Program, *words: str) -> str:
 
 def groups(text: str) -> dict[str, list[str]]:
     """The flags of each group."""
-    found: dict[str, list[str]] = {}
+    by_title: dict[str, list[str]] = {}
     flags: list[str] = []
     for line in text.splitlines():
         if title := re.fullmatch(r"(\S.*):", line):
-            flags = found.setdefault(title.group(1), [])
+            flags = by_title.setdefault(title.group(1), [])
         elif flag := re.match(r"  --([a-z][a-z0-9-]*)", line):
             flags.append(flag.group(1).replace("-", "_"))
-    return found
+    return by_title
 
 
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
@@ -57,17 +57,17 @@ def test_help_of_every_method_is_short(method: str, favano: Program) -> None:
 
 
 def test_flags_are_grouped_by_part(favano: Program) -> None:
-    found = groups(help_of(favano, "run"))
-    assert list(found) == [
+    flags = groups(help_of(favano, "run"))
+    assert list(flags) == [
         "Command", "Method favano", "Problem", "Fleet", "Server's clock", "Server",
         "Local training", "Run",
     ]  # fmt: skip
-    assert {"out", "json", "force", "algorithm", "label"} <= set(found["Command"])
-    assert found["Method favano"] == list(options_of(our_methods()["favano"]))
-    assert found["Problem"] == list(options_of(PARTS["problem"]))
-    assert found["Fleet"] == list(options_of(PARTS["fleet"]))
+    assert {"out", "json", "force", "algorithm", "label"} <= set(flags["Command"])
+    assert flags["Method favano"] == list(options_of(our_methods()["favano"]))
+    assert flags["Problem"] == list(options_of(PARTS["problem"]))
+    assert flags["Fleet"] == list(options_of(PARTS["fleet"]))
     codec = {"codec_bits", "codec_scale", "codec_dither"}
-    assert found["Run"] == [key for key in options_of(PARTS["run"]) if key not in codec]
+    assert flags["Run"] == [key for key in options_of(PARTS["run"]) if key not in codec]
 
 
 def test_only_flags_that_matter_to_the_method_are_shown(favano: Program) -> None:
@@ -86,19 +86,19 @@ def test_only_flags_that_matter_to_the_method_are_shown(favano: Program) -> None
 
 
 def test_a_federation_shows_no_flags_of_simulated_time(favano: Program) -> None:
-    found = groups(help_of(favano, "serve", "--codec", "qsgd"))
-    assert found["Fleet"] == ["clients"]
-    assert found["Server's clock"] == ["selected"]
-    assert found["Run"] == ["seed", "buffers", "codec", "codec_bits", "codec_scale", "codec_dither"]
-    assert "rate_decay" not in found["Local training"]
-    assert {"rate_schedule", "quantise"} <= set(found["Local training"])
+    flags = groups(help_of(favano, "serve", "--codec", "qsgd"))
+    assert flags["Fleet"] == ["clients"]
+    assert flags["Server's clock"] == ["selected"]
+    assert flags["Run"] == ["seed", "buffers", "codec", "codec_bits", "codec_scale", "codec_dither"]
+    assert "rate_decay" not in flags["Local training"]
+    assert {"rate_schedule", "quantise"} <= set(flags["Local training"])
 
 
 def test_a_comparison_shows_the_flags_of_all_its_methods(favano: Program) -> None:
-    found = groups(help_of(favano, "compare", "--algorithms", "quafl,fedavg"))
-    assert "dampening" in found["Method quafl"]
-    assert "sample_weights" in found["Method fedavg"]
-    assert {"strict_ties", "deadline"} <= set(found["Server's clock"])
+    flags = groups(help_of(favano, "compare", "--algorithms", "quafl,fedavg"))
+    assert "dampening" in flags["Method quafl"]
+    assert "sample_weights" in flags["Method fedavg"]
+    assert {"strict_ties", "deadline"} <= set(flags["Server's clock"])
 
 
 @pytest.mark.parametrize(
@@ -126,8 +126,8 @@ def test_a_file_names_the_methods_too(favano: Program, tmp_path: Path) -> None:
 
 
 def test_the_flags_of_a_method_in_a_file(favano: Program) -> None:
-    found = groups(help_of(favano, "run", "--algorithm", f"{EXAMPLE}:Ca2fl"))
-    assert found["Method ca2fl"] == ["buffer", "server_learning_rate"]
+    flags = groups(help_of(favano, "run", "--algorithm", f"{EXAMPLE}:Ca2fl"))
+    assert flags["Method ca2fl"] == ["buffer", "server_learning_rate"]
 
 
 def test_flags_of_a_method_in_a_file_are_taken(favano: Program, tmp_path: Path) -> None:

@@ -38,17 +38,21 @@ def test_every_card_is_complete(name: str, favano: Program) -> None:
     assert re.search(r"^    .*(<-|=)", text, re.MULTILINE) or "<-" in text  # the update
     lines = options.strip().splitlines()
     assert len(lines) == len(options_of(kind))
-    for line, (key, one) in zip(lines, options_of(kind).items(), strict=True):
+    for line, (key, option) in zip(lines, options_of(kind).items(), strict=True):
         assert line.split()[0] == f"--{key.replace('_', '-')}"
-        assert one.text in line
-        default = f"[default: {one.shown_default or 'none'}"
-        assert line.endswith(f"{default}, from {one.source}]" if one.source else f"{default}]")
+        assert option.text in line
+        default = f"[default: {option.shown_default or 'none'}"
+        assert line.endswith(
+            f"{default}, from {option.source}]" if option.source else f"{default}]"
+        )
     assert needs.strip()
     assert len(wrong.strip()) > 20
 
 
 def test_some_defaults_have_a_source() -> None:
-    sources = [one.source for kind in our_methods().values() for one in options_of(kind).values()]
+    sources = [
+        option.source for kind in our_methods().values() for option in options_of(kind).values()
+    ]
     assert len([source for source in sources if source]) >= 8
 
 
@@ -64,18 +68,18 @@ def test_cards_as_one_document(favano: Program) -> None:
         assert card["known_to_go_wrong"]
         assert card["needs"]
         kind = our_methods()[card["name"]]
-        assert [one["name"] for one in card["options"]] == list(options_of(kind))
-        for one in card["options"]:
-            assert set(one) == {
+        assert [option["name"] for option in card["options"]] == list(options_of(kind))
+        for option in card["options"]:
+            assert set(option) == {
                 "name", "values", "default", "default_text", "text", "symbol", "source",
             }  # fmt: skip
-            assert one["text"]
-            assert one["values"]
+            assert option["text"]
+            assert option["values"]
 
 
 def test_the_card_of_one_as_a_document(favano: Program) -> None:
     (card,) = json.loads(favano("methods", "fedbuff", "--json")[1])["methods"]
-    options = {one["name"]: one for one in card["options"]}
+    options = {option["name"]: option for option in card["options"]}
     assert options["buffer"] == {
         "name": "buffer", "values": "N", "default": None, "default_text": "by data set, else 10",
         "text": "updates per flush", "symbol": "Z", "source": "",

@@ -101,7 +101,7 @@ def test_run_compare_plan_bench_and_report(
 
     assert favano(monkeypatch, "plan", "--algorithm", half_way, *SMALL, "--json") == 0
     planned = json.loads(capsys.readouterr().out)
-    assert sum(one["effective_weight"] for one in planned["clients"]) == pytest.approx(1)
+    assert sum(client["effective_weight"] for client in planned["clients"]) == pytest.approx(1)
 
     small = [flag for flag in SMALL if flag not in ("--horizon", "200")]
     effort = ["--seconds", "0.05", "--repeats", "1", "--json"]
@@ -152,14 +152,14 @@ def test_wrong_flags_are_refused(
 
 
 @pytest.mark.parametrize(
-    ("flag", "found"), [("--shout", True), ("--no-shout", False), ("--no_shout", False)]
+    ("flag", "shouts"), [("--shout", True), ("--no-shout", False), ("--no_shout", False)]
 )
 def test_a_flag_turns_an_option_on_or_off(
-    half_way: str, flag: str, found: bool, monkeypatch: pytest.MonkeyPatch
+    half_way: str, flag: str, shouts: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = ["run", "--algorithm", half_way, *SMALL, "--local-steps", "1", "--out", "one"]
     assert favano(monkeypatch, *run, flag) == 0
-    assert f"shout = {str(found).lower()}" in Path("one/spec.toml").read_text()
+    assert f"shout = {str(shouts).lower()}" in Path("one/spec.toml").read_text()
 
 
 @pytest.mark.parametrize(

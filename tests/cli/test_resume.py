@@ -21,9 +21,9 @@ OFTEN = [*SHORT, "--kernels", "native", "--checkpoint-every", "0", "--evaluate-e
 PARTIAL = "favano: interrupted; partial results are in {}\n"
 
 
-def same(one: Path, other: Path) -> None:
+def same(folder: Path, other: Path) -> None:
     for name in ("history.csv", "model.safetensors", "participation.json", "spec.toml"):
-        assert (one / name).read_bytes() == (other / name).read_bytes(), name
+        assert (folder / name).read_bytes() == (other / name).read_bytes(), name
 
 
 def interrupted(

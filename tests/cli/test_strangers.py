@@ -133,7 +133,7 @@ def test_the_refusal_says_what_to_type(favano: Program, stranger: Path) -> None:
     with pytest.raises(BadInput, match="nothing is executed with chain_only"):
         package.verify(stranger, chain_only=True, trust=["evil.py"])
     for trusted in ({"trust": ["evil.py"]}, {"trust": "evil.py"}, {"methods": [NAMED[1]]}):
-        assert all(one.right for one in package.verify(stranger, **trusted))
+        assert all(verdict.right for verdict in package.verify(stranger, **trusted))
         assert executed(stranger.parent)
 
 

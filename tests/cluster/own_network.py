@@ -37,15 +37,15 @@ def run(*command: str, environment: dict[str, str]) -> subprocess.CompletedProce
 
 def _left() -> list[str]:
     """Other processes than this one, without those that have ended."""
-    found = []
+    commands = []
     for folder in Path("/proc").iterdir():
         if folder.name.isdecimal() and folder.name != "1":
             try:
                 words = (folder / "cmdline").read_bytes()
             except OSError:  # has ended in the meantime
                 continue
-            found += [words.replace(b"\0", b" ").decode()] if words else []
-    return found
+            commands += [words.replace(b"\0", b" ").decode()] if words else []
+    return commands
 
 
 def main() -> None:

@@ -107,15 +107,19 @@ class Nodes:
         return self.gathering.results
 
 
-def same(one: Result, other: Result) -> None:
-    assert history_to_csv(one.rows) == history_to_csv(other.rows)
-    assert one.bounds == other.bounds
-    assert (one.status, one.kernels, one.metrics) == (other.status, other.kernels, other.metrics)
-    assert (one.audit, one.served, one.data) == (other.audit, other.served, other.data)
-    assert list(one.models) == list(other.models)
-    for seed, model in one.models.items():
+def same(result: Result, other: Result) -> None:
+    assert history_to_csv(result.rows) == history_to_csv(other.rows)
+    assert result.bounds == other.bounds
+    assert (result.status, result.kernels, result.metrics) == (
+        other.status,
+        other.kernels,
+        other.metrics,
+    )
+    assert (result.audit, result.served, result.data) == (other.audit, other.served, other.data)
+    assert list(result.models) == list(other.models)
+    for seed, model in result.models.items():
         assert all(torch.equal(model[name], other.models[seed][name]) for name in model)
-    for mine, theirs in zip(one.runs, other.runs, strict=True):
+    for mine, theirs in zip(result.runs, other.runs, strict=True):
         assert replace(mine, wall_seconds=0.0) == replace(theirs, wall_seconds=0.0)
 
 
@@ -124,8 +128,8 @@ def test_packs_give_the_results_of_one_machine(
 ) -> None:
     nodes = Nodes(SPECS, digits, tmp_path)
     assert len(nodes.packs) == 4
-    for one, other in zip(nodes.results(), expected, strict=True):
-        same(one, other)
+    for result, other in zip(nodes.results(), expected, strict=True):
+        same(result, other)
     assert sorted(map(id, nodes.finished)) == sorted(map(id, nodes.gathering.results))
     assert nodes.said == []
 
@@ -142,14 +146,14 @@ def test_a_lost_pack_goes_on_from_its_checkpoints(
     digits: Dataset, expected: list[Result], tmp_path: Path
 ) -> None:
     nodes = Nodes(SPECS, digits, tmp_path, lost_after=6)
-    for one, other in zip(nodes.results(), expected, strict=True):
-        same(one, other)
+    for result, other in zip(nodes.results(), expected, strict=True):
+        same(result, other)
     (said,) = nodes.said
     assert "go on, the first at time" in said
     first, again = nodes.orders[0], nodes.orders[-1]
     assert again.asked.keys() == first.asked.keys()
-    assert not any(one.saved for one in first.asked.values())
-    assert all(one.saved for one in again.asked.values())
+    assert not any(asked.saved for asked in first.asked.values())
+    assert all(asked.saved for asked in again.asked.values())
 
 
 def test_progress_counts_each_step_once_however_often_it_was_made(
@@ -165,7 +169,7 @@ def test_progress_counts_each_step_once_however_often_it_was_made(
     nodes.gathering.receive(pack, Advanced("favano, seed 0", 5, 1.0))
     before = nodes.progress.done
     assert before >= 5
-    (again,) = (one for one in nodes.messages(pack) if isinstance(one, Began))
+    (again,) = (sent for sent in nodes.messages(pack) if isinstance(sent, Began))
     nodes.gathering.receive(pack, again)
     assert nodes.progress.done == pack.steps - again.steps
     assert again.steps < pack.steps
@@ -252,7 +256,7 @@ def test_a_method_of_ones_own_is_sent_along(
     nodes, expected = Nodes(specs, digits, tmp_path / "out"), alone(specs)
     (order,) = (nodes.gathering.order(pack, NODES[0]) for pack in nodes.packs)
     (folder / "mine.py").unlink()  # other machines do not have it
-    ended = [one for one in pack_messages(order, digits) if isinstance(one, Ended)]
+    ended = [message for message in pack_messages(order, digits) if isinstance(message, Ended)]
     assert history_to_csv(ended[0].result.rows) == history_to_csv(expected[0].rows)
     changed = {0: order.asked[0]._replace(source="0" * 64)}
     assert "has another version of ca2fl" in refusal(replace(order, asked=changed), digits)
@@ -270,7 +274,7 @@ def test_a_file_that_is_there_may_be_anywhere(digits: Dataset, tmp_path: Path) -
     path = tmp_path / "steps.csv"
     path.write_bytes(b"1,2")
     order = replace(order_of(SPECS[0], digits, tmp_path), files={str(path): b"1,2"})
-    assert any(isinstance(one, Ended) for one in pack_messages(order, digits))
+    assert any(isinstance(message, Ended) for message in pack_messages(order, digits))
 
 
 def test_closing_the_messages_ends_the_runs_and_leaves_nothing(

@@ -15,11 +15,11 @@ CORES = st.lists(st.integers(1, 64), min_size=1, max_size=6)
 
 
 def runs_of(steps: list[int]) -> list[Run]:
-    return [Run(number // 3, number % 3, one) for number, one in enumerate(steps)]
+    return [Run(number // 3, number % 3, count) for number, count in enumerate(steps)]
 
 
 def nodes(cores: list[int]) -> list[Slot]:
-    return [Slot(f"node {number}", one) for number, one in enumerate(cores)]
+    return [Slot(f"node {number}", count) for number, count in enumerate(cores)]
 
 
 @given(STEPS, CORES)

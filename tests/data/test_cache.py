@@ -71,8 +71,8 @@ def test_two_at_once_both_end_well(tmp_path: Path) -> None:
 
     with ThreadPoolExecutor(2) as pool:
         waiting = [pool.submit(cache.ensure, tmp_path / "small", together) for _ in range(2)]
-        for one in waiting:
-            one.result()
+        for future in waiting:
+            future.result()
     assert entries(tmp_path) == ["small"]
     assert len(entries(tmp_path / "small")) == 5
 

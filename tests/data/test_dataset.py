@@ -94,13 +94,13 @@ def test_a_fraction_of_train_and_test_are_drawn_apart_with_their_owners() -> Non
     labels, owners = np.zeros(100, dtype=np.int64), {"town": np.arange(100)}
     images = np.broadcast_to(np.arange(100, dtype=np.uint8)[:, None, None, None], (100, 1, 2, 2))
     rows = Rows(images, labels, owners)
-    found = take_fraction(Dataset("two", rows, rows, 1, Preprocessing(scale=1.0)), 0.3, 4)
+    taken = take_fraction(Dataset("two", rows, rows, 1, Preprocessing(scale=1.0)), 0.3, 4)
     train, test = (
-        {int(image) for image in part.inputs[:, 0, 0, 0]} for part in (found.train, found.test)
+        {int(image) for image in part.inputs[:, 0, 0, 0]} for part in (taken.train, taken.test)
     )
     assert len(train) == len(test) == 30
     assert train != test
-    for part in (found.train, found.test):
+    for part in (taken.train, taken.test):
         assert part.owners["town"].tolist() == part.inputs[:, 0, 0, 0].tolist()
 
 

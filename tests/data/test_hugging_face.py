@@ -41,8 +41,8 @@ def test_the_hubs_split_becomes_the_test_set(
 
 def test_a_repository_may_have_no_test_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = datasets.Dataset.from_dict({"x": ["a"], "y": ["b"], "character_id": ["c"]})
-    found = datasets.DatasetDict({"train": table})
-    monkeypatch.setattr(datasets, "load_dataset", lambda *_, cache_dir: found)
+    splits = datasets.DatasetDict({"train": table})
+    monkeypatch.setattr(datasets, "load_dataset", lambda *_, cache_dir: splits)
     monkeypatch.setattr(socket, "getaddrinfo", lambda *_: [])
     hub = Hub("shakespeare", "flwrlabs/shakespeare", None)
     assert list(download(hub, tmp_path, "shakespeare")) == ["train"]

@@ -37,8 +37,8 @@ def test_fewer_clients_are_drawn_by_seed() -> None:
     drawn = [owned_parts(owners, 5, "own", seed) for seed in range(3)]
     chosen = [[int(owners[part[0]]) for part in parts] for parts in drawn]
     assert all(len(part) == 3 for parts in drawn for part in parts)
-    assert all(one == sorted(set(one)) for one in chosen)
-    assert len({tuple(one) for one in chosen}) == 3
+    assert all(clients == sorted(set(clients)) for clients in chosen)
+    assert len({tuple(clients) for clients in chosen}) == 3
     again = owned_parts(owners, 5, "own", 0)
     assert [part.tolist() for part in again] == [part.tolist() for part in drawn[0]]
 
@@ -101,7 +101,7 @@ def test_lists_of_samples_become_owners() -> None:
 )
 def test_lists_that_are_no_split_are_refused(lists: list[list[int]], rule: str) -> None:
     with pytest.raises(BadInput, match=rf"^split=own: {rule}"):
-        owners_of([np.array(one, dtype=np.int64) for one in lists], 6)
+        owners_of([np.array(samples, dtype=np.int64) for samples in lists], 6)
 
 
 def test_numbers_of_clients_follow_their_order() -> None:

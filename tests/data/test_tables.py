@@ -27,9 +27,9 @@ def test_numbers_name_clients_and_missing_ones_are_nobodys() -> None:
 
 def test_a_test_set_may_lack_the_column_of_the_clients() -> None:
     train, test = pyarrow.table({"who": ["a", "b"]}), pyarrow.table({"other": ["a"]})
-    found = owner_codes({"train": train, "test": test})
-    assert {column: codes.tolist() for column, codes in found["train"].items()} == {"who": [0, 1]}
-    assert list(found["test"]) == ["other"]
+    owners = owner_codes({"train": train, "test": test})
+    assert {column: codes.tolist() for column, codes in owners["train"].items()} == {"who": [0, 1]}
+    assert list(owners["test"]) == ["other"]
 
 
 def test_words_and_numbers_of_any_type_name_the_same_clients() -> None:
@@ -38,7 +38,7 @@ def test_words_and_numbers_of_any_type_name_the_same_clients() -> None:
     for own, their in ((numbers, words), (numbers.cast("int64"), words.dictionary_encode())):
         tables = {"train": pyarrow.table({"who": own}), "test": pyarrow.table({"who": their})}
         codes = owner_codes(tables)
-        assert {part: found["who"].tolist() for part, found in codes.items()} == {
+        assert {part: column["who"].tolist() for part, column in codes.items()} == {
             "train": [0, 1],
             "test": [1, 2],
         }

@@ -138,9 +138,9 @@ def test_every_role_keeps_text_to_train_on() -> None:
     windows = np.zeros((161, WINDOW), dtype=np.uint8)
     rows = Rows(windows, np.arange(161) % 7, {"character_id": np.zeros(161, dtype=np.int64)})
     dataset = Dataset("roles", rows, rows, 80, Preprocessing(scale=1.0, tokens=True))
-    found = hold_out(dataset, 2)
-    assert (len(found.train.labels), len(found.test.labels)) == (80, 1)
-    assert found.test.labels.tolist() == [160 % 7]  # the last of its text
+    held_out = hold_out(dataset, 2)
+    assert (len(held_out.train.labels), len(held_out.test.labels)) == (80, 1)
+    assert held_out.test.labels.tolist() == [160 % 7]  # the last of its text
     with pytest.raises(BadInput, match=r"holdout=3: need 1\.\.2, windows that do not overlap"):
         hold_out(dataset, 3)
 

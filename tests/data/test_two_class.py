@@ -116,5 +116,5 @@ def test_even_blocks_are_the_orders_as_they_are() -> None:
     for seed in range(20):
         orders = [permutation(seed, Stream.SPLIT, 4, client=0, index=block) for block in range(3)]
         assert deal_blocks(4, 6, seed).ravel().tolist() == np.concatenate(orders).tolist()
-        met += sum(int(one[-1] == two[0]) for one, two in pairwise(orders))
+        met += sum(int(before[-1] == two[0]) for before, two in pairwise(orders))
     assert met > 0

@@ -85,8 +85,8 @@ def digests_of(flags: Sequence[str]) -> Digests:
 
 def read(path: Path = RECORDED) -> Record:
     """What was recorded."""
-    found: Record = json.loads(path.read_text(encoding="utf-8"))
-    return found
+    recorded: Record = json.loads(path.read_text(encoding="utf-8"))
+    return recorded
 
 
 def record(runs: Mapping[str, Sequence[str]] = RUNS) -> Record:
@@ -158,13 +158,13 @@ def _temporary_folder() -> Iterator[Path]:
 def _processor() -> str:
     """The processor as the system names it, and the instructions that PyTorch uses on it."""
     named = {"model name", "CPU implementer", "CPU variant", "CPU part"}
-    found: dict[str, str] = {}
+    facts: dict[str, str] = {}
     path = Path("/proc/cpuinfo")
     for line in path.read_text().splitlines() if path.exists() else ():
         key, _, value = line.partition(":")
         if key.strip() in named:
-            found.setdefault(key.strip(), value.strip())
-    parts = [f"{key} {value}" for key, value in found.items()] or [platform.processor()]
+            facts.setdefault(key.strip(), value.strip())
+    parts = [f"{key} {value}" for key, value in facts.items()] or [platform.processor()]
     return ", ".join([platform.machine(), *parts, torch.backends.cpu.get_cpu_capability()])
 
 

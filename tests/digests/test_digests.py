@@ -20,10 +20,10 @@ def marked(name: str) -> object:
 @pytest.mark.parametrize("name", [marked(name) for name in RUNS])
 def test_a_run_gives_what_was_recorded(name: str) -> None:
     """Its schedule on every machine, all it writes on the machine of the record."""
-    found, expected = digests_of(RUNS[name]), RECORD["runs"][name]
-    assert (found["exit"], found["schedule"]) == (expected["exit"], expected["schedule"])
+    digests, expected = digests_of(RUNS[name]), RECORD["runs"][name]
+    assert (digests["exit"], digests["schedule"]) == (expected["exit"], expected["schedule"])
     if SAME_MACHINE:
-        assert found == expected
+        assert digests == expected
 
 
 def test_every_run_is_recorded() -> None:

@@ -136,18 +136,18 @@ def seen(moment: Moment) -> Seen:
 
 def seen_of(steps: Iterable[Step], runs: int) -> list[list[Seen]]:
     """All moments of each run; none of them may fail."""
-    found: list[list[Seen]] = [[] for _ in range(runs)]
+    by_run: list[list[Seen]] = [[] for _ in range(runs)]
     for step in steps:
         assert not isinstance(step.moment, NonFiniteUpdate)
-        found[step.run].append(seen(step.moment))
-    return found
+        by_run[step.run].append(seen(step.moment))
+    return by_run
 
 
-def same(found: Sequence[Seen], expected: Sequence[Seen], tolerance: float = 0.0) -> None:
+def same(actual: Sequence[Seen], expected: Sequence[Seen], tolerance: float = 0.0) -> None:
     """Compare two runs; to the bit if nothing else is said."""
-    assert [one[:2] for one in found] == [one[:2] for one in expected]
-    for one, other in zip(found, expected, strict=True):
-        for a, b in zip(one[2:], other[2:], strict=True):
+    assert [moment[:2] for moment in actual] == [moment[:2] for moment in expected]
+    for moment, other in zip(actual, expected, strict=True):
+        for a, b in zip(moment[2:], other[2:], strict=True):
             torch.testing.assert_close(a.cpu(), b.cpu(), rtol=tolerance, atol=tolerance)
 
 
@@ -202,7 +202,7 @@ def on_stacks(problems: Sequence[Problem], capacity: int) -> Engine:
 def check_on_stacks(problems: Sequence[Problem], capacity: int, at_once: int) -> None:
     """All runs together equal each of them alone, and nothing is kept."""
     engine = on_stacks(problems, capacity)
-    found = seen_of(engine.steps(at_once=at_once), len(problems))
-    for problem, one in zip(problems, found, strict=True):
-        same(one, problem.alone, 1e-10)
+    by_run = seen_of(engine.steps(at_once=at_once), len(problems))
+    for problem, moments in zip(problems, by_run, strict=True):
+        same(moments, problem.alone, 1e-10)
     assert engine.kept == 0

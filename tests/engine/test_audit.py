@@ -137,9 +137,9 @@ def test_stretches_add_up_to_the_whole(keys: dict[str, object]) -> None:
     planned = plan_seed(complete(**read_by({**SMALL, "horizon": 3000.0, **keys})), 1)
     method, schedule = planned.method, planned.schedule
     each = np.arange(8)
-    found = stretch_weights(method, schedule, each, weigh(method, schedule, each).stretches)
-    assert found.sum(axis=0) == pytest.approx(effective_weights(method, schedule), abs=1e-10)
-    stretches = found.sum(axis=1)
+    weights = stretch_weights(method, schedule, each, weigh(method, schedule, each).stretches)
+    assert weights.sum(axis=0) == pytest.approx(effective_weights(method, schedule), abs=1e-10)
+    stretches = weights.sum(axis=1)
     assert len(stretches) > 5
     assert stretches.max() < 0.3
 
@@ -150,9 +150,9 @@ def test_stretches_of_a_method_that_adds_are_equally_long() -> None:
     method = rounds_of_two(fleet)
     schedule = scheduled(method, 6000)
     stretches = weigh(method, schedule, fleet.groups).stretches
-    found = stretch_weights(method, schedule, fleet.groups, stretches)
-    assert len(found) == 20
-    updates = found.sum(axis=1) * schedule.updates
+    weights = stretch_weights(method, schedule, fleet.groups, stretches)
+    assert len(weights) == 20
+    updates = weights.sum(axis=1) * schedule.updates
     assert updates == pytest.approx(updates.round())
     assert np.abs(updates - schedule.updates / 20).max() <= 1
 
@@ -194,10 +194,10 @@ def test_nothing_happened() -> None:
     schedule = plan(Poll(selected=2, local_steps=3), fleet, horizon=5, seed=0)
     assert schedule.updates == 0
     method = rounds_of_two(fleet)
-    found = weigh(method, schedule, fleet.groups)
-    assert not found.final.any()
-    assert not found.late.any()
-    assert not stretch_weights(method, schedule, fleet.groups, found.stretches).any()
+    weights = weigh(method, schedule, fleet.groups)
+    assert not weights.final.any()
+    assert not weights.late.any()
+    assert not stretch_weights(method, schedule, fleet.groups, weights.stretches).any()
 
 
 @pytest.mark.parametrize("name", [name for name in our_methods() if name not in GROWING])
@@ -218,8 +218,8 @@ def test_the_local_rule_is_part_of_it(name: str) -> None:
         remembering = Remembering(Linear(slope), method.step, 1, proximal=3.0)
         *_, last = PlainLoop(aggregator, remembering if method.memory else pulled).moments()
         moved.append(float(last.server))
-    found = effective_weights(method, schedule, local=planned.local_steps)
-    assert found == pytest.approx(np.array(moved) / sum(moved), abs=1e-10)
+    weights = effective_weights(method, schedule, local=planned.local_steps)
+    assert weights == pytest.approx(np.array(moved) / sum(moved), abs=1e-10)
 
 
 class Pulled:

@@ -93,8 +93,8 @@ def test_clients_that_queue_are_not_at_work() -> None:
     for moment in PlainLoop(aggregator, quadratics(3)).moments():
         if moment.version == schedule.updates - 1:
             live = live_models(aggregator, quadratics(3), fleet, seed=0)
-            found = live(float(schedule.time[-1]), moment.clients)
-            assert 1 <= len(found) <= 3
+            models = live(float(schedule.time[-1]), moment.clients)
+            assert 1 <= len(models) <= 3
 
 
 @pytest.mark.parametrize(

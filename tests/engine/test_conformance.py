@@ -71,10 +71,10 @@ def test_converges_near_the_optimum_of_equal_clients(name: str) -> None:
     steady = {"server_learning_rate": 2 / CLIENTS} if name == "asyncfeded" else {}
     horizon = 1000.0 if name in EACH_ARRIVAL else 3000.0
     method, schedule = build(name, horizon=horizon, **steady)
-    one, rate = quadratics(1), 0.05 if name == "asofed" else 0.2
-    common = Quadratics(one.curvature.repeat(CLIENTS, 1), one.centre.repeat(CLIENTS, 1))
-    found = server_models(method, schedule, common, start_model(), rate)
-    assert close(found[-1], one.centre[0], 1e-2)
+    single, rate = quadratics(1), 0.05 if name == "asofed" else 0.2
+    common = Quadratics(single.curvature.repeat(CLIENTS, 1), single.centre.repeat(CLIENTS, 1))
+    models = server_models(method, schedule, common, start_model(), rate)
+    assert close(models[-1], single.centre[0], 1e-2)
 
 
 WITH_SERVER = {  # methods that keep a part of the old model keep as large a part of its buffers
@@ -91,9 +91,9 @@ def test_buffers_are_averaged_as_the_method_says(name: str) -> None:
     method, _ = build(name)
     answers = answers_of([0, 1], [2, 2], [0, 0])
     server, clients = torch.tensor([2.0]), torch.tensor([[3.0], [10.0]])
-    found = float(method.average(server, clients, answers))
+    average = float(method.average(server, clients, answers))
     expected = 5.0 if name in WITH_SERVER else 6.5 if name in ROUNDS else BY_WEIGHT[name]
-    assert found == pytest.approx(expected)
+    assert average == pytest.approx(expected)
 
 
 @EVERY
@@ -125,8 +125,8 @@ def test_is_pure(name: str) -> None:
 def test_p14_zero_learning_rate_leaves_the_model_while_time_goes_on(name: str) -> None:
     method, schedule = build(name)
     initial = start_model()
-    found = server_models(method, schedule, quadratics(CLIENTS), initial, rate=0.0)
-    assert all(close(model, initial) for model in found)
+    models = server_models(method, schedule, quadratics(CLIENTS), initial, rate=0.0)
+    assert all(close(model, initial) for model in models)
     assert schedule.updates > 0
     assert schedule.time[-1] > 0
 
@@ -163,9 +163,9 @@ class _OneByOne:
     def train(self, start: Stack, work: Work) -> Stack:
         rows: list[Vector] = []
         for row in reversed(range(len(start))):
-            one = slice(row, row + 1)
-            drift = None if work.drift is None else work.drift[one]
-            columns = work.client[one], work.first_step[one], work.steps[one], work.rate[one]
+            here = slice(row, row + 1)
+            drift = None if work.drift is None else work.drift[here]
+            columns = work.client[here], work.first_step[here], work.steps[here], work.rate[here]
             part = Work(*columns, drift)
             rows.append(self.trainer.train(start[row : row + 1], part)[0])
         return torch.stack(rows[::-1])
@@ -178,8 +178,8 @@ def test_is_indifferent_to_batching(name: str) -> None:
     together = server_models(method, schedule, problem, initial)
     apart = make_aggregator(method, schedule, initial)
     one_by_one = _OneByOne(trainer_of(method, problem, len(initial)))
-    found = [moment.server for moment in PlainLoop(apart, one_by_one).moments()]
-    assert all(torch.equal(a, b) for a, b in zip(together, found, strict=True))
+    models = [moment.server for moment in PlainLoop(apart, one_by_one).moments()]
+    assert all(torch.equal(a, b) for a, b in zip(together, models, strict=True))
 
 
 @EVERY

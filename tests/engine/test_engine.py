@@ -63,11 +63,11 @@ def test_lanes_equal_the_plain_loop(name: str, capacity: int) -> None:
     """To the bit, since the steps are the same, whatever the order in which jobs end."""
     problems = [problem(name, seed) for seed in range(3)]
     lanes = shuffled(problems, capacity)
-    runs = Engine([one.aggregator() for one in problems], lanes)
+    runs = Engine([case.aggregator() for case in problems], lanes)
     with one_thread():
-        found = seen_of(runs.steps(at_once=2), 3)
-    for one, expected in zip(found, problems, strict=True):
-        same(one, expected.alone)
+        by_run = seen_of(runs.steps(at_once=2), 3)
+    for moments, expected in zip(by_run, problems, strict=True):
+        same(moments, expected.alone)
     assert runs.kept == 0
 
 
@@ -107,7 +107,11 @@ def optimised() -> list[Problem]:
     kept = [Optimiser("adam", 0.8, beta2=0.9, epsilon=1e-2, state="kept"),
             Optimiser(momentum=0.5, nesterov=True, clip=0.3, state="kept")]  # fmt: skip
     return [
-        *(Problem(name, 1, optimiser=one) for name in ("fedbuff", "asofed") for one in fresh),
+        *(
+            Problem(name, 1, optimiser=optimiser)
+            for name in ("fedbuff", "asofed")
+            for optimiser in fresh
+        ),
         Problem("favano", 2, optimiser=kept[0], poisoned=True),
         Problem("quafl", 3, optimiser=kept[1], codec=MinMax(bits=5)),
         Problem("asofed", 4, optimiser=kept[0], poisoned=True),
@@ -124,7 +128,7 @@ def test_no_run_changes_another(capacity: int, at_once: int) -> None:
     """Memories, corrections, codecs, refusals and schedules that grow, in one engine."""
     problems = varied()
     check_on_stacks(problems, capacity, at_once)
-    assert all(any(one.refused for one in p.alone) for p in problems if p.poisoned)
+    assert all(any(moment.refused for moment in p.alone) for p in problems if p.poisoned)
 
 
 @pytest.mark.parametrize("every", thinned([1, 3], [3]))
@@ -132,10 +136,10 @@ def test_nor_does_it_on_other_lanes(every: int) -> None:
     problems = varied()[::every]
     lanes = shuffled(problems, 20)
     with one_thread():
-        runs = Engine([one.aggregator() for one in problems], lanes)
-        found = seen_of(runs.steps(at_once=len(problems)), len(problems))
-    for one, expected in zip(found, problems, strict=True):
-        same(one, expected.alone)
+        runs = Engine([case.aggregator() for case in problems], lanes)
+        by_run = seen_of(runs.steps(at_once=len(problems)), len(problems))
+    for moments, expected in zip(by_run, problems, strict=True):
+        same(moments, expected.alone)
     assert lanes.most > 10  # jobs of several updates and runs are under way together
 
 
@@ -166,15 +170,15 @@ def test_what_clients_start_from_is_that_of_the_plain_loop(
     name: str, buffers: Buffers, codec: Codec | None
 ) -> None:
     """Their buffers and memories at every moment, whatever is trained ahead of it."""
-    one = Problem(name, buffers=buffers, codec=codec, poisoned=codec is not None)
-    first, second = one.aggregator(), one.aggregator()
-    lanes = shuffled([one], 20)
+    case = Problem(name, buffers=buffers, codec=codec, poisoned=codec is not None)
+    first, second = case.aggregator(), case.aggregator()
+    lanes = shuffled([case], 20)
     with one_thread():
-        expected = [starts(first, moment) for moment in PlainLoop(first, one.trainer).moments()]
+        expected = [starts(first, moment) for moment in PlainLoop(first, case.trainer).moments()]
         steps = Engine([second], lanes).steps(at_once=1)
-        found = [starts(second, step.moment) for step in steps if isinstance(step.moment, Moment)]
-    assert len(found) == len(expected)
-    for version, (a, b) in enumerate(zip(found, expected, strict=True), start=-1):
+        actual = [starts(second, step.moment) for step in steps if isinstance(step.moment, Moment)]
+    assert len(actual) == len(expected)
+    for version, (a, b) in enumerate(zip(actual, expected, strict=True), start=-1):
         assert torch.equal(a, b), version
 
 
@@ -184,20 +188,20 @@ def starts(run: Aggregator[State], moment: Moment) -> Stack:
 
 def test_a_schedule_that_grows_is_trained_ahead() -> None:
     """AsyncFedED: clients whose update is not next are under way beside the one whose it is."""
-    one = problem("asyncfeded", 0)
-    lanes = shuffled([one], 20)
+    case = problem("asyncfeded", 0)
+    lanes = shuffled([case], 20)
     with one_thread():
-        (found,) = seen_of(Engine([one.aggregator()], lanes).steps(at_once=1), 1)
-    same(found, one.alone)
-    first = np.isfinite(one.planned.course.due)  # jobs that some update uses
+        (moments,) = seen_of(Engine([case.aggregator()], lanes).steps(at_once=1), 1)
+    same(moments, case.alone)
+    first = np.isfinite(case.planned.course.due)  # jobs that some update uses
     assert lanes.most >= first.sum() > 3
 
 
 @pytest.mark.parametrize("name", ["favano", "quafl", "asyncfeded"])
 def test_few_models_are_kept(name: str) -> None:
     """Those of the server and the clients, and some end models; also if a schedule grows."""
-    one = problem(name, 0)
-    runs = Engine([one.aggregator()], shuffled([one], 1))
+    case = problem(name, 0)
+    runs = Engine([case.aggregator()], shuffled([case], 1))
     with one_thread():
         kept = [runs.kept for _ in runs.steps(at_once=1)]
     assert 5 < max(kept) <= 1 + CLIENTS + engine.AHEAD
@@ -209,12 +213,12 @@ def test_worker_processes_equal_the_plain_loop() -> None:
     problems = [problem(name, 2) for name in ("favano", "fedavg", "scaffold", "asofed")]
     problems.append(Problem("quafl", 2, codec=MinMax(bits=5)))
     problems += optimised()
-    trainers = [one.trainer for one in problems]
+    trainers = [case.trainer for case in problems]
     with one_thread(), WorkerLanes(problems[0].flat, trainers, workers=2) as lanes:
-        runs = Engine([one.aggregator() for one in problems], lanes)
-        found = seen_of(runs.steps(at_once=2), len(problems))
-    for one, expected in zip(found, problems, strict=True):
-        same(one, expected.alone)
+        runs = Engine([case.aggregator() for case in problems], lanes)
+        by_run = seen_of(runs.steps(at_once=2), len(problems))
+    for moments, expected in zip(by_run, problems, strict=True):
+        same(moments, expected.alone)
 
 
 @pytest.mark.parametrize("stacked", [False, True])
@@ -230,27 +234,27 @@ def test_a_run_that_fails_ends_and_the_others_go_on(stacked: bool) -> None:
         list(PlainLoop(failing(), bad.trainer).moments())
     lanes: Lanes = stack_lanes([bad, good], 9) if stacked else shuffled([bad, good], 9)
     runs = Engine([failing(), good.aggregator()], lanes, products=stacked)
-    errors, found = [], []
+    errors, moments = [], []
     with one_thread():
         for run, moment, _ in runs.steps(at_once=2):
             if isinstance(moment, NonFiniteUpdate):
                 errors.append((run, str(moment)))
             elif run == 1:
-                found.append(seen(moment))
+                moments.append(seen(moment))
     assert errors == [(0, str(raised.value))]
-    same(found, good.alone, 1e-10 if stacked else 0.0)
+    same(moments, good.alone, 1e-10 if stacked else 0.0)
     assert runs.kept == 0
 
 
 def test_counters_stay_whole() -> None:
     """With PyTorch's BatchNorm, whose counter QuAFL's clients carry on with."""
-    one = Problem("quafl", norm=nn.BatchNorm2d)
-    (found,) = seen_of(on_stacks([one], 5).steps(at_once=1), 1)
-    same(found, one.alone, 1e-10)
-    models = torch.cat([torch.cat([*at.held, at.server[None]]) for at in found])
-    counters = models[:, -one.flat.layout.counters :]
+    case = Problem("quafl", norm=nn.BatchNorm2d)
+    (moments,) = seen_of(on_stacks([case], 5).steps(at_once=1), 1)
+    same(moments, case.alone, 1e-10)
+    models = torch.cat([torch.cat([*at.held, at.server[None]]) for at in moments])
+    counters = models[:, -case.flat.layout.counters :]
     assert torch.equal(counters, counters.round())
-    assert found[-1].server[-1] > 4
+    assert moments[-1].server[-1] > 4
 
 
 # Rounds, models of the clients' own, and a method that is not linear.
@@ -283,12 +287,12 @@ def test_updates_between_two_evaluations_may_be_made_at_once(
     monkeypatch.setattr("favano.engine.engine.walk", walking)
     problems = [problem(name, seed) for seed in range(3)]
     scoring = Scoring(every_third, every_third, lambda models: models[:, :2])
-    aggregators = [one.aggregator() for one in problems]
+    aggregators = [case.aggregator() for case in problems]
     runs = Engine(aggregators, stack_lanes(problems, 50), products=True, scoring=scoring)
-    found = seen_of(runs.steps(at_once=2), 3)
-    for one, expected in zip(found, problems, strict=True):
+    by_run = seen_of(runs.steps(at_once=2), 3)
+    for moments, expected in zip(by_run, problems, strict=True):
         last = expected.alone[-1].version
-        due = [at for at in one if every_third(0, at.version) or at.version in (-1, last)]
+        due = [at for at in moments if every_third(0, at.version) or at.version in (-1, last)]
         same(due, [*expected.alone[:1], *expected.alone[3:-1:3], expected.alone[-1]], 1e-10)
     assert runs.kept == 0
     assert (max(chains, default=0) > 1) == (name not in ONE_BY_ONE)
@@ -308,14 +312,14 @@ def test_own_models_are_kept_also_after_an_update_without_answers(tmp_path: Path
     path = tmp_path / "own.py"
     path.write_text(OWN)
     problems = [Problem(f"{path}:KeepsHalf", seed, keys={"window": 0.5}) for seed in range(3)]
-    steps = [np.diff(one.aggregator().schedule.offsets) for one in problems]
+    steps = [np.diff(case.aggregator().schedule.offsets) for case in problems]
     assert all((some == 0).any() for some in steps)
     scoring = Scoring(every_third, every_third, lambda models: models[:, :2])
-    aggregators = [one.aggregator() for one in problems]
+    aggregators = [case.aggregator() for case in problems]
     runs = Engine(aggregators, stack_lanes(problems, 50), products=True, scoring=scoring)
-    for one, expected in zip(seen_of(runs.steps(at_once=3), 3), problems, strict=True):
+    for moments, expected in zip(seen_of(runs.steps(at_once=3), 3), problems, strict=True):
         by_version = {at.version: at for at in expected.alone}
-        same(one, [by_version[at.version] for at in one], 1e-10)
+        same(moments, [by_version[at.version] for at in moments], 1e-10)
 
 
 @pytest.mark.parametrize("seconds", [0.0, 1.0])
@@ -327,7 +331,7 @@ def test_updates_that_are_not_evaluated_are_told_now_and_then(
     monkeypatch.setattr("favano.engine.engine.perf_counter", lambda: next(clock))
     problems = [Problem("quafl", seed) for seed in range(2)]  # its updates are made one by one
     scoring = Scoring(lambda *_: False, lambda *_: False, lambda models: models[:, :2])
-    aggregators = [one.aggregator() for one in problems]
+    aggregators = [case.aggregator() for case in problems]
     runs = Engine(aggregators, stack_lanes(problems, 20), products=True, scoring=scoring)
     steps = [0, 0]
     told: list[list[int]] = [[], []]
@@ -335,10 +339,10 @@ def test_updates_that_are_not_evaluated_are_told_now_and_then(
         assert isinstance(moment, Moment)
         told[run].append(moment.version)
         steps[run] += moment.steps
-    for run, one in enumerate(problems):
-        versions = [at.version for at in one.alone]
+    for run, case in enumerate(problems):
+        versions = [at.version for at in case.alone]
         assert told[run] == (versions if seconds else [*versions[:2], *versions[-2:]])
-        assert steps[run] == one.aggregator().schedule.used_steps
+        assert steps[run] == case.aggregator().schedule.used_steps
 
 
 def test_local_steps_are_told_when_they_are_made(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -364,23 +368,23 @@ def test_local_steps_are_told_when_they_are_made(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(lanes, "collect", counted_collect)
     monkeypatch.setattr(LaneStack, "_launch", count_lanes)
     told = unused = 0
-    aggregators = [one.aggregator() for one in problems]
+    aggregators = [case.aggregator() for case in problems]
     for step in Engine(aggregators, lanes, products=True).steps(at_once=3):
         told += step.made.steps
         assert told == collected
         assert isinstance(step.moment, Moment)
         unused += step.made.steps - step.moment.steps
         assert unused >= 0
-    assert told == sum(one.schedule.used_steps for one in aggregators)
+    assert told == sum(aggregator.schedule.used_steps for aggregator in aggregators)
 
 
 def test_refusals_between_two_evaluations_are_told() -> None:
     problems = [Problem(name, 1, poisoned=True) for name in ("favano", "quafl", "fedasync")]
     scoring = Scoring(every_third, every_third, lambda models: models[:, :2])
-    aggregators = [one.aggregator() for one in problems]
+    aggregators = [case.aggregator() for case in problems]
     runs = Engine(aggregators, stack_lanes(problems, 20), products=True, scoring=scoring)
-    for one, expected in zip(seen_of(runs.steps(at_once=2), 3), problems, strict=True):
-        refused = [client for at in one for client in at.refused]
+    for moments, expected in zip(seen_of(runs.steps(at_once=2), 3), problems, strict=True):
+        refused = [client for at in moments for client in at.refused]
         assert refused == [client for at in expected.alone for client in at.refused] != []
 
 
@@ -405,7 +409,7 @@ def test_runs_are_evaluated_while_lanes_are_busy(monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr(lanes, "launch", launching)
     monkeypatch.setattr(lanes, "collect", collecting)
-    aggregators = [one.aggregator() for one in problems]
+    aggregators = [case.aggregator() for case in problems]
     scoring = Scoring(every_third, every_third, score)
     list(Engine(aggregators, lanes, products=True, scoring=scoring).steps(at_once=3))
     before = [first for first, then in pairwise(events) if then == "score"]
@@ -421,8 +425,8 @@ def test_what_is_measured_together_is_that_of_the_plain_loop(
     monkeypatch.setattr(holdings, "_NUMBERS_AT_ONCE", at_once)
     problems = [problem(name, 3) for name in ("favano", "quafl", "asofed")]
     expected = {}
-    for run, one in enumerate(problems):
-        for at in PlainLoop(one.aggregator(), one.trainer).moments():
+    for run, case in enumerate(problems):
+        for at in PlainLoop(case.aggregator(), case.trainer).moments():
             expected[run, at.version] = at.clients.spread(at.server)
     together = []
 
@@ -431,7 +435,7 @@ def test_what_is_measured_together_is_that_of_the_plain_loop(
         return models[:, :2]
 
     scoring = Scoring(every_third, every_third, score)
-    aggregators = [one.aggregator() for one in problems]
+    aggregators = [case.aggregator() for case in problems]
     runs = Engine(aggregators, stack_lanes(problems, 5), products=True, scoring=scoring)
     measured = 0
     for run, moment, _ in runs.steps(at_once=3):
@@ -478,10 +482,12 @@ class Counting:
 
 def polled(clients: int, selected: int, horizon: float = 120.0) -> Aggregator[State]:
     """FAVANO with so many clients, of which so many are asked at a time."""
-    one = problem("favano", 0)
+    case = problem("favano", 0)
     keys = {"clients": clients, "selected": selected, "horizon": horizon}
-    planned = plan_seed(resolve(changed(one.spec, keys)), 0)
-    return Aggregator(planned.method, planned.schedule, one.flat.layout, planned.rates, one.initial)
+    planned = plan_seed(resolve(changed(case.spec, keys)), 0)
+    return Aggregator(
+        planned.method, planned.schedule, case.flat.layout, planned.rates, case.initial
+    )
 
 
 def test_look_ahead_is_bounded() -> None:
@@ -507,6 +513,6 @@ def test_no_lane_is_idle_however_many_clients_an_update_asks() -> None:
 def test_cuda_equals_the_plain_loop() -> None:
     names = list(our_methods())
     problems = [Problem(name, seed, device="cuda") for seed, name in enumerate(names)]
-    found = seen_of(on_stacks(problems, 50).steps(at_once=3), len(names))
+    by_run = seen_of(on_stacks(problems, 50).steps(at_once=3), len(names))
     for seed, name in enumerate(names):
-        same(found[seed], problem(name, seed).alone, 1e-10)
+        same(by_run[seed], problem(name, seed).alone, 1e-10)

@@ -58,8 +58,8 @@ class Run:
         self.holdings.keep_own(self.first + np.array(client), models)
 
     def values(self, clients: int, time: float = np.inf) -> list[float]:
-        found: list[float] = self.held.of(np.arange(clients), time)[:, 0].tolist()
-        return found
+        models: list[float] = self.held.of(np.arange(clients), time)[:, 0].tolist()
+        return models
 
 
 def test_a_version_is_kept_as_long_as_a_client_holds_it() -> None:
@@ -163,12 +163,12 @@ def test_spreads_count_every_holder() -> None:
     run.keep_own([3], [7.0])
     server = number(2.0)
     values = np.array([1.0, 1.5, 1.0, 7.0, 0.0])
-    found = run.held.spread(server)
-    assert float(found.distances[0]) == pytest.approx(SIZE * float(((values - 2.0) ** 2).sum()))
-    assert found.mean.tolist() == pytest.approx([(values.sum() + 2.0) / 6] * SIZE)
+    spread = run.held.spread(server)
+    assert float(spread.distances[0]) == pytest.approx(SIZE * float(((values - 2.0) ** 2).sum()))
+    assert spread.mean.tolist() == pytest.approx([(values.sum() + 2.0) / 6] * SIZE)
     distances, means = run.holdings.spreads(np.array([1]), [np.inf], server[None], SIZE)
-    torch.testing.assert_close(distances[0], found.distances)
-    torch.testing.assert_close(means[0], found.mean)
+    torch.testing.assert_close(distances[0], spread.distances)
+    torch.testing.assert_close(means[0], spread.mean)
     live = run.held.spread(server, {0: number(4.0), 3: number(5.0)})
     values[[0, 3]] = 4.0, 5.0
     assert float(live.distances[0]) == pytest.approx(SIZE * float(((values - 2.0) ** 2).sum()))

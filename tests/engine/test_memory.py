@@ -46,7 +46,7 @@ class Making:
         self.made: list[weakref.ref[LaneStack]] = []
 
     def __call__(self, capacity: int) -> LaneStack:
-        assert not any(one() for one in self.made)
+        assert not any(reference() for reference in self.made)
         trainers = [problem.trainer for problem in self.problems]
         stack = LaneStack(self.problems[0].flat, trainers, capacity)
         self.capacities.append(capacity)
@@ -57,9 +57,9 @@ class Making:
 def run(problems: list[Problem], making: Making, scoring: Scoring | None = None) -> None:
     """All runs to their end, and equal to the plain loop."""
     runs = engine(problems, making, 8, scoring)
-    found = seen_of(runs.steps(at_once=3), len(problems))
-    for problem, one in zip(problems, found, strict=True):
-        same(one, problem.alone, 1e-10)
+    by_run = seen_of(runs.steps(at_once=3), len(problems))
+    for problem, moments in zip(problems, by_run, strict=True):
+        same(moments, problem.alone, 1e-10)
     assert runs.kept == 0
 
 
@@ -166,7 +166,7 @@ def test_a_full_gpu_makes_lanes_give_way(monkeypatch: pytest.MonkeyPatch) -> Non
     """Real memory: 2 GB of lanes, and half a gigabyte for all that is to come."""
     monkeypatch.setattr(networks, "network", wide)
     expected = [problem.alone for problem in three()]
-    problems = [Problem(one, seed, device="cuda") for seed, one in enumerate(NAMES)]
+    problems = [Problem(name, seed, device="cuda") for seed, name in enumerate(NAMES)]
     making = Making(problems)
     runs = engine(problems, making, 64)
     torch.cuda.empty_cache()

@@ -33,10 +33,10 @@ def test_in_order(size: int) -> None:
 
 
 def test_every_bit_counts_and_every_type_has_bytes() -> None:
-    one = torch.zeros(3)
-    assert model_digest(one) != model_digest(-one)
-    assert model_digest(one) == model_digest(torch.zeros(3, 2)[:, 0])
-    assert model_digest(one.bfloat16()) != model_digest(one.double())
+    zeros = torch.zeros(3)
+    assert model_digest(zeros) != model_digest(-zeros)
+    assert model_digest(zeros) == model_digest(torch.zeros(3, 2)[:, 0])
+    assert model_digest(zeros.bfloat16()) != model_digest(zeros.double())
 
 
 @pytest.mark.gpu

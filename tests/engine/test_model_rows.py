@@ -40,8 +40,8 @@ def test_single_rows_are_used_again(monkeypatch: pytest.MonkeyPatch) -> None:
         alive += rows.keep(torch.full((1, 2), float(number))).tolist()
         if len(alive) > 5:
             rows.release(np.array([alive.pop(0)]))
-        found = [rows.row(row)[0].item() for row in alive]
-        assert found == list(range(number - len(alive) + 1, number + 1))
+        values = [rows.row(row)[0].item() for row in alive]
+        assert values == list(range(number - len(alive) + 1, number + 1))
         assert rows.used == len(alive)
     assert rows.total == 8  # 2, then 2, then 4: never more than twice what was needed
 

@@ -72,5 +72,5 @@ def test_versions_that_nobody_holds_are_freed() -> None:
     most = 0
     for moment in PlainLoop(run, quadratics(10)).moments():
         made.append(weakref.ref(moment.server))
-        most = max(most, sum(one() is not None for one in made))
+        most = max(most, sum(reference() is not None for reference in made))
     assert 3 < most <= 10 + 2 < len(made)

@@ -23,7 +23,7 @@ from tests.methods.bound import bound as bound_to
 from tests.specs import bound
 
 METHODS = {name: bound(algorithm=name) for name in our_methods()}
-BLENDS = [name for name, one in METHODS.items() if one.linear and keeps_one_model(one)]
+BLENDS = [name for name, method in METHODS.items() if method.linear and keeps_one_model(method)]
 
 
 def test_all_methods_but_two_blend_models() -> None:
@@ -95,15 +95,17 @@ def test_a_weighted_sum_is_the_update(name: str) -> None:
         server, start, end = models[0], models[1 : 1 + k], models[1 + k :]
         answers = Answers(*about, start, end)
         reference = method.update(reference._replace(model=server), answers)
-        state, found = weigh(state, about)
-        assert torch.allclose(torch.from_numpy(found.server) @ models, reference.model, rtol=1e-12)
-        assert found.buffers is not None
+        state, weights = weigh(state, about)
+        assert torch.allclose(
+            torch.from_numpy(weights.server) @ models, reference.model, rtol=1e-12
+        )
+        assert weights.buffers is not None
         averaged = method.average(server, end, answers)
-        assert torch.allclose(torch.from_numpy(found.buffers) @ models, averaged, rtol=1e-12)
+        assert torch.allclose(torch.from_numpy(weights.buffers) @ models, averaged, rtol=1e-12)
         own = method.restart(server, end)
-        assert (own is None) == (found.own is None)
-        if own is not None and found.own is not None:
-            assert torch.allclose(torch.from_numpy(found.own.copy()) @ models, own, rtol=1e-12)
+        assert (own is None) == (weights.own is None)
+        if own is not None and weights.own is not None:
+            assert torch.allclose(torch.from_numpy(weights.own.copy()) @ models, own, rtol=1e-12)
 
 
 @dataclass
@@ -141,9 +143,9 @@ def test_single_answers_with_the_same_numbers_are_weighed_once(name: str) -> Non
     told = list(abouts(problem))
     delays = {int(about.staleness[0]) for about in told}
     for about in told:
-        _, found = weigh(state, about)
+        _, weights = weigh(state, about)
         _, expected = WeightCache(problem.method, with_buffers=True)(state, about)
-        assert found.server.tolist() == expected.server.tolist()
+        assert weights.server.tolist() == expected.server.tolist()
     assert 1 < len(delays) <= len(counting.asked) <= 1 + len(delays) < len(told)
 
 
@@ -165,10 +167,10 @@ def test_an_update_that_reads_more_than_those_before_it() -> None:
     weigh, state = WeightCache(Late(), with_buffers=False), ModelState(torch.zeros(3))  # type: ignore[arg-type]
     given = [(0, 7), (0, 5), (1, 4), (5, 4), (5, 4), (5, 9), (0, 9), (5, 9), (0, 7)]
     for version, (delay, steps) in enumerate(given):
-        client, made, late = (np.array([one]) for one in (0, steps, delay))
+        client, made, late = (np.array([number]) for number in (0, steps, delay))
         about = About(client, made, late, np.ones(1), version)
-        _, found = weigh(state, about)
-        assert found.server.tolist() == [1.0, 0.0, steps if delay > 2 else 1.0]
+        _, weights = weigh(state, about)
+        assert weights.server.tolist() == [1.0, 0.0, steps if delay > 2 else 1.0]
 
 
 def test_updates_of_equal_weights_share_a_product() -> None:

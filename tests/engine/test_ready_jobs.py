@@ -14,9 +14,9 @@ from favano.engine.ready_jobs import ReadyJobs
 
 def table(due: list[float], run: list[int]) -> JobTable:
     """Jobs with nothing but a due time and a run."""
-    found = JobTable(1 + max(run, default=0))
-    found.due[: len(due)], found.run[: len(run)] = due, run
-    return found
+    jobs = JobTable(1 + max(run, default=0))
+    jobs.due[: len(due)], jobs.run[: len(run)] = due, run
+    return jobs
 
 
 ACTS = st.tuples(st.sampled_from(["add", "take", "drop"]), st.integers(0, 9))

@@ -41,10 +41,10 @@ class Refusal:
         self.client, self.version = plan.client[self.job : self.job + 1], int(plan.visit[self.job])
 
     def aggregator(self) -> Aggregator[State]:
-        found = self.problem.aggregator()
-        found.non_finite = "skip"
-        found.rates[self.job] = np.inf
-        return found
+        aggregator = self.problem.aggregator()
+        aggregator.non_finite = "skip"
+        aggregator.rates[self.job] = np.inf
+        return aggregator
 
     def moments(self, run: Aggregator[State], *, loop: bool) -> Iterator[Moment]:
         """By the plain loop, or on lanes."""
@@ -95,8 +95,8 @@ def test_lanes_leave_it_out_as_the_plain_loop_does(name: str) -> None:
     expected = [seen(moment) for moment in refusal.moments(refusal.aggregator(), loop=True)]
     same([seen(moment) for moment in refusal.moments(refusal.aggregator(), loop=False)], expected)
     stacks = Engine([refusal.aggregator()], stack_lanes([refusal.problem], 7), products=True)
-    (found,) = seen_of(stacks.steps(at_once=1), 1)
-    same(found, expected, 1e-10)
+    (moments,) = seen_of(stacks.steps(at_once=1), 1)
+    same(moments, expected, 1e-10)
 
 
 class Poisoned:

@@ -58,9 +58,9 @@ def problem(name: str) -> Problem:
 def reread(snapshot: Snapshot, run: Aggregator[State]) -> Snapshot:
     """A copy that shares nothing with the snapshot, as from a file."""
     kinds = {*KINDS, *named_kinds(run.state)}
-    found = unpack(pack(snapshot, kinds), kinds, run.initial)
-    assert isinstance(found, Snapshot)
-    return found
+    copied = unpack(pack(snapshot, kinds), kinds, run.initial)
+    assert isinstance(copied, Snapshot)
+    return copied
 
 
 def bits(memory: Memory, run: Aggregator[State]) -> object:
@@ -68,49 +68,49 @@ def bits(memory: Memory, run: Aggregator[State]) -> object:
 
     def plain(value: object) -> object:
         if isinstance(value, list):
-            return [plain(one) for one in value]
+            return [plain(item) for item in value]
         return value.tobytes() if isinstance(value, np.ndarray) else value
 
     return plain(pack(memory, {*KINDS, *named_kinds(run.state)}))
 
 
-def in_lanes(run: Aggregator[State], one: Problem) -> Iterator[Moment]:
-    for step in Engine([run], shuffled([one], 3)).steps(at_once=1):
+def in_lanes(run: Aggregator[State], case: Problem) -> Iterator[Moment]:
+    for step in Engine([run], shuffled([case], 3)).steps(at_once=1):
         assert not isinstance(step.moment, NonFiniteUpdate)
         yield step.moment
 
 
-def in_a_loop(run: Aggregator[State], one: Problem) -> Iterator[Moment]:
-    return PlainLoop(run, one.trainer).moments()
+def in_a_loop(run: Aggregator[State], case: Problem) -> Iterator[Moment]:
+    return PlainLoop(run, case.trainer).moments()
 
 
 Way: TypeAlias = Callable[[Aggregator[State], Problem], Iterator[Moment]]
 WAYS = pytest.mark.parametrize("way", thinned([in_lanes, in_a_loop], [in_lanes]))
 
 
-def later(one: Problem, version: int) -> Sequence[Seen]:
+def later(case: Problem, version: int) -> Sequence[Seen]:
     """What an uninterrupted run gives from a version on; the refusals of that version are past."""
-    first, *rest = one.alone[version + 1 :]
+    first, *rest = case.alone[version + 1 :]
     return [first._replace(refused=[]), *rest]
 
 
 @WAYS
 @EVERY
 def test_a_run_goes_on_from_any_moment(name: str, way: Way) -> None:
-    one = problem(name)
+    case = problem(name)
     with one_thread():
-        run = one.aggregator()
-        saved = [reread(moment.snapshot(), run) for moment in way(run, one)]
-        assert [one.version for one in saved] == list(range(-1, run.course.updates))
+        run = case.aggregator()
+        saved = [reread(moment.snapshot(), run) for moment in way(run, case)]
+        assert [past.version for past in saved] == list(range(-1, run.course.updates))
         for snapshot in saved[:: max(1, len(saved) // 6)] + saved[-1:]:
-            again = one.aggregator()
+            again = case.aggregator()
             again.go_on_from(snapshot)
-            found, remembered = [], None
-            for moment in way(again, one):
-                found.append(seen(moment))
+            moments, remembered = [], None
+            for moment in way(again, case):
+                moments.append(seen(moment))
                 if again.over:
                     remembered = bits(moment.snapshot().memory, again)
-            same(found, later(one, snapshot.version))
+            same(moments, later(case, snapshot.version))
             assert remembered == bits(saved[-1].memory, run)
 
 
@@ -132,13 +132,13 @@ def check_together(device: str) -> None:
         Problem("favano", 6, buffers="local", device=device),
         Problem("fedavg", 2, optimiser=KEPT, poisoned=True, device=device),
     ]
-    runs = [one.aggregator() for one in some]
+    runs = [case.aggregator() for case in some]
     saved: dict[int, Snapshot] = {}
     for number, moment, _ in on_stacks(runs, some):
         assert isinstance(moment, Moment)
         if moment.version <= runs[number].schedule.updates // 2:
             saved[number] = reread(moment.snapshot(), runs[number])
-    again = [one.aggregator() for one in some]
+    again = [case.aggregator() for case in some]
     for number, snapshot in saved.items():
         again[number].go_on_from(snapshot)
     ends: dict[int, Seen] = {}
@@ -201,5 +201,5 @@ def test_plain_data_keep_their_types() -> None:
         {1: torch.ones(2), "a": [np.float32(0.1), np.int64(3), True, None]},
         Odd(2), (), np.arange(2), 1e300, "text",
     )  # fmt: skip
-    found = unpack(pack(value, {Odd}), {Odd}, torch.empty(0))
-    assert repr(found) == repr(value)
+    unpacked = unpack(pack(value, {Odd}), {Odd}, torch.empty(0))
+    assert repr(unpacked) == repr(value)

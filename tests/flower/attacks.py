@@ -66,7 +66,7 @@ class Outsider:
         self._control, self._runtime = control, runtime
 
     def list_nodes(self) -> list[int]:
-        return [one.node_id for one in self._control.ListNodes(ListNodesRequest()).nodes_info]
+        return [node.node_id for node in self._control.ListNodes(ListNodesRequest()).nodes_info]
 
     def register_a_rogue(self) -> int:
         key = ec.generate_private_key(ec.SECP384R1()).public_key()
@@ -119,20 +119,20 @@ def status_of(target: Target, method: str, path: str, body: bytes = b"", *header
     """The status that a request gets, sent as raw bytes: nothing is made canonical on the way."""
     context = ssl.create_default_context(cafile=str(target.certificate))
     usual = ["Content-Type: application/protobuf", "Connection: close"]
-    if not any(one.lower().startswith("transfer-encoding") for one in headers):
+    if not any(header.lower().startswith("transfer-encoding") for header in headers):
         usual.append(f"Content-Length: {len(body)}")
-    if not any(one.lower().startswith("host") for one in headers):
+    if not any(header.lower().startswith("host") for header in headers):
         usual.append("Host: localhost")
     text = "\r\n".join([f"{method} {path} HTTP/1.1", *usual, *headers, "", ""])
     with (
         socket.create_connection((target.host, target.port), timeout=60) as plain,
-        context.wrap_socket(plain, server_hostname="localhost") as one,
+        context.wrap_socket(plain, server_hostname="localhost") as secure,
     ):
-        one.sendall(text.encode("latin-1") + body)
-        found = b""
-        while b"\r\n" not in found and (more := one.recv(4096)):
-            found += more
-    return int(found.split()[1])
+        secure.sendall(text.encode("latin-1") + body)
+        reply = b""
+        while b"\r\n" not in reply and (more := secure.recv(4096)):
+            reply += more
+    return int(reply.split()[1])
 
 
 def is_refused(error: httpx.HTTPStatusError) -> bool:
@@ -142,7 +142,7 @@ def is_refused(error: httpx.HTTPStatusError) -> bool:
 
 def blown_up(contents: Mapping[str, bytes], times: int) -> dict[str, bytes]:
     """The parts of a message whose array has its data so many times: it hardly grows on the way."""
-    found, renamed = dict[str, bytes](), dict[bytes, bytes]()
+    parts, renamed = dict[str, bytes](), dict[bytes, bytes]()
     for name, content in contents.items():  # children come first
         kind = content.split(b" ", 1)[0]
         for before, after in renamed.items():
@@ -154,5 +154,5 @@ def blown_up(contents: Mapping[str, bytes], times: int) -> dict[str, bytes]:
             body = json.dumps(values).encode()
             content = b" ".join([*head.split(b" ")[:2], str(len(body)).encode()]) + b"\0" + body
         new = name if kind == b"Message" else hashlib.sha256(content).hexdigest()
-        renamed[name.encode()], found[new] = new.encode(), content
-    return found
+        renamed[name.encode()], parts[new] = new.encode(), content
+    return parts

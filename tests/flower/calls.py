@@ -61,10 +61,10 @@ def call(model: bytes, **changes: object) -> Call:
 
 def sent(message: Message) -> Message:
     """The message as its receiver has it: written to bytes and read again."""
-    contents = {key: one.deflate() for key, one in get_all_nested_objects(message).items()}
-    found = inflate_object_from_contents(message.object_id, contents)
-    assert isinstance(found, Message)
-    return found
+    contents = {key: part.deflate() for key, part in get_all_nested_objects(message).items()}
+    received = inflate_object_from_contents(message.object_id, contents)
+    assert isinstance(received, Message)
+    return received
 
 
 @contextmanager

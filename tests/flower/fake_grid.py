@@ -95,18 +95,18 @@ class FakeGrid(Grid):
         return [number for number, node in self.nodes.items() if node.is_online(self.time)]
 
     def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
-        found = []
+        calls = []
         for message in messages:
             call = self._number()
             message.metadata.__dict__["_message_id"] = call
             if self.keep_pushed:
                 self.pushed.append(message)
             if message.metadata.dst_node_id not in self.nodes:
-                found.append("")
+                calls.append("")
                 continue
             self._handle(call, message, self.nodes[message.metadata.dst_node_id])
-            found.append(call)
-        return found
+            calls.append(call)
+        return calls
 
     def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
         heads = self.arrived(list(message_ids))

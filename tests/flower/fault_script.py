@@ -99,9 +99,9 @@ def _fault(table: object) -> Fault:
 
 
 def _wait(when: str, stage: Stage) -> None:
-    found = _WHEN.fullmatch(when)
-    assert found is not None
-    if found[1] is None:
-        time.sleep(float(found[2]))
+    match = _WHEN.fullmatch(when)
+    assert match is not None
+    if match[1] is None:
+        time.sleep(float(match[2]))
     else:
-        wait_for(lambda: int(found[1]) <= max(stage.rounds(), default=-1), when)
+        wait_for(lambda: int(match[1]) <= max(stage.rounds(), default=-1), when)

@@ -108,7 +108,7 @@ class Federation:
         self, config: str = "", *options: str, actor: str = ""
     ) -> subprocess.Popen[bytes]:
         """A SuperNode of Flower's own."""
-        secure = any(one.startswith("--root-certificates") for one in options)
+        secure = any(option.startswith("--root-certificates") for option in options)
         plain = [] if secure else ["--insecure"]
         there = ["--superlink", self.address, "--host", "127.0.0.1", "--port", str(free_port())]
         config = config or "partition-id=0"
@@ -121,8 +121,8 @@ class Federation:
             ["flwr", *arguments, "favano", "--format", "json"],
             env=self.environment, cwd=self.folder, capture_output=True, text=True, check=True,
         )  # fmt: skip
-        found: dict[str, Any] = json.loads(done.stdout)
-        return found
+        document: dict[str, Any] = json.loads(done.stdout)
+        return document
 
     @contextmanager
     def served(self) -> Iterator[ClaimedRun]:
@@ -130,8 +130,8 @@ class Federation:
         with ExitStack() as stack:
 
             def claim() -> ClaimedRun | None:
-                found: AbstractContextManager[ClaimedRun | None] = claimed_run(self.link.door)
-                return stack.enter_context(found)
+                claimed: AbstractContextManager[ClaimedRun | None] = claimed_run(self.link.door)
+                return stack.enter_context(claimed)
 
             yield wait_for(claim, "a run")
 
@@ -165,15 +165,15 @@ class Federation:
         marks = {f"{_MARK}={self.folder}".encode()}
         if actor:
             marks.add(f"{_ACTOR}={actor}".encode())
-        found = []
+        processes = []
         for path in Path("/proc").glob("[0-9]*"):
             try:
                 ours = marks <= set((path / "environ").read_bytes().split(b"\0"))
                 if ours and program.encode() in (path / "cmdline").read_bytes():
-                    found.append(int(path.name))
+                    processes.append(int(path.name))
             except OSError:  # it has ended, or is somebody else's
                 continue
-        return found
+        return processes
 
 
 @contextmanager
@@ -194,22 +194,22 @@ def _numbers(name: str) -> set[str]:
 def nodes(grid: Any, count: int) -> Sequence[int]:
     """Flower's numbers of the nodes, as soon as there are so many."""
 
-    def found() -> list[int]:
+    def enough() -> list[int]:
         present = sorted(grid.get_node_ids())
         return present if len(present) >= count else []
 
-    return wait_for(found, f"{count} nodes")
+    return wait_for(enough, f"{count} nodes")
 
 
 def replies(grid: Any, names: Sequence[str]) -> list[Any]:
     """All replies to these messages, read as the server reads them."""
-    found, here = replies_of(grid), list[Any]()
+    inbox, here = replies_of(grid), list[Any]()
 
     def complete() -> bool:
-        done = {one.metadata.reply_to_message_id for one in here}
-        for head in found.arrived([name for name in names if name not in done]):
-            here.append(open_reply(head, found.fetch(head, 1 << 30, lambda: True)))
-            found.confirm(head)
+        done = {reply.metadata.reply_to_message_id for reply in here}
+        for head in inbox.arrived([name for name in names if name not in done]):
+            here.append(open_reply(head, inbox.fetch(head, 1 << 30, lambda: True)))
+            inbox.confirm(head)
         return len(here) == len(names)
 
     wait_for(complete, "replies", pause=0.01)
@@ -217,11 +217,11 @@ def replies(grid: Any, names: Sequence[str]) -> list[Any]:
 
 
 def wait_for(
-    found: Callable[[], T | None], what: str, pause: float = 0.05, patience: float = _PATIENCE
+    look: Callable[[], T | None], what: str, pause: float = 0.05, patience: float = _PATIENCE
 ) -> T:
     """What is found, as soon as it is."""
     until = time.monotonic() + patience
-    while not (value := found()):
+    while not (value := look()):
         assert time.monotonic() < until, f"waited {patience:g} s for {what}"
         time.sleep(pause)
     return value
@@ -229,7 +229,7 @@ def wait_for(
 
 def free_port() -> int:
     """A port on loopback that nobody uses now."""
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        port: int = one.getsockname()[1]
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
         return port

@@ -50,12 +50,12 @@ def grid_of(paces: Sequence[float] = PACES) -> FakeGrid:
 
 
 def strategy_of(method: AnyMethod | str = "favano", **changes: Any) -> AsyncStrategy:
-    found = make_method(method, {}) if isinstance(method, str) else method
+    chosen = make_method(method, {}) if isinstance(method, str) else method
     usual: dict[str, Any] = {
         "clients": CLIENTS, "selected": 2, "local_steps": 4, "learning_rate": 0.1, "local": LOCAL,
-        "seed": 7, "step_seconds": 3.0, "tick": TICK if found.name in POLLING else None,
+        "seed": 7, "step_seconds": 3.0, "tick": TICK if chosen.name in POLLING else None,
     }  # fmt: skip
-    return AsyncStrategy(found, **{**usual, **changes})
+    return AsyncStrategy(chosen, **{**usual, **changes})
 
 
 def initial() -> ArrayRecord:
@@ -112,10 +112,10 @@ def diverges(strategy: AsyncStrategy, result: AsyncResult) -> Divergence:
     return divergence(model_of(result.arrays), simulated(strategy, result))
 
 
-def same_models(one: AsyncResult, two: AsyncResult) -> bool:
-    return torch.equal(model_of(one.arrays), model_of(two.arrays))
+def same_models(result: AsyncResult, two: AsyncResult) -> bool:
+    return torch.equal(model_of(result.arrays), model_of(two.arrays))
 
 
 def refusals(result: AsyncResult) -> Mapping[int, Mapping[str, int]]:
     """By client."""
-    return {one.client: one.refusals for one in result.nodes if one.refusals}
+    return {node.client: node.refusals for node in result.nodes if node.refusals}

@@ -73,7 +73,7 @@ class Loopback:
 
     def rounds(self) -> list[int]:
         """Rounds that servers have told of."""
-        return [int(one) for one in re.findall(r"round (\d+): loss", self.told)]
+        return [int(number) for number in re.findall(r"round (\d+): loss", self.told)]
 
     @property
     def told(self) -> str:
@@ -103,5 +103,5 @@ class Loopback:
 
 def words(flags: Mapping[str, object]) -> list[str]:
     """Values by name as words of a command line; True stands for a flag alone."""
-    found = ((f"--{name.replace('_', '-')}", value) for name, value in flags.items())
-    return [str(word) for pair in found for word in pair if word is not True]
+    pairs = ((f"--{name.replace('_', '-')}", value) for name, value in flags.items())
+    return [str(word) for pair in pairs for word in pair if word is not True]

@@ -156,7 +156,7 @@ def test_time_begins_when_the_call_came() -> None:
     [
         TensorDataset(*data_of(1)),
         DataLoader(TensorDataset(*data_of(1)), batch_size=3, shuffle=True),
-        tuple(one.numpy() for one in data_of(1)),
+        tuple(array.numpy() for array in data_of(1)),
         Subset(TensorDataset(*data_of(1)), range(18)),
     ],
     ids=["data set", "loader", "arrays", "subset"],
@@ -189,12 +189,12 @@ def adam(job: int, after: int, model: bytes) -> Call:
 def test_memory_goes_on_after_the_job_that_was_used_last() -> None:
     """Jobs 1 to 3 were lost, so job 4 goes on after job 0, as if they had never been."""
     model, _ = start()
-    one, other = (Client(network, data_of(1)) for _ in range(2))
-    for client in (one, other):
+    first, other = (Client(network, data_of(1)) for _ in range(2))
+    for client in (first, other):
         client.reply(adam(0, -1, model))
     for job in (1, 2, 3):
-        one.reply(adam(job, 0, model))
-    again = one.reply(adam(4, 0, model))
+        first.reply(adam(job, 0, model))
+    again = first.reply(adam(4, 0, model))
     assert again.model == other.reply(adam(4, 0, model)).model
     assert again.model != Client(network, data_of(1)).reply(adam(4, 0, model)).model
 
@@ -205,8 +205,8 @@ def test_memory_outlasts_the_process_in_a_file(tmp_path: Path) -> None:
     store = FileStore(tmp_path / "node" / "memory.safetensors")
     for job in range(3):
         expected = whole.reply(adam(job, job - 1, model))
-        found = Client(network, data_of(1), store=store).reply(adam(job, job - 1, model))
-        assert found.model == expected.model
+        reply = Client(network, data_of(1), store=store).reply(adam(job, job - 1, model))
+        assert reply.model == expected.model
     assert [path.name for path in (tmp_path / "node").iterdir()] == ["memory.safetensors"]
 
 
@@ -226,7 +226,9 @@ def test_a_file_that_is_no_memory_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "codec", [Lattice(bits=14, scale=1e-3), MinMax(bits=8), Qsgd(bits=8)], ids=lambda one: one.name
+    "codec",
+    [Lattice(bits=14, scale=1e-3), MinMax(bits=8), Qsgd(bits=8)],
+    ids=lambda codec: codec.name,
 )
 def test_models_are_coded_both_ways(codec: Codec) -> None:
     """The first model comes in full, the next relative to it; replies relative to their start."""
@@ -298,6 +300,6 @@ def test_arrays_in_another_order_are_refused() -> None:
     net = nn.Sequential(network())
     net.register_buffer("centre", torch.zeros(6))
     arrays = ArrayRecord(net.state_dict())
-    found = flat_arrays(arrays)
+    flat = flat_arrays(arrays)
     with pytest.raises(BadInput, match="model=Sequential: has centre, which a server takes"):
-        Client(net, data_of(1)).reply(call(pack(found.vector(arrays), found.shape)))
+        Client(net, data_of(1)).reply(call(pack(flat.vector(arrays), flat.shape)))

@@ -102,18 +102,18 @@ POLICIES: dict[str, Policy] = {
 
 @pytest.mark.parametrize("name", POLICIES)
 def test_both_readers_agree(name: str) -> None:
-    found, planned = (
+    schedule, planned = (
         lived(POLICIES[name], FLEET),
         plan(POLICIES[name], FLEET, horizon=HORIZON, seed=SEED),
     )
-    same = min(found.updates, planned.updates)
+    same = min(schedule.updates, planned.updates)
     assert same > 10
     jobs = int(np.searchsorted(planned.visit, same))
-    np.testing.assert_allclose(found.time[:same], planned.time[:same])
-    order = np.lexsort((found.client[:jobs], found.visit[:jobs]))
+    np.testing.assert_allclose(schedule.time[:same], planned.time[:same])
+    order = np.lexsort((schedule.client[:jobs], schedule.visit[:jobs]))
     wanted = np.lexsort((planned.client[:jobs], planned.visit[:jobs]))
     for column in ("client", "visit", "base", "steps"):
-        mine, theirs = getattr(found, column)[order], getattr(planned, column)[wanted]
+        mine, theirs = getattr(schedule, column)[order], getattr(planned, column)[wanted]
         assert mine.tolist() == theirs.tolist(), column
 
 
@@ -134,12 +134,12 @@ def test_answers_may_be_lost_again(name: str) -> None:
             case _:
                 assert sorted(at_work + waiting) == [*range(6)]
 
-    found = lived(policy, FLEET, lose=lose, watch=watch)
-    used = found.visit < found.updates
-    assert found.updates > 10
-    assert HORIZON - found.time[-1] < 30
-    assert len(set(found.client[used])) == (5 if name == "stale" else 6)
-    assert found.lost.sum() > 0
+    schedule = lived(policy, FLEET, lose=lose, watch=watch)
+    used = schedule.visit < schedule.updates
+    assert schedule.updates > 10
+    assert HORIZON - schedule.time[-1] < 30
+    assert len(set(schedule.client[used])) == (5 if name == "stale" else 6)
+    assert schedule.lost.sum() > 0
 
 
 def acted(reader: Conductor, now: float) -> Turn:
@@ -162,13 +162,15 @@ DISTINCT = Arrival(
 
 
 @pytest.mark.parametrize(
-    "policy", [DISTINCT, *(one for one in POLICIES.values() if isinstance(one, Arrival))]
+    "policy", [DISTINCT, *(policy for policy in POLICIES.values() if isinstance(policy, Arrival))]
 )
 def test_policies_know_whether_clients_wait_until_their_answer_is_used(policy: Arrival) -> None:
-    found = lived(policy, FLEET)
-    used = slice(0, found.jobs)
-    order = np.lexsort((found.first_step[used], found.client[used]))
-    client, base, visit = (one[used][order] for one in (found.client, found.base, found.visit))
+    schedule = lived(policy, FLEET)
+    used = slice(0, schedule.jobs)
+    order = np.lexsort((schedule.first_step[used], schedule.client[used]))
+    client, base, visit = (
+        column[used][order] for column in (schedule.client, schedule.base, schedule.visit)
+    )
     in_turn = (base[1:] >= visit[:-1])[client[1:] == client[:-1]]
     assert bool(in_turn.all()) == policy.in_turn
 
@@ -323,7 +325,7 @@ def test_ticks_go_on_beyond_those_that_are_drawn_at_once() -> None:
     reader, calls = started(Poll(selected=1, local_steps=K), 3)
     due = {call.client: call.until for call in calls}
     for tick in range(1, 1001):
-        (client,) = (one for one, until in due.items() if until == 7.0 * tick)
+        (client,) = (who for who, until in due.items() if until == 7.0 * tick)
         reader.answered(Answer(client, tick, tick - 2))
         turn = acted(reader, 7.0 * tick)
         assert turn.use is not None

@@ -35,7 +35,7 @@ def all_routes() -> list[tuple[str, str]]:
     """Method and path of all routes of a SuperLink, as Flower makes it."""
     contexts = list(iter_route_contexts(create_app().routes))
     assert all(context.path and context.methods for context in contexts)
-    return sorted((method, one.path) for one in contexts for method in one.methods)  # type: ignore[union-attr, misc]
+    return sorted((method, route.path) for route in contexts for method in route.methods)  # type: ignore[union-attr, misc]
 
 
 def answer(
@@ -160,16 +160,16 @@ def test_only_parts_of_models_are_long(path: str) -> None:
     """A reply with 20,000 names of parts in a megabyte held everybody's for 40 seconds."""
     method = "GET" if path == "/health" else "POST"
     for length, status in ((2**15, 200), (2**15 + 1, 413)):
-        found, _ = answer({"content-length": str(length)}, method=method, path=path)
-        assert found == status
+        reply, _ = answer({"content-length": str(length)}, method=method, path=path)
+        assert reply == status
 
 
 def pushed(**head: Any) -> bytes:
     """A request of node 7 to push a message."""
     usual = {"message_id": "a" * 64, "src_node_id": 7, "dst_node_id": 1, "message_type": "train"}
     message = Message(metadata=Metadata(**{**usual, "reply_to_message_id": "b" * 64, **head}))
-    found = PushMessagesRequest(node=Node(node_id=7), messages_list=[message])
-    return bytes(found.SerializeToString())
+    request = PushMessagesRequest(node=Node(node_id=7), messages_list=[message])
+    return bytes(request.SerializeToString())
 
 
 @pytest.mark.parametrize(
@@ -208,13 +208,13 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         keys = folder / "keys"
         made = lab.start(*FAVANO, "keys", str(keys), "--host", "example.org", "--node", "lab")
         assert made.wait() == 0
-        one = Loopback(lab, keys=keys, host="0.0.0.0", rounds=10_000)
-        one.serve()
-        wait_for(lambda: "nodes join at" in one.told, "the server")
+        loopback = Loopback(lab, keys=keys, host="0.0.0.0", rounds=10_000)
+        loopback.serve()
+        wait_for(lambda: "nodes join at" in loopback.told, "the server")
         files = {"root-certificate": "authority.crt", "key": "lab", "operator": "operator.yaml"}
         words = [word for flag, name in files.items() for word in (f"--{flag}", str(keys / name))]
-        one.join(0, *words)
-        wait_for(lambda: any(one.rounds()[1:]), "the first round")
+        loopback.join(0, *words)
+        wait_for(lambda: any(loopback.rounds()[1:]), "the first round")
         (process,) = lab.alive("favano.flower.door")
         command = Path(f"/proc/{process}/cmdline").read_bytes().split(b"\0")
         inside = int(command[command.index(b"favano.flower.door") + 2])
@@ -222,7 +222,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         assert secret.encode() not in b"".join(command)
         authority = keys / "authority.crt"
         yield Served(
-            one,
+            loopback,
             Target("127.0.0.1", lab.port, authority),
             Target("127.0.0.1", inside, authority),
             secret,
@@ -241,13 +241,13 @@ def test_every_route_of_the_running_superlink_is_closed_from_outside(served: Ser
     assert len(running) > 75
     for method, path in sorted(routes):
         for way in {method, "GET", "HEAD", "POST", "OPTIONS"}:
-            found = status_of(served.outside, way, path)
+            status = status_of(served.outside, way, path)
             if path == "/health" and way in ("GET", "HEAD"):
-                assert found == 200
+                assert status == 200
             elif path.startswith("/v1/fleet/") and way == "POST":
-                assert found == 401, path  # Flower asks for a signature
+                assert status == 401, path  # Flower asks for a signature
             else:
-                assert found == 404, path
+                assert status == 404, path
         assert status_of(served.inside, method, path) == 401, path
 
 
@@ -279,8 +279,8 @@ def test_tricks_with_paths_and_headers_open_nothing(
 def test_an_outsider_is_no_administrator(served: Served, place: str, attack: str) -> None:
     """He has the public certificate and can reach the port; others of this machine both ports."""
     target = served.outside if place == "outside" else served.inside
-    with outsider(target) as one, pytest.raises(httpx.HTTPStatusError) as error:
-        ATTACKS[attack](one)
+    with outsider(target) as stranger, pytest.raises(httpx.HTTPStatusError) as error:
+        ATTACKS[attack](stranger)
     assert is_refused(error.value)
 
 

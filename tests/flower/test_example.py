@@ -25,8 +25,8 @@ PROGRAMS = Path(sys.executable).parent
 def services() -> dict[str, Any]:
     yaml = pytest.importorskip("yaml")
     with (EXAMPLE / "compose.yaml").open() as file:
-        found: dict[str, Any] = yaml.safe_load(file)["services"]
-    return found
+        listed: dict[str, Any] = yaml.safe_load(file)["services"]
+    return listed
 
 
 @pytest.mark.slow
@@ -49,7 +49,9 @@ def test_every_container_runs_a_command_with_options_that_it_knows(
 
 
 def test_nodes_have_a_partition_and_a_key_each(services: dict[str, Any]) -> None:
-    nodes = {name: one["command"] for name, one in services.items() if name.startswith("node-")}
+    nodes = {
+        name: service["command"] for name, service in services.items() if name.startswith("node-")
+    }
     for number, (name, command) in enumerate(nodes.items()):
         assert f"--partition {number} " in command
         assert command.endswith(f"--key /keys/{name}")
@@ -86,24 +88,24 @@ def test_the_app_names_modules_and_keys_that_exist() -> None:
 def test_the_example_runs_with_flwr_run(tmp_path: Path, kind: str) -> None:
     app = tmp_path / "app"
     shutil.copytree(EXAMPLE, app)
-    with federation(tmp_path) as one:
-        one.environment["PYTHONPATH"] += f":{app}"
-        one.start_stock_superlink()
+    with federation(tmp_path) as lab:
+        lab.environment["PYTHONPATH"] += f":{app}"
+        lab.start_stock_superlink()
         children = []
         for number in range(2):
             words = ["--partition", str(number), "--clients", "2", "--dataset", "digits"]
-            resident = [sys.executable, "-m", "flower_mnist.resident", one.address, *words]
+            resident = [sys.executable, "-m", "flower_mnist.resident", lab.address, *words]
             stock = kind == "stock"
-            node = one.stock_node(f"partition-id={number}") if stock else one.start(*resident)
+            node = lab.stock_node(f"partition-id={number}") if stock else lab.start(*resident)
             children.append(node)
         tick = 20.0 if kind == "stock" else 3.0
         changes = f'dataset="digits" clients=2 selected=1 rounds=3 tick={tick} grace={tick / 4}'
-        one.flwr("run", str(app), "--run-config", changes)
+        lab.flwr("run", str(app), "--run-config", changes)
 
         def ended() -> str:
             for child in children:
-                assert child.poll() is None, one.log(child)
-            (run,) = one.flwr("list")["runs"]
+                assert child.poll() is None, lab.log(child)
+            (run,) = lab.flwr("list")["runs"]
             return str(run["status"]) if run["status"].startswith("finished") else ""
 
         assert wait_for(ended, "the end of the run", pause=2.0) == "finished:completed"

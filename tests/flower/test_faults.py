@@ -49,12 +49,12 @@ ROUNDS = 9
 
 def rounds_of(result: AsyncResult, client: int) -> list[float]:
     """When answers of a client were used."""
-    return [one.seconds for one in result.rounds if client in one.clients]
+    return [past.seconds for past in result.rounds if client in past.clients]
 
 
 def on_time(result: AsyncResult) -> bool:
     """Whether every round was made at a tick, and none waited."""
-    return all(one.wait == 0 and one.seconds % TICK == 0 for one in result.rounds)
+    return all(past.wait == 0 and past.seconds % TICK == 0 for past in result.rounds)
 
 
 def test_a_node_that_dies_is_not_waited_for() -> None:
@@ -65,7 +65,7 @@ def test_a_node_that_dies_is_not_waited_for() -> None:
     assert len(result.rounds) == 20
     assert result.longest_wait <= 3.0
     last = result.rounds[-8:]
-    assert all(set(one.clients) == {1, 2} and one.wait == 0 for one in last)
+    assert all(set(past.clients) == {1, 2} and past.wait == 0 for past in last)
     assert diverges(strategy, result).equal
 
 
@@ -75,7 +75,7 @@ def test_a_node_that_comes_back_keeps_its_number() -> None:
     result = lived(strategy, grid, rounds=20)
     assert not [time for time in rounds_of(result, 0) if 30 + TICK < time < 60]
     assert max(rounds_of(result, 0)) > 60
-    assert [(one.client, one.node) for one in result.nodes] == [(0, 100), (1, 101), (2, 102)]
+    assert [(node.client, node.node) for node in result.nodes] == [(0, 100), (1, 101), (2, 102)]
     assert diverges(strategy, result).equal
 
 
@@ -94,7 +94,7 @@ def test_all_nodes_may_be_away_for_a_while(name: str) -> None:
         node.online = [(0.0, 30.0), (90.0, inf)]
     result = lived(strategy, grid, rounds=16)
     assert result.rounds[-1].seconds > 90
-    assert any(one.seconds > 90 and one.clients for one in result.rounds)
+    assert any(past.seconds > 90 and past.clients for past in result.rounds)
     assert diverges(strategy, result).equal
 
 
@@ -107,7 +107,7 @@ def test_a_new_node_takes_the_place_of_one_that_is_gone() -> None:
     grid.nodes[300] = honest(0, 1.0)  # there is no place for it
     grid.nodes[300].online = [(62.0, inf)]
     result = lived(strategy, grid, rounds=20)
-    assert [one.node for one in result.nodes] == [200, 101, 102]
+    assert [node.node for node in result.nodes] == [200, 101, 102]
     assert max(rounds_of(result, 0)) > 60
     assert grid.nodes[300].handled == 0
     assert diverges(strategy, result).equal
@@ -121,7 +121,7 @@ def test_a_node_that_has_lost_its_place_is_told_of() -> None:
     grid.nodes[200] = honest(0, 1.0)
     grid.nodes[200].online = [(12.0, inf)]
     result = lived(strategy, grid, rounds=12)
-    assert [one.node for one in result.nodes] == [200, 101, 102]
+    assert [node.node for node in result.nodes] == [200, 101, 102]
     told = [line for line in said if "node 100" in line or "node 200" in line]
     assert told == [
         "client 0 joins (node 100)",
@@ -139,7 +139,7 @@ def test_a_node_that_hangs_is_given_up_until_it_answers() -> None:
     result = lived(strategy, grid, rounds=20, timeout=10.0)
     assert max(rounds_of(result, 1)) <= 28.0
     assert on_time(result)
-    pushed = [one for one in grid.pushed if one.metadata.dst_node_id == 101]
+    pushed = [message for message in grid.pushed if message.metadata.dst_node_id == 101]
     assert len(pushed) == grid.nodes[101].handled + 1  # it is not called again
     assert diverges(strategy, result).equal
 
@@ -174,10 +174,10 @@ def test_a_node_that_always_fails_is_shown() -> None:
     grid.nodes[101].online = [(0.0, 30.0)]
     result = lived(strategy, grid, rounds=20)
     calls = grid.nodes[100].handled
-    assert [one.failures for one in result.nodes] == [calls - 2, 0, 0]
+    assert [node.failures for node in result.nodes] == [calls - 2, 0, 0]
     status: dict[str, Any] = strategy.status
     assert status["failures"] == calls - 2 > 2
-    shown = [one["now"].partition(",")[0] for one in status["clients"]]
+    shown = [client["now"].partition(",")[0] for client in status["clients"]]
     assert shown[:2] == ["has failed", "away"]
     assert status["state"].endswith("; client 0 fails: Flower's error 2: division by zero")
 
@@ -197,8 +197,8 @@ def test_a_reply_that_is_announced_and_never_uploaded_is_missed() -> None:
     grid, strategy = grid_of(), strategy_of("fedavg", selected=3, say=said.append)
     grid.nodes[102].upload = inf
     result = lived(strategy, grid, rounds=4, timeout=1e6)
-    assert [set(one.clients) for one in result.rounds] == [{0, 1}] * 4
-    assert max(np.diff([one.seconds for one in result.rounds])) < 120
+    assert [set(past.clients) for past in result.rounds] == [{0, 1}] * 4
+    assert max(np.diff([past.seconds for past in result.rounds])) < 120
     assert result.nodes[2].failures >= 2
     assert any("announced, and not uploaded" in line for line in said)
 
@@ -219,7 +219,7 @@ def changed(**fields: object) -> Callable[[Message, int], Message]:
         if number != 3:
             return reply
         content = read_reply(reply)
-        given = {key: one(content) if callable(one) else one for key, one in fields.items()}
+        given = {key: field(content) if callable(field) else field for key, field in fields.items()}
         for name, value in replace(content, **given).__dict__.items():  # type: ignore[arg-type]
             record = reply.content["answer"]
             assert isinstance(record, ConfigRecord)
@@ -334,7 +334,7 @@ def test_a_killed_server_goes_on_where_it_was(name: str, tmp_path: Path) -> None
         killed(strategy_of(name, folder=folder), grid, at=share * end)
         result = resumed(folder, grid, method=name)
         assert same_models(result, whole)
-        assert [one.clients for one in result.rounds] == [one.clients for one in whole.rounds]
+        assert [past.clients for past in result.rounds] == [past.clients for past in whole.rounds]
         assert diverges(strategy_of(name), result).equal
 
 
@@ -363,12 +363,12 @@ def test_evaluations_from_before_a_crash_are_kept(delay: float, tmp_path: Path) 
 
     killed(strategy_of(folder=tmp_path), grid, at=5.3 * TICK, evaluate=evaluate)
     made.append(-1)  # from now on, evaluations take no time
-    found = resumed(tmp_path, grid, evaluate).evaluate_metrics_serverapp
+    measured = resumed(tmp_path, grid, evaluate).evaluate_metrics_serverapp
     whole = lived(
         strategy_of(), rounds=ROUNDS, evaluate_fn=lambda _, arrays: first_number(arrays)
     ).evaluate_metrics_serverapp
-    assert found == {number: one for number, one in whole.items() if number != 2}
-    assert list(found) == [number for number in range(ROUNDS + 1) if number != 2]
+    assert measured == {number: metrics for number, metrics in whole.items() if number != 2}
+    assert list(measured) == [number for number in range(ROUNDS + 1) if number != 2]
     assert sorted(set(made) - {-1}) == list(range(ROUNDS + 1))
     last = max(made[: made.index(-1)])  # its checkpoint was written before it was measured
     assert {number for number in made if made.count(number) > 1} <= {last}
@@ -497,7 +497,7 @@ def test_a_full_disk_is_waited_for(
     assert waits.endswith("; the federation waits, for 600 s at most")
     (over,) = [line for line in said if "goes on after" in line]
     assert 50 < float(over.split()[-2]) < 62
-    assert not [one for one in result.rounds if 28.0 < one.seconds < 75.0]
+    assert not [past for past in result.rounds if 28.0 < past.seconds < 75.0]
     assert told == list(range(17))
     assert diverges(strategy, result).equal
     assert saved_version(tmp_path) == 15

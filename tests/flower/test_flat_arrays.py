@@ -21,20 +21,20 @@ from tests.flower.calls import network
 def test_arrays_lie_as_in_a_flat_model() -> None:
     flat = FlatModel(network(), device="cpu")
     arrays = ArrayRecord(network().state_dict())
-    found = flat_arrays(arrays)
-    assert found.layout == flat.layout
-    assert found.shape == shape_of(flat)
-    assert torch.equal(found.vector(arrays), flat.snapshot())
+    form = flat_arrays(arrays)
+    assert form.layout == flat.layout
+    assert form.shape == shape_of(flat)
+    assert torch.equal(form.vector(arrays), flat.snapshot())
 
 
 def test_they_come_back_as_they_were() -> None:
     arrays = ArrayRecord(network().state_dict())
-    found = flat_arrays(arrays)
-    again = found.arrays(found.vector(arrays))
+    form = flat_arrays(arrays)
+    again = form.arrays(form.vector(arrays))
     assert list(again) == list(arrays)
-    for name, one in arrays.items():
-        assert again[name].numpy().dtype == one.numpy().dtype
-        np.testing.assert_array_equal(again[name].numpy(), one.numpy())
+    for name, array in arrays.items():
+        assert again[name].numpy().dtype == array.numpy().dtype
+        np.testing.assert_array_equal(again[name].numpy(), array.numpy())
 
 
 def buffered() -> nn.Module:
@@ -49,13 +49,13 @@ def buffered() -> nn.Module:
 
 def test_constants_are_carried_as_they_are() -> None:
     flat, arrays = FlatModel(buffered(), device="cpu"), ArrayRecord(buffered().state_dict())
-    found = flat_arrays(arrays)
-    assert (found.order, found.layout) == (flat.names, flat.layout)
-    assert found.vector(arrays).isfinite().all()
+    flat = flat_arrays(arrays)
+    assert (flat.order, flat.layout) == (flat.names, flat.layout)
+    assert flat.vector(arrays).isfinite().all()
     check_order(flat)
     state = {
-        name: torch.from_numpy(one.numpy())
-        for name, one in found.arrays(found.vector(arrays)).items()
+        name: torch.from_numpy(array.numpy())
+        for name, array in flat.arrays(flat.vector(arrays)).items()
     }
     for name, value in buffered().named_buffers():
         assert state[name].dtype == value.dtype
@@ -93,9 +93,9 @@ def test_single_numbers_are_parameters_and_counters_are_rounded() -> None:
             "weight": Array(np.array([3.0, 4.0], np.float32)),
         }
     )
-    found = flat_arrays(arrays)
-    assert (found.shape.sizes, found.shape.plain, found.layout.parameters) == ((1, 2), 1, 3)
-    assert found.vector(arrays).tolist() == [2.0, 3.0, 4.0, 7.0]
-    back = found.arrays(torch.tensor([2.5, 3.5, 4.5, 7.6]))
+    form = flat_arrays(arrays)
+    assert (form.shape.sizes, form.shape.plain, form.layout.parameters) == ((1, 2), 1, 3)
+    assert form.vector(arrays).tolist() == [2.0, 3.0, 4.0, 7.0]
+    back = form.arrays(torch.tensor([2.5, 3.5, 4.5, 7.6]))
     assert back["seen"].numpy() == 8
     assert back["scale"].numpy().tolist() == [2.5]

@@ -184,9 +184,9 @@ def test_who_is_always_refused_is_called_less_and_less_often() -> None:
     nodes = slow_liar(lambda reply, number: reply if number == 10 else NO_PART(reply, number))
     strategy = strategy_with("fedasync", 3, {}, local_steps=1, say=said.append, live=True)
     result = federated(strategy, nodes, 300)
-    found = pauses(said)
-    assert found[:9] == [0, 5, 10, 20, 40, 80, 160, 300, 300]
-    assert found[9:12] == [0, 5, 10]  # after an answer that was used, it begins anew
+    waits = pauses(said)
+    assert waits[:9] == [0, 5, 10, 20, 40, 80, 160, 300, 300]
+    assert waits[9:12] == [0, 5, 10]  # after an answer that was used, it begins anew
     assert said.count("client 2 is called again (node 102)") >= 10
     assert result.nodes[2].contacts == 1
     assert min(result.nodes[who].contacts for who in (0, 1)) > 140
@@ -324,10 +324,10 @@ def test_metrics_that_are_no_numbers_are_left_out(value: float) -> None:
     bad, good = with_field("metric-loss", value), with_field("metric-other", 2.0)
     both: Tamper = lambda reply, number: good(bad(reply, number), number)  # noqa: E731
     result = federated(strategy, three(both, both, bad), 4)
-    assert [dict(one.metrics) for one in result.rounds] == [{"other": 2.0}] * 4
+    assert [dict(past.metrics) for past in result.rounds] == [{"other": 2.0}] * 4
     assert refusals(result) == {who: {Refusal.METRIC.value: 4} for who in range(3)}
     assert len([line for line in said if "metric without a number: loss" in line]) == 12
-    assert [one.contacts for one in result.nodes] == [4] * 3
+    assert [node.contacts for node in result.nodes] == [4] * 3
 
 
 def test_words_of_a_node_are_escaped_and_cut_everywhere(tmp_path: Path) -> None:

@@ -72,18 +72,18 @@ def own(client: int) -> Change:
     draws = np.random.default_rng(client)
 
     def change(steps: int) -> Numbers:
-        found = np.zeros(SIZE, np.float32)
+        numbers = np.zeros(SIZE, np.float32)
         noise = draws.normal(size=(steps, WIDTH)).sum(axis=0)
-        found[client * WIDTH : (client + 1) * WIDTH] = 0.01 * (steps + noise)
-        return found
+        numbers[client * WIDTH : (client + 1) * WIDTH] = 0.01 * (steps + noise)
+        return numbers
 
     return change
 
 
 def whole_job(client: int) -> Change:
     """All K steps' progress, however many are claimed."""
-    found = own(client)
-    return lambda _: found(STEPS)
+    honest = own(client)
+    return lambda _: honest(STEPS)
 
 
 def claims(steps: int) -> Lie:
@@ -91,22 +91,22 @@ def claims(steps: int) -> Lie:
 
 
 def lengthened(factor: float) -> Change:
-    found = own(LIAR)
-    return lambda _: (found(STEPS) * np.float32(factor)).astype(np.float32)
+    honest = own(LIAR)
+    return lambda _: (honest(STEPS) * np.float32(factor)).astype(np.float32)
 
 
 def hoarding(change: Change, empty: int) -> tuple[Change, Lie]:
     """Says for some contacts that it made no step, then that it made one."""
     calls = [0]
 
-    def found(steps: int) -> Numbers:
+    def hoarded(steps: int) -> Numbers:
         calls[0] += 1
         return change(steps) if calls[0] > empty else np.zeros(SIZE, np.float32)
 
     def lie(reply: Reply, number: int) -> Reply:
         return as_if(lambda end: end, steps=int(number > empty), seconds=0.5)(reply, 0)
 
-    return found, lie
+    return hoarded, lie
 
 
 LIARS: Mapping[str, Callable[[], tuple[Change, Lie]]] = {
@@ -166,19 +166,19 @@ def seen(method: str, liar: Node | str | None, rounds: int = 40, **changes: Any)
 def test_no_node_moves_the_model_by_more_than_three_times_the_median(
     method: str, liar: str
 ) -> None:
-    found = seen(method, liar)
-    assert found.ratio <= 3.0
-    assert found.jump <= 3.0
-    assert found.result.refusals == 0 or set(refusals(found.result)) == {LIAR}
+    outcome = seen(method, liar)
+    assert outcome.ratio <= 3.0
+    assert outcome.jump <= 3.0
+    assert outcome.result.refusals == 0 or set(refusals(outcome.result)) == {LIAR}
 
 
 @pytest.mark.parametrize("liar", ["one step", "ten empty answers", "a hundred times"])
 @pytest.mark.parametrize("method", ["favano-delta", "fedbuff", "fedavg"])
 def test_nor_does_it_where_the_server_has_momentum(method: str, liar: str) -> None:
     """Momentum makes more of each step of the server, but of all of its parts alike."""
-    found = seen(method, liar, server_optimiser=ServerOptimiser("momentum", 1.0, 0.9))
-    assert found.ratio <= 3.0
-    assert found.jump <= 3.0
+    federation = seen(method, liar, server_optimiser=ServerOptimiser("momentum", 1.0, 0.9))
+    assert federation.ratio <= 3.0
+    assert federation.jump <= 3.0
 
 
 @pytest.mark.parametrize(
@@ -194,9 +194,9 @@ def test_nor_does_it_where_the_server_has_momentum(method: str, liar: str) -> No
 )
 def test_without_a_bound_the_attacks_work(method: str, liar: str, least: float) -> None:
     """And what is shown as weight is the share of the movement: most of it is the liar's."""
-    found = seen(method, liar, influence=None)
-    assert found.ratio > least
-    assert found.weight > 0.6
+    outcome = seen(method, liar, influence=None)
+    assert outcome.ratio > least
+    assert outcome.weight > 0.6
 
 
 @pytest.mark.parametrize(
@@ -216,18 +216,18 @@ def test_norm_gates_see_contributions_as_they_are_applied() -> None:
     """A job of 20 steps is longer than the bound, but each of its steps counts for a twentieth."""
     gate: dict[str, Any] = {"influence": None, "norm": NormGate(0.15)}
     assert not seen("favano", None, **gate).result.refusals
-    found = seen("favano", "one step", **gate)
-    assert refusals(found.result) == {LIAR: {Refusal.NORM.value: found.result.refusals}}
-    assert found.total[LIAR] == 0
-    assert found.weight == 0
-    assert not found.result.nodes[LIAR].contacts
-    assert all(LIAR not in one.clients for one in found.result.rounds)
+    federation = seen("favano", "one step", **gate)
+    assert refusals(federation.result) == {LIAR: {Refusal.NORM.value: federation.result.refusals}}
+    assert federation.total[LIAR] == 0
+    assert federation.weight == 0
+    assert not federation.result.nodes[LIAR].contacts
+    assert all(LIAR not in round_.clients for round_ in federation.result.rounds)
 
 
 def test_clipping_alone_bounds_who_understates_steps() -> None:
     """A norm that whole jobs exceed, and no honest contribution much."""
-    found = seen("favano", "one step", influence=None, robust="clip:0.05")
-    assert found.ratio < 3.0
+    federation = seen("favano", "one step", influence=None, robust="clip:0.05")
+    assert federation.ratio < 3.0
     honest = seen("favano", None, influence=None, robust="clip:0.05").total
     assert np.allclose(honest, seen("favano", None, influence=None).total, rtol=0.25)
 
@@ -260,9 +260,9 @@ def test_who_answers_at_once_gains_nothing() -> None:
     """Of FedBuff, where who is back first is called again."""
     change = lengthened(100.0)
     lie = claims(STEPS)
-    found = seen("fedbuff", scripted(change, 1e-3, lie), rounds=80)
-    assert found.result.nodes[LIAR].contacts > 1.2 * found.result.nodes[1].contacts
-    assert found.ratio <= 3.0
+    outcome = seen("fedbuff", scripted(change, 1e-3, lie), rounds=80)
+    assert outcome.result.nodes[LIAR].contacts > 1.2 * outcome.result.nodes[1].contacts
+    assert outcome.ratio <= 3.0
 
 
 def test_a_liar_does_not_move_the_bound_step_by_step() -> None:
@@ -273,20 +273,20 @@ def test_a_liar_does_not_move_the_bound_step_by_step() -> None:
         calls[0] += 1
         return honest(STEPS) * np.float32(1.3 ** calls[0])
 
-    found = seen("fedavg", scripted(change, PACES[LIAR], claims(STEPS)), rounds=100)
-    assert found.ratio <= 3.0
+    outcome = seen("fedavg", scripted(change, PACES[LIAR], claims(STEPS)), rounds=100)
+    assert outcome.ratio <= 3.0
 
 
 @pytest.mark.parametrize("method", METHODS)
 def test_honest_nodes_are_left_alone(method: str) -> None:
-    found = seen(method, None)
-    assert found.result.refusals == 0
-    clipped = [one.clipped for one in found.result.nodes]
+    outcome = seen(method, None)
+    assert outcome.result.refusals == 0
+    clipped = [node.clipped for node in outcome.result.nodes]
     if method == "favano deterministic":  # long windows count for more than their share there
         assert sum(clipped) <= 2
         clipped = []
     assert not any(clipped)
-    assert np.allclose(found.weight, 1 / 6, atol=0.1)
+    assert np.allclose(outcome.weight, 1 / 6, atol=0.1)
 
 
 def test_a_node_that_is_alone_is_trusted_and_the_first_of_several_waits() -> None:
@@ -335,13 +335,13 @@ def test_buffers_have_a_bound_of_their_own() -> None:
     strategy = strategy_of("fedavg", selected=3)
     result = lived(strategy, grid, rounds=6)
     assert model_of(result.arrays).abs().max() < 100.0
-    assert [one.clipped for one in result.nodes][2] == 6
+    assert [node.clipped for node in result.nodes][2] == 6
 
 
 def test_what_was_shortened_is_replayed_to_the_bit(tmp_path: Path) -> None:
     """Honest clients, and a bound that no client keeps; also after a crash."""
     whole = lived(strategy_of(influence=1.0), rounds=9)
-    assert sum(one.clipped for one in whole.nodes) > 3
+    assert sum(node.clipped for node in whole.nodes) > 3
     assert diverges(strategy_of(influence=1.0), whole).equal
     assert not diverges(strategy_of(influence=1.0), lived(strategy_of(), rounds=9)).largest
     grid = grid_of()
@@ -377,7 +377,7 @@ def test_what_a_gate_refuses_is_replayed_to_the_bit(
 
     whole = lived(strategy(), rounds=25)
     assert whole.refusals > 3
-    assert sum(one.contacts for one in whole.nodes) > 10
+    assert sum(node.contacts for node in whole.nodes) > 10
     assert diverges(strategy(), whole).equal
     grid = grid_of()
     with pytest.raises(Killed):

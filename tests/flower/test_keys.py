@@ -46,7 +46,7 @@ def test_the_certificate_is_for_the_hosts_and_this_machine(tmp_path: Path) -> No
         x509.SubjectAlternativeName
     )
     assert names.value.get_values_for_type(x509.DNSName) == ["localhost", "example.org"]
-    addresses = [ip_address(one) for one in ("127.0.0.1", "::1", "10.1.2.3")]
+    addresses = [ip_address(address) for address in ("127.0.0.1", "::1", "10.1.2.3")]
     assert names.value.get_values_for_type(x509.IPAddress) == addresses
 
 

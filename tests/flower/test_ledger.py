@@ -37,47 +37,47 @@ def ledger(clients: int = 3) -> Ledger:
 
 def lived() -> tuple[Ledger, list[Event]]:
     """Some rounds in which a client leaves and comes back, and one is refused."""
-    found, events = ledger(), list[Event]()
+    book, events = ledger(), list[Event]()
 
     def apply(event: Event) -> None:
         events.append(event)
-        found.apply(event)
+        book.apply(event)
 
     for client in range(3):
         apply(Joined(0.0, client, 100 + client))
     for tick in range(1, 9):
-        while (turn := found.turn_at(7.0 * tick - 7)) is not None:
+        while (turn := book.turn_at(7.0 * tick - 7)) is not None:
             events.append(turn[0])
-        due = [(job, one) for job, one in found.open.items() if one.until <= 7.0 * tick]
-        for number, (job, one) in enumerate(sorted(due)):
+        due = [(job, opened) for job, opened in book.open.items() if opened.until <= 7.0 * tick]
+        for number, (job, opened) in enumerate(sorted(due)):
             time = 7.0 * tick - 1
             if tick == 4 and number == 0:
                 apply(Refused(time, job, Refusal.NORM.value))
             else:
-                apply(Answered(time, job, one.client + 1, 2.0, partition=2 - one.client))
+                apply(Answered(time, job, opened.client + 1, 2.0, partition=2 - opened.client))
         if tick == 5:
             apply(Left(7.0 * tick - 0.5, 1))
         if tick == 7:
             apply(Joined(7.0 * tick - 0.5, 1, 101))
-    return found, events
+    return book, events
 
 
 def test_a_ledger_that_is_read_again_is_the_same() -> None:
-    found, events = lived()
+    book, events = lived()
     again = ledger()
     for event in events:
         again.apply(event)
-    assert again.length == found.length == len(events)
+    assert again.length == book.length == len(events)
     for name in ("client", "steps", "base", "visit", "first_step", "begin", "finish", "time"):
-        mine, theirs = (getattr(one.trace.schedule, name) for one in (again, found))
+        mine, theirs = (getattr(source.trace.schedule, name) for source in (again, book))
         np.testing.assert_array_equal(mine, theirs)
     for name in ("rate", "seconds", "positive", "mean", "partition", "nodes"):
-        np.testing.assert_array_equal(getattr(again.trace, name), getattr(found.trace, name))
-    assert (again.open, again.given_up) == (found.open, found.given_up)
-    assert again.refused == found.refused
-    assert again.conductor.wakes == found.conductor.wakes
-    assert found.trace.schedule.updates >= 6
-    trace = found.trace
+        np.testing.assert_array_equal(getattr(again.trace, name), getattr(book.trace, name))
+    assert (again.open, again.given_up) == (book.open, book.given_up)
+    assert again.refused == book.refused
+    assert again.conductor.wakes == book.conductor.wakes
+    assert book.trace.schedule.updates >= 6
+    trace = book.trace
     used = trace.schedule.visit < trace.schedule.updates
     assert (trace.partition == 2 - trace.schedule.client)[used].all()
 
@@ -88,12 +88,12 @@ def test_a_turn_that_cannot_be_is_noticed() -> None:
 
 
 def test_numbers_are_given_once() -> None:
-    found = ledger()
+    book = ledger()
 
     def look(online: set[int], hung: set[int], now: float) -> list[Event]:
         seen: list[Event] = []
-        for event in changes(found, online, hung, now):
-            found.apply(event)
+        for event in changes(book, online, hung, now):
+            book.apply(event)
             seen.append(event)
         return seen
 
@@ -106,67 +106,67 @@ def test_numbers_are_given_once() -> None:
 
 
 def test_late_answers_are_given_up_in_the_end() -> None:
-    found = ledger()
+    book = ledger()
     for client in range(3):
-        found.apply(Joined(0.0, client, 100 + client))
-    assert found.turn_at(0.0) is not None
-    first = min(one.until for one in found.open.values())
-    assert overdue(found, first + 10.0, 10.0) == []
-    late = overdue(found, first + 10.1, 10.0)
-    assert late == sorted(one.client for one in found.open.values() if one.until == first)
+        book.apply(Joined(0.0, client, 100 + client))
+    assert book.turn_at(0.0) is not None
+    first = min(opened.until for opened in book.open.values())
+    assert overdue(book, first + 10.0, 10.0) == []
+    late = overdue(book, first + 10.1, 10.0)
+    assert late == sorted(opened.client for opened in book.open.values() if opened.until == first)
 
 
 def began(clients: int = 3) -> Ledger:
     """Everybody is at work since time 0."""
-    found = ledger(clients)
+    book = ledger(clients)
     for client in range(clients):
-        found.apply(Joined(0.0, client, 100 + client))
-    assert found.turn_at(0.0) is not None
-    return found
+        book.apply(Joined(0.0, client, 100 + client))
+    assert book.turn_at(0.0) is not None
+    return book
 
 
 def test_the_time_lost_is_that_since_the_call() -> None:
     """Called at 0 and at 7, answered 6 and 5 seconds later after 2 and 1 of training."""
-    found = began()
-    job, one = next((job, one) for job, one in found.open.items() if one.until == 7.0)
-    found.apply(Answered(6.0, job, 3, 2.0))
-    assert found.lost_seconds(one.client) == 4.0
-    assert found.turn_at(7.0) is not None
-    (job,) = (job for job, other in found.open.items() if other.client == one.client)
-    assert found.open[job].begin == found.begin(job) == 7.0
-    found.apply(Answered(12.0, job, 3, 1.0))
-    assert found.lost_seconds(one.client) == 4.0
+    book = began()
+    job, opened = next((job, opened) for job, opened in book.open.items() if opened.until == 7.0)
+    book.apply(Answered(6.0, job, 3, 2.0))
+    assert book.lost_seconds(opened.client) == 4.0
+    assert book.turn_at(7.0) is not None
+    (job,) = (job for job, other in book.open.items() if other.client == opened.client)
+    assert book.open[job].begin == book.begin(job) == 7.0
+    book.apply(Answered(12.0, job, 3, 1.0))
+    assert book.lost_seconds(opened.client) == 4.0
 
 
 def test_a_client_that_failed_is_away_until_it_joins_and_failing_until_it_answers() -> None:
-    found = began(2)
-    found.apply(Left(1.0, 1, "out of memory"))
-    assert (found.present, found.away_since, found.failing) == ({0}, {1: 1.0}, {1: "out of memory"})
-    found.apply(Joined(3.0, 1, 101))
-    assert (found.present, found.away_since, found.failing) == ({0, 1}, {}, {1: "out of memory"})
-    assert found.turn_at(3.0) is not None
-    (job,) = (job for job, one in found.open.items() if one.client == 1)
-    found.apply(Answered(5.0, job, 1, 1.0))
-    assert found.failing == {}
-    assert found.failures == {1: 1}
+    book = began(2)
+    book.apply(Left(1.0, 1, "out of memory"))
+    assert (book.present, book.away_since, book.failing) == ({0}, {1: 1.0}, {1: "out of memory"})
+    book.apply(Joined(3.0, 1, 101))
+    assert (book.present, book.away_since, book.failing) == ({0, 1}, {}, {1: "out of memory"})
+    assert book.turn_at(3.0) is not None
+    (job,) = (job for job, opened in book.open.items() if opened.client == 1)
+    book.apply(Answered(5.0, job, 1, 1.0))
+    assert book.failing == {}
+    assert book.failures == {1: 1}
 
 
 def test_the_refusal_of_an_answer_that_nobody_waits_for_ends_no_job() -> None:
-    found = began(2)
-    (old,) = (job for job, one in found.open.items() if one.client == 1)
-    found.apply(Left(1.0, 1))
-    found.apply(Joined(2.0, 1, 101))
-    assert found.turn_at(2.0) is not None
-    before = dict(found.open)
-    found.apply(Refused(3.0, old, Refusal.NORM.value))
-    assert found.open == before
-    assert found.given_up == {old}
-    assert found.refused == {1: {Refusal.NORM: 1}}
-    assert found.turn_at(3.0) is None
-    (new,) = (job for job, one in found.open.items() if one.client == 1)
-    found.apply(Refused(4.0, new, Refusal.NORM.value))
-    assert found.given_up == {old, new}
-    turn = found.turn_at(4.0)
+    book = began(2)
+    (old,) = (job for job, opened in book.open.items() if opened.client == 1)
+    book.apply(Left(1.0, 1))
+    book.apply(Joined(2.0, 1, 101))
+    assert book.turn_at(2.0) is not None
+    before = dict(book.open)
+    book.apply(Refused(3.0, old, Refusal.NORM.value))
+    assert book.open == before
+    assert book.given_up == {old}
+    assert book.refused == {1: {Refusal.NORM: 1}}
+    assert book.turn_at(3.0) is None
+    (new,) = (job for job, opened in book.open.items() if opened.client == 1)
+    book.apply(Refused(4.0, new, Refusal.NORM.value))
+    assert book.given_up == {old, new}
+    turn = book.turn_at(4.0)
     assert turn is not None
     assert [call.client for call in turn[1].turn.calls] == [1]
 
@@ -174,28 +174,28 @@ def test_the_refusal_of_an_answer_that_nobody_waits_for_ends_no_job() -> None:
 def test_which_models_are_sent_beside_others() -> None:
     """A model is whole where its client has none yet, or has the same one, sent whole, already."""
     policy = Arrival(buffer=2, local_steps=4, hand_out="arrival", interaction_time=0.0)
-    found = Ledger(policy, 2, 5, rates, packed=True)
+    book = Ledger(policy, 2, 5, rates, packed=True)
 
     def turn(time: float) -> None:
-        while found.turn_at(time) is not None:
+        while book.turn_at(time) is not None:
             pass
 
     for client in range(2):
-        found.apply(Joined(0.0, client, 100 + client))
+        book.apply(Joined(0.0, client, 100 + client))
     turn(0.0)  # jobs 0 and 1
-    found.apply(Answered(1.0, 0, 4, 1.0))
+    book.apply(Answered(1.0, 0, 4, 1.0))
     turn(1.0)  # job 2, of client 0 from the same version
-    assert found.open[2].key == 0
-    found.apply(Answered(2.0, 1, 4, 1.0))
+    assert book.open[2].key == 0
+    book.apply(Answered(2.0, 1, 4, 1.0))
     turn(2.0)  # job 3, of client 1, and an update
-    found.apply(Answered(3.0, 2, 4, 1.0))
+    book.apply(Answered(3.0, 2, 4, 1.0))
     turn(3.0)  # job 4, of client 0 from the new version
-    assert found.open[4].key == 2
-    found.apply(Left(4.0, 0))
-    found.apply(Joined(5.0, 0, 100))
+    assert book.open[4].key == 2
+    book.apply(Left(4.0, 0))
+    book.apply(Joined(5.0, 0, 100))
     turn(5.0)  # job 5, of client 0, which may have forgotten everything
-    assert found.open[5].key == -1
-    assert found.course.known.client.tolist() == [0, 1, 0, 1, 0, 0]
-    assert found.course.known.base.tolist() == [-1, -1, -1, -1, 0, 0]
-    assert found.course.noted("whole").tolist() == [1, 1, 1, 1, 0, 1]
-    assert found.course.noted("message").tolist() == [0, 0, 1, 1, 2, 3]
+    assert book.open[5].key == -1
+    assert book.course.known.client.tolist() == [0, 1, 0, 1, 0, 0]
+    assert book.course.known.base.tolist() == [-1, -1, -1, -1, 0, 0]
+    assert book.course.noted("whole").tolist() == [1, 1, 1, 1, 0, 1]
+    assert book.course.noted("message").tolist() == [0, 0, 1, 1, 2, 3]

@@ -41,11 +41,11 @@ def asked(flat: FlatModel, **changes: Any) -> Call:
     return call(pack(flat.snapshot(), shape_of(flat)), **{**usual, **changes})
 
 
-def recovered(client: Client, one: Call, flat: FlatModel) -> Tensor:
+def recovered(client: Client, request: Call, flat: FlatModel) -> Tensor:
     """The attack: of one step on one sample, a row of weights moves by the sample, times a number
     by which its bias moves, too."""
     start = flat.snapshot()
-    moved = start - unpack(client.reply(one).model, shape_of(flat))
+    moved = start - unpack(client.reply(request).model, shape_of(flat))
     weights, bias = moved[: PIXELS * CLASSES].view(CLASSES, PIXELS), moved[PIXELS * CLASSES :]
     row = int(bias.abs().argmax())
     return weights[row] / bias[row]
@@ -78,8 +78,8 @@ def test_nor_is_the_short_batch_at_the_end_of_an_epoch() -> None:
 def test_nor_is_a_batch_that_draws_one_sample_again_and_again() -> None:
     """The server chooses the seed: here, of 9 samples, all four draws are the same one."""
     flat, data = FlatModel(linear(), device="cpu"), images()
-    one = asked(flat, training='{"batch_size": 4, "batch_order": "replacement"}')
-    part, stream = [np.arange(9)], np.array([one.client])
+    request = asked(flat, training='{"batch_size": 4, "batch_order": "replacement"}')
+    part, stream = [np.arange(9)], np.array([request.client])
     drawn = {
         seed: len(set(BatchStream(part, 4, seed, stream, "replacement").indices(0, 0).tolist()))
         for seed in range(2000)
@@ -87,17 +87,21 @@ def test_nor_is_a_batch_that_draws_one_sample_again_and_again() -> None:
     seed = next(seed for seed, count in drawn.items() if count == 1)
     client = Client(linear, data)
     with pytest.raises(BadInput, match="its 1 steps see 1 samples, and this node needs 4 or more"):
-        client.reply(replace(one, seed=seed))
+        client.reply(replace(request, seed=seed))
     other = next(seed for seed, count in drawn.items() if count == 4)
-    assert client.reply(replace(one, seed=other)).steps == 1
+    assert client.reply(replace(request, seed=other)).steps == 1
 
 
 def test_time_does_not_end_a_job_before_there_is_enough_behind_its_answer() -> None:
     """The first step reads one sample; there is time for one step, but two are made, or none."""
     flat, clock = FlatModel(linear(), device="cpu"), Hand()
     client = Client(linear, images(), pace=1.0, clock=clock, sleep=clock.sleep)
-    one = asked(flat, training='{"batch_size": 4}', first_step=2, steps=9)
-    assert [client.reply(replace(one, seconds=time)).steps for time in (1.0, 0.5, 3.0)] == [2, 0, 3]
+    request = asked(flat, training='{"batch_size": 4}', first_step=2, steps=9)
+    assert [client.reply(replace(request, seconds=time)).steps for time in (1.0, 0.5, 3.0)] == [
+        2,
+        0,
+        3,
+    ]
 
 
 @pytest.mark.parametrize(("seconds", "steps"), [(0.0, 0), (1.0, 3), (2.9, 3), (4.0, 4), (None, 9)])

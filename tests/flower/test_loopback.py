@@ -34,7 +34,7 @@ def simulation(folder: Path) -> Spec:
     trace = load_trace(folder / "trace.npz")
     part, made = trace.partition.astype(np.int64), trace.schedule.steps
     used = (part >= 0) & (made > 0)
-    seconds, steps = (np.bincount(part[used], one[used]) for one in (trace.seconds, made))
+    seconds, steps = (np.bincount(part[used], column[used]) for column in (trace.seconds, made))
     measured = seconds / steps
     assert len(measured) == len(PACES)
     assert (measured >= PACES).all()
@@ -57,12 +57,12 @@ def accuracy(model: Vector, spec: Spec) -> float:
 def test_four_uneven_nodes_learn_what_the_simulator_says(tmp_path: Path) -> None:
     """In under 3 minutes; afterwards no process is left, and no file but in its folder."""
     with federation(tmp_path) as lab:
-        one = Loopback(lab, tick=TICK, grace=TICK / 2, rounds=ROUNDS)
-        one.serve()
-        nodes = [one.join(number) for number in range(4)]
-        told = one.finish()
-        assert one.rounds() == list(range(ROUNDS + 1))
-        one.dismiss(nodes)
+        loopback = Loopback(lab, tick=TICK, grace=TICK / 2, rounds=ROUNDS)
+        loopback.serve()
+        nodes = [loopback.join(number) for number in range(4)]
+        told = loopback.finish()
+        assert loopback.rounds() == list(range(ROUNDS + 1))
+        loopback.dismiss(nodes)
         assert lab.alive() == []
         assert lab.left_behind() == []
     spec = simulation(tmp_path)

@@ -156,29 +156,29 @@ def lived(folder: Path, script: str, *, stock: tuple[int, ...] = (), **flags: ob
     """A federation that comes to its end, whatever the script says."""
     faults = read_script(script)
     with federation(folder) as lab:
-        one = Loopback(lab, stock=stock, **flags)
-        one.start("server")
+        loopback = Loopback(lab, stock=stock, **flags)
+        loopback.start("server")
         for number in set(range(len(PACES))) - late_nodes(faults):
-            one.join(number)
-        play(faults, one)
-        one.finish()
-    return one
+            loopback.join(number)
+        play(faults, loopback)
+        loopback.finish()
+    return loopback
 
 
-def check(one: Loopback, rounds: int) -> Left:
+def check(loopback: Loopback, rounds: int) -> Left:
     """Nothing that was accepted is lost, and the simulator agrees."""
-    folder = one.lab.folder
+    folder = loopback.lab.folder
     end, trace = left_in(folder), load_trace(folder / "trace.npz").schedule
     assert (end.version + 1, len(trace.time)) == (rounds, rounds)
-    assert sorted(set(one.rounds())) == list(range(rounds + 1))
+    assert sorted(set(loopback.rounds())) == list(range(rounds + 1))
     assert len(end.answered - end.waiting) == (trace.visit < rounds).sum()
     final, models = replayed(folder)
-    found = list(models)
-    assert divergence(final, found[-1]).equal
-    for copy in map(left_in, one.copies):
+    versions = list(models)
+    assert divergence(final, versions[-1]).equal
+    for copy in map(left_in, loopback.copies):
         assert end.events[: len(copy.events)] == copy.events
         assert copy.answered | copy.here <= end.answered - end.waiting
-        assert divergence(copy.model, found[copy.version + 1]).equal
+        assert divergence(copy.model, versions[copy.version + 1]).equal
     return end
 
 
@@ -195,41 +195,41 @@ def test_nodes_may_die_hang_leave_and_join_late(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_server_may_be_killed_and_hang(tmp_path: Path) -> None:
-    one = lived(tmp_path, SERVER, tick=2.0, rounds=18)
-    assert len(one.copies) == 2
-    check(one, 18)
+    loopback = lived(tmp_path, SERVER, tick=2.0, rounds=18)
+    assert len(loopback.copies) == 2
+    check(loopback, 18)
 
 
 @pytest.mark.slow
 def test_a_server_may_be_told_to_end(tmp_path: Path) -> None:
     """It says so in one line, and no round that it told of is made again."""
-    one = lived(tmp_path, TOLD_TO_END, tick=2.0, rounds=10)
-    first, second = (one.lab.log(server) for server in one.servers)
-    assert one.servers[0].returncode == 128 + signal.SIGTERM
+    loopback = lived(tmp_path, TOLD_TO_END, tick=2.0, rounds=10)
+    first, second = (loopback.lab.log(server) for server in loopback.servers)
+    assert loopback.servers[0].returncode == 128 + signal.SIGTERM
     assert first.splitlines()[-1].startswith("favano: stopped; go on with: favano serve --resume")
     assert all(line.startswith("favano: ") for line in first.splitlines())
     ends = [dict(re.findall(r"round (\d+): (.*)", log)) for log in (first, second)]
     assert min(map(int, ends[1])) >= max(map(int, ends[0]))
     assert {**ends[1], **ends[0]} == {**ends[0], **ends[1]}
-    check(one, 10)
+    check(loopback, 10)
 
 
 @pytest.mark.slow
 def test_a_second_server_in_a_folder_is_refused(tmp_path: Path) -> None:
     """And the first one keeps its SuperLink."""
     with federation(tmp_path) as lab:
-        one, other = Loopback(lab), Loopback(lab, port=free_port())
-        one.serve()
-        wait_for(lambda: "status at" in one.told, "the first server")
-        before = one.processes("superlink")
+        first, other = Loopback(lab), Loopback(lab, port=free_port())
+        first.serve()
+        wait_for(lambda: "status at" in first.told, "the first server")
+        before = first.processes("superlink")
         other.serve()
         assert other.servers[0].wait() == 2
         assert other.told == (
             f"favano: folder={lab.folder}: another process is at work in this folder; wait for it, "
             "or choose a new folder\n"
         )
-        assert one.processes("superlink") == before != []
-        assert "ended" not in one.told
+        assert first.processes("superlink") == before != []
+        assert "ended" not in first.told
 
 
 @pytest.mark.slow
@@ -246,9 +246,9 @@ def test_models_may_be_packed_meanwhile(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_superlink_may_be_killed(tmp_path: Path) -> None:
-    one = lived(tmp_path, SUPERLINK, tick=2.0, rounds=14)
-    assert "the SuperLink ended, and is started again" in one.told
-    check(one, 14)
+    loopback = lived(tmp_path, SUPERLINK, tick=2.0, rounds=14)
+    assert "the SuperLink ended, and is started again" in loopback.told
+    check(loopback, 14)
 
 
 @pytest.mark.slow

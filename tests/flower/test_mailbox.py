@@ -71,18 +71,20 @@ def test_a_node_has_one_thread_at_a_time_and_each_fetch_its_deadline() -> None:
                 for job, node in enumerate(nodes)
             ]
         )
-        found: dict[int, Arrival] = {}
-        while len(found) < 3:
-            found.update(box.collect())
-        assert {read_reply(one.message).job for one in found.values() if one.message} == {5, 6, 7}
+        arrivals: dict[int, Arrival] = {}
+        while len(arrivals) < 3:
+            arrivals.update(box.collect())
+        assert {
+            read_reply(arrival.message).job for arrival in arrivals.values() if arrival.message
+        } == {5, 6, 7}
         seconds[0] = 61.0
-        while len(found) < 4:
-            found.update(box.collect())
-        (late,) = found.keys() - {5, 6, 7}
-        assert found[late].failure == "it was announced, and not uploaded within 60 s"
+        while len(arrivals) < 4:
+            arrivals.update(box.collect())
+        (late,) = arrivals.keys() - {5, 6, 7}
+        assert arrivals[late].failure == "it was announced, and not uploaded within 60 s"
         box.close()
-        while len(found) < 8:
-            found.update(box.collect())
+        while len(arrivals) < 8:
+            arrivals.update(box.collect())
     assert not said
 
 
@@ -125,9 +127,9 @@ def test_a_superlink_that_cannot_forget_a_reply_does_not_end_the_server() -> Non
         box = Mailbox(cast(Grid, grid), Executors(pool, pool, pool), most=1000, say=print)
         calls = [partial(call_message, call(b"1234", job=job), HONEST) for job in range(2)]
         box.send(list(enumerate(calls)))
-        found: dict[int, Arrival] = {}
-        while len(found) < 2:
-            found.update(box.collect())
-    assert found[0].message is not None
-    assert found[1].too_large
+        deliveries: dict[int, Arrival] = {}
+        while len(deliveries) < 2:
+            deliveries.update(box.collect())
+    assert deliveries[0].message is not None
+    assert deliveries[1].too_large
     assert sorted(grid.confirmed) == ["0", "1"]  # also what is not wanted

@@ -50,8 +50,8 @@ def test_another_run_begins_anew() -> None:
 
 def test_a_start_model_is_found_by_its_bits() -> None:
     memory = Memory().with_job("one", 4, job(4)).with_job("one", 5, job(5), after=4)
-    found = memory.start("one", fingerprint(torch.full((3,), 5.0)))
-    assert found is memory.jobs[5].start
+    start = memory.start("one", fingerprint(torch.full((3,), 5.0)))
+    assert start is memory.jobs[5].start
     assert memory.start("one", fingerprint(torch.full((3,), 6.0))) is None
     assert memory.start("two", fingerprint(torch.full((3,), 5.0))) is None
 
@@ -69,10 +69,10 @@ def test_it_outlasts_a_store_in_the_order_of_its_jobs(place: int, tmp_path: Path
     store.write(memory.to_bytes())
     again = Memory.from_bytes(store.read())
     assert (again.run, numbers(again)) == ("run", [12, 3, 101])
-    for number, one in memory.jobs.items():
-        assert torch.equal(again.jobs[number].start, one.start)
-        assert torch.equal(again.jobs[number].vectors, one.vectors)
-        assert again.jobs[number].steps == one.steps
+    for number, kept in memory.jobs.items():
+        assert torch.equal(again.jobs[number].start, kept.start)
+        assert torch.equal(again.jobs[number].vectors, kept.vectors)
+        assert again.jobs[number].steps == kept.steps
 
 
 def test_damaged_bytes_are_refused() -> None:

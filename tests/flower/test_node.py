@@ -109,7 +109,7 @@ def _task() -> Iterator[None]:
 @pytest.mark.usefixtures("_task")
 def test_calls_are_answered_over_every_connection() -> None:
     asked = [call(start_model(), job=job) for job in range(3)]
-    messages = [call_message(one, 11) for one in asked]
+    messages = [call_message(content, 11) for content in asked]
     script = Script(messages[:2], messages[2:])
     with pytest.raises(KeyboardInterrupt):
         script.serve()
@@ -204,23 +204,23 @@ def test_a_node_needs_all_files_or_none(given: list[str], lacking: str) -> None:
         join(Client(network, data_of(1)), "127.0.0.1:8000", **files)  # type: ignore[arg-type]
 
 
-def secure_superlink(one: Federation) -> Path:
+def secure_superlink(lab: Federation) -> Path:
     """Start a SuperLink with TLS and registered keys; the folder with these."""
-    keys = one.folder / "keys"
+    keys = lab.folder / "keys"
     make_keys(keys, [], ["lab", "stranger"])
     make_keys(keys / "other", [], [])
     (keys / "stranger.pub").unlink()
-    one.start_superlink(STOCK, keys=keys)
-    one.link.register_nodes(print)
+    lab.start_superlink(STOCK, keys=keys)
+    lab.link.register_nodes(print)
     return keys
 
 
 @pytest.fixture(scope="module")
 def secure(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path]]:
     """The address of a SuperLink with TLS and one registered node, and the folder with its keys."""
-    with federation(tmp_path_factory.mktemp("secure")) as one:
-        keys = secure_superlink(one)
-        yield one.address, keys
+    with federation(tmp_path_factory.mktemp("secure")) as lab:
+        keys = secure_superlink(lab)
+        yield lab.address, keys
 
 
 def link(address: str, authority: Path | None, key: Path | None) -> Connect:
@@ -261,13 +261,13 @@ def test_a_registered_key_is_let_in_once(secure: tuple[str, Path]) -> None:
 @pytest.mark.slow
 def test_a_resident_node_trains_for_no_stranger(tmp_path: Path) -> None:
     """He has broken into the SuperLink, and claims a run; he lacks the operator's key."""
-    with federation(tmp_path) as one:
-        keys = secure_superlink(one)
+    with federation(tmp_path) as lab:
+        keys = secure_superlink(lab)
         files = str(keys / "authority.crt"), str(keys / "lab"), str(keys / "operator.yaml")
-        with outsider(*insider(one)) as stranger:
+        with outsider(*insider(lab)) as stranger:
             stranger.start_a_run()
-        node = one.python(RESIDENT, one.address, *files)
-        with one.served() as run:
+        node = lab.python(RESIDENT, lab.address, *files)
+        with lab.served() as run:
             (number,) = nodes(run.grid, 1)
             greedy = call(start_model(), job=1, steps=1, training='{"batch_size": 1}')
             honest = call(start_model(), job=2)
@@ -288,7 +288,7 @@ def test_a_resident_node_trains_for_no_stranger(tmp_path: Path) -> None:
                     assert read_reply(reply).steps == 5
                     continue
                 assert says in reply.error.reason
-                assert says in one.log(node)
+                assert says in lab.log(node)
                 assert not reply.has_content()
         assert (keys / "lab.calls").exists()
 
@@ -303,68 +303,68 @@ from pathlib import Path
 @pytest.mark.slow
 def test_a_stock_node_executes_no_stranger_s_file(tmp_path: Path) -> None:
     """The ward does, which was started without the operator's name: so the attack is a real one."""
-    with federation(tmp_path) as one:
+    with federation(tmp_path) as lab:
         keys = tmp_path / "keys"
         make_keys(keys, [], ["lab", "ward"])
-        one.start_superlink(STOCK, keys=keys)
-        one.link.register_nodes(print)
+        lab.start_superlink(STOCK, keys=keys)
+        lab.link.register_nodes(print)
         certificate = ("--root-certificates", str(keys / "authority.crt"))
         for name in ("lab", "ward"):
             key = ("--auth-supernode-private-key", str(keys / name))
             trusts = ("--trusted-entities", str(keys / "operator.yaml")) if name == "lab" else ()
-            one.stock_node("partition-id=1", *certificate, *key, *trusts, actor=name)
-        with outsider(*insider(one)) as stranger:
+            lab.stock_node("partition-id=1", *certificate, *key, *trusts, actor=name)
+        with outsider(*insider(lab)) as stranger:
             stranger.start_a_run(EVIL.format(folder=str(tmp_path)).encode())
         for mine in (False, True):
             if mine:
-                one.link.submit()
-            with one.served() as run:
+                lab.link.submit()
+            with lab.served() as run:
                 here = nodes(run.grid, 2)
                 messages = [call_message(call(start_model()), node) for node in here]
-                found = replies(run.grid, list(run.grid.push_messages(messages)))
-                assert [reply.has_error() for reply in found] == 2 * [not mine]
+                answers = replies(run.grid, list(run.grid.push_messages(messages)))
+                assert [reply.has_error() for reply in answers] == 2 * [not mine]
             assert [path.name for path in tmp_path.glob("stolen*")] == ["stolen from ward"]
 
 
-def insider(one: Federation) -> tuple[Target, dict[str, str]]:
+def insider(lab: Federation) -> tuple[Target, dict[str, str]]:
     """The SuperLink, for one who has its secret."""
-    assert one.link.authority is not None
-    target = Target("127.0.0.1", one.link.inside, one.link.authority)
-    return target, {SECRET_HEADER: one.link.secret}
+    assert lab.link.authority is not None
+    target = Target("127.0.0.1", lab.link.inside, lab.link.authority)
+    return target, {SECRET_HEADER: lab.link.secret}
 
 
 @pytest.mark.slow
 def test_stock_and_resident_nodes_answer_alike(tmp_path: Path) -> None:
-    with federation(tmp_path) as one:
-        one.start_superlink(STOCK)
-        one.link.submit()
-        one.python(RESIDENT, one.address)
-        one.stock_node("partition-id=1")
-        with one.served() as run:
+    with federation(tmp_path) as lab:
+        lab.start_superlink(STOCK)
+        lab.link.submit()
+        lab.python(RESIDENT, lab.address)
+        lab.stock_node("partition-id=1")
+        with lab.served() as run:
             here = nodes(run.grid, 2)
             asked = call(start_model())
             names = list(run.grid.push_messages([call_message(asked, node) for node in here]))
-            found = [read_reply(reply) for reply in replies(run.grid, names)]
+            answers = [read_reply(reply) for reply in replies(run.grid, names)]
     expected = Client(network, data_of(1)).reply(asked)
-    assert [reply.model for reply in found] == 2 * [expected.model]
+    assert [reply.model for reply in answers] == 2 * [expected.model]
 
 
 @pytest.mark.slow
 def test_a_node_that_was_killed_comes_back_as_the_same_node(tmp_path: Path) -> None:
     """Its old session lapses within a minute; until then it waits, and says so."""
-    with federation(tmp_path) as one:
-        keys = secure_superlink(one)
+    with federation(tmp_path) as lab:
+        keys = secure_superlink(lab)
         files = str(keys / "authority.crt"), str(keys / "lab"), str(keys / "operator.yaml")
-        one.link.submit()
-        first = one.python(RESIDENT, one.address, *files)
-        with one.served() as run:
+        lab.link.submit()
+        first = lab.python(RESIDENT, lab.address, *files)
+        with lab.served() as run:
             (node,) = nodes(run.grid, 1)
             first.send_signal(signal.SIGKILL)
             first.wait()
-            second = one.python(RESIDENT, one.address, *files)
-            wait_for(lambda: "connected as node" in one.log(second), "the node")
-            assert "before a crash" in one.log(second)
-            assert f"connected as node {node}" in one.log(second)
+            second = lab.python(RESIDENT, lab.address, *files)
+            wait_for(lambda: "connected as node" in lab.log(second), "the node")
+            assert "before a crash" in lab.log(second)
+            assert f"connected as node {node}" in lab.log(second)
             sign = signer_of(keys / "operator.key", tmp_path)
             message = call_message(call(start_model()), node, sign=sign)
             (reply,) = replies(run.grid, list(run.grid.push_messages([message])))
@@ -373,11 +373,11 @@ def test_a_node_that_was_killed_comes_back_as_the_same_node(tmp_path: Path) -> N
 
 @pytest.mark.slow
 def test_nodes_and_runs_outlast_a_superlink_that_is_killed_and_restarted(tmp_path: Path) -> None:
-    with federation(tmp_path) as one:
-        first = one.start_superlink(STOCK)
-        one.link.submit()
-        one.python(RESIDENT, one.address)
-        with one.served() as run:
+    with federation(tmp_path) as lab:
+        first = lab.start_superlink(STOCK)
+        lab.link.submit()
+        lab.python(RESIDENT, lab.address)
+        with lab.served() as run:
             (node,) = nodes(run.grid, 1)
             for job in range(2):
                 message = call_message(call(start_model(), job=job), node)
@@ -386,4 +386,4 @@ def test_nodes_and_runs_outlast_a_superlink_that_is_killed_and_restarted(tmp_pat
                 if job == 0:
                     first.send_signal(signal.SIGKILL)
                     first.wait()
-                    one.start_superlink()
+                    lab.start_superlink()

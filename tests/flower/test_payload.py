@@ -130,6 +130,6 @@ def test_a_fingerprint_is_63_bits_of_a_hash_of_the_numbers() -> None:
     """It travels between machines, so its value must not change."""
     numbers = np.array([1.0, -2.0], dtype="<f4")
     digest = blake2b(numbers.tobytes(), digest_size=8).digest()
-    found = fingerprint(torch.from_numpy(numbers.astype(np.float32)))
-    assert found == int.from_bytes(digest, "big") // 2
-    assert 0 <= found < 2**63
+    number = fingerprint(torch.from_numpy(numbers.astype(np.float32)))
+    assert number == int.from_bytes(digest, "big") // 2
+    assert 0 <= number < 2**63

@@ -49,7 +49,7 @@ def test_flower_still_has_what_a_safe_pull_needs() -> None:
     assert "pull_object_fn" in inspect.signature(pull_objects).parameters
     PullAppMessagesRequest(message_ids=["a"])
     ConfirmMessageReceivedRequest(run_id=1, message_object_id="a")
-    answer = {one.name for one in PullAppMessagesResponse.DESCRIPTOR.fields}
+    answer = {field.name for field in PullAppMessagesResponse.DESCRIPTOR.fields}
     assert {"messages_list", "message_object_trees"} <= answer
 
 
@@ -72,8 +72,8 @@ def test_replies_of_any_grid_are_pulled_when_they_are_found() -> None:
     (head,) = replies.arrived([name, "another"])
     assert head.call == name
     assert replies.arrived([name]) == []
-    found = read_reply(open_reply(head, replies.fetch(head, 10**6, lambda: True)))
-    assert (found.client, found.steps) == (1, 5)
+    reply = read_reply(open_reply(head, replies.fetch(head, 10**6, lambda: True)))
+    assert (reply.client, reply.steps) == (1, 5)
 
 
 def test_a_reply_that_is_too_large_is_not_read() -> None:
@@ -117,14 +117,14 @@ def test_only_replies_to_calls_are_told() -> None:
     from flwr.proto.runtime_pb2 import PullAppMessagesResponse
 
     numbers = {"m1": "call", "m2": "", "m3": "../x", "m4": "another"}
-    found = PullAppMessagesResponse(
+    pulled = PullAppMessagesResponse(
         messages_list=[
             Sent(metadata=Metadata(message_id=name, reply_to_message_id=call))
             for name, call in numbers.items()
         ],
         message_object_trees=[ObjectTree(object_id=name) for name in numbers],
     )
-    client = SimpleNamespace(PullMessages=lambda request: found)
+    client = SimpleNamespace(PullMessages=lambda request: pulled)
     heads = HttpReplies(SimpleNamespace(_runtime_client=client)).arrived(["call", "other"])
     assert [(head.message, head.call) for head in heads] == [("m1", "call")]
 

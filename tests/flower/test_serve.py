@@ -53,7 +53,7 @@ KEYS = {
 
 
 NOBODY: Mapping[int, Deal] = {}
-SAME_MACHINE = this_machine() == {key: one for key, one in read().items() if key != "runs"}
+SAME_MACHINE = this_machine() == {key: value for key, value in read().items() if key != "runs"}
 
 
 def spec_of(**more: object) -> Spec:
@@ -177,11 +177,11 @@ def test_a_trace_that_contradicts_the_specification_is_refused(
 def test_a_trace_of_0_2_replays_to_its_model(tmp_path: Path) -> None:
     """Of `favano serve` and three nodes on loopback, as 0.2 wrote it; the machine has a say."""
     folder = Path(__file__).parent / "trace_0_2"
-    trace, found = load_trace(folder / "trace.npz"), replay_folder(folder)
+    trace, replayed = load_trace(folder / "trace.npz"), replay_folder(folder)
     assert trace.old
     assert trace.schedule.steps.sum() == 55
-    assert found.largest < 1e-6
-    assert found.equal or not SAME_MACHINE
+    assert replayed.largest < 1e-6
+    assert replayed.equal or not SAME_MACHINE
     copytree(folder, tmp_path, dirs_exist_ok=True)
     spec = (folder / "spec.toml").read_text()
     (tmp_path / "spec.toml").write_text(spec.replace('robust = "none"', 'robust = "clip:1"'))
@@ -251,9 +251,9 @@ def test_a_model_that_was_changed_is_noticed(tmp_path: Path) -> None:
     name, first = next(iter(tensors.items()))
     first.view(-1)[0] += 0.5
     save_file({**tensors, name: first}, tmp_path / "model.safetensors")
-    found = replay_folder(tmp_path)
-    assert (found.equal, found.numbers) == (False, 1)
-    assert found.largest == pytest.approx(0.5)
+    divergence = replay_folder(tmp_path)
+    assert (divergence.equal, divergence.numbers) == (False, 1)
+    assert divergence.largest == pytest.approx(0.5)
     told = CliRunner().invoke(app, ["replay", str(tmp_path)])
     assert told.stdout == "The models differ in 1 numbers, by 0.5 at most.\n"
     assert told.exit_code == 1
@@ -390,17 +390,17 @@ def test_whoever_tells_a_server_to_end_twice_leaves_nothing_running(
 ) -> None:
     """The second signal came while it ended its SuperLink; a terminal that is closed sends one."""
     with federated(tmp_path) as lab:
-        one = Loopback(lab, rounds=10_000)
-        one.serve()
-        wait_for(lambda: "round 0" in one.told, "the server")
-        (server,) = one.servers
+        loopback = Loopback(lab, rounds=10_000)
+        loopback.serve()
+        wait_for(lambda: "round 0" in loopback.told, "the server")
+        (server,) = loopback.servers
         while server.poll() is None:
             server.send_signal(told)
             time.sleep(0.05)
         assert server.returncode == 128 + told
-        assert "stopped; go on with" in one.told
-        assert "Traceback" not in one.told
-        assert one.processes("superlink") == []
+        assert "stopped; go on with" in loopback.told
+        assert "Traceback" not in loopback.told
+        assert loopback.processes("superlink") == []
         assert not (tmp_path / "superlink.secret").exists()
 
 
@@ -413,8 +413,8 @@ def test_runs_of_a_server_that_was_killed_are_stopped(tmp_path: Path) -> None:
         with administration(link.door) as administrator:
             assert list(administrator.runs().values()) == ["finished:stopped"]
         link.stop_runs()
-        with claimed_run(link.door) as found:
-            assert found is None
+        with claimed_run(link.door) as run:
+            assert run is None
 
 
 def test_one_server_at_a_time(tmp_path: Path) -> None:

@@ -94,7 +94,7 @@ def test_a_version_is_not_sent_twice_to_one_client(codec: str) -> None:
 def test_answers_without_steps_are_packed_like_any_other(codec: str, buffers: str) -> None:
     strategy = strategy_of(codec=codec, buffers=buffers)
     result = lived(strategy, grid_of((1.0, 2.5, 20.0)), rounds=20)
-    assert 0 in [steps for one in result.rounds for steps in one.steps]
+    assert 0 in [steps for past in result.rounds for steps in past.steps]
     assert diverges(strategy, result).equal
 
 
@@ -122,8 +122,8 @@ def traffic(**changes: Any) -> tuple[int, int]:
         replies.append(content_bytes(reply))
         return reply
 
-    for one in grid.nodes.values():
-        one.tamper = weigh
+    for node in grid.nodes.values():
+        node.tamper = weigh
     model = ArrayRecord(wide().state_dict())
     strategy = strategy_of("fedavg", selected=3, **changes)
     result = strategy.start(grid, model, 20, clock=time, workers=time.workers)
@@ -165,10 +165,10 @@ def raising_nothing(handle: Any) -> Any:
 
     def safe(message: Message, begin: float) -> tuple[Message, float]:
         try:
-            found: tuple[Message, float] = handle(message, begin)
+            answered: tuple[Message, float] = handle(message, begin)
         except BadInput as error:
             return Message(Error(2, str(error)), reply_to=message), begin
-        return found
+        return answered
 
     return safe
 

@@ -59,8 +59,8 @@ def test_a_job_ends_as_that_of_the_simulated_client(seed: int, client: int) -> N
 def test_the_network_is_that_of_a_simulated_run() -> None:
     spec = complete(dataset="digits")
     expected = initial_module(named_model(spec, load_samples(spec)), 3).state_dict()
-    found = Share(0, 5).network(seed=3).state_dict()
-    assert all(torch.equal(found[name], expected[name]) for name in expected)
+    state = Share(0, 5).network(seed=3).state_dict()
+    assert all(torch.equal(state[name], expected[name]) for name in expected)
 
 
 def test_the_test_data_are_those_of_the_data_set() -> None:

@@ -38,10 +38,10 @@ def operator(store: Store | None = None, now: float = 1000.0) -> Operator:
 
 
 def signed(
-    one: Call = CALL, *, session: int = 7, node: int = NODE, key: Ed25519PrivateKey = KEY
+    request: Call = CALL, *, session: int = 7, node: int = NODE, key: Ed25519PrivateKey = KEY
 ) -> Message:
     """A call as a node receives it; it expires at 1060."""
-    return sent(call_message(one, node, ttl=60.0, sign=Signer(key, session, lambda: 1000.0)))
+    return sent(call_message(request, node, ttl=60.0, sign=Signer(key, session, lambda: 1000.0)))
 
 
 def test_a_call_of_the_operator_is_taken() -> None:
@@ -133,38 +133,38 @@ def test_the_call_of_another_client_is_refused() -> None:
 
 
 def test_a_call_is_taken_once() -> None:
-    one = operator()
-    one.check(signed(), NODE)
+    guard = operator()
+    guard.check(signed(), NODE)
     with pytest.raises(BadInput, match=r"^job=3: was asked for already$"):
-        one.check(signed(), NODE)
-    one.check(signed(replace(CALL, job=4)), NODE)
+        guard.check(signed(), NODE)
+    guard.check(signed(replace(CALL, job=4)), NODE)
 
 
 def test_calls_may_overtake_each_other_but_old_ones_are_refused() -> None:
-    one = operator()
+    guard = operator()
     for job in (9, 8, *range(10, 100)):
-        one.check(signed(replace(CALL, job=job)), NODE)
+        guard.check(signed(replace(CALL, job=job)), NODE)
     for job, rule in ((8, "is an old one"), (35, "is an old one"), (99, "asked for already")):
         with pytest.raises(BadInput, match=f"^job={job}: .*{rule}$"):
-            one.check(signed(replace(CALL, job=job)), NODE)
+            guard.check(signed(replace(CALL, job=job)), NODE)
 
 
 def test_calls_of_an_older_session_are_refused() -> None:
     """A session is newer if the server started later: for a new run, or to go on with one."""
-    one = operator()
-    one.check(signed(session=7), NODE)
-    one.check(signed(session=8), NODE)  # the same job again, after a crash of the server
-    one.check(signed(replace(CALL, run="fedcba9876543210"), session=9), NODE)
+    guard = operator()
+    guard.check(signed(session=7), NODE)
+    guard.check(signed(session=8), NODE)  # the same job again, after a crash of the server
+    guard.check(signed(replace(CALL, run="fedcba9876543210"), session=9), NODE)
     for session in (7, 8):
         with pytest.raises(BadInput, match=f"^session={session}: is older"):
-            one.check(signed(replace(CALL, job=50), session=session), NODE)
+            guard.check(signed(replace(CALL, job=50), session=session), NODE)
 
 
 def test_a_session_has_one_run() -> None:
-    one = operator()
-    one.check(signed(), NODE)
+    guard = operator()
+    guard.check(signed(), NODE)
     with pytest.raises(BadInput, match=f"^run=fedcba9876543210: is another one; .*{CALL.run}$"):
-        one.check(signed(replace(CALL, run="fedcba9876543210", job=4)), NODE)
+        guard.check(signed(replace(CALL, run="fedcba9876543210", job=4)), NODE)
 
 
 def test_what_was_answered_is_remembered_by_the_next_process(tmp_path: Path) -> None:
@@ -180,24 +180,24 @@ def test_what_was_answered_is_remembered_by_the_next_process(tmp_path: Path) -> 
 
 
 def test_nothing_is_remembered_of_a_call_that_is_refused() -> None:
-    one = operator()
+    guard = operator()
     with pytest.raises(BadInput):
-        one.check(signed(session=99, key=Ed25519PrivateKey.generate()), NODE)
+        guard.check(signed(session=99, key=Ed25519PrivateKey.generate()), NODE)
     with pytest.raises(BadInput):
-        one.check(signed(session=99, node=12), NODE)
-    one.check(signed(), NODE)
+        guard.check(signed(session=99, node=12), NODE)
+    guard.check(signed(), NODE)
 
 
 @pytest.mark.parametrize(("now", "taken"), [(0.0, True), (1359.0, True), (1361.0, False)])
 def test_a_call_expires(now: float, taken: bool) -> None:
     """Clocks may differ by five minutes; one that is slow does no harm."""
-    one = operator(now=now)
+    guard = operator(now=now)
     if taken:
-        one.check(signed(), NODE)
+        guard.check(signed(), NODE)
     else:
         rule = "^expires=1060: the call expired 301 s ago, or the clock of this machine is wrong$"
         with pytest.raises(BadInput, match=rule):
-            one.check(signed(), NODE)
+            guard.check(signed(), NODE)
 
 
 def test_each_start_of_a_server_has_a_higher_session(tmp_path: Path) -> None:
@@ -226,9 +226,9 @@ def test_two_operators_are_trusted_while_one_replaces_the_other(tmp_path: Path) 
     both = tmp_path / "both.yaml"
     both.write_text(text + (tmp_path / "operator.yaml").read_text())
     assert len(read_operators(both)) == 2
-    one = operator_of(both, tmp_path / "lab.calls")
+    guard = operator_of(both, tmp_path / "lab.calls")
     for signer in (old, new):
-        one.check(sent(call_message(CALL, NODE, sign=signer)), NODE)
+        guard.check(sent(call_message(CALL, NODE, sign=signer)), NODE)
     only = operator_of(tmp_path / "operator.yaml", tmp_path / "ward.calls")
     with pytest.raises(BadInput, match="is not the operator's"):
         only.check(sent(call_message(CALL, NODE, sign=old)), NODE)
@@ -256,9 +256,9 @@ def test_a_client_app_answers_its_operator_alone(tmp_path: Path) -> None:
         (message, "was asked for already"),
         (call_message(call(start_model(), job=9), NODE), "need the operator's signature"),
     ]
-    for one, rule in refused:
+    for bad, rule in refused:
         with pytest.raises(BadInput, match=rule):
-            app(one, context)
+            app(bad, context)
 
 
 def test_a_call_is_read_with_its_seal_or_without() -> None:

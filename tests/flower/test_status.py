@@ -51,9 +51,9 @@ def test_the_board_shows_the_federation(shown: dict[str, object]) -> None:
     assert shown["rounds"] == 14
     clients = shown["clients"]
     assert isinstance(clients, list)
-    assert [one["now"].partition(",")[0] for one in clients] == ["trains", "trains", "away"]
-    assert sum(one["weight"] for one in clients) == pytest.approx(1.0)
-    assert sum(one["steps"] for one in clients) == shown["steps"]
+    assert [client["now"].partition(",")[0] for client in clients] == ["trains", "trains", "away"]
+    assert sum(client["weight"] for client in clients) == pytest.approx(1.0)
+    assert sum(client["steps"] for client in clients) == shown["steps"]
 
 
 def test_who_goes_away_before_he_is_answered_leaves_nothing_in_the_log(
@@ -72,11 +72,11 @@ def test_who_goes_away_before_he_is_answered_leaves_nothing_in_the_log(
             visitor.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             visitor.sendall(b"GET /status.json HTTP/1.1\r\n\r\n")
             assert asked.acquire(timeout=60)
-        answering = [one for one in threading.enumerate() if "process_request" in one.name]
+        answering = [thread for thread in threading.enumerate() if "process_request" in thread.name]
         assert answering
         gone.set()
-        for one in answering:
-            one.join()
+        for thread in answering:
+            thread.join()
     assert capfd.readouterr().err == ""
 
 

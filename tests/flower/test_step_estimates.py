@@ -36,10 +36,10 @@ def test_estimates_approach_the_law_of_the_steps(law: StepLaw) -> None:
     distances = []
     for ticks in (50, 5_000):
         estimates, positive, mean = lived(law, ticks)
-        found, bound = estimates.expected(everyone), estimates.errors(everyone)
-        distances.append(np.abs(found.mean - mean).max())
-        assert (np.abs(found.positive - positive) <= bound.positive).all()
-        assert (np.abs(found.mean - mean) <= bound.mean).all()
+        expected, bound = estimates.expected(everyone), estimates.errors(everyone)
+        distances.append(np.abs(expected.mean - mean).max())
+        assert (np.abs(expected.positive - positive) <= bound.positive).all()
+        assert (np.abs(expected.mean - mean) <= bound.mean).all()
     assert distances[1] < 0.15 < POLICY.local_steps
     assert (bound.positive < 0.05).all()
 
@@ -52,19 +52,19 @@ def test_the_prior_is_the_law_for_the_step_times_seen() -> None:
     estimates.count(0, 0, 0.0, 0.0)
     estimates.count(0, 8, 8 * 20.0, 160.0)
     slow = step_count(POLICY, clients=5, law=Deterministic(), mean=20.0)
-    found = estimates.expected(np.array([0]))
-    assert found.mean[0] == pytest.approx((PRIOR * slow.mean + 8) / (PRIOR + 2))
-    assert found.positive[0] == pytest.approx((PRIOR * slow.p_positive + 1) / (PRIOR + 2))
+    expected = estimates.expected(np.array([0]))
+    assert expected.mean[0] == pytest.approx((PRIOR * slow.mean + 8) / (PRIOR + 2))
+    assert expected.positive[0] == pytest.approx((PRIOR * slow.p_positive + 1) / (PRIOR + 2))
 
 
 def test_time_lost_at_contacts_is_no_time_to_train() -> None:
     """Steps of 6 s fit into a tick of 7 s, but not if 2 s of it are lost."""
     quick, slow = (StepEstimates(POLICY, 2, step_seconds=6.0, lost=lost) for lost in (0.0, 2.0))
-    one = np.array([0])
-    assert quick.expected(one).positive[0] == 1.0
+    client = np.array([0])
+    assert quick.expected(client).positive[0] == 1.0
     late = replace(POLICY, waiting_time=5.0, interaction_time=2.0, idle_in_interaction=True)
     wanted = step_count(late, clients=2, law=Deterministic(), mean=6.0)
-    assert slow.expected(one).positive[0] == pytest.approx(max(wanted.p_positive, 0.2))
+    assert slow.expected(client).positive[0] == pytest.approx(max(wanted.p_positive, 0.2))
     quick.count(0, 1, 5.0, 7.0)
     assert quick.lost_seconds.tolist() == [2.0, 0.0]
     quick.count(0, 8, 48.0, 49.0)
@@ -88,9 +88,9 @@ def test_clocks_that_disagree_lose_no_time() -> None:
 
 def test_time_lost_anew_changes_what_is_expected() -> None:
     """Steps of 6 s: no step fits in where 5 of 7 seconds are lost, and a tick may be lost whole."""
-    one, law = np.array([0]), Deterministic()
+    client, law = np.array([0]), Deterministic()
     estimates = StepEstimates(POLICY, 1, step_seconds=6.0)
-    assert estimates.expected(one).positive[0] == 1.0
+    assert estimates.expected(client).positive[0] == 1.0
     for _ in range(5):
         estimates.count(0, 1, 6.0, 11.0)
     late = replace(
@@ -99,18 +99,18 @@ def test_time_lost_anew_changes_what_is_expected() -> None:
     prior = step_count(late, clients=1, law=law, mean=6.0)
     assert prior.p_positive < 1
     wanted = (PRIOR * prior.p_positive + 5) / (PRIOR + 5)
-    assert estimates.expected(one).positive[0] == pytest.approx(wanted)
-    lost = StepEstimates(POLICY, 1, step_seconds=6.0, lost=100.0).expected(one)
+    assert estimates.expected(client).positive[0] == pytest.approx(wanted)
+    lost = StepEstimates(POLICY, 1, step_seconds=6.0, lost=100.0).expected(client)
     assert 0 < lost.positive[0] <= 0.2
 
 
 def test_bounds_by_hand() -> None:
     """All of 8 steps at each of 50 contacts: the prior's part, and Hoeffding's."""
-    estimates, one = StepEstimates(POLICY, 1, step_seconds=0.1), np.array([0])
+    estimates, client = StepEstimates(POLICY, 1, step_seconds=0.1), np.array([0])
     for _ in range(50):
         estimates.count(0, 8, 0.8, 0.8)
-    found, bound = estimates.expected(one), estimates.errors(one)
-    assert (found.positive[0], found.mean[0]) == (1.0, pytest.approx(8.0))
+    expected, bound = estimates.expected(client), estimates.errors(client)
+    assert (expected.positive[0], expected.mean[0]) == (1.0, pytest.approx(8.0))
     hoeffding = np.sqrt(np.log(2 / 0.05) / (2 * 50))
     assert bound.positive[0] == pytest.approx(hoeffding)
     assert bound.mean[0] == pytest.approx(8 * hoeffding)

@@ -56,11 +56,11 @@ def trained(**keys: Any) -> LocalTraining:
 def test_the_simulator_makes_the_same_model_of_the_trace(name: str) -> None:
     strategy = strategy_of(name)
     result = lived(strategy, rounds=10)
-    found = diverges(strategy, result)
-    assert found.equal
-    assert found.largest == 0.0
+    divergence = diverges(strategy, result)
+    assert divergence.equal
+    assert divergence.largest == 0.0
     assert len(result.rounds) == 10
-    assert sum(sum(one.steps) for one in result.rounds) > 0
+    assert sum(sum(past.steps) for past in result.rounds) > 0
 
 
 def test_a_schedule_that_needs_the_models_is_refused() -> None:
@@ -149,9 +149,9 @@ def test_what_clients_keep_outlasts_them_and_the_server(
     changes["method"] = make_method("fedbuff", {"buffer_mode": "block", "buffer": 2})
 
     def grid() -> FakeGrid:
-        found = grid_of((1.0, 2.5, 6.0))
-        found.nodes[100].online = [(0.0, 5.0), (5.2, 21.0), (28.0, inf)]
-        return found
+        new = grid_of((1.0, 2.5, 6.0))
+        new.nodes[100].online = [(0.0, 5.0), (5.2, 21.0), (28.0, inf)]
+        return new
 
     whole, again = lived(strategy_of(**changes), grid()), grid()
     with pytest.raises(Killed):
@@ -169,8 +169,8 @@ def test_statistics_stay_with_their_clients() -> None:
     ended: dict[int, list[Vector]] = {client: [] for client in range(3)}
 
     def note(reply: Message, _: int) -> Message:
-        found = read_reply(reply)
-        ended[found.client].append(unpack(found.model, shape)[shape.parameters :])
+        content = read_reply(reply)
+        ended[content.client].append(unpack(content.model, shape)[shape.parameters :])
         return reply
 
     for node in grid.nodes.values():
@@ -178,7 +178,7 @@ def test_statistics_stay_with_their_clients() -> None:
     result = lived(strategy, grid)
     at_first = model_of(initial())[shape.parameters :]
     assert torch.equal(model_of(result.arrays)[shape.parameters :], at_first)
-    before = {client: [at_first, *found] for client, found in ended.items()}
+    before = {client: [at_first, *later] for client, later in ended.items()}
     for call in map(read_call, grid.pushed):
         begun = unpack(call.model, shape)[shape.parameters :]
         assert torch.equal(begun, before[call.client].pop(0))
@@ -187,10 +187,10 @@ def test_statistics_stay_with_their_clients() -> None:
 
 
 def test_clients_are_pulled_back_as_the_method_suggests() -> None:
-    found = lived(strategy_of("fedprox"))
+    suggested = lived(strategy_of("fedprox"))
     given = lived(strategy_of("fedavg", local=trained(proximal=0.01)))
-    assert same_models(found, given)
-    assert not same_models(found, lived(strategy_of("fedprox", local=trained(proximal=0.0))))
+    assert same_models(suggested, given)
+    assert not same_models(suggested, lived(strategy_of("fedprox", local=trained(proximal=0.0))))
 
 
 def test_another_trace_makes_another_model() -> None:
@@ -204,15 +204,17 @@ def test_another_trace_makes_another_model() -> None:
 
 def test_metrics_are_by_round_by_node_and_by_time() -> None:
     result = lived(strategy_of(), rounds=6)
-    assert [one.seconds for one in result.rounds] == [TICK * number for number in range(1, 7)]
+    assert [past.seconds for past in result.rounds] == [TICK * number for number in range(1, 7)]
     record = result.train_metrics_clientapp[6]
     assert record["seconds"] == 6 * TICK
     assert record["answers"] == 2
     assert record["local_steps"] == sum(result.rounds[5].steps)
-    assert [one.client for one in result.nodes] == [0, 1, 2]
-    assert [one.node for one in result.nodes] == [100, 101, 102]
-    assert sum(one.contacts for one in result.nodes) == 12
-    assert sum(one.steps for one in result.nodes) == sum(sum(one.steps) for one in result.rounds)
+    assert [node.client for node in result.nodes] == [0, 1, 2]
+    assert [node.node for node in result.nodes] == [100, 101, 102]
+    assert sum(node.contacts for node in result.nodes) == 12
+    assert sum(node.steps for node in result.nodes) == sum(
+        sum(past.steps) for past in result.rounds
+    )
     for node, pace in zip(result.nodes, PACES, strict=True):
         assert node.seconds == pytest.approx(node.steps * pace)
 
@@ -241,7 +243,7 @@ def test_one_message_goes_out_and_one_comes_back_per_contact() -> None:
     assert result.rounds[-1].bytes_down == sum(
         content_bytes(message) for message in grid.pushed[: -len(result.rounds[-1].clients)]
     )
-    answers = sum(len(one.clients) for one in result.rounds)
+    answers = sum(len(past.clients) for past in result.rounds)
     assert grid.confirmed >= answers
     sizes = {content_bytes(message) for message in grid.pushed}
     assert max(sizes) - min(sizes) < 100  # nothing but numbers of different lengths
@@ -253,9 +255,9 @@ def test_no_tick_waits_for_clients_that_were_not_called() -> None:
     grid = grid_of((1.0, 1.0, 1.0))
     grid.nodes[102].trip = 1.5
     result = lived(strategy_of(grace=4.0, local_steps=50), grid, rounds=20)
-    first = next(one for one in result.rounds if 2 in one.clients)
+    first = next(past for past in result.rounds if 2 in past.clients)
     assert result.longest_wait == first.wait == 3.0
-    assert [one.wait for one in result.rounds if one is not first] == [0.0] * 19
+    assert [past.wait for past in result.rounds if past is not first] == [0.0] * 19
     assert result.nodes[2].lost_seconds == pytest.approx(3.0)  # it is told to stop earlier
     assert result.nodes[1].lost_seconds == pytest.approx(0.0, abs=1.0)
 

@@ -30,13 +30,13 @@ def test_registered_nodes_train_and_others_stay_outside(tmp_path: Path) -> None:
         for folder, names in ((keys, ["lab", "ward"]), (other, ["stranger"])):
             nodes = [word for name in names for word in ("--node", name)]
             assert lab.start(*FAVANO, "keys", str(folder), *nodes).wait() == 0
-        one = Loopback(lab, tick=2.0, rounds=ROUNDS, keys=keys)
-        one.serve()
-        wait_for(lambda: "nodes join at" in one.told, "the server")
+        loopback = Loopback(lab, tick=2.0, rounds=ROUNDS, keys=keys)
+        loopback.serve()
+        wait_for(lambda: "nodes join at" in loopback.told, "the server")
 
-        unregistered = one.join(2, *secure(keys, other / "stranger"))
-        deceived = one.join(2, *secure(other, keys / "lab"), "--patience", "1")
-        plain = one.join(2, "--patience", "1")
+        unregistered = loopback.join(2, *secure(keys, other / "stranger"))
+        deceived = loopback.join(2, *secure(other, keys / "lab"), "--patience", "1")
+        plain = loopback.join(2, "--patience", "1")
         for child in (deceived, plain):
             assert child.wait() == 1, lab.log(child)
             assert "not let in" in lab.log(child)
@@ -44,11 +44,11 @@ def test_registered_nodes_train_and_others_stay_outside(tmp_path: Path) -> None:
         wait_for(lambda: "its key is not registered" in lab.log(unregistered), "a refusal")
 
         for number, name in enumerate(("lab", "ward")):
-            one.join(number, *secure(keys, keys / name))
-        one.finish()
+            loopback.join(number, *secure(keys, keys / name))
+        loopback.finish()
         assert "connected" not in lab.log(unregistered)
-        assert one.told.count(" joins ") == 2
-        assert one.rounds() == list(range(ROUNDS + 1))
+        assert loopback.told.count(" joins ") == 2
+        assert loopback.rounds() == list(range(ROUNDS + 1))
     steps = load_trace(tmp_path / "trace.npz").schedule.steps
     assert steps.sum() > 0
     assert replay_folder(tmp_path).equal
@@ -64,33 +64,33 @@ def test_a_node_is_removed_while_the_server_runs_and_does_not_come_back(tmp_path
             assert lab.start(*FAVANO, "keys", str(keys), *words).wait() == 0
 
         make("--node", "lab", "--node", "ward")
-        one = Loopback(lab, rounds=10_000, keys=keys)
-        one.serve()
-        wait_for(lambda: "nodes join at" in one.told, "the server")
-        removed = one.join(0, *secure(keys, keys / "lab"))
-        one.join(1, *secure(keys, keys / "ward"))
-        wait_for(lambda: one.told.count(" joins ") == 2, "both nodes")
+        loopback = Loopback(lab, rounds=10_000, keys=keys)
+        loopback.serve()
+        wait_for(lambda: "nodes join at" in loopback.told, "the server")
+        removed = loopback.join(0, *secure(keys, keys / "lab"))
+        loopback.join(1, *secure(keys, keys / "ward"))
+        wait_for(lambda: loopback.told.count(" joins ") == 2, "both nodes")
         (tmp_path / "copy").write_bytes((keys / "lab").read_bytes())  # the node has its own
         make("--revoke", "lab")
-        wait_for(lambda: "is let in no more" in one.told, "the removal")
+        wait_for(lambda: "is let in no more" in loopback.told, "the removal")
         wait_for(
-            lambda: " is gone " in one.told or "Flower did not take the call" in one.told,
+            lambda: " is gone " in loopback.told or "Flower did not take the call" in loopback.told,
             "the loss of a client",
         )
         wait_for(lambda: "does not let this node in" in lab.log(removed), "the node's word")
-        before = len(one.rounds())
-        wait_for(lambda: len(one.rounds()) > before + 2, "rounds of the other one")
+        before = len(loopback.rounds())
+        wait_for(lambda: len(loopback.rounds()) > before + 2, "rounds of the other one")
 
-        one.dismiss([one.servers[-1]])
-        one.serve("--resume")
-        wait_for(lambda: "nodes join at" in lab.log(one.servers[-1]), "the server again")
-        stubborn = one.join(2, *secure(keys, tmp_path / "copy"))
+        loopback.dismiss([loopback.servers[-1]])
+        loopback.serve("--resume")
+        wait_for(lambda: "nodes join at" in lab.log(loopback.servers[-1]), "the server again")
+        stubborn = loopback.join(2, *secure(keys, tmp_path / "copy"))
         wait_for(lambda: "its key is not registered" in lab.log(stubborn), "a refusal")
-        before = len(one.rounds())
-        wait_for(lambda: len(one.rounds()) > before + 2, "rounds of the other one")
-        assert lab.log(one.servers[-1]).count(" joins ") <= 1
+        before = len(loopback.rounds())
+        wait_for(lambda: len(loopback.rounds()) > before + 2, "rounds of the other one")
+        assert lab.log(loopback.servers[-1]).count(" joins ") <= 1
 
-        joined = lab.log(one.servers[-1]).count(" joins ")
+        joined = lab.log(loopback.servers[-1]).count(" joins ")
         make("--node", "lab")
-        one.join(3, *secure(keys, keys / "lab"))
-        wait_for(lambda: lab.log(one.servers[-1]).count(" joins ") > joined, "the new key")
+        loopback.join(3, *secure(keys, keys / "lab"))
+        wait_for(lambda: lab.log(loopback.servers[-1]).count(" joins ") > joined, "the new key")

@@ -221,7 +221,7 @@ def test_whatever_comes_is_read_or_refused(changes: dict[str, int]) -> None:
         for name, value in changes.items():
             record[name] = value
         try:
-            found = read_call(message)
+            call = read_call(message)
         except BadInput:
             return
-        assert read_call(call_message(found, 11)) == found
+        assert read_call(call_message(call, 11)) == call

@@ -52,8 +52,8 @@ def command_line(random: Random) -> list[str]:
 
 
 def _options() -> list[Option[object]]:
-    own = (one for kind in all_methods().values() for one in options_of(kind).values())
-    return [*(one for _, one in part_options().values()), *own]
+    own = (option for kind in all_methods().values() for option in options_of(kind).values())
+    return [*(option for _, option in part_options().values()), *own]
 
 
 def _flag(random: Random, option: Option[object]) -> list[str]:

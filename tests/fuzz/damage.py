@@ -42,10 +42,10 @@ def damaged(data: bytes, random: Random) -> bytes:
 
 
 def _flip_bits(data: bytes, random: Random) -> bytes:
-    found = bytearray(data)
+    flipped = bytearray(data)
     for _ in range(random.randint(1, 8) if data else 0):
-        found[random.randrange(len(found))] ^= 1 << random.randrange(8)
-    return bytes(found)
+        flipped[random.randrange(len(flipped))] ^= 1 << random.randrange(8)
+    return bytes(flipped)
 
 
 def _cut(data: bytes, random: Random) -> bytes:
@@ -76,12 +76,12 @@ def _change_lines(data: bytes, random: Random) -> bytes:
 
 
 def _swap_tokens(data: bytes, random: Random) -> bytes:
-    found = list(_TOKEN.finditer(data))
-    if len(found) < 2:
+    tokens = list(_TOKEN.finditer(data))
+    if len(tokens) < 2:
         return data
-    one, other = sorted(random.sample(found, 2), key=lambda match: match.start())
-    between = data[one.end() : other.start()]
-    return data[: one.start()] + other[0] + between + one[0] + data[other.end() :]
+    token, other = sorted(random.sample(tokens, 2), key=lambda match: match.start())
+    between = data[token.end() : other.start()]
+    return data[: token.start()] + other[0] + between + token[0] + data[other.end() :]
 
 
 def _replace_number(data: bytes, random: Random) -> bytes:
@@ -97,12 +97,12 @@ def _anything(data: bytes, random: Random) -> bytes:
 
 
 def _replaced(
-    data: bytes, random: Random, found: Sequence[re.Match[bytes]], values: Sequence[bytes]
+    data: bytes, random: Random, matches: Sequence[re.Match[bytes]], values: Sequence[bytes]
 ) -> bytes:
-    if not found:
+    if not matches:
         return data
-    one = random.choice(found)
-    return data[: one.start()] + random.choice(values) + data[one.end() :]
+    match = random.choice(matches)
+    return data[: match.start()] + random.choice(values) + data[match.end() :]
 
 
 def _slice(data: bytes, random: Random) -> tuple[int, int]:

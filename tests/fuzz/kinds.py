@@ -85,8 +85,8 @@ def _compared(path: Path) -> None:
     from favano.planning.comparison import comparison, keys_for
     from favano.specification.config import read_config
 
-    found = read_config(path)
-    comparison(keys_for(found.shared, found.methods, found.methods), found.methods)
+    file = read_config(path)
+    comparison(keys_for(file.shared, file.methods, file.methods), file.methods)
 
 
 def _data(path: Path) -> None:
@@ -117,8 +117,8 @@ def _trace(path: Path) -> None:
 
 def _result(path: Path) -> None:
     """Read by Python, drawn as a page, and met by a run into the same folder."""
-    found = favano.load(path.parent)
-    found.history, found.final()
+    result = favano.load(path.parent)
+    result.history, result.final()
     command("report", str(path.parent.parent), "--out", "page.html")
 
 

@@ -200,11 +200,11 @@ def _decoded(name: str, to: Path, data_dir: Path | None = None) -> None:
 
 def _results(folder: Path) -> None:
     for method in ("favano", "fedbuff"):
-        found = favano.simulate(
+        result = favano.simulate(
             method, fleet=favano.Fleet(clients=8), selected=2, local_steps=3, horizon=60.0, seeds=2,
             evaluate_every=20.0, evaluate_on="both", track_bound=method == "favano", engine="loop",
         )  # fmt: skip
-        found.save(folder / method)
+        result.save(folder / method)
 
 
 def _ended(folder: Path) -> None:

@@ -38,10 +38,10 @@ def problems(samples: Path, names: Sequence[str], count: int) -> list[str]:
         words, cwd=ROOT, env=place, capture_output=True, text=True, errors="replace", check=False
     )
     *lines, last = ended.stdout.splitlines() or [""]
-    found = [line for line in lines if "problem" in json.loads(line)]
+    wrong = [line for line in lines if "problem" in json.loads(line)]
     if last != "done":
-        found.append(f"the process ended in {last}: {ended.stderr[-3000:]}")
-    return found
+        wrong.append(f"the process ended in {last}: {ended.stderr[-3000:]}")
+    return wrong
 
 
 def test_a_few_cases_of_every_kind(samples: Path) -> None:

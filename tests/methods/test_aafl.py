@@ -30,21 +30,21 @@ def test_p11_waiting_for_all_is_fedavg(weights: Literal["importance", "mean"]) -
     assert schedule.updates > 10
     assert schedule.time.tolist() == expected.time[: schedule.updates].tolist()
     trainer, initial = quadratics(8), start_model()
-    found = server_models(method, schedule, trainer, initial)
+    models = server_models(method, schedule, trainer, initial)
     plain = server_models(rounds, expected, trainer, initial)
-    assert all(close(a, b) for a, b in zip(found, plain, strict=False))
+    assert all(close(a, b) for a, b in zip(models, plain, strict=False))
 
 
 def test_one_arrival_at_a_time_is_fedasync_with_the_clients_importance() -> None:
     fleet = two_speeds(8, seed=6)
-    one = bound(Aafl(arrival_fraction=1 / 8), fleet)
-    schedule = scheduled(one, 300, seed=6)
+    method = bound(Aafl(arrival_fraction=1 / 8), fleet)
+    schedule = scheduled(method, 300, seed=6)
     trainer, initial = quadratics(8), start_model()
-    found = server_models(one, schedule, trainer, initial)
+    models = server_models(method, schedule, trainer, initial)
     mixing = FedAsync(mixing=1 / 8, halve_mixing_at=0, staleness="constant", latency="server")
     expected = server_models(bound(mixing, fleet), schedule, trainer, initial)
-    assert len(found) > 30
-    assert all(close(a, b) for a, b in zip(found, expected, strict=True))
+    assert len(models) > 30
+    assert all(close(a, b) for a, b in zip(models, expected, strict=True))
 
 
 def test_unequal_importance_by_hand() -> None:
@@ -53,8 +53,8 @@ def test_unequal_importance_by_hand() -> None:
     end = torch.tensor([[20.0], [0.0]], dtype=torch.float64)
     answers = answers_of([2, 1], [3, 3], [0, 4], end, end)
     method = bound(Aafl(arrival_fraction=2 / 3, sample_weights=True), 3, samples=samples)
-    found = method.update(method.init(server), answers)
-    assert float(found.model) == pytest.approx(0.5 * 10 + 0.3 * 20 + 0.2 * 0)
+    state = method.update(method.init(server), answers)
+    assert float(state.model) == pytest.approx(0.5 * 10 + 0.3 * 20 + 0.2 * 0)
     mean = bound(Aafl(arrival_fraction=2 / 3, arrival_weights="mean"), 3)
     assert float(mean.update(mean.init(server), answers).model) == 10.0
 

@@ -30,19 +30,19 @@ ROWS = [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]
 @BOTH
 def test_a_column_multiplies_rows(make: Make) -> None:
     models = make(ROWS)
-    found = column(np.array([1.0, 10.0, 100.0]), models) * models
-    assert found.tolist() == [[1.0, 2.0], [30.0, 40.0], [500.0, 600.0]]
-    assert type(found) is type(models)
+    product = column(np.array([1.0, 10.0, 100.0]), models) * models
+    assert product.tolist() == [[1.0, 2.0], [30.0, 40.0], [500.0, 600.0]]
+    assert type(product) is type(models)
 
 
 @BOTH
 def test_copies_are_nobody_elses(make: Make) -> None:
-    models, one = make(ROWS), make([7.0, 8.0])
-    for found in (copies(one, models), copies(models, models)):
-        found[0] += 1
-    assert copies(one, models).tolist() == [[7.0, 8.0]] * 3
+    models, model = make(ROWS), make([7.0, 8.0])
+    for copy in (copies(model, models), copies(models, models)):
+        copy[0] += 1
+    assert copies(model, models).tolist() == [[7.0, 8.0]] * 3
     assert models.tolist() == ROWS
-    assert one.tolist() == [7.0, 8.0]
+    assert model.tolist() == [7.0, 8.0]
 
 
 @BOTH
@@ -63,6 +63,6 @@ def test_zeros(make: Make) -> None:
 @BOTH
 def test_rows_are_replaced_in_a_copy_and_the_last_wins(make: Make) -> None:
     models = make(ROWS)
-    found = with_rows(models, np.array([2, 0, 2]), make([[7.0, 7.0], [8.0, 8.0], [9.0, 9.0]]))
-    assert found.tolist() == [[8.0, 8.0], [3.0, 4.0], [9.0, 9.0]]
+    replaced = with_rows(models, np.array([2, 0, 2]), make([[7.0, 7.0], [8.0, 8.0], [9.0, 9.0]]))
+    assert replaced.tolist() == [[8.0, 8.0], [3.0, 4.0], [9.0, 9.0]]
     assert models.tolist() == ROWS

@@ -97,10 +97,10 @@ def test_without_forgetting_the_directions_of_a_client_add_up_to_its_last_gradie
     method = bound(AsoFed(memory_decay=1.0, delay_logarithm="none", latency="none"), 1, 3)
     schedule = scheduled(method, 60)
     problem, initial, rate = quadratics(1), start_model(), 0.1
-    found = server_models(method, schedule, problem, initial, rate)
-    assert len(found) > 4
+    models = server_models(method, schedule, problem, initial, rate)
+    assert len(models) > 4
     model = initial
-    for after in found[1:]:
+    for after in models[1:]:
         for _ in range(3):
             before = model
             model = initial - rate * problem.gradient(0, before)
@@ -130,10 +130,10 @@ def test_frozen_memories_are_plain_averaging_of_progress() -> None:
     frozen, other = bound(Frozen(), fleet), bound(plain, fleet)
     assert frozen.policy() == other.policy()
     schedule = scheduled(frozen, 200, seed=3)
-    found = server_models(frozen, schedule, quadratics(6), start_model())
+    models = server_models(frozen, schedule, quadratics(6), start_model())
     expected = server_models(other, schedule, quadratics(6), start_model())
-    assert len(found) > 20
-    assert all(close(a, b) for a, b in zip(found, expected, strict=True))
+    assert len(models) > 20
+    assert all(close(a, b) for a, b in zip(models, expected, strict=True))
 
 
 def test_one_step_jobs_are_asyncsgd_until_a_client_comes_back() -> None:
@@ -143,11 +143,11 @@ def test_one_step_jobs_are_asyncsgd_until_a_client_comes_back() -> None:
     schedule = scheduled(method, 60, seed=3)
     client = schedule.client[: schedule.jobs].tolist()
     again = next(job for job, who in enumerate(client) if who in client[:job])
-    found = server_models(method, schedule, quadratics(6), start_model())
+    models = server_models(method, schedule, quadratics(6), start_model())
     expected = server_models(plain, schedule, quadratics(6), start_model())
     assert again > 1
-    assert all(close(a, b) for a, b in zip(found[: again + 1], expected, strict=False))
-    assert not close(found[again + 1], expected[again + 1], 1e-6)
+    assert all(close(a, b) for a, b in zip(models[: again + 1], expected, strict=False))
+    assert not close(models[again + 1], expected[again + 1], 1e-6)
 
 
 def test_an_arrival_counts_as_much_as_its_client() -> None:
@@ -171,8 +171,8 @@ def scripted() -> Schedule:
 def of_client(client: int, values: Floats, schedule: Schedule) -> list[float]:
     """The numbers of a client's jobs in the order in which it does them."""
     mine = np.flatnonzero(schedule.client == client)
-    found: list[float] = values[mine[np.argsort(schedule.begin[mine])]].tolist()
-    return found
+    numbers: list[float] = values[mine[np.argsort(schedule.begin[mine])]].tolist()
+    return numbers
 
 
 def test_mean_delays_of_a_scripted_schedule() -> None:
@@ -196,9 +196,9 @@ def test_steps_grow_with_the_logarithm_of_the_delay(
 ) -> None:
     """r_k = max(1, log d_k): log 2 and log 8/3 are below 1."""
     schedule = scripted()
-    found = bound(AsoFed(delay_logarithm=logarithm), 2).rates(schedule)
-    assert of_client(0, found, schedule)[:5] == pytest.approx(fast)
-    assert of_client(1, found, schedule) == pytest.approx(slow)
+    rates = bound(AsoFed(delay_logarithm=logarithm), 2).rates(schedule)
+    assert of_client(0, rates, schedule)[:5] == pytest.approx(fast)
+    assert of_client(1, rates, schedule) == pytest.approx(slow)
 
 
 def test_the_time_to_talk_is_part_of_the_delay() -> None:
@@ -251,9 +251,9 @@ def test_live_models_go_on_with_the_clients_memory() -> None:
     for moment in PlainLoop(aggregator, trainer).moments():
         if moment.version == 0:
             (start,) = aggregator.starts(FIRST, moment.clients.of(FIRST))
-            found, rate = live(6.0, moment.clients)[0], 0.1 * np.log(4)
-            assert close(found, trainer.job(start, 0, 1, rate)[:4])
-            assert not close(found, problem.local(0, moment.server, 1, rate), 1e-3)
+            model, rate = live(6.0, moment.clients)[0], 0.1 * np.log(4)
+            assert close(model, trainer.job(start, 0, 1, rate)[:4])
+            assert not close(model, problem.local(0, moment.server, 1, rate), 1e-3)
 
 
 def test_messages_are_no_longer_than_others() -> None:

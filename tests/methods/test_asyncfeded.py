@@ -72,9 +72,9 @@ def test_p13_without_staleness_the_server_step_is_lambda_over_epsilon() -> None:
     method = bound(options, two_speeds(1, seed=0), local_steps=2)
     assert method.policy() == Adaptive(local_steps=2, most_steps=2)
     trainer, model = quadratics(1), start_model()
-    found, _ = grown(method, trainer)
-    assert len(found) > 10
-    for after in found[1:]:
+    models, _ = grown(method, trainer)
+    assert len(models) > 10
+    for after in models[1:]:
         model = model + 1.5 / 2.0 * (trainer.local(0, model, 2, 0.1) - model)
         assert close(after, model)
 
@@ -126,7 +126,7 @@ def test_a_client_that_has_not_moved_changes_nothing() -> None:
 def test_a_run_grows_a_valid_schedule_that_gives_the_same_run_again(tmp_path: Path) -> None:
     """Lengths differ, the numbers follow the formulas, and the arrays are an ordinary schedule."""
     method, trainer = ready(AsyncFedED(distance_target=3.0)), quadratics(CLIENTS)
-    found, schedule = grown(method, trainer)
+    models, schedule = grown(method, trainer)
     check_schedule(schedule)
     used = slice(0, schedule.jobs)
     assert len(set(schedule.steps[used].tolist())) > 5
@@ -134,13 +134,13 @@ def test_a_run_grows_a_valid_schedule_that_gives_the_same_run_again(tmp_path: Pa
     for update in range(schedule.updates):
         client, base = int(schedule.client[update]), int(schedule.base[update])
         assert schedule.steps[update] == length[client]
-        begin, before = found[base + 1], found[update]
+        begin, before = models[base + 1], models[update]
         delta = trainer.local(client, begin, length[client], 0.1) - begin
         gamma = float((before - begin).norm() / delta.norm())
-        assert close(found[update + 1], before + delta / (gamma + 1))
+        assert close(models[update + 1], before + delta / (gamma + 1))
         length[client] = min(50, max(1, length[client] + int(np.floor(3.0 - gamma))))
     again = server_models(method, schedule, trainer, start_model())
-    assert all(torch.equal(a, b) for a, b in zip(again, found, strict=True))
+    assert all(torch.equal(a, b) for a, b in zip(again, models, strict=True))
     foreseen = plan(POLICY, method.world.fleet, horizon=HORIZON, seed=0)
     assert foreseen.steps.tolist() != schedule.steps.tolist()
 
@@ -179,7 +179,7 @@ def test_a_recorder_sees_the_same_along_both(live: bool) -> None:
     for grown_row, row in zip(*rows, strict=True):
         assert grown_row.metrics == pytest.approx(row.metrics, rel=1e-12)
         other, expected = (
-            tuple(one._replace(metrics=0, model_digest=0, digest=0)) for one in (grown_row, row)
+            tuple(line._replace(metrics=0, model_digest=0, digest=0)) for line in (grown_row, row)
         )
         assert other == pytest.approx(expected, rel=1e-12)
     assert len(rows[0]) == len(times)

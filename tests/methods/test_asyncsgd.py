@@ -37,12 +37,12 @@ def test_policies() -> None:
 
 def test_p8_one_job_at_a_time_is_sequential_sgd() -> None:
     fleet = two_speeds(6, seed=0)
-    one = bound(AsyncSGD(concurrency=1), fleet)
-    schedule = scheduled(one, 900)
+    method = bound(AsyncSGD(concurrency=1), fleet)
+    schedule = scheduled(method, 900)
     assert (schedule.staleness == 0).all()
     trainer, model = quadratics(6), start_model()
-    found = server_models(one, schedule, trainer, model)
-    for client, after in zip(schedule.client, found[1:], strict=False):
+    models = server_models(method, schedule, trainer, model)
+    for client, after in zip(schedule.client, models[1:], strict=False):
         model = model - 0.1 * trainer.gradient(int(client), model)
         assert close(after, model)
     shares = np.bincount(schedule.client[: schedule.jobs], minlength=6)
@@ -59,9 +59,9 @@ def test_p9_delay_adaptive_is_asyncsgd_while_delays_are_short() -> None:
     assert late > 0
     rules: list[DelayRule] = ["scale", "drop"]
     for rule in rules:
-        found = server_models(same(fleet, rule), schedule, trainer, initial)
-        assert all(close(a, b) for a, b in zip(found[: late + 1], plain, strict=False))
-        assert not close(found[late + 1], plain[late + 1], 1e-9)
+        models = server_models(same(fleet, rule), schedule, trainer, initial)
+        assert all(close(a, b) for a, b in zip(models[: late + 1], plain, strict=False))
+        assert not close(models[late + 1], plain[late + 1], 1e-9)
 
 
 def test_delay_factors() -> None:
@@ -76,8 +76,8 @@ def test_one_update_by_hand() -> None:
     method = bound(AsyncSGD(concurrency=5, server_learning_rate=0.5, delays="scale"))
     start, end = torch.tensor([[1.0]]).double(), torch.tensor([[0.2]]).double()
     state = method.init(torch.tensor([3.0]).double())
-    found = method.update(state, answers_of([0], [1], [10], start, end))
-    assert float(found.model) == pytest.approx(3 - 0.5 * 0.5 * 0.8)
+    after = method.update(state, answers_of([0], [1], [10], start, end))
+    assert float(after.model) == pytest.approx(3 - 0.5 * 0.5 * 0.8)
 
 
 def test_average_delay_is_the_concurrency() -> None:
@@ -115,7 +115,7 @@ def test_the_adaptive_method_is_asyncsgd_with_other_defaults() -> None:
         adaptive, expected = bound(options, fleet), bound(other, fleet)
         assert adaptive.policy() == expected.policy()
         schedule = scheduled(adaptive, 100, seed=4)
-        found = server_models(adaptive, schedule, quadratics(8), start_model())
+        actual = server_models(adaptive, schedule, quadratics(8), start_model())
         models = server_models(expected, schedule, quadratics(8), start_model())
-        assert len(found) > 10
-        assert all(torch.equal(a, b) for a, b in zip(found, models, strict=True))
+        assert len(actual) > 10
+        assert all(torch.equal(a, b) for a, b in zip(actual, models, strict=True))

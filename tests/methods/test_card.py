@@ -50,8 +50,8 @@ def test_every_card_is_complete(method: type[AnyMethod]) -> None:
 
 
 def test_summaries_are_one_line() -> None:
-    found = summary(our_methods()["fedavg"])
-    assert found.startswith("Synchronous rounds (McMahan, Moore")
+    text = summary(our_methods()["fedavg"])
+    assert text.startswith("Synchronous rounds (McMahan, Moore")
     delta = "Only the progress is averaged (an extension that is not in the paper)"
     assert summary(our_methods()["favano-delta"]) == delta
     assert all("\n" not in summary(method) for method in our_methods().values())
@@ -59,16 +59,16 @@ def test_summaries_are_one_line() -> None:
 
 @EVERY
 def test_cards_as_json_say_the_same(method: type[AnyMethod]) -> None:
-    found = json.loads(json.dumps(card_document(method)))
-    assert list(found) == [
+    document = json.loads(json.dumps(card_document(method)))
+    assert list(document) == [
         "name", "title", "reference", "text", "known_to_go_wrong", "needs", "options",
     ]  # fmt: skip
-    assert (found["name"], found["title"]) == (method.name, method.title)
-    assert [one["name"] for one in found["options"]] == list(options_of(method))
-    assert found["needs"] == needs(method)
-    for words in (found["reference"], found["known_to_go_wrong"]):
+    assert (document["name"], document["title"]) == (method.name, method.title)
+    assert [option["name"] for option in document["options"]] == list(options_of(method))
+    assert document["needs"] == needs(method)
+    for words in (document["reference"], document["known_to_go_wrong"]):
         assert " ".join(words.split()) in " ".join(card(method).split())
-    assert found["text"] in card(method)
+    assert document["text"] in card(method)
 
 
 def test_an_option_as_json() -> None:

@@ -51,10 +51,10 @@ def test_exact_weights_are_those_of_theory() -> None:
     policy = Poll(selected=4, local_steps=6)
     assert favano(fleet).policy() == policy
     positive, mean = expected_counts(policy, fleet)
-    found = favano(fleet).expected
-    assert isinstance(found, Known)
-    assert found.positive.tolist() == positive.tolist()
-    assert found.mean.tolist() == mean.tolist()
+    expected = favano(fleet).expected
+    assert isinstance(expected, Known)
+    assert expected.positive.tolist() == positive.tolist()
+    assert expected.mean.tolist() == mean.tolist()
 
 
 def messages(method: Favano, schedule: Schedule, jobs: slice, start: Stack, end: Stack) -> Stack:
@@ -132,8 +132,8 @@ def test_f3_unbiased_on_linear_losses(rule: str) -> None:
         those = fleet.mean[client] == speed
         sample = message[those]
         error = sample.std() / np.sqrt(len(sample))
-        one = int(np.flatnonzero(fleet.mean == speed)[0])
-        target = {"none": mean[one], "inverse-steps": positive[one]}.get(rule, 1.0)
+        member = int(np.flatnonzero(fleet.mean == speed)[0])
+        target = {"none": mean[member], "inverse-steps": positive[member]}.get(rule, 1.0)
         assert abs(sample.mean() - target) < 4 * error + 1e-4 * target
 
 
@@ -152,8 +152,8 @@ def test_f4_p1_is_synchronous_sgd() -> None:
     fleet = make_fleet(np.full(CLIENTS, 7.0), Deterministic())
     method = favano(fleet, selected=CLIENTS, local_steps=1)
     trainer, model = quadratics(CLIENTS), start_model()
-    found = server_models(method, scheduled(method, 70), trainer, model)
-    for after in found[1:]:
+    models = server_models(method, scheduled(method, 70), trainer, model)
+    for after in models[1:]:
         gradients = torch.stack([trainer.gradient(i, model) for i in range(CLIENTS)])
         model = model - 0.1 * CLIENTS / (CLIENTS + 1) * gradients.mean(dim=0)
         assert close(after, model)
@@ -167,12 +167,12 @@ def test_f5_p2_is_fedavg_with_a_smaller_server_step() -> None:
     trainer, initial = quadratics(CLIENTS), start_model()
     schedule = scheduled(method, 70)
     assert (schedule.steps == steps).sum() >= schedule.jobs
-    found = server_models(method, schedule, trainer, initial)
+    models = server_models(method, schedule, trainer, initial)
     smaller = FedAvg(server_learning_rate=CLIENTS / ((CLIENTS + 1) * steps))
     fedavg = bound(smaller, fleet, steps, selected=CLIENTS)
     expected = server_models(fedavg, scheduled(fedavg, 80), trainer, initial)
-    assert len(expected) == len(found) == 11
-    assert all(close(a, b) for a, b in zip(found, expected, strict=True))
+    assert len(expected) == len(models) == 11
+    assert all(close(a, b) for a, b in zip(models, expected, strict=True))
 
 
 def test_f6_rules_coincide_when_the_step_count_is_constant() -> None:
@@ -188,8 +188,8 @@ def test_f6_rules_coincide_when_the_step_count_is_constant() -> None:
 def test_f7_zero_gradients_leave_everything() -> None:
     method, initial = favano(), start_model()
     flat = Linear(torch.zeros(CLIENTS, 4, dtype=torch.float64))
-    found = server_models(method, scheduled(method, 300), flat, initial)
-    assert all(close(model, initial) for model in found)
+    models = server_models(method, scheduled(method, 300), flat, initial)
+    assert all(close(model, initial) for model in models)
 
 
 def test_f8_without_reweighting_the_message_is_the_live_model() -> None:
@@ -208,8 +208,8 @@ def test_no_step_is_never_divided() -> None:
     rules: list[Reweight] = ["stochastic", "deterministic", "none"]
     for rule in rules:
         method = given(Known(np.array([0.5, 0.9]), np.array([2.0, 0.1])), rule)
-        found = method.update(method.init(torch.ones(3, dtype=torch.float64)), answers)
-        assert close(found.model, (1 + start.sum(dim=0)) / 3)
+        state = method.update(method.init(torch.ones(3, dtype=torch.float64)), answers)
+        assert close(state.model, (1 + start.sum(dim=0)) / 3)
 
 
 def test_empirical_weights_are_running_frequencies_by_group() -> None:
@@ -260,8 +260,8 @@ def test_delta_adds_only_progress() -> None:
     start = torch.tensor([[10.0], [20.0]], dtype=torch.float64)
     end = torch.tensor([[14.0], [16.0]], dtype=torch.float64)
     answers = answers_of([0, 1], [2, 4], [0, 0], start, end)
-    found = method.update(method.init(torch.ones(1, dtype=torch.float64)), answers)
-    assert float(found.model) == pytest.approx(1 + 0.5 * (4 / 1.0 - 4 / 4.0) / 2)
+    state = method.update(method.init(torch.ones(1, dtype=torch.float64)), answers)
+    assert float(state.model) == pytest.approx(1 + 0.5 * (4 / 1.0 - 4 / 4.0) / 2)
 
 
 def test_weights_out_of_range_are_refused() -> None:
@@ -295,9 +295,9 @@ def test_given_weights_are_for_all_for_each_class_or_for_each_client() -> None:
         ((0.9, 0.5), [0.9, 0.5, 0.5]),
         ((0.9, 0.5, 0.7), [0.9, 0.5, 0.7]),
     ):
-        found = bound(Favano(weights="given", given_weights=weights), fleet).expected
-        assert isinstance(found, Known)
-        assert found.positive.tolist() == each
+        known = bound(Favano(weights="given", given_weights=weights), fleet).expected
+        assert isinstance(known, Known)
+        assert known.positive.tolist() == each
         options = Favano(weights="given", given_weights=weights, reweight="deterministic")
         mean = bound(options, fleet).expected
         assert isinstance(mean, Known)

@@ -24,13 +24,13 @@ def test_p10_with_full_mixing_the_last_model_wins() -> None:
     )
     schedule = scheduled(method, 200, seed=2)
     trainer = quadratics(7)
-    found = server_models(method, schedule, trainer, start_model())
+    models = server_models(method, schedule, trainer, start_model())
     assert schedule.updates > 50
     assert schedule.staleness.max() > 3
     for update in range(schedule.updates):
-        begin = found[int(schedule.base[update]) + 1]
+        begin = models[int(schedule.base[update]) + 1]
         received = trainer.local(int(schedule.client[update]), begin, 3, 0.1)
-        assert torch.equal(found[update + 1], received)
+        assert torch.equal(models[update + 1], received)
 
 
 def test_three_arrivals_by_hand() -> None:
@@ -42,12 +42,12 @@ def test_three_arrivals_by_hand() -> None:
     assert schedule.client[:3].tolist() == [0, 0, 1]
     assert schedule.staleness.tolist() == [0, 0, 2]
     trainer, w0 = quadratics(2), start_model()
-    found = server_models(method, schedule, trainer, w0)
+    models = server_models(method, schedule, trainer, w0)
     w1 = 0.4 * w0 + 0.6 * trainer.local(0, w0, 1, 0.1)
     w2 = 0.7 * w1 + 0.3 * trainer.local(0, w1, 1, 0.1)
     late = 0.3 * 3**-0.5
     w3 = (1 - late) * w2 + late * trainer.local(1, w0, 1, 0.1)
-    assert all(close(a, b) for a, b in zip(found, [w0, w1, w2, w3], strict=True))
+    assert all(close(a, b) for a, b in zip(models, [w0, w1, w2, w3], strict=True))
 
 
 def test_the_weight_is_made_from_the_base_value_each_time() -> None:
@@ -72,14 +72,14 @@ def test_the_update_that_makes_the_given_server_step_is_the_first_with_half_the_
     for halved_at, expected in ((1, [0.3, 0.3, 0.3]), (2, [0.6, 0.3, 0.3]), (3, [0.6, 0.6, 0.3])):
         method = bound(FedAsync(mixing=0.6, halve_mixing_at=halved_at, staleness="constant"))
         answers = [answers_of([0], [3], [0], version=version) for version in range(3)]
-        assert [method.weight(one) for one in answers] == expected
+        assert [method.weight(answer) for answer in answers] == expected
 
 
 def test_buffers_are_mixed_with_the_same_weight() -> None:
     method = bound(FedAsync(mixing=0.5, staleness="polynomial:1"))
     answers = answers_of([0], [3], [1])
-    found = method.average(torch.tensor([4.0]), torch.tensor([[8.0]]), answers)
-    assert found.tolist() == [5.0]
+    average = method.average(torch.tensor([4.0]), torch.tensor([[8.0]]), answers)
+    assert average.tolist() == [5.0]
 
 
 def test_answers_that_are_too_old_are_dropped() -> None:

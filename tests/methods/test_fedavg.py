@@ -18,10 +18,10 @@ def test_is_plain_model_averaging() -> None:
     assert method.policy() == Barrier(selected=3, local_steps=4)
     schedule = scheduled(method, 2000)
     trainer, model = quadratics(8), start_model()
-    found = server_models(method, schedule, trainer, model)
+    models = server_models(method, schedule, trainer, model)
     offsets = schedule.offsets
     assert schedule.updates > 5
-    for version, after in enumerate(found[1:]):
+    for version, after in enumerate(models[1:]):
         clients = schedule.client[offsets[version] : offsets[version + 1]]
         assert len(clients) == 3
         model = torch.stack([trainer.local(int(i), model, 4, 0.1) for i in clients]).mean(dim=0)
@@ -32,8 +32,8 @@ def test_one_client_is_local_sgd() -> None:
     method = bound(FedAvg(), make_fleet(np.array([2.0])), 3, selected=1)
     schedule = scheduled(method, 100)
     trainer, initial = quadratics(1), start_model()
-    found = server_models(method, schedule, trainer, initial)
-    assert close(found[-1], trainer.local(0, initial, 3 * schedule.updates, 0.1))
+    models = server_models(method, schedule, trainer, initial)
+    assert close(models[-1], trainer.local(0, initial, 3 * schedule.updates, 0.1))
 
 
 def test_weights_by_samples() -> None:
@@ -41,8 +41,8 @@ def test_weights_by_samples() -> None:
     start = torch.zeros(2, 1, dtype=torch.float64)
     end = torch.tensor([[4.0], [8.0]], dtype=torch.float64)
     answers = answers_of([0, 2], [1, 1], [0, 0], start, end)
-    found = method.update(method.init(start[0]), answers)
-    assert float(found.model) == 4 / 4 + 8 * 3 / 4
+    state = method.update(method.init(start[0]), answers)
+    assert float(state.model) == 4 / 4 + 8 * 3 / 4
     averaged = method.average(torch.tensor([100.0]), torch.tensor([[1.0], [3.0]]), answers)
     assert averaged.tolist() == [2.0]
 
@@ -53,8 +53,8 @@ def test_fedprox_is_fedavg_that_suggests_a_pull() -> None:
     plain, pulled = (bound(method, fleet, 4, selected=3) for method in (FedAvg(), FedProx()))
     assert plain.policy() == pulled.policy()
     schedule = scheduled(plain, 900)
-    found = server_models(pulled, schedule, trainer, start_model())
+    models = server_models(pulled, schedule, trainer, start_model())
     expected = server_models(plain, schedule, trainer, start_model())
-    assert all(torch.equal(a, b) for a, b in zip(found, expected, strict=True))
+    assert all(torch.equal(a, b) for a, b in zip(models, expected, strict=True))
     assert FedProx.suggests == {"proximal": 0.01}
     assert FedAvg.suggests == {}

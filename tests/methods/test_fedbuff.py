@@ -23,10 +23,10 @@ def test_p6_full_buffer_of_equal_clients_is_fedavg() -> None:
     trainer, initial = quadratics(7), start_model()
     schedule, rounds = scheduled(buffered, 90), scheduled(fedavg, 90)
     assert schedule.time.tolist() == rounds.time.tolist()
-    found = server_models(buffered, schedule, trainer, initial)
+    models = server_models(buffered, schedule, trainer, initial)
     expected = server_models(fedavg, rounds, trainer, initial)
-    assert len(found) == len(expected) == 11
-    assert all(close(a, b) for a, b in zip(found, expected, strict=True))
+    assert len(models) == len(expected) == 11
+    assert all(close(a, b) for a, b in zip(models, expected, strict=True))
 
 
 def test_p7_a_buffer_of_one_is_asyncsgd() -> None:
@@ -37,10 +37,10 @@ def test_p7_a_buffer_of_one_is_asyncsgd() -> None:
     each = AsyncSGD(assignment="same", latency="none", server_learning_rate=1.0)
     same = bound(each, fleet, 1, clock=clock)
     trainer, initial = quadratics(9), start_model()
-    found = server_models(buffered, scheduled(buffered, 60, seed=1), trainer, initial)
+    models = server_models(buffered, scheduled(buffered, 60, seed=1), trainer, initial)
     expected = server_models(same, scheduled(same, 60, seed=1), trainer, initial)
-    assert len(found) > 100
-    assert all(close(a, b) for a, b in zip(found, expected, strict=True))
+    assert len(models) > 100
+    assert all(close(a, b) for a, b in zip(models, expected, strict=True))
 
 
 @pytest.mark.parametrize("mode", ["concurrency", "block", "code", "reset"])
@@ -67,8 +67,8 @@ def test_staleness_weighs_each_update() -> None:
     start = torch.tensor([[1.0], [1.0]], dtype=torch.float64)
     end = torch.tensor([[0.0], [3.0]], dtype=torch.float64)
     answers = answers_of([0, 1], [1, 1], [0, 3], start, end)
-    found = method.update(method.init(start[0]), answers)
-    assert float(found.model) == pytest.approx(1 - 0.5 * (1.0 * 1 + 0.5 * -2) / 2)
+    state = method.update(method.init(start[0]), answers)
+    assert float(state.model) == pytest.approx(1 - 0.5 * (1.0 * 1 + 0.5 * -2) / 2)
 
 
 def test_buffers_are_averaged_with_the_servers() -> None:

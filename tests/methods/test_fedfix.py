@@ -27,9 +27,9 @@ def test_p11_a_window_for_the_slowest_is_fedavg() -> None:
     assert ticks.time.tolist() == expected.time[: ticks.updates].tolist()
     assert ticks.updates == 10
     trainer, initial = quadratics(4), start_model()
-    found = server_models(fixed, ticks, trainer, initial)
+    models = server_models(fixed, ticks, trainer, initial)
     plain = server_models(rounds, expected, trainer, initial)
-    assert all(close(a, b) for a, b in zip(found, plain, strict=False))
+    assert all(close(a, b) for a, b in zip(models, plain, strict=False))
 
 
 def test_two_ticks_by_hand() -> None:
@@ -39,11 +39,11 @@ def test_two_ticks_by_hand() -> None:
     fixed = bound(options, fleet, 1, samples=np.array([25.0, 75.0]))
     schedule = scheduled(fixed, 14)
     trainer, w0 = quadratics(2), start_model()
-    found = server_models(fixed, schedule, trainer, w0)
+    models = server_models(fixed, schedule, trainer, w0)
     w1 = w0 + 0.5 * 0.25 * (trainer.local(0, w0, 1, 0.1) - w0)
     first, second = trainer.local(0, w1, 1, 0.1) - w1, trainer.local(1, w0, 1, 0.1) - w0
     w2 = w1 + 0.5 * (0.25 * first + 2 * 0.75 * second)
-    assert all(close(a, b) for a, b in zip(found, [w0, w1, w2], strict=True))
+    assert all(close(a, b) for a, b in zip(models, [w0, w1, w2], strict=True))
 
 
 def test_the_unbiased_weights_are_fair_and_identical_ones_are_not() -> None:
@@ -63,9 +63,9 @@ def test_the_unbiased_weights_are_fair_and_identical_ones_are_not() -> None:
 def test_a_tick_at_which_nobody_is_back_leaves_the_model() -> None:
     fleet = make_fleet(np.array([20.0]), Deterministic())
     fixed = bound(FedFix(window=7.0), fleet, 1)
-    found = server_models(fixed, scheduled(fixed, 21), quadratics(1), start_model())
-    assert torch.equal(found[0], found[1])
-    assert torch.equal(found[1], found[2])
-    assert not torch.equal(found[2], found[3])
+    models = server_models(fixed, scheduled(fixed, 21), quadratics(1), start_model())
+    assert torch.equal(models[0], models[1])
+    assert torch.equal(models[1], models[2])
+    assert not torch.equal(models[2], models[3])
     server, back = torch.tensor([1.0]), torch.tensor([[4.0], [7.0]])
     assert fixed.average(server, back, answers_of([0, 0], [1, 1], [0, 0])).tolist() == [4.0]

@@ -26,9 +26,9 @@ def test_with_equal_steps_it_is_fedavg() -> None:
     nova, fedavg = (bound(method, fleet, 4, selected=3) for method in (FedNova(), FedAvg()))
     schedule = scheduled(nova, 900)
     trainer, initial = quadratics(8), start_model()
-    found = server_models(nova, schedule, trainer, initial)
+    models = server_models(nova, schedule, trainer, initial)
     plain = server_models(fedavg, schedule, trainer, initial)
-    assert all(close(a, b) for a, b in zip(found, plain, strict=True))
+    assert all(close(a, b) for a, b in zip(models, plain, strict=True))
 
 
 def test_one_update_by_hand() -> None:
@@ -38,8 +38,8 @@ def test_one_update_by_hand() -> None:
     start = torch.zeros(2, 1, dtype=torch.float64)
     end = torch.tensor([[4.0], [12.0]], dtype=torch.float64)
     answers = answers_of([0, 2], [2, 6], [0, 0], start, end)
-    found = method.update(method.init(start[0]), answers)
-    assert float(found.model) == pytest.approx(0.5 * 10)
+    state = method.update(method.init(start[0]), answers)
+    assert float(state.model) == pytest.approx(0.5 * 10)
 
 
 @pytest.mark.parametrize(

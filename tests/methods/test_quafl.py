@@ -64,9 +64,9 @@ def test_p5_equal_models_and_one_step_are_synchronous_sgd() -> None:
     fleet = make_fleet(np.full(CLIENTS, 7.0), Deterministic())
     method = bound(Quafl(), fleet, 1, selected=CLIENTS)
     trainer, initial = quadratics(CLIENTS), start_model()
-    found = server_models(method, scheduled(method, 7), trainer, initial)
+    models = server_models(method, scheduled(method, 7), trainer, initial)
     gradients = torch.stack([trainer.gradient(i, initial) for i in range(CLIENTS)])
-    assert close(found[1], initial - 0.1 * gradients.mean(dim=0))
+    assert close(models[1], initial - 0.1 * gradients.mean(dim=0))
 
 
 def test_options_of_the_simulator() -> None:
@@ -87,5 +87,5 @@ def test_dampening_slows_down_the_steps_of_fast_clients() -> None:
     dampened = bound(Quafl(rate_scale="none", dampening=True), fleet, 10, selected=2)
     schedule = scheduled(dampened, 7)
     assert sorted(schedule.steps[: schedule.jobs].tolist()) == [2, 8]
-    found = dict(zip(schedule.client.tolist(), dampened.rates(schedule).tolist(), strict=True))
-    assert found == {0: 1.0, 1: 0.25}
+    rates = dict(zip(schedule.client.tolist(), dampened.rates(schedule).tolist(), strict=True))
+    assert rates == {0: 1.0, 1: 0.25}

@@ -36,21 +36,21 @@ def tamed(
     start = torch.arange(2.0 * len(steps), dtype=torch.float64).reshape(-1, 2)
     moved = torch.tensor(progress, dtype=torch.float64)
     shares = np.array(weight or [1 / len(steps)] * len(steps))
-    found = robust.tame(start, start + moved, shares, np.array(steps)) - start
-    return [[round(value, 9) for value in row] for row in found.tolist()]
+    step = robust.tame(start, start + moved, shares, np.array(steps)) - start
+    return [[round(value, 9) for value in row] for row in step.tolist()]
 
 
 def test_the_median_of_contributions_as_they_are_applied() -> None:
     """With their weights (1, 10), (2, 5), (900, -3): the middle is (2, 5), over each weight."""
     progress, weight = [[1.0, 10.0], [4.0, 10.0], [900.0, -3.0]], [1 / 3, 1 / 6, 1 / 3]
-    found = tamed(MEDIAN, progress, [1, 2, 1], weight)
-    assert found == [[2.0, 5.0], [4.0, 10.0], [2.0, 5.0]]
+    mean = tamed(MEDIAN, progress, [1, 2, 1], weight)
+    assert mean == [[2.0, 5.0], [4.0, 10.0], [2.0, 5.0]]
 
 
 def test_an_answer_without_weight_has_no_say() -> None:
     progress = [[1.0, 0.0], [2.0, 0.0], [3.0, 0.0], [-1e9, 0.0]]
-    found = tamed(MEDIAN, progress, [1] * 4, [0.25, 0.25, 0.25, 0.0])
-    assert found == [[2.0, 0.0], [2.0, 0.0], [2.0, 0.0], [0.0, 0.0]]
+    mean = tamed(MEDIAN, progress, [1] * 4, [0.25, 0.25, 0.25, 0.0])
+    assert mean == [[2.0, 0.0], [2.0, 0.0], [2.0, 0.0], [0.0, 0.0]]
 
 
 def test_the_median_of_an_even_number_is_between_the_two_in_the_middle() -> None:
@@ -68,13 +68,13 @@ def test_a_share_is_rounded_up_from_its_decimals(share: float, count: int, cut: 
 
 
 def test_a_trimmed_mean_leaves_out_both_ends() -> None:
-    found = tamed(Robust("trimmed", 0.2), [[-1e9, 1], [1, 1], [2, 1], [3, 1], [1e9, 1]], [1] * 5)
-    assert found == [[2.0, 1.0]] * 5
+    progress = tamed(Robust("trimmed", 0.2), [[-1e9, 1], [1, 1], [2, 1], [3, 1], [1e9, 1]], [1] * 5)
+    assert progress == [[2.0, 1.0]] * 5
 
 
 def test_clients_without_a_step_have_no_say() -> None:
-    found = tamed(MEDIAN, [[0.0, 0.0], [3.0, 1.0], [4.0, 1.0], [5.0, 1.0]], [0, 1, 1, 1])
-    assert found == [[0.0, 0.0], [4.0, 1.0], [4.0, 1.0], [4.0, 1.0]]
+    progress = tamed(MEDIAN, [[0.0, 0.0], [3.0, 1.0], [4.0, 1.0], [5.0, 1.0]], [0, 1, 1, 1])
+    assert progress == [[0.0, 0.0], [4.0, 1.0], [4.0, 1.0], [4.0, 1.0]]
 
 
 def test_of_two_nobody_can_tell_who_is_right() -> None:
@@ -85,8 +85,8 @@ def test_of_two_nobody_can_tell_who_is_right() -> None:
 
 
 def test_clipping_shortens_what_is_too_long() -> None:
-    found = tamed(Robust("clip", 5.0), [[30.0, 40.0], [0.3, 0.4], [0.0, 0.0]], [7, 1, 0])
-    assert found == [[3.0, 4.0], [0.3, 0.4], [0.0, 0.0]]
+    progress = tamed(Robust("clip", 5.0), [[30.0, 40.0], [0.3, 0.4], [0.0, 0.0]], [7, 1, 0])
+    assert progress == [[3.0, 4.0], [0.3, 0.4], [0.0, 0.0]]
     heavy = tamed(Robust("clip", 5.0), [[0.3, 0.4], [0.3, 0.4]], [1, 20], [10.0, -0.5])
     assert heavy == [[0.15, 0.2], [0.3, 0.4]]  # times 20 and -1: 10 and 0.5 long
 

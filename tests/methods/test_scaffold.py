@@ -50,10 +50,10 @@ def test_rounds_by_hand(deadline: float | None) -> None:
     schedule = scheduled(method, 300, seed=1)
     assert (len(set(schedule.steps[: schedule.jobs].tolist())) > 1) == (deadline is not None)
     trainer, x, eta = quadratics(4), start_model(), 0.1
-    found = server_models(method, schedule, trainer, x)
+    models = server_models(method, schedule, trainer, x)
     c, own = torch.zeros(4, dtype=torch.float64), torch.zeros(4, 4, dtype=torch.float64)
     assert schedule.updates > 2
-    for version, after in enumerate(found[1:]):
+    for version, after in enumerate(models[1:]):
         jobs = slice(schedule.offsets[version], schedule.offsets[version + 1])
         clients, steps = schedule.client[jobs].tolist(), schedule.steps[jobs].tolist()
         ends, fresh = [], []
@@ -126,13 +126,13 @@ def test_p12_without_variates_it_is_fedavg_to_the_bit() -> None:
 
 
 def test_identical_clients_cancel_their_corrections() -> None:
-    one = quadratics(1)
-    same = Quadratics(one.curvature.repeat(CLIENTS, 1), one.centre.repeat(CLIENTS, 1))
+    single = quadratics(1)
+    same = Quadratics(single.curvature.repeat(CLIENTS, 1), single.centre.repeat(CLIENTS, 1))
     method, initial = everyone(Scaffold()), start_model()
     schedule = scheduled(method, HORIZON, seed=1)
-    found = server_models(method, schedule, same, initial)
+    models = server_models(method, schedule, same, initial)
     plain = server_models(everyone(FedAvg()), schedule, same, initial)
-    assert all(close(a, b, 1e-10) for a, b in zip(found, plain, strict=True))
+    assert all(close(a, b, 1e-10) for a, b in zip(models, plain, strict=True))
 
 
 def test_finds_the_optimum_where_fedavg_drifts() -> None:
@@ -142,9 +142,9 @@ def test_finds_the_optimum_where_fedavg_drifts() -> None:
     optimum = curved.sum(dim=0) / trainer.curvature.sum(dim=0)
     method = everyone(Scaffold())
     schedule = scheduled(method, 30_000.0, seed=1)
-    found = server_models(method, schedule, trainer, initial)[-1]
+    model = server_models(method, schedule, trainer, initial)[-1]
     plain = server_models(everyone(FedAvg()), schedule, trainer, initial)[-1]
-    assert close(found, optimum, 1e-8)
+    assert close(model, optimum, 1e-8)
     assert float((plain - optimum).abs().max()) > 1e-2
 
 

@@ -34,17 +34,17 @@ def vector(*values: float) -> Tensor:
 
 def walked(optimiser: ServerOptimiser, *steps: float) -> list[float]:
     """The models of a server that starts at 1, given the steps of the method."""
-    model, moments, found = vector(1.0), None, []
+    model, moments, values = vector(1.0), None, []
     for step in steps:
         model, moments = optimiser.step(model, model + step, moments)
-        found.append(float(model))
-    return found
+        values.append(float(model))
+    return values
 
 
 def test_momentum_by_hand() -> None:
     """m = 2, then 0.5 * 2 - 1 = 0, then 0.5 * 0 + 1 = 1."""
-    found = walked(ServerOptimiser("momentum", rate=0.1, momentum=0.5), 2.0, -1.0, 1.0)
-    assert found == pytest.approx([1.2, 1.2, 1.3])
+    values = walked(ServerOptimiser("momentum", rate=0.1, momentum=0.5), 2.0, -1.0, 1.0)
+    assert values == pytest.approx([1.2, 1.2, 1.3])
 
 
 def test_momentum_is_that_of_torch() -> None:
@@ -102,18 +102,18 @@ def test_without_momentum_and_with_rate_one_nothing_changes() -> None:
 def test_the_rate_is_that_of_the_method() -> None:
     """A step of the server times 1/2 is a server learning rate of 1/2."""
     half = models(bound(FedAvg(server_learning_rate=0.5), 8), None)
-    found = models(bound(FedAvg(), 8), ServerOptimiser("momentum", rate=0.5, momentum=0.0))
-    assert all(close(a, b) for a, b in zip(half, found, strict=True))
+    optimised = models(bound(FedAvg(), 8), ServerOptimiser("momentum", rate=0.5, momentum=0.0))
+    assert all(close(a, b) for a, b in zip(half, optimised, strict=True))
 
 
 def test_an_update_without_answers_makes_no_step() -> None:
     """Windows in which nobody is back, though the momentum is not zero."""
     method = bound(FedFix(window=2.0), 8)
     schedule = scheduled(method, 300)
-    found = models(method, ServerOptimiser("momentum", rate=1.0, momentum=0.9))
+    servers = models(method, ServerOptimiser("momentum", rate=1.0, momentum=0.9))
     empty = [v for v in range(schedule.updates) if not (schedule.visit == v).any()]
-    assert any(float((found[v + 1] - found[0]).norm()) > 0 for v in empty)
-    assert all(torch.equal(found[v], found[v + 1]) for v in empty)
+    assert any(float((servers[v + 1] - servers[0]).norm()) > 0 for v in empty)
+    assert all(torch.equal(servers[v], servers[v + 1]) for v in empty)
 
 
 @pytest.mark.parametrize("name", list(our_methods()))
@@ -137,8 +137,8 @@ def test_usual_numbers_are_those_of_the_papers() -> None:
         "adam": ServerOptimiser("adam", 0.01, 0.9, 1e-3, 0.99),
         "yogi": ServerOptimiser("yogi", 0.01, 0.9, 1e-3, 0.99),
     }
-    found = {name: Server(server_optimiser=name).optimiser for name in expected}
-    assert found == expected
+    optimisers = {name: Server(server_optimiser=name).optimiser for name in expected}
+    assert optimisers == expected
     zero = Server(server_optimiser="adam", server_beta2=0.0).optimiser
     assert zero is not None
     assert zero.beta2 == 0.0

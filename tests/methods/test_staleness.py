@@ -21,8 +21,8 @@ def test_p10_weights_start_at_one_and_never_grow(power: float, slope: float, kne
 
 
 def test_hinge_is_continuous_at_its_knee() -> None:
-    found = Hinge(10.0, 4.0)(np.array([3, 4, 5, 6]))
-    assert found == pytest.approx([1, 1, 1 / 11, 1 / 21])
+    weights = Hinge(10.0, 4.0)(np.array([3, 4, 5, 6]))
+    assert weights == pytest.approx([1, 1, 1 / 11, 1 / 21])
 
 
 @pytest.mark.parametrize(

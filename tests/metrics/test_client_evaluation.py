@@ -47,11 +47,11 @@ def test_every_client_counts_the_same() -> None:
 
 def test_beside_the_test_set() -> None:
     clients, model = evaluator(True, mae=MAE, r=Metric(lambda o, t: -o.mean(), whole=True))
-    found = clients.measure(model).tolist()
-    names = [one.name for one in client_metrics(clients.test.metrics, "both")]
+    numbers = clients.measure(model).tolist()
+    names = [metric.name for metric in client_metrics(clients.test.metrics, "both")]
     assert names == ["mae", "r", "mae_clients", "mae_worst", "r_clients", "r_worst"]
     mean = (5 + 10 + 11.5) / 3
-    assert found == pytest.approx([2.5, 1.5, -1.5, mean, 11.5, -mean, -11.5])
+    assert numbers == pytest.approx([2.5, 1.5, -1.5, mean, 11.5, -mean, -11.5])
 
 
 def test_without_metrics_it_is_the_loss() -> None:
@@ -90,7 +90,7 @@ def test_the_worst_tenth_of_many() -> None:
 
 def test_names_of_a_run() -> None:
     given = {"accuracy": accuracy}
-    assert [one.name for one in client_metrics(given, "test")] == ["accuracy"]
-    found = client_metrics(given, "both")
-    assert [one.name for one in found] == ["accuracy", "accuracy_clients", "accuracy_worst"]
-    assert {(one.best, one.unit) for one in found} == {("high", "%")}
+    assert [metric.name for metric in client_metrics(given, "test")] == ["accuracy"]
+    metrics = client_metrics(given, "both")
+    assert [metric.name for metric in metrics] == ["accuracy", "accuracy_clients", "accuracy_worst"]
+    assert {(metric.best, metric.unit) for metric in metrics} == {("high", "%")}

@@ -94,8 +94,8 @@ def test_many_models_at_once_score_as_one_by_one_on_cuda() -> None:
     expected = torch.stack([evaluate.measure(model) for model in models])
     for _ in range(4):  # before the graph is captured, and with it
         for number in (5, 3, 4):
-            found = evaluate.measure_all(models[:number])
-            assert torch.allclose(found, expected[:number], rtol=1e-10, atol=1e-10)
+            scores = evaluate.measure_all(models[:number])
+            assert torch.allclose(scores, expected[:number], rtol=1e-10, atol=1e-10)
 
 
 def test_quantised_models_are_scored_as_they_are_trained_or_in_full() -> None:
@@ -127,8 +127,8 @@ def test_what_cannot_be_scored_at_once_is_scored_one_by_one() -> None:
             self.layer, self.last = nn.LSTM(3, 4, batch_first=True), nn.Linear(4, 2)
 
         def forward(self, inputs: Tensor) -> Tensor:
-            found: Tensor = self.last(self.layer(inputs)[0][:, -1])
-            return found
+            logits: Tensor = self.last(self.layer(inputs)[0][:, -1])
+            return logits
 
     def largest(output: Tensor, target: Tensor) -> float:
         return float(output.max())
@@ -166,8 +166,8 @@ def test_own_metrics_of_many_models_on_cuda() -> None:
         evaluate = replace(plain, metrics=metrics)
         expected = torch.stack([evaluate.measure(model) for model in models])
         for _ in range(4):  # the graph is captured after a few calls
-            found = evaluate.measure_all(models)
-            assert torch.allclose(found, expected, rtol=1e-10, atol=1e-10)
+            scores = evaluate.measure_all(models)
+            assert torch.allclose(scores, expected, rtol=1e-10, atol=1e-10)
 
 
 def test_batches_of_texts_are_small() -> None:

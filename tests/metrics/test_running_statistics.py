@@ -100,7 +100,7 @@ def test_statistics_are_those_of_many_passes(name: str) -> None:
     vector = model.snapshot()
     Counting.passes = 0
     load_with_statistics(model, vector, inputs)
-    found = model.snapshot()
+    snapshot = model.snapshot()
     assert Counting.passes == expected
     model.load(vector)
     model.module.train()
@@ -110,10 +110,10 @@ def test_statistics_are_those_of_many_passes(name: str) -> None:
                 model.draws.set(number, model.vector.device)
             with model.drawing():
                 model.module(inputs)
-    assert torch.equal(found, model.snapshot())
-    assert torch.equal(found, vector) == (name == "none")
+    assert torch.equal(snapshot, model.snapshot())
+    assert torch.equal(snapshot, vector) == (name == "none")
     parameters = model.layout.parameters
-    assert torch.equal(found[:parameters], vector[:parameters])
+    assert torch.equal(snapshot[:parameters], vector[:parameters])
 
 
 def test_no_hook_is_left_if_a_pass_fails() -> None:

@@ -42,9 +42,9 @@ def audit_of(seed: int, keys: dict[str, object]) -> AuditRecord:
     ],
 )
 def test_who_favours_nobody(keys: dict[str, object]) -> None:
-    found = audited(**keys)
-    assert found.verdict.startswith("shows no significant bias")
-    fast, slow = found.speeds
+    record = audited(**keys)
+    assert record.verdict.startswith("shows no significant bias")
+    fast, slow = record.speeds
     assert fast.low <= fast.fair <= fast.high
     assert fast.weight + slow.weight == pytest.approx(1)
 
@@ -60,29 +60,29 @@ def test_who_favours_nobody(keys: dict[str, object]) -> None:
     ],
 )
 def test_who_favours_fast_clients(keys: dict[str, object]) -> None:
-    found = audited(**keys)
-    assert found.verdict.startswith("favours fast clients")
-    fast, slow = found.speeds
+    record = audited(**keys)
+    assert record.verdict.startswith("favours fast clients")
+    fast, slow = record.speeds
     assert fast.low > fast.fair
     assert slow.high < slow.fair
 
 
 def test_the_record() -> None:
-    found = audited()
-    assert found.fair == pytest.approx(1 / 60)
-    assert len(found.weight) == len(found.mean_step_time) == 60
-    assert sum(found.weight) == pytest.approx(1)
-    slow = [w for w, time in zip(found.weight, found.mean_step_time, strict=True) if time > 2]
-    assert sum(slow) == pytest.approx(found.speeds[1].weight)
-    assert [share.clients for share in found.speeds] == [20, 40]
-    assert found.seed == 3
+    record = audited()
+    assert record.fair == pytest.approx(1 / 60)
+    assert len(record.weight) == len(record.mean_step_time) == 60
+    assert sum(record.weight) == pytest.approx(1)
+    slow = [w for w, time in zip(record.weight, record.mean_step_time, strict=True) if time > 2]
+    assert sum(slow) == pytest.approx(record.speeds[1].weight)
+    assert [share.clients for share in record.speeds] == [20, 40]
+    assert record.seed == 3
 
 
 def test_clients_that_never_answer_are_counted() -> None:
     """FedAsync's clients go on with the new model: those not at work from the start never are."""
-    found = audited(algorithm="fedasync", concurrency=10, horizon=700.0)
-    assert found.verdict.endswith("; 50 of 60 clients never answered")
-    assert sum(weight > 0 for weight in found.weight) == 10
+    record = audited(algorithm="fedasync", concurrency=10, horizon=700.0)
+    assert record.verdict.endswith("; 50 of 60 clients never answered")
+    assert sum(weight > 0 for weight in record.weight) == 10
     assert "never" not in audited().verdict
 
 
@@ -97,14 +97,14 @@ def test_many_speeds_are_judged_by_tenths(tmp_path: Path) -> None:
     """FedBuff hears more of the fast; every client being a class of its own, nobody saw it."""
     keys: dict[str, object] = {"algorithm": "fedbuff", "buffer_mode": "block", "clients": 100}
     keys |= {"step_law": phones(tmp_path / "fleet.csv", 100), "horizon": 2000.0}
-    found = audited(**keys, fast_fraction=None)
-    assert [share.clients for share in found.speeds] == [10] * 10
-    assert sum(share.weight for share in found.speeds) == pytest.approx(1)
-    fastest = sum(found.weight[:10])
-    assert found.speeds[0].weight == pytest.approx(fastest)
+    record = audited(**keys, fast_fraction=None)
+    assert [share.clients for share in record.speeds] == [10] * 10
+    assert sum(share.weight for share in record.speeds) == pytest.approx(1)
+    fastest = sum(record.weight[:10])
+    assert record.speeds[0].weight == pytest.approx(fastest)
     assert fastest > 0.15
     said = f"favours the fastest tenth: {100 * fastest:.1f} % of the model ["
-    assert found.verdict.startswith(said)
+    assert record.verdict.startswith(said)
     fair = audited(
         **{**keys, "algorithm": "favano", "buffer_mode": None, "selected": 20}, fast_fraction=None
     )
@@ -114,21 +114,21 @@ def test_many_speeds_are_judged_by_tenths(tmp_path: Path) -> None:
 def test_nothing_is_judged_if_most_clients_never_answered(tmp_path: Path) -> None:
     law = phones(tmp_path / "fleet.csv", 100)
     keys: dict[str, object] = {"algorithm": "fedbuff", "clients": 100, "step_law": law}
-    found = audited(**keys, selected=5, horizon=600.0, fast_fraction=None)
-    silent = sum(weight == 0 for weight in found.weight)
+    record = audited(**keys, selected=5, horizon=600.0, fast_fraction=None)
+    silent = sum(weight == 0 for weight in record.weight)
     assert silent > 50
-    assert found.verdict.startswith("shows too little to judge: the ")
-    assert found.verdict.endswith(f"; {silent} of 100 clients never answered")
+    assert record.verdict.startswith("shows too little to judge: the ")
+    assert record.verdict.endswith(f"; {silent} of 100 clients never answered")
 
 
 def test_clients_that_are_never_heard_may_still_be_heard_in_other_schedules() -> None:
     """FedBuff that starts anew with every update: ten fast clients of 20 are always first."""
-    found = audited(algorithm="fedbuff", buffer_mode="reset", horizon=3000.0)
-    fast, slow = found.speeds
+    record = audited(algorithm="fedbuff", buffer_mode="reset", horizon=3000.0)
+    fast, slow = record.speeds
     assert (fast.weight, slow.weight) == (1.0, 0.0)
     assert fast.low < 1.0
     assert slow.high == pytest.approx(1 - fast.low)
-    assert found.verdict.startswith("favours fast clients: 100.0 % of the model [9")
+    assert record.verdict.startswith("favours fast clients: 100.0 % of the model [9")
 
 
 def test_no_update_no_verdict() -> None:
@@ -136,13 +136,13 @@ def test_no_update_no_verdict() -> None:
 
 
 def test_server_steps_without_an_answer_are_said() -> None:
-    found = audited(algorithm="fedavg", deadline=0.5, horizon=300.0)
-    assert found.verdict == "made 86 server steps without an answer: no client was in time"
+    audit = audited(algorithm="fedavg", deadline=0.5, horizon=300.0)
+    assert audit.verdict == "made 86 server steps without an answer: no client was in time"
 
 
 def test_models_that_grow_beyond_all_numbers_have_no_shares() -> None:
-    found = audited(algorithm="fedprox", learning_rate=1e25, horizon=900.0)
-    assert found.verdict == "has no shares: its models grow beyond all numbers"
+    audit = audited(algorithm="fedprox", learning_rate=1e25, horizon=900.0)
+    assert audit.verdict == "has no shares: its models grow beyond all numbers"
 
 
 def test_every_result_folder_has_it(tmp_path: Path) -> None:
@@ -170,10 +170,10 @@ def test_a_model_of_the_newest_answers_has_wide_intervals() -> None:
     """FedAsync without regard to staleness: other seeds' shares lie within, or nearly always."""
     keys: dict[str, object] = {"algorithm": "fedasync", "staleness": "constant", "clients": 20}
     keys |= {"horizon": 700.0}
-    found = [audit_of(seed, keys).speeds[0] for seed in range(12)]
-    mean = sum(one.weight for one in found) / 12
-    assert sum(one.low <= mean <= one.high for one in found) >= 11
-    assert sum(one.high - one.low for one in found) / 12 > 0.1
+    shares = [audit_of(seed, keys).speeds[0] for seed in range(12)]
+    mean = sum(share.weight for share in shares) / 12
+    assert sum(share.low <= mean <= share.high for share in shares) >= 11
+    assert sum(share.high - share.low for share in shares) / 12 > 0.1
 
 
 def test_what_the_audit_does_not_know_is_said() -> None:

@@ -50,13 +50,13 @@ def test_every_way_of_summing_is_right(most: int) -> None:
     method = spec.method.bind(World(fleet, 3, spec.clock))
     schedule = plan(method.policy(), fleet, horizon=300, seed=0)
     exact = effective_weights(method, schedule)
-    found = weigh_clients(method, schedule, fleet, most=most)
-    assert found.complete == (most == 12)
-    assert found.each == pytest.approx(exact[found.listed], abs=1e-12)
+    weights = weigh_clients(method, schedule, fleet, most=most)
+    assert weights.complete == (most == 12)
+    assert weights.each == pytest.approx(exact[weights.listed], abs=1e-12)
     (_, tenth), (_, third) = speed_classes(fleet), speed_thirds(fleet)
     assert third[3:5].tolist() == [0, 1]  # one speed, two thirds
     for group in (third, tenth):
-        assert found.by(group).final == pytest.approx(np.bincount(group, exact), abs=1e-12)
+        assert weights.by(group).final == pytest.approx(np.bincount(group, exact), abs=1e-12)
 
 
 def test_a_result_weighs_its_clients_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -75,6 +75,8 @@ def test_a_result_weighs_its_clients_once(tmp_path: Path, monkeypatch: pytest.Mo
     assert len(times) == 1
     audit = json.loads((tmp_path / "summary.json").read_text())["audit"]
     other = json.loads((tmp_path / "participation.json").read_text())
-    assert [one["weight"] for one in audit["speeds"]] == [one["weight"] for one in other["speeds"]]
-    assert [float(f"{one:.6g}") for one in audit["weight"]] == other["listed"]["weight"]
+    assert [speed["weight"] for speed in audit["speeds"]] == [
+        speed["weight"] for speed in other["speeds"]
+    ]
+    assert [float(f"{weight:.6g}") for weight in audit["weight"]] == other["listed"]["weight"]
     assert sum(audit["weight"]) == pytest.approx(1)

@@ -150,11 +150,11 @@ def test_with_labels_the_name_of_the_method_is_nobodys() -> None:
 def test_times_go_to_the_methods_that_read_them() -> None:
     shared = {"waiting_time": 2.0, "deadline": 40.0, "interaction_time": 1.0}
     specs = comparison(shared, named("favano", "fedavg", "fedbuff"))
-    found = [
+    times = [
         (spec.clock.waiting_time, spec.clock.deadline, spec.clock.interaction_time)
         for spec in specs
     ]
-    assert found == [(2.0, None, 1.0), (4.0, 40.0, 1.0), (4.0, None, 1.0)]
+    assert times == [(2.0, None, 1.0), (4.0, 40.0, 1.0), (4.0, None, 1.0)]
 
 
 def test_a_mode_of_fedbuff_reads_the_times_of_rounds() -> None:
@@ -217,7 +217,7 @@ def test_a_label_that_no_file_system_takes() -> None:
         {"algorithm": "fedbuff", "buffer": 45, "buffer_mode": "reset"},
         {"algorithm": "favano", "weights": "given", "given_weights": 60 * [0.9]},
     ],
-    ids=lambda one: one["algorithm"],
+    ids=lambda method: method["algorithm"],
 )
 def test_methods_are_looked_at_with_the_clients_there_are(method: dict[str, object]) -> None:
     """Not with those of the default fleet, which are fewer."""

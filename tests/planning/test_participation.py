@@ -35,9 +35,9 @@ def test_by_hand() -> None:
     method = FedAvg().bind(World(fleet, 2, Clock(selected=2)))
     schedule = plan(method.policy(), fleet, horizon=15, seed=0)
     weights = weigh_clients(method, schedule, fleet)  # type: ignore[arg-type]
-    found = participation(weights, schedule, fleet, 7)
+    record = participation(weights, schedule, fleet, 7)
     assert schedule.updates == 2
-    assert finite(found) == {
+    assert finite(record) == {
         "seed": 7,
         "clients": 2,
         "speeds": [
@@ -87,18 +87,18 @@ def test_staleness_is_counted_whole_in_few_bins(monkeypatch: pytest.MonkeyPatch)
 def test_nothing_happened() -> None:
     method, _, fleet = small()
     schedule = plan(method.policy(), fleet, horizon=1, seed=0)
-    found = participation(weigh_clients(method, schedule, fleet), schedule, fleet, 0)
+    record = participation(weigh_clients(method, schedule, fleet), schedule, fleet, 0)
     assert schedule.updates == 0
-    assert set(found.listed.weight) == {0.0}
-    assert found.staleness.counts == ((0,), (0,))
+    assert set(record.listed.weight) == {0.0}
+    assert record.staleness.counts == ((0,), (0,))
 
 
 def test_it_is_written_beside_the_rest(tmp_path: Path) -> None:
     method, schedule, fleet = small()
     first = Planned(complete(), 0, method, schedule)
     write_result(tmp_path, Result(spec_of(), first=first), "favano run")
-    found = participation(weigh_clients(method, schedule, fleet), schedule, fleet, 0)
-    assert json.loads((tmp_path / "participation.json").read_text()) == finite(found)
+    record = participation(weigh_clients(method, schedule, fleet), schedule, fleet, 0)
+    assert json.loads((tmp_path / "participation.json").read_text()) == finite(record)
 
 
 def test_a_method_that_cannot_be_audited_is_written_all_the_same(tmp_path: Path) -> None:

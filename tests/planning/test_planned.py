@@ -31,15 +31,15 @@ def expected_of(**keys: object) -> Weights:
 
 
 def weights_of(**keys: object) -> Known:
-    found = expected_of(**keys)
-    assert isinstance(found, Known)
-    return found
+    weights = expected_of(**keys)
+    assert isinstance(weights, Known)
+    return weights
 
 
 def test_exact_weights_are_the_default() -> None:
-    found = weights_of()
-    assert sorted(set(found.positive.round(6))) == [0.740627, 0.998428]
-    assert sorted(set(found.mean.round(6))) == [2.186981, 12.492906]
+    weights = weights_of()
+    assert sorted(set(weights.positive.round(6))) == [0.740627, 0.998428]
+    assert sorted(set(weights.mean.round(6))) == [2.186981, 12.492906]
 
 
 def test_monte_carlo_weights_come_close() -> None:
@@ -51,8 +51,8 @@ def test_monte_carlo_weights_come_close() -> None:
 
 
 def test_given_weights() -> None:
-    one = weights_of(weights="given", given_weights=[0.5])
-    assert set(one.positive) == {0.5}
+    alike = weights_of(weights="given", given_weights=[0.5])
+    assert set(alike.positive) == {0.5}
     literal = weights_of(
         weights="given", reweight="deterministic", given_weights=[1.999998, 11.599059]
     )
@@ -64,9 +64,9 @@ def test_given_weights() -> None:
 
 
 def test_empirical_weights_pool_by_speed() -> None:
-    found = expected_of(weights="empirical")
-    assert isinstance(found, Empirical)
-    assert set(found.group) == {0, 1}
+    weights = expected_of(weights="empirical")
+    assert isinstance(weights, Empirical)
+    assert set(weights.group) == {0, 1}
 
 
 def test_a_client_that_never_finishes_is_refused() -> None:

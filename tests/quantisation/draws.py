@@ -35,9 +35,9 @@ def carried(codec: Codec, values: Tensor, messages: int) -> Tensor:
 
 def check_unbiased(codec: Codec, values: Tensor, messages: int = 20_000) -> None:
     """The mean over messages is the vector itself, within five standard errors, and it varies."""
-    found = carried(codec, values, messages)
-    error = (found.mean(dim=0) - values).abs()
-    spread = found.std(dim=0)
+    decoded = carried(codec, values, messages)
+    error = (decoded.mean(dim=0) - values).abs()
+    spread = decoded.std(dim=0)
     exact = error < 1e-12  # a coordinate on a level is always itself
     assert bool((exact | (error <= 5 * spread / messages**0.5)).all())
     assert float(spread.max()) > 0

@@ -84,8 +84,8 @@ def test_dither_is_unbiased_and_plain_rounding_is_not() -> None:
 def test_dithered_errors_are_uniform_on_a_cell() -> None:
     codec = Lattice(bits=14, scale=0.5, dither=True)
     values = vector().repeat(20_000, 1)
-    found = codec.decode(codec.encode(values, noise(codec, 20_000), SIZES), values, SIZES)
-    error = (found - values) / codec.scale
+    decoded = codec.decode(codec.encode(values, noise(codec, 20_000), SIZES), values, SIZES)
+    error = (decoded - values) / codec.scale
     assert float(error.abs().max()) <= 0.5 + 1e-9
     assert float(error.std(dim=0).max()) == pytest.approx(1 / math.sqrt(12), rel=0.02)
 

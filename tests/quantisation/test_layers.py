@@ -39,20 +39,20 @@ def noise(place: int, like: Tensor) -> Tensor:
 
 def test_a_linear_layer_by_hand() -> None:
     torch.manual_seed(0)
-    one = layer(nn.Linear(6, 4), number=3)
+    module = layer(nn.Linear(6, 4), number=3)
     inputs = numbers(5, 6).requires_grad_()
     delta = numbers(5, 4, seed=1)
-    out = one(inputs)
+    out = module(inputs)
     out.backward(delta)
     with torch.no_grad():
-        weight = rounded(one.weight, weight_grid(one.weight, 3))
+        weight = rounded(module.weight, weight_grid(module.weight, 3))
         values = rounded(inputs, activation_grid(inputs, 3))
         small = luq(delta, noise(3 << 20, delta))
-        assert torch.equal(out, values @ weight.T + cast(Tensor, one.bias))
+        assert torch.equal(out, values @ weight.T + cast(Tensor, module.bias))
         assert len(set(weight.flatten().tolist())) <= 7
-    assert torch.allclose(cast(Tensor, one.weight.grad), small.T @ values, rtol=1e-12)
+    assert torch.allclose(cast(Tensor, module.weight.grad), small.T @ values, rtol=1e-12)
     assert torch.allclose(cast(Tensor, inputs.grad), small @ weight, rtol=1e-12)
-    bias = cast(Tensor, cast(Tensor, one.bias).grad)
+    bias = cast(Tensor, cast(Tensor, module.bias).grad)
     assert torch.allclose(bias, delta.sum(0), rtol=1e-12)  # not quantised
     assert not torch.equal(small, delta)
 
@@ -68,59 +68,61 @@ def test_a_linear_layer_by_hand() -> None:
 )
 def test_a_convolution_is_the_layer_of_rounded_parts(convolution: nn.Conv2d) -> None:
     torch.manual_seed(1)
-    one = layer(deepcopy(convolution))
+    module = layer(deepcopy(convolution))
     inputs = numbers(2, 4, 7, 8).abs().requires_grad_()
-    out = one(inputs)
+    out = module(inputs)
     delta = numbers(*out.shape, seed=1)
     out.backward(delta)
     other = deepcopy(convolution).double()
     with torch.no_grad():
-        other.weight.copy_(rounded(one.weight, weight_grid(one.weight, 3)))
-        if one.bias is not None and other.bias is not None:
-            other.bias.copy_(one.bias)
+        other.weight.copy_(rounded(module.weight, weight_grid(module.weight, 3)))
+        if module.bias is not None and other.bias is not None:
+            other.bias.copy_(module.bias)
         values = rounded(inputs, activation_grid(inputs, 3)).requires_grad_()
     plain = other(values)
     assert torch.allclose(out, plain, rtol=1e-12)
     plain.backward(luq(delta, noise(0, delta)))
-    assert torch.allclose(cast(Tensor, one.weight.grad), cast(Tensor, other.weight.grad))
+    assert torch.allclose(cast(Tensor, module.weight.grad), cast(Tensor, other.weight.grad))
     assert torch.allclose(cast(Tensor, inputs.grad), cast(Tensor, values.grad))
 
 
 def test_gradients_of_weights_instead() -> None:
     """The paper's remark: what was back-propagated in full is quantised before the step."""
-    one = layer(nn.Linear(6, 4), quantised_gradients="weights")
+    module = layer(nn.Linear(6, 4), quantised_gradients="weights")
     inputs = numbers(5, 6).requires_grad_()
     delta = numbers(5, 4, seed=1)
-    one(inputs).backward(delta)
+    module(inputs).backward(delta)
     with torch.no_grad():
         exact = delta.T @ rounded(inputs, activation_grid(inputs, 3))
-        weight = rounded(one.weight, weight_grid(one.weight, 3))
-    assert torch.allclose(cast(Tensor, one.weight.grad), luq(exact, noise(0, exact)), rtol=1e-12)
+        weight = rounded(module.weight, weight_grid(module.weight, 3))
+    assert torch.allclose(cast(Tensor, module.weight.grad), luq(exact, noise(0, exact)), rtol=1e-12)
     assert torch.allclose(cast(Tensor, inputs.grad), delta @ weight, rtol=1e-12)
 
 
 def test_several_draws_for_the_weights_and_one_for_the_inputs() -> None:
-    one = layer(nn.Linear(6, 4), gradient_samples=3)
-    single = layer(deepcopy(one.like))
+    module = layer(nn.Linear(6, 4), gradient_samples=3)
+    single = layer(deepcopy(module.like))
     inputs, delta = numbers(5, 6), numbers(5, 4, seed=1)
-    found = []
-    for each in (one, single):
+    results = []
+    for each in (module, single):
         leaf = inputs.clone().requires_grad_()
         each.weight.grad = None
         out = each(leaf)
         out.backward(delta)
-        found.append((out.detach(), cast(Tensor, leaf.grad), cast(Tensor, each.weight.grad)))
-    assert torch.equal(found[0][0], found[1][0])
-    assert torch.allclose(found[0][1], found[1][1], rtol=1e-12)
+        results.append((out.detach(), cast(Tensor, leaf.grad), cast(Tensor, each.weight.grad)))
+    assert torch.equal(results[0][0], results[1][0])
+    assert torch.allclose(results[0][1], results[1][1], rtol=1e-12)
     mean = torch.stack([luq(delta, noise(k, delta)) for k in range(3)]).mean(0)
     values = rounded(inputs, activation_grid(inputs, 3))
-    assert torch.allclose(found[0][2], mean.T @ values, rtol=1e-12)
+    assert torch.allclose(results[0][2], mean.T @ values, rtol=1e-12)
 
 
 def test_clipped_values_hear_nothing_if_asked() -> None:
-    one = layer(nn.Linear(6, 1, bias=False), clipped_gradients="mask", quantised_gradients="none")
+    module = layer(
+        nn.Linear(6, 1, bias=False), clipped_gradients="mask", quantised_gradients="none"
+    )
     inputs = numbers(50, 6).requires_grad_()
-    one(inputs).sum().backward()
+    module(inputs).sum().backward()
     clipped = inputs.detach().abs() > activation_grid(inputs, 3).step * 3
     assert 0 < int(clipped.sum()) < clipped.numel()
     gradient = cast(Tensor, inputs.grad)
@@ -132,14 +134,14 @@ def test_clipped_values_hear_nothing_if_asked() -> None:
 @pytest.mark.parametrize("gradients", ["neural", "weights"])
 def test_the_mean_gradient_is_that_without_noise(gradients: str, count: int) -> None:
     """Drawn many times, gradients of weights average to those of the rounded network."""
-    one = layer(nn.Linear(6, 4), quantised_gradients=gradients)
+    module = layer(nn.Linear(6, 4), quantised_gradients=gradients)
     inputs, delta = numbers(5, 6), numbers(5, 4, seed=1)
     draws = []
     for key in range(count):
-        one.draws.set(key * 7919, torch.device("cpu"))
-        one.weight.grad = None
-        one(inputs).backward(delta)
-        draws.append(cast(Tensor, one.weight.grad))
+        module.draws.set(key * 7919, torch.device("cpu"))
+        module.weight.grad = None
+        module(inputs).backward(delta)
+        draws.append(cast(Tensor, module.weight.grad))
     stack = torch.stack(draws)
     exact = delta.T @ rounded(inputs, activation_grid(inputs, 3))
     error, spread = (stack.mean(0) - exact).abs(), stack.std(0) / count**0.5
@@ -152,26 +154,26 @@ def test_the_mean_gradient_is_that_without_noise(gradients: str, count: int) -> 
 def test_inputs_of_bf16(like: nn.Linear | nn.Conv2d, samples: int) -> None:
     """Weights and draws stay float32; results are those of float32, rounded to 8 bits."""
     shape = (5, 64) if isinstance(like, nn.Linear) else (5, 16, 2, 2)
-    one = layer(like, gradient_samples=samples, clipped_gradients="mask")
-    one.float()
-    inputs, found = numbers(*shape).bfloat16(), []
+    module = layer(like, gradient_samples=samples, clipped_gradients="mask")
+    module.float()
+    inputs, results = numbers(*shape).bfloat16(), []
     for dtype in (torch.float32, torch.bfloat16):
-        leaf, one.weight.grad = inputs.to(dtype).requires_grad_(), None
-        out = one(leaf)
+        leaf, module.weight.grad = inputs.to(dtype).requires_grad_(), None
+        out = module(leaf)
         out.backward(numbers(*out.shape, seed=1).bfloat16().to(dtype))
         assert out.dtype == cast(Tensor, leaf.grad).dtype == dtype
-        assert cast(Tensor, one.weight.grad).dtype == torch.float32
-        found.append([out.detach(), cast(Tensor, leaf.grad), cast(Tensor, one.weight.grad)])
-    for exact, rough in zip(*found, strict=True):
+        assert cast(Tensor, module.weight.grad).dtype == torch.float32
+        results.append([out.detach(), cast(Tensor, leaf.grad), cast(Tensor, module.weight.grad)])
+    for exact, rough in zip(*results, strict=True):
         error = float((exact - rough).norm() / exact.norm())
         assert 1e-4 < error < 0.02
 
 
 def kinds(network: nn.Module) -> dict[str, str]:
     return {
-        name: "few bits" if isinstance(one, Quantised) else "full"
-        for name, one in network.named_modules()
-        if isinstance(one, Quantised | nn.Linear | nn.Conv2d)
+        name: "few bits" if isinstance(module, Quantised) else "full"
+        for name, module in network.named_modules()
+        if isinstance(module, Quantised | nn.Linear | nn.Conv2d)
     }
 
 
@@ -179,10 +181,10 @@ def test_which_layers() -> None:
     perceptron = build("perceptron", input_shape=(1, 8, 8), classes=4)
     assert kinds(quantised(perceptron, Recipe())) == {"hidden": "few bits", "output": "full"}
     resnet = build("resnet20", input_shape=(3, 8, 8), classes=4)
-    found = kinds(quantised(resnet, Recipe()))
-    full = {name for name, kind in found.items() if kind == "full"}
+    by_name = kinds(quantised(resnet, Recipe()))
+    full = {name for name, kind in by_name.items() if kind == "full"}
     assert full == {"stem.0", "output"}
-    assert len(found) == 22
+    assert len(by_name) == 22
     every = kinds(quantised(resnet, Recipe(quantised_layers="all")))
     assert set(every.values()) == {"few bits"}
     assert set(kinds(resnet).values()) == {"full"}  # a copy was changed
@@ -209,9 +211,9 @@ class Nested(nn.Module):
 
 def test_names_and_order_of_parameters_stay() -> None:
     for network in (Nested(), build("resnet18", input_shape=(3, 16, 16), classes=5)):
-        found = quantised(network, Recipe())
-        assert list(dict(found.named_parameters())) == list(dict(network.named_parameters()))
-        assert list(found.state_dict()) == list(network.state_dict())
+        changed = quantised(network, Recipe())
+        assert list(dict(changed.named_parameters())) == list(dict(network.named_parameters()))
+        assert list(changed.state_dict()) == list(network.state_dict())
     nested = quantised(Nested(), Recipe())
     layers = dict(nested.named_modules(remove_duplicate=False))
     assert layers["inner.0"] is layers["first"]
@@ -228,8 +230,8 @@ def test_all_layers_of_a_copy_draw_by_one_key() -> None:
     assert first is not None
     assert second is not None
     assert first is not second
-    layers = [one for one in copied.modules() if isinstance(one, Quantised)]
-    assert all(one.draws is second for one in layers)
+    layers = [module for module in copied.modules() if isinstance(module, Quantised)]
+    assert all(module.draws is second for module in layers)
     assert draws_of(nn.Linear(2, 2)) is None
 
 

@@ -20,8 +20,8 @@ def test_unbiased(bits: int) -> None:
 @given(bits=st.integers(1, 32), seed=st.integers(0, 1000))
 def test_each_tensor_stays_within_its_range_and_one_unit_of_itself(bits: int, seed: int) -> None:
     codec, values = MinMax(bits=bits), vector(seed)
-    found = carried(codec, values, 5)
-    parts = zip(torch.split(values, SIZES), torch.split(found, SIZES, dim=1), strict=True)
+    decoded = carried(codec, values, 5)
+    parts = zip(torch.split(values, SIZES), torch.split(decoded, SIZES, dim=1), strict=True)
     for before, after in parts:
         low, high = float(before.min()), float(before.max())
         slack = 1e-12 * max(abs(low), abs(high))
@@ -34,8 +34,8 @@ def test_each_tensor_stays_within_its_range_and_one_unit_of_itself(bits: int, se
 def test_a_constant_tensor_is_itself() -> None:
     values = vector()
     values[:30] = 0.1  # and the second tensor is one number
-    found = carried(MinMax(bits=1), values, 100)
-    assert bool((found[:, :31] == values[:31]).all())
+    decoded = carried(MinMax(bits=1), values, 100)
+    assert bool((decoded[:, :31] == values[:31]).all())
 
 
 def test_levels_are_as_many_as_codes() -> None:
@@ -43,9 +43,9 @@ def test_levels_are_as_many_as_codes() -> None:
     coded = encoded(codec, vector(), 500)
     assert set(coded.codes[:, :30].flatten().tolist()) == {0, 1, 2, 3}
     assert coded.scalars.shape == (500, codec.scalars(3))
-    found = carried(codec, vector(), 500)[:, :30]
-    assert len(set(found.flatten().tolist())) == 4
-    assert found.min() == vector()[:30].min()
+    decoded = carried(codec, vector(), 500)[:, :30]
+    assert len(set(decoded.flatten().tolist())) == 4
+    assert decoded.min() == vector()[:30].min()
 
 
 def test_the_largest_draw_stays_on_the_last_level() -> None:

@@ -65,10 +65,10 @@ def test_neighbours_know_nothing_of_each_other() -> None:
         "client": (drawn(client=4).double() - 0.5, base),
         "place": (drawn(place=1).double() - 0.5, base),
     }
-    for name, (one, two) in others.items():
-        correlation = float((one * two).mean()) * 12
-        assert abs(correlation) < 5 / one.numel() ** 0.5, name
-        seen, _, _ = np.histogram2d(one.flatten().numpy(), two.flatten().numpy(), bins=16)
+    for name, (first, two) in others.items():
+        correlation = float((first * two).mean()) * 12
+        assert abs(correlation) < 5 / first.numel() ** 0.5, name
+        seen, _, _ = np.histogram2d(first.flatten().numpy(), two.flatten().numpy(), bins=16)
         assert stats.chisquare(seen.flatten()).pvalue > 1e-4, name
 
 

@@ -19,8 +19,8 @@ def test_unbiased(bits: int) -> None:
 def test_lemma_3_1_bounds_the_variance(bits: int) -> None:
     """E ||Q(v) - v||^2 <= min(d / k^2, sqrt(d) / k) ||v||^2, for each tensor."""
     codec, values = Qsgd(bits=bits), vector()
-    found = carried(codec, values, 20_000)
-    parts = zip(torch.split(values, SIZES), torch.split(found, SIZES, dim=1), strict=True)
+    decoded = carried(codec, values, 20_000)
+    parts = zip(torch.split(values, SIZES), torch.split(decoded, SIZES, dim=1), strict=True)
     for before, after in parts:
         size, levels = len(before), codec.levels
         error = (after - before).square().sum(dim=1)
@@ -33,10 +33,10 @@ def test_lemma_3_1_bounds_the_variance(bits: int) -> None:
 
 def test_levels_are_multiples_of_the_norm() -> None:
     codec, values = Qsgd(bits=3), vector()
-    found = carried(codec, values, 200)[:, :30]
-    level = found / values[:30].norm() * codec.levels
+    decoded = carried(codec, values, 200)[:, :30]
+    level = decoded / values[:30].norm() * codec.levels
     assert torch.allclose(level, level.round(), atol=1e-9)
-    assert bool((found * values[:30] >= 0).all())  # signs are kept
+    assert bool((decoded * values[:30] >= 0).all())  # signs are kept
     assert int(encoded(codec, values, 200).codes.max()) <= codec.largest
 
 
@@ -44,9 +44,9 @@ def test_zero_stays_zero() -> None:
     values = vector()
     values[:30] = 0.0
     values[35] = 0.0
-    found = carried(Qsgd(bits=4), values, 50)
-    assert bool((found[:, :30] == 0).all())
-    assert bool((found[:, 35] == 0).all())
+    decoded = carried(Qsgd(bits=4), values, 50)
+    assert bool((decoded[:, :30] == 0).all())
+    assert bool((decoded[:, 35] == 0).all())
 
 
 def test_the_largest_draw_stays_on_the_last_level() -> None:

@@ -30,8 +30,8 @@ def bell(seed: int = 0, size: int = 100_000) -> Tensor:
     return torch.randn(size, generator=generator, dtype=torch.float64)
 
 
-def error(values: Tensor, found: Tensor) -> float:
-    return float((values - found).square().mean())
+def error(values: Tensor, quantised: Tensor) -> float:
+    return float((values - quantised).square().mean())
 
 
 def distinct(values: Tensor) -> list[float]:
@@ -40,9 +40,9 @@ def distinct(values: Tensor) -> list[float]:
 
 @pytest.mark.parametrize("bits", BITS)
 def test_weights_have_as_many_values_as_bits_allow(bits: int) -> None:
-    found = distinct(rounded(bell(), weight_grid(bell(), bits)))
-    assert len(found) == 2**bits - 1
-    assert found == [-value for value in reversed(found)]
+    levels = distinct(rounded(bell(), weight_grid(bell(), bits)))
+    assert len(levels) == 2**bits - 1
+    assert levels == [-value for value in reversed(levels)]
     released = rounded(bell(), weight_grid(bell(), bits, "released"))
     assert len(distinct(released)) == 2**bits + 1
 
@@ -50,10 +50,10 @@ def test_weights_have_as_many_values_as_bits_allow(bits: int) -> None:
 @pytest.mark.parametrize("bits", BITS)
 def test_activations_have_their_sign_in_the_range(bits: int) -> None:
     positive = bell().clamp(min=0)
-    found = distinct(rounded(positive, activation_grid(positive, bits)))
-    assert len(found) == 2**bits
-    assert found[0] == 0
-    assert found[-1] == pytest.approx(float(clip_of(positive, bits)))
+    levels = distinct(rounded(positive, activation_grid(positive, bits)))
+    assert len(levels) == 2**bits
+    assert levels[0] == 0
+    assert levels[-1] == pytest.approx(float(clip_of(positive, bits)))
     both = rounded(bell(), activation_grid(bell(), bits))
     assert torch.equal(both, rounded(bell(), weight_grid(bell(), bits)))
 
@@ -78,8 +78,8 @@ def test_clips_and_errors_are_those_of_the_reference() -> None:
     for bits, (first, second) in CONSTANTS.items():
         assert float(clip_of(bell(), bits)) == pytest.approx(first - second * mean, rel=0.02)
     for bits, expected in ((2, 0.2100), (3, 0.0474), (4, 0.0130)):
-        found = error(bell(), rounded(bell(), weight_grid(bell(), bits)))
-        assert found == pytest.approx(expected, rel=0.02)
+        distance = error(bell(), rounded(bell(), weight_grid(bell(), bits)))
+        assert distance == pytest.approx(expected, rel=0.02)
 
 
 def test_the_released_range_is_several_times_worse_on_rectified_values() -> None:
@@ -101,8 +101,8 @@ def test_tensors_that_fit_no_bell(bits: int, name: GridName) -> None:
             grid = weight_grid(values * scale, bits, name)
             assert 0 < float(grid.step * grid.high) <= float(values.max()) * scale * 1.0001
             if name == "sawb":
-                found = rounded(values * scale, grid).abs().max() / scale
-                assert float(found) > 0.6 * float(values.max())
+                largest = rounded(values * scale, grid).abs().max() / scale
+                assert float(largest) > 0.6 * float(values.max())
     assert bool(rounded(torch.tensor([1.0, torch.nan]), weight_grid(zeros, bits)).isnan().any())
     broken = torch.tensor([1.0, torch.inf])
     assert not bool(rounded(broken, weight_grid(broken, bits)).isfinite().all())
@@ -111,10 +111,12 @@ def test_tensors_that_fit_no_bell(bits: int, name: GridName) -> None:
 def test_each_lane_is_a_tensor_of_its_own() -> None:
     stack = torch.stack([bell(1, 50), 100 * bell(2, 50), bell(3, 50).abs()])
 
-    def one(values: Tensor) -> Tensor:
+    def on_grid(values: Tensor) -> Tensor:
         return rounded(values, activation_grid(values, 3))
 
-    assert torch.allclose(vmap(one)(stack), torch.stack([one(row) for row in stack]), rtol=1e-12)
+    assert torch.allclose(
+        vmap(on_grid)(stack), torch.stack([on_grid(row) for row in stack]), rtol=1e-12
+    )
 
 
 def test_a_clip_below_half_a_root_mean_square_is_none() -> None:

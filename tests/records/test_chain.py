@@ -17,10 +17,10 @@ START = chain_start({"data": "d", "method": None}, seed=0)
 
 
 def chained(rows: list[Row], start: str = START) -> list[Row]:
-    found: list[Row] = []
+    linked: list[Row] = []
     for row in rows:
-        found.append(row._replace(digest=link(found[-1].digest if found else start, row)))
-    return found
+        linked.append(row._replace(digest=link(linked[-1].digest if linked else start, row)))
+    return linked
 
 
 ROWS = chained(
@@ -91,9 +91,9 @@ def test_run_files_keep_the_chain_also_of_numbers_that_are_not_finite() -> None:
     rows = chained([ROWS[0], ROWS[1]._replace(loss=nan, variance=inf)])
     plain = [row._replace(metrics={"accuracy": row.accuracy}) for row in rows]
     text = run_to_json(replace(RUN, history=tuple(chained(plain)), data="d"))
-    found = run_from_json(text)
-    assert found.data == "d"
-    assert first_broken(found.history, START) is None
+    run = run_from_json(text)
+    assert run.data == "d"
+    assert first_broken(run.history, START) is None
     document = json.loads(text)
     document["history"][1][7] = 0.75
     assert first_broken(run_from_json(json.dumps(document)).history, START) == 1

@@ -21,7 +21,7 @@ TREE: Tree = [
 def shown(tree: Tree) -> object:
     if isinstance(tree, np.ndarray):
         return tree.dtype, tree.shape, tree.tobytes()
-    return [shown(one) for one in tree] if isinstance(tree, list) else repr(tree)
+    return [shown(item) for item in tree] if isinstance(tree, list) else repr(tree)
 
 
 def test_what_is_written_is_read() -> None:

@@ -30,8 +30,8 @@ class Measured:
 
 
 def test_a_mapping_may_be_spread_over_the_document() -> None:
-    found = Measured(3, {"mae": 0.5, "r2": nan}, {"mae": 0.25})
-    assert to_json(found) == '{"seed": 3, "mae": 0.5, "r2": null, "mean_mae": 0.25}'
+    measured = Measured(3, {"mae": 0.5, "r2": nan}, {"mae": 0.25})
+    assert to_json(measured) == '{"seed": 3, "mae": 0.5, "r2": null, "mean_mae": 0.25}'
 
 
 def test_a_default_may_be_left_out() -> None:

@@ -44,17 +44,17 @@ TWO = ONE._replace(seed=1, metrics={"accuracy": 0.5})
 
 
 def test_columns() -> None:
-    found = History.of({"favano": [ONE, TWO]})
-    assert list(found) == COLUMNS
-    assert (found["seed"], found["accuracy"]) == ([0, 1], [0.25, 0.5])
+    history = History.of({"favano": [ONE, TWO]})
+    assert list(history) == COLUMNS
+    assert (history["seed"], history["accuracy"]) == ([0, 1], [0.25, 0.5])
     assert History.of({"favano": []})["loss"] == []
 
 
 def test_columns_of_several_results_name_the_method() -> None:
-    found = History.of({"favano": [ONE], "fedavg": [ONE, TWO], "quafl": []})
-    assert list(found) == ["method", *COLUMNS]
-    assert found["method"] == ["favano", "fedavg", "fedavg"]
-    frame = found.frame()
+    history = History.of({"favano": [ONE], "fedavg": [ONE, TWO], "quafl": []})
+    assert list(history) == ["method", *COLUMNS]
+    assert history["method"] == ["favano", "fedavg", "fedavg"]
+    frame = history.frame()
     assert frame.shape == (3, 1 + len(COLUMNS))
     assert frame["accuracy"].tolist() == [0.25, 0.25, 0.5]
 
@@ -74,5 +74,5 @@ def test_a_problem_without_metrics_has_a_loss() -> None:
 
 
 def test_results_with_different_metrics_in_one_table() -> None:
-    found = History.of({"favano": [ONE], "fedavg": [ONE._replace(metrics={"mae": 1.5})]})
-    assert (found["accuracy"], found["mae"]) == ([0.25, None], [None, 1.5])
+    history = History.of({"favano": [ONE], "fedavg": [ONE._replace(metrics={"mae": 1.5})]})
+    assert (history["accuracy"], history["mae"]) == ([0.25, None], [None, 1.5])

@@ -31,11 +31,11 @@ def test_null_on_disk_is_nan_in_memory() -> None:
     entry = ONE.entry._replace(status="diverged", loss=math.nan, variance=math.inf)
     text = run_to_json(replace(ONE, entry=entry, history=(ROW._replace(loss=math.nan),)))
     assert "NaN" not in text
-    found = run_from_json(text)
-    assert found.entry.loss is not None
-    assert math.isnan(found.entry.loss)
-    assert math.isnan(found.history[0].loss)
-    assert found.entry.accuracy is None
+    run = run_from_json(text)
+    assert run.entry.loss is not None
+    assert math.isnan(run.entry.loss)
+    assert math.isnan(run.history[0].loss)
+    assert run.entry.accuracy is None
 
 
 def test_earlier_versions_do_not_say_the_kernels() -> None:
@@ -47,7 +47,7 @@ def test_earlier_versions_do_not_say_the_kernels() -> None:
 def test_histories_with_other_metrics() -> None:
     metrics = (MetricRecord("mae", "low"), MetricRecord("r2"))
     row = ROW._replace(metrics={"mae": 1.5, "r2": 0.5})
-    one = replace(ONE, metrics=metrics, history=(row,))
-    text = run_to_json(one)
+    run = replace(ONE, metrics=metrics, history=(row,))
+    text = run_to_json(run)
     assert json.loads(text)["history"] == [[0, 7.0, 1, 3, 64, 128, 2.5, 1.5, 0.5, 0.0, 0.0, 3]]
-    assert run_from_json(text) == one
+    assert run_from_json(text) == run

@@ -100,11 +100,11 @@ def test_runs_of_earlier_versions_have_the_status_of_the_result(status: str) -> 
     for key in ("status", "wall_seconds", "wrapped_messages"):
         del document["runs"][0][key]
     del document["audit"]["left_out"]
-    found = summary_from_json(json.dumps(document))
-    assert found.runs[0].status == status
-    assert found.runs[0].wrapped_messages == 0
-    assert found.audit == replace(AUDIT, left_out=())
-    assert (found.title, found.source, found.served) == (None, None, None)
+    summary = summary_from_json(json.dumps(document))
+    assert summary.runs[0].status == status
+    assert summary.runs[0].wrapped_messages == 0
+    assert summary.audit == replace(AUDIT, left_out=())
+    assert (summary.title, summary.source, summary.served) == (None, None, None)
 
 
 @pytest.mark.parametrize(
@@ -131,7 +131,7 @@ def test_metrics_of_any_name() -> None:
     document = json.loads(text)
     assert document["metrics"][0] == {"name": "mae", "best": "low", "unit": "kW"}
     assert list(document["runs"][0])[2:6] == ["status", "mae", "r2", "loss"]
-    (found,) = summary_from_json(text).runs
-    assert (found.metrics, found.value("mae"), found.value("loss")) == (run.metrics, 1.5, 0.5)
-    assert found.mean_model["mae"] == 2.0
-    assert math.isnan(found.mean_model["r2"])
+    (again,) = summary_from_json(text).runs
+    assert (again.metrics, again.value("mae"), again.value("loss")) == (run.metrics, 1.5, 0.5)
+    assert again.mean_model["mae"] == 2.0
+    assert math.isnan(again.mean_model["r2"])

@@ -65,9 +65,12 @@ def test_a_table_has_the_runs_of_its_ledgers(
     monkeypatch.chdir(table)
     for path in (table, Path()):
         results = collect([path])
-        assert [(one.name, len(one.runs)) for one in results] == [("favano", 2), ("fedavg", 1)]
-    assert [one.name for one in collect([out])] == ["favano", "fedavg", "quafl"]
-    assert [one.name for one in collect([tmp_path])] == ["favano", "fedavg", "quafl"]
+        assert [(result.name, len(result.runs)) for result in results] == [
+            ("favano", 2),
+            ("fedavg", 1),
+        ]
+    assert [result.name for result in collect([out])] == ["favano", "fedavg", "quafl"]
+    assert [result.name for result in collect([tmp_path])] == ["favano", "fedavg", "quafl"]
     with pytest.raises(BadInput, match="given twice"):
         collect([table, out])
     (out / "runs").rename(out / "elsewhere")

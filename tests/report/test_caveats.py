@@ -67,10 +67,10 @@ def test_a_diverged_result_says_what_is_not_finite(what: str, compared: Path) ->
     summary = json.loads(path.read_text())
     summary["status"], summary["runs"][0][what] = "diverged", None
     path.write_text(json.dumps(summary))
-    (found,) = collect([compared / "favano"])
-    assert (found.status, found.ended) == ("diverged", True)
-    assert len(curve(found).seeds) == 3
-    assert finished(found).keys() == {0, 1}
+    (result,) = collect([compared / "favano"])
+    assert (result.status, result.ended) == ("diverged", True)
+    assert len(curve(result).seeds) == 3
+    assert finished(result).keys() == {0, 1}
     assert lines(compared / "favano") == [
         f"FAVANO diverged: it ended without a finite {what} in seed 0."
     ]

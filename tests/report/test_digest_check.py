@@ -26,8 +26,8 @@ def test_whether_rows_are_as_they_were_written(tmp_path: Path) -> None:
         page = tmp_path / "page.html"
         done = CliRunner().invoke(app, ["report", str(folder), "--out", str(page)])
         line = page.read_text(encoding="utf-8").partition('id="digests">')[2].partition("</p>")[0]
-        found = favano.load(folder).results[0].digests.status
-        return found, line.replace("&nbsp;", " "), done.output
+        verdict = favano.load(folder).results[0].digests.status
+        return verdict, line.replace("&nbsp;", " "), done.output
 
     status, line, screen = told()
     assert (status, line) == ("agree", DIGESTS_AGREE)
@@ -40,7 +40,7 @@ def test_whether_rows_are_as_they_were_written(tmp_path: Path) -> None:
     )
     assert (status, line) == ("changed", wrong)
     assert line in screen
-    history.write_text(history_to_csv([one._replace(digest="", model_digest="") for one in rows]))
+    history.write_text(history_to_csv([row._replace(digest="", model_digest="") for row in rows]))
     status, line, screen = told()
     assert (status, line) == (
         "unknown",

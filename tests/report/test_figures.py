@@ -58,7 +58,7 @@ def test_the_loss_of_untrained_networks_and_its_band_are_not_drawn(folder: Path)
     fedavg, favano = axes.lines[0], axes.lines[4]
     assert np.asarray(fedavg.get_xdata()).tolist() == [200, 300]
     assert np.asarray(favano.get_xdata()).tolist() == [100, 200, 300]
-    bands = [one for one in axes.collections if isinstance(one, PolyCollection)]
+    bands = [band for band in axes.collections if isinstance(band, PolyCollection)]
     assert len(bands) == 3
     heights = np.concatenate([np.asarray(p.vertices)[:, 1] for b in bands for p in b.get_paths()])
     low, high = axes.get_ylim()
@@ -88,7 +88,7 @@ def test_names_at_early_ends_do_not_cover_each_other(folder: Path) -> None:
 def test_panels_have_letters_and_the_figure_says_what_bands_are(folder: Path) -> None:
     figure = curves_figure(folder, {**NAMES, "fedbuff": "FedBuff"}, GRID, 3)
     assert list(panels(figure)) == ["a", "b", "c", "d"]
-    below = next(one for one in panels(figure)["c"].texts if isinstance(one, Annotation))
+    below = next(text for text in panels(figure)["c"].texts if isinstance(text, Annotation))
     assert below.get_text().splitlines() == [
         "Lines: mean over 3 seeds; bands: one standard deviation either way.",
         "The loss is drawn from the first update on.",
@@ -101,9 +101,9 @@ def test_panels_have_letters_and_the_figure_says_what_bands_are(folder: Path) ->
 def test_lines_have_the_colours_of_the_page_and_differ_in_dash(folder: Path) -> None:
     axes = panels(curves_figure(folder, NAMES, GRID, 3))["c"]
     curves = axes.lines[0:6:2]
-    found = looks(NAMES)
+    styles = looks(NAMES)
     assert [to_hex(line.get_color()) for line in curves] == [
-        COLOURS[found[name].colour] for name in NAMES
+        COLOURS[styles[name].colour] for name in NAMES
     ]
     dashes = [line._dash_pattern for line in curves]  # type: ignore[attr-defined]
     assert len({str(dash) for dash in dashes}) == 3

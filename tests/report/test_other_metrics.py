@@ -44,7 +44,7 @@ def write(folder: Path, algorithm: str, errors: list[list[float]], described: bo
         [row(seed, step, error) for step, error in enumerate(some)]
         for seed, some in enumerate(errors)
     ]
-    text = history_to_csv([one for history in histories for one in history])
+    text = history_to_csv([entry for history in histories for entry in history])
     (folder / "history.csv").write_text(text)
     if described:
         runs = tuple(run_record(algorithm, history[-1], "complete") for history in histories)
@@ -80,36 +80,38 @@ def test_equal_as_printed(tmp_path: Path) -> None:
 
 
 def test_the_table(three: Path) -> None:
-    found = collect([three])
-    headings = columns(found)
+    results = collect([three])
+    headings = columns(results)
     assert list(headings.items())[:4] == [
         ("mae", "mae, kW"),
         ("difference", "against FAVANO, kW"),
         ("r2", "r2"),
         ("loss", "loss"),
     ]
-    words = cells(found[1], found[0])
+    words = cells(results[1], results[0])
     assert words["mae"] == "1 ± 0.283"
     assert words["difference"] == "+0.4 ± 0.141 (2)"
-    pair = paired(found[1], found[0])
+    pair = paired(results[1], results[0])
     assert pair is not None
     assert pair.mean == pytest.approx(0.4)
     console = Console(width=44, file=io.StringIO())
     with console.capture() as screen:
-        console.print(final_table(found, width=44))
+        console.print(final_table(results, width=44))
     text = " ".join(screen.get().split())
     assert "mae, kW" in text
     assert "no room here for r2, loss, server steps, local steps and gigabits sent" in text
 
 
 def test_curves_and_the_data_of_a_page(three: Path) -> None:
-    found = collect([three])
-    drawn = curve(found[0])
+    results = collect([three])
+    drawn = curve(results[0])
     assert list(drawn.bands)[:3] == ["mae", "r2", "loss"]
     assert drawn.bands["mae"].mean.tolist() == pytest.approx([2.0, 0.6])
     shown = measures(METRICS)
     assert (shown["mae"].title, shown["mae"].kind) == ("Test mae, kW", "significant")
-    document = json.loads(payload(by_setting(found), {one.title: LOOK for one in found}, shown))
+    document = json.loads(
+        payload(by_setting(results), {result.title: LOOK for result in results}, shown)
+    )
     assert document["measures"]["r2"] == {"name": "Test r2", "kind": "significant"}
     assert document["settings"][0]["unit"] == "kW"
 
@@ -124,9 +126,9 @@ def test_a_page_without_accuracy(three: Path, tmp_path: Path) -> None:
 
 def test_without_a_summary_the_columns_say_the_names(tmp_path: Path) -> None:
     write(tmp_path / "favano", "favano", [[2.0, 0.5]], described=False)
-    (found,) = collect([tmp_path])
-    assert found.metrics == (MetricRecord("mae"), MetricRecord("r2"))
-    assert found.final() == [0.5]
+    (result,) = collect([tmp_path])
+    assert result.metrics == (MetricRecord("mae"), MetricRecord("r2"))
+    assert result.final() == [0.5]
 
 
 def test_results_of_other_metrics_are_another_setting(three: Path) -> None:
@@ -137,9 +139,11 @@ def test_results_of_other_metrics_are_another_setting(three: Path) -> None:
 
 def test_not_a_number_is_said(tmp_path: Path) -> None:
     write(tmp_path / "favano", "favano", [[2.0, float("nan")]])
-    found = collect([tmp_path])
-    assert "Nothing to rank: FAVANO (without a finite mae)." in sentence(found)
-    assert any("without a finite loss in seed 0" in line for line in caveats(by_setting(found), []))
+    results = collect([tmp_path])
+    assert "Nothing to rank: FAVANO (without a finite mae)." in sentence(results)
+    assert any(
+        "without a finite loss in seed 0" in line for line in caveats(by_setting(results), [])
+    )
 
 
 def test_names_of_metrics_are_text(tmp_path: Path) -> None:
@@ -163,9 +167,9 @@ def test_a_metric_that_is_not_a_number_is_named(tmp_path: Path) -> None:
     write(tmp_path / "favano", "favano", [[2.0, 0.5], [2.0, math.nan]])
     text = (tmp_path / "favano" / "summary.json").read_text()
     (tmp_path / "favano" / "summary.json").write_text(text.replace('"loss": null', '"loss": 1.0'))
-    (found,) = collect([tmp_path])
-    assert "FAVANO ended without a finite mae in seed 1." in caveats(by_setting([found]), [])
-    assert cells(found, None)["mae"] == "not finite"
+    (result,) = collect([tmp_path])
+    assert "FAVANO ended without a finite mae in seed 1." in caveats(by_setting([result]), [])
+    assert cells(result, None)["mae"] == "not finite"
 
 
 def test_a_small_loss_that_leads_has_digits(tmp_path: Path) -> None:

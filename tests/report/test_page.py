@@ -58,9 +58,9 @@ def test_the_policy_admits_this_script_and_this_style_alone(page: Path) -> None:
     rules = dict(rule.strip().split(" ", 1) for rule in policy.group(1).split(";"))
     assert rules["default-src"] == "'none'"
     for tag, rule in (("script", "script-src"), ("style", "style-src")):
-        found = re.search(rf"<{tag}>(.*?)</{tag}>", text, re.DOTALL)
-        assert found is not None
-        digest = base64.b64encode(hashlib.sha256(found.group(1).encode()).digest()).decode()
+        match = re.search(rf"<{tag}>(.*?)</{tag}>", text, re.DOTALL)
+        assert match is not None
+        digest = base64.b64encode(hashlib.sha256(match.group(1).encode()).digest()).decode()
         assert rules[rule] == f"'sha256-{digest}'"
 
 
@@ -83,9 +83,9 @@ def test_every_part_is_there(page: Path) -> None:
 
 
 def test_references_are_the_methods_with_numbers(page: Path) -> None:
-    found = re.search(r'<select id="reference".*?</select>', page.read_text(), re.DOTALL)
-    assert found is not None
-    assert re.findall(r">([^<]+)</option>", found.group()) == ["FAVANO", "FedAvg", "FedBuff"]
+    match = re.search(r'<select id="reference".*?</select>', page.read_text(), re.DOTALL)
+    assert match is not None
+    assert re.findall(r">([^<]+)</option>", match.group()) == ["FAVANO", "FedAvg", "FedBuff"]
 
 
 def test_partial_and_missing_are_marked(page: Path) -> None:
@@ -107,10 +107,15 @@ def test_nothing_missing_takes_no_room(compared: Path, tmp_path: Path) -> None:
 
 
 def test_the_data_are_valid_json(page: Path) -> None:
-    found = re.search(r'id="results">(.*?)</script>', page.read_text(), re.DOTALL)
-    assert found is not None
-    data = json.loads(found.group(1))
-    assert [one["title"] for one in data["methods"]] == ["FAVANO", "FedAvg", "FedBuff", "QuAFL"]
+    match = re.search(r'id="results">(.*?)</script>', page.read_text(), re.DOTALL)
+    assert match is not None
+    data = json.loads(match.group(1))
+    assert [method["title"] for method in data["methods"]] == [
+        "FAVANO",
+        "FedAvg",
+        "FedBuff",
+        "QuAFL",
+    ]
     favano = data["settings"][0]["results"][0]
     assert favano["y"]["accuracy"]["mean"] == [10, 60, 75]
     assert favano["y"]["variance"]["mean"][0] is None

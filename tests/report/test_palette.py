@@ -25,15 +25,15 @@ def test_a_method_keeps_its_look_whatever_the_order_and_the_company() -> None:
 
 
 def test_all_methods_differ_in_colour_or_dash() -> None:
-    found = looks(our_methods()).values()
-    assert len({(look.colour, look.dash) for look in found}) == len(our_methods()) == 15
-    assert len({(look.colour, look.mark) for look in found}) == 15
+    styles = looks(our_methods()).values()
+    assert len({(look.colour, look.dash) for look in styles}) == len(our_methods()) == 15
+    assert len({(look.colour, look.mark) for look in styles}) == 15
 
 
 def test_the_papers_four_differ_in_colour_and_in_dash() -> None:
-    for one, other in combinations(looks(PAPER).values(), 2):
-        assert one.colour != other.colour
-        assert one.dash != other.dash
+    for look, other in combinations(looks(PAPER).values(), 2):
+        assert look.colour != other.colour
+        assert look.dash != other.dash
 
 
 def test_other_names_choose_by_themselves_and_take_nobodys_look() -> None:
@@ -52,22 +52,22 @@ def test_more_labels_than_pairs_are_still_drawn() -> None:
 
 
 def test_variants_have_the_colour_of_their_method() -> None:
-    found = looks(["FAVANO", "FAVANO (reweight none)", "FAVANO (reweight deterministic)"])
-    assert {look.colour for look in found.values()} == {looks(["favano"])["favano"].colour}
-    assert len({look.dash for look in found.values()}) == 3
+    styles = looks(["FAVANO", "FAVANO (reweight none)", "FAVANO (reweight deterministic)"])
+    assert {look.colour for look in styles.values()} == {looks(["favano"])["favano"].colour}
+    assert len({look.dash for look in styles.values()}) == 3
 
 
 def test_the_style_sheet_has_the_same_colours_and_dashes() -> None:
     style = files("favano.report").joinpath("static", "page.css").read_text(encoding="utf-8")
     light = style.split("@media")[0]
     assert tuple(re.findall(r"--c\d: (#\w{6});", light)) == COLOURS
-    found = re.findall(r"\.dash-(\d) \.line \{ stroke-dasharray: ([\d. ]+); \}", style)
-    assert {int(k): tuple(map(float, text.split())) for k, text in found} == {
+    dashes = re.findall(r"\.dash-(\d) \.line \{ stroke-dasharray: ([\d. ]+); \}", style)
+    assert {int(k): tuple(map(float, text.split())) for k, text in dashes} == {
         number: dash for number, dash in enumerate(DASHES) if dash
     }
 
 
 def test_methods_of_a_page_are_listed_as_they_appear(compared: Path) -> None:
-    found = methods(by_setting(collect([compared])))
-    assert list(found) == ["FAVANO", "FedAvg", "FedBuff", "QuAFL"]
-    assert found["QuAFL"] == looks(["quafl"])["quafl"]
+    listed = methods(by_setting(collect([compared])))
+    assert list(listed) == ["FAVANO", "FedAvg", "FedBuff", "QuAFL"]
+    assert listed["QuAFL"] == looks(["quafl"])["quafl"]

@@ -53,7 +53,7 @@ def test_paper_ours_and_the_difference_in_its_deviations() -> None:
 
 
 def test_the_note_says_the_time_and_whose_numbers_are_later() -> None:
-    runs = [one._replace(time=5000.0) for one in RUNS]
+    runs = [run._replace(time=5000.0) for run in RUNS]
     note = beside_paper("", runs, NAMES, COLUMNS, {}).note
     assert note == (
         "Test accuracy in % of the last model made by time 5,000, mean ± standard deviation over "
@@ -92,13 +92,13 @@ def test_leads_are_paired_by_seed() -> None:
 
 
 def test_readings_of_several_methods_name_the_method() -> None:
-    found = [
+    entries = [
         entry("favano", "iid", 0, 0.9, reading="plain"),
         entry("favano", "two", 0, 0.8, reading="free"),
         entry("fedavg", "two", 0, 0.7, reading="free"),
     ]
     texts = {"plain": "FAVANO, plain", "free": "free draw"}
-    assert other_readings(found, texts, NAMES, COLUMNS).rows == [
+    assert other_readings(entries, texts, NAMES, COLUMNS).rows == [
         ["FAVANO, plain", "90.0", ""],
         ["free draw: FAVANO", "", "80.0"],
         ["free draw: FedAvg", "", "70.0"],

@@ -69,9 +69,9 @@ def test_curves_are_read_by_line(folder: Path) -> None:
 
 
 def test_the_document_has_tables_and_runs(folder: Path) -> None:
-    found = document(folder, SMALL)
-    assert set(found) == {"title", "folder", "tables", "runs"}
-    runs = found["runs"]
+    content = document(folder, SMALL)
+    assert set(content) == {"title", "folder", "tables", "runs"}
+    runs = content["runs"]
     assert isinstance(runs, list)
     assert len(runs) == 16
     assert {"algorithm", "seed", "accuracy", "energy_wh", "digest"} <= set(runs[0])

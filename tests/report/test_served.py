@@ -33,11 +33,11 @@ def test_clients_that_both_files_list(compared: Path) -> None:
     add_served(compared / "favano", 0.9)
     favano, fedavg, *_ = collect([compared])
     assert favano.served is not None
-    found = points(favano)
-    assert found is not None
-    assert (found["client"], found["speed"]) == ([0, 1, 2], [1, 0, 1])
-    assert found["weight"] == pytest.approx([1.0, 1.0, 1.0])
-    assert found["score"] == pytest.approx([50, 90, 80])
+    columns = points(favano)
+    assert columns is not None
+    assert (columns["client"], columns["speed"]) == ([0, 1, 2], [1, 0, 1])
+    assert columns["weight"] == pytest.approx([1.0, 1.0, 1.0])
+    assert columns["score"] == pytest.approx([50, 90, 80])
     assert points(fedavg) is None
 
 

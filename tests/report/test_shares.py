@@ -55,9 +55,9 @@ def test_nothing_recorded_is_said(compared: Path) -> None:
 
 
 def test_weights_that_are_not_finite_do_not_break_the_page(compared: Path, tmp_path: Path) -> None:
-    found = json.loads((compared / "favano" / "participation.json").read_text())
-    found["listed"]["weight"][1] = found["speeds"][0]["weight"] = None
-    (compared / "favano" / "participation.json").write_text(json.dumps(found))
+    record = json.loads((compared / "favano" / "participation.json").read_text())
+    record["listed"]["weight"][1] = record["speeds"][0]["weight"] = None
+    (compared / "favano" / "participation.json").write_text(json.dumps(record))
     write_page(collect([compared]), tmp_path / "page.html", "Not finite")
     page = (tmp_path / "page.html").read_text()
     assert "not finite" not in page

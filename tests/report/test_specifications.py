@@ -37,7 +37,7 @@ def test_times_of_runs_that_overlap_are_not_added_up(compared: Path) -> None:
     summary = json.loads(path.read_text())
     summary["runs"][1]["wall_seconds"] = 2.25
     path.write_text(json.dumps(summary))
-    text = specifications(found := by_setting(collect([compared])), methods(found))
+    text = specifications(settings := by_setting(collect([compared])), methods(settings))
     assert "folder favano; its 2 runs took 1.5 to 2.2 seconds each and overlap in time." in text
     assert "folder fedbuff; the run took 1.5 seconds." in text
     assert "seconds of computing" not in text
@@ -47,6 +47,6 @@ def test_what_it_was_trained_with_is_said(compared: Path) -> None:
     path = compared / "favano" / "summary.json"
     said = {"torch": "2.13.0", "kernels": "channels-last"}
     path.write_text(json.dumps(json.loads(path.read_text()) | said))
-    text = specifications(found := by_setting(collect([compared])), methods(found))
+    text = specifications(settings := by_setting(collect([compared])), methods(settings))
     assert "with PyTorch 2.13.0, kernels channels-last into folder favano" in text
     assert text.count("kernels channels-last") == 1

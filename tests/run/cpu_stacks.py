@@ -16,5 +16,5 @@ def cpu_stacks(
     flat: FlatModel, runs: Sequence[SeedRun], group: Group, workers: int | None
 ) -> Iterator[Iterator[Step]]:
     """In the place of `favano.run.engines._steps`."""
-    maker = LaneMaker(flat, [one.trainer for one in runs])
+    maker = LaneMaker(flat, [run.trainer for run in runs])
     yield on_stacks(runs, StackLanes(maker.at_most(16)), Share(3, 5, 0))

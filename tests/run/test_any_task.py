@@ -108,10 +108,10 @@ def test_without_metrics_the_loss_leads_over_clients_too(tmp_path: Path) -> None
     assert result.served is not None
     assert result.served.metric == "loss"
     result.save(tmp_path / "mine")
-    found = collect([tmp_path / "mine"])
-    assert list(columns(found))[:3] == ["loss", "loss_clients", "loss_worst"]
-    assert "FAVANO reaches loss " in sentence(found)
-    assert next(iter(measures(found[0].metrics))) == "loss"
+    results = collect([tmp_path / "mine"])
+    assert list(columns(results))[:3] == ["loss", "loss_clients", "loss_worst"]
+    assert "FAVANO reaches loss " in sentence(results)
+    assert next(iter(measures(results[0].metrics))) == "loss"
 
 
 class Recurrent(nn.Module):
@@ -123,8 +123,8 @@ class Recurrent(nn.Module):
         self.logits = nn.Linear(8, 5)
 
     def forward(self, tokens: Tensor) -> Tensor:
-        found: Tensor = self.logits(self.layer(self.embedding(tokens))[0])
-        return found.transpose(1, 2)
+        output: Tensor = self.logits(self.layer(self.embedding(tokens))[0])
+        return output.transpose(1, 2)
 
 
 def texts() -> Tensor:
@@ -328,7 +328,7 @@ def test_evaluation_per_client(tmp_path: Path) -> None:
     both.save(tmp_path / "mine")
     (read,) = favano.load(tmp_path / "mine").results
     assert read.final("accuracy_worst") == worst
-    assert [one.unit for one in read.metrics] == ["%", "%", "%"]
+    assert [metric.unit for metric in read.metrics] == ["%", "%", "%"]
 
 
 def test_local_buffers_are_estimated_before_clients_are_scored() -> None:
@@ -351,10 +351,10 @@ class Attending(nn.Module):
         self.all, self.logits = nn.Linear(8, 24), nn.Linear(8, 5)
 
     def forward(self, tokens: Tensor) -> Tensor:
-        found = self.embedding(tokens) + self.places(torch.arange(tokens.shape[1]))
-        query, key, value = self.all(found).chunk(3, dim=-1)
+        embedded = self.embedding(tokens) + self.places(torch.arange(tokens.shape[1]))
+        query, key, value = self.all(embedded).chunk(3, dim=-1)
         mixed = functional.scaled_dot_product_attention(query, key, value, is_causal=True)
-        output: Tensor = self.logits(found + mixed)
+        output: Tensor = self.logits(embedded + mixed)
         return output.transpose(1, 2)
 
 
@@ -394,10 +394,10 @@ def test_stacks_of_models_agree_with_the_loop(name: str, monkeypatch: pytest.Mon
     lanes = favano.simulate("favano", STACKED[name], FLEET, **keys)
     assert loop.metrics == lanes.metrics
     for metric in (*loop.rows[0].metrics, "loss", "variance"):
-        found, expected = (
+        actual, expected = (
             [float(str(value)) for value in result.history[metric]] for result in (lanes, loop)
         )
-        assert found == pytest.approx(expected, rel=2e-3, abs=1e-6)
+        assert actual == pytest.approx(expected, rel=2e-3, abs=1e-6)
 
 
 def test_clients_are_scored_on_their_own_test_samples() -> None:

@@ -148,8 +148,8 @@ def test_arrays_are_as_good_as_tensors() -> None:
         split="iid",
         batch_size=8,
     )
-    found = favano.simulate("favano", arrays, FLEET, **KEYS)
-    assert found.rows == favano.simulate("favano", own(network()), FLEET, **KEYS).rows
+    result = favano.simulate("favano", arrays, FLEET, **KEYS)
+    assert result.rows == favano.simulate("favano", own(network()), FLEET, **KEYS).rows
     plan = favano.plan(favano.FedAvg(sample_weights=True), arrays, FLEET, **KEYS)
     assert plan.audit is not None
 
@@ -263,34 +263,37 @@ def test_the_history_has_columns() -> None:
 
 def test_a_comparison_has_a_column_for_the_method() -> None:
     both = favano.FedBuff(buffer=1), favano.FedBuff(buffer=2, label="two")
-    found = favano.compare(["favano", *both], own(network()), FLEET, **KEYS)
+    comparison = favano.compare(["favano", *both], own(network()), FLEET, **KEYS)
     names = ["favano", "fedbuff", "two"]
-    assert [result.spec.name for result in found.results] == names
-    assert list(found.history) == ["method", *columns(["accuracy"])]
-    rows = {result.spec.name: len(result.rows) for result in found.results}
-    assert found.history["method"] == [name for name in names for _ in range(rows[name])]
-    assert found.history.frame().groupby("method", sort=False).size().to_dict() == rows
-    lines = str(found).splitlines()
+    assert [result.spec.name for result in comparison.results] == names
+    assert list(comparison.history) == ["method", *columns(["accuracy"])]
+    rows = {result.spec.name: len(result.rows) for result in comparison.results}
+    assert comparison.history["method"] == [name for name in names for _ in range(rows[name])]
+    assert comparison.history.frame().groupby("method", sort=False).size().to_dict() == rows
+    lines = str(comparison).splitlines()
     assert [line.partition(":")[0] for line in lines] == names
     assert all(re.search(r": \d+\.\d\d %$", line) for line in lines)
     alone = favano.simulate("favano", own(network()), FLEET, **KEYS)
-    assert found.results[0].rows == alone.rows
+    assert comparison.results[0].rows == alone.rows
 
 
 def test_a_comparison_prints_the_models_at_the_horizon() -> None:
     """The last round of FedAvg ends after it."""
-    found = favano.compare(["fedavg"], own(network()), FLEET, **KEYS)
-    (result,) = found.results
+    comparison = favano.compare(["fedavg"], own(network()), FLEET, **KEYS)
+    (result,) = comparison.results
     last, before = result.rows[-1], result.rows[-2]
     assert before.time == KEYS["horizon"] < last.time
     assert before.accuracy != last.accuracy
-    assert str(found) == f"fedavg: {100 * before.accuracy:.2f} %"
+    assert str(comparison) == f"fedavg: {100 * before.accuracy:.2f} %"
 
 
 def test_times_go_to_the_methods_that_read_them() -> None:
     keys: Keys = {**KEYS, "waiting_time": 2.0, "deadline": 30.0}
-    found = favano.compare(["favano", "fedavg"], own(network()), FLEET, **keys)
-    clocks = [(one.spec.clock.waiting_time, one.spec.clock.deadline) for one in found.results]
+    comparison = favano.compare(["favano", "fedavg"], own(network()), FLEET, **keys)
+    clocks = [
+        (result.spec.clock.waiting_time, result.spec.clock.deadline)
+        for result in comparison.results
+    ]
     assert clocks == [(2.0, None), (4.0, 30.0)]
 
 
@@ -346,36 +349,36 @@ def test_a_folder_of_another_network_or_loss_is_refused(
     change: dict[str, Any], differing: str, tmp_path: Path
 ) -> None:
     """Keys and data are the same."""
-    one = own(network())
-    favano.simulate("favano", one, FLEET, **KEYS).save(tmp_path)
+    given = own(network())
+    favano.simulate("favano", given, FLEET, **KEYS).save(tmp_path)
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
-    other = favano.simulate("favano", replace(one, **change), FLEET, **KEYS)
+    other = favano.simulate("favano", replace(given, **change), FLEET, **KEYS)
     with pytest.raises(BadInput, match=rf"another run \(differs in {differing}\); choose a new"):
         other.save(tmp_path)
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
-    again = favano.simulate("favano", replace(one, model=network()), FLEET, **KEYS)
+    again = favano.simulate("favano", replace(given, model=network()), FLEET, **KEYS)
     again.save(tmp_path)  # the same run
-    favano.simulate("favano", one, FLEET, **TWO_SEEDS).save(tmp_path)  # more of it
+    favano.simulate("favano", given, FLEET, **TWO_SEEDS).save(tmp_path)  # more of it
 
 
 def test_a_comparison_is_saved_in_a_folder_per_method(tmp_path: Path) -> None:
     both = favano.FedBuff(buffer=1, label="one, each"), favano.FedBuff(buffer=2)
-    found = favano.compare(["favano", *both], own(network()), FLEET, **KEYS)
-    found.save(tmp_path)
+    comparison = favano.compare(["favano", *both], own(network()), FLEET, **KEYS)
+    comparison.save(tmp_path)
     assert {path.name for path in tmp_path.iterdir()} == {"favano", "one-each", "fedbuff"}
     loaded = favano.load(tmp_path)
-    assert {one.title for one in loaded.results} == {"FAVANO", "one, each", "FedBuff"}
+    assert {result.title for result in loaded.results} == {"FAVANO", "one, each", "FedBuff"}
     assert sorted(loaded.accuracy) == ["favano", "fedbuff", "one, each"]
 
 
 def test_a_report_is_one_page(tmp_path: Path) -> None:
-    found = favano.compare(["favano", "fedavg"], own(network()), FLEET, **KEYS)
-    page = found.report(tmp_path / "both.html")
+    comparison = favano.compare(["favano", "fedavg"], own(network()), FLEET, **KEYS)
+    page = comparison.report(tmp_path / "both.html")
     assert "<h1>FAVANO and FedAvg on own</h1>" in page.read_text()
-    one = found.results[0].report(str(tmp_path / "one.html"), title="Mine")
-    assert "<h1>Mine</h1>" in one.read_text()
+    single = comparison.results[0].report(str(tmp_path / "one.html"), title="Mine")
+    assert "<h1>Mine</h1>" in single.read_text()
     assert {path.name for path in tmp_path.iterdir()} == {"both.html", "one.html"}
-    found.save(tmp_path / "kept")
+    comparison.save(tmp_path / "kept")
     again = favano.load(tmp_path / "kept").report(tmp_path / "again.html")
     assert "<h1>FAVANO and FedAvg on own</h1>" in again.read_text()
 
@@ -429,7 +432,7 @@ def test_ctrl_c_ends_a_comparison_with_all_that_was_measured() -> None:
     with pytest.raises(favano.Interrupted) as ending:
         favano.compare(["favano", "fedavg"], own(network()), FLEET, progress=CtrlC(), **KEYS)
     assert isinstance(ending.value.result, favano.Comparison)
-    assert [one.status for one in ending.value.result.results] == ["partial", "partial"]
+    assert [result.status for result in ending.value.result.results] == ["partial", "partial"]
 
 
 @pytest.mark.parametrize("methods", [["favano"], ["favano", "fedasync"]])
@@ -557,15 +560,15 @@ def test_a_run_that_was_stopped_is_a_result_like_others(tmp_path: Path) -> None:
 
 
 def test_single_results_and_comparisons_have_folders_of_their_own(tmp_path: Path) -> None:
-    found = favano.compare(["favano", "fedavg"], own(network()), FLEET, **KEYS)
-    several, single = found.save(tmp_path / "several"), found.results[0].save(tmp_path / "single")
+    both = favano.compare(["favano", "fedavg"], own(network()), FLEET, **KEYS)
+    several, single = both.save(tmp_path / "several"), both.results[0].save(tmp_path / "single")
     with pytest.raises(BadInput, match="holds several results; choose a new folder"):
-        found.results[0].save(several)
+        both.results[0].save(several)
     with pytest.raises(BadInput, match="holds a single result; choose a new folder"):
-        found.save(single)
-    found.save(several)
-    found.results[1].save(single / "below")
-    found.results[0].save(single)  # it is still a single one
+        both.save(single)
+    both.save(several)
+    both.results[1].save(single / "below")
+    both.results[0].save(single)  # it is still a single one
 
 
 class Dividing(favano.Method[favano.ModelState]):

@@ -116,16 +116,16 @@ def test_bits_are_those_of_what_is_trained(
         "horizon": 60.0,
         "codec": codec,
     }
-    found = favano.simulate(method, given, favano.Fleet(clients=4), **keys)
-    sent, rounds = 46 + 80 + (46 if method == "scaffold" else 0), found.rows[-1].server_step
+    result = favano.simulate(method, given, favano.Fleet(clients=4), **keys)
+    sent, rounds = 46 + 80 + (46 if method == "scaffold" else 0), result.rows[-1].server_step
     if codec == "none":
-        assert found.rows[-1].bits_up == 32 * sent * 4 * rounds
-        assert found.rows[0].bits_down == 32 * sent * 4
+        assert result.rows[-1].bits_up == 32 * sent * 4 * rounds
+        assert result.rows[0].bits_down == 32 * sent * 4
     elif method == "fedavg":
-        packed = message_bits(codec_of(found.spec), (6, 40)) + 32 * 80  # type: ignore[arg-type]
-        assert found.rows[-1].bits_up == packed * 4 * rounds
+        packed = message_bits(codec_of(result.spec), (6, 40)) + 32 * 80  # type: ignore[arg-type]
+        assert result.rows[-1].bits_up == packed * 4 * rounds
     for name in ("layer.weight", "layer.bias"):
-        assert torch.equal(found.models[0][name], net.state_dict()[name])
+        assert torch.equal(result.models[0][name], net.state_dict()[name])
 
 
 def test_buffers_per_client_need_buffers() -> None:

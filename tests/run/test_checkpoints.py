@@ -119,15 +119,15 @@ def results(
 SHORT_PERCEPTRON = changed(SHORT, {"model": "perceptron"})
 
 
-def same(one: Result, other: Result) -> None:
-    assert history_to_csv(one.rows) == history_to_csv(other.rows)
-    assert bounds_to_csv(one.bounds) == bounds_to_csv(other.bounds)
-    assert one.status == other.status
-    assert one.models.keys() == other.models.keys()
-    for seed, model in one.models.items():
+def same(result: Result, other: Result) -> None:
+    assert history_to_csv(result.rows) == history_to_csv(other.rows)
+    assert bounds_to_csv(result.bounds) == bounds_to_csv(other.bounds)
+    assert result.status == other.status
+    assert result.models.keys() == other.models.keys()
+    for seed, model in result.models.items():
         for name, value in model.items():
             assert torch.equal(value, other.models[seed][name]), name
-    for mine, theirs in zip(one.runs, other.runs, strict=True):
+    for mine, theirs in zip(result.runs, other.runs, strict=True):
         for key in ("mean_model", "refused_updates", "wrapped_messages", "status"):
             assert str(getattr(mine, key)) == str(getattr(theirs, key)), key
 
@@ -141,11 +141,12 @@ def test_a_run_goes_on_where_it_was_ended(name: str, digits: Samples, tmp_path: 
         (partial,) = results([spec], digits, tmp_path, notes, updates // share)
         assert partial.status == "partial"
     assert len(notes.said) == 1  # at the second time
-    (found,) = results([spec], digits, tmp_path, notes)
-    same(found, whole)
+    (resumed,) = results([spec], digits, tmp_path, notes)
+    same(resumed, whole)
     assert len(notes.said) == 2
     assert all(
-        re.match(r"[12] of 2 runs go on, the first at time \d+ of 210", one) for one in notes.said
+        re.match(r"[12] of 2 runs go on, the first at time \d+ of 210", sentence)
+        for sentence in notes.said
     )
     assert len(list((tmp_path / spec.name).iterdir())) == 2  # the end of each seed
 
@@ -171,10 +172,10 @@ def test_dropout_and_constants_go_on_too(digits: Samples, tmp_path: Path) -> Non
 
     def result(updates: int, kept: Checkpoints | None) -> Result:
         progress = Interrupting(updates)
-        (found,) = run_together(
+        (result,) = run_together(
             [SHORT], digits, Rows, progress=progress, workers=1, checkpoints=kept
         )
-        return found
+        return result
 
     whole = result(0, None)
     assert result(whole.runs[0].server_steps // 2, kept).status == "partial"
@@ -186,9 +187,9 @@ def test_dropout_and_constants_go_on_too(digits: Samples, tmp_path: Path) -> Non
 def test_a_longer_horizon_goes_on_at_the_end(name: str, digits: Samples, tmp_path: Path) -> None:
     spec, notes = variant(SHORT, VARIANTS[name]), Notes()
     results([changed(spec, {"horizon": 150.0})], digits, tmp_path, notes)
-    (found,) = results([spec], digits, tmp_path, notes)
+    (resumed,) = results([spec], digits, tmp_path, notes)
     (whole,) = results([spec], digits)
-    same(found, whole)
+    same(resumed, whole)
     (sentence,) = notes.said
     time = re.fullmatch(r"goes on at time (\d+) of 210", sentence)
     assert time is not None
@@ -201,8 +202,8 @@ def test_a_longer_horizon_that_changes_the_beginning_begins_anew(
     """Step sizes that fall until the horizon are other ones with another horizon."""
     spec, notes = changed(SHORT, {"rate_schedule": "cosine"}), Notes()
     results([changed(spec, {"horizon": 150.0})], digits, tmp_path, notes)
-    (found,) = results([spec], digits, tmp_path, notes)
-    same(found, *results([spec], digits))
+    (resumed,) = results([spec], digits, tmp_path, notes)
+    same(resumed, *results([spec], digits))
     assert notes.said == [
         "favano, seed 0 begins anew: its checkpoint cannot be used, since its schedule or its step "
         "sizes begin otherwise"
@@ -220,11 +221,11 @@ def test_a_shorter_one_does_not_remove_the_checkpoints_of_a_longer_one(
 
 
 def test_one_of_several_runs_goes_on_beside_new_ones(digits: Samples, tmp_path: Path) -> None:
-    specs, notes = [variant(SHORT, {"algorithm": one}) for one in ("favano", "asofed")], Notes()
+    specs, notes = [variant(SHORT, {"algorithm": name}) for name in ("favano", "asofed")], Notes()
     results(specs[:1], digits, tmp_path, notes, 15)
-    found = results(specs, digits, tmp_path, notes)
-    for one, whole in zip(found, results(specs, digits), strict=True):
-        same(one, whole)
+    resumed = results(specs, digits, tmp_path, notes)
+    for result, whole in zip(resumed, results(specs, digits), strict=True):
+        same(result, whole)
     assert notes.said == ["1 of 2 runs go on, the first at time 84 of 210"]
 
 
@@ -238,9 +239,9 @@ def test_machine_time_before_breaks_counts(
         made = Count(updates)
         monkeypatch.setattr("favano.run.runner.Keeper", partial(Keeper, clock=made.clock))
         model = named_model(SHORT_PERCEPTRON, digits)
-        (found,) = run_together([spec], digits, model, progress=made, workers=1, checkpoints=kept)
-        assert found.seconds_before == pytest.approx(found.steps_before)
-        before.append(found.steps_before)
+        (result,) = run_together([spec], digits, model, progress=made, workers=1, checkpoints=kept)
+        assert result.seconds_before == pytest.approx(result.steps_before)
+        before.append(result.steps_before)
     assert 0 == before[0] < before[1] < before[2]
 
 

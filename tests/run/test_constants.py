@@ -34,18 +34,18 @@ def linear_probe(clients: int = 3, samples: int = 40) -> tuple[Probe, torch.Tens
 def test_a_least_squares_federation() -> None:
     probe, features, labels = linear_probe()
     point = torch.tensor([0.3, -1.0, 0.5, 2.0], dtype=torch.float64)
-    found = probe.at(point)
+    measured = probe.at(point)
     x = features.reshape(3, 40, 4)
     error = x @ point - labels.reshape(3, 40)
     gradient = torch.einsum("isk,is->ik", x, error) / 40
     mean = gradient.mean(dim=0)
-    assert found.loss == pytest.approx(float(error.square().mean() / 2))
-    assert found.gradient == pytest.approx(float(mean.square().sum()))
+    assert measured.loss == pytest.approx(float(error.square().mean() / 2))
+    assert measured.gradient == pytest.approx(float(mean.square().sum()))
     spread = (gradient - mean).square().sum(dim=1).mean().sqrt()
-    assert found.dissimilarity == pytest.approx(float(spread))
-    sharpest = max(float(torch.linalg.eigvalsh(one.T @ one / 40)[-1]) for one in x)
-    assert found.smoothness == pytest.approx(sharpest, rel=0.01)
-    assert found.smoothness <= sharpest * (1 + 1e-9)
+    assert measured.dissimilarity == pytest.approx(float(spread))
+    sharpest = max(float(torch.linalg.eigvalsh(part.T @ part / 40)[-1]) for part in x)
+    assert measured.smoothness == pytest.approx(sharpest, rel=0.01)
+    assert measured.smoothness <= sharpest * (1 + 1e-9)
 
 
 def test_noise_of_an_epoch_is_exact() -> None:
@@ -59,18 +59,18 @@ def test_noise_of_an_epoch_is_exact() -> None:
         chosen = torch.from_numpy(probe.task.batches.indices(0, step))
         drawn = features[chosen].T @ error[chosen] / 8
         squares.append(float((drawn - whole).square().sum()))
-    found = probe.at(point)
-    assert found.noise == pytest.approx(np.sqrt(np.mean(squares)))
-    assert found.noise == found.noise_typical
+    measured = probe.at(point)
+    assert measured.noise == pytest.approx(np.sqrt(np.mean(squares)))
+    assert measured.noise == measured.noise_typical
     error = np.std(squares, ddof=1) / np.sqrt(5)  # of the mean of the squares
-    assert found.noise_error == pytest.approx(error / (2 * found.noise))
-    assert found.dissimilarity == pytest.approx(0, abs=1e-6)
+    assert measured.noise_error == pytest.approx(error / (2 * measured.noise))
+    assert measured.dissimilarity == pytest.approx(0, abs=1e-6)
 
 
 def test_two_batches_have_an_error_and_one_has_none() -> None:
     probe, *_ = linear_probe()
-    one, two = (replace(probe, batches=count).at(torch.ones(4).double()) for count in (1, 2))
-    assert one.noise_error == 0
+    once, two = (replace(probe, batches=count).at(torch.ones(4).double()) for count in (1, 2))
+    assert once.noise_error == 0
     assert two.noise_error > 0
 
 

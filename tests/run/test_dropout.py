@@ -65,18 +65,18 @@ CASES: list[dict[str, object]] = [
 @pytest.mark.parametrize("keys", thinned(CASES, CASES[:3]), ids=label)
 def test_whatever_trains_it_changes_nothing(keys: dict[str, object]) -> None:
     """Nor does the state of PyTorch's generator."""
-    one = history(1, **keys)
-    assert history(2, **keys) == one
-    assert history(3, engine="loop", **keys) == one
-    assert len(one) > 4
+    first = history(1, **keys)
+    assert history(2, **keys) == first
+    assert history(3, engine="loop", **keys) == first
+    assert len(first) > 4
 
 
 def test_dropout_is_there_and_seeds_differ() -> None:
     still = nn.Sequential(*(nn.Identity() if isinstance(m, nn.Dropout) else m for m in network()))
     spec = make_spec({**KEYS, "seeds": 2})
     without = run(spec, samples(), still, workers=1).rows
-    found = run(spec, samples(), network(), workers=1).rows
-    half = len(found) // 2
-    assert found[0] == without[0]
-    assert found[half - 1] != without[half - 1]
-    assert found[half - 1].loss != found[-1].loss
+    rows = run(spec, samples(), network(), workers=1).rows
+    half = len(rows) // 2
+    assert rows[0] == without[0]
+    assert rows[half - 1] != without[half - 1]
+    assert rows[half - 1].loss != rows[-1].loss

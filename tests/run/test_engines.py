@@ -46,12 +46,12 @@ def _counters(row: Row) -> Row:
     return row._replace(**rest, model_digest="", digest="")  # type: ignore[arg-type]
 
 
-def close(found: Sequence[Row], expected: Sequence[Row]) -> None:
+def close(actual: Sequence[Row], expected: Sequence[Row]) -> None:
     """Counters to the bit; what is measured as closely as float32 is."""
-    assert len(found) == len(expected) > 0
-    for one, other in zip(found, expected, strict=True):
-        assert _counters(one) == _counters(other)
-        measured = one.loss, one.accuracy, one.variance, one.potential
+    assert len(actual) == len(expected) > 0
+    for row, other in zip(actual, expected, strict=True):
+        assert _counters(row) == _counters(other)
+        measured = row.loss, row.accuracy, row.variance, row.potential
         reference = other.loss, other.accuracy, other.variance, other.potential
         assert measured == pytest.approx(reference, rel=2e-3, abs=1e-6)
 
@@ -76,7 +76,7 @@ def test_the_models_of_runs_that_have_ended_are_freed_at_once(
     try:
         results(SPECS, digits)
         assert kept
-        assert not any(one() for one in kept)
+        assert not any(reference() for reference in kept)
     finally:
         gc.enable()
 
@@ -86,12 +86,12 @@ def test_the_history_is_that_of_worker_processes(
 ) -> None:
     expected = results(SPECS, digits)
     monkeypatch.setattr(engines, "_steps", cpu_stacks)
-    found = results(SPECS, digits)
-    for one, other in zip(found, expected, strict=True):
-        close(one.rows, other.rows)
-        assert one.status == "complete"
-        assert [r.seed for r in one.runs] == [0, 1]
-        means = [[run.mean_model["accuracy"] for run in result.runs] for result in (one, other)]
+    stacked = results(SPECS, digits)
+    for ours, other in zip(stacked, expected, strict=True):
+        close(ours.rows, other.rows)
+        assert ours.status == "complete"
+        assert [r.seed for r in ours.runs] == [0, 1]
+        means = [[run.mean_model["accuracy"] for run in result.runs] for result in (ours, other)]
         assert means[0] == pytest.approx(means[1], abs=0.01)
 
 
@@ -120,13 +120,13 @@ def test_the_plain_loop_gives_the_same_history_to_the_bit(
     keys = {"algorithm": name, "horizon": 70, "evaluate_every": 10, "variance": variance}
     spec = variant(SHORT, keys)
     model = named_model(spec, digits)
-    found = [
-        history_to_csv(run_together([one], digits, model, workers=workers)[0].rows)
-        for one, workers in ((changed(spec, {"engine": "loop"}), 1), (spec, 1), (spec, 2))
+    texts = [
+        history_to_csv(run_together([variant], digits, model, workers=workers)[0].rows)
+        for variant, workers in ((changed(spec, {"engine": "loop"}), 1), (spec, 1), (spec, 2))
     ]
-    assert found[0].count("\n") > 7
-    assert found[1] == found[0]
-    assert found[2] == found[0]
+    assert texts[0].count("\n") > 7
+    assert texts[1] == texts[0]
+    assert texts[2] == texts[0]
 
 
 GIGA = 10**9

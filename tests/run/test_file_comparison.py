@@ -47,8 +47,8 @@ Change = tuple[str, object]  # what is changed, and the changed document
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A result with all kinds of files."""
     folder = tmp_path_factory.mktemp("made")
-    found = favano.simulate("favano", "digits", favano.Fleet(clients=5), **SHORT)
-    return found.save(folder / "result")
+    result = favano.simulate("favano", "digits", favano.Fleet(clients=5), **SHORT)
+    return result.save(folder / "result")
 
 
 @pytest.fixture(scope="module")
@@ -130,10 +130,10 @@ def is_found(folder: Path, file: str, what: str) -> bool:
     except BadInput:
         return True
     place = what.rpartition(" ")[0]
-    covered_not = [one for verdict in verdicts for one in verdict.not_covered]
-    fields = [one.removeprefix(f"{file}: ").split(", ") for one in covered_not if file in one]
+    covered_not = [entry for verdict in verdicts for entry in verdict.not_covered]
+    fields = [entry.removeprefix(f"{file}: ").split(", ") for entry in covered_not if file in entry]
     named = any(place in words for words in fields)
-    return named or not all(one.right for one in verdicts)
+    return named or not all(verdict.right for verdict in verdicts)
 
 
 def check_all(folder: Path, path: Path, contents: Iterator[tuple[str, str]], name: str) -> int:
@@ -154,7 +154,7 @@ def test_the_result_itself_is_proved(made: Path, archive: Path) -> None:
         "bound.csv", "history.csv", "model.safetensors", "participation.json", "spec.toml",
         "summary.json",
     }  # fmt: skip
-    assert all(one.right for folder in (made, archive) for one in verify(folder))
+    assert all(verdict.right for folder in (made, archive) for verdict in verify(folder))
 
 
 @pytest.mark.parametrize(
@@ -162,7 +162,7 @@ def test_the_result_itself_is_proved(made: Path, archive: Path) -> None:
 )
 def test_every_value_in_json(name: str, made: Path) -> None:
     document = json.loads((made / name).read_text())
-    texts = ((what, json.dumps(one)) for what, one in changes(document))
+    texts = ((what, json.dumps(value)) for what, value in changes(document))
     assert check_all(made, made / name, texts, name) > 100
 
 
@@ -172,16 +172,16 @@ def test_every_value_in_a_run_file(archive: Path) -> None:
     document = json.loads(path.read_text())
     document["entry"] = dict(zip(Entry._fields, document["entry"], strict=True))
 
-    def written(one: dict[str, object]) -> str:
-        entry = one.get("entry")
+    def written(content: dict[str, object]) -> str:
+        entry = content.get("entry")
         return json.dumps(
-            {**one, "entry": list(entry.values())} if isinstance(entry, dict) else one
+            {**content, "entry": list(entry.values())} if isinstance(entry, dict) else content
         )
 
-    texts = ((what, written(cast("dict[str, object]", one))) for what, one in changes(document))
+    texts = ((what, written(cast("dict[str, object]", value))) for what, value in changes(document))
     assert check_all(archive, path, texts, "run file") > 100
     path.rename(path.with_name("0.json"))
-    assert not all(one.right for one in verify(archive))
+    assert not all(verdict.right for verdict in verify(archive))
     (archive / "runs" / "0.json").rename(path)
 
 
@@ -189,7 +189,7 @@ def test_every_value_in_a_run_file(archive: Path) -> None:
 def test_every_value_in_the_specification(made: Path) -> None:
     document = tomllib.loads((made / "spec.toml").read_text())
     texts = (
-        (what, tomli_w.dumps(cast("dict[str, object]", one))) for what, one in changes(document)
+        (what, tomli_w.dumps(cast("dict[str, object]", value))) for what, value in changes(document)
     )
     assert check_all(made, made / "spec.toml", texts, "spec.toml") > 100
 
@@ -250,9 +250,9 @@ def test_every_tensor(made: Path) -> None:
             missed.append(what)
 
     for name, tensor in tensors.items():
-        others = {key: one for key, one in tensors.items() if key != name}
-        order = [f"{one}x" if one == name else one for one in about["order"]]
-        left = [one for one in about["order"] if one != name]
+        others = {key: value for key, value in tensors.items() if key != name}
+        order = [f"{entry}x" if entry == name else entry for entry in about["order"]]
+        left = [entry for entry in about["order"] if entry != name]
         write(f"{name} renamed", {**others, f"{name}x": tensor}, {**about, "order": order})
         write(f"{name} removed", others, {**about, "order": left})
         write(f"{name} out of order", tensors, {**about, "order": [*left, name]})

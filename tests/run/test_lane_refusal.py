@@ -27,8 +27,8 @@ class Rows(nn.Module):
 
     def forward(self, rows: Tensor) -> Tensor:
         _, last = self.rows(rows)
-        found: Tensor = self.classes(last[0])
-        return found
+        logits: Tensor = self.classes(last[0])
+        return logits
 
 
 class Packed(Rows):
@@ -37,14 +37,14 @@ class Packed(Rows):
     def forward(self, rows: Tensor) -> Tensor:
         lengths = 1 + rows.ne(0).all(-1).sum(1).clamp(max=rows.shape[1] - 1).cpu()
         packed = pack_padded_sequence(rows, lengths, batch_first=True, enforce_sorted=False)
-        found: Tensor = self.classes(self.rows(packed)[1][0])
-        return found
+        logits: Tensor = self.classes(self.rows(packed)[1][0])
+        return logits
 
 
 class OwnLayer(nn.GRU):
     def forward(self, rows: Tensor) -> tuple[Tensor, Tensor]:  # type: ignore[override]
-        found: tuple[Tensor, Tensor] = nn.GRU.forward(self, rows)
-        return found
+        states: tuple[Tensor, Tensor] = nn.GRU.forward(self, rows)
+        return states
 
 
 class WithOwnLayer(Rows):
@@ -82,8 +82,8 @@ def losses(make: type[nn.Module], loss: Loss | None, keys: Keys) -> list[float]:
     torch.manual_seed(0)
     data = torch.randn(40, 5, 3), torch.arange(40) % 2
     problem = favano.Problem(make, data, data, split="iid", batch_size=4, loss=loss)
-    found = favano.simulate("favano", problem, FLEET, **keys)
-    return [row.loss for row in found.rows]
+    result = favano.simulate("favano", problem, FLEET, **keys)
+    return [row.loss for row in result.rows]
 
 
 CASES: dict[str, tuple[type[nn.Module], Loss | None, str]] = {

@@ -67,8 +67,8 @@ def test_the_data_say_who_the_clients_are(
     assert result.spec.problem.model == model
     assert result.rows[-1].local_steps > 0
     assert np.isfinite(result.rows[-1].loss)
-    one = favano.plan("favano", favano.Problem(dataset=name, data_dir=folder), **SHORT)
-    assert one.planned.fleet.clients == clients
+    plan = favano.plan("favano", favano.Problem(dataset=name, data_dir=folder), **SHORT)
+    assert plan.planned.fleet.clients == clients
 
 
 class Letters(nn.Module):

@@ -31,8 +31,8 @@ def problem() -> favano.Problem:
 @pytest.mark.parametrize("keys", [KEYS, LOOP], ids=["lanes", "loop"])
 def test_rows_are_those_of_the_history(keys: Keys) -> None:
     seen: list[Mapping[str, object]] = []
-    found = favano.compare(["favano", "fedavg"], problem(), FLEET, on_evaluate=seen.append, **keys)
-    history = found.history
+    both = favano.compare(["favano", "fedavg"], problem(), FLEET, on_evaluate=seen.append, **keys)
+    history = both.history
     expected = {tuple(history[name][i] for name in history) for i in range(len(history["seed"]))}
     assert {tuple(row.values()) for row in seen} == expected
     assert len(seen) == len(expected)
@@ -55,25 +55,25 @@ def test_a_run_ends_and_the_others_go_on(method: str, keys: Keys, tmp_path: Path
         keys = {**keys}
         del keys["selected"]
     whole = favano.simulate(method, problem(), FLEET, **keys)
-    found = favano.simulate(method, problem(), FLEET, on_evaluate=stop, **keys)  # type: ignore[arg-type]
+    result = favano.simulate(method, problem(), FLEET, on_evaluate=stop, **keys)  # type: ignore[arg-type]
     kept = [row for row in whole.rows if row.seed == 1 or row.time <= 70]
-    assert found.rows == kept
-    assert found.status == "stopped"
-    assert [run.status for run in found.runs] == ["stopped", "complete"]
-    assert found.runs[0].time == 70
-    found.save(tmp_path / "mine")
+    assert result.rows == kept
+    assert result.status == "stopped"
+    assert [run.status for run in result.runs] == ["stopped", "complete"]
+    assert result.runs[0].time == 70
+    result.save(tmp_path / "mine")
     (read,) = favano.load(tmp_path / "mine").results
     assert read.status == "stopped"
     assert read.participation is None  # the plan was not carried out
-    page = found.report(tmp_path / "page.html").read_text(encoding="utf-8")
+    page = result.report(tmp_path / "page.html").read_text(encoding="utf-8")
     assert "was stopped by its observer: 2 of 2 seeds, at time 70 to 140 of 140." in page
     assert "<strong>Stopped:</strong> 1 of 1 result before the horizon." in page
 
 
 def test_the_first_evaluation_may_be_the_last() -> None:
-    found = favano.simulate("favano", problem(), FLEET, on_evaluate=lambda row: favano.STOP, **KEYS)
-    assert [row.time for row in found.rows] == [0, 0]
-    assert sorted(found.models) == [0, 1]
+    ended = favano.simulate("favano", problem(), FLEET, on_evaluate=lambda row: favano.STOP, **KEYS)
+    assert [row.time for row in ended.rows] == [0, 0]
+    assert sorted(ended.models) == [0, 1]
 
 
 @pytest.mark.parametrize("keys", [KEYS, LOOP], ids=["lanes", "loop"])

@@ -45,10 +45,10 @@ def test_the_example_of_the_page_runs(capsys: pytest.CaptureFixture[str]) -> Non
     (code,) = re.findall(r"```python\n(.*?)```", PAGE.read_text(), flags=re.DOTALL)
     assert len([line for line in code.splitlines() if line.strip()]) <= 10
     exec(compile(code, PAGE.name, "exec"), {})
-    found = [line.split() for line in capsys.readouterr().out.splitlines()]
-    assert [name for name, _ in found] == ["anew", "kept", "wave", "yogi"]
-    assert len({accuracy for _, accuracy in found}) > 2
-    assert all(float(accuracy) > 0.6 for _, accuracy in found)
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert [name for name, _ in lines] == ["anew", "kept", "wave", "yogi"]
+    assert len({accuracy for _, accuracy in lines}) > 2
+    assert all(float(accuracy) > 0.6 for _, accuracy in lines)
 
 
 def problem() -> favano.Problem:
@@ -67,18 +67,18 @@ def losses(name: str, engine: str, device: str = "cpu") -> list[float]:
 
 @pytest.mark.parametrize("name", EVERY)
 def test_lanes_of_a_cpu_equal_the_loop_to_the_bit(name: str) -> None:
-    found = losses(name, "lanes")
-    assert len(found) > 5
-    assert found == losses(name, "loop")
-    assert name == "plain" or found[-1] != losses("plain", "loop")[-1]
+    lanes = losses(name, "lanes")
+    assert len(lanes) > 5
+    assert lanes == losses(name, "loop")
+    assert name == "plain" or lanes[-1] != losses("plain", "loop")[-1]
 
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("name", EVERY)
 def test_lanes_of_a_gpu_equal_the_loop(name: str) -> None:
-    found = losses(name, "lanes", "cuda")
-    assert found == pytest.approx(losses(name, "loop", "cuda"), rel=1e-10, abs=1e-10)
-    assert found == pytest.approx(losses(name, "loop"), rel=1e-8, abs=1e-8)
+    lanes = losses(name, "lanes", "cuda")
+    assert lanes == pytest.approx(losses(name, "loop", "cuda"), rel=1e-10, abs=1e-10)
+    assert lanes == pytest.approx(losses(name, "loop"), rel=1e-8, abs=1e-8)
 
 
 class Gru(nn.Module):
@@ -91,8 +91,8 @@ class Gru(nn.Module):
 
     def forward(self, letters: Tensor) -> Tensor:
         states, _ = self.layer(self.embedding(letters.long()))
-        found: Tensor = self.last(states[:, -1])
-        return found
+        logits: Tensor = self.last(states[:, -1])
+        return logits
 
 
 def losses_of_texts(kind: str, engine: str, device: str) -> dict[str, list[float]]:
@@ -103,9 +103,11 @@ def losses_of_texts(kind: str, engine: str, device: str) -> dict[str, list[float
     samples = own_samples(read_data(favano.Problem(network, (x, y), (x[:40], y[:40]))), device)
     keys = {"algorithm": "favano-delta", "clients": 6, "split": "iid", "batch_size": 8}
     spec = make_spec({**KEYS, **keys, "learning_rate": 0.02, "horizon": 35, "engine": engine})
-    specs = [changed(spec, dict(one)) for one in EVERY.values()]
-    found = run_together(specs, samples, network, workers=1, audits=False)
-    return {name: [row.loss for row in one.rows] for name, one in zip(EVERY, found, strict=True)}
+    specs = [changed(spec, dict(options)) for options in EVERY.values()]
+    results = run_together(specs, samples, network, workers=1, audits=False)
+    return {
+        name: [row.loss for row in result.rows] for name, result in zip(EVERY, results, strict=True)
+    }
 
 
 @pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
@@ -118,10 +120,10 @@ def test_texts_in_stacked_lanes_equal_the_loop(
     expected = losses_of_texts(kind, "loop", device)
     if device == "cpu":
         monkeypatch.setattr(engines, "_steps", cpu_stacks)
-    found = losses_of_texts(kind, "lanes", device)
-    for name, values in found.items():
+    actual = losses_of_texts(kind, "lanes", device)
+    for name, values in actual.items():
         assert values == pytest.approx(expected[name], rel=1e-9), name
-    assert len({values[-1] for values in found.values()}) == len(EVERY)
+    assert len({values[-1] for values in actual.values()}) == len(EVERY)
 
 
 def check_together(device: str, tolerance: float) -> None:

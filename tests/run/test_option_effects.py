@@ -101,7 +101,7 @@ SAME: Mapping[str, str] = {
 
 def keys_of(method: str) -> Iterator[Option[Any]]:
     """All options that a run of a method can be given."""
-    yield from (one for _, one in part_options().values())
+    yield from (option for _, option in part_options().values())
     yield from options_of(method_class(method)).values()
 
 
@@ -112,8 +112,10 @@ def others(option: Option[Any], value: object) -> list[object]:
     if isinstance(value, bool):
         return [not value]
     kinds = [option.kind, *get_args(option.kind)]
-    if choices := [one for kind in kinds if get_origin(kind) is Literal for one in get_args(kind)]:
-        return [one for one in choices if one != value]
+    if choices := [
+        choice for kind in kinds if get_origin(kind) is Literal for choice in get_args(kind)
+    ]:
+        return [choice for choice in choices if choice != value]
     if option.values == "N":
         return [1 if value is None else int(str(value)) + 1]
     number = float(str(value or 0.4))
@@ -171,7 +173,7 @@ def asked(method: str, more: Mapping[str, object]) -> dict[str, object] | None:
 
 def silent(method: str, option: Option[Any]) -> list[str]:
     """Other values of an option that change nothing and are not refused, with their context."""
-    found = []
+    unchanged = []
     contexts: list[Mapping[str, object]] = [{}] if option.name not in SAME else []
     contexts += [CONTEXT[option.name]] if option.name in CONTEXT else []
     for context in contexts:
@@ -182,8 +184,8 @@ def silent(method: str, option: Option[Any]) -> list[str]:
         for value in others(option, now):
             after = outcome(tuple({**keys, option.name: value}.items()))
             if after == before:
-                found.append(f"{method}: {option.name}={value} with {dict(context)}")
-    return found
+                unchanged.append(f"{method}: {option.name}={value} with {dict(context)}")
+    return unchanged
 
 
 @pytest.mark.parametrize("method", ["favano", "quafl", "fedbuff", "asyncsgd"])

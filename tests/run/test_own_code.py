@@ -22,18 +22,18 @@ class Scaled(nn.Linear):
 
 
 def test_numbers_of_layers_belong_to_the_network() -> None:
-    one, same, other = (
+    first, same, other = (
         digests_of(FlatModel(network, device="cpu"), torch.zeros(6), SAMPLES)
         for network in (Scaled(0.1), Scaled(0.1).eval(), Scaled(0.2))
     )
-    assert one == same
-    assert [name for name in one if one[name] != other[name]] == ["network"]
+    assert first == same
+    assert [name for name in first if first[name] != other[name]] == ["network"]
 
 
 def test_constants_of_the_network_belong_to_the_initial_model() -> None:
-    one, same, other = (digests_of(masked(k), torch.zeros(6), SAMPLES) for k in (0, 0, 1))
-    assert one == same
-    assert [name for name in one if one[name] != other[name]] == ["initial model"]
+    first, same, other = (digests_of(masked(k), torch.zeros(6), SAMPLES) for k in (0, 0, 1))
+    assert first == same
+    assert [name for name in first if first[name] != other[name]] == ["initial model"]
 
 
 def masked(diagonal: int) -> FlatModel:

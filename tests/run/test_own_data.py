@@ -165,8 +165,8 @@ def problem(train: object, **more: object) -> favano.Problem:
 
 def rows_of(train: object, **more: object) -> list[object]:
     """The history of a run on these data."""
-    found = favano.simulate("favano", problem(train, **more), FLEET, **GIVEN)
-    return list(unchained(found.rows))
+    result = favano.simulate("favano", problem(train, **more), FLEET, **GIVEN)
+    return list(unchained(result.rows))
 
 
 def table() -> datasets.Dataset:
@@ -217,11 +217,11 @@ def test_arrays_as_they_come() -> None:
         (x, y.astype(np.uint64)),
     ):
         given = problem(train, split="iid")
-        found = read_data(given).train
+        tensors = read_data(given).train
         inputs = train[0].detach() if isinstance(train[0], Tensor) else train[0]
-        assert np.array_equal(found.inputs, inputs)
-        assert (found.targets.dtype, found.targets.tolist()) == (torch.int64, list(train[1]))
-        assert not found.inputs.requires_grad
+        assert np.array_equal(tensors.inputs, inputs)
+        assert (tensors.targets.dtype, tensors.targets.tolist()) == (torch.int64, list(train[1]))
+        assert not tensors.inputs.requires_grad
         favano.simulate("favano", given, favano.Fleet(clients=2), **GIVEN)
 
 
@@ -245,7 +245,7 @@ def test_what_a_data_set_draws_is_the_same_in_all_runs_of_a_problem() -> None:
 
 def test_samples_pass_through_the_transform_of_their_data_set() -> None:
     def doubled(batch: dict[str, list[list[float]]]) -> dict[str, object]:
-        return {"x": [2 * torch.tensor(one) for one in batch["features"]], "y": batch["label"]}
+        return {"x": [2 * torch.tensor(row) for row in batch["features"]], "y": batch["label"]}
 
     data = read_data(problem(table().with_transform(doubled), split="column:who"))
     assert torch.equal(data.train.inputs, 2 * pair(120)[0])
@@ -374,15 +374,15 @@ def test_images_of_all_kinds_are_from_0_to_1(kind: str) -> None:
     image, expected = IMAGES[kind]
     assert image.mode == kind
     images = table_of_images([image, image])
-    found = read_data(problem(images, test=images, split="iid")).train.inputs
-    assert found.dtype == torch.float32
-    assert np.array_equal(found, np.asarray([expected, expected], np.float32))
+    inputs = read_data(problem(images, test=images, split="iid")).train.inputs
+    assert inputs.dtype == torch.float32
+    assert np.array_equal(inputs, np.asarray([expected, expected], np.float32))
 
 
 def test_images_of_one_bit_beside_bytes() -> None:
     images = table_of_images([IMAGES["L"][0], IMAGES["1"][0]])
-    found = read_data(problem(images, test=images, split="iid")).train.inputs
-    assert np.array_equal(found, np.asarray([IMAGES["L"][1], IMAGES["1"][1]], np.float32))
+    inputs = read_data(problem(images, test=images, split="iid")).train.inputs
+    assert np.array_equal(inputs, np.asarray([IMAGES["L"][1], IMAGES["1"][1]], np.float32))
 
 
 def test_collate_is_called_once_for_all_samples() -> None:
@@ -412,9 +412,9 @@ def test_targets_of_any_shape_are_in_the_batches() -> None:
         given = problem(both, test=both, loss=nn.functional.mse_loss, split="iid")
         data = read_data(given)
         task = make_task(spec, 0, make_fleet(spec, 0), own_samples(data, "cpu", given.loss))
-        batch, found = task.batch(0, 0, torch.float32)
-        places = [int((features == one).all(1).nonzero()) for one in batch]
-        assert torch.equal(found, targets[places])
+        batch, drawn = task.batch(0, 0, torch.float32)
+        places = [int((features == sample).all(1).nonzero()) for sample in batch]
+        assert torch.equal(drawn, targets[places])
         assert data.classes == classes
         rule = r"^split=two-class: deals out by class; targets that are not one class per sample"
         with pytest.raises(BadInput, match=rule):
@@ -513,7 +513,7 @@ REFUSED: list[tuple[dict[str, object], str]] = [
     ({"train": pandas.DataFrame(X.numpy())}, r"train=DataFrame: need a pair \(samples, targets\) "),
     ({"train": DataLoader(TensorDataset(X, Y))}, r"train=DataLoader: need its data set, as loader"),
     ({"train": TensorDataset(X, X, Y)}, r"train=tuple of 3: need a pair \(samples, targets\) of "),
-    ({"train": [(one, int(label)) for one, label in zip(X, Y, strict=True)]},
+    ({"train": [(row, int(label)) for row, label in zip(X, Y, strict=True)]},
      r"train\[0\]=numbers: need rows of both; a list of samples needs collate=torch.utils.data.de"),
     ({"train": (X, Y[:, None]), "test": (X, Y[:, None]), "split": [[0, 1], [2]]},
      r"train=labels of shape \(1,\): need one class per sample, as y.squeeze\(1\), or y.argmax"),
@@ -569,9 +569,9 @@ def test_a_column_has_the_same_clients_in_tables_and_in_parquet_files(
     rows = datasets.Dataset.from_dict({"x": pair(4)[0].tolist(), "y": [0] * 4, "who": cells})
     own = read_data(problem(rows, split="column:who")).owners["who"].tolist()
     files = owner_codes({"train": rows.select_columns(["who"]).data.table})["train"]["who"].tolist()
-    for found in (own, files):
-        assert [one == -1 for one in found] == [one == -1 for one in expected]
-        assert len(set(zip(found, expected, strict=True))) == len(set(expected)) == len(set(found))
+    for codes in (own, files):
+        assert [code == -1 for code in codes] == [code == -1 for code in expected]
+        assert len(set(zip(codes, expected, strict=True))) == len(set(expected)) == len(set(codes))
 
 
 def test_samples_of_no_client_are_counted(caplog: pytest.LogCaptureFixture) -> None:
@@ -606,8 +606,8 @@ def test_the_only_two_columns_beside_that_of_the_split() -> None:
     """Whatever they are called: inputs first, as in the table."""
     named = table().rename_columns({"features": "signal", "label": "kind"})
     columns = [column for column in named.column_names if column in ("signal", "kind", "who")]
-    found = read_data(problem(named.select_columns(columns), split="column:who"))
-    assert torch.equal(found.train.inputs, read_data(problem(table())).train.inputs)
+    data = read_data(problem(named.select_columns(columns), split="column:who"))
+    assert torch.equal(data.train.inputs, read_data(problem(table())).train.inputs)
 
 
 def test_a_collate_that_makes_more_than_there_is_is_refused() -> None:

@@ -58,8 +58,8 @@ def test_an_own_metric() -> None:
     metrics = {"recall": favano.Metric(recall, whole=True, unit="%")}
     data = X, CLASSES
     problem = favano.Problem(network, data, data, metrics=metrics, split="iid")
-    found = favano.compare(["favano", "fedbuff"], problem, FLEET, selected=3, horizon=LENGTH)
-    assert all(0.2 < result.final("recall")[0] <= 1 for result in found.results)
+    comparison = favano.compare(["favano", "fedbuff"], problem, FLEET, selected=3, horizon=LENGTH)
+    assert all(0.2 < result.final("recall")[0] <= 1 for result in comparison.results)
 
 
 def test_data_already_split_by_client() -> None:
@@ -127,10 +127,10 @@ def trained(**keys: object) -> favano.Result:
     ids=str,
 )
 def test_other_ways_to_train(keys: dict[str, object], plain: list[object]) -> None:
-    found = trained(**keys).history["loss"]
-    assert found[0] == plain[0]
-    assert found[-1] != plain[-1]
-    assert float(str(found[-1])) < float(str(found[0]))
+    losses = trained(**keys).history["loss"]
+    assert losses[0] == plain[0]
+    assert losses[-1] != plain[-1]
+    assert float(str(losses[-1])) < float(str(losses[0]))
 
 
 def test_a_callback_at_each_evaluation() -> None:
@@ -148,9 +148,9 @@ def test_a_callback_at_each_evaluation() -> None:
 def test_each_is_short_and_public() -> None:
     """Nothing of favano but its top level, and at most 15 lines."""
     tree = ast.parse(Path(__file__).read_text(encoding="utf-8"))
-    tasks = [one for one in tree.body if isinstance(one, ast.FunctionDef)]
+    tasks = [node for node in tree.body if isinstance(node, ast.FunctionDef)]
     for task in tasks:
         code = ast.unparse(task).splitlines()
         assert len([line for line in code if line.strip()]) <= 15, task.name
-    imported = [one.module for one in ast.walk(tree) if isinstance(one, ast.ImportFrom)]
+    imported = [node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
     assert not [name for name in imported if name and name.startswith("favano")]

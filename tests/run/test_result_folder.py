@@ -270,9 +270,11 @@ def test_longer_is_more_seeds_or_a_longer_horizon_and_nothing_else(tmp_path: Pat
 def test_models_are_read_by_seed(seeds: int, tmp_path: Path) -> None:
     """With their tensors in the order in which they were written."""
     order = {"z": torch.ones(2), "a.weight": torch.zeros(1)}
-    models = {seed: {key: one + seed for key, one in order.items()} for seed in range(3, 3 + seeds)}
+    models = {
+        seed: {key: tensor + seed for key, tensor in order.items()} for seed in range(3, 3 + seeds)
+    }
     write_result(tmp_path, replace(result(), models=models), "favano run")
-    found = read_models(tmp_path / "model.safetensors", list(models))
-    assert [list(model) for model in found.values()] == [["z", "a.weight"]] * seeds
+    loaded = read_models(tmp_path / "model.safetensors", list(models))
+    assert [list(model) for model in loaded.values()] == [["z", "a.weight"]] * seeds
     for seed, model in models.items():
-        assert all(torch.equal(found[seed][key], one) for key, one in model.items())
+        assert all(torch.equal(loaded[seed][key], tensor) for key, tensor in model.items())

@@ -69,8 +69,8 @@ def test_long_runs_do(
 
 def test_what_is_long_does_not_depend_on_seed_or_method() -> None:
     specs = [changed(SMALL, {"algorithm": name}) for name in ("favano", "fedavg")]
-    planned = [one for spec in specs for one in plan_seeds(changed(spec, {"seeds": 5}))]
-    assert {possible_steps(one) for one in planned} == {140 * (7 / 2 + 3 / 16)}
+    planned = [plan for spec in specs for plan in plan_seeds(changed(spec, {"seeds": 5}))]
+    assert {possible_steps(plan) for plan in planned} == {140 * (7 / 2 + 3 / 16)}
 
 
 def test_runs_keep_their_kernels_in_a_shared_pool(digits: Samples) -> None:
@@ -85,9 +85,9 @@ def test_runs_keep_their_kernels_in_a_shared_pool(digits: Samples) -> None:
     assert history_to_csv(alone[0].rows) != history_to_csv(alone[1].rows)
     for workers in (1, 2):
         together = run_together(specs, digits, network, workers=workers)
-        for one, other in zip(alone, together, strict=True):
-            assert one.kernels == other.kernels
-            assert history_to_csv(one.rows) == history_to_csv(other.rows)
+        for single, other in zip(alone, together, strict=True):
+            assert single.kernels == other.kernels
+            assert history_to_csv(single.rows) == history_to_csv(other.rows)
 
 
 def test_a_reader_sees_them(digits: Samples, tmp_path: Path) -> None:

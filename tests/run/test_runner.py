@@ -114,14 +114,14 @@ def test_compressed_messages(algorithm: str, codec: str, digits: Samples) -> Non
     plain = result_of(changed(SHORT, keys), digits)
     spec = changed(SHORT, {**keys, "codec": codec})
     network = named_model(changed(spec, {"model": "perceptron"}), digits)
-    one, two = (run(spec, digits, network, workers=workers) for workers in (1, 2))
-    assert history_to_csv(one.rows) == history_to_csv(two.rows)
-    last, exact = one.rows[-1], plain.rows[-1]
+    first, two = (run(spec, digits, network, workers=workers) for workers in (1, 2))
+    assert history_to_csv(first.rows) == history_to_csv(two.rows)
+    last, exact = first.rows[-1], plain.rows[-1]
     assert last.loss != exact.loss
     assert last.loss == pytest.approx(exact.loss, rel=0.05)
     assert last.bits_up < exact.bits_up * (0.45 if codec == "lattice" else 0.27)
     assert last.bits_down < exact.bits_down
-    assert one.runs[0].wrapped_messages == 0
+    assert first.runs[0].wrapped_messages == 0
 
 
 @pytest.mark.parametrize("algorithm", thinned(our_methods(), ["favano", "scaffold", "asofed"]))
@@ -130,12 +130,12 @@ def test_few_bits_with_every_method(algorithm: str, digits: Samples) -> None:
     keys = {"algorithm": algorithm, "horizon": 63.0, "evaluate_every": 21.0}
     spec = variant(SHORT, {**keys, "quantise": "luq"})
     network = named_model(changed(spec, {"model": "perceptron"}), digits)
-    one, two = (run(spec, digits, network, workers=workers) for workers in (1, 2))
-    assert one.status == "complete"
-    assert history_to_csv(one.rows) == history_to_csv(two.rows)
+    first, two = (run(spec, digits, network, workers=workers) for workers in (1, 2))
+    assert first.status == "complete"
+    assert history_to_csv(first.rows) == history_to_csv(two.rows)
     plain = result_of(variant(SHORT, keys), digits)
-    assert {row.loss for row in one.rows}.isdisjoint(row.loss for row in plain.rows)
-    for row, other in zip(one.rows, plain.rows, strict=True):
+    assert {row.loss for row in first.rows}.isdisjoint(row.loss for row in plain.rows)
+    for row, other in zip(first.rows, plain.rows, strict=True):
         assert row.time == other.time  # the same schedule, the same messages
         assert row.bits_up == other.bits_up or algorithm == "asyncfeded"
 
@@ -274,17 +274,17 @@ def test_results_are_heard_of_soon_after_they_are_there(
             self.heard += 1
 
     monkeypatch.setattr(runner, "_PERIOD", period)
-    watch, found = Watch(0), []
+    watch, calls = Watch(0), []
     short = changed(SHORT, {"model": "perceptron", "seeds": 2})
     long = changed(short, {"horizon": 700.0})
     results = run_together(
         [long, short], digits, named_model(short, digits), progress=watch, workers=2,
-        finished=lambda result: found.append((result, watch.heard, len(result.rows))),
+        finished=lambda result: calls.append((result, watch.heard, len(result.rows))),
     )  # fmt: skip
-    assert [result for result, _, _ in found] == [results[1], results[0]]
-    assert (found[0][1] < found[1][1]) == (period == 0)
-    assert found[1][1] == 2 * (30 + 100)
-    assert [count for _, _, count in found] == [2 * 4, 2 * 11]
+    assert [result for result, _, _ in calls] == [results[1], results[0]]
+    assert (calls[0][1] < calls[1][1]) == (period == 0)
+    assert calls[1][1] == 2 * (30 + 100)
+    assert [count for _, _, count in calls] == [2 * 4, 2 * 11]
     assert [row.seed for row in results[0].rows] == [0] * 11 + [1] * 11
 
 
@@ -292,14 +292,14 @@ def test_what_was_through_before_ctrl_c_is_heard_of(
     digits: Samples, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(runner, "_PERIOD", 1e9)
-    found: list[Result] = []
+    finished: list[Result] = []
     short = changed(SHORT, {"model": "perceptron"})
     long = changed(short, {"horizon": 7000.0})
     results = run_together(
         [long, short], digits, named_model(short, digits), progress=Stopper(200), workers=1,
-        finished=found.append,
+        finished=finished.append,
     )  # fmt: skip
-    assert found == [results[1]]
+    assert finished == [results[1]]
     assert [result.status for result in results] == ["partial", "complete"]
 
 

@@ -56,13 +56,13 @@ def test_a_run_computes_with_the_type_of_network_and_inputs(
     dtype: torch.dtype, algorithm: str
 ) -> None:
     """Near the run in float32; the final model and the messages are of that type."""
-    found = simulated(network().to(dtype), dtype, algorithm=algorithm)
+    result = simulated(network().to(dtype), dtype, algorithm=algorithm)
     usual = simulated(network(), torch.float32, algorithm=algorithm)
-    assert {value.dtype for value in found.models[0].values()} == {dtype}
-    assert found.rows[-1].loss == pytest.approx(usual.rows[-1].loss, rel=0.05)
-    assert found.rows[-1].loss != usual.rows[-1].loss
+    assert {value.dtype for value in result.models[0].values()} == {dtype}
+    assert result.rows[-1].loss == pytest.approx(usual.rows[-1].loss, rel=0.05)
+    assert result.rows[-1].loss != usual.rows[-1].loss
     ratio = torch.finfo(dtype).bits / 32
-    assert found.rows[-1].bits_up == ratio * usual.rows[-1].bits_up
+    assert result.rows[-1].bits_up == ratio * usual.rows[-1].bits_up
 
 
 def test_a_network_on_whole_numbers_keeps_its_type() -> None:
@@ -71,8 +71,8 @@ def test_a_network_on_whole_numbers_keeps_its_type() -> None:
         return labels[:, None].expand(-1, 4).contiguous(), labels
 
     model = nn.Sequential(nn.Embedding(3, 2), nn.Flatten(), nn.Linear(8, 3)).double()
-    found = favano.simulate("favano", problem(model, tokens(60), tokens(30)), FLEET, **KEYS)
-    assert {value.dtype for value in found.models[0].values()} == {torch.float64}
+    result = favano.simulate("favano", problem(model, tokens(60), tokens(30)), FLEET, **KEYS)
+    assert {value.dtype for value in result.models[0].values()} == {torch.float64}
 
 
 def test_inputs_of_another_type_than_the_weights_are_refused_in_one_sentence() -> None:
@@ -99,9 +99,9 @@ def test_counters_in_half_precision_are_refused() -> None:
 
 
 def test_few_bits_need_float32_or_float64() -> None:
-    found = simulated(network().double(), torch.float64, quantise="luq")
+    result = simulated(network().double(), torch.float64, quantise="luq")
     usual = simulated(network(), torch.float32, quantise="luq")
-    assert found.rows[-1].loss == pytest.approx(usual.rows[-1].loss, rel=0.1)
+    assert result.rows[-1].loss == pytest.approx(usual.rows[-1].loss, rel=0.1)
     rule = "trains with few bits, which needs float32 or float64, not torch.float16$"
     with pytest.raises(BadInput, match=rule):
         simulated(network().half(), torch.float16, quantise="luq")
@@ -136,9 +136,9 @@ def test_epochs_are_steps_of_a_mean_client_rounded_up() -> None:
     keys = {"local_steps": 3, "local_steps_unit": "epochs", "split": "iid"}
     spec = complete(dataset="digits", **keys)
     samples = load_samples(spec)
-    found = in_steps(spec, samples)
-    assert (found.training.local_steps, found.training.local_steps_unit) == (6, "steps")
-    assert in_steps(found, samples) is found
+    counted = in_steps(spec, samples)
+    assert (counted.training.local_steps, counted.training.local_steps_unit) == (6, "steps")
+    assert in_steps(counted, samples) is counted
     whole = in_steps(
         complete(dataset="digits", clients=3, selected=1, batch_size=479, **keys), samples
     )

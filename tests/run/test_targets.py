@@ -15,8 +15,8 @@ def own_loss(output: Tensor, targets: Tensor) -> Tensor:
 
 
 def test_classes_are_counted_in_train_and_test() -> None:
-    found = as_targets(torch.tensor([0, 2], dtype=torch.uint8), torch.tensor([4]), torch.half, None)
-    assert (found.classes, found.train.dtype, found.test.dtype) == (5, torch.int64, torch.int64)
+    parts = as_targets(torch.tensor([0, 2], dtype=torch.uint8), torch.tensor([4]), torch.half, None)
+    assert (parts.classes, parts.train.dtype, parts.test.dtype) == (5, torch.int64, torch.int64)
     assert as_targets(torch.tensor([4]), torch.tensor([0]), torch.half, None).classes == 5
 
 
@@ -32,8 +32,8 @@ def test_negative_labels_need_a_loss(train: list[int], test: list[int]) -> None:
 def test_booleans_are_two_classes_or_numbers_of_a_loss() -> None:
     given = torch.tensor([True, False]), torch.tensor([True]), torch.float64
     assert as_targets(*given, None).classes == 2
-    found = as_targets(*given, own_loss)
-    assert (found.classes, found.train.tolist(), found.test.dtype) == (0, [1, 0], torch.float64)
+    parts = as_targets(*given, own_loss)
+    assert (parts.classes, parts.train.tolist(), parts.test.dtype) == (0, [1, 0], torch.float64)
 
 
 def test_floats_take_the_type_of_the_inputs_if_those_are_floats() -> None:

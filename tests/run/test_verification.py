@@ -60,12 +60,12 @@ def result(made: Path, tmp_path: Path) -> Path:
 
 def words(folder: Path, *, chain_only: bool = True) -> list[str]:
     """The verdict on each seed."""
-    return [one.words for one in of_seeds(verify(folder, chain_only=chain_only))]
+    return [verdict.words for verdict in of_seeds(verify(folder, chain_only=chain_only))]
 
 
 def of_seeds(verdicts: Sequence[favano.Verdict]) -> list[favano.Verdict]:
     """The verdicts on seeds alone."""
-    return [one for one in verdicts if one.seed is not None]
+    return [verdict for verdict in verdicts if verdict.seed is not None]
 
 
 def edit(folder: Path, change: Callable[[list[Row]], Sequence[Row]]) -> None:
@@ -75,18 +75,23 @@ def edit(folder: Path, change: Callable[[list[Row]], Sequence[Row]]) -> None:
 
 def chained_again(rows: Sequence[Row]) -> list[Row]:
     """Rows with right digests, as a forger would write them; the first of a seed is as it was."""
-    found: list[Row] = []
+    linked: list[Row] = []
     for row in rows:
-        first = not found or found[-1].seed != row.seed
-        found.append(row if first else row._replace(digest=link(found[-1].digest, row)))
-    return found
+        first = not linked or linked[-1].seed != row.seed
+        linked.append(row if first else row._replace(digest=link(linked[-1].digest, row)))
+    return linked
 
 
 def test_a_good_result_is_proved_and_left_as_it_is(result: Path) -> None:
     before = contents(result)
     *seeds, files = verify(result)
-    for one in seeds:
-        assert (one.right, one.rows, one.proved, one.words) == (True, ROWS, ROWS, "4 rows proved")
+    for verdict in seeds:
+        assert (verdict.right, verdict.rows, verdict.proved, verdict.words) == (
+            True,
+            ROWS,
+            ROWS,
+            "4 rows proved",
+        )
     names = "history.csv, model.safetensors, participation.json, spec.toml, summary.json"
     assert (files.right, files.words) == (True, f"all else in {names} proved")
     assert words(result) == ["4 rows and their digests agree"] * 2
@@ -110,9 +115,9 @@ def test_digests_do_not_depend_on_length_seeds_and_engine(made: Path, keys: Keys
     """Where the numbers are the same."""
     (stated,) = read_statements(made)
     both: Keys = {"seeds": 2, **keys}
-    found = [row for row in simulate(**both).rows if row.time < 50]
-    assert found
-    for row in found:
+    rows = [row for row in simulate(**both).rows if row.time < 50]
+    assert rows
+    for row in rows:
         assert row in stated.rows[row.seed]
 
 
@@ -159,7 +164,7 @@ def test_rows_that_are_gone_or_changed_places(
 
 def test_a_changed_model(result: Path) -> None:
     tensors = load_file(result / MODEL)
-    name = next(one for one in tensors if one.startswith("seed-1."))
+    name = next(key for key in tensors if key.startswith("seed-1."))
     order = (result / MODEL).read_bytes()
     length = int.from_bytes(order[:8], "little")
     about = json.loads(order[8 : 8 + length])["__metadata__"]
@@ -185,7 +190,7 @@ def test_a_changed_specification_or_summary(
     text = (result / file).read_text()
     assert old in text
     (result / file).write_text(text.replace(old, new))
-    assert any(one.startswith(expected) for one in words(result))
+    assert any(sentence.startswith(expected) for sentence in words(result))
 
 
 def test_a_forged_row_with_right_digests_is_found_by_computing(result: Path) -> None:
@@ -208,7 +213,7 @@ def test_on_other_tools_close_is_not_proved(result: Path, monkeypatch: pytest.Mo
         return chained_again([*rows[:2], rows[2]._replace(loss=1.001 * rows[2].loss), *rows[3:]])
 
     *seeds, files = verify(result)  # the same bits are a proof anywhere
-    assert [one.outcome for one in seeds] == ["proved", "proved"]
+    assert [verdict.outcome for verdict in seeds] == ["proved", "proved"]
     assert files.outcome == "proved"
     edit(result, noisy)
     first, second, files = verify(result)
@@ -231,7 +236,7 @@ def test_another_processor_in_the_summary_is_no_way_out(result: Path) -> None:
     """A forger writes it, raises an accuracy a little, and chains the rows again."""
     path = result / SUMMARY
     path.write_text(path.read_text().replace('"processor": "', '"processor": "another '))
-    assert all(one.right for one in verify(result))  # all that is covered, to the bit
+    assert all(verdict.right for verdict in verify(result))  # all that is covered, to the bit
 
     def better(rows: list[Row]) -> list[Row]:
         raised = rows[2].accuracy + 0.019
@@ -246,7 +251,7 @@ def test_results_of_earlier_versions(result: Path) -> None:
     edit(result, lambda rows: [row._replace(digest="", model_digest="") for row in rows])
     for chain_only in (True, False):
         assert words(result, chain_only=chain_only) == ["has no digests, so nothing is proved"] * 2
-    assert not any(one.right for one in verify(result))
+    assert not any(verdict.right for verdict in verify(result))
 
 
 def test_a_result_that_was_interrupted_is_proved_as_far_as_it_goes(tmp_path: Path) -> None:
@@ -257,18 +262,18 @@ def test_a_result_that_was_interrupted_is_proved_as_far_as_it_goes(tmp_path: Pat
     with pytest.raises(favano.Interrupted) as stopped:
         favano.simulate("favano", "digits", FLEET, on_evaluate=press_ctrl_c, **SHORT)
     folder = stopped.value.result.save(tmp_path / "partial")
-    one, files = verify(folder)
-    assert (one.right, one.words) == (True, "3 rows proved")
+    verdict, files = verify(folder)
+    assert (verdict.right, verdict.words) == (True, "3 rows proved")
     assert files.right
     assert "seed 0: why it ended" in files.not_covered
 
 
 def test_a_comparison(tmp_path: Path) -> None:
-    found = favano.compare(["favano", "quafl"], "digits", FLEET, **SHORT)
-    verdicts = verify(found.save(tmp_path))
-    assert [one.method for one in verdicts] == ["favano", "favano", "quafl", "quafl"]
-    assert all(one.right for one in verdicts)
-    assert all(one.words == "4 rows proved" for one in of_seeds(verdicts))
+    comparison = favano.compare(["favano", "quafl"], "digits", FLEET, **SHORT)
+    verdicts = verify(comparison.save(tmp_path))
+    assert [verdict.method for verdict in verdicts] == ["favano", "favano", "quafl", "quafl"]
+    assert all(verdict.right for verdict in verdicts)
+    assert all(verdict.words == "4 rows proved" for verdict in of_seeds(verdicts))
 
 
 def network() -> nn.Module:
@@ -285,8 +290,8 @@ def own_problem(first: float = 0.0) -> favano.Problem:
 def test_own_data_are_needed_and_must_be_the_same(tmp_path: Path) -> None:
     folder = favano.simulate("favano", own_problem(), FLEET, **SHORT).save(tmp_path)
     verdicts = verify(folder, own_problem())
-    assert [one.words for one in of_seeds(verdicts)] == ["4 rows proved"]
-    assert all(one.right for one in verdicts)
+    assert [verdict.words for verdict in of_seeds(verdicts)] == ["4 rows proved"]
+    assert all(verdict.right for verdict in verdicts)
     assert words(folder) == ["4 rows and their digests agree"]
     with pytest.raises(BadInput, match=r"of its own; verify it from Python, by favano\.verify"):
         verify(folder)
@@ -312,14 +317,14 @@ class Shared(nn.Module):
 def test_a_model_with_shared_weights_and_constants_is_proved(tmp_path: Path) -> None:
     problem = replace(own_problem(), model=Shared)
     keys: Keys = {**SHORT, "seeds": 2}
-    found = favano.simulate("favano", problem, FLEET, **keys)
-    folder = found.save(tmp_path)
-    assert all(one.right for one in verify(folder, problem))
+    result = favano.simulate("favano", problem, FLEET, **keys)
+    folder = result.save(tmp_path)
+    assert all(verdict.right for verdict in verify(folder, problem))
     assert words(folder) == ["4 rows and their digests agree"] * 2
     tensors = load_file(folder / MODEL)
     assert tensors["seed-1.turns"].dtype == torch.complex64
     tensors["seed-1.last.bias"][0] += 1
-    order = [f"seed-{seed}.{name}" for seed in (0, 1) for name in found.models[seed]]
+    order = [f"seed-{seed}.{name}" for seed in (0, 1) for name in result.models[seed]]
     save_file(tensors, folder / MODEL, {ABOUT: json.dumps({"order": order})})
     assert words(folder)[1] == f"{MODEL} does not hold the model of its last row"
 
@@ -355,13 +360,13 @@ def test_a_method_of_python_is_given_with_its_results(tmp_path: Path) -> None:
     for methods in right:
         *verdicts, files = verify(folder, methods=methods)
         assert files.right
-        assert [(one.seed, one.right) for one in verdicts] == [(0, True), (1, True)]
-        assert all(one.proved == one.rows >= 4 for one in verdicts)
-    assert all(one.right for one in verify(folder, methods=[Own], chain_only=True))
+        assert [(verdict.seed, verdict.right) for verdict in verdicts] == [(0, True), (1, True)]
+        assert all(verdict.proved == verdict.rows >= 4 for verdict in verdicts)
+    assert all(verdict.right for verdict in verify(folder, methods=[Own], chain_only=True))
     sentence = r"own, own; verify it from Python, by favano\.verify\(folder, problem, methods="
     with pytest.raises(BadInput, match=sentence):
         verify(folder, methods=["fedavg"])
-    assert not any(one.right for one in verify(folder, methods=[Other]))
+    assert not any(verdict.right for verdict in verify(folder, methods=[Other]))
 
 
 def test_other_folders_are_refused(tmp_path: Path, made: Path) -> None:
@@ -382,14 +387,14 @@ def test_digests_of_data() -> None:
         keys = {"features": data, "labels": labels, "test_features": data, "test_labels": labels}
         return Samples(**{**keys, **changes}, classes=2)  # type: ignore[arg-type]
 
-    one = samples()
+    usual = samples()
     others = [
-        samples(features=one.features.double()),
-        samples(features=one.features.view(4, 1, 3)),
-        samples(test_labels=one.labels.flip(0)),
-        samples(owners={"who": one.labels.numpy()}),
-        samples(owners={"whose": one.labels.numpy()}),
-        samples(test_owners={"who": one.labels.numpy()}),
+        samples(features=usual.features.double()),
+        samples(features=usual.features.view(4, 1, 3)),
+        samples(test_labels=usual.labels.flip(0)),
+        samples(owners={"who": usual.labels.numpy()}),
+        samples(owners={"whose": usual.labels.numpy()}),
+        samples(test_owners={"who": usual.labels.numpy()}),
     ]
-    assert one.digest == samples(features=one.features.t().contiguous().t()).digest
-    assert len({one.digest, *(other.digest for other in others)}) == 1 + len(others)
+    assert usual.digest == samples(features=usual.features.t().contiguous().t()).digest
+    assert len({usual.digest, *(other.digest for other in others)}) == 1 + len(others)

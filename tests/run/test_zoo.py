@@ -51,7 +51,7 @@ def simulated(entry: Entry, engine: Literal["loop", "lanes"], device: str = "cpu
         metrics={},
     )
     data = [*problem.train, *problem.test]  # type: ignore[misc]
-    before = [deepcopy(one) for one in (*data, net.state_dict())]
+    before = [deepcopy(item) for item in (*data, net.state_dict())]
     state = torch.get_rng_state()
     keys: dict[str, Any] = {"learning_rate": RATE, "local_steps": STEPS, **entry.keys}
     result = favano.simulate(
@@ -68,15 +68,15 @@ def simulated(entry: Entry, engine: Literal["loop", "lanes"], device: str = "cpu
     )
     for now, then in zip((*data, net.state_dict()), before, strict=True):
         assert same(now, then), "what is the caller's was changed"
-    assert all(one.grad is None for one in net.parameters())
+    assert all(parameter.grad is None for parameter in net.parameters())
     assert torch.equal(torch.get_rng_state(), state)
     return result
 
 
-def same(one: Any, other: Any) -> bool:
-    if isinstance(one, Tensor):
-        return torch.equal(one, other)
-    return list(one) == list(other) and all(same(one[name], other[name]) for name in one)
+def same(value: Any, other: Any) -> bool:
+    if isinstance(value, Tensor):
+        return torch.equal(value, other)
+    return list(value) == list(other) and all(same(value[name], other[name]) for name in value)
 
 
 def by_hand(entry: Entry, rounds: int) -> tuple[dict[str, Tensor], float]:
@@ -128,7 +128,9 @@ def optimiser_of(entry: Entry, net: nn.Module) -> torch.optim.Optimizer:
     rate = float(str(keys.pop("learning_rate", RATE)))
     kinds = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam, "adamw": torch.optim.AdamW}
     kind = kinds[str(keys.pop("optimiser", "sgd"))]
-    return kind([one for one in net.parameters() if one.requires_grad], lr=rate, **keys)  # type: ignore[no-any-return]
+    return kind(
+        [parameter for parameter in net.parameters() if parameter.requires_grad], lr=rate, **keys
+    )  # type: ignore[no-any-return]
 
 
 def forced(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -152,7 +154,7 @@ def test_zoo(entry: Entry, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> N
     rounds = loop.runs[0].server_steps
     assert rounds > 2
     model, loss = by_hand(entry, rounds)
-    assert {f"net.{name}" for name in loop.models[0]} == {one for one in model if one[0] == "n"}
+    assert {f"net.{name}" for name in loop.models[0]} == {name for name in model if name[0] == "n"}
     for part, state in (("net", loop.models[0]), ("loss", loop.losses.get(0, {}))):
         for name, value in state.items():
             hand = model[f"{part}.{name}"]
@@ -199,7 +201,7 @@ def check_many_at_once(entry: Entry, loop: favano.Result, device: str) -> None:
             simulated(entry, "lanes", device)
         return
     stacks = simulated(entry, "lanes", device)
-    for one, other in ((stacks.models, loop.models), (stacks.losses, loop.losses)):
-        for name, value in one.get(0, {}).items():
+    for mine, other in ((stacks.models, loop.models), (stacks.losses, loop.losses)):
+        for name, value in mine.get(0, {}).items():
             assert torch.allclose(value, other[0][name], rtol=1e-4, atol=1e-5), name
     assert stacks.runs[0].loss == pytest.approx(loop.runs[0].loss, rel=1e-4)

@@ -106,8 +106,8 @@ class Reader(nn.Module):
         self.embed, self.layer, self.last = nn.Embedding(7, 4), layer, nn.Linear(4, 3)
 
     def forward(self, tokens: Tensor) -> Tensor:
-        found = self.layer(self.embed(tokens))
-        output: Tensor = self.last((found[0] if isinstance(found, tuple) else found).mean(1))
+        hidden = self.layer(self.embed(tokens))
+        output: Tensor = self.last((hidden[0] if isinstance(hidden, tuple) else hidden).mean(1))
         return output
 
 
@@ -122,8 +122,8 @@ class Heads(nn.Module):
         mixed = self.mix(inputs).view(*inputs.shape[:-1], 3, 2, 2).permute(2, 0, 3, 1, 4)
         query, key, value = mixed.unbind()
         p = 0.2 if self.training else 0.0
-        found = F.scaled_dot_product_attention(query, key, value, dropout_p=p, is_causal=True)
-        return found.transpose(1, 2).flatten(2)
+        attended = F.scaled_dot_product_attention(query, key, value, dropout_p=p, is_causal=True)
+        return attended.transpose(1, 2).flatten(2)
 
 
 class Decoder(nn.Module):
@@ -398,7 +398,7 @@ def counting_loss(output: Tensor, target: Tensor) -> Tensor:
 
 
 def squares(net: Any) -> Tensor:
-    return torch.stack([one.square().sum() for one in net.parameters()]).sum()
+    return torch.stack([parameter.square().sum() for parameter in net.parameters()]).sum()
 
 
 def with_penalty(net: Any, output: Tensor, target: Tensor) -> Tensor:
@@ -413,9 +413,9 @@ def penalised(net: Any) -> Loss:
 
 
 def penalised_by_list(net: Any) -> Loss:
-    weights = [one for name, one in net.named_parameters() if "weight" in name]
+    weights = [weight for name, weight in net.named_parameters() if "weight" in name]
     return lambda output, target: (
-        F.cross_entropy(output, target) + 0.05 * sum(one.abs().sum() for one in weights)
+        F.cross_entropy(output, target) + 0.05 * sum(weight.abs().sum() for weight in weights)
     )
 
 
@@ -605,12 +605,12 @@ def on_parameter(parameter: Tensor, hook: Callable[[Tensor], Tensor | None]) -> 
 
 
 def _with_hooks_on_parameters() -> nn.Module:
-    one, other = nn.Linear(6, 4), nn.Linear(4, 3)
-    on_parameter(one.weight, double)
-    on_parameter(one.weight, lambda slope: slope.clamp(-0.1, 0.1))
+    first, other = nn.Linear(6, 4), nn.Linear(4, 3)
+    on_parameter(first.weight, double)
+    on_parameter(first.weight, lambda slope: slope.clamp(-0.1, 0.1))
     on_parameter(other.weight, lambda slope: slope / (1e-3 + slope.norm()))
     on_parameter(other.bias, lambda slope: None)
-    return nn.Sequential(one, other)
+    return nn.Sequential(first, other)
 
 
 def _with_a_hook_that_decays() -> nn.Module:
@@ -621,7 +621,7 @@ def _with_a_hook_that_decays() -> nn.Module:
 
 def _with_hooks_after_sums() -> nn.Module:
     net = nn.Linear(6, 3)
-    net.weight.register_post_accumulate_grad_hook(lambda one: None)  # type: ignore[no-untyped-call]
+    net.weight.register_post_accumulate_grad_hook(lambda parameter: None)  # type: ignore[no-untyped-call]
     return net
 
 

@@ -69,10 +69,10 @@ def test_with_jobs_of_one_length_it_is_the_fixed_policy(latency: Latency) -> Non
         assert plan(policy, fleet, horizon=300, seed=3).time.tolist() == expected.time.tolist()
         assert grown.updates == expected.updates > 30
         for name in ("time", "client", "steps", "base", "visit", "first_step", "begin", "finish"):
-            found, wanted = getattr(grown, name), getattr(expected, name)
+            actual, wanted = getattr(grown, name), getattr(expected, name)
             used = expected.updates if name == "time" else expected.jobs
-            assert found[:used].tolist() == wanted[:used].tolist()
-            assert sorted(found[used:].tolist()) == sorted(wanted[used:].tolist())
+            assert actual[:used].tolist() == wanted[:used].tolist()
+            assert sorted(actual[used:].tolist()) == sorted(wanted[used:].tolist())
 
 
 @given(

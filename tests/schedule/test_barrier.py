@@ -55,8 +55,8 @@ def test_a_deadline_drops_the_slow() -> None:
 
 
 def test_readings_of_the_round_time() -> None:
-    one = plan(Barrier(selected=3, local_steps=2, round_time="one-draw"), FLEET, horizon=5, seed=0)
-    assert one.time.tolist() == [11.0]  # 3 + 2 * max(1, 3, 4)
+    draw = plan(Barrier(selected=3, local_steps=2, round_time="one-draw"), FLEET, horizon=5, seed=0)
+    assert draw.time.tolist() == [11.0]  # 3 + 2 * max(1, 3, 4)
     mean = plan(Barrier(selected=3, local_steps=2, round_time="mean"), FLEET, horizon=5, seed=0)
     assert mean.time.tolist() == [13.0]  # 3 + 2 * max(1.5, 3.5, 5)
 

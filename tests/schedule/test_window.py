@@ -36,6 +36,6 @@ def test_p11_wide_windows_and_full_arrivals_are_fedavg() -> None:
     window = plan(Window(period=8, local_steps=2), fleet, horizon=40, seed=0)
     arrival = plan(Arrival(buffer=4, local_steps=2, hand_out="flush"), fleet, horizon=40, seed=0)
     for schedule in (window, arrival):
-        found = server_models(fedavg, schedule, trainer, initial)
-        assert len(found) == 6
-        assert all(close(a, b) for a, b in zip(found, expected, strict=True))
+        models = server_models(fedavg, schedule, trainer, initial)
+        assert len(models) == 6
+        assert all(close(a, b) for a, b in zip(models, expected, strict=True))

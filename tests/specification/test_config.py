@@ -78,16 +78,16 @@ def test_tables_are_flat_keys_and_methods(tmp_path: Path) -> None:
 
 def test_one_file_serves_a_run_and_a_comparison(tmp_path: Path) -> None:
     file = write(tmp_path, TABLES)
-    one = spec_from(file, {})
-    assert (one.name, one.method.given) == ("favano", {"reweight": "deterministic"})
-    assert one.fleet.fast_fraction == pytest.approx(1 / 9)
-    assert (one.clock.waiting_time, one.training.learning_rate) == (2.0, 0.1)
-    found = read_config(file)
-    specs = comparison(found.shared, chosen(found.methods, []))
+    first = spec_from(file, {})
+    assert (first.name, first.method.given) == ("favano", {"reweight": "deterministic"})
+    assert first.fleet.fast_fraction == pytest.approx(1 / 9)
+    assert (first.clock.waiting_time, first.training.learning_rate) == (2.0, 0.1)
+    config = read_config(file)
+    specs = comparison(config.shared, chosen(config.methods, []))
     assert [spec.name for spec in specs] == ["favano", "FedBuff, small", "fedavg"]
     assert [spec.training.learning_rate for spec in specs] == [0.1, 0.05, 0.1]
     assert [spec.clock.waiting_time for spec in specs] == [2.0, 4.0, 4.0]  # only polls read it
-    assert resolve(one) == specs[0]
+    assert resolve(first) == specs[0]
 
 
 def test_a_run_may_name_another_method_of_the_file(tmp_path: Path) -> None:
@@ -108,19 +108,19 @@ def test_flags_override_the_file(tmp_path: Path) -> None:
 
 
 def test_a_comparison_may_name_some_of_them(tmp_path: Path) -> None:
-    found = read_config(write(tmp_path, TABLES))
+    config = read_config(write(tmp_path, TABLES))
     named = [{"algorithm": "fedavg"}, {"algorithm": "FedBuff, small"}, {"algorithm": "quafl"}]
-    specs = comparison(found.shared, chosen(found.methods, named))
+    specs = comparison(config.shared, chosen(config.methods, named))
     assert [spec.name for spec in specs] == ["fedavg", "FedBuff, small", "quafl"]
 
 
 def test_one_method_may_be_a_plain_table() -> None:
-    found = parsed('[method]\nname = "fedbuff"\nbuffer = 3\n')
-    assert found.methods == ({"algorithm": "fedbuff", "buffer": 3},)
+    config = parsed('[method]\nname = "fedbuff"\nbuffer = 3\n')
+    assert config.methods == ({"algorithm": "fedbuff", "buffer": 3},)
 
 
 def test_two_variants_of_one_method() -> None:
-    found = parsed("""
+    config = parsed("""
 [[method]]
 name = "fedbuff"
 label = "A"
@@ -132,8 +132,8 @@ label = "B"
 [set.B]
 buffer = 7
 """)
-    assert [one.get("buffer") for one in found.methods] == [None, 7]
-    specs = comparison(found.shared, found.methods)
+    assert [method.get("buffer") for method in config.methods] == [None, 7]
+    specs = comparison(config.shared, config.methods)
     assert [(spec.name, spec.keys["buffer"]) for spec in specs] == [("A", 5), ("B", 7)]
 
 
@@ -216,15 +216,15 @@ def test_flat_files_of_release_0_1_are_read(tmp_path: Path) -> None:
 
 
 def test_flat_comparisons_of_release_0_1_are_read() -> None:
-    found = parsed("""
+    config = parsed("""
 clients = 40
 algorithms = ["favano", "fedbuff"]
 
 [set.fedbuff]
 buffer_mode = "block"
 """)
-    assert found.shared == {"clients": 40}
-    assert found.methods == (
+    assert config.shared == {"clients": 40}
+    assert config.methods == (
         {"algorithm": "favano"},
         {"algorithm": "fedbuff", "buffer_mode": "block"},
     )
@@ -260,7 +260,7 @@ def test_a_specification_is_written_in_tables_and_read_back(name: str, tmp_path:
 
 
 def test_keys_of_a_run_are_those_of_the_first_method() -> None:
-    found = Config(SHARED, METHODS)
-    assert keys_of_one(found, {})["algorithm"] == "favano"
+    config = Config(SHARED, METHODS)
+    assert keys_of_one(config, {})["algorithm"] == "favano"
     assert keys_of_one(Config(SHARED), {}) == SHARED
     assert keys_of_one(Config(), {"algorithm": "fedavg"}) == {"algorithm": "fedavg"}

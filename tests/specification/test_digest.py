@@ -58,13 +58,13 @@ def test_the_papers_runs_have_the_digests_of_release_0_1(
     seed: int, digest: str,
 ) -> None:  # fmt: skip
     """They name files: a change here orphans every result that was kept."""
-    (found,) = (
+    (actual,) = (
         run.digest
         for run in request_.parts(EXPERIMENTS[experiment])[part]
         if (run.reading, run.column, run.spec.name, run.spec.run.seed)
         == (reading, column, method, seed)
     )
-    assert found == digest
+    assert actual == digest
 
 
 # What release 0.1 wrote into `spec.toml` for any method on the digits.

@@ -17,11 +17,11 @@ ARGUMENTS = ("dataset", "model")  # of the problem, which is an argument itself
 
 def options() -> dict[str, list[Option[object]]]:
     """Every option by its name: of the parts, then of the methods, which may share names."""
-    found: dict[str, list[Option[object]]] = defaultdict(list)
+    options: dict[str, list[Option[object]]] = defaultdict(list)
     for kind in (*PARTS.values(), *our_methods().values()):
         for name, option in options_of(kind).items():
-            found[name].append(option)
-    return {name: of for name, of in found.items() if name not in ARGUMENTS}
+            options[name].append(option)
+    return {name: of for name, of in options.items() if name not in ARGUMENTS}
 
 
 def plain(kind: object) -> object:
@@ -50,8 +50,8 @@ def test_every_key_has_the_type_of_its_option() -> None:
     hints = get_type_hints(Keys)
     for name, of in options().items():
         expected = united([plain(option.kind) for option in of])
-        found = set(get_args(hints[name])) if isinstance(expected, set) else hints[name]
-        assert found == expected, name
+        choices = set(get_args(hints[name])) if isinstance(expected, set) else hints[name]
+        assert choices == expected, name
     assert sum(get_origin(kind) is Literal for kind in hints.values()) > 20
 
 

@@ -68,9 +68,9 @@ def test_accepted(keys: dict[str, object]) -> None:
 
 
 def test_zero_is_not_the_usual_number() -> None:
-    found = TrainingPart(optimiser="adamw", momentum=0.0, weight_decay=0.0, beta2=0.0)
-    assert (found.local_optimiser.momentum, found.local_optimiser.weight_decay) == (0.0, 0.0)
-    assert found.local_optimiser.beta2 == 0.0
+    part = TrainingPart(optimiser="adamw", momentum=0.0, weight_decay=0.0, beta2=0.0)
+    assert (part.local_optimiser.momentum, part.local_optimiser.weight_decay) == (0.0, 0.0)
+    assert part.local_optimiser.beta2 == 0.0
     usual = TrainingPart(optimiser="adamw").local_optimiser
     assert (usual.momentum, usual.weight_decay, usual.beta2) == (0.9, 0.01, 0.999)
 

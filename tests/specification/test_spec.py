@@ -139,15 +139,15 @@ def test_numbers_of_an_optimiser_are_filled_in() -> None:
 
 def test_options_that_stay_open_are_found_by_the_method() -> None:
     """What they stand for depends on the run, which the method sees when it is bound."""
-    found = {
+    open_keys = {
         name: {
             key
-            for key, one in options_of(kind).items()
+            for key, declared in options_of(kind).items()
             if complete(algorithm=name).keys[key] is None
         }
         for name, kind in our_methods().items()
     }
-    assert {name: keys for name, keys in found.items() if keys} == {
+    assert {name: keys for name, keys in open_keys.items() if keys} == {
         "fedbuff": {"concurrency", "max_staleness"},
         "asyncsgd": {"concurrency", "server_learning_rate"},
         "asyncsgd-adaptive": {"concurrency", "server_learning_rate"},
@@ -162,8 +162,8 @@ def at_work(**keys: object) -> tuple[object, object]:
     method = bind_method(complete(**keys), 0)
     policy = method.policy()
     assert isinstance(policy, Arrival)
-    one, zero = np.zeros(1, dtype=np.int64), torch.zeros(1, 1)
-    answers = Answers(one, one + 1, one, np.ones(1), 0, zero + 1, zero)
+    first, zero = np.zeros(1, dtype=np.int64), torch.zeros(1, 1)
+    answers = Answers(first, first + 1, first, np.ones(1), 0, zero + 1, zero)
     model = method.update(method.init(torch.zeros(1)), answers).model
     return policy.concurrency, -float(model[0])
 

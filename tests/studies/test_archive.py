@@ -30,11 +30,11 @@ def test_null_on_disk_is_nan_in_memory(tmp_path: Path) -> None:
     reproduce_small(tmp_path, Request(), experiments=[wild])
     archive, (run,) = Archive(tmp_path), wild_runs(1)
     json.loads(archive.path(run).read_text(), parse_constant=refuse)
-    found = archive.read(run)
-    assert found.entry.status == "diverged"
-    assert found.entry.loss is not None
-    assert math.isnan(found.entry.loss)
-    assert math.isnan(found.history[-1].loss)
-    assert math.isfinite(found.history[0].loss)
+    kept = archive.read(run)
+    assert kept.entry.status == "diverged"
+    assert kept.entry.loss is not None
+    assert math.isnan(kept.entry.loss)
+    assert math.isnan(kept.history[-1].loss)
+    assert math.isfinite(kept.history[0].loss)
     (result,) = collect([tmp_path])
     assert result.status == "diverged"

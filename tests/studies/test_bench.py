@@ -30,25 +30,25 @@ def test_synthetic_images_have_the_shape_of_the_data_set() -> None:
 def test_lanes_do_the_work_of_all_seeds(cores: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("favano.studies.bench.usable_cores", lambda: cores)
     spec = resolve(spec_of(clients=10, selected=3, local_steps=4, seeds=2))
-    found = bench(spec, bench_samples(spec), Effort(seconds=0.05, repeats=2, workers=1))
-    work = found["schedule"]
-    plans = [one.schedule for one in plan_seeds(make_spec(found["spec"]))]
-    assert work["jobs"] == sum(one.jobs for one in plans) > 0
-    assert work["local_steps"] == sum(int(one.steps[: one.jobs].sum()) for one in plans)
+    measured = bench(spec, bench_samples(spec), Effort(seconds=0.05, repeats=2, workers=1))
+    work = measured["schedule"]
+    plans = [planned.schedule for planned in plan_seeds(make_spec(measured["spec"]))]
+    assert work["jobs"] == sum(plan.jobs for plan in plans) > 0
+    assert work["local_steps"] == sum(int(plan.steps[: plan.jobs].sum()) for plan in plans)
     assert work["local_steps"] < work["images"] <= 32 * work["local_steps"]
     assert work["parallelism"] >= 2  # the seeds do not wait for each other
-    plain, *threads, lanes = found["systems"]
+    plain, *threads, lanes = measured["systems"]
     assert (plain["name"], lanes["name"]) == ("plain loop", "lanes")
-    assert [one["name"] for one in threads] == ["plain loop, 2 threads"] * (cores - 1)
+    assert [system["name"] for system in threads] == ["plain loop, 2 threads"] * (cores - 1)
     assert plain["kernels"] == default_kernels()
-    assert lanes["kernels"] == found["spec"]["kernels"] != "auto"  # those of a long run
+    assert lanes["kernels"] == measured["spec"]["kernels"] != "auto"  # those of a long run
     assert 0 < plain["shares"]["outside_training"]["median"] < 1
     assert lanes["shares"] == {}  # one worker is this process
     assert (plain["start_up"], plain["horizon"] > 0) == (None, True)
-    assert lanes["horizon"] == found["spec"]["horizon"]
+    assert lanes["horizon"] == measured["spec"]["horizon"]
     assert lanes["start_up"] is not None
     assert min(lanes["start_up"]["first"], lanes["start_up"]["warm"]["min"]) > 0
-    assert found["ratio"]["min"] <= found["ratio"]["median"] <= found["ratio"]["max"]
+    assert measured["ratio"]["min"] <= measured["ratio"]["median"] <= measured["ratio"]["max"]
 
 
 def system_of(speed: float, start: float, called: list[float]) -> _System:

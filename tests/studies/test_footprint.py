@@ -10,10 +10,10 @@ from favano.studies.footprint import Footprint, check_constants, machine
 
 def test_energy_and_carbon_by_hand() -> None:
     """Half an hour at 200 W and 40 GB: 0.5 (200 + 14.9) 1.5 = 161.175 Wh; at 400 g/kWh 64.47 g."""
-    one = Footprint("a board", watts=200.0, gigabytes=40.0, pue=1.5, grams_per_kwh=400.0)
-    assert one.energy_wh(1800) == pytest.approx(161.175)
-    assert one.co2_grams(1800) == pytest.approx(64.47)
-    assert one.energy_wh(0) == 0
+    footprint = Footprint("a board", watts=200.0, gigabytes=40.0, pue=1.5, grams_per_kwh=400.0)
+    assert footprint.energy_wh(1800) == pytest.approx(161.175)
+    assert footprint.co2_grams(1800) == pytest.approx(64.47)
+    assert footprint.energy_wh(0) == 0
 
 
 def test_this_machine_draws_twelve_watts_a_core(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -89,9 +89,9 @@ def test_table_one() -> None:
 
 
 def test_advice_for_a_specification() -> None:
-    found = advice_of(make_case(spec_of()), estimates_of(Problem()), 0.5)
-    assert 1 <= found.selected <= 30
-    assert found.time <= found.present_time
+    advice = advice_of(make_case(spec_of()), estimates_of(Problem()), 0.5)
+    assert 1 <= advice.selected <= 30
+    assert advice.time <= advice.present_time
 
 
 def test_what_the_theorem_says_nothing_about() -> None:

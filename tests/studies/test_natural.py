@@ -35,7 +35,7 @@ def data_dir(tmp_path: Path) -> Path:
     return folder.parent
 
 
-@pytest.mark.parametrize("experiment", NATURAL, ids=lambda one: one.name)
+@pytest.mark.parametrize("experiment", NATURAL, ids=lambda experiment: experiment.name)
 def test_every_method_is_tuned_by_the_same_search_away_from_what_is_reported(
     experiment: Experiment,
 ) -> None:
@@ -51,16 +51,16 @@ def test_every_method_is_tuned_by_the_same_search_away_from_what_is_reported(
     assert {run.spec.name for run in parts[READINGS]} == {"fedavg"}
 
 
-@pytest.mark.parametrize("experiment", NATURAL, ids=lambda one: one.name)
+@pytest.mark.parametrize("experiment", NATURAL, ids=lambda experiment: experiment.name)
 def test_a_readme_says_what_is_compared_and_how_the_data_differ(
     experiment: Experiment, tmp_path: Path
 ) -> None:
-    found = facts(tmp_path, experiment, "", "12 W", 1.0, {"horizon": "30"})
-    assert found["constants"] == "12 W."
-    assert found["changed"] == "horizon 30, in all runs alike."
-    assert found["search"].startswith("every method tries 15 pairs of rates with 1 seed")
-    assert "Reddi et al." in found["published"]
-    text = readme(tmp_path, experiment, found)
+    about = facts(tmp_path, experiment, "", "12 W", 1.0, {"horizon": "30"})
+    assert about["constants"] == "12 W."
+    assert about["changed"] == "horizon 30, in all runs alike."
+    assert about["search"].startswith("every method tries 15 pairs of rates with 1 seed")
+    assert "Reddi et al." in about["published"]
+    text = readme(tmp_path, experiment, about)
     assert "the paper" not in text
     assert text.count("| missing |") == 4 + 3
 

@@ -28,28 +28,28 @@ def point(smoothness: float, typical: float, noise: float, differ: float, loss: 
 
 
 def test_intervals_by_hand() -> None:
-    found = estimates([point(4.0, 2.0, 1.0, 0.5, 3.0), point(2.0, 2.0, 3.0, 2.0, 1.0)])
-    assert (found.smoothness.low, found.smoothness.value, found.smoothness.high) == (2, 4, 8)
-    assert (found.noise.low, found.noise.value) == (1.0, 3.0)
-    assert found.noise.high == pytest.approx(3.2)
-    assert (found.dissimilarity.low, found.dissimilarity.high) == (0.5, 8.0)
-    assert found.gap.value == 3.0
-    assert found.problem.growth == 1.0
+    known = estimates([point(4.0, 2.0, 1.0, 0.5, 3.0), point(2.0, 2.0, 3.0, 2.0, 1.0)])
+    assert (known.smoothness.low, known.smoothness.value, known.smoothness.high) == (2, 4, 8)
+    assert (known.noise.low, known.noise.value) == (1.0, 3.0)
+    assert known.noise.high == pytest.approx(3.2)
+    assert (known.dissimilarity.low, known.dissimilarity.high) == (0.5, 8.0)
+    assert known.gap.value == 3.0
+    assert known.problem.growth == 1.0
 
 
 def test_a_pilot_on_digits() -> None:
     full = resolve(SPEC)
     samples = load_samples(full)
-    found = pilot(full, samples, named_model(full, samples))
-    assert found == estimate(SPEC)
-    assert 0.1 < found.smoothness.value < 100
-    assert 0 < found.noise.low <= found.noise.value
-    assert found.dissimilarity.value > 0.5  # two classes a client
-    assert found.gap.value == pytest.approx(2.3, abs=0.2)  # log 10, untrained
+    known = pilot(full, samples, named_model(full, samples))
+    assert known == estimate(SPEC)
+    assert 0.1 < known.smoothness.value < 100
+    assert 0 < known.noise.low <= known.noise.value
+    assert known.dissimilarity.value > 0.5  # two classes a client
+    assert known.gap.value == pytest.approx(2.3, abs=0.2)  # log 10, untrained
     alike = pilot(changed(full, {"split": "iid"}), samples, named_model(full, samples))
-    assert alike.dissimilarity.value < 0.7 * found.dissimilarity.value
+    assert alike.dissimilarity.value < 0.7 * known.dissimilarity.value
 
 
 def test_a_run_without_an_update_is_measured_at_its_start() -> None:
-    found = estimate(changed(SPEC, {"horizon": 5.0}))
-    assert found.dissimilarity.low == found.dissimilarity.value
+    known = estimate(changed(SPEC, {"horizon": 5.0}))
+    assert known.dissimilarity.low == known.dissimilarity.value

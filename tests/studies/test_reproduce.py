@@ -169,9 +169,9 @@ def test_runs_that_were_ended_go_on_from_checkpoints(tmp_path: Path) -> None:
     assert not any(path.exists() for path in kept)
     archives = Archive(tmp_path / "whole"), Archive(tmp_path / "two")
     for run in prepared(small_runs(1), scale=1.0, device="cpu"):
-        one, other = (archive.read(run) for archive in archives)
-        assert one.history == other.history
-        assert one.entry.loss == other.entry.loss
+        whole, other = (archive.read(run) for archive in archives)
+        assert whole.history == other.history
+        assert whole.entry.loss == other.entry.loss
 
 
 class StopInSecondPool(Counter):
@@ -297,9 +297,11 @@ def test_curves_are_means_over_seeds_up_to_the_horizon(tmp_path: Path) -> None:
     header, rows = lines[0].split(","), [line.split(",") for line in lines[1:]]
     mine = [dict(zip(header, row, strict=True)) for row in rows if row[1:3] == ["favano", "iid"]]
     assert [float(row["time"]) for row in mine] == [0, 35, 70, 105, 140]
-    one, two = (archive.read(run).history[2] for run in runs)
-    assert float(mine[2]["accuracy"]) == pytest.approx((one.accuracy + two.accuracy) / 2, rel=1e-5)
-    spread = abs(one.accuracy - two.accuracy) / 2**0.5
+    first, two = (archive.read(run).history[2] for run in runs)
+    assert float(mine[2]["accuracy"]) == pytest.approx(
+        (first.accuracy + two.accuracy) / 2, rel=1e-5
+    )
+    spread = abs(first.accuracy - two.accuracy) / 2**0.5
     high, low = float(mine[2]["accuracy_high"]), float(mine[2]["accuracy_low"])
     assert (high - low) / 2 == pytest.approx(spread, rel=1e-4)
     assert max(float(row[4]) for row in rows) == SHARED["horizon"]  # FedAvg's last round is cut

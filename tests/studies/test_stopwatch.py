@@ -96,7 +96,7 @@ class Device:
         self.clock, self.busy_until, self.captures = Clock(), 0.0, captures
 
     def lanes(self, flat: FlatModel, runs: Sequence[SeedRun], capacity: int) -> StackLanes:
-        stack = LaneStack(flat, [one.trainer for one in runs], capacity)
+        stack = LaneStack(flat, [run.trainer for run in runs], capacity)
         lanes, launch = StackLanes(stack), stack.launch
         arrivals: deque[float] = deque()
 

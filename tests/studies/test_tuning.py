@@ -52,8 +52,8 @@ def test_the_best_mean_wins_and_divergence_counts_as_nothing() -> None:
     runs = [run for run in small_runs(2) if run.spec.name == "favano"]
 
     def entry(column: str, rate: float, seed: int, accuracy: float, ok: bool = True) -> Entry:
-        found = Entry("", "favano", column, seed, "complete", rate, 1.0, accuracy)
-        return found if ok else found._replace(status="diverged")
+        made = Entry("", "favano", column, seed, "complete", rate, 1.0, accuracy)
+        return made if ok else made._replace(status="diverged")
 
     tried = [
         entry("iid", 0.5, 1000, 0.8), entry("iid", 0.5, 1001, 0.8),
@@ -111,9 +111,9 @@ RESULTS = Path(__file__).parents[2] / "results" / "table-2"
 
 def test_no_rate_that_was_chosen_lies_on_an_edge() -> None:
     """Of the committed search: wider grids would not have chosen otherwise."""
-    found = rates_tried(entries_from_csv((RESULTS / "tuning.csv").read_text()))
-    assert len(found) == 12
-    for pairs in found.values():
+    rates = rates_tried(entries_from_csv((RESULTS / "tuning.csv").read_text()))
+    assert len(rates) == 12
+    for pairs in rates.values():
         assert len(pairs) == 35
         for place in (0, 1):
             tried = {pair[place] or 0.0 for pair in pairs}

@@ -33,37 +33,37 @@ UNSURE = Estimates(
 
 
 def test_the_advice_reaches_the_target_by_the_theorem() -> None:
-    found = advise(POLICY, FLEET, estimates_of(Problem()), target=0.2)
+    advice = advise(POLICY, FLEET, estimates_of(Problem()), target=0.2)
     policy = Poll(
-        selected=found.selected,
-        local_steps=found.local_steps,
-        waiting_time=found.tick - 3.0,
+        selected=advice.selected,
+        local_steps=advice.local_steps,
+        waiting_time=advice.tick - 3.0,
         interaction_time=3.0,
     )
     where = setting(policy, FLEET, "stochastic", "rigorous")
-    assert found.learning_rate <= largest_rate(where, Problem()) * (1 + 1e-12)
-    assert bound_full(where, Problem(), found.learning_rate, found.rounds) <= 0.2 * (1 + 1e-9)
-    assert found.time == found.tick * found.rounds <= found.present_time
-    assert (found.time_low, found.time_high, found.agreement) == (found.time, found.time, 1.0)
+    assert advice.learning_rate <= largest_rate(where, Problem()) * (1 + 1e-12)
+    assert bound_full(where, Problem(), advice.learning_rate, advice.rounds) <= 0.2 * (1 + 1e-9)
+    assert advice.time == advice.tick * advice.rounds <= advice.present_time
+    assert (advice.time_low, advice.time_high, advice.agreement) == (advice.time, advice.time, 1.0)
 
 
 def test_no_candidate_is_better() -> None:
-    found = advise(POLICY, FLEET, estimates_of(Problem()), target=0.2, form="corrected")
+    advice = advise(POLICY, FLEET, estimates_of(Problem()), target=0.2, form="corrected")
     options = list(candidates(POLICY, FLEET, "stochastic", "corrected"))
-    assert found.time == min(option.time(Problem(), 0.2) for option in options)
-    assert options[0].time(Problem(), 0.2) == found.present_time
+    assert advice.time == min(option.time(Problem(), 0.2) for option in options)
+    assert options[0].time(Problem(), 0.2) == advice.present_time
     assert (options[0].setting.selected, options[0].setting.local_steps) == (6, 8)
     assert options[0].tick == 7
     assert all(option.tick >= 3 for option in options)
 
 
 def test_doubt_widens_the_answer() -> None:
-    found = advise(POLICY, FLEET, UNSURE, target=0.2)
-    assert found.time_low < found.time < found.time_high
-    assert 0 < found.agreement <= 1
+    advice = advise(POLICY, FLEET, UNSURE, target=0.2)
+    assert advice.time_low < advice.time < advice.time_high
+    assert 0 < advice.agreement <= 1
     assert len(list(UNSURE.corners())) == 27
     assert next(UNSURE.corners()) == UNSURE.problem
-    assert any("corners" in line for line in found.how_sure)
+    assert any("corners" in line for line in advice.how_sure)
 
 
 def test_what_limits_the_learning_rate() -> None:

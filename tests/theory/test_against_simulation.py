@@ -103,9 +103,13 @@ def in_rounds(client: Client, policy: Barrier, random: Random) -> Iterator[int]:
     assert policy.deadline is not None
     durations, deadline = client.durations(random), sixtieths(policy.deadline)
     while True:
-        now, made, one = 0.0, 0, next(durations) if policy.round_time == "one-draw" else client.mean
+        now, made, step = (
+            0.0,
+            0,
+            next(durations) if policy.round_time == "one-draw" else client.mean,
+        )
         while made < policy.local_steps and now < deadline:
-            now += next(durations) if policy.round_time == "sum" else one
+            now += next(durations) if policy.round_time == "sum" else step
             made += now <= deadline
         whole = made == policy.local_steps
         yield made if whole or policy.at_deadline == "take" else 0
@@ -379,8 +383,8 @@ def test_methods_with_exact_weights_are_fair(
         keys["fast_fraction"] = 0.5
     spec = complete(**read_by(keys), horizon=180.0, split="iid")
     for seeds in (range(12), range(12, 60)):
-        found = np.array([plan_seed(spec, seed).weights.each for seed in seeds])
-        error = found.std(axis=0, ddof=1) / len(seeds) ** 0.5
-        if (np.abs(found.mean(axis=0) - 0.25) <= 4 * error + 0.01).all():
+        shares = np.array([plan_seed(spec, seed).weights.each for seed in seeds])
+        error = shares.std(axis=0, ddof=1) / len(seeds) ** 0.5
+        if (np.abs(shares.mean(axis=0) - 0.25) <= 4 * error + 0.01).all():
             return
-    pytest.fail(f"shares {found.mean(axis=0)}")
+    pytest.fail(f"shares {shares.mean(axis=0)}")

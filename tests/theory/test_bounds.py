@@ -91,13 +91,13 @@ def test_every_bound_holds_along_a_run_and_the_assembled_one_is_smallest(
         assert float(spread.distances[1]) <= phi_bound + 1e-12
         phi_bound = next_potential(where, problem, rate, potential=phi_bound, gradient=gradient)
         if rounds:
-            found = {
+            bounds = {
                 "short": bound_short(where, problem, rate, rounds),
                 "full": bound_full(where, problem, rate, rounds),
                 "assembled": bound_assembled(where, problem, rate, rounds),
             }
-            assert all(total / rounds <= bound for bound in found.values())
-            assert min(found, key=lambda name: found[name]) == "assembled"
+            assert all(total / rounds <= bound for bound in bounds.values())
+            assert min(bounds, key=lambda name: bounds[name]) == "assembled"
         total, rounds = total + gradient, rounds + 1
     assert rounds == 1501
     assert 0 < total / rounds <= 0.9 * 2 * problem.gap or away == 0  # it did descend

@@ -40,9 +40,9 @@ def test_published_numbers(
     rule: Rule, form: Form, third_slow: float, most_slow: float, b: float
 ) -> None:
     for share, mean_a in ((2 / 3, third_slow), (1 / 9, most_slow)):
-        found = setting(POLICY, two_speeds(100, fast_fraction=share), rule, form)
-        assert found.mean_a == pytest.approx(mean_a, abs=5.01e-5)
-        assert found.b == pytest.approx(b, abs=5.01e-5)
+        where = setting(POLICY, two_speeds(100, fast_fraction=share), rule, form)
+        assert where.mean_a == pytest.approx(mean_a, abs=5.01e-5)
+        assert where.b == pytest.approx(b, abs=5.01e-5)
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_the_printed_theorem_is_false_where_few_steps_are_made() -> None:
         Problem(noise=0, dissimilarity=0, gap=0.5),
     )
     generator = np.random.default_rng(0)
-    found = {}
+    by_form = {}
     for form in ("printed", "corrected"):
         where = setting_of([ClassLaw(np.array([0]), law)], 1, "deterministic", form)
         rate = largest_rate(where, still, form)
@@ -91,12 +91,12 @@ def test_the_printed_theorem_is_false_where_few_steps_are_made() -> None:
             sent = server - made * rate * server / chance
             server = (server + sent) / 2
         bound = bound_short if form == "printed" else bound_full
-        found[form] = (total.mean() / rounds, bound(where, still, rate, rounds), rate)
-    mean, bound_, rate = found["printed"]
+        by_form[form] = (total.mean() / rounds, bound(where, still, rate, rounds), rate)
+    mean, bound_, rate = by_form["printed"]
     assert (rate, bound_) == pytest.approx((1 / 20, 0.02))
     assert mean == pytest.approx(0.0267, abs=1e-3)
     assert mean > 1.2 * bound_
-    assert found["corrected"][0] < found["corrected"][1]
+    assert by_form["corrected"][0] < by_form["corrected"][1]
 
 
 @pytest.mark.parametrize(("chance", "holds"), [(0.02, False), (0.024, False), (0.026, True)])
@@ -136,9 +136,9 @@ def test_second_moment_lemma_with_dependent_steps(rule: Rule) -> None:
     alpha = law.p_positive * made if rule == "stochastic" else np.full(draws, law.mean)
     message = total / np.maximum(alpha, 1e-300)[:, None]
     square = (message**2).sum(axis=1)
-    found = coefficients(law, rule, "rigorous")
+    terms = coefficients(law, rule, "rigorous")
     rest = 16 * ((start - mean) ** 2).sum() + 8 * size * 0.3**2
-    bound = sigma**2 * found.a + found.b * rest
+    bound = sigma**2 * terms.a + terms.b * rest
     assert square.mean() + 4 * square.std() / np.sqrt(draws) < bound
 
 

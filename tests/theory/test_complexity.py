@@ -62,11 +62,11 @@ def test_the_corollary_with_its_constants() -> None:
     problem = Problem(smoothness=2.0, noise=0.7, dissimilarity=1.3, growth=1.5, gap=3.0)
     eps, n, s, K, a, b = 0.2, 100, 20, 10, 0.34, 1.35
     F, L, sigma2, G2, B2 = 3.0, 2.0, 0.49, 1.69, 2.25
-    found = rounds_to_target(where, problem, eps)
-    assert found.second == pytest.approx(72 * F * L * (sigma2 * a + 8 * b * G2) / eps**2)
+    rounds = rounds_to_target(where, problem, eps)
+    assert rounds.second == pytest.approx(72 * F * L * (sigma2 * a + 8 * b * G2) / eps**2)
     inside = 8 * K**2 * (sigma2 + 4 * G2) + s**2 * (720 * sigma2 * a + 5760 * b * G2)
-    assert found.middle == pytest.approx(30 * (n + 1) / s * F * L * inside**0.5 / eps**1.5)
-    assert found.first == pytest.approx(6 * (n + 1) / s * F / largest_rate(where, problem) / eps)
+    assert rounds.middle == pytest.approx(30 * (n + 1) / s * F * L * inside**0.5 / eps**1.5)
+    assert rounds.first == pytest.approx(6 * (n + 1) / s * F / largest_rate(where, problem) / eps)
     claimed = largest_rate(where, problem, "printed")
     last = lemma_rounds(full_expansion(where, problem), claimed, eps).first
     assert last == pytest.approx(120 * (n + 1) * F * B2 * b * K * L / eps)

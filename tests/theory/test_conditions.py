@@ -33,8 +33,8 @@ def where(local_steps: int, b: float = 1.0) -> Setting:
 )
 def test_the_stated_condition_fails_for_few_local_steps(local_steps: int, ratio: float) -> None:
     rate = largest_rate(where(local_steps), Problem(), "printed")
-    found = descent_ratio(where(local_steps), Problem(), rate)
-    assert found == pytest.approx(ratio, abs=5.01e-4)
+    actual = descent_ratio(where(local_steps), Problem(), rate)
+    assert actual == pytest.approx(ratio, abs=5.01e-4)
 
 
 @given(setting_=SETTINGS, problem=PROBLEMS)
@@ -69,8 +69,8 @@ def test_the_first_condition_is_not_implied() -> None:
 )
 def test_admissible_steps_at_the_papers_constants(rule: str, form: str, rate: float) -> None:
     policy, fleet = Poll(selected=20, local_steps=20), two_speeds(100)
-    found = setting(policy, fleet, rule, form)  # type: ignore[arg-type]
-    assert largest_rate(found, Problem(), "printed") == pytest.approx(rate, rel=1e-3)
+    case = setting(policy, fleet, rule, form)  # type: ignore[arg-type]
+    assert largest_rate(case, Problem(), "printed") == pytest.approx(rate, rel=1e-3)
 
 
 @given(setting_=SETTINGS, problem=PROBLEMS)

@@ -67,10 +67,10 @@ def test_sums_of_drawn_durations(law: StepLaw) -> None:
     clients, steps, mean = 40_000, 5, 4.0
     client, index = np.arange(clients)[:, None], np.arange(steps)
     ends = np.cumsum(law.draw(3, client, index, np.full((clients, 1), mean)), axis=1)
-    found = finished(law, mean, TIMES, steps, cell=0.01)
+    chances = finished(law, mean, TIMES, steps, cell=0.01)
     drawn = (ends[None] <= TIMES[:, None, None]).mean(axis=1)
-    error = np.sqrt(found * (1 - found) / clients)
-    assert (np.abs(drawn - found) <= 4 * error + 1e-4).all()
+    error = np.sqrt(chances * (1 - chances) / clients)
+    assert (np.abs(drawn - chances) <= 4 * error + 1e-4).all()
 
 
 def test_a_law_of_ones_own_by_its_distribution_function() -> None:
@@ -112,12 +112,12 @@ def test_the_grid_ends_where_nothing_is_left_and_no_sooner() -> None:
     """Far times are 1 without a grid that reaches them, also for steps with a heavy tail."""
     far = np.array([7.0, 70.0, 7e3, 7e5])
     for spread in (0.3, 1.0, 2.0):
-        found = finished(LogNormal(spread), 2.0, far, 4, cell=0.02)
+        chances = finished(LogNormal(spread), 2.0, far, 4, cell=0.02)
         near = finished(LogNormal(spread), 2.0, far[:2], 4, cell=0.02)
-        assert found[:2] == pytest.approx(near, abs=1e-9)
-        assert found[-1] == pytest.approx(np.ones(4), abs=1e-6)
-        assert (np.diff(found, axis=0) >= -1e-12).all()
-        assert (np.diff(found, axis=1) <= 1e-12).all()
+        assert chances[:2] == pytest.approx(near, abs=1e-9)
+        assert chances[-1] == pytest.approx(np.ones(4), abs=1e-6)
+        assert (np.diff(chances, axis=0) >= -1e-12).all()
+        assert (np.diff(chances, axis=1) <= 1e-12).all()
 
 
 def test_a_finer_grid_changes_little() -> None:

@@ -29,10 +29,10 @@ def test_published_variances(
     name: str, rule: Rule, of_mean: float, of_noise: float, digits: int
 ) -> None:
     law = PAPER[name]
-    found = estimator_variance(law, rule, mean=1.0, variance=0.0)
-    assert found == pytest.approx(of_mean, abs=0.501 * 10**-digits)
-    found = estimator_variance(law, rule, mean=0.0, variance=1.0)
-    assert found == pytest.approx(of_noise, abs=5.01e-5)
+    variance = estimator_variance(law, rule, mean=1.0, variance=0.0)
+    assert variance == pytest.approx(of_mean, abs=0.501 * 10**-digits)
+    variance = estimator_variance(law, rule, mean=0.0, variance=1.0)
+    assert variance == pytest.approx(of_noise, abs=5.01e-5)
 
 
 @pytest.mark.parametrize("rule", ["stochastic", "deterministic"])
@@ -61,11 +61,11 @@ def test_both_rules_are_unbiased_and_others_are_not(law: StepCount) -> None:
 
 def test_the_rules_agree_where_the_number_of_steps_is_certain() -> None:
     always = StepCount(np.array([0.0, 0.0, 0.0, 1.0]))
-    found = {
+    variances = {
         rule: estimator_variance(always, rule, mean=2.0, variance=3.0)
         for rule in ("stochastic", "deterministic")
     }
-    assert found == {"stochastic": 1.0, "deterministic": 1.0}
+    assert variances == {"stochastic": 1.0, "deterministic": 1.0}
 
 
 def test_a_client_that_never_finishes_is_refused() -> None:

@@ -79,13 +79,13 @@ def test_the_interval_of_no_answer_by_hand() -> None:
 
 def test_verdicts() -> None:
     blocks = np.tile([[9.0, 1.0]], (20, 1)) + np.arange(20)[:, None] * 0.01
-    found = shares(blocks.sum(0) / blocks.sum(), blocks, TWO, ["fast", "slow"])
-    assert verdict(found).startswith("favours fast clients: 89.")
-    assert found[1].high < found[1].fair
+    groups = shares(blocks.sum(0) / blocks.sum(), blocks, TWO, ["fast", "slow"])
+    assert verdict(groups).startswith("favours fast clients: 89.")
+    assert groups[1].high < groups[1].fair
     equal = shares(np.array([0.5, 0.5]), np.ones((20, 2)), TWO, ["fast", "slow"])
     assert verdict(equal).startswith("shows no significant bias: fast clients have 50.0 %")
-    one = shares(np.array([1.0]), np.ones((20, 1)), np.array([7]), ["fast"])
-    assert verdict(one) == "has nobody to favour: all clients are equally fast"
+    single = shares(np.array([1.0]), np.ones((20, 1)), np.array([7]), ["fast"])
+    assert verdict(single) == "has nobody to favour: all clients are equally fast"
 
 
 def test_those_who_count_too_little_are_named_if_nobody_counts_significantly_more() -> None:
@@ -102,8 +102,8 @@ def test_the_intervals_of_many_groups_hold_together() -> None:
     for _ in range(300):
         moved = generator.gamma(4, size=(100, 10))
         total = moved.sum(axis=0)
-        found = shares(total / total.sum(), moved, np.full(10, 7), names)
-        judged += any(not one.low <= 0.1 <= one.high for one in found)
+        groups = shares(total / total.sum(), moved, np.full(10, 7), names)
+        judged += any(not group.low <= 0.1 <= group.high for group in groups)
     assert judged <= 10
 
 
@@ -111,9 +111,9 @@ def test_the_intervals_of_many_groups_hold_together() -> None:
 def test_few_updates_say_nothing(updates: int) -> None:
     """Even if they are all alike."""
     moved = np.tile([[9.0, 1.0]], (updates, 1))
-    found = shares(np.array([0.9, 0.1]), moved, TWO, ["fast", "slow"])
-    assert [(one.low, one.high) for one in found] == [(0.0, 1.0), (0.0, 1.0)]
-    assert verdict(found).startswith("shows too little to judge: fast clients have 90.0 %")
+    groups = shares(np.array([0.9, 0.1]), moved, TWO, ["fast", "slow"])
+    assert [(group.low, group.high) for group in groups] == [(0.0, 1.0), (0.0, 1.0)]
+    assert verdict(groups).startswith("shows too little to judge: fast clients have 90.0 %")
 
 
 def test_bad_input_is_refused_by_name() -> None:

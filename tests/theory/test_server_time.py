@@ -78,10 +78,10 @@ def test_rounds_under_heavy_tails(spread: float, steps: int, deadline: float | N
         drawn = np.minimum(job.max(axis=1), deadline)
     error = drawn.std() / np.sqrt(len(drawn))
     policy = Barrier(selected=chosen, local_steps=steps, deadline=deadline)
-    found = server_time(policy, make_fleet(means, law=LogNormal(spread)))
-    assert 0 < found.error < 1e-3 * found.mean
-    assert found.mean - 3.0 == pytest.approx(drawn.mean(), abs=4 * error + found.error)
-    assert found.mean - 3.0 < total
+    time = server_time(policy, make_fleet(means, law=LogNormal(spread)))
+    assert 0 < time.error < 1e-3 * time.mean
+    assert time.mean - 3.0 == pytest.approx(drawn.mean(), abs=4 * error + time.error)
+    assert time.mean - 3.0 < total
 
 
 @pytest.mark.parametrize("spread", [0.3, 2.0, 4.0])
@@ -89,21 +89,21 @@ def test_the_error_of_a_round_covers_its_difference_from_closed_forms(spread: fl
     """E max(D_1, D_2) = 2 m N(spread / sqrt 2), and E min(D, T), for log-normal steps of mean m."""
     mean, deadline = 7.0, 30.0
     pair = make_fleet(np.array([mean, mean]), law=LogNormal(spread))
-    found = server_time(Barrier(selected=2, local_steps=1), pair)
-    assert abs(found.mean - 3 - 2 * mean * ndtr(spread / 2**0.5)) <= found.error + 1e-9
+    time = server_time(Barrier(selected=2, local_steps=1), pair)
+    assert abs(time.mean - 3 - 2 * mean * ndtr(spread / 2**0.5)) <= time.error + 1e-9
     policy = Barrier(selected=1, local_steps=1, deadline=deadline)
     place = np.log(deadline / mean) / spread
     cut = mean * ndtr(place - spread / 2) + deadline * ndtr(-place - spread / 2)
-    found = server_time(policy, make_fleet(np.array([mean]), law=LogNormal(spread)))
-    assert abs(found.mean - 3 - cut) <= found.error + 1e-9
+    time = server_time(policy, make_fleet(np.array([mean]), law=LogNormal(spread)))
+    assert abs(time.mean - 3 - cut) <= time.error + 1e-9
 
 
 @pytest.mark.parametrize(("share", "fedavg", "reset"), [(2 / 3, 417.4, 36.4), (1 / 9, 461.4, 49.8)])
 def test_values_at_the_papers_constants(share: float, fedavg: float, reset: float) -> None:
     """Exact; simulations of 4,000 rounds give 416.7 and 461.6, and 36.2 and 50."""
     fleet = two_speeds(100, fast_fraction=share)
-    found = server_time(Barrier(selected=20, local_steps=20), fleet)
-    assert found.mean == pytest.approx(fedavg, abs=0.051)
+    time = server_time(Barrier(selected=20, local_steps=20), fleet)
+    assert time.mean == pytest.approx(fedavg, abs=0.051)
     policy = bound(FedBuff(buffer=10, buffer_mode="reset"), fleet, 20).policy()
     assert server_time(policy, fleet).mean == pytest.approx(reset, abs=0.051)
 
@@ -111,9 +111,9 @@ def test_values_at_the_papers_constants(share: float, fedavg: float, reset: floa
 @pytest.mark.parametrize(("share", "gap"), [(2 / 3, 0.0281), (1 / 9, 0.0904)])
 def test_free_running_clients(share: float, gap: float) -> None:
     policy = Arrival(buffer=1, local_steps=1, hand_out="flush", latency="none")
-    found = server_time(policy, two_speeds(100, fast_fraction=share))
-    assert found.mean == pytest.approx(gap, abs=5.1e-5)
-    assert found.error == 0
+    time = server_time(policy, two_speeds(100, fast_fraction=share))
+    assert time.mean == pytest.approx(gap, abs=5.1e-5)
+    assert time.error == 0
     latency = Arrival(buffer=4, local_steps=3, hand_out="arrival", latency="client")
     check(latency, two_speeds(20, seed=3), 20_000)
 
@@ -127,6 +127,6 @@ def test_polling_takes_its_period() -> None:
 @pytest.mark.parametrize(("mode", "length"), [("code", 5.73), ("block", 6.43)])
 def test_what_has_no_closed_form_is_planned(mode: BufferMode, length: float) -> None:
     policy = bound(FedBuff(buffer=10, buffer_mode=mode), 100, 20).policy()
-    found = server_time(policy, two_speeds(100))
-    assert 0 < found.error < 0.02
-    assert found.mean == pytest.approx(length, abs=0.05)
+    time = server_time(policy, two_speeds(100))
+    assert 0 < time.error < 0.02
+    assert time.mean == pytest.approx(length, abs=0.05)

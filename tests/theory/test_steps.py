@@ -50,9 +50,9 @@ def test_published_numbers(
     policy: Poll, law: StepLaw, fast: tuple[float, ...], slow: tuple[float, ...]
 ) -> None:
     for mean, expected in ((2.0, fast), (16.0, slow)):
-        found = step_count(policy, clients=100, law=law, mean=mean)
-        values = (found.p_positive, found.mean, found.second_moment, found.mean_inverse)
-        assert (*values, found.pmf[-1]) == pytest.approx(expected, abs=5.01e-7)
+        count = step_count(policy, clients=100, law=law, mean=mean)
+        values = (count.p_positive, count.mean, count.second_moment, count.mean_inverse)
+        assert (*values, count.pmf[-1]) == pytest.approx(expected, abs=5.01e-7)
 
 
 @pytest.mark.parametrize(
@@ -69,10 +69,10 @@ def test_other_selection_sizes(
 ) -> None:
     policy = Poll(selected=selected, local_steps=20)
     for mean, (p_positive, first, second) in ((2.0, fast), (16.0, slow)):
-        found = step_count(policy, clients=100, law=Geometric(), mean=mean)
-        assert found.p_positive == pytest.approx(p_positive, abs=5.01e-7)
-        assert found.mean == pytest.approx(first, abs=5.01e-6)
-        assert found.second_moment == pytest.approx(second, abs=5.01e-5)
+        count = step_count(policy, clients=100, law=Geometric(), mean=mean)
+        assert count.p_positive == pytest.approx(p_positive, abs=5.01e-7)
+        assert count.mean == pytest.approx(first, abs=5.01e-6)
+        assert count.second_moment == pytest.approx(second, abs=5.01e-5)
 
 
 def test_literal_reading() -> None:
@@ -83,8 +83,8 @@ def test_literal_reading() -> None:
     for reading, by_mean in expected.items():
         policy = Poll(selected=20, local_steps=20, step_count=reading)  # type: ignore[arg-type]
         for mean, values in by_mean.items():
-            found = step_count(policy, clients=100, law=Geometric(), mean=mean)
-            moments = (found.p_positive, found.mean, found.second_moment)
+            count = step_count(policy, clients=100, law=Geometric(), mean=mean)
+            moments = (count.p_positive, count.mean, count.second_moment)
             assert moments == pytest.approx(values, abs=5.01e-7)
 
 
@@ -98,13 +98,13 @@ def test_literal_reading() -> None:
 def test_closed_form_of_no_step(mean: float, selected: int, local_steps: int, idle: bool) -> None:
     """P(E = 0) = p (1-lambda)^(-c) x / (1 - (1-p) x), x = (1-lambda)^R."""
     policy = Poll(selected=selected, local_steps=local_steps, idle_in_interaction=idle)
-    found = step_count(policy, clients=50, law=Geometric(), mean=mean)
+    count = step_count(policy, clients=50, law=Geometric(), mean=mean)
     chance, stay = selected / 50, 1 - 1 / mean
     x = stay**7
     closed = chance * stay ** (-3 if idle else 0) * x / (1 - (1 - chance) * x)
-    assert found.pmf[0] == pytest.approx(closed, abs=1e-12)
-    assert found.pmf.sum() == pytest.approx(1, abs=1e-12)
-    assert (found.pmf >= 0).all()
+    assert count.pmf[0] == pytest.approx(closed, abs=1e-12)
+    assert count.pmf.sum() == pytest.approx(1, abs=1e-12)
+    assert (count.pmf >= 0).all()
 
 
 def test_convolution_equals_closed_forms() -> None:
@@ -180,8 +180,8 @@ def test_expected_counts_of_a_fleet() -> None:
 )
 def test_published_variances(policy: Poll, fast: float, slow: float) -> None:
     for mean, expected in ((2.0, fast), (16.0, slow)):
-        found = step_count(policy, clients=100, law=Geometric(), mean=mean)
-        assert found.variance == pytest.approx(expected, abs=5.01e-5)
+        count = step_count(policy, clients=100, law=Geometric(), mean=mean)
+        assert count.variance == pytest.approx(expected, abs=5.01e-5)
 
 
 def test_fewer_steps_allowed_is_the_same_law_capped() -> None:
@@ -206,8 +206,8 @@ def test_in_the_papers_own_law_every_client_makes_a_step() -> None:
 def test_other_policies_answer_with_all_steps_or_none() -> None:
     arrival = Arrival(buffer=2, local_steps=4, hand_out="idle")
     for policy in (arrival, Window(period=5.0, local_steps=4), Barrier(selected=2, local_steps=4)):
-        found = step_count(policy, clients=5, law=Geometric(), mean=3.0)
-        assert found.pmf.tolist() == [0, 0, 0, 0, 1]
+        count = step_count(policy, clients=5, law=Geometric(), mean=3.0)
+        assert count.pmf.tolist() == [0, 0, 0, 0, 1]
 
 
 @pytest.mark.parametrize("round_time", ["sum", "one-draw", "mean"])
@@ -242,8 +242,8 @@ def test_steps_made_by_a_deadline_that_takes_them(round_time: str) -> None:
         selected=1, local_steps=steps, deadline=10.0, at_deadline="take",
         round_time=round_time,  # type: ignore[arg-type]
     )  # fmt: skip
-    found = step_count(policy, clients=1, law=Geometric(), mean=3.0)
-    assert found.pmf == pytest.approx(seen, abs=4 * 0.5 / np.sqrt(draws))
+    count = step_count(policy, clients=1, law=Geometric(), mean=3.0)
+    assert count.pmf == pytest.approx(seen, abs=4 * 0.5 / np.sqrt(draws))
 
 
 def test_each_client_of_a_trace_has_its_own_law() -> None:

@@ -33,7 +33,7 @@ def test_corrected_rows_are_numbers_of_steps(where: Setting, problem: Problem) -
 )
 def test_which_printed_terms_have_no_consistent_unit(method: Method, wrong: set[int]) -> None:
     problem = Problem(smoothness=2.0, noise=0.7, dissimilarity=1.3, growth=1.2, gap=3.0)
-    found = {
+    terms = {
         term
         for term in range(3)
         if not has_unit(
@@ -45,7 +45,7 @@ def test_which_printed_terms_have_no_consistent_unit(method: Method, wrong: set[
             x=0,
         )
     }
-    assert found == wrong
+    assert terms == wrong
 
 
 def test_rows_by_hand() -> None:

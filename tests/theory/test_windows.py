@@ -49,8 +49,8 @@ def test_constant_steps_and_recordings() -> None:
     assert expected_windows(Window(period=7.0, local_steps=2), fleet).tolist() == [1.0, 1.0, 5.0]
     # two steps a job: 1 + 5, 9 + 1, 5 + 9 of a recording of three
     trace = traced_fleet(Trace((np.array([1.0, 5.0, 9.0]), np.array([7.0]))))
-    found = expected_windows(Window(period=7.0, local_steps=2), trace)
-    assert found == pytest.approx([(1 + 2 + 2) / 3, 2.0])
+    windows = expected_windows(Window(period=7.0, local_steps=2), trace)
+    assert windows == pytest.approx([(1 + 2 + 2) / 3, 2.0])
 
 
 @pytest.mark.parametrize("spread", [0.05, 0.7, 2.0])
@@ -80,5 +80,5 @@ def test_takes_part_once_in_so_many_ticks(law: StepLaw) -> None:
 def test_a_recorded_job_as_long_as_a_window_lasts_one() -> None:
     """Although 0.1 + 0.1 + 0.1 is a little more than 0.3."""
     fleet = traced_fleet(Trace((np.array([0.1]), np.array([0.1, 0.2]))))
-    found = expected_windows(Window(period=0.3, local_steps=3), fleet)
-    assert found.tolist() == [1.0, 2.0]
+    windows = expected_windows(Window(period=0.3, local_steps=3), fleet)
+    assert windows.tolist() == [1.0, 2.0]

@@ -36,9 +36,9 @@ def test_a_plan_of_tied_steps_is_fair() -> None:
         **keys, clients=20, selected=5, fast_fraction=0.5, step_law="deterministic", horizon=900.0
     )
     planned = plan_seed(spec, 0)
-    found = audit(planned, planned.weights)
-    assert found.verdict.startswith("shows no significant bias")
-    assert found.speeds[0].weight == pytest.approx(0.5, abs=0.03)
+    record = audit(planned, planned.weights)
+    assert record.verdict.startswith("shows no significant bias")
+    assert record.speeds[0].weight == pytest.approx(0.5, abs=0.03)
 
 
 def test_the_last_contact_is_at_the_horizon_not_past_it() -> None:

@@ -42,17 +42,17 @@ def test_gradients_are_those_of_pytorch(
 
     def noting(*given: object) -> Tensor:
         seen.append(name)
-        found: Tensor = apply(*given)  # type: ignore[no-untyped-call]
-        return found
+        output: Tensor = apply(*given)  # type: ignore[no-untyped-call]
+        return output
 
     monkeypatch.setattr(convolution_products._Convolution, "apply", noting)
     images = torch.randn(2, 3, 7, 8, dtype=torch.float64)
     images = images.contiguous(memory_format=torch.channels_last) if last else images
     wanted = gradients(layer, images)
     with ConvolutionProducts():
-        found = gradients(layer, images)
-    for one, other in zip(found, wanted, strict=True):
-        torch.testing.assert_close(one, other, rtol=1e-10, atol=1e-10)
+        actual = gradients(layer, images)
+    for gradient, other in zip(actual, wanted, strict=True):
+        torch.testing.assert_close(gradient, other, rtol=1e-10, atol=1e-10)
     assert bool(seen) == (name in OWN)
 
 

@@ -45,11 +45,11 @@ def test_a_warm_launch_is_captured_at_once() -> None:
         captured.append(torch.cuda.is_current_stream_capturing())
         number.add_(given.sum())
 
-    graphs, one, two = GraphCache(), torch.ones(1, device="cuda"), torch.ones(2, device="cuda")
-    graphs.run(1, launch, one)
+    graphs, single, two = GraphCache(), torch.ones(1, device="cuda"), torch.ones(2, device="cuda")
+    graphs.run(1, launch, single)
     graphs.run(2, launch, two, warm=True)
     assert captured == [False, True]
-    graphs.run(1, launch, one)
+    graphs.run(1, launch, single)
     graphs.run(2, launch, two, warm=True)
     assert captured == [False, True, True]
     assert float(number) == 6.0
@@ -65,8 +65,8 @@ def test_kernels_are_compiled_and_loaded_during_a_capture() -> None:
     def launch(chosen: Tensor) -> Tensor:
         return gather_inputs(samples, chosen, torch.float32, None, None)
 
-    found = GraphCache().run("inputs", launch, chosen, warm=True)
-    assert torch.equal(found, samples[chosen])
+    inputs = GraphCache().run("inputs", launch, chosen, warm=True)
+    assert torch.equal(inputs, samples[chosen])
 
 
 @pytest.mark.gpu

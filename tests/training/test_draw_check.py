@@ -40,8 +40,8 @@ class Sequence(nn.Module):
         self.layer, self.last = layer, nn.Linear(6, 3)
 
     def forward(self, inputs: Tensor) -> Tensor:
-        found = self.layer(inputs.view(-1, 3, 2))
-        output: Tensor = self.last((found[0] if isinstance(found, tuple) else found).flatten(1))
+        hidden = self.layer(inputs.view(-1, 3, 2))
+        output: Tensor = self.last((hidden[0] if isinstance(hidden, tuple) else hidden).flatten(1))
         return output
 
 
@@ -152,8 +152,8 @@ def test_one_sample_is_enough() -> None:
     """Two go through it, for the sake of BatchNorm."""
     model = FlatModel(nn.Sequential(nn.Linear(6, 3), nn.BatchNorm1d(3)), device="cpu")
     data = task()
-    one = Task(data.features, data.labels, BatchStream([np.arange(1)], 4, seed=0))
-    check_fit(model, one, classes=3)
+    single = Task(data.features, data.labels, BatchStream([np.arange(1)], 4, seed=0))
+    check_fit(model, single, classes=3)
 
 
 def test_a_generator_that_nobody_knows_of_shows_in_the_outputs() -> None:

@@ -79,8 +79,8 @@ class OfRows(nn.Module):
         self.layer, self.last = layer, nn.Linear(width, 4)
 
     def forward(self, inputs: Tensor) -> Tensor:
-        found = self.layer(inputs.flatten(1, 2))
-        output: Tensor = self.last((found[0] if isinstance(found, tuple) else found).mean(1))
+        output = self.layer(inputs.flatten(1, 2))
+        output: Tensor = self.last((output[0] if isinstance(output, tuple) else output).mean(1))
         return output
 
 
@@ -93,8 +93,8 @@ class Heads(nn.Module):
         self.need_weights = need_weights
 
     def forward(self, rows: Tensor) -> Tensor:
-        found: Tensor = self.heads(rows, rows, rows, need_weights=self.need_weights)[0]
-        return found
+        attended: Tensor = self.heads(rows, rows, rows, need_weights=self.need_weights)[0]
+        return attended
 
 
 class Causal(nn.Module):
@@ -119,8 +119,8 @@ class ByTime(nn.Module):
         self.layer = layer
 
     def forward(self, rows: Tensor) -> Tensor:
-        found: Tensor = self.layer(rows.transpose(0, 1))[0]
-        return found.transpose(0, 1)
+        output: Tensor = self.layer(rows.transpose(0, 1))[0]
+        return output.transpose(0, 1)
 
 
 def transformer() -> nn.Module:
@@ -202,8 +202,8 @@ def test_a_trace_ends_where_autograd_ends(
         gradient = GradientTrace(model, data.loss)
         assert gradient.prepare([data.batch(client, 0, torch.float32) for client in (0, 1)])
         plain = LoopTrainer(model, data, LocalRule(0.1)).run(start, job)
-        found = LoopTrainer(model, data, LocalRule(0.1), gradient).run(start, job)
-    assert torch.equal(found, plain)
+        traced = LoopTrainer(model, data, LocalRule(0.1), gradient).run(start, job)
+    assert torch.equal(traced, plain)
 
 
 def drawn(make: Callable[[], nn.Module], seed: int, client: int, step: int) -> Tensor:
@@ -218,23 +218,23 @@ def test_seeds_clients_and_steps_draw_differently(make: Callable[[], nn.Module])
     """Whatever the state of PyTorch's generator."""
     torch.manual_seed(0)
     places = [(3, 0, 0), (3, 0, 1), (3, 1, 0), (4, 0, 0)]
-    found = [drawn(make, *place) for place in places]
+    outputs = [drawn(make, *place) for place in places]
     torch.manual_seed(99)
     torch.rand(7)
-    assert torch.equal(drawn(make, *places[0]), found[0])
-    for number, one in enumerate(found):
-        assert all(not torch.equal(one, other) for other in found[:number])
+    assert torch.equal(drawn(make, *places[0]), outputs[0])
+    for number, output in enumerate(outputs):
+        assert all(not torch.equal(output, other) for other in outputs[:number])
 
 
 @pytest.mark.parametrize("p", [0.1, 0.5, 0.9])
 def test_the_share_of_zeros_is_p_and_the_mean_stays(p: float) -> None:
     ones = torch.ones(200, 500)
     with KeyedDropout(KEY):
-        found = functional.dropout(ones, p)
+        dropped = functional.dropout(ones, p)
         other = functional.dropout(ones, p)
-    assert float((found == 0).float().mean()) == pytest.approx(p, abs=0.01)
-    assert torch.allclose(found[found != 0], torch.tensor(1 / (1 - p)))
-    both = float(((found == 0) & (other == 0)).float().mean())
+    assert float((dropped == 0).float().mean()) == pytest.approx(p, abs=0.01)
+    assert torch.allclose(dropped[dropped != 0], torch.tensor(1 / (1 - p)))
+    both = float(((dropped == 0) & (other == 0)).float().mean())
     assert both == pytest.approx(p**2, abs=0.01)  # calls of one step are independent
 
 
@@ -242,10 +242,10 @@ def test_channels_are_dropped_as_a_whole() -> None:
     with KeyedDropout(KEY):
         two = functional.dropout2d(torch.ones(50, 40, 3, 3), 0.3)
         three = functional.dropout3d(torch.ones(2000, 2, 2, 2), 0.3)  # without a batch
-        one = functional.dropout1d(torch.ones(2000, 4), 0.3)
-    for found in (two.flatten(0, 1).flatten(1), three.flatten(1), one):
-        assert torch.equal(found.amin(dim=1), found.amax(dim=1))
-        assert float((found == 0).float().mean()) == pytest.approx(0.3, abs=0.05)
+        lines = functional.dropout1d(torch.ones(2000, 4), 0.3)
+    for dropped in (two.flatten(0, 1).flatten(1), three.flatten(1), lines):
+        assert torch.equal(dropped.amin(dim=1), dropped.amax(dim=1))
+        assert float((dropped == 0).float().mean()) == pytest.approx(0.3, abs=0.05)
 
 
 @pytest.mark.parametrize("name", ["alpha_dropout", "feature_alpha_dropout"])
@@ -253,10 +253,10 @@ def test_alpha_dropout_keeps_mean_and_variance(name: str) -> None:
     values = torch.randn(300, 200, generator=torch.Generator().manual_seed(0))
     values = functional.selu(values)
     with KeyedDropout(KEY):
-        found = getattr(functional, name)(values, 0.2, True)
+        dropped = getattr(functional, name)(values, 0.2, True)
         assert getattr(functional, name)(values, 0.2) is values  # not in training by default
-    assert float(found.mean()) == pytest.approx(float(values.mean()), abs=0.02)
-    assert float(found.std()) == pytest.approx(float(values.std()), abs=0.03)
+    assert float(dropped.mean()) == pytest.approx(float(values.mean()), abs=0.02)
+    assert float(dropped.std()) == pytest.approx(float(values.std()), abs=0.03)
 
 
 @pytest.mark.parametrize("p", [0.0, 1.0])
@@ -298,11 +298,14 @@ def test_attention_drops_its_weights(mask: Tensor | str | None) -> None:
     expected = torch.zeros(2, 3, 7, dtype=torch.float64)
     for sample in range(2):
         for place in range(3):
-            scores = [float(query[sample, place] @ one) / 5**0.5 for one in key[sample]]
+            scores = [float(query[sample, place] @ vector) / 5**0.5 for vector in key[sample]]
             if isinstance(mask, Tensor) and mask.is_floating_point():
-                scores = [one + float(more) for one, more in zip(scores, mask[place], strict=True)]
+                scores = [
+                    score + float(more) for score, more in zip(scores, mask[place], strict=True)
+                ]
             shares = [
-                np.exp(one) * bool(there) for one, there in zip(scores, seen[place], strict=True)
+                np.exp(score) * bool(there)
+                for score, there in zip(scores, seen[place], strict=True)
             ]
             for number, share in enumerate(shares):
                 if sum(shares):
@@ -310,19 +313,21 @@ def test_attention_drops_its_weights(mask: Tensor | str | None) -> None:
                     expected[sample, place] += part * value[sample, number]
     given = {"attn_mask": mask} if isinstance(mask, Tensor) else {"is_causal": mask == "causal"}
     with KeyedDropout(KEY):
-        found = functional.scaled_dot_product_attention(query, key, value, dropout_p=0.3, **given)
-    torch.testing.assert_close(found, expected)
+        attended = functional.scaled_dot_product_attention(
+            query, key, value, dropout_p=0.3, **given
+        )
+    torch.testing.assert_close(attended, expected)
 
 
 def test_heads_that_share_keys_are_as_if_they_had_copies() -> None:
     query, key, value = some(2, 6, 3, 5), some(2, 2, 4, 5), some(2, 2, 4, 5)
-    keys, values = (one[:, [0, 0, 0, 1, 1, 1]] for one in (key, value))
+    keys, values = (tensor[:, [0, 0, 0, 1, 1, 1]] for tensor in (key, value))
     attend = functional.scaled_dot_product_attention
     with KeyedDropout(KEY):
-        found = attend(query, key, value, dropout_p=0.5, enable_gqa=True, scale=0.3)
+        attended = attend(query, key, value, dropout_p=0.5, enable_gqa=True, scale=0.3)
     with KeyedDropout(KEY):
         expected = attend(query, keys, values, dropout_p=0.5, scale=0.3)
-    torch.testing.assert_close(found, expected)
+    torch.testing.assert_close(attended, expected)
 
 
 @pytest.mark.parametrize("need_weights", [True, False])
@@ -338,8 +343,8 @@ def test_attention_of_many_heads_drops_its_weights(need_weights: bool) -> None:
     weights = (query @ key.mT / 3**0.5).softmax(-1) * kept
     expected = layer.out_proj((weights @ value).permute(2, 0, 1, 3).flatten(2))
     with KeyedDropout(KEY):
-        found, _ = layer(rows, rows, rows, need_weights=need_weights)
-    torch.testing.assert_close(found, expected)
+        attended, _ = layer(rows, rows, rows, need_weights=need_weights)
+    torch.testing.assert_close(attended, expected)
 
 
 @pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU, nn.RNN])
@@ -356,8 +361,8 @@ def test_recurrent_layers_drop_what_is_between_them(
     ]
     for number, layer in enumerate(layers):
         layer.load_state_dict({
-            name.replace(f"_l{number}", "_l0"): one
-            for name, one in whole.state_dict().items() if f"_l{number}" in name
+            name.replace(f"_l{number}", "_l0"): tensor
+            for name, tensor in whole.state_dict().items() if f"_l{number}" in name
         })  # fmt: skip
     packed, ends = how == "packed", []
     sequence: Any = some(4, 2, 3)[:, 0] if how == "one sequence" else some(4, 2, 3)
@@ -373,12 +378,12 @@ def test_recurrent_layers_drop_what_is_between_them(
         sequence, end = layer(sequence)
         ends.append(end if isinstance(end, tuple) else (end,))
     with KeyedDropout(KEY) as mode:
-        found, last = whole(given)
+        outputs, last = whole(given)
     assert mode.calls == 2
-    found = found.transpose(0, 1) if first else found
-    torch.testing.assert_close(*((found[0], sequence[0]) if packed else (found, sequence)))
-    for number, one in enumerate(last if isinstance(last, tuple) else (last,)):
-        torch.testing.assert_close(one, torch.cat([end[number] for end in ends]))
+    outputs = outputs.transpose(0, 1) if first else outputs
+    torch.testing.assert_close(*((outputs[0], sequence[0]) if packed else (outputs, sequence)))
+    for number, state in enumerate(last if isinstance(last, tuple) else (last,)):
+        torch.testing.assert_close(state, torch.cat([end[number] for end in ends]))
 
 
 @pytest.mark.parametrize("make", INSIDE)
@@ -396,11 +401,11 @@ def test_the_mean_over_draws_is_the_output_without(make: Callable[[], nn.Module]
     """These are linear in what is dropped."""
     torch.manual_seed(1)
     network, inputs = make(), torch.randn(1, 1, 6, 6)
-    found = []
+    draws = []
     with torch.no_grad():
         for key in range(1000):
             with KeyedDropout(torch.tensor(key)):
-                found.append(network(inputs))
-        whole, outputs = network.eval()(inputs)[0], torch.cat(found)
+                draws.append(network(inputs))
+        whole, outputs = network.eval()(inputs)[0], torch.cat(draws)
     errors = (outputs.mean(0) - whole) / (outputs.std(0) / len(outputs) ** 0.5)
     assert float(errors.abs().max()) < 4

@@ -37,9 +37,9 @@ def test_the_vector_holds_everything_by_name() -> None:
 
 
 def test_tensors_that_layers_share_have_all_their_names() -> None:
-    one, norm = nn.Linear(4, 4), nn.BatchNorm1d(4)
-    module = nn.Sequential(one, norm, nn.Linear(4, 4), norm)
-    module[2].weight = one.weight
+    linear, norm = nn.Linear(4, 4), nn.BatchNorm1d(4)
+    module = nn.Sequential(linear, norm, nn.Linear(4, 4), norm)
+    module[2].weight = linear.weight
     flat = FlatModel(module, device="cpu")
     named = flat.state_dict(flat.snapshot() + 1)
     assert named.keys() == module.state_dict().keys()
@@ -61,10 +61,10 @@ def test_a_step_on_the_vector_is_a_step_of_sgd() -> None:
         torch.autograd.backward(functional.cross_entropy(flat.module(images), labels))
         with torch.no_grad():
             flat.weights.sub_(flat.gradient, alpha=0.3)
-    found = flat.state_dict(flat.snapshot())
+    state = flat.state_dict(flat.snapshot())
     for name, value in module.state_dict().items():
-        assert torch.allclose(found[name], value, atol=1e-6)
-    assert int(found["1.num_batches_tracked"]) == 3
+        assert torch.allclose(state[name], value, atol=1e-6)
+    assert int(state["1.num_batches_tracked"]) == 3
 
 
 def test_messages_are_snapshots() -> None:
@@ -96,8 +96,8 @@ def test_the_papers_networks_go_flat_and_back(name: str) -> None:
     shape = (1, 28, 28) if name == "perceptron" else (3, 32, 32)
     module = build(name, input_shape=shape, classes=10)
     flat = FlatModel(module, device="cpu")
-    found = flat.state_dict(flat.snapshot())
-    assert all(torch.equal(found[key], value) for key, value in module.state_dict().items())
+    state = flat.state_dict(flat.snapshot())
+    assert all(torch.equal(state[key], value) for key, value in module.state_dict().items())
 
 
 def test_modules_that_cannot_be_trained_are_refused() -> None:
@@ -158,16 +158,16 @@ def test_buffers_keep_type_and_numbers() -> None:
     assert (flat.layout.buffers, flat.layout.counters) == (2, 5)  # mean; places and shown
     assert flat.snapshot().isfinite().all()
     flat.load(flat.snapshot())
-    expected, found = dict(module.named_buffers()), dict(flat.module.named_buffers())
+    expected, buffers = dict(module.named_buffers()), dict(flat.module.named_buffers())
     saved = flat.state_dict(flat.snapshot())
-    assert expected.keys() == found.keys()
+    assert expected.keys() == buffers.keys()
     assert (
         saved.keys()
         == module.state_dict().keys()
-        == {*dict(module.named_parameters()), *found} - {"cached"}
+        == {*dict(module.named_parameters()), *buffers} - {"cached"}
     )
     for name, value in expected.items():
-        for other in (found[name], saved.get(name, value)):
+        for other in (buffers[name], saved.get(name, value)):
             assert other.dtype == value.dtype, name
             assert torch.equal(other, value), name
     Buffers().load_state_dict(saved)

@@ -201,9 +201,9 @@ def test_what_pays_is_traced(monkeypatch: pytest.MonkeyPatch) -> None:
     with one_thread():
         gradient = paying(model, data.loss)
         assert trace_gradients(gradient, data, gradient_trace.FEWEST - 1) == NO_TRACE
-        found = trace_gradients(gradient, data, gradient_trace.FEWEST)
-        assert found.lengths == (6, 4, 3)  # by how often they come
-        assert found.seconds > 0
+        report = trace_gradients(gradient, data, gradient_trace.FEWEST)
+        assert report.lengths == (6, 4, 3)  # by how often they come
+        assert report.seconds > 0
         monkeypatch.setattr(gradient_trace, "FEWEST_EACH", gradient_trace.FEWEST / 3)
         assert trace_gradients(gradient, data, gradient_trace.FEWEST).lengths == (6,)
 

@@ -21,8 +21,8 @@ from tests.training.test_gradient_trace import images, task
 class Scripted:
     """Measures nothing, and finds something else every time."""
 
-    def __init__(self, *found: Kernels) -> None:
-        self.found, self.times = found, 0
+    def __init__(self, *choices: Kernels) -> None:
+        self.found, self.times = choices, 0
 
     def __call__(self, *given: object) -> Kernels:
         self.times += 1
@@ -31,11 +31,11 @@ class Scripted:
 
 @pytest.fixture
 def scripted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Scripted:
-    found = Scripted("channels-last", "native", "onednn")
-    monkeypatch.setattr(kernel_choice, "fastest_kernels", found)
+    script = Scripted("channels-last", "native", "onednn")
+    monkeypatch.setattr(kernel_choice, "fastest_kernels", script)
     monkeypatch.setattr(kernel_choice, "library_there", lambda: True)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    return found
+    return script
 
 
 def model() -> FlatModel:
@@ -71,8 +71,8 @@ def test_a_damaged_file_is_replaced(scripted: Scripted, tmp_path: Path) -> None:
     (path,) = (tmp_path / "favano" / "kernels").iterdir()
     for text in ("", "[]", '{"kernels": "magic"}'):
         path.write_text(text)
-        found = chosen_kernels(model(), DATA)
-        assert json.loads(path.read_text())["kernels"] == found == chosen_kernels(model(), DATA)
+        chosen = chosen_kernels(model(), DATA)
+        assert json.loads(path.read_text())["kernels"] == chosen == chosen_kernels(model(), DATA)
     assert scripted.times == 4
 
 
@@ -152,7 +152,7 @@ def test_the_fastest_is_taken_if_it_clearly_is(
     others: list[Kernels] = ["native", "channels-last"]
     assert fastest_kernels(model, task(torch.float32), "onednn", others, clock) == best
     assert torch.equal(model.snapshot(), start)
-    looks = {name: sum(one == name for one, _ in seen) for name in seconds}
+    looks = {name: sum(kernels == name for kernels, _ in seen) for name in seconds}
     assert looks["native"] == 2 or seconds["native"] < 2  # hopeless: not looked at again
 
 

@@ -46,13 +46,13 @@ def trainer(
 
 @pytest.mark.parametrize("chosen", ALL)
 def test_every_choice_computes_what_the_plain_loop_computes(chosen: Kernels) -> None:
-    plain, other = (trainer(torch.float64, one) for one in (None, chosen))
+    plain, other = (trainer(torch.float64, kernels) for kernels in (None, chosen))
     start = plain.model.snapshot()
     with one_thread():
-        expected, found = plain.run(start, JOB), other.run(start, JOB)
+        expected, end = plain.run(start, JOB), other.run(start, JOB)
     moved = float((expected - start).norm())
     assert moved > 0.1
-    assert float((found - expected).norm()) < 1e-10 * moved
+    assert float((end - expected).norm()) < 1e-10 * moved
 
 
 @FORKS

@@ -50,9 +50,9 @@ def inputs_of(task: Task, *, half: bool = False) -> Tensor:
 
 def check(task: Task) -> None:
     wanted = torch.stack([task.batch(*place, torch.float32)[0] for place in PLACES])
-    found, rounded = inputs_of(task), inputs_of(task, half=True)
-    assert found.dtype == wanted.dtype
-    assert torch.equal(found, wanted)
+    inputs, rounded = inputs_of(task), inputs_of(task, half=True)
+    assert inputs.dtype == wanted.dtype
+    assert torch.equal(inputs, wanted)
     if wanted.is_floating_point():
         assert rounded.dtype == torch.bfloat16
         assert torch.equal(rounded, wanted.bfloat16())

@@ -30,20 +30,20 @@ CELLS: dict[str, Callable[..., nn.Module]] = {
 }
 
 
-def flat(found: object) -> list[Tensor]:
+def flat(output: object) -> list[Tensor]:
     """All tensors of what a layer returns."""
-    if isinstance(found, Tensor):
-        return [found]
-    assert isinstance(found, tuple)
-    return [tensor for part in found for tensor in flat(part)]
+    if isinstance(output, Tensor):
+        return [output]
+    assert isinstance(output, tuple)
+    return [tensor for part in output for tensor in flat(part)]
 
 
 def check_equal(layer: nn.Module, inputs: Tensor, state: object) -> None:
     """A layer with plain products gives what PyTorch's own gives."""
     plain = with_lane_recurrence(deepcopy(layer))
-    found, wanted = (flat(one(input=inputs, hx=state)) for one in (plain, layer))
-    for one, other in zip(found, wanted, strict=True):
-        torch.testing.assert_close(one, other, rtol=1e-12, atol=1e-12)
+    actual, wanted = (flat(module(input=inputs, hx=state)) for module in (plain, layer))
+    for tensor, other in zip(actual, wanted, strict=True):
+        torch.testing.assert_close(tensor, other, rtol=1e-12, atol=1e-12)
 
 
 def state_of(layer: nn.Module, *shape: int) -> object:
@@ -82,8 +82,8 @@ def test_cells(kind: str, bias: bool, batch: tuple[int, ...]) -> None:
 
 def last_loss(network: nn.Module, weights: dict[str, Tensor], inputs: Tensor) -> Tensor:
     """A number that depends on all that a layer returns."""
-    found = flat(functional_call(network, weights, (inputs,)))
-    return torch.stack([part.square().sum() for part in found]).sum()
+    tensors = flat(functional_call(network, weights, (inputs,)))
+    return torch.stack([part.square().sum() for part in tensors]).sum()
 
 
 @pytest.mark.parametrize(
@@ -101,12 +101,12 @@ def test_gradients_of_many_lanes(make: Callable[..., nn.Module], shape: tuple[in
     lanes = with_lane_recurrence(deepcopy(layer))
     weights = {name: 0.4 * draw(3, *value.shape) for name, value in lanes.named_parameters()}
     inputs = draw(3, *shape)
-    found = vmap(grad(partial(last_loss, lanes)))(weights, inputs)
+    gradients = vmap(grad(partial(last_loss, lanes)))(weights, inputs)
     for lane in range(3):
-        one = {name: value[lane] for name, value in weights.items()}
-        wanted = grad(partial(last_loss, layer))(one, inputs[lane])
+        own = {name: value[lane] for name, value in weights.items()}
+        wanted = grad(partial(last_loss, layer))(own, inputs[lane])
         for name, value in wanted.items():
-            torch.testing.assert_close(found[name][lane], value, rtol=1e-10, atol=1e-10)
+            torch.testing.assert_close(gradients[name][lane], value, rtol=1e-10, atol=1e-10)
 
 
 def test_layers_keep_their_names_and_numbers() -> None:

@@ -100,10 +100,10 @@ def test_a_drift_correction_is_added_to_every_gradient() -> None:
     data, flat = task(), FlatModel(network(), device="cpu", dtype=torch.float64)
     start = flat.snapshot()[None]
     trainer = LoopTrainer(flat, data, LocalRule())
-    one = (np.array([0]), np.array([0]), np.array([1]), np.array([0.3]))
+    single = (np.array([0]), np.array([0]), np.array([1]), np.array([0.3]))
     five = (np.array([0]), np.array([0]), np.array([5]), np.array([0.3]))
     drift = torch.randn(start.shape, generator=torch.Generator().manual_seed(0)).double()
-    moved = trainer.train(start, Work(*one, drift)) - trainer.train(start, Work(*one))
+    moved = trainer.train(start, Work(*single, drift)) - trainer.train(start, Work(*single))
     assert torch.allclose(moved, -0.3 * drift, rtol=1e-12, atol=1e-12)
     none = trainer.train(start, Work(*five, torch.zeros_like(drift)))
     assert torch.equal(none, trainer.train(start, Work(*five)))

@@ -72,8 +72,8 @@ def trainer(optimiser: Optimiser) -> LoopTrainer:
 def test_numbers_are_those_of_torch(name: str, clip: float | None) -> None:
     optimiser, make = SETTINGS[name]
     mine = trainer(replace(optimiser, clip=clip))
-    found = mine.run(mine.model.snapshot(), Job(0, 0, 0, STEPS, 0.1))
-    assert torch.allclose(found, by_torch(make, clip), rtol=1e-10, atol=1e-10)
+    end = mine.run(mine.model.snapshot(), Job(0, 0, 0, STEPS, 0.1))
+    assert torch.allclose(end, by_torch(make, clip), rtol=1e-10, atol=1e-10)
 
 
 def test_every_kind_differs() -> None:
@@ -125,8 +125,8 @@ def test_fresh_state_begins_anew_in_each_job() -> None:
 def test_a_start_model_with_its_memory_is_not_changed() -> None:
     mine = trainer(replace(ADAM, state="kept"))
     start = torch.rand(1, mine.width, dtype=torch.float64)
-    before, one = start.clone(), np.array([1])
-    mine.train(start, Work(one, one, one + 2, np.array([0.1]), steps_before=one))
+    before, ones = start.clone(), np.array([1])
+    mine.train(start, Work(ones, ones, ones + 2, np.array([0.1]), steps_before=ones))
     assert torch.equal(start, before)
 
 
@@ -145,9 +145,9 @@ def test_gradients_come_from_the_trace_with_the_same_bits(monkeypatch: pytest.Mo
 def test_only_long_gradients_are_clipped() -> None:
     """Each row by its own norm, over all parameters."""
     rows = torch.tensor([[3.0, 4.0], [0.3, 0.4], [0.0, 0.0]], dtype=torch.float64)
-    found = clipped(rows, 1.0)
-    assert torch.allclose(found[0], rows[0] / 5, rtol=1e-6)
-    assert torch.equal(found[1:], rows[1:])
+    shortened = clipped(rows, 1.0)
+    assert torch.allclose(shortened[0], rows[0] / 5, rtol=1e-6)
+    assert torch.equal(shortened[1:], rows[1:])
 
 
 def test_plain_sgd_is_recognised() -> None:

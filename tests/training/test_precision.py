@@ -18,26 +18,26 @@ class _Careful(nn.Linear):
 def test_weights_are_halved_but_those_of_layers_that_see_to_it_themselves() -> None:
     network = nn.Sequential(nn.Conv2d(1, 2, 3), BatchNorm2d(2), nn.Flatten(), _Careful(2, 2))
     given = {name: value.detach() for name, value in network.named_parameters()}
-    found = {name: value.dtype for name, value in HalfWeights(network).weights(given).items()}
-    assert {name for name, dtype in found.items() if dtype == torch.bfloat16} == {
+    types = {name: value.dtype for name, value in HalfWeights(network).weights(given).items()}
+    assert {name for name, dtype in types.items() if dtype == torch.bfloat16} == {
         "0.weight",
         "0.bias",
     }
-    assert found.keys() == given.keys()
+    assert types.keys() == given.keys()
 
 
 def test_layers_of_few_bits_keep_whole_weights() -> None:
     """Their clips are those of the weights, not of rounded ones."""
     network = quantised(nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2)), Recipe())
-    found = HalfWeights(network).weights(dict(network.named_parameters()))
-    halved = {name for name, value in found.items() if value.dtype == torch.bfloat16}
+    weights = HalfWeights(network).weights(dict(network.named_parameters()))
+    halved = {name for name, value in weights.items() if value.dtype == torch.bfloat16}
     assert halved == {"1.weight", "1.bias"}
 
 
 def test_a_lone_layer_is_halved_too() -> None:
     layer = nn.Linear(3, 2)
-    found = HalfWeights(layer).weights(dict(layer.named_parameters()))
-    assert {value.dtype for value in found.values()} == {torch.bfloat16}
+    weights = HalfWeights(layer).weights(dict(layer.named_parameters()))
+    assert {value.dtype for value in weights.values()} == {torch.bfloat16}
 
 
 def test_gradients_of_halved_weights_are_whole() -> None:

@@ -20,7 +20,7 @@ def test_short_steps_are_repeated() -> None:
 
         return step
 
-    found = processor_seconds({"short": work("short", 0.0005), "long": work("long", 0.1)}, clock)
-    assert found == {"short": pytest.approx([0.0005] * 3), "long": pytest.approx([0.1] * 3)}
+    times = processor_seconds({"short": work("short", 0.0005), "long": work("long", 0.1)}, clock)
+    assert times == {"short": pytest.approx([0.0005] * 3), "long": pytest.approx([0.1] * 3)}
     assert counts["long"] == 4
     assert counts["short"] >= 3 * 50

@@ -32,8 +32,8 @@ def test_factors_by_hand(text: str, factors: list[float]) -> None:
 
 
 def test_a_warm_up_grows_on_a_line_and_never_trains_nothing() -> None:
-    found = rate_factors(parse_rates("constant"), np.arange(6.0), 100.0, 3.0)
-    assert found == pytest.approx([0.25, 0.5, 0.75, 1, 1, 1])
+    factors = rate_factors(parse_rates("constant"), np.arange(6.0), 100.0, 3.0)
+    assert factors == pytest.approx([0.25, 0.5, 0.75, 1, 1, 1])
 
 
 def test_the_factor_of_a_warm_up_is_documented() -> None:
@@ -42,8 +42,8 @@ def test_the_factor_of_a_warm_up_is_documented() -> None:
     assert "(t + 1) / (W + 1) times the rate" in DOCUMENTED.read_text(encoding="utf-8")
     for unit in (1.0, 2.0):
         times, warm_up = unit * np.array([0.0, 3.0, 9.0]), unit * 9.0
-        found = rate_factors(parse_rates("constant"), times, 100.0, warm_up)
-        assert found == pytest.approx((times + 1) / (warm_up + 1))
+        factors = rate_factors(parse_rates("constant"), times, 100.0, warm_up)
+        assert factors == pytest.approx((times + 1) / (warm_up + 1))
 
 
 BAD = [

@@ -28,7 +28,7 @@ def test_without_refinements_there_is_nothing_to_hold() -> None:
 def test_rules_that_differ_only_in_numbers_are_one_kind() -> None:
     """A search over numbers costs as much as one of them."""
     rules = [ADAM, replace(ADAM, beta2=0.5, clip=1.0), HEAVY, replace(HEAVY, momentum=0.1)]
-    table = RuleTable([*(LocalRule(optimiser=one) for one in rules), LocalRule()])
+    table = RuleTable([*(LocalRule(optimiser=optimiser) for optimiser in rules), LocalRule()])
     assert table.number.tolist() == [1, 1, 2, 2, 0]
     assert table.numbers[Numbers._fields.index("beta2")].tolist() == [0.99, 0.5, 0, 0, 0]
     assert table.numbers[Numbers._fields.index("clip")].tolist() == [np.inf, 1, 2, 2, np.inf]
@@ -70,4 +70,4 @@ def test_a_method_may_hand_its_vectors_on() -> None:
     columns = torch.ones(1, 1), torch.ones(1, 1), torch.from_numpy(table.numbers)[:, :, None]
     moves = table.refined(torch.ones(1, 2), torch.ones(1, 2), memory, *columns)
     assert moves.tolist() == [[8.0, 8.0]]
-    assert [one.tolist() for one in memory] == [[[1.0, 1.0]], [[5.0, 5.0]]]
+    assert [vector.tolist() for vector in memory] == [[[1.0, 1.0]], [[5.0, 5.0]]]

@@ -77,8 +77,8 @@ class Rows(nn.Module):
 
     def forward(self, images: Tensor) -> Tensor:
         states, _ = self.rows(images.flatten(1, 2))
-        found: Tensor = self.classes(states[:, -1])
-        return found
+        logits: Tensor = self.classes(states[:, -1])
+        return logits
 
 
 class Attention(nn.Module):
@@ -90,8 +90,8 @@ class Attention(nn.Module):
         self.classes = nn.Linear(6, 4)
 
     def forward(self, images: Tensor) -> Tensor:
-        found: Tensor = self.classes(self.rows(images.flatten(1, 2)).mean(1))
-        return found
+        logits: Tensor = self.classes(self.rows(images.flatten(1, 2)).mean(1))
+        return logits
 
 
 class Buffered(nn.Module):
@@ -116,8 +116,8 @@ class Buffered(nn.Module):
         turned = torch.view_as_complex(rows.unflatten(-1, (3, 2)).contiguous()) * self.turns
         rows = torch.view_as_real(turned).flatten(-2)
         weights = (rows @ rows.mT + self.mask).softmax(-1) * self.shown
-        found: Tensor = self.classes((weights @ rows).mean(1))
-        return found
+        output: Tensor = self.classes((weights @ rows).mean(1))
+        return output
 
 
 class Spectrum(nn.Module):
@@ -132,8 +132,8 @@ class Spectrum(nn.Module):
         )  # fmt: skip
 
     def forward(self, images: Tensor) -> Tensor:
-        found: Tensor = self.layers(torch.fft.rfft(images.flatten(1, 2)).abs())
-        return found
+        logits: Tensor = self.layers(torch.fft.rfft(images.flatten(1, 2)).abs())
+        return logits
 
 
 def doubled(output: Tensor, labels: Tensor) -> Tensor:
@@ -217,13 +217,13 @@ def check_ends(
 ) -> None:
     """The end models are those of the loop, and start models stay as they are."""
     before = starts.clone()
-    found = trained(lanes, starts, drift)
+    ends = trained(lanes, starts, drift)
     assert torch.equal(starts, before)
     for number, job in enumerate(JOBS):
         trainer = both[job.task]
         width, own = trainer.width, None if drift is None else drift[number]
         expected = trainer.run(starts[number, :width], job, own)
-        torch.testing.assert_close(found[number, :width], expected, rtol=1e-10, atol=1e-10)
+        torch.testing.assert_close(ends[number, :width], expected, rtol=1e-10, atol=1e-10)
 
 
 CASES = pytest.mark.parametrize(
@@ -391,10 +391,10 @@ def test_vectors_that_begin_anew_are_not_handed_in() -> None:
         return 1e200 * functional.cross_entropy(output, labels)
 
     both = trainers(perceptron(), raw=False, loss=huge, rules=rules)
-    start, one = both[0].model.snapshot(), np.array([1])
-    work = Work(one, one, one, np.array([0.1]))
+    start, ones = both[0].model.snapshot(), np.array([1])
+    work = Work(ones, ones, ones, np.array([0.1]))
     lanes = StackLanes(LaneStack(both[0].model, both, 1))
-    lanes.load(one, start[None], one - 1, work)
+    lanes.load(ones, start[None], ones - 1, work)
     lanes.launch()
     finished = lanes.collect()
     assert finished is not None
@@ -408,11 +408,11 @@ def test_a_memory_with_nan_is_gone_with_its_job() -> None:
     rules = [LocalRule(memory=1, step=momentum), LocalRule()]
     loss = functional.cross_entropy
     remembering, plain = trainers(perceptron(), raw=False, loss=loss, rules=rules)
-    start, one = plain.model.snapshot(), np.array([1])
+    start, ones = plain.model.snapshot(), np.array([1])
     lanes = StackLanes(LaneStack(plain.model, [remembering, plain], 1))
     for task, width, rate in ((0, remembering.width, np.inf), (1, plain.width, 0.1)):
         model = functional.pad(start, (0, width - len(start)))[None]
-        lanes.load(one, model, np.array([task]), Work(one, one, one + 1, np.array([rate])))
+        lanes.load(ones, model, np.array([task]), Work(ones, ones, ones + 1, np.array([rate])))
         lanes.launch()
         finished = lanes.collect()
         assert finished is not None

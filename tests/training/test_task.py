@@ -76,11 +76,11 @@ def test_batches_of_many_steps_are_those_of_each_step(
     for client, first in ((0, 0), (1, 5)):
         steps = first
         for batches in data.runs(client, first, STEPS, dtype):
-            assert len({found.shape for found, _ in batches}) == 1
-            for found, labels in batches:
+            assert len({samples.shape for samples, _ in batches}) == 1
+            for samples, labels in batches:
                 inputs, wanted = written_out(data, client, steps, dtype)
-                assert found.dtype == inputs.dtype
-                assert torch.equal(found, inputs)
+                assert samples.dtype == inputs.dtype
+                assert torch.equal(samples, inputs)
                 assert torch.equal(labels, wanted)
                 assert torch.equal(data.batch(client, steps, dtype)[0], inputs)
                 steps += 1

@@ -44,8 +44,8 @@ class Recurrent(nn.Module):
         cells = hidden.new_zeros(len(hidden), len(texts), self.layer.hidden_size)
         state = (hidden, cells) if self.layer.mode == "LSTM" else hidden
         states, _ = self.layer(self.embedding(texts.long()), state)
-        found: Tensor = self.last(states.mean(1))
-        return found
+        logits: Tensor = self.last(states.mean(1))
+        return logits
 
 
 class Cells(nn.Module):
@@ -62,8 +62,8 @@ class Cells(nn.Module):
             low = self.low(letters, low)
             middle = self.middle(low, middle)
             high = self.high(middle[0], high)
-        found: Tensor = self.last(high)
-        return found
+        logits: Tensor = self.last(high)
+        return logits
 
 
 NETWORKS: dict[str, Callable[[], nn.Module]] = {

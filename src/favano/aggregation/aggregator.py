@@ -179,11 +179,11 @@ class Aggregator(Generic[S]):
 
     def with_own_buffers(self, client: Ints, models: Stack) -> Stack:
         """These models with the buffers that each client has ended with; at first, the models'."""
-        found, first = models.clone(), self.layout.parameters
+        refined, first = models.clone(), self.layout.parameters
         for row, who in enumerate(client.tolist()):
             if who in self._own_buffers:
-                found[row, first:] = self._own_buffers[who]
-        return found
+                refined[row, first:] = self._own_buffers[who]
+        return refined
 
     def steps_before(self, client: Ints) -> Ints | None:
         """Steps of these clients' optimisers so far; None: they begin with zeros in each job."""
@@ -214,7 +214,7 @@ class Aggregator(Generic[S]):
         course, version = self.course, self.version
         steps = None
         if not course.complete:
-            begun = [course.begun(one) for one in range(version + 1)]
+            begun = [course.begun(number) for number in range(version + 1)]
             steps = course.known.steps[np.concatenate([NOBODY, *begun])]
         beginning = beginning_digest(course, self.rates, version)
         return self.remembered()._replace(beginning=beginning, steps=steps)
@@ -431,10 +431,10 @@ def _shortened(start: Stack, end: Stack, scale: Floats) -> Stack:
     rows = torch.from_numpy(np.flatnonzero(scale < 1)).to(end.device)
     if not len(rows):
         return end
-    found = end.clone()
+    shortened = end.clone()
     factor = torch.from_numpy(scale).to(end)[rows, None]
-    found[rows] = start[rows] + factor * (end[rows] - start[rows])
-    return found
+    shortened[rows] = start[rows] + factor * (end[rows] - start[rows])
+    return shortened
 
 
 def _weights(method: Method[S], state: S, answers: Answers, blends: bool) -> Floats:
@@ -449,22 +449,22 @@ def _weights(method: Method[S], state: S, answers: Answers, blends: bool) -> Flo
         ones = replace(answers, start=zero, end=torch.eye(len(start)).to(start))
         weight = method.update(state._replace(model=zero[0]), ones).model
         return np.array(weight.double().tolist())
-    model, found = method.update(state, answers).model[None], []
+    model, moves = method.update(state, answers).model[None], []
     for row in range(len(start)):
         others = end.clone()
         others[row] = start[row]
         without = method.update(state, replace(answers, end=others)).model[None]
-        found.append(_distances(without, model))
+        moves.append(_distances(without, model))
     length = _distances(start, end)
     with np.errstate(invalid="ignore"):  # infinite lengths
-        return np.where(length > 0, np.concatenate(found) / np.where(length > 0, length, 1.0), 0.0)
+        return np.where(length > 0, np.concatenate(moves) / np.where(length > 0, length, 1.0), 0.0)
 
 
 def _distances(start: Stack, end: Stack) -> Floats:
     """(k,) lengths of the differences, one row after the other, without overflow."""
     rows = zip(start, end, strict=True)
-    norms = [torch.linalg.vector_norm(two - one, dtype=torch.float64) for one, two in rows]
-    return np.array([float(one) for one in norms])
+    norms = [torch.linalg.vector_norm(two - before, dtype=torch.float64) for before, two in rows]
+    return np.array([float(norm) for norm in norms])
 
 
 def _updated(method: Method[S], state: S, answers: Answers, blends: bool) -> S:

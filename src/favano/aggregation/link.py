@@ -82,8 +82,8 @@ class Link:
     def whole(self, jobs: Ints, version: Ints | int) -> Mask:
         """Which of these jobs, which start from these versions, are sent them in full."""
         lived = self._lived
-        found = self._first[self._client[jobs]] == version if lived is None else lived.whole[jobs]
-        return np.asarray(found)
+        in_full = self._first[self._client[jobs]] == version if lived is None else lived.whole[jobs]
+        return np.asarray(in_full)
 
     def up(self, jobs: Ints, start: Stack, end: Stack, server: Vector) -> Stack:
         """The end models of these jobs as the server reads them."""

@@ -14,8 +14,10 @@ def keeps_one_model(method: AnyMethod) -> bool:
     """Whether the state of a method has one model only, after a test update of two numbers."""
     if method.corrects or not (method.linear or method.distances):
         return False
-    one, two = np.zeros(1, dtype=np.int64), torch.zeros(1, 2)
-    about = Answers(one, one + 1, one, np.ones(1), 0, two, two + 1.0)
+    zero, two = np.zeros(1, dtype=np.int64), torch.zeros(1, 2)
+    about = Answers(zero, zero + 1, zero, np.ones(1), 0, two, two + 1.0)
     before = method.init(two[0])
     states = before, method.update(before, about)
-    return all(sum(isinstance(one, Tensor) for one in tree_leaves(state)) <= 1 for state in states)
+    return all(
+        sum(isinstance(leaf, Tensor) for leaf in tree_leaves(state)) <= 1 for state in states
+    )

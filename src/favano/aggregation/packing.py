@@ -22,8 +22,8 @@ Kinds: TypeAlias = Collection[type[tuple[object, ...]]]  # of named tuples
 
 def named_kinds(value: object) -> set[type[tuple[object, ...]]]:
     """The kinds of all named tuples in a value."""
-    found = {type(value)} if isinstance(value, tuple) and hasattr(value, "_fields") else set()
-    return found.union(*map(named_kinds, _inner(value)))
+    kinds = {type(value)} if isinstance(value, tuple) and hasattr(value, "_fields") else set()
+    return kinds.union(*map(named_kinds, _inner(value)))
 
 
 def pack(value: object, kinds: Kinds) -> Tree:
@@ -40,9 +40,9 @@ def pack(value: object, kinds: Kinds) -> Tree:
         case int() | float():
             return value
         case Mapping():
-            return ["map", [[pack(key, kinds), pack(one, kinds)] for key, one in value.items()]]
+            return ["map", [[pack(key, kinds), pack(entry, kinds)] for key, entry in value.items()]]
         case list() | tuple() if type(value) in (list, tuple, *kinds):
-            return [type(value).__name__, [pack(one, kinds) for one in value]]
+            return [type(value).__name__, [pack(item, kinds) for item in value]]
     raise NoSnapshot(f"a {type(value).__name__} in the state of its method cannot be saved")
 
 
@@ -58,11 +58,11 @@ def unpack(packed: Tree, kinds: Kinds, like: Tensor) -> object:
     assert isinstance(content, list)
     if name == "map":
         pairs = cast(list[list[Tree]], content)
-        return {unpack(key, kinds, like): unpack(one, kinds, like) for key, one in pairs}
-    values = [unpack(one, kinds, like) for one in content]
+        return {unpack(key, kinds, like): unpack(value, kinds, like) for key, value in pairs}
+    values = [unpack(item, kinds, like) for item in content]
     if name in ("list", "tuple"):
         return values if name == "list" else tuple(values)
-    kind: Callable[..., object] = {one.__name__: one for one in kinds}[str(name)]
+    kind: Callable[..., object] = {known.__name__: known for known in kinds}[str(name)]
     return kind(*values)
 
 

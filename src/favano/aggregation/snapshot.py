@@ -91,7 +91,7 @@ def jobs_under_way(course: Course, snapshot: Snapshot) -> Beginning:
     known, version, waiting = course.known, snapshot.version, snapshot.waiting
     pairs = zip(waiting.client.tolist(), waiting.base.tolist(), strict=True)
     start = dict(zip(pairs, waiting.place.tolist(), strict=True))
-    found = []
+    entries = []
     for job in np.flatnonzero((known.base <= version) & (known.visit > version)).tolist():
         client = int(known.client[job])
         place = start.get((client, int(known.base[job])))
@@ -100,8 +100,8 @@ def jobs_under_way(course: Course, snapshot: Snapshot) -> Beginning:
                 raise NoSnapshot("the start model of a job that is used now was not kept")
             place = int(snapshot.held.place[client])
         if place is not None:
-            found.append((job, place))
-    jobs, places = np.array(found, dtype=np.int64).reshape(-1, 2).T
+            entries.append((job, place))
+    jobs, places = np.array(entries, dtype=np.int64).reshape(-1, 2).T
     return Beginning(snapshot, jobs, places)
 
 

@@ -49,11 +49,11 @@ def bench_command(
     effort = Effort(seconds=seconds, repeats=repeats, workers=workers)
     with decoding(spec.problem.dataset) as on_image:
         samples = bench_samples(spec, synthetic, data_dir, on_image)
-    found = bench(spec, samples, effort)
+    measured = bench(spec, samples, effort)
     if json:
-        print_json(found)
+        print_json(measured)
     else:
-        screen.print(_table(found))
+        screen.print(_table(measured))
 
 
 def benched_spec(config: Path | None, flags: Values) -> Spec:
@@ -64,38 +64,40 @@ def benched_spec(config: Path | None, flags: Values) -> Spec:
     return resolve(spec)
 
 
-def _table(found: Bench) -> Table:
-    systems = found["systems"]
-    table = Table("median (min..max)", caption=_caption(found), caption_justify="left")
-    for one in systems:
-        heading = f"{one['name']} (processes: {one['workers']})"
+def _table(bench: Bench) -> Table:
+    systems = bench["systems"]
+    table = Table("median (min..max)", caption=_caption(bench), caption_justify="left")
+    for system in systems:
+        heading = f"{system['name']} (processes: {system['workers']})"
         table.add_column(heading, justify="right", overflow="fold")
-    table.add_row("local steps/s", *(_cell(one["steps_per_second"], ",.0f") for one in systems))
-    table.add_row("images/s", *(_cell(one["images_per_second"], ",.0f") for one in systems))
-    starts = [one["start_up"] for one in systems]
+    table.add_row(
+        "local steps/s", *(_cell(system["steps_per_second"], ",.0f") for system in systems)
+    )
+    table.add_row("images/s", *(_cell(system["images_per_second"], ",.0f") for system in systems))
+    starts = [system["start_up"] for system in systems]
     warm = (_cell(start and start["warm"], ".2f") for start in starts)
     table.add_row("start-up, seconds", *warm)
     first = (f"{start['first']:.2f}" if start else "-" for start in starts)
     table.add_row("the first time", *first)
-    table.add_row("kernels", *(one["kernels"] or "GPU" for one in systems))
-    table.add_row("gradients", *(_gradients(one) for one in systems))
+    table.add_row("kernels", *(system["kernels"] or "GPU" for system in systems))
+    table.add_row("gradients", *(_gradients(system) for system in systems))
     for share in ("outside_training", "lane_occupancy", "main_process"):
-        cells = (_cell(one["shares"].get(share), ".1%") for one in systems)
+        cells = (_cell(system["shares"].get(share), ".1%") for system in systems)
         table.add_row(share.replace("_", " "), *cells)
     return table
 
 
-def _gradients(one: System) -> str:
-    if not one["traced"]:
+def _gradients(system: System) -> str:
+    if not system["traced"]:
         return "autograd"
-    lengths = ", ".join(str(length) for length in one["traced"])
-    return f"traced (batches of {lengths}) in {one['tracing']:.1f} s"
+    lengths = ", ".join(str(length) for length in system["traced"])
+    return f"traced (batches of {lengths}) in {system['tracing']:.1f} s"
 
 
-def _caption(found: Bench) -> str:
-    work, spec = found["schedule"], found["spec"]
+def _caption(bench: Bench) -> str:
+    work, spec = bench["schedule"], bench["spec"]
     return (
-        f"lanes / plain loop: {_cell(found['ratio'], '.2f')}\n"
+        f"lanes / plain loop: {_cell(bench['ratio'], '.2f')}\n"
         f"{spec['algorithm']} on {spec['dataset']}, seeds: {spec['seeds']}; "
         f"{work['local_steps']:,} local steps in {work['jobs']:,} jobs\n"
         f"critical path {work['critical_path']:,} "

@@ -37,10 +37,10 @@ def compare_command(
     cluster: OnCluster = None,
 ) -> None:
     """Compare methods on the same fleets, splits, batches and initial models."""
-    found = read_config(config)
+    file = read_config(config)
     named = tuple({ALGORITHM: name} for name in algorithms.split(",")) if algorithms else ()
-    methods = chosen(found.methods, named) or [{ALGORITHM: name} for name in DEFAULT]
-    shared = keys_for(found.shared, methods, found.methods)
+    methods = chosen(file.methods, named) or [{ALGORITHM: name} for name in DEFAULT]
+    shared = keys_for(file.shared, methods, file.methods)
     specs = comparison(counted({**shared, **flags}, data_dir), methods, set_ or [])
     folder = out or default_folder("compare", specs)
     every = checkpoint_every
@@ -65,17 +65,17 @@ def compare(
         _write_page(collect(folders), page)
         say(f"report of the results so far: {page}")
         raise
-    found = collect(folders)
-    _write_page(found, page)
+    results = collect(folders)
+    _write_page(results, page)
     if json:
         print_json(json_document(specs, folders))
     else:
-        screen.print(final_table(found, width=screen.width))
-        screen.print(sentence(found), soft_wrap=True)
+        screen.print(final_table(results, width=screen.width))
+        screen.print(sentence(results), soft_wrap=True)
         screen.print(f"Report: {page}", soft_wrap=True)
     end(folders)
 
 
-def _write_page(found: Sequence[Result], page: Path) -> None:
-    partial = "" if all(result.ended for result in found) else ", partial"
-    write_page(found, page, title=f"{title_of(found)}{partial}")
+def _write_page(results: Sequence[Result], page: Path) -> None:
+    partial = "" if all(result.ended for result in results) else ", partial"
+    write_page(results, page, title=f"{title_of(results)}{partial}")

@@ -31,8 +31,10 @@ Pilot = Annotated[bool, typer.Option("--pilot", help="estimate L, sigma, G and F
 def with_constants(command: Callable[..., None]) -> Callable[..., None]:
     """Replace the parameter `problem` of a command by one flag per constant of the theorem."""
     parameters: list[inspect.Parameter] = []
-    for name, one in inspect.signature(command, eval_str=True).parameters.items():
-        parameters += map(_flag, repeat(one), _CONSTANTS) if name == "problem" else [one]
+    for name, parameter in inspect.signature(command, eval_str=True).parameters.items():
+        parameters += (
+            map(_flag, repeat(parameter), _CONSTANTS) if name == "problem" else [parameter]
+        )
 
     def wrapper(**arguments: object) -> None:
         asked = {name: cast("float | None", arguments.pop(name)) for name in _CONSTANTS}

@@ -89,8 +89,8 @@ class SpecCommand(TyperCommand):
         _say_executed(named)
         for kind in kinds:
             self._need_free_flags(ctx, kind)
-        options = {name: one for kind in kinds for name, one in options_of(kind).items()}
-        own = {name: one for name, one in options.items() if name not in our_options()}
+        options = {name: option for kind in kinds for name, option in options_of(kind).items()}
+        own = {name: option for name, option in options.items() if name not in our_options()}
         ctx.meta[_METHOD] = kinds
         real = simulated_keys() if self.name == "serve" else set()
         ctx.meta[_HIDDEN] = _unread_keys(kinds, args) | real
@@ -98,22 +98,30 @@ class SpecCommand(TyperCommand):
 
     def _need_free_flags(self, ctx: typer.Context, kind: type[AnyMethod]) -> None:
         """Refuse a method whose options have the names of flags of this command."""
-        taken = {flag for one in self.get_params(ctx) for flag in (*one.opts, *one.secondary_opts)}
+        taken = {
+            flag
+            for parameter in self.get_params(ctx)
+            for flag in (*parameter.opts, *parameter.secondary_opts)
+        }
         shared = our_options().keys() | part_options().keys()  # a specification refuses the latter
-        own = [one for name, one in options_of(kind).items() if name not in shared]
-        clash = ", ".join(flag for one in own for flag in _flags(one) if flag in taken)
+        own = [option for name, option in options_of(kind).items() if name not in shared]
+        clash = ", ".join(flag for option in own for flag in _flags(option) if flag in taken)
         rule = f"has options that are flags of this command: {clash}; rename them"
         need(not clash, ALGORITHM, kind.name, rule)
 
     def format_options(self, ctx: typer.Context, formatter: object) -> None:  # type: ignore[override]
         """Write the flags of the command, of each method and of each part."""
-        records = (one.get_help_record(ctx) for one in self.params)
+        records = (parameter.get_help_record(ctx) for parameter in self.params)
         groups = {"Command": [record for record in records if record]}
         for kind in ctx.meta[_METHOD]:
-            groups[f"Method {kind.name}"] = [_record(one) for one in options_of(kind).values()]
+            groups[f"Method {kind.name}"] = [
+                _record(option) for option in options_of(kind).values()
+            ]
         for part, title in _TITLES.items():
             shown = options_of(PARTS[part]).values()
-            groups[title] = [_record(one) for one in shown if one.name not in ctx.meta[_HIDDEN]]
+            groups[title] = [
+                _record(option) for option in shown if option.name not in ctx.meta[_HIDDEN]
+            ]
         lines = [line for title, records in groups.items() for line in _section(title, records)]
         formatter.write("\n".join([*lines, "", *_footer()]) + "\n")  # type: ignore[attr-defined]
 
@@ -157,7 +165,7 @@ def _width() -> int:
 def our_options() -> dict[str, Option[object]]:
     """The options of all registered methods by name."""
     kinds = all_methods().values()
-    return {name: one for kind in kinds for name, one in options_of(kind).items()}
+    return {name: option for kind in kinds for name, option in options_of(kind).items()}
 
 
 def with_spec_flags(
@@ -166,22 +174,22 @@ def with_spec_flags(
     """Give a command a flag for every key; it gets those that are set as `flags`."""
     own = list(inspect.signature(command, eval_str=True).parameters.values())
     keys = [name for name in (ALGORITHM, LABEL) if name not in leave_out]
-    every = {name: one for name, (_, one) in part_options().items()} | our_options()
+    every = {name: option for name, (_, option) in part_options().items()} | our_options()
     names = [*keys, *every]
 
-    lists = {name for name, one in every.items() if one.is_list}
+    lists = {name for name, option in every.items() if option.is_list}
 
     def wrapper(**arguments: object) -> None:
         flags = {name: arguments.pop(name) for name in names}
-        found = {key: value for key, value in flags.items() if value is not None}
-        found |= dict(text.split("=", 1) for text in cast(list[str], arguments.pop(_OWN) or []))
-        for name in lists & found.keys():
-            found[name] = str(found[name]).split(",")
-        command(flags=found, **arguments)
+        given = {key: value for key, value in flags.items() if value is not None}
+        given |= dict(text.split("=", 1) for text in cast(list[str], arguments.pop(_OWN) or []))
+        for name in lists & given.keys():
+            given[name] = str(given[name]).split(",")
+        command(flags=given, **arguments)
 
     parameters = [parameter for parameter in own if parameter.name != "flags"]
     parameters += [_parameter(name, str, text=_NAMES[name]) for name in keys]
-    parameters += [_parameter(one.name, one.kind) for one in every.values()]
+    parameters += [_parameter(option.name, option.kind) for option in every.values()]
     parameters.append(_parameter(_OWN, list))
     wrapper.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     wrapper.__doc__ = command.__doc__
@@ -210,12 +218,14 @@ def _named_spec(keys: Values) -> Spec:
     return spec
 
 
-def keys_of_one(found: ConfigFile, flags: Values) -> Values:
+def keys_of_one(file: ConfigFile, flags: Values) -> Values:
     """The keys of one run, with the first method of the file or the one named by a flag."""
     wanted = flags.get(ALGORITHM)
-    named = [one for one in found.methods if wanted in (None, one.get(LABEL), one[ALGORITHM])]
+    named = [
+        method for method in file.methods if wanted in (None, method.get(LABEL), method[ALGORITHM])
+    ]
     first = named[0] if named else {ALGORITHM: wanted} if wanted else {}
-    shared = keys_for(found.shared, [first], found.methods) if first else found.shared
+    shared = keys_for(file.shared, [first], file.methods) if first else file.shared
     rest = {key: value for key, value in flags.items() if key != ALGORITHM}
     return {**shared, **first, **rest}
 
@@ -225,22 +235,24 @@ def _named(args: Sequence[str]) -> dict[str, Path | None]:
 
     With the file that names each; None: a flag does.
     """
-    found: list[str] = []
+    asked: list[str] = []
     for place, word in enumerate(args):
         flag, equals, value = word.partition("=")
         if flag in (f"--{ALGORITHM}", f"--{ALGORITHMS}"):
             value = value if equals else "".join(args[place + 1 : place + 2])
-            found += value.split(",") if flag == f"--{ALGORITHMS}" else [value]
+            asked += value.split(",") if flag == f"--{ALGORITHMS}" else [value]
     files = {path: read_config(path) for path in map(Path, args) if _is_config(path)}
-    listed = [(path, one) for path, file in files.items() for one in (*file.methods, file.shared)]
-    by_file = {str(one[ALGORITHM]): path for path, one in listed if ALGORITHM in one}
+    listed = [
+        (path, table) for path, file in files.items() for table in (*file.methods, file.shared)
+    ]
+    by_file = {str(table[ALGORITHM]): path for path, table in listed if ALGORITHM in table}
     labels = {
-        str(one[LABEL]): str(one[ALGORITHM])
-        for _, one in listed
-        if {LABEL, ALGORITHM} <= one.keys()
+        str(table[LABEL]): str(table[ALGORITHM])
+        for _, table in listed
+        if {LABEL, ALGORITHM} <= table.keys()
     }
-    names = [labels.get(name, name) for name in found if name] or list(by_file)
-    return {name: None if name in found else by_file[name] for name in names}
+    names = [labels.get(name, name) for name in asked if name] or list(by_file)
+    return {name: None if name in asked else by_file[name] for name in names}
 
 
 def _is_config(path: Path) -> bool:
@@ -259,39 +271,39 @@ def _with_own(
     ctx: typer.Context, args: Sequence[str], own: Mapping[str, Option[object]]
 ) -> list[str]:
     """The arguments, with the options of a user's methods as values of one flag."""
-    words, found = iter(args), []
-    flags = {flag: one for one in own.values() for flag in _flags(one)}
+    words, arguments = iter(args), []
+    flags = {flag: option for option in own.values() for flag in _flags(option)}
     for word in words:
         typed, equals, value = word.partition("=")
         flag = typed.replace("_", "-")
-        if (one := flags.get(flag)) is None:
-            found.append(word)
+        if (option := flags.get(flag)) is None:
+            arguments.append(word)
             continue
-        if one.kind is bool:
+        if option.kind is bool:
             if equals:
                 ctx.fail(f"Option {typed!r} does not take a value.")  # as Click says of ours
-            value = str(flag == _flags(one)[0])
+            value = str(flag == _flags(option)[0])
         elif not equals:
             value = next(words, "")
-        found += [_OWN_FLAG, f"{one.name}={value}"]
-    return found
+        arguments += [_OWN_FLAG, f"{option.name}={value}"]
+    return arguments
 
 
-def _flags(one: Option[object]) -> list[str]:
+def _flags(option: Option[object]) -> list[str]:
     """The flags of an option."""
-    name = one.name.replace("_", "-")
-    return [f"--{name}", f"--no-{name}"] if one.kind is bool else [f"--{name}"]
+    name = option.name.replace("_", "-")
+    return [f"--{name}", f"--no-{name}"] if option.kind is bool else [f"--{name}"]
 
 
-def _record(one: Option[object]) -> tuple[str, str]:
+def _record(option: Option[object]) -> tuple[str, str]:
     """The flag and the help text of an option."""
-    flag, text = f"--{one.name.replace('_', '-')}", one.text
-    text += f", {one.symbol}" if one.symbol else ""
-    if one.kind is not bool:
-        choice = "|" in one.values and len(flag) + len(one.values) + 5 > _COLUMN
-        text += f" ({one.values.replace('|', ', ')})" if choice else ""
-        flag += " WORD" if choice else f" {one.values}"
-    default = one.shown_default
+    flag, text = f"--{option.name.replace('_', '-')}", option.text
+    text += f", {option.symbol}" if option.symbol else ""
+    if option.kind is not bool:
+        choice = "|" in option.values and len(flag) + len(option.values) + 5 > _COLUMN
+        text += f" ({option.values.replace('|', ', ')})" if choice else ""
+        flag += " WORD" if choice else f" {option.values}"
+    default = option.shown_default
     return flag, text if default in ("", "False") else f"{text} [{default}]"
 
 

@@ -72,7 +72,7 @@ def plan_command(
 
 
 def _by_speed(plan: Plan, title: str) -> Table:
-    schedule, fleet, found = plan.schedule, plan.planned.fleet, plan.audit
+    schedule, fleet, audit = plan.schedule, plan.planned.fleet, plan.audit
     table = Table(
         title=f"{title}, {counted(schedule.updates, 'server step')}", title_justify="left"
     )
@@ -85,7 +85,7 @@ def _by_speed(plan: Plan, title: str) -> Table:
     for group, name in enumerate(names):
         those, members = (speed == group)[client], int((speed == group).sum())
         contacts = max(1, int(those.sum()))
-        share = None if found is None else found.speeds[group]
+        share = None if audit is None else audit.speeds[group]
         table.add_row(
             name.removesuffix(" tenth"),
             f"{members:,}",

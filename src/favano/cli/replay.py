@@ -26,15 +26,15 @@ def replay_command(
 
     files = trusted(trust)
     with notes.status("training again"):
-        found = replay_folder(folder, data_dir, files)
+        outcome = replay_folder(folder, data_dir, files)
     if json:
-        print_json(asdict(found))
-    elif found.equal:
+        print_json(asdict(outcome))
+    elif outcome.equal:
         screen.print("The models are equal to the bit.")
     else:
         screen.print(
-            f"The models differ in {found.numbers:,} numbers, by {found.largest:.3g} at most.",
+            f"The models differ in {outcome.numbers:,} numbers, by {outcome.largest:.3g} at most.",
             soft_wrap=True,
         )
-    if not found.equal:
+    if not outcome.equal:
         raise typer.Exit(1)

@@ -83,24 +83,26 @@ def reproduce_command(
                       checkpoint_every=checkpoint_every, place=there)  # fmt: skip
     except Stopped:
         stopped = True
-    found = []
+    documents = []
     if name in (TABLE_1, ALL):
-        found.append(_complexities(out / TABLE_1, command, quiet=json))
-    shown = [request.shown(one) for one in experiments]
-    for one in shown:
-        folder = request.folder(out, one.name)
+        documents.append(_complexities(out / TABLE_1, command, quiet=json))
+    shown = [request.shown(experiment) for experiment in experiments]
+    for experiment in shown:
+        folder = request.folder(out, experiment.name)
         constants = Archive(out).constants(entry.digest for entry in entries_of(folder))
-        about = facts(folder, one, command, constants, scale, request.changes)
-        draw(folder, one)
-        write_readme(folder, one, about)
+        about = facts(folder, experiment, command, constants, scale, request.changes)
+        draw(folder, experiment)
+        write_readme(folder, experiment, about)
         if not json:
-            for sheet in sheets(folder, one, narrow=True):
+            for sheet in sheets(folder, experiment, narrow=True):
                 print_sheet(sheet)
-            lines = (one.note, *about.values(), f"Results: {folder}")
+            lines = (experiment.note, *about.values(), f"Results: {folder}")
             screen.print(*filter(None, lines), sep="\n", soft_wrap=True)
     if json:
-        found += [document(request.folder(out, one.name), one) for one in shown]
-        print_json({"experiments": found})
+        documents += [
+            document(request.folder(out, experiment.name), experiment) for experiment in shown
+        ]
+        print_json({"experiments": documents})
     if stopped:
         leave("interrupted; run the same command again to continue")
 
@@ -108,13 +110,13 @@ def reproduce_command(
 def _complexities(folder: Path, command: str, *, quiet: bool) -> dict[str, object]:
     """Write Table 1 and its README, print it, and return it as a JSON document."""
     write_table_1(folder)
-    found = [formula_sheet(FORMULAS, NAMES)]
-    found += number_sheets(folder / "table.csv", NAMES, FLEETS, NOTE)
-    write_complexity_readme(folder / "README.md", found, command)
+    all_sheets = [formula_sheet(FORMULAS, NAMES)]
+    all_sheets += number_sheets(folder / "table.csv", NAMES, FLEETS, NOTE)
+    write_complexity_readme(folder / "README.md", all_sheets, command)
     if not quiet:
-        for sheet in found:
+        for sheet in all_sheets:
             print_sheet(sheet)
-    return {"title": TITLE, "folder": str(folder), "tables": tables(found), "runs": []}
+    return {"title": TITLE, "folder": str(folder), "tables": tables(all_sheets), "runs": []}
 
 
 def _change(text: str) -> tuple[str, str]:

@@ -67,6 +67,6 @@ def _check_command(folder: Path, asked: Resumption, cluster: str | None) -> None
     pairs = zip(asked.command, [*asked.command[1:], ""], strict=True)
     named = (after if word == _CLUSTER else word.partition("=")[2]
              for word, after in pairs if word.startswith(_CLUSTER))  # fmt: skip
-    address = next((one for one in named if one not in _SAFE), None)
+    address = next((value for value in named if value not in _SAFE), None)
     rule = f"its command used a cluster at {address}; if it is yours, add {_CLUSTER} {address}"
     need(cluster is not None or address is None, "folder", folder, rule)

@@ -100,14 +100,14 @@ def serve_command(
     told = list[int]()  # signals
 
     def end(number: int, frame: FrameType | None) -> None:
-        for one in _ENDS:  # once is enough: its SuperLink must be ended, too
-            signal.signal(one, signal.SIG_IGN)
+        for ended in _ENDS:  # once is enough: its SuperLink must be ended, too
+            signal.signal(ended, signal.SIG_IGN)
         told.append(number)
         raise KeyboardInterrupt
 
-    for one in _ENDS:
-        if signal.getsignal(one) is not signal.SIG_IGN:  # as nohup says
-            signal.signal(one, end)
+    for ended in _ENDS:
+        if signal.getsignal(ended) is not signal.SIG_IGN:  # as nohup says
+            signal.signal(ended, end)
     try:
         serve(spec, serving, link, _tell)
     except KeyboardInterrupt:

@@ -31,20 +31,20 @@ def advise_command(
         with notes.status("measuring"):
             known = estimate(case.spec, data_dir)
     with notes.status("searching"):
-        found = advice_of(case, known, target)
+        advice = advice_of(case, known, target)
     if json:
-        print_json({"target": target, "estimates": asdict(known), "advice": asdict(found)})
+        print_json({"target": target, "estimates": asdict(known), "advice": asdict(advice)})
         return
     rows = {
-        "clients per step s": (found.selected,),
-        "local steps K": (found.local_steps,),
-        "tick I + V": (found.tick,),
-        "learning rate": (found.learning_rate,),
-        "server steps": (found.rounds,),
-        "time": (found.time,),
-        "time with your options": (found.present_time,),
+        "clients per step s": (advice.selected,),
+        "local steps K": (advice.local_steps,),
+        "tick I + V": (advice.tick,),
+        "learning rate": (advice.learning_rate,),
+        "server steps": (advice.rounds,),
+        "time": (advice.time,),
+        "time with your options": (advice.present_time,),
     }
     screen.print(f"The fastest way to a mean ||grad f||^2 of {number(target)}:")
     screen.print(table_of("", ("", ""), rows))
-    for line in found.how_sure:
+    for line in advice.how_sure:
         screen.print(line, soft_wrap=True)

@@ -22,12 +22,12 @@ def bound_command(
     if json:
         print_json(bound_document(case, problem, rounds))
         return
-    found = bounds_of(case, problem, rounds)
+    bounds = bounds_of(case, problem, rounds)
     rows = {
         name: (each.learning_rate, each.short, each.full, each.assembled)
-        for name, each in (("the run's rate", found.run), ("largest allowed", found.allowed))
+        for name, each in (("the run's rate", bounds.run), ("largest allowed", bounds.allowed))
     }
-    title = f"mean of ||grad f||^2 after {server_steps(found.rounds)} is at most"
+    title = f"mean of ||grad f||^2 after {server_steps(bounds.rounds)} is at most"
     headings = ("", "learning rate", "as printed", "corrected", "assembled")
     screen.print(table_of(title, headings, rows))
     screen.print("The first two hold only up to the largest allowed rate; – means unknown.")

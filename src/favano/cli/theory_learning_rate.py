@@ -34,17 +34,17 @@ def learning_rate_command(
         from favano.studies.pilot import estimate
 
         problem = estimate(case.spec, data_dir).problem
-    found = rates_of(case, problem, rounds)
+    rates = rates_of(case, problem, rounds)
     if json:
-        print_json(found.document)
+        print_json(rates.document)
         return
     headings = ("eta <=", "", "for")
-    used = {each.formula + " *" * each.stated: (each.limit, each.where) for each in found.printed}
+    used = {each.formula + " *" * each.stated: (each.limit, each.where) for each in rates.printed}
     screen.print(table_of("used in the paper's proof (* stated)", headings, used))
-    enough = {each.formula: (each.limit, each.where) for each in found.sufficient}
+    enough = {each.formula: (each.limit, each.where) for each in rates.sufficient}
     screen.print(table_of("sufficient for any K and s", headings, enough))
     screen.print(
-        f"Best after {server_steps(found.rounds)}: {number(found.best)}; "
-        f"the run has {number(found.run)}.",
+        f"Best after {server_steps(rates.rounds)}: {number(rates.best)}; "
+        f"the run has {number(rates.run)}.",
         soft_wrap=True,
     )

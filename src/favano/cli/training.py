@@ -145,8 +145,8 @@ def place(cluster: str | None) -> Iterator[Place]:
     else:
         from favano.cluster import connect
 
-        with connect(cluster) as found:
-            yield found
+        with connect(cluster) as remote:
+            yield remote
 
 
 def _keep(results: Sequence[Result], folders: Sequence[Path], out: Path) -> None:

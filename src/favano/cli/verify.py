@@ -52,13 +52,13 @@ def verify_command(
             progress=progress,
         )
     several = len({verdict.path for verdict in verdicts}) > 1
-    for one in verdicts:
-        inside = one.path.is_relative_to(folder)  # the runs of a table are beside its folder
-        path = one.path.relative_to(folder) if inside else one.path
-        place = f"{path}: {one.method}, " if several else ""
-        what = "files" if one.seed is None else f"seed {one.seed}"
-        screen.print(f"{place}{what}: {one.words}", soft_wrap=True)
-    if left_out := dict.fromkeys(word for one in verdicts for word in one.not_covered):
+    for verdict in verdicts:
+        inside = verdict.path.is_relative_to(folder)  # the runs of a table are beside its folder
+        path = verdict.path.relative_to(folder) if inside else verdict.path
+        place = f"{path}: {verdict.method}, " if several else ""
+        what = "files" if verdict.seed is None else f"seed {verdict.seed}"
+        screen.print(f"{place}{what}: {verdict.words}", soft_wrap=True)
+    if left_out := dict.fromkeys(word for verdict in verdicts for word in verdict.not_covered):
         screen.print(f"Not covered: {'; '.join(left_out)}", soft_wrap=True)
     outcomes = {verdict.outcome for verdict in verdicts}
     if "wrong" in outcomes or "not proved" in outcomes:

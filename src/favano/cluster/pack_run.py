@@ -76,7 +76,7 @@ def _run(order: Order, data: Dataset, send: Send, closed: Event) -> None:
     need(versions() == order.versions, "cluster", platform.node(), rule)
     _place_files(order.files)
     numbers, asked = list(order.asked), list(order.asked.values())
-    specs = [_spec(one) for one in asked]
+    specs = [_spec(request) for request in asked]
     if specs[0].run.device == "cpu":
         os.environ["CUDA_VISIBLE_DEVICES"] = ""  # else PyTorch cannot be forked
     samples = samples_of(data, check_device(specs[0].run.device))
@@ -96,7 +96,7 @@ def _run(order: Order, data: Dataset, send: Send, closed: Event) -> None:
         finished=_nothing if order.audits else finished,
         audits=order.audits,
         checkpoints=_checkpoints(order, send) if order.checkpoints else None,
-        seeds=[one.seeds for one in asked],
+        seeds=[request.seeds for request in asked],
     )
     if order.audits and not closed.is_set():
         for number, result in zip(numbers, results, strict=True):

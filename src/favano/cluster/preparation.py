@@ -50,6 +50,6 @@ def _planned_runs(results: Sequence[Result], samples: Samples) -> Iterator[Run]:
     for number, result in enumerate(results):
         planned = plan_seeds(in_steps(result.spec, samples), samples.traits)
         result.first, there = planned[0], {run.seed for run in result.runs}
-        for one in planned:
-            if one.seed not in there:
-                yield Run(number, one.seed, one.schedule.used_steps)
+        for plan in planned:
+            if plan.seed not in there:
+                yield Run(number, plan.seed, plan.schedule.used_steps)

@@ -122,10 +122,10 @@ class Cluster:
         slot = self._slots(device)[0]
         task = ray.remote(max_retries=0)(lambda: function())
         try:
-            found: Found = ray.get(task.options(**_needs(slot)).remote())
+            value: Found = ray.get(task.options(**_needs(slot)).remote())
         except RayTaskError as error:
             raise error.cause from error
-        return found
+        return value
 
     def load(
         self, spec: Spec, data_dir: Path | None, on_image: Callable[[int], None]
@@ -171,10 +171,10 @@ class Cluster:
 
 def slots_on(device: str) -> list[Slot]:
     """Places for packs on the nodes that are alive."""
-    found = ((node["NodeID"], node["Resources"]) for node in ray.nodes() if node["Alive"])
+    nodes = ((node["NodeID"], node["Resources"]) for node in ray.nodes() if node["Alive"])
     return [
         slot
-        for name, has in found
+        for name, has in nodes
         for slot in slots_of(name, has.get("CPU", 0), has.get("GPU", 0), device)
     ]
 

@@ -82,8 +82,8 @@ def decoded_from(root: Path, source: Path) -> Path | None:
     """The cache folder of a source, the newest if its files have changed; None if none is known."""
     wanted = str(source.resolve())
     notes = root.glob(f"*/{_SOURCES}")
-    found = [one for one in notes if wanted in one.read_text(encoding="utf-8").splitlines()]
-    return max(found, key=lambda one: one.stat().st_mtime_ns).parent if found else None
+    matching = [note for note in notes if wanted in note.read_text(encoding="utf-8").splitlines()]
+    return max(matching, key=lambda note: note.stat().st_mtime_ns).parent if matching else None
 
 
 def read(folder: Path) -> Arrays:
@@ -102,9 +102,9 @@ def read_array(
 ) -> npt.NDArray[Any]:
     """An array of a cache folder, mapped into memory; refused if it is not what it should be."""
     with _naming(path):
-        found = np.load(path, mmap_mode="r", allow_pickle=False)
-    _check(path, found, kinds, dimensions)
-    return cast(npt.NDArray[Any], found)
+        array = np.load(path, mmap_mode="r", allow_pickle=False)
+    _check(path, array, kinds, dimensions)
+    return cast(npt.NDArray[Any], array)
 
 
 @contextmanager
@@ -116,8 +116,8 @@ def _naming(path: Path) -> Iterator[None]:
         raise BadInput("dataset", path, f"is damaged; {_REMEDY}") from error
 
 
-def _check(path: Path, found: object, kinds: str, dimensions: tuple[int, ...]) -> None:
-    right = isinstance(found, np.ndarray) and found.dtype.kind in kinds and found.ndim in dimensions
+def _check(path: Path, array: object, kinds: str, dimensions: tuple[int, ...]) -> None:
+    right = isinstance(array, np.ndarray) and array.dtype.kind in kinds and array.ndim in dimensions
     need(right, "dataset", path, f"does not hold what it should; {_REMEDY}")
 
 
@@ -132,7 +132,7 @@ def read_owners(folder: Path, part: str) -> dict[str, Ints]:
     if not path.is_file():
         return {}
     with _naming(path), path.open("rb") as file, np.load(file, allow_pickle=False) as owners:
-        found = dict(owners)
-    for one in found.values():
-        _check(path, one, "iu", (1,))
-    return found
+        columns = dict(owners)
+    for column in columns.values():
+        _check(path, column, "iu", (1,))
+    return columns

@@ -51,8 +51,8 @@ def decode(
         owner: the column of the clients, if the data have no test set.
         on_image: called after each image with the total number of images.
     """
-    with tables_of(origin, folder, name) as found:
-        complete = found if "test" in found else _with_test(found["train"], owner, name)
+    with tables_of(origin, folder, name) as given:
+        complete = given if "test" in given else _with_test(given["train"], owner, name)
         owners = owner_codes(complete, leave_out=(*_IMAGE, *_LABEL))
         tables = {part: _two_columns(name, table) for part, table in complete.items()}
         chosen = mode or _common_mode(name, tables)
@@ -72,7 +72,7 @@ def decode(
             for _ in _write_images(name, table, folder / f"{part}_images.npy", chosen, shape):
                 on_image(total)
         np.save(folder / "classes.npy", np.int64(count))
-        del found, complete, tables, table  # closes the memory maps
+        del given, complete, tables, table  # closes the memory maps
 
 
 def _with_test(table: pyarrow.Table, owner: str, name: str) -> dict[str, pyarrow.Table]:
@@ -92,10 +92,12 @@ def _with_test(table: pyarrow.Table, owner: str, name: str) -> dict[str, pyarrow
 def _two_columns(name: str, table: pyarrow.Table) -> pyarrow.Table:
     """The columns `image` and `label` alone."""
     present = table.column_names
-    found = [next((one for one in names if one in present), None) for names in (_IMAGE, _LABEL)]
+    chosen = [
+        next((column for column in names if column in present), None) for names in (_IMAGE, _LABEL)
+    ]
     rule = f"columns {', '.join(present)}: need image (or img) and label (or character)"
-    need(None not in found, "dataset", name, rule)
-    columns = table.select(found).rename_columns(["image", "label"])
+    need(None not in chosen, "dataset", name, rule)
+    columns = table.select(chosen).rename_columns(["image", "label"])
     return columns.replace_schema_metadata(table.schema.metadata)
 
 
@@ -103,7 +105,7 @@ def _named_classes(table: pyarrow.Table) -> int | None:
     """The number of class names in the metadata that Hugging Face adds to its files."""
     try:
         features = json.loads(table.schema.metadata[b"huggingface"])["info"]["features"]
-        return len(next(features[one] for one in _LABEL if one in features)["names"])
+        return len(next(features[column] for column in _LABEL if column in features)["names"])
     except (KeyError, TypeError, ValueError, StopIteration):
         return None
 

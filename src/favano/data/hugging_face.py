@@ -37,11 +37,11 @@ def download(origin: Hub, arrow: Path, name: str) -> dict[str, pyarrow.Table]:
     need(_resolves(), "dataset", name, unreachable)
     try:
         with _quiet():
-            found = datasets.load_dataset(origin.repository, cache_dir=str(arrow))
+            splits = datasets.load_dataset(origin.repository, cache_dir=str(arrow))
     except (OSError, ValueError, datasets.exceptions.DatasetsError) as error:
         raise BadInput("dataset", name, unreachable) from error
     parts = {"train": "train", "test": origin.test_split}
-    return {part: found[split].data.table for part, split in parts.items() if split}
+    return {part: splits[split].data.table for part, split in parts.items() if split}
 
 
 def _resolves() -> bool:

@@ -94,9 +94,9 @@ def numbered(values: npt.NDArray[np.generic]) -> Ints:
         held = np.array([is_client(str(name)) for name in names], bool)[places]
     else:
         held = np.not_equal(values, -1)
-    found = np.full(len(values), -1, dtype=np.int64)
-    found[held] = np.unique(values[held], return_inverse=True)[1]
-    return found
+    numbers = np.full(len(values), -1, dtype=np.int64)
+    numbers[held] = np.unique(values[held], return_inverse=True)[1]
+    return numbers
 
 
 def is_client(name: str) -> bool:

@@ -92,11 +92,11 @@ def find(name: str, data_dir: Path | None, decoded: Path | None = None) -> Origi
 
 def _kept(path: Path, decoded: Path | None) -> Decoded | None:
     """What was decoded from a folder that is gone, if anything was."""
-    found = None if decoded is None or path.exists() else cache.decoded_from(decoded, path)
-    if found is None:
+    folder = None if decoded is None or path.exists() else cache.decoded_from(decoded, path)
+    if folder is None:
         return None
-    notice(f"{path} is gone; the data are those decoded from it, in {found}")
-    return Decoded(found)
+    notice(f"{path} is gone; the data are those decoded from it, in {folder}")
+    return Decoded(folder)
 
 
 def _local(name: str, path: Path, label: str, advice: str, *, tested: bool) -> Folder | Decoded:
@@ -115,7 +115,7 @@ def _local(name: str, path: Path, label: str, advice: str, *, tested: bool) -> F
 
 
 def _files(folder: Path, prefix: str) -> tuple[Path, ...]:
-    return tuple(sorted(one for one in folder.glob(f"{prefix}-*.parquet") if one.is_file()))
+    return tuple(sorted(path for path in folder.glob(f"{prefix}-*.parquet") if path.is_file()))
 
 
 def _short_hash(lines: list[str]) -> str:

@@ -44,7 +44,7 @@ def owner_codes(
     """
     import pyarrow
 
-    found: dict[str, dict[str, Ints]] = {part: {} for part in tables}
+    owners: dict[str, dict[str, Ints]] = {part: {} for part in tables}
     present = {column for table in tables.values() for column in table.column_names}
     for column in sorted(present - set(leave_out)):
         having = {part: table for part, table in tables.items() if column in table.column_names}
@@ -53,14 +53,14 @@ def owner_codes(
             codes = codes_of(pyarrow.chunked_array(map(_words, chunks)))
             ends = np.cumsum([len(table) for table in having.values()])
             for part, own in zip(having, np.split(codes, ends[:-1]), strict=True):
-                found[part][column] = own
-    return found
+                owners[part][column] = own
+    return owners
 
 
 def codes_of(column: pyarrow.ChunkedArray) -> Ints:
     """A number for each value, in the order in which values appear; -1 where nobody is named."""
     chunks = column.cast("large_string").dictionary_encode().unify_dictionaries().chunks
-    codes = np.concatenate([np.empty(0, int), *(one.indices.fill_null(-1) for one in chunks)])
+    codes = np.concatenate([np.empty(0, int), *(chunk.indices.fill_null(-1) for chunk in chunks)])
     names = chunks[0].dictionary.to_pylist() if chunks else []
     held = np.array([*map(is_client, names), False])  # the last for -1
     return np.where(held[codes], codes, -1).astype(np.int64)

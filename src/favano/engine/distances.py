@@ -21,8 +21,8 @@ from favano.types import Floats, Ints, Stack
 def inner_products(models: Stack) -> Floats:
     """Those of the first model and of the others' differences from it, (k, k), in float64."""
     basis = torch.cat([models[:1], models[1:] - models[:1]]).double()
-    found: Floats = (basis @ basis.T).cpu().numpy()
-    return found
+    products: Floats = (basis @ basis.T).cpu().numpy()
+    return products
 
 
 def walk(

@@ -154,20 +154,20 @@ class Engine:
         self._within_memory(lambda: self._rows.reserve(len(runs)))
         new, going_on = [], []
         for run in runs.tolist():
-            one = self._runs[run]
-            self._table.add(run, one, int(self._holdings.first[run]))
-            if one.beginning is not None:
-                going_on.append(self._go_on(run, one.beginning))
-                one.beginning = None
+            aggregator = self._runs[run]
+            self._table.add(run, aggregator, int(self._holdings.first[run]))
+            if aggregator.beginning is not None:
+                going_on.append(self._go_on(run, aggregator.beginning))
+                aggregator.beginning = None
                 continue
-            rows = self._rows.keep(one.initial[None])
+            rows = self._rows.keep(aggregator.initial[None])
             self._server[run] = rows[0]
             self._holdings.open(run, int(rows[0]))
             new.append(_Made(run, -1, NOBODY, rows))
         self._open[runs] = True
         if new:
             self._hand_out(new)
-        self._untold |= {one.run: NOBODY for one in [*new, *going_on]}
+        self._untold |= {made.run: NOBODY for made in [*new, *going_on]}
         yield from self._tell()
         self._told[runs] = -np.inf
 
@@ -188,7 +188,7 @@ class Engine:
 
     def _snapshot(self, run: int) -> Snapshot:
         """The run as it is now; only at its moments."""
-        table, holdings, one = self._table, self._holdings, self._runs[run]
+        table, holdings, aggregator = self._table, self._holdings, self._runs[run]
         jobs = table.of(run)
         jobs = jobs[table.start[jobs] >= 0]
         later, version, later_rows = holdings.to_begin(run)
@@ -198,12 +198,12 @@ class Engine:
         models = self._rows.take(distinct)
         client, base = np.append(table.who[jobs], later), np.append(table.base[jobs], version)
         return Snapshot(
-            version=one.version,
+            version=aggregator.version,
             models=(models if len(distinct) > 1 else models.clone()).numpy(force=True),
             server=int(place[0]),
             held=holdings.saved(run, place[1 : 1 + len(held)]),
             waiting=Waiting(client, base, place[1 + len(held) :]),
-            memory=one.memory_now(),
+            memory=aggregator.memory_now(),
         )
 
     def _hand_out(self, made: Sequence[_Made]) -> None:
@@ -211,19 +211,19 @@ class Engine:
         table, holdings, readings = self._table, self._holdings, []
         lists: list[Ints] = []
         for run, last, _, rows in made:
-            one = self._runs[run]
+            aggregator = self._runs[run]
             versions = range(last - len(rows) + 1, last + 1)
-            lists += [table.numbers(run, one.course.begun(version)) for version in versions]
-            if one.link is not None:
-                readings.append(self._reading(run, one.course.begun(last)))
-        jobs, counts = np.concatenate(lists), [len(one) for one in lists]
+            lists += [table.numbers(run, aggregator.course.begun(version)) for version in versions]
+            if aggregator.link is not None:
+                readings.append(self._reading(run, aggregator.course.begun(last)))
+        jobs, counts = np.concatenate(lists), [len(numbers) for numbers in lists]
         client = table.client[jobs]
-        rows = np.repeat(np.concatenate([one.rows for one in made]), counts)
-        times = [self._time(one.run) for one in made for _ in one.rows]
+        rows = np.repeat(np.concatenate([update.rows for update in made]), counts)
+        times = [self._time(job.run) for job in made for _ in job.rows]
         begin, now = table.begin[jobs], np.repeat(times, counts)
         rows = holdings.adopt(client, rows, table.base[jobs], begin, now, readings)
         self._keep_starts(jobs, rows)
-        self._find_next([one.run for one in made])
+        self._find_next([update.run for update in made])
 
     def _time(self, run: int) -> float:
         """When the newest version of a run was made."""
@@ -262,31 +262,31 @@ class Engine:
 
     def _reading(self, run: int, jobs: Ints) -> tuple[Ints, list[Vector]]:
         """How clients that begin these jobs read a new version behind a codec."""
-        one, first = self._runs[run], int(self._holdings.first[run])
-        assert one.link is not None
-        packed = jobs[~one.link.whole(jobs, one.version)]
-        reads = np.unique(one.course.known.client[packed])
+        aggregator, first = self._runs[run], int(self._holdings.first[run])
+        assert aggregator.link is not None
+        packed = jobs[~aggregator.link.whole(jobs, aggregator.version)]
+        reads = np.unique(aggregator.course.known.client[packed])
         reads = reads[~self._holdings.own[first + reads]]
         newest, _, _ = self._holdings.at(run)
         last = [self._rows.row(row) for row in newest[reads].tolist()]
         server = self._rows.row(int(self._server[run]))
-        found = one.link.hand_out(one.version, server, reads.tolist(), last)
-        return first + reads, [found[who] for who in reads.tolist()]
+        models = aggregator.link.hand_out(aggregator.version, server, reads.tolist(), last)
+        return first + reads, [models[who] for who in reads.tolist()]
 
     def _find_next(self, runs: Sequence[int]) -> None:
         """Note the jobs of the next update of each of these runs."""
         table, missing = self._table, self._missing
         for run in runs:
-            one = self._runs[run]
+            aggregator = self._runs[run]
             self._jobs[run] = NOBODY
-            if not one.over:
-                self._jobs[run] = table.numbers(run, one.course.jobs(one.version + 1))
-                if not one.course.complete:
-                    table.update[self._jobs[run]] = one.version + 1
-                if not one.ahead:
+            if not aggregator.over:
+                self._jobs[run] = table.numbers(run, aggregator.course.jobs(aggregator.version + 1))
+                if not aggregator.course.complete:
+                    table.update[self._jobs[run]] = aggregator.version + 1
+                if not aggregator.ahead:
                     self._ready.add(self._jobs[run][table.steps[self._jobs[run]] > 0])
         lists = [self._jobs[run] for run in runs]
-        jobs, counts = np.concatenate(lists), [len(one) for one in lists]
+        jobs, counts = np.concatenate(lists), [len(numbers) for numbers in lists]
         lacks = table.end[jobs] < 0
         place = np.repeat(np.arange(len(runs)), counts)
         missing[list(runs)] = np.bincount(place, lacks, minlength=len(runs))
@@ -325,13 +325,13 @@ class Engine:
         drift = models.new_zeros(len(models), self._layout.parameters) if self._corrected else None
         before = np.zeros_like(work.steps)
         for run in np.unique(of[self._special[of]]).tolist():
-            one, mine = self._runs[run], np.flatnonzero(of == run)
+            aggregator, mine = self._runs[run], np.flatnonzero(of == run)
             client, at = work.client[mine], to_device(mine, models)
-            begun = one.starts(client, models[at])
+            begun = aggregator.starts(client, models[at])
             starts[at, : begun.shape[1]] = begun
-            if (made := one.steps_before(client)) is not None:
+            if (made := aggregator.steps_before(client)) is not None:
                 before[mine] = made
-            correction = one.drift(client)
+            correction = aggregator.drift(client)
             if drift is not None and correction is not None:
                 drift[at] = correction
         return starts, replace(work, drift=drift, steps_before=before)
@@ -385,10 +385,12 @@ class Engine:
     def _refuse(self, runs: Ints, refused: dict[int, Ints]) -> Iterator[Step]:
         """Find answers that must not be used; some runs end with them."""
         for run in runs.tolist():
-            one, finite = self._runs[run], self._table.finite[self._jobs[run]]
+            aggregator, finite = self._runs[run], self._table.finite[self._jobs[run]]
             server = self._rows.row(int(self._server[run]))
             try:
-                refused[run] = one.refuse(one.course.jobs(one.version + 1), finite, server)
+                refused[run] = aggregator.refuse(
+                    aggregator.course.jobs(aggregator.version + 1), finite, server
+                )
             except NonFiniteUpdate as error:
                 yield self._step(run, error)
                 self._close(run)
@@ -407,8 +409,8 @@ class Engine:
 
     def _update_by_distances(self, run: int, scoring: Scoring) -> _Made:
         """Make the next updates of a run, as long as their jobs are finished."""
-        table, one, rows = self._table, self._runs[run], self._rows
-        numbers, first = table.of(run), one.course.jobs(one.version + 1)
+        table, aggregator, rows = self._table, self._runs[run], self._rows
+        numbers, first = table.of(run), aggregator.course.jobs(aggregator.version + 1)
         others = np.setdiff1d(np.flatnonzero(table.end[numbers] >= 0), first)
         others = others[np.argsort(table.due[numbers[others]], kind="stable")]
         jobs = np.concatenate([first, others])[:_LONGEST]
@@ -419,13 +421,13 @@ class Engine:
             rows.reserve(len(jobs))
             return models, inner_products(models[0, :, : self._layout.parameters])
 
-        models, found = self._within_memory(products)
-        used, weights = walk(one, jobs, found, partial(scoring.due, run))
+        models, inner = self._within_memory(products)
+        used, weights = walk(aggregator, jobs, inner, partial(scoring.due, run))
         mixed = partial(weighted, models, weights[:, None], self._layout)
         (servers,) = self._within_memory(mixed)
         chain = numbers[np.concatenate(used)]
         self._use_early(chain[len(first) :])
-        return _Made(run, one.version, chain, rows.keep(servers))
+        return _Made(run, aggregator.version, chain, rows.keep(servers))
 
     def _use_early(self, jobs: Ints) -> None:
         """These jobs are used, which were finished before it was their update's turn."""
@@ -434,19 +436,19 @@ class Engine:
     def _update_one(self, run: int) -> _Made:
         """Make the next update of one run."""
         table, jobs, rows = self._table, self._jobs[run], self._rows
-        server, one = rows.row(int(self._server[run])), self._runs[run]
+        server, aggregator = rows.row(int(self._server[run])), self._runs[run]
 
         def made() -> Update:
             rows.reserve(1 + len(jobs))
             start, end = rows.take(table.start[jobs]), rows.take(table.end[jobs])
-            return one.update(server, start, end, table.finite[jobs])
+            return aggregator.update(server, start, end, table.finite[jobs])
 
         update = self._within_memory(made)
         if self._products is not None:
             self._products.forget(run)
         if update.own is not None:
             self._holdings.keep_own(self._holdings.first[run] + update.clients, update.own)
-        return _Made(run, one.version, jobs, rows.keep(update.server[None]))
+        return _Made(run, aggregator.version, jobs, rows.keep(update.server[None]))
 
     def _update_linear(self, runs: Sequence[int]) -> list[_Made]:
         """Make the next updates of these runs by products: one for all, or one for many updates."""
@@ -469,22 +471,22 @@ class Engine:
         All jobs are finished. The chain ends with a version that is evaluated, and where an update
         needs the one before it for more than the server model.
         """
-        one, table, products = self._runs[run], self._table, self._products
+        aggregator, table, products = self._runs[run], self._table, self._products
         assert products is not None
         products.prepare(run, self._about)
-        jobs, first, scoring = self._jobs[run], one.version + 1, self._scoring
-        if scoring is None or self._poisoned or one.nearly_over or not products.chains(run):
+        jobs, first, scoring = self._jobs[run], aggregator.version + 1, self._scoring
+        if scoring is None or self._poisoned or aggregator.nearly_over or not products.chains(run):
             return 1, jobs
-        following = table.numbers(run, one.course.jobs(first + 1))
+        following = table.numbers(run, aggregator.course.jobs(first + 1))
         if (table.end[following] < 0).any():  # as a rule
             return 1, jobs
-        places = one.schedule.offsets[first : first + _LONGEST + 1]
+        places = aggregator.schedule.offsets[first : first + _LONGEST + 1]
         known, ends = table.of(run)[places[0] : places[-1]], places[1:] - places[0]
         lacking = np.flatnonzero(table.end[known] < 0)
         if len(lacking):
             ends = ends[: np.searchsorted(ends, lacking[0], side="right")]
         due = (scoring.due(run, version) for version in range(first, first + len(ends) - 1))
-        length = next((number for number, found in enumerate(due, start=1) if found), len(ends))
+        length = next((number for number, is_due in enumerate(due, start=1) if is_due), len(ends))
         jobs = known[: ends[length - 1]]
         for about in self._abouts(run, jobs, ends[:length].tolist())[1:]:
             products.extend(run, about)
@@ -511,7 +513,7 @@ class Engine:
 
     def _answer_rows(self, runs: Sequence[int], lists: Sequence[Ints]) -> Ints:
         """Rows of each run's [w, starts, ends] of these jobs, (U, 1 + 2k), padded with w."""
-        jobs, answers = np.concatenate(lists), np.array([len(one) for one in lists])
+        jobs, answers = np.concatenate(lists), np.array([len(numbers) for numbers in lists])
         server = self._server[list(runs)]
         rows = np.repeat(server[:, None], 1 + 2 * int(answers.max()), axis=1)
         update = np.repeat(np.arange(len(runs)), answers)
@@ -539,13 +541,13 @@ class Engine:
 
     def _renew(self, made: Sequence[_Made], refused: dict[int, Ints]) -> None:
         """Drop what the updates have used, and let new jobs begin."""
-        table, jobs = self._table, np.concatenate([one.jobs for one in made])
-        runs = [one.run for one in made]
+        table, jobs = self._table, np.concatenate([update.jobs for update in made])
+        runs = [update.run for update in made]
         before = self._server[runs]
         self._rows.release(np.concatenate([table.start[jobs], table.end[jobs], before]))
         np.add.at(self._steps, table.run[jobs], table.steps[jobs])
         table.start[jobs] = table.end[jobs] = -1
-        self._server[runs] = [one.rows[-1] for one in made]
+        self._server[runs] = [update.rows[-1] for update in made]
         self._version[runs] = [self._runs[run].version for run in runs]
         for run in runs:
             if self._holdings.changing(run):
@@ -560,7 +562,7 @@ class Engine:
             if not self._runs[run].course.complete:
                 table.add(run, self._runs[run], int(self._holdings.first[run]))
         self._hand_out(made)
-        self._rows.release(np.concatenate([one.rows[:-1] for one in made]))
+        self._rows.release(np.concatenate([update.rows[:-1] for update in made]))
         self._untold |= {run: refused.get(run, NOBODY) for run in runs}
 
     def _tell(self) -> Iterator[Step]:
@@ -584,10 +586,10 @@ class Engine:
 
     def _is_to_tell(self, run: int, now: float) -> bool:
         """Whether a run's moment is needed for an evaluation, a checkpoint or the display."""
-        scoring, one = self._scoring, self._runs[run]
+        scoring, aggregator = self._scoring, self._runs[run]
         if scoring is None or now > self._told[run] + _PERIOD:
             return True
-        return one.over or one.nearly_over or scoring.due(run, one.version)
+        return aggregator.over or aggregator.nearly_over or scoring.due(run, aggregator.version)
 
     def _measured(self, runs: Sequence[int]) -> dict[int, Measurement]:
         """Measurements of the runs that are evaluated together."""
@@ -603,7 +605,7 @@ class Engine:
             times = [scoring.time(run) for run in due]
             spreads = self._holdings.spreads(np.array(due), times, servers, self._layout.parameters)
             numbers = torch.cat([scoring.score(servers), spreads[0]], dim=1)
-            return [Measurement(*one) for one in zip(numbers, servers, spreads[1], strict=True)]
+            return [Measurement(*row) for row in zip(numbers, servers, spreads[1], strict=True)]
 
         return dict(zip(due, self._within_memory(measure), strict=True))
 

@@ -76,10 +76,10 @@ class ModelDigests:
         if model.nbytes < _LARGE:
             self._digests.append(model_digest(model))
             return
-        found: list[str] = []
-        thread = Thread(target=lambda: found.append(model_digest(model)), daemon=True)
+        digests: list[str] = []
+        thread = Thread(target=lambda: digests.append(model_digest(model)), daemon=True)
         thread.start()
-        self._hashing.append(_Hashing(model, thread, found))
+        self._hashing.append(_Hashing(model, thread, digests))
 
 
 def model_digest(model: Tensor) -> str:

@@ -72,12 +72,12 @@ class ModelRows:
         parts = self._by_block(rows.ravel())
         if len(parts) == 1:
             ((block, _, places),) = parts
-            found = block.index_select(0, to_device(places, block))
+            models = block.index_select(0, to_device(places, block))
         else:
-            found = self._like.new_empty(rows.size, self._width)
+            models = self._like.new_empty(rows.size, self._width)
             for block, at, places in parts:
-                found[to_device(at, block)] = block.index_select(0, to_device(places, block))
-        return found.view(*rows.shape, self._width)[..., : self._size]
+                models[to_device(at, block)] = block.index_select(0, to_device(places, block))
+        return models.view(*rows.shape, self._width)[..., : self._size]
 
     def row(self, number: int) -> Vector:
         """One model; a view, and always the same object."""

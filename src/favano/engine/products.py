@@ -78,15 +78,15 @@ class WeightCache:
         if (known := self._kept.get(key)) is not None:
             return state, known
         watched = _Watched(about, k)
-        after, found = self._applied(state, watched, k)
+        after, weights = self._applied(state, watched, k)
         repeats = not watched.read or (k == 1 and "version" not in watched.read)
         if not isinstance(state, ModelState) or not repeats or len(self._kept) > _MOST:
             self._reads[k] = None
         elif watched.read <= {*reads}:
-            self._kept[key] = found
+            self._kept[key] = weights
         else:  # from now on weights are known by all that was read so far
             self._reads[k] = tuple({*reads, *watched.read})
-        return after, found
+        return after, weights
 
     def _applied(self, state: State, given: _Watched, k: int) -> tuple[State, AggregationWeights]:
         """Apply the method to unit vectors, in NumPy, which is faster for small arrays."""
@@ -135,7 +135,7 @@ class ProductUpdates:
         models = self._rows.take(rows)
         servers = new_servers(models, chains, self._layout)
         own = new_own(models, [chain[0] for chain in chains], self._layout)
-        self._rows.reserve(len(servers) + sum(len(one) for _, one in own))
+        self._rows.reserve(len(servers) + sum(len(stack) for _, stack in own))
         return servers, own
 
     def finish(self, run: int) -> None:
@@ -196,15 +196,15 @@ def new_servers(
         The models of the first chain, then those of the second, ...
     """
     width = models.shape[1]
-    found = [_mixture([[one.server for one in chain] for chain in chains], width)]
+    mixtures = [_mixture([[weights.server for weights in chain] for chain in chains], width)]
     if layout.buffers:
-        buffers = [[cast(Floats, one.buffers) for one in chain] for chain in chains]
-        found.append(_mixture(buffers, width))
+        buffers = [[cast(Floats, weights.buffers) for weights in chain] for chain in chains]
+        mixtures.append(_mixture(buffers, width))
     if layout.counters:
-        seen = [[np.ones_like(one.server) for one in chain] for chain in chains]
-        found.append(_mixture(seen, width))
+        seen = [[np.ones_like(weights.server) for weights in chain] for chain in chains]
+        mixtures.append(_mixture(seen, width))
     lengths = np.array([len(chain) for chain in chains])
-    servers = weighted(models, np.stack(found), layout).flatten(0, 1)
+    servers = weighted(models, np.stack(mixtures), layout).flatten(0, 1)
     if lengths.min() == lengths.max():
         return servers
     made = np.arange(lengths.max()) < lengths[:, None]
@@ -236,13 +236,13 @@ def _mixture(chains: Sequence[Sequence[Floats]], width: int) -> Floats:
         return np.concatenate([chain[0] for chain in chains]).reshape(len(chains), 1, width)
     mixed = np.zeros((len(chains), longest, width))
     for rows, chain in zip(mixed, chains, strict=True):
-        before, place, answers = rows[0], 1, sum(len(one) // 2 for one in chain)
+        before, place, answers = rows[0], 1, sum(len(weights) // 2 for weights in chain)
         before[0] = 1.0
-        for row, one in zip(rows, chain, strict=False):
-            k = len(one) // 2
-            np.multiply(before, one[0], out=row)
-            row[place : place + k] = one[1 : 1 + k]
-            row[place + answers : place + answers + k] = one[1 + k :]
+        for row, weights in zip(rows, chain, strict=False):
+            k = len(weights) // 2
+            np.multiply(before, weights[0], out=row)
+            row[place : place + k] = weights[1 : 1 + k]
+            row[place + answers : place + answers + k] = weights[1 + k :]
             before, place = row, place + k
     return mixed
 
@@ -257,9 +257,9 @@ def new_own(
     """
     first = layout.parameters + layout.buffers
     alike: dict[int, list[int]] = {}
-    for row, found in enumerate(updates):
-        if found.own is not None:
-            alike.setdefault(id(found.own), []).append(row)
+    for row, update in enumerate(updates):
+        if update.own is not None:
+            alike.setdefault(id(update.own), []).append(row)
     parts = []
     for rows in alike.values():
         own = updates[rows[0]].own

@@ -40,15 +40,15 @@ class Board:
         if now < self._next:
             return
         self._next = now + _PAUSE
-        at_work = {one.client: one.until for one in ledger.open.values()}
+        at_work = {job.client: job.until for job in ledger.open.values()}
         last = rounds[-1] if rounds else None
         clients = [
             {
-                **asdict(one),
-                "now": _doing(one.client, ledger, at_work, now),
-                "weight": float(shares[one.client]),
+                **asdict(node),
+                "now": _doing(node.client, ledger, at_work, now),
+                "weight": float(shares[node.client]),
             }
-            for one in node_records(ledger)
+            for node in node_records(ledger)
         ]
         self.latest = {
             "method": self._method,
@@ -59,10 +59,10 @@ class Board:
             "online": len(ledger.present),
             "places": ledger.clients,
             "training": len(at_work),
-            "steps": sum(sum(one.steps) for one in rounds),
+            "steps": sum(sum(past.steps) for past in rounds),
             "refusals": sum(sum(of.values()) for of in ledger.refused.values()),
             "failures": ledger.failures.total(),
-            "longest_wait": max((one.wait for one in rounds), default=0.0),
+            "longest_wait": max((past.wait for past in rounds), default=0.0),
             "last_wait": 0.0 if last is None else last.wait,
             "bytes_up": 0 if last is None else last.bytes_up,
             "bytes_down": 0 if last is None else last.bytes_down,

@@ -85,13 +85,16 @@ class CheckpointFolder:
         """Write a checkpoint; `new` are the events since the last call, failed or not."""
         mark = self._events.append(new)
         server, *others = models
-        used = {id(one): one for one in (server, *(one for of in others for one in of.values()))}
-        self._write_models([one for one in used.values() if id(one) not in self._names])
+        used = {
+            id(model): model
+            for model in (server, *(model for of in others for model in of.values()))
+        }
+        self._write_models([model for model in used.values() if id(model) not in self._names])
         name = {key: self._names[key][1] for key in used}
         tree: Tree = [
             json.dumps({**standing._asdict(), "events": mark}),
             name[id(server)],
-            *(_named({key: name[id(one)] for key, one in of.items()}) for of in others),
+            *(_named({key: name[id(model)] for key, model in of.items()}) for of in others),
             pack(memory, _kinds(memory)),
         ]
         write_together(self._folder, {_STATE: checkpoint_to_bytes(tree)})
@@ -109,11 +112,11 @@ class CheckpointFolder:
         try:
             assert isinstance(tree, list)
             text, server, *others, memory = tree
-            found = json.loads(str(text))
-            mark = found.pop("events")
-            named = [_names(one) for one in others]
+            fields = json.loads(str(text))
+            mark = fields.pop("events")
+            named = [_names(packed) for packed in others]
             told = unpack(memory, _kinds(like), like.state.model)
-            standing = Standing(**found)
+            standing = Standing(**fields)
         except (ValueError, KeyError, TypeError, AssertionError) as error:
             raise BadInput("resume", path, f"is damaged: {error}") from error
         _check(standing.identity, identity, self._folder)
@@ -123,8 +126,8 @@ class CheckpointFolder:
         names = {str(server), *(name for of in named for name in of.values())}
         models = {name: self._read_model(name) for name in names}
         calls = {int(job): call for job, call in standing.calls.items()}
-        evaluations = {int(number): one for number, one in standing.evaluations.items()}
-        self._names = {id(one): (one, name) for name, one in models.items()}
+        evaluations = {int(number): metrics for number, metrics in standing.evaluations.items()}
+        self._names = {id(model): (model, name) for name, model in models.items()}
         self._next = 1 + max(int(Path(name).stem) for name in names)
         return Saved(
             standing._replace(calls=calls, evaluations=evaluations),
@@ -137,19 +140,19 @@ class CheckpointFolder:
         )
 
     def _write_models(self, models: Sequence[Vector]) -> None:
-        named = {f"{self._next + place}{_MODEL}": one for place, one in enumerate(models)}
+        named = {f"{self._next + place}{_MODEL}": model for place, model in enumerate(models)}
         if named:
             contents = {
-                name: checkpoint_to_bytes(one.numpy(force=True)) for name, one in named.items()
+                name: checkpoint_to_bytes(model.numpy(force=True)) for name, model in named.items()
             }
             write_together(self._folder, contents)
-            self._names |= {id(one): (one, name) for name, one in named.items()}
+            self._names |= {id(model): (model, name) for name, model in named.items()}
             self._next += len(named)
 
     def _read_model(self, name: str) -> Vector:
-        found = _content(self._folder / name)
-        assert isinstance(found, np.ndarray)
-        return torch.from_numpy(found)
+        array = _content(self._folder / name)
+        assert isinstance(array, np.ndarray)
+        return torch.from_numpy(array)
 
 
 def _content(path: Path) -> Tree:

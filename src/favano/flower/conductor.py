@@ -94,8 +94,8 @@ def _drawn(seed: int, clients: Iterable[int], size: int, rounds: Ints) -> list[l
     present = np.array(sorted(clients), dtype=np.int64)
     keys = bits(seed, Stream.SELECTION, present, rounds[:, None])
     chosen = np.sort(np.argsort(keys, axis=1, kind="stable")[:, :size], axis=1)
-    found: list[list[int]] = present[chosen].tolist()
-    return found
+    drawn: list[list[int]] = present[chosen].tolist()
+    return drawn
 
 
 class _Appointments:
@@ -132,7 +132,7 @@ class _Appointments:
         self._present.discard(client)
         if client not in self._here:
             self._due.pop(client, None)
-        self._new = [one for one in self._new if one != client]
+        self._new = [other for other in self._new if other != client]
         self._draws = []
 
     def answered(self, answer: Answer) -> None:
@@ -160,7 +160,7 @@ class _Appointments:
         self._tick += 1
         for answer in use:
             del self._due[answer.client]
-        calls = [self._call(one.client) for one in use if one.client in self._present]
+        calls = [self._call(used.client) for used in use if used.client in self._present]
         return Turn(use or None, calls, due=time)
 
     def _time(self, tick: int) -> float:
@@ -211,7 +211,7 @@ class _Arrivals:
     def leave(self, client: int) -> None:
         self._present.remove(client)
         self._new, self._idle = (
-            [one for one in some if one != client] for some in (self._new, self._idle)
+            [other for other in some if other != client] for some in (self._new, self._idle)
         )
         if client in self._at_work:
             self._at_work.discard(client)
@@ -227,7 +227,7 @@ class _Arrivals:
         else:
             self._here.remove(answer)
             self._open_places += 1
-        self._new += [one for one in self._free([answer.client]) if one not in self._idle]
+        self._new += [client for client in self._free([answer.client]) if client not in self._idle]
 
     def turn(self, now: float) -> Turn | None:
         if self._new:
@@ -284,17 +284,19 @@ class _Arrivals:
 
     def _free(self, clients: Iterable[int]) -> list[int]:
         """Those that are present and have nothing to do: a client may have left and come back."""
-        return [one for one in clients if one in self._present and one not in self._at_work]
+        return [
+            client for client in clients if client in self._present and client not in self._at_work
+        ]
 
     def _filled(self) -> list[Call]:
         """Idle clients, drawn at random, take the open places."""
-        found = []
+        clients = []
         while self._open_places and self._idle:
             place = self._draw(len(self._idle))
             self._idle[place], self._idle[-1] = self._idle[-1], self._idle[place]
-            found.append(self._idle.pop())
+            clients.append(self._idle.pop())
             self._open_places -= 1
-        return self._calls(found)
+        return self._calls(clients)
 
     def _calls(self, clients: Iterable[int]) -> list[Call]:
         self._at_work.update(clients)
@@ -379,7 +381,7 @@ class _Windows:
 
     def leave(self, client: int) -> None:
         self._present.discard(client)
-        self._new = [one for one in self._new if one != client]
+        self._new = [other for other in self._new if other != client]
 
     def answered(self, answer: Answer) -> None:
         self._here.append(answer)

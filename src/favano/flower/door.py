@@ -115,12 +115,12 @@ def is_own_reply(body: bytes) -> bool:
     nodes, or the server, in the name of the SuperLink.
     """
     try:
-        found = PushMessagesRequest.FromString(body)
+        request = PushMessagesRequest.FromString(body)
     except DecodeError:
         return False
-    heads = [message.metadata for message in found.messages_list]
+    heads = [message.metadata for message in request.messages_list]
     return all(
-        head.reply_to_message_id and head.src_node_id == found.node.node_id for head in heads
+        head.reply_to_message_id and head.src_node_id == request.node.node_id for head in heads
     )
 
 
@@ -178,10 +178,10 @@ def main() -> None:
 
 def _listener(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    one = socket.socket(family)
-    one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    one.bind((host, port))
-    return one
+    listener = socket.socket(family)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listener.bind((host, port))
+    return listener
 
 
 if __name__ == "__main__":

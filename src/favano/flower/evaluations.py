@@ -46,36 +46,37 @@ class Evaluations:
 
     def saved(self, number: int) -> None:
         """All rounds up to this one are on disk."""
-        for one in [one for one in self._unsaved if one <= number]:
-            self.measure(one, self._unsaved.pop(one))
+        for due in [due for due in self._unsaved if due <= number]:
+            self.measure(due, self._unsaved.pop(due))
 
     def measure(self, number: int, model: Vector) -> None:
         """Measure a model."""
         if self._measure is not None:
-            found = self._executor.submit(self._measure, number, self._flat.arrays(model))
-            self._waiting[number] = model, found
+            future = self._executor.submit(self._measure, number, self._flat.arrays(model))
+            self._waiting[number] = model, future
 
     def so_far(self) -> tuple[dict[int, Metrics | None], dict[int, Vector]]:
         """What was found, as plain data, and models that are not measured yet."""
-        for number, (_, one) in list(self._waiting.items()):
-            if one.done() and one.exception() is None:
+        for number, (_, future) in list(self._waiting.items()):
+            if future.done() and future.exception() is None:
                 del self._waiting[number]
-                self._found[number] = one.result()
-        found: dict[int, Metrics | None] = {
-            number: None if one is None else dict(one) for number, one in self._found.items()
+                self._found[number] = future.result()
+        measured: dict[int, Metrics | None] = {
+            number: None if record is None else dict(record)
+            for number, record in self._found.items()
         }
         waiting = {number: model for number, (model, _) in self._waiting.items()}
-        return found, {**waiting, **self._unsaved}
+        return measured, {**waiting, **self._unsaved}
 
-    def go_on_from(self, found: Mapping[int, Metrics | None], models: Mapping[int, Vector]) -> None:
+    def go_on_from(self, known: Mapping[int, Metrics | None], models: Mapping[int, Vector]) -> None:
         """Keep what was found before, and measure the models that were not."""
-        for number, one in found.items():
-            self._found[number] = None if one is None else MetricRecord(dict(one))
+        for number, metrics in known.items():
+            self._found[number] = None if metrics is None else MetricRecord(dict(metrics))
         for number, model in models.items():
             self.measure(number, model)
 
     def results(self) -> dict[int, MetricRecord]:
         """All results; waits for those that are not here yet."""
-        waiting = {number: one.result() for number, (_, one) in self._waiting.items()}
-        found = sorted({**self._found, **waiting}.items())
-        return {number: one for number, one in found if one is not None}
+        waiting = {number: future.result() for number, (_, future) in self._waiting.items()}
+        measured = sorted({**self._found, **waiting}.items())
+        return {number: record for number, record in measured if record is not None}

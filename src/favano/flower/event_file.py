@@ -66,17 +66,17 @@ class EventFile:
             lines = self._path.read_bytes().splitlines(keepends=True)
         except OSError as error:
             raise BadInput("resume", self._path, f"cannot be read: {error.strerror}") from error
-        found, before = list[Event](), ""
+        events, before = list[Event](), ""
         for number, line in enumerate(lines[: mark.lines], 1):
             event, before = _read(line, before, f"{self._path}:{number}")
-            found.append(event)
-        rule = f"is damaged: it ends after {len(found)} of {mark.lines} events"
-        need(len(found) == mark.lines, "resume", self._path, rule)
+            events.append(event)
+        rule = f"is damaged: it ends after {len(events)} of {mark.lines} events"
+        need(len(events) == mark.lines, "resume", self._path, rule)
         rule = "is of another federation than the checkpoint beside it"
         need(before == mark.checksum, "resume", self._path, rule)
         self._mark, self._bytes = mark, sum(map(len, lines[: mark.lines]))
         self._behind = sum(map(len, lines[mark.lines :]))
-        return found
+        return events
 
 
 def _line(event: Event, before: str) -> tuple[str, str]:

@@ -47,7 +47,7 @@ class FlatArrays:
 
     def file(self, vector: Vector) -> bytes:
         """The arrays of a flat model as a safetensors file."""
-        return save({name: one.numpy() for name, one in self.arrays(vector).items()})
+        return save({name: array.numpy() for name, array in self.arrays(vector).items()})
 
     def _array(self, name: str, values: Vector) -> Array:
         numbers = values.detach().cpu().numpy().reshape(self.shapes[name])
@@ -63,8 +63,8 @@ def flat_arrays(arrays: ArrayRecord) -> FlatArrays:
     parameters. Arrays that no flat model holds are constants: complex ones, masks with infinities
     and large whole numbers.
     """
-    found = {name: one.numpy() for name, one in arrays.items()}
-    kinds = {name: one.dtype for name, one in found.items()}
+    values = {name: array.numpy() for name, array in arrays.items()}
+    kinds = {name: value.dtype for name, value in values.items()}
     floats = [name for name, kind in kinds.items() if kind.kind == "f"]
     known = all(kind.kind in f"{_WHOLE}fc" for kind in kinds.values())
     need(known, "initial_arrays", kinds, "need numbers")
@@ -73,20 +73,20 @@ def flat_arrays(arrays: ArrayRecord) -> FlatArrays:
     rule = "need float32 or float64 for all parameters and statistics"
     need(one_type, "initial_arrays", ", ".join(map(str, types)), rule)
     dtype = torch.float64 if np.dtype("float64") in types else torch.float32
-    held = {name for name, one in found.items() if fits(torch.from_numpy(one), dtype)}
+    held = {name for name, array in values.items() if fits(torch.from_numpy(array), dtype)}
     floats = [name for name in floats if name in held]
     counters = [name for name, kind in kinds.items() if kind.kind in _WHOLE and name in held]
     statistics = [name for name in floats if name.endswith(_STATISTICS)]
     parameters = [name for name in floats if name not in statistics]
-    need(bool(parameters), "initial_arrays", len(found), "need at least one array of parameters")
-    sizes = tuple(size for name in parameters if (size := found[name].size))
-    rest = [sum(found[name].size for name in part) for part in (statistics, counters)]
+    need(bool(parameters), "initial_arrays", len(values), "need at least one array of parameters")
+    sizes = tuple(size for name in parameters if (size := values[name].size))
+    rest = [sum(values[name].size for name in part) for part in (statistics, counters)]
     return FlatArrays(
-        names=tuple(found),
-        shapes={name: one.shape for name, one in found.items()},
+        names=tuple(values),
+        shapes={name: value.shape for name, value in values.items()},
         kinds=kinds,
         order=(*parameters, *statistics, *counters),
-        constants={name: one for name, one in arrays.items() if name not in held},
+        constants={name: array for name, array in arrays.items() if name not in held},
         layout=Layout(sum(sizes), rest[0], rest[1], torch.finfo(dtype).bits),
         shape=Shape(sizes, sum(rest), dtype),
     )
@@ -98,7 +98,7 @@ def check_order(model: FlatModel) -> None:
     It sees names and numbers alone, and would mix up a buffer of floats with the parameters.
     """
     order = flat_arrays(ArrayRecord(model.module.state_dict())).order
-    wrong = next((one for one, own in zip_longest(order, model.names) if one != own), None)
+    wrong = next((name for name, own in zip_longest(order, model.names) if name != own), None)
     rule = (
         f"has {wrong}, which a server takes for a parameter, but is a buffer of floats or another "
         "name of one; register such buffers with persistent=False, or name them running_mean"

@@ -79,8 +79,8 @@ class Influence:
     @property
     def shares(self) -> Floats:
         """(n,) each client's share in all that has moved the model."""
-        found: Floats = self._moved / max(self._moved.sum(), np.finfo(np.float64).tiny)
-        return found
+        shares: Floats = self._moved / max(self._moved.sum(), np.finfo(np.float64).tiny)
+        return shares
 
     def document(self) -> dict[str, Any]:
         """As plain data."""
@@ -135,30 +135,30 @@ class _Bound:
         """Alone, a client may do anything; with nobody yet to compare it with, it has to wait."""
         if self._factor is None or not set(joined) - {client}:
             return 1.0
-        others = [one for who, one in self._habits.items() if who != client and one.usual]
+        others = [habit for who, habit in self._habits.items() if who != client and habit.usual]
         if not others:
             return float(change.length == 0)
         since, left = self._left.get(client, _Change(change.at - 1, 0.0))
-        earned = self._factor * median(one.pace for one in others) * (change.at - since)
-        most = min(left + earned, self._factor * median(one.usual for one in others))
+        earned = self._factor * median(habit.pace for habit in others) * (change.at - since)
+        most = min(left + earned, self._factor * median(habit.usual for habit in others))
         self._left[client] = _Change(change.at, max(0.0, most - change.length))
         return 1.0 if change.length <= most else most / change.length
 
     def document(self) -> list[Any]:
         pairs = self._contacts, {who: list(of) for who, of in self._changes.items()}, self._left
-        return [list(one.items()) for one in pairs]
+        return [list(part.items()) for part in pairs]
 
     def go_on_from(self, contacts: Iterable[Any], changes: Iterable[Any], left: Any) -> None:
         self._contacts = Counter(dict(contacts))
         self._changes = {
-            who: deque((_Change(*one) for one in of), maxlen=_KEPT) for who, of in changes
+            who: deque((_Change(*change) for change in of), maxlen=_KEPT) for who, of in changes
         }
         self._habits = {who: _habit(of) for who, of in self._changes.items()}
-        self._left = {who: _Change(*one) for who, one in left}
+        self._left = {who: _Change(*change) for who, change in left}
 
 
 def _habit(changes: deque[_Change]) -> _Habit:
-    usual = median([one.length for one in changes if one.length] or [0.0])
+    usual = median([change.length for change in changes if change.length] or [0.0])
     span = changes[-1].at - changes[0].at  # the first change ends what was before it
     counted = islice(changes, int(span > 0), None)
-    return _Habit(usual, sum(one.length for one in counted) / max(span, 1))
+    return _Habit(usual, sum(change.length for change in counted) / max(span, 1))

@@ -50,7 +50,7 @@ class Journal:
 
     def finish(self, head: Head, contents: Mapping[str, bytes]) -> None:
         """The content of a reply is here."""
-        parts: list[Tree] = [np.frombuffer(one, dtype=np.uint8) for one in contents.values()]
+        parts: list[Tree] = [np.frombuffer(part, dtype=np.uint8) for part in contents.values()]
         data = checkpoint_to_bytes([json.dumps(head), json.dumps(list(contents)), parts])
         write_together(self._folder, {self._name(head.call, _BODY): data})
         self._path(head.call, _HEAD).unlink(missing_ok=True)

@@ -119,10 +119,10 @@ def read_operators(path: Path) -> dict[str, Ed25519PublicKey]:
     """The operators that a node trusts, by name: one, or two while a key is replaced."""
     rule = "need operator.yaml, as `favano keys` makes it"
     try:
-        found = yaml.safe_load(path.read_bytes())
-        if not isinstance(found, Mapping) or not found:
+        texts = yaml.safe_load(path.read_bytes())
+        if not isinstance(texts, Mapping) or not texts:
             raise BadInput("operator", path, rule)
-        keys = {str(name): load_ssh_public_key(str(text).encode()) for name, text in found.items()}
+        keys = {str(name): load_ssh_public_key(str(text).encode()) for name, text in texts.items()}
     except OSError as error:
         raise BadInput("operator", path, f"cannot be read: {error.strerror}") from None
     except (yaml.YAMLError, ValueError, UnsupportedAlgorithm):

@@ -235,7 +235,7 @@ class Ledger:
     def trace(self) -> ContactTrace:
         """What has happened, for the simulator to repeat."""
         everyone = range(self.clients)
-        nodes = np.array([self.node_of.get(one, 0) for one in everyone], dtype=np.uint64)
+        nodes = np.array([self.node_of.get(client, 0) for client in everyone], dtype=np.uint64)
         return trace_of(self.course, nodes.view(np.int64))
 
     def _join(self, client: int, node: int) -> None:
@@ -303,7 +303,7 @@ class Ledger:
 
     def _give_up(self, client: int, time: float) -> None:
         self._newest.pop(client, None)
-        for job in [job for job, one in self.open.items() if one.client == client]:
+        for job in [job for job, opened in self.open.items() if opened.client == client]:
             del self.open[job]
             self.given_up.add(job)
         self.course.give_up(client, time)
@@ -349,8 +349,8 @@ def estimates_for(
 def overdue(ledger: Ledger, now: float, patience: float) -> list[int]:
     """Clients whose answers are so late that they are given up."""
     late = [
-        one.client
-        for one in ledger.open.values()
-        if now > (one.begin if one.until == inf else one.until) + patience
+        job.client
+        for job in ledger.open.values()
+        if now > (job.begin if job.until == inf else job.until) + patience
     ]
     return sorted(set(late))

@@ -62,14 +62,14 @@ def check_training(training: TrainingPart, *, learning_rate: float, local_steps:
 
 def to_json(local: LocalTraining) -> str:
     """The text that calls carry."""
-    found: dict[str, object] = {
+    document: dict[str, object] = {
         "batch_size": local.batch_size,
         "batch_order": local.batch_order,
         "training": local.training.given,
     }
     if local.method is not None and local.method.memory:
-        found["method"] = {"name": local.method.name, **local.method.given}
-    return json.dumps(found, sort_keys=True)
+        document["method"] = {"name": local.method.name, **local.method.given}
+    return json.dumps(document, sort_keys=True)
 
 
 def from_json(text: str) -> LocalTraining:
@@ -78,10 +78,10 @@ def from_json(text: str) -> LocalTraining:
     Only methods that are installed here are accepted: a server cannot name a file.
     """
     try:
-        found = json.loads(text)
+        document = json.loads(text)
     except ValueError:
         raise BadInput("training", text, "need JSON") from None
-    given = _mapping("training", found)
+    given = _mapping("training", document)
     for key in given:
         need(key in _KEYS, "training", key, f"unknown; known: {', '.join(_KEYS)}")
     size, order = given.get("batch_size"), given.get("batch_order", "epoch")

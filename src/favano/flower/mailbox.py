@@ -89,8 +89,8 @@ class Mailbox:
     def collect(self) -> list[tuple[int, Arrival]]:
         """What has come since the last time, by job. What could not be written is tried again."""
         self._find()
-        done = [head for head, one in self._fetching.items() if one.done()]
-        found = []
+        done = [head for head, future in self._fetching.items() if future.done()]
+        arrivals = []
         for head in done:
             fetching = self._fetching.pop(head)
             if isinstance(error := fetching.exception(), WriteFailed):
@@ -103,11 +103,11 @@ class Mailbox:
             job = self.awaited.pop(arrival.call, None)
             self._node_of.pop(arrival.call, None)
             if job is not None:
-                found.append((job, arrival))
+                arrivals.append((job, arrival))
         while self._unsent:
             job = self._unsent.pop()
-            found.append((job, Arrival("", None, failure="Flower did not take the call")))
-        return found
+            arrivals.append((job, Arrival("", None, failure="Flower did not take the call")))
+        return arrivals
 
     def close(self) -> None:
         """Wait for no upload any longer."""

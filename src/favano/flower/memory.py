@@ -55,22 +55,22 @@ class Memory:
 
     def start(self, run: str, key: int) -> Vector | None:
         """The start model of this fingerprint."""
-        starts = (one.start for one in self.jobs.values()) if run == self.run else ()
-        return next((one for one in starts if fingerprint(one) == key), None)
+        starts = (job.start for job in self.jobs.values()) if run == self.run else ()
+        return next((start for start in starts if fingerprint(start) == key), None)
 
     def with_job(self, run: str, job: int, new: Remembered, after: int = -1) -> Memory:
         """The same and one more job, which went on after another; another run begins anew."""
-        others = {key: one for key, one in self.jobs.items() if run == self.run and key != job}
+        others = {key: old for key, old in self.jobs.items() if run == self.run and key != job}
         kept = {after, *list(others)[-1:]}
         return Memory(run, {**{key: others[key] for key in others if key in kept}, job: new})
 
     def to_bytes(self) -> bytes:
         """The content of a safetensors file."""
         tensors = {}
-        for place, (job, one) in enumerate(self.jobs.items()):
+        for place, (job, kept) in enumerate(self.jobs.items()):
             name = f"{self.run}/{place}/{job}"
-            tensors[f"{name}/start"], tensors[f"{name}/vectors"] = one.start, one.vectors
-            tensors[f"{name}/steps"] = torch.tensor(one.steps)
+            tensors[f"{name}/start"], tensors[f"{name}/vectors"] = kept.start, kept.vectors
+            tensors[f"{name}/steps"] = torch.tensor(kept.steps)
         return save(tensors)
 
     @staticmethod
@@ -126,8 +126,8 @@ class StateStore:
     def read(self) -> bytes:
         """What the state has of ours."""
         record = self._state.get(_RECORD)
-        found = record.get("memory", b"") if isinstance(record, ConfigRecord) else b""
-        return found if isinstance(found, bytes) else b""
+        content = record.get("memory", b"") if isinstance(record, ConfigRecord) else b""
+        return content if isinstance(content, bytes) else b""
 
     def write(self, data: bytes) -> None:
         """Replace it."""

@@ -119,8 +119,8 @@ def unpack(
     assert known is not None
     count = shape.parameters
     decoded = codec.decode(coded, key[None, :count], shape.sizes)
-    (found,) = base_of(codec, known[None, :count]) + decoded
-    return torch.cat([found.to(shape.dtype), _numbers(data[len(data) - rest :], shape.dtype)])
+    (parameters,) = base_of(codec, known[None, :count]) + decoded
+    return torch.cat([parameters.to(shape.dtype), _numbers(data[len(data) - rest :], shape.dtype)])
 
 
 def draws(codec: Codec, parameters: int, *, seed: int, stream: int, message: int) -> Stack:
@@ -180,8 +180,8 @@ def _raw(model: Vector) -> bytes:
 
 def _numbers(data: bytes, dtype: torch.dtype) -> Vector:
     kind = "<f4" if dtype == torch.float32 else "<f8"
-    found = np.frombuffer(data, dtype=kind)
-    return torch.from_numpy(found.astype(found.dtype.newbyteorder("=")))  # a copy of our own
+    numbers = np.frombuffer(data, dtype=kind)
+    return torch.from_numpy(numbers.astype(numbers.dtype.newbyteorder("=")))  # a copy of our own
 
 
 def dtype_of(name: str) -> torch.dtype:

@@ -31,8 +31,8 @@ def changes(
 def _free_place(ledger: Ledger, online: Collection[int]) -> int | None:
     """A place for a new node; None: all are taken."""
     clients = range(ledger.clients)
-    new = next((one for one in clients if one not in ledger.node_of), None)
+    new = next((client for client in clients if client not in ledger.node_of), None)
     if new is not None:
         return new
-    away = [one for one in ledger.away_since if ledger.node_of[one] not in online]
-    return min(away, key=lambda one: (ledger.away_since[one], one), default=None)
+    away = [client for client in ledger.away_since if ledger.node_of[client] not in online]
+    return min(away, key=lambda client: (ledger.away_since[client], client), default=None)

@@ -107,9 +107,9 @@ class NodeConnection:
 
     def receive(self) -> Message | None:
         """The next message with its content; None if there is none now."""
-        if (found := self._receive()) is None:
+        if (received := self._receive()) is None:
             return None
-        head, tree = found
+        head, tree = received
         run, name = head.metadata.run_id, head.metadata.message_id
         try:
             wanted = [part.object_id for part in iterate_object_tree(tree)]
@@ -143,9 +143,9 @@ def inflated(name: str, contents: Mapping[str, bytes], most: int) -> Message:
     """The message of which these are the parts, if its arrays have no more bytes than that."""
     if _array_bytes(contents) > most:
         raise TooLarge(f"the arrays of a message have more than {most} bytes")
-    found = inflate_object_from_contents(name, dict(contents))
-    assert isinstance(found, Message)
-    return found
+    inflated = inflate_object_from_contents(name, dict(contents))
+    assert isinstance(inflated, Message)
+    return inflated
 
 
 def _array_bytes(contents: Mapping[str, bytes]) -> int:
@@ -238,8 +238,8 @@ class Administration:
     def nodes(self) -> dict[bytes, int]:
         """Registered nodes: Flower's number of each, by its key."""
         with _failures_told("list nodes"):
-            found = self._client.ListNodes(ListNodesRequest()).nodes_info
-        return {one.public_key: one.node_id for one in found if one.status != _UNREGISTERED}
+            nodes = self._client.ListNodes(ListNodesRequest()).nodes_info
+        return {node.public_key: node.node_id for node in nodes if node.status != _UNREGISTERED}
 
     def register(self, name: str, key: ec.EllipticCurvePublicKey) -> bool:
         """Let the node with this key in; False if it was unregistered before."""
@@ -261,10 +261,10 @@ class Administration:
     def runs(self) -> dict[int, str]:
         """The status of the newest runs, by number."""
         with _failures_told("list runs"):
-            found = self._client.ListRuns(ListRunsRequest()).run_dict
+            runs = self._client.ListRuns(ListRunsRequest()).run_dict
         return {
-            run: f"{one.status.status}:{one.status.sub_status}".rstrip(":")
-            for run, one in found.items()
+            run: f"{details.status.status}:{details.status.sub_status}".rstrip(":")
+            for run, details in runs.items()
         }
 
     def stop(self, run: int) -> None:
@@ -276,8 +276,8 @@ class Administration:
         """Start a run of an app that the SuperLink has."""
         fab = Fab(hash_str=hashlib.sha256(content).hexdigest())
         with _failures_told(f"run {app}"):
-            found = self._client.StartRun(StartRunRequest(fab=fab, app_spec=app))
-        if not found.HasField("run_id"):
+            response = self._client.StartRun(StartRunRequest(fab=fab, app_spec=app))
+        if not response.HasField("run_id"):
             raise RuntimeError(f"the SuperLink does not run {app}")
 
 
@@ -299,8 +299,8 @@ def key_bytes(key: ec.EllipticCurvePublicKey) -> bytes:
 
 def app_bytes(files: Mapping[str, str]) -> bytes:
     """An app as Flower bundles it; the same files give the same bytes."""
-    found, _ = build_fab_from_files({name: text.encode() for name, text in files.items()})
-    return found
+    bundle, _ = build_fab_from_files({name: text.encode() for name, text in files.items()})
+    return bundle
 
 
 def app_message(content: bytes, seconds: int) -> bytes:
@@ -379,10 +379,10 @@ def _failures_told(what: str) -> Iterator[None]:
     try:
         yield
     except httpx.HTTPStatusError as error:
-        found = FlowerError.from_json(error.response.text)
+        refusal = FlowerError.from_json(error.response.text)
         why, code = str(error), 0
-        if found is not None:
-            why, code = found.message, int(found.code)
+        if refusal is not None:
+            why, code = refusal.message, int(refusal.code)
         raise Denied(f"the SuperLink does not {what}: {why}", code) from None
     except httpx.HTTPError as error:
         raise RuntimeError(f"the SuperLink does not {what}: {error}") from None

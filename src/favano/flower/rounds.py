@@ -29,7 +29,7 @@ class Round:
 
     def record(self) -> MetricRecord:
         """As Flower keeps metrics."""
-        found: dict[str, int | float | list[int] | list[float]] = {
+        metrics: dict[str, int | float | list[int] | list[float]] = {
             "answers": len(self.clients),
             "local_steps": sum(self.steps),
             "seconds": self.seconds,
@@ -39,8 +39,8 @@ class Round:
             **{f"client-{name}": value for name, value in self.metrics.items()},
         }
         if self.staleness:
-            found["staleness"] = fmean(self.staleness)
-        return MetricRecord({**found})
+            metrics["staleness"] = fmean(self.staleness)
+        return MetricRecord({**metrics})
 
     def document(self) -> dict[str, object]:
         """As plain data."""
@@ -84,7 +84,7 @@ class AsyncResult(Result):
     @property
     def longest_wait(self) -> float:
         """Seconds that a round waited for answers that were due, at most."""
-        return max((one.wait for one in self.rounds), default=0.0)
+        return max((past.wait for past in self.rounds), default=0.0)
 
 
 def node_records(ledger: Ledger) -> list[NodeRecord]:
@@ -101,8 +101,8 @@ def node_records(ledger: Ledger) -> list[NodeRecord]:
     seconds = np.bincount(known.client[used], ledger.course.noted("seconds")[used], minlength=size)
     guesses: list[dict[str, float]] = [{} for _ in clients]
     if estimates is not None:
-        found, errors = estimates.expected(clients), estimates.errors(clients)
-        columns = (*found, *errors, estimates.lost_seconds[clients])
+        expected, errors = estimates.expected(clients), estimates.errors(clients)
+        columns = (*expected, *errors, estimates.lost_seconds[clients])
         names = ("p_positive", "mean_steps", "p_positive_error", "mean_steps_error", "lost_seconds")
         guesses = [
             dict(zip(names, map(float, row), strict=True)) for row in zip(*columns, strict=True)

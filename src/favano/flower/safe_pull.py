@@ -57,23 +57,23 @@ class HttpReplies:
 
         request = PullAppMessagesRequest(message_ids=calls)
         try:
-            found = self._grid._runtime_client.PullMessages(request)
+            reply = self._grid._runtime_client.PullMessages(request)
         except RunNotRunningException:
             raise RunEnded from None
         except httpx.HTTPStatusError as error:
             if error.response.status_code == httpx.codes.UNAUTHORIZED:  # its token has lapsed
                 raise RunEnded from None
             raise
-        pairs = zip(found.messages_list, found.message_object_trees, strict=True)
+        pairs = zip(reply.messages_list, reply.message_object_trees, strict=True)
         asked = set(calls)
         return [
             Head(
-                one.metadata.message_id,
-                one.metadata.reply_to_message_id,
+                message.metadata.message_id,
+                message.metadata.reply_to_message_id,
                 tuple(part.object_id for part in iterate_object_tree(tree)),
             )
-            for one, tree in pairs
-            if one.metadata.reply_to_message_id in asked  # Flower also has messages to servers
+            for message, tree in pairs
+            if message.metadata.reply_to_message_id in asked  # Flower also has messages to servers
         ]
 
     def fetch(self, head: Head, most: int, more: Callable[[], bool]) -> Mapping[str, bytes]:
@@ -96,10 +96,10 @@ class HttpReplies:
                 raise TooLarge
             return part
 
-        found: Mapping[str, bytes] = pull_objects(
+        parts: Mapping[str, bytes] = pull_objects(
             list(head.objects), bounded, initial_backoff=FIRST_PAUSE, backoff_cap=LAST_PAUSE
         )
-        return found
+        return parts
 
     def confirm(self, head: Head) -> None:
         """The SuperLink may forget it."""
@@ -122,11 +122,15 @@ class PulledReplies:
 
     def arrived(self, calls: Sequence[str]) -> list[Head]:
         """Pull what is there."""
-        found = list(self._grid.pull_messages(calls))
-        self._pulled |= {one.metadata.reply_to_message_id: one for one in found}
+        messages = list(self._grid.pull_messages(calls))
+        self._pulled |= {message.metadata.reply_to_message_id: message for message in messages}
         return [
-            Head(one.metadata.message_id or one.object_id, one.metadata.reply_to_message_id, ())
-            for one in found
+            Head(
+                message.metadata.message_id or message.object_id,
+                message.metadata.reply_to_message_id,
+                (),
+            )
+            for message in messages
         ]
 
     def fetch(self, head: Head, most: int, more: Callable[[], bool]) -> Mapping[str, bytes]:
@@ -157,7 +161,7 @@ def message_contents(message: Message, name: str) -> dict[str, bytes]:
     """All parts of a message as bytes; the message itself has this name."""
     with no_object_id_recompute():
         parts = get_all_nested_objects(message)
-        return {key if one is not message else name: one.deflate() for key, one in parts.items()}
+        return {key if part is not message else name: part.deflate() for key, part in parts.items()}
 
 
 def open_reply(head: Head, contents: Mapping[str, bytes], most: int = MOST_BYTES) -> Message:

@@ -119,11 +119,11 @@ def serve(spec: Spec, serving: Serving, link: SuperLink, say: Callable[[str], No
 
     def measure(number: int, arrays: ArrayRecord) -> MetricRecord:
         numbers = judge.measure(_loaded(judge.model, arrays)).tolist()
-        found = dict(zip(("loss", *samples.metrics), numbers, strict=True))
-        words = ", ".join(f"{name} {value:.4g}" for name, value in found.items())
+        metrics = dict(zip(("loss", *samples.metrics), numbers, strict=True))
+        words = ", ".join(f"{name} {value:.4g}" for name, value in metrics.items())
         say(f"round {number}: {words}")
-        strategy.metrics = found
-        return MetricRecord(found)
+        strategy.metrics = metrics
+        return MetricRecord(metrics)
 
     arrays = ArrayRecord(network.state_dict())
     with (
@@ -165,7 +165,7 @@ def write_scored(folder: Path, judge: Evaluator, arrays: ArrayRecord) -> None:
 
 def _loaded(flat: FlatModel, arrays: ArrayRecord) -> Vector:
     """The flat model of these arrays."""
-    state = {name: torch.from_numpy(one.numpy()) for name, one in arrays.items()}
+    state = {name: torch.from_numpy(array.numpy()) for name, array in arrays.items()}
     flat.module.load_state_dict(state)
     return flat.snapshot()
 

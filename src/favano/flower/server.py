@@ -144,8 +144,8 @@ class Server:
             wakes = now + _PAUSE
             if self._settle(now):
                 self._give_up_late(now)
-                while self.version + 1 < rounds and (found := self.ledger.turn_at(clock.now())):
-                    event, action = found
+                while self.version + 1 < rounds and (turn := self.ledger.turn_at(clock.now())):
+                    event, action = turn
                     self._new.append(event)
                     self._act(action, clock.now())
                 wakes = self.ledger.conductor.wakes
@@ -182,7 +182,7 @@ class Server:
         self._starts, self._held = dict(saved.models.starts), dict(saved.models.held)
         self._tools.norm.go_on_from(saved.standing.norms)
         self._tools.influence.go_on_from(saved.standing.influence)
-        self.rounds = [read_round(one) for one in saved.standing.rounds]
+        self.rounds = [read_round(document) for document in saved.standing.rounds]
         self._tools.evaluations.go_on_from(saved.standing.evaluations, saved.models.unmeasured)
         mailbox = self._tools.mailbox
         mailbox.bytes_up, mailbox.bytes_down = saved.standing.traffic
@@ -190,7 +190,9 @@ class Server:
         mailbox.go_on_from(saved.standing.calls, same_run=same_run)
         for job, arrival in mailbox.collect():
             self._receive(job, arrival, saved.standing.now)
-        for client in [] if same_run else sorted({one.client for one in self.ledger.open.values()}):
+        for client in (
+            [] if same_run else sorted({opened.client for opened in self.ledger.open.values()})
+        ):
             self._apply(Left(saved.standing.now, client))  # its call is lost
         self._forget_jobs()
         for job in [job for job in self._starts if self._is_known(job)]:
@@ -378,7 +380,7 @@ class Server:
         if update.own is not None:
             self._own.update(zip(update.clients.tolist(), update.own.unbind(), strict=True))
         due = self.ledger.course.due
-        self._record([one for one in turn.use if isfinite(due[one.job])], turn.due, now)
+        self._record([update for update in turn.use if isfinite(due[update.job])], turn.due, now)
         for job in jobs:
             self._drop(job)
 
@@ -429,7 +431,7 @@ class Server:
         scales = self._tools.influence.scales(
             self.version + 1, clients, lengths, rates, self.ledger.node_of
         )
-        pairs = zip(*(one.tolist() for one in scales), strict=True)
+        pairs = zip(*(scale.tolist() for scale in scales), strict=True)
         for job, client, scale in zip(jobs, clients.tolist(), pairs, strict=True):
             if min(scale) < 1:
                 self._apply(Clipped(now, job, *scale))
@@ -445,8 +447,10 @@ class Server:
     def _record(self, answers: Sequence[Answer], due: float | None, now: float) -> None:
         known, mailbox = self.ledger.course.known, self._tools.mailbox
         told = [self._told[answer.job] for answer in answers]
-        names = dict.fromkeys(name for one in told for name in one if name not in (PARTITION, DEAL))
-        found = Round(
+        names = dict.fromkeys(
+            name for metrics in told for name in metrics if name not in (PARTITION, DEAL)
+        )
+        latest = Round(
             number=self.version + 1,
             seconds=now,
             wait=0.0 if due is None else max(0.0, now - due),
@@ -455,10 +459,12 @@ class Server:
             staleness=tuple(self.version - 1 - answer.base for answer in answers),
             bytes_up=mailbox.bytes_up,
             bytes_down=mailbox.bytes_down,
-            metrics={name: fmean(one[name] for one in told if name in one) for name in names},
+            metrics={
+                name: fmean(metrics[name] for metrics in told if name in metrics) for name in names
+            },
         )
-        self.rounds.append(found)
-        self._tools.evaluations.after(found, self.model)
+        self.rounds.append(latest)
+        self._tools.evaluations.after(latest, self.model)
 
     def _message(self, job: int, handed: Handed, now: float) -> Callable[[], Message]:
         """The call of a job, to be made by the thread that sends it."""
@@ -497,7 +503,7 @@ class Server:
         kept = dict(self._own), dict(self._starts), dict(self._held)
         models = Models(self.model, *kept, unmeasured)
         memory, mailbox = self._aggregator.remembered(), self._tools.mailbox
-        rounds = [one.document() for one in self.rounds]
+        rounds = [past.document() for past in self.rounds]
         norms, version = list(self._tools.norm.seen), self.version
         influence = self._tools.influence.document()
         terms, files, flower = self._terms, self._tools.files, run_number(self._tools.grid)

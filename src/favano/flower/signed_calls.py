@@ -83,9 +83,9 @@ class Answered:
         if not data:
             return Answered()
         try:
-            found = json.loads(data)
+            document = json.loads(data)
             return Answered(
-                int(found["session"]), str(found["run"]), tuple(map(int, found["jobs"]))
+                int(document["session"]), str(document["run"]), tuple(map(int, document["jobs"]))
             )
         except (ValueError, KeyError, TypeError) as error:
             rule = f"cannot be read: {error}; whoever removes it lets old calls be answered again"

@@ -89,7 +89,7 @@ def _finite(value: object) -> object:
     if isinstance(value, float) and not isfinite(value):
         return None
     if isinstance(value, dict):
-        return {str(key): _finite(one) for key, one in value.items()}
+        return {str(key): _finite(entry) for key, entry in value.items()}
     if isinstance(value, list | tuple):
-        return [_finite(one) for one in value]
+        return [_finite(item) for item in value]
     return value

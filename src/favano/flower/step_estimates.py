@@ -86,10 +86,10 @@ class StepEstimates:
 
     def expected(self, client: Ints) -> Expected:
         """The estimates for these clients."""
-        priors = [self._prior(one) for one in client.tolist()]
+        priors = [self._prior(who) for who in client.tolist()]
         contacts, positive, steps = self.seen[:3, client]
         total = PRIOR + contacts
-        first = np.array([[float(one.positive[0]), float(one.mean[0])] for one in priors]).T
+        first = np.array([[float(prior.positive[0]), float(prior.mean[0])] for prior in priors]).T
         chance = (PRIOR * first[0] + positive) / total
         mean = (PRIOR * first[1] + steps) / total
         least = 1 / (1 + total)  # nobody is known to make no step ever
@@ -101,12 +101,12 @@ class StepEstimates:
         By Hoeffding, the mean over n contacts is within K sqrt(log(2 / 0.05) / 2n) of E[min(E, K)];
         the estimate is as far from that mean as its prior has moved it.
         """
-        found, most = self.expected(client), self._policy.local_steps
+        expected, most = self.expected(client), self._policy.local_steps
         contacts, positive, steps = self.seen[:3, client]
         count = np.maximum(contacts, 1)
         away = sqrt(log(2 / (1 - _CONFIDENCE)) / 2) / np.sqrt(count)
-        chance = np.abs(found.positive - positive / count) + away
-        mean = np.abs(found.mean - steps / count) + most * away
+        chance = np.abs(expected.positive - positive / count) + away
+        mean = np.abs(expected.mean - steps / count) + most * away
         known = contacts > 0
         return Expected(
             np.where(known, np.minimum(chance, 1.0), 1.0),
@@ -129,9 +129,9 @@ class StepEstimates:
             idle_in_interaction=True,
         )
         law = step_count(policy, clients=self.seen.shape[1], law=self._law, mean=step)
-        found = Expected(np.array([law.p_positive]), np.array([law.mean]))
-        self._priors[client] = step, lost, found
-        return found
+        prior = Expected(np.array([law.p_positive]), np.array([law.mean]))
+        self._priors[client] = step, lost, prior
+        return prior
 
 
 def _close(value: float, other: float) -> bool:

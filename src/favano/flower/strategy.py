@@ -211,8 +211,8 @@ class AsyncStrategy:
         for name, given in (("train_config", train_config), ("evaluate_config", evaluate_config)):
             rule = "is not used; say how clients train by local=, and what they tell by metrics="
             need(not given, name, given, rule)
-        with self.alone(), threads() if workers is None else nullcontext(workers) as found:
-            return self._run(grid, initial_arrays, num_rounds, timeout, evaluate_fn, clock, found)
+        with self.alone(), threads() if workers is None else nullcontext(workers) as pool:
+            return self._run(grid, initial_arrays, num_rounds, timeout, evaluate_fn, clock, pool)
 
     @contextmanager
     def alone(self, initial_arrays: ArrayRecord | None = None) -> Iterator[None]:
@@ -312,11 +312,11 @@ class AsyncStrategy:
         workers.sending.submit(lambda: None).result()  # the last calls and checkpoint have left
         if folder is not None:
             models = {INITIAL: aggregator.initial, MODEL: server.model}
-            written = {name: flat.file(one) for name, one in models.items()}
+            written = {name: flat.file(model) for name, model in models.items()}
             write_together(folder, {**written, TRACE: ledger.trace.to_bytes()})
         return AsyncResult(
             arrays=flat.arrays(server.model),
-            train_metrics_clientapp={one.number: one.record() for one in server.rounds},
+            train_metrics_clientapp={past.number: past.record() for past in server.rounds},
             evaluate_metrics_serverapp=evaluations.results(),
             rounds=server.rounds,
             nodes=node_records(ledger),

@@ -309,10 +309,10 @@ class _Watcher:
                     self._start()
                 except OSError as error:  # tried again until it is done
                     self._say(f"the SuperLink could not be started: {error.strerror}")
-            elif self._keys != (found := self._listing()):
+            elif self._keys != (listing := self._listing()):
                 try:
                     self._link.register_nodes(self._say)
-                    self._keys = found
+                    self._keys = listing
                 except (RuntimeError, BadInput, OSError) as error:  # tried again until it is done
                     if str(error) != self._problem:
                         self._say(f"the keys of nodes have changed, but {error}")
@@ -320,11 +320,11 @@ class _Watcher:
 
     def _listing(self) -> dict[Path, float]:
         """The keys of nodes, and when they changed."""
-        found: dict[Path, float] = {}
+        listing: dict[Path, float] = {}
         for path in [] if self._link.keys is None else self._link.keys.glob("*.pub"):
             with suppress(OSError):  # it is gone already
-                found[path] = path.stat().st_mtime
-        return found
+                listing[path] = path.stat().st_mtime
+        return listing
 
 
 def _end(child: subprocess.Popen[bytes]) -> None:
@@ -351,18 +351,18 @@ def _end_old(database: Path) -> None:
 
 def _processes(database: Path) -> list[int]:
     """Numbers of our SuperLinks with this database; those that have ended have no command line."""
-    words, found = b"\0--database\0" + os.fsencode(database) + b"\0", []
+    words, numbers = b"\0--database\0" + os.fsencode(database) + b"\0", []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         with suppress(OSError):  # it has ended meanwhile
             mine = path.stat().st_uid == os.geteuid()  # anybody can start a program of this name
             if mine and words in path.read_bytes():
-                found.append(int(path.parent.name))
-    return found
+                numbers.append(int(path.parent.name))
+    return numbers
 
 
 def free_port() -> int:
     """A port on loopback that nobody uses now."""
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        port: int = one.getsockname()[1]
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
         return port

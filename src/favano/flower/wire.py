@@ -285,9 +285,9 @@ def _content(message: Message, needed: set[str], others: Collection[str] = ()) -
     if message.has_error():
         rule = f"is an error of Flower: {message.error.reason}"
         raise BadInput("message", message.error.code, rule)
-    found = set(message.content)
+    names = set(message.content)
     rule = f"need {', '.join(sorted(needed))}"
-    need(needed <= found <= needed | set(others), "records", ", ".join(sorted(found)), rule)
+    need(needed <= names <= needed | set(others), "records", ", ".join(sorted(names)), rule)
     return message.content
 
 
@@ -314,9 +314,9 @@ class _Given:
             raise BadInput(name, type(record).__name__, "need a record of plain values")
         self._record = record
         self.prefixed = [key for key in record if prefix and key.startswith(prefix)]
-        found = record.get("format")
+        version = record.get("format")
         rule = f"need {FORMAT}: server and clients need the same version of favano"
-        need(found == FORMAT, "format", found, rule)
+        need(version == FORMAT, "format", version, rule)
         known = {"format", *kind.__dataclass_fields__, *self.prefixed}  # type: ignore[attr-defined]
         for key in record:
             need(key in known, name, key, f"unknown; known: {', '.join(sorted(known))}")

@@ -36,9 +36,9 @@ class Combination(np.ndarray[tuple[int, ...], np.dtype[np.float64]]):
 
 def units(products: Floats) -> Stack:
     """Each of the models as a combination of them, (m, m)."""
-    found = np.eye(len(products)).view(Combination)
-    found.products = products
-    return cast(Stack, found)
+    combinations = np.eye(len(products)).view(Combination)
+    combinations.products = products
+    return cast(Stack, combinations)
 
 
 def column(values: Floats, like: Stack | Floats) -> Stack:
@@ -67,13 +67,13 @@ def stacked(models: Sequence[Vector], like: Vector | Floats) -> Stack:
     return torch.stack([*models]) if models else like.new_empty(0, len(like))
 
 
-def numbers(found: Sequence[Vector | float]) -> list[float]:
+def numbers(values: Sequence[Vector | float]) -> list[float]:
     """Single numbers as floats; those on a device arrive together."""
-    if not hasattr(found[0], "new_tensor"):
-        return [float(one) for one in found]
+    if not hasattr(values[0], "new_tensor"):
+        return [float(value) for value in values]
     import torch
 
-    return cast(list[float], torch.stack(cast(list[Vector], found)).tolist())
+    return cast(list[float], torch.stack(cast(list[Vector], values)).tolist())
 
 
 def zeros(like: Vector | Floats, rows: int | None = None) -> Vector:

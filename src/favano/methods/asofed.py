@@ -73,6 +73,6 @@ def mean_delay(schedule: Schedule) -> Floats:
     parts = np.split(known, np.flatnonzero(jobs == 0)[1:])
     before = [total for part in parts for total in (0.0, *np.cumsum(part[:-1]))][: len(known)]
     mean = np.array(before) / np.maximum(jobs, 1)
-    found = np.ones(len(order))
-    found[order] = np.where(jobs > 0, mean, 1.0)
-    return found
+    by_job = np.ones(len(order))
+    by_job[order] = np.where(jobs > 0, mean, 1.0)
+    return by_job

@@ -27,10 +27,10 @@ def card(kind: type[AnyMethod]) -> str:
     parts += [part for part in (line, text) if part not in ("", kind.title)]
     options = options_of(kind).values()
     if options:
-        width = max(len(one.name) for one in options)
-        lines = [f"  {_flag(one):{width + 4}}  {_line(one)}" for one in options]
+        width = max(len(option.name) for option in options)
+        lines = [f"  {_flag(option):{width + 4}}  {_line(option)}" for option in options]
         parts.append("\n".join(["Options", *lines]))
-    parts.append("\n".join(["Needs", *(f"  {one}" for one in needs(kind))]))
+    parts.append("\n".join(["Needs", *(f"  {demand}" for demand in needs(kind))]))
     if wrong:
         parts.append(f"{_WRONG}\n" + indent(wrong, "  "))
     return "\n\n".join(parts)
@@ -48,35 +48,35 @@ def card_document(kind: type[AnyMethod]) -> dict[str, object]:
         "needs": needs(kind),
         "options": [
             {
-                "name": one.name,
-                "values": one.values,
-                "default": one.default,
-                "default_text": one.shown_default,
-                "text": one.text,
-                "symbol": one.symbol,
-                "source": one.source,
+                "name": option.name,
+                "values": option.values,
+                "default": option.default,
+                "default_text": option.shown_default,
+                "text": option.text,
+                "symbol": option.symbol,
+                "source": option.source,
             }
-            for one in options_of(kind).values()
+            for option in options_of(kind).values()
         ],
     }
 
 
 def needs(kind: type[AnyMethod]) -> list[str]:
     """What the method asks of a run, and what is possible with it."""
-    found = [f"{key}={value} unless given" for key, value in kind.suggests.items()]
+    demands = [f"{key}={value} unless given" for key, value in kind.suggests.items()]
     if kind.has("drift"):
-        found.append("messages of twice the length: a correction travels beside each model")
+        demands.append("messages of twice the length: a correction travels beside each model")
     if kind.memory:
-        found.append(f"{kind.memory} vectors as long as the model, kept on each client")
+        demands.append(f"{kind.memory} vectors as long as the model, kept on each client")
     if kind.has("next_steps"):
-        found.append("a schedule that grows with the run: nothing is planned or trained ahead")
+        demands.append("a schedule that grows with the run: nothing is planned or trained ahead")
     if kind.has("restart"):
-        found.append("a model of its own for each client")
+        demands.append("a model of its own for each client")
     if kind.linear:
-        found.append("linear in the models: plans and results say who trains the model")
+        demands.append("linear in the models: plans and results say who trains the model")
     else:
-        found.append("not linear in the models: nobody can say whose steps count how much")
-    return found
+        demands.append("not linear in the models: nobody can say whose steps count how much")
+    return demands
 
 
 def _words(kind: type[AnyMethod]) -> tuple[str, str, str]:
@@ -100,9 +100,9 @@ def _module_line(kind: type[AnyMethod]) -> str:
 
 
 def _own_methods(kind: type[AnyMethod]) -> list[object]:
-    found = vars(sys.modules[kind.__module__]).values() if kind.__module__ in sys.modules else ()
-    ours = [one for one in found if getattr(one, "__module__", "") == kind.__module__]
-    return [one for one in ours if isinstance(one, type) and issubclass(one, Method)]
+    members = vars(sys.modules[kind.__module__]).values() if kind.__module__ in sys.modules else ()
+    ours = [member for member in members if getattr(member, "__module__", "") == kind.__module__]
+    return [member for member in ours if isinstance(member, type) and issubclass(member, Method)]
 
 
 def _doc(kind: type[AnyMethod]) -> str:
@@ -113,13 +113,13 @@ def _doc(kind: type[AnyMethod]) -> str:
     return "\n".join([first.strip(), *(line[margin:].rstrip() for line in rest)]).strip()
 
 
-def _flag(one: Option[object]) -> str:
-    return f"--{one.name.replace('_', '-')}"
+def _flag(option: Option[object]) -> str:
+    return f"--{option.name.replace('_', '-')}"
 
 
-def _line(one: Option[object]) -> str:
-    symbol = f", {one.symbol}" if one.symbol else ""
-    listed = "|" in one.values and one.kind is not bool
-    values = f" ({one.values.replace('|', ', ')})" if listed else ""
-    source = f", from {one.source}" if one.source else ""
-    return f"{one.text}{symbol}{values} [default: {one.shown_default or 'none'}{source}]"
+def _line(option: Option[object]) -> str:
+    symbol = f", {option.symbol}" if option.symbol else ""
+    listed = "|" in option.values and option.kind is not bool
+    values = f" ({option.values.replace('|', ', ')})" if listed else ""
+    source = f", from {option.source}" if option.source else ""
+    return f"{option.text}{symbol}{values} [default: {option.shown_default or 'none'}{source}]"

@@ -97,7 +97,7 @@ class Method(Options, ABC, Generic[S]):
             return
         cls.name = cls.__dict__.get("name") or cls.__name__.lower()
         cls.title = cls.__dict__.get("title") or cls.__name__
-        others = [one.name for one in fields(cls) if "option" not in one.metadata]
+        others = [attribute.name for attribute in fields(cls) if "option" not in attribute.metadata]
         names = ", ".join(name for name in others if name != "label")
         rule = f"{names}: declare it by favano.option, or without a type if it is a constant"
         need(not names, "method", cls.name, rule)
@@ -161,10 +161,10 @@ class Method(Options, ABC, Generic[S]):
     @property
     def world(self) -> World:
         """What is known of the run that the method is part of."""
-        found: World | None = self.__dict__.get("_world")
-        if found is None:
+        world: World | None = self.__dict__.get("_world")
+        if world is None:
             raise BadInput("method", self.name, "has no run yet; use method.bind(world)")
-        return found
+        return world
 
     def bind(self, world: World) -> Self:
         """The same method as a part of one run; what contradicts itself is refused."""
@@ -185,14 +185,14 @@ class Method(Options, ABC, Generic[S]):
     def job_rates(self, schedule: Schedule) -> Floats:
         """The factors of `rates`, or a refusal."""
         with self.hook("rates"):
-            found: object = self.rates(schedule)
+            factors: object = self.rates(schedule)
         shape = (len(schedule.client),)
         rule = f"rates must return a NumPy array of shape {shape}, one factor per job"
-        if not isinstance(found, np.ndarray) or found.shape != shape:
+        if not isinstance(factors, np.ndarray) or factors.shape != shape:
             raise BadInput("method", self.name, rule)
-        good = found.dtype.kind in "fiu" and bool(((found >= 0) & (found < np.inf)).all())
+        good = factors.dtype.kind in "fiu" and bool(((factors >= 0) & (factors < np.inf)).all())
         need(good, "method", self.name, "rates must return finite factors of at least 0")
-        return found
+        return factors
 
     @contextmanager
     def hook(self, name: str, *others: type[Exception]) -> Iterator[None]:

@@ -33,9 +33,9 @@ _TRUSTED: ContextVar[frozenset[Path] | None] = ContextVar("trusted", default=Non
 def our_methods() -> Mapping[str, type[AnyMethod]]:
     """The methods of this package, by name; every file beside this one may hold one."""
     package = import_module("favano.methods")
-    names = (one.name for one in iter_modules(package.__path__))
-    found = [one for name in names for one in _classes(import_module(f"favano.methods.{name}"))]
-    return {one.name: one for one in sorted(found, key=_place)}
+    names = (module.name for module in iter_modules(package.__path__))
+    kinds = [kind for name in names for kind in _classes(import_module(f"favano.methods.{name}"))]
+    return {kind.name: kind for kind in sorted(kinds, key=_place)}
 
 
 def _place(method: type[AnyMethod]) -> tuple[float, str]:
@@ -45,18 +45,18 @@ def _place(method: type[AnyMethod]) -> tuple[float, str]:
 @cache
 def installed_methods() -> Mapping[str, type[AnyMethod]]:
     """The methods of other installed packages, by name; one that cannot be used is left out."""
-    found: dict[str, type[AnyMethod]] = {}
+    methods: dict[str, type[AnyMethod]] = {}
     for point in entry_points(group=GROUP):
         try:
             with refused_when_used():
                 method = point.load()
             _check_class(method, point.value)
-            taken = our_methods().keys() | found.keys()
+            taken = our_methods().keys() | methods.keys()
             need(method.name not in taken, "method", point.value, f"{method.name} is taken already")
-            found[method.name] = method
+            methods[method.name] = method
         except Exception as error:  # whatever a package of others does
             notice(f"entry point {point.name} is left out: {error}")
-    return found
+    return methods
 
 
 def all_methods() -> dict[str, type[AnyMethod]]:
@@ -68,10 +68,10 @@ def method_class(name: str) -> type[AnyMethod]:
     """The method of a name, or of `path/to/file.py:Name`."""
     if (path := file_of(name)) is not None:
         return _in_file(name, path)
-    found = our_methods().get(name) or installed_methods().get(name)
-    if found is None:
+    kind = our_methods().get(name) or installed_methods().get(name)
+    if kind is None:
         raise BadInput("algorithm", name, f"unknown; {did_you_mean(name, all_methods())}")
-    return found
+    return kind
 
 
 @contextmanager
@@ -80,7 +80,7 @@ def only_trusted(files: Iterable[Path | str]) -> Iterator[None]:
 
     For whatever a folder says about itself: it may come from a stranger.
     """
-    before = _TRUSTED.set(frozenset(Path(one).resolve() for one in files))
+    before = _TRUSTED.set(frozenset(Path(file).resolve() for file in files))
     try:
         yield
     finally:
@@ -100,14 +100,14 @@ def _in_file(place: str, path: Path) -> type[AnyMethod]:
     need(trusted is None or path.resolve() in trusted, "algorithm", place, rule)
     module = _load(path.resolve(), digest)
     name = place.rpartition(".py:")[2] if ".py:" in place else ""
-    found = {one.__name__: one for one in _classes(module)}
-    known = ", ".join(found) or "no method"
-    if not name and len(found) == 1:
-        name = next(iter(found))
-    need(name in found, "algorithm", place, f"{path} holds {known}; need {path}:NAME")
-    _check_class(found[name], place)
-    found[name].place = f"{path}:{name}"
-    return found[name]
+    kinds = {kind.__name__: kind for kind in _classes(module)}
+    known = ", ".join(kinds) or "no method"
+    if not name and len(kinds) == 1:
+        name = next(iter(kinds))
+    need(name in kinds, "algorithm", place, f"{path} holds {known}; need {path}:NAME")
+    _check_class(kinds[name], place)
+    kinds[name].place = f"{path}:{name}"
+    return kinds[name]
 
 
 @cache
@@ -134,12 +134,12 @@ def _load(path: Path, digest: str) -> ModuleType:
 def _classes(module: ModuleType) -> list[type[AnyMethod]]:
     """Methods that are defined in a module."""
     return [
-        cast(type[AnyMethod], one)
-        for one in vars(module).values()
-        if isinstance(one, type)
-        and issubclass(one, Method)
-        and one.__module__ == module.__name__
-        and not isabstract(one)
+        cast(type[AnyMethod], member)
+        for member in vars(module).values()
+        if isinstance(member, type)
+        and issubclass(member, Method)
+        and member.__module__ == module.__name__
+        and not isabstract(member)
     ]
 
 
@@ -178,11 +178,11 @@ def as_method(given: AMethod) -> AnyMethod:
 
 def foreign_option(key: str, value: object, kinds: Iterable[type[AnyMethod]]) -> BadInput:
     """The refusal of an option that none of these methods has."""
-    owners = [name for name, one in all_methods().items() if key in options_of(one)]
-    names = ", ".join(one.name for one in kinds)
+    owners = [name for name, kind in all_methods().items() if key in options_of(kind)]
+    names = ", ".join(kind.name for kind in kinds)
     if owners:
         return BadInput(key, value, f"is a key of {', '.join(owners)}, not of {names}")
-    known = [name for one in kinds for name in options_of(one)]
+    known = [name for kind in kinds for name in options_of(kind)]
     return BadInput(key, value, f"unknown key; {did_you_mean(key, known)}")
 
 

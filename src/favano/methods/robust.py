@@ -46,13 +46,13 @@ class Robust:
             length = share.abs() * progress.norm(dim=1, keepdim=True)
             shorter: Stack = self.number / length.clamp(min=self.number)
             return start + shorter * progress
-        found = start.clone()
+        clipped = start.clone()
         moved = np.flatnonzero((steps > 0) & (weight != 0))
         if len(moved) >= _FEWEST:
             ordered = (share[moved] * progress[moved]).sort(dim=0).values
             middle = ordered[self._middle(len(moved))].mean(dim=0)
-            found[moved] += middle / share[moved]
-        return found
+            clipped[moved] += middle / share[moved]
+        return clipped
 
     def _middle(self, count: int) -> slice:
         """Places of the answers that are averaged, of so many in order."""

@@ -57,10 +57,10 @@ def _knows_only_distances(method: AnyMethod) -> bool:
         return method.update(state, _answers(client, 0, given[1:last], given[last:])).model
 
     try:
-        found = np.asarray(updated(known)) @ models
+        combined = np.asarray(updated(known)) @ models
     except (AttributeError, TypeError):
         return False
-    return np.allclose(found, np.asarray(updated(torch.from_numpy(models))))
+    return np.allclose(combined, np.asarray(updated(torch.from_numpy(models))))
 
 
 def _answering(method: AnyMethod, version: int) -> Ints:
@@ -81,11 +81,11 @@ def _twice(method: AnyMethod, model: int) -> np.ndarray[tuple[int], np.dtype[np.
     import torch
 
     def drawn(place: int, *shape: int) -> torch.Tensor:
-        def one(which: int) -> torch.Tensor:
+        def draw(which: int) -> torch.Tensor:
             random = np.random.default_rng([place, which])
             return torch.from_numpy(random.standard_normal(shape))
 
-        return one(0) + one(1) if model == 2 else one(model)
+        return draw(0) + draw(1) if model == 2 else draw(model)
 
     with method.hook("init"):
         state = method.init(drawn(0, _SIZE))
@@ -112,22 +112,22 @@ def _twice(method: AnyMethod, model: int) -> np.ndarray[tuple[int], np.dtype[np.
         own = method.restart(state.model, end)
     with method.hook("drift"):
         drift = method.drift(state, client)
-    found = [own, drift]
-    for hook, one in (("restart", own), ("drift", drift)):
+    vectors = [own, drift]
+    for hook, returned in (("restart", own), ("drift", drift)):
         rule = f"{hook} must return a tensor with one model per client, (k, P), or None"
-        right = one is None or (isinstance(one, torch.Tensor) and one.shape == shape)
+        right = returned is None or (isinstance(returned, torch.Tensor) and returned.shape == shape)
         need(right, "method", method.name, rule)
-    found += _stepped(method, drawn(5, _ANSWERS, _SIZE), drawn(6, method.memory, _ANSWERS, _SIZE))
+    vectors += _stepped(method, drawn(5, _ANSWERS, _SIZE), drawn(6, method.memory, _ANSWERS, _SIZE))
     rule = "changes its arguments in restart or drift; return new models instead"
     need(_same(whole, (state, end)), "method", method.name, rule)
-    rows = [one.reshape(-1) for one in found if one is not None]
+    rows = [vector.reshape(-1) for vector in vectors if vector is not None]
     return np.asarray(torch.cat([state.model, *rows]), dtype=np.float64)
 
 
-def check_shape(method: str, hook: str, found: tuple[int, ...], server: tuple[int, ...]) -> None:
+def check_shape(method: str, hook: str, shape: tuple[int, ...], server: tuple[int, ...]) -> None:
     """Refuse a model of another shape than the server's."""
-    rule = f"{hook} returns a model of shape {tuple(found)}; need that of the server's model"
-    need(found == server, "method", method, rule)
+    rule = f"{hook} returns a model of shape {tuple(shape)}; need that of the server's model"
+    need(shape == server, "method", method, rule)
 
 
 def _check_model(method: AnyMethod, hook: str, state: object) -> None:
@@ -153,27 +153,27 @@ def _stepped(method: AnyMethod, gradient: Stack, memory: Stack) -> tuple[Stack, 
     need(_same(before, (gradient, given)), "method", method.name, rule)
     rule = f"keeps {len(renewed)} vectors after a step, but declares memory={method.memory}"
     need(len(renewed) == method.memory, "method", method.name, rule)
-    found = direction, *renewed
+    stepped = direction, *renewed
     middle = np.s_[..., -1, 1:4]  # numbers of one client, which must not depend on the others
     with method.hook("step"):
         part, kept = method.step(gradient[middle].clone(), tuple(memory[middle].clone()))
-        pairs = zip((part, *kept), found, strict=True)
-        alone = all(np.allclose(one, whole[middle]) for one, whole in pairs)
+        pairs = zip((part, *kept), stepped, strict=True)
+        alone = all(np.allclose(piece, whole[middle]) for piece, whole in pairs)
     need(alone, "method", method.name, "step must treat each number of a gradient on its own")
-    return found
+    return stepped
 
 
-def _same(one: object, other: object) -> bool:
+def _same(value: object, other: object) -> bool:
     """Whether two values are equal, tensors and arrays in them number by number, NaN to NaN."""
     import torch
 
-    if isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor):
-        alike = one.shape == other.shape
-        return alike and bool(torch.isclose(one, other, rtol=0, atol=0, equal_nan=True).all())
-    if isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
-        return np.array_equal(one, other, equal_nan=one.dtype.kind in "fc")
-    if isinstance(one, tuple | list) and isinstance(other, tuple | list):
-        return len(one) == len(other) and all(map(_same, one, other))
-    if isinstance(one, dict) and isinstance(other, dict):
-        return one.keys() == other.keys() and all(_same(one[key], other[key]) for key in one)
-    return bool(one == other or (one != one and other != other))
+    if isinstance(value, torch.Tensor) and isinstance(other, torch.Tensor):
+        alike = value.shape == other.shape
+        return alike and bool(torch.isclose(value, other, rtol=0, atol=0, equal_nan=True).all())
+    if isinstance(value, np.ndarray) and isinstance(other, np.ndarray):
+        return np.array_equal(value, other, equal_nan=value.dtype.kind in "fc")
+    if isinstance(value, tuple | list) and isinstance(other, tuple | list):
+        return len(value) == len(other) and all(map(_same, value, other))
+    if isinstance(value, dict) and isinstance(other, dict):
+        return value.keys() == other.keys() and all(_same(value[key], other[key]) for key in value)
+    return bool(value == other or (value != value and other != other))

@@ -146,9 +146,9 @@ def check_step(method: AnyMethod, optimiser: ServerOptimiser) -> None:
     """
     import torch
 
-    one, model = np.zeros(1, dtype=np.int64), torch.zeros(1, dtype=torch.float64)
+    zero, model = np.zeros(1, dtype=np.int64), torch.zeros(1, dtype=torch.float64)
     start = model[None] + 1.0
-    answers = Answers(one, one + 1, one, np.ones(1), 0, start, start)
+    answers = Answers(zero, zero + 1, zero, np.ones(1), 0, start, start)
     after = method.update(method.init(model), answers).model
     rule = (
         f"need none with {method.name}, which averages models instead of making a step: its server "

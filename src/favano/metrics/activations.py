@@ -43,7 +43,7 @@ class _Sizes(TorchDispatchMode):  # type: ignore[no-untyped-call]
         args: tuple[Any, ...] = (),
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
-        found = func(*args, **(kwargs or {}))
-        parts = found if isinstance(found, tuple | list) else [found]
+        output = func(*args, **(kwargs or {}))
+        parts = output if isinstance(output, tuple | list) else [output]
         self.sizes += [part.numel() for part in parts if isinstance(part, Tensor)]
-        return found
+        return output

@@ -20,11 +20,11 @@ def check_metrics(evaluate: Evaluator) -> None:
     for name, metric in evaluate.metrics.items():
         size = len(evaluate.targets) if metric.whole else 2
         targets = evaluate.targets[:size].clone()
-        found = _called(name, metric.function, evaluate.outputs(size), targets)
+        value = _called(name, metric.function, evaluate.outputs(size), targets)
         need(targets._version == 0, "metrics", name, "changes the targets in place; need a copy")
-        _check_value(name, found, len(targets), whole=metric.whole)
+        _check_value(name, value, len(targets), whole=metric.whole)
         if metric.then is not None:
-            mean = torch.as_tensor(found, device=targets.device).double().mean()
+            mean = torch.as_tensor(value, device=targets.device).double().mean()
             made = _called(f"{name}, then", metric.then, mean)
             _check_value(f"{name}, then", made, len(targets), whole=True)
 
@@ -38,14 +38,14 @@ def _called(name: str, function: Callable[..., object], *given: Tensor) -> objec
         raise BadInput("metrics", name, f"raises {said(error)}") from error
 
 
-def _check_value(name: str, found: object, samples: int, *, whole: bool) -> None:
+def _check_value(name: str, value: object, samples: int, *, whole: bool) -> None:
     """Refuse what is neither a number nor, unless the metric is `whole`, a number per sample."""
-    if not isinstance(found, Tensor):
-        rule = f"returns {type(found).__name__}, need a number"
-        need(isinstance(found, Real), "metrics", name, rule)
+    if not isinstance(value, Tensor):
+        rule = f"returns {type(value).__name__}, need a number"
+        need(isinstance(value, Real), "metrics", name, rule)
         return
-    shape = tuple(found.shape)
-    one = found.numel() == 1 if whole else not shape or shape[0] == samples
+    shape = tuple(value.shape)
+    fits = value.numel() == 1 if whole else not shape or shape[0] == samples
     need_one = "one number" if whole else "one number, or one per sample"
     rule = f"returns a tensor of shape {shape} for {samples} samples, need {need_one}"
-    need(one and not found.is_complex(), "metrics", name, rule)
+    need(fits and not value.is_complex(), "metrics", name, rule)

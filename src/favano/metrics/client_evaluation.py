@@ -41,7 +41,7 @@ class ClientEvaluator:
         if not judged:
             judged, place = (LOSS,), 0
         means = torch.cat([scores[:, :1].mean(dim=0), scores[:, 1:].nanmean(dim=0)])
-        worst = [worst_tenth(scores[:, place + k], one) for k, one in enumerate(judged)]
+        worst = [worst_tenth(scores[:, place + k], metric) for k, metric in enumerate(judged)]
         if not self.both:
             return torch.cat([means, torch.stack(worst)])
         pairs = torch.stack([means[place:], torch.stack(worst)], dim=1).flatten()
@@ -97,14 +97,14 @@ def client_metrics(metrics: Mapping[str, Metric], on: EvaluateOn) -> tuple[Metri
     over the tenth that is served worst. Without a test set NAME itself is the mean over clients.
     """
     own = recorded(metrics)
-    known = {one.name for one in own}
+    known = {metric.name for metric in own}
     endings = {"test": (), "clients": ("worst",), "both": ("clients", "worst")}[on]
     more = [
-        MetricRecord(f"{one.name}_{ending}", one.best, one.unit)
-        for one in own or (LOSS,)
+        MetricRecord(f"{metric.name}_{ending}", metric.best, metric.unit)
+        for metric in own or (LOSS,)
         for ending in endings
     ]
-    for one in more:
+    for added in more:
         rule = f"is the name of a column that evaluate_on={on} adds; choose another name"
-        need(one.name not in known, "metrics", one.name, rule)
+        need(added.name not in known, "metrics", added.name, rule)
     return (*own, *more)

@@ -58,7 +58,7 @@ class Evaluator:
     def score(self, features: Tensor, targets: Tensor) -> Tensor:
         """Mean loss and metrics of the loaded model on these data."""
         sums = torch.zeros(1 + len(self.metrics), device=targets.device, dtype=torch.float64)
-        parts, outputs = (torch.split(one, self._batch) for one in (features, targets)), []
+        parts, outputs = (torch.split(tensor, self._batch) for tensor in (features, targets)), []
         versions = features._version, targets._version
         with torch.no_grad():
             for some, theirs in zip(*parts, strict=True):
@@ -97,7 +97,7 @@ class Evaluator:
 
         A metric of the user's may do what a graph cannot repeat, as moving numbers to the device.
         """
-        if not vectors.is_cuda or any(one not in OURS for one in self.metrics.values()):
+        if not vectors.is_cuda or any(metric not in OURS for metric in self.metrics.values()):
             return self._measure_together(vectors)
         number = len(vectors)
         size = 1 << (number - 1).bit_length()  # few sizes; the last model is scored repeatedly
@@ -111,11 +111,11 @@ class Evaluator:
     def _measure_together(self, vectors: Stack) -> Tensor:
         """Score models without a graph."""
         with torch.no_grad():
-            found, count = self._stacked(vectors, len(self.targets)), 1 + len(self.metrics)
-            means = torch.stack([_mean_of_each(value) for value in found[:count]], dim=1)
+            values, count = self._stacked(vectors, len(self.targets)), 1 + len(self.metrics)
+            means = torch.stack([_mean_of_each(value) for value in values[:count]], dim=1)
             if self._unfinished:
                 for place, mean in enumerate(means):
-                    self._finished(mean, [one[place] for one in found[count:]], self.targets)
+                    self._finished(mean, [output[place] for output in values[count:]], self.targets)
         return means
 
     def _stacked(self, vectors: Stack, samples: int) -> list[Tensor]:
@@ -130,8 +130,8 @@ class Evaluator:
 
         def of_one(weights: dict[str, Tensor], buffers: dict[str, Tensor]) -> list[Tensor]:
             given = weights, self.model.typed(buffers), self._lent(features)
-            found: list[Tensor] = self.model.objective.at(*given, scores)
-            return found
+            losses: list[Tensor] = self.model.objective.at(*given, scores)
+            return losses
 
         return vmap(of_one)(*named)
 
@@ -145,26 +145,29 @@ class Evaluator:
             loss = self.loss(output, self._lent(targets)).detach()
         metrics = self.metrics.values()
         zero = torch.zeros_like(loss)
-        return [loss, *(zero if one.whole else _value(one, output, targets) for one in metrics)]
+        return [
+            loss,
+            *(zero if metric.whole else _value(metric, output, targets) for metric in metrics),
+        ]
 
     def _finished(self, means: Tensor, outputs: list[Tensor], targets: Tensor) -> Tensor:
         """The scores of one model, in the place of means over samples."""
-        for place, one in enumerate(self.metrics.values(), start=1):
-            if one.whole:
-                means[place] = _value(one, torch.cat(outputs), targets)
-            elif one.then is not None:
-                means[place] = one.then(means[place])
+        for place, metric in enumerate(self.metrics.values(), start=1):
+            if metric.whole:
+                means[place] = _value(metric, torch.cat(outputs), targets)
+            elif metric.then is not None:
+                means[place] = metric.then(means[place])
         return means
 
     @property
     def _whole(self) -> bool:
         """Whether all outputs of a model are needed at once."""
-        return any(one.whole for one in self.metrics.values())
+        return any(metric.whole for metric in self.metrics.values())
 
     @property
     def _unfinished(self) -> bool:
         """Whether any metric is more than a mean over samples."""
-        return any(one.whole or one.then is not None for one in self.metrics.values())
+        return any(metric.whole or metric.then is not None for metric in self.metrics.values())
 
     @cached_property
     def _vectorised(self) -> bool:
@@ -173,10 +176,10 @@ class Evaluator:
             with torch.no_grad(), self.model.unchanged() as model:
                 if self.model.objective.linked:  # a loss may keep parameters: those of the model
                     self.model.weights.fill_(math.nan)
-                found = self._stacked(model[None], _FEW)
+                scores = self._stacked(model[None], _FEW)
         except Exception:  # a recurrent layer, or a metric that looks at single values
             return False
-        return not self.model.objective.linked or bool(found[0].isfinite().all())
+        return not self.model.objective.linked or bool(scores[0].isfinite().all())
 
     @cached_property
     def _width(self) -> int:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 # Names of other columns, in files and in tables.
 _TAKEN: Final = {
-    *Row._fields, *RunRecord.__dataclass_fields__, *(one.name for one in OF_LOSS),
+    *Row._fields, *RunRecord.__dataclass_fields__, *(metric.name for metric in OF_LOSS),
     "method", "difference", "gigabits", "seeds",
 }  # fmt: skip
 
@@ -61,10 +61,10 @@ class Metric:
 
 def _correct(output: Tensor, target: Tensor) -> Tensor:
     """Whether the class of each target has the largest output; classes are dimension 1."""
-    found = output.argmax(dim=1)
-    if found.shape != target.shape or target.is_floating_point():
+    predicted = output.argmax(dim=1)
+    if predicted.shape != target.shape or target.is_floating_point():
         raise ValueError(f"needs classes, not targets of {target.dtype} and {tuple(target.shape)}")
-    return found == target
+    return predicted == target
 
 
 accuracy: Final = Metric(_correct, unit="%")
@@ -76,15 +76,18 @@ def as_metrics(given: Mapping[str, Metric | Function]) -> dict[str, Metric]:
     """Metrics by name; a plain function is one whose high values are better."""
     rule = 'need names with functions, as {"mae": favano.Metric(function, best="low")}'
     need(isinstance(given, Mapping), "metrics", type(given).__name__, rule)
-    for name, one in given.items():
+    for name, metric in given.items():
         plain = isinstance(name, str) and name.isprintable() and bool(name.strip())
         need(plain, "metrics", repr(name), "need a text in one line as name")
         taken = name in _TAKEN or name.startswith(MEAN_MODEL)
         need(not taken, "metrics", name, "is another column; choose another name")
-        need(callable(one) or isinstance(one, Metric), "metrics", name, rule)
-    return {name: one if isinstance(one, Metric) else Metric(one) for name, one in given.items()}
+        need(callable(metric) or isinstance(metric, Metric), "metrics", name, rule)
+    return {
+        name: metric if isinstance(metric, Metric) else Metric(metric)
+        for name, metric in given.items()
+    }
 
 
 def recorded(metrics: Mapping[str, Metric]) -> tuple[MetricRecord, ...]:
     """Metrics as files describe them."""
-    return tuple(MetricRecord(name, one.best, one.unit) for name, one in metrics.items())
+    return tuple(MetricRecord(name, metric.best, metric.unit) for name, metric in metrics.items())

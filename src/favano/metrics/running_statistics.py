@@ -43,7 +43,7 @@ def _repeated_by(layers: list[nn.Module], module: nn.Module, inputs: Tensor) -> 
     called = Counter[nn.Module]()
 
     def repeat(
-        layer: nn.Module, given: tuple[Tensor, ...], named: dict[str, Tensor], found: Tensor
+        layer: nn.Module, given: tuple[Tensor, ...], named: dict[str, Tensor], output: Tensor
     ) -> None:
         called[layer] += 1
         for _ in range(_PASSES - 1):

@@ -37,8 +37,8 @@ class Block(nn.Module):
         split = self.attention(inputs).unflatten(-1, (3, self.heads, -1))  # (B, T, 3, heads, d)
         query, key, value = split.transpose(1, 3).unbind(2)  # (B, heads, T, d)
         scores = query @ key.transpose(-1, -2) / math.sqrt(query.shape[-1])
-        found: Tensor = self.mix((scores.softmax(-1) @ value).transpose(1, 2).flatten(-2))
-        return found
+        attended: Tensor = self.mix((scores.softmax(-1) @ value).transpose(1, 2).flatten(-2))
+        return attended
 
 
 class Transformer(nn.Module):

@@ -33,13 +33,13 @@ def audit(planned: Planned, weights: ClientWeights) -> AuditRecord:
     with np.errstate(over="ignore", invalid="ignore"):
         moved = stretch_weights(method, schedule, group, stretches, local)
     answers = _answers(schedule, group, stretches)
-    found = shares(final, moved, np.bincount(group), names, late, answers=answers)
+    by_speed = shares(final, moved, np.bincount(group), names, late, answers=answers)
     return AuditRecord(
         seed=planned.seed,
-        verdict=_sentence(found, schedule, fleet.clients, omitted),
+        verdict=_sentence(by_speed, schedule, fleet.clients, omitted),
         confidence=CONFIDENCE,
         fair=1 / fleet.clients,
-        speeds=tuple(SpeedShare(**asdict(share)) for share in found),
+        speeds=tuple(SpeedShare(**asdict(share)) for share in by_speed),
         mean_step_time=tuple(fleet.mean.tolist()) if weights.complete else (),
         weight=tuple(weights.each.tolist()) if weights.complete else (),
         left_out=omitted,
@@ -50,9 +50,9 @@ def _answers(schedule: Schedule, group: Ints, stretches: Ints) -> Ints:
     """The answers with steps that are used in each stretch, by group, (B, g)."""
     used = np.flatnonzero(schedule.steps[: schedule.jobs] > 0)
     stretch = np.searchsorted(stretches, schedule.visit[used], side="right") - 1
-    found = np.zeros((len(stretches), int(group.max()) + 1), dtype=np.int64)
-    np.add.at(found, (stretch, group[schedule.client[used]]), 1)
-    return found
+    counts = np.zeros((len(stretches), int(group.max()) + 1), dtype=np.int64)
+    np.add.at(counts, (stretch, group[schedule.client[used]]), 1)
+    return counts
 
 
 def left_out(spec: Spec) -> tuple[str, ...]:
@@ -71,19 +71,19 @@ def _adds_up(optimiser: Optimiser) -> bool:
 
 
 def _sentence(
-    found: Sequence[Share], schedule: Schedule, clients: int, omitted: Sequence[str]
+    by_speed: Sequence[Share], schedule: Schedule, clients: int, omitted: Sequence[str]
 ) -> str:
     """The verdict, the number of clients that never answered, and what the audit ignores."""
     if not schedule.updates:
         return "made no update"
     if not schedule.jobs:
         return f"made {schedule.updates:,} server steps without an answer: no client was in time"
-    if not all(math.isfinite(share.weight) for share in found):
+    if not all(math.isfinite(share.weight) for share in by_speed):
         return "has no shares: its models grow beyond all numbers"
     silent = clients - len(np.unique(schedule.client[: schedule.jobs]))
     # Most are silent in a short run; in one with an answer per client the method is the reason.
     enough = 2 * silent <= clients or schedule.jobs >= clients
-    parts = [verdict(found, enough=enough)]
+    parts = [verdict(by_speed, enough=enough)]
     parts += [f"{silent:,} of {clients:,} clients never answered"] if silent else []
     parts += [f"left out: {', '.join(omitted)}"] if omitted else []
     return "; ".join(parts)

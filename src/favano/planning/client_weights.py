@@ -53,7 +53,7 @@ class ClientWeights:
         of_cell = np.zeros(len(self.of_cells.final), dtype=np.int64)
         of_cell[self.cell] = group
         groups = int(group.max()) + 1
-        late = np.array([np.bincount(of_cell, one, groups) for one in self.of_cells.late])
+        late = np.array([np.bincount(of_cell, weights, groups) for weights in self.of_cells.late])
         return self.of_cells._replace(final=late[-1], late=late)
 
 

@@ -46,15 +46,15 @@ def comparison(
     >>> [(spec.name, spec.fleet.clients, spec.method.given) for spec in specs]
     [('favano', 20, {}), ('fedbuff', 20, {'buffer': 5, 'buffer_mode': 'block'})]
     """
-    asked = [dict(one) for one in methods]
+    asked = [dict(method) for method in methods]
     by_name = _by_name(asked) if settings else {}
     for setting in settings:
         name, key, value = _setting(setting, list(by_name))
         by_name[name][key] = value
-    kinds = [_with_options({**shared, **one}) for one in asked]
+    kinds = [_with_options({**shared, **method}) for method in asked]
     made = [
-        make_spec({**shared_keys(shared, kind, kinds), **one})
-        for kind, one in zip(kinds, asked, strict=True)
+        make_spec({**shared_keys(shared, kind, kinds), **method})
+        for kind, method in zip(kinds, asked, strict=True)
     ]
     specs = [resolve(spec) for spec in label_variants(made)]
     for spec in specs:
@@ -70,8 +70,8 @@ def chosen(
     listed: Sequence[Mapping[str, object]], named: Sequence[Mapping[str, object]]
 ) -> list[Mapping[str, object]]:
     """The named methods with their keys from a file; all methods of the file if none is named."""
-    by_name = {str(one.get(LABEL) or one[ALGORITHM]): one for one in listed}
-    return [by_name.get(str(one[ALGORITHM]), one) for one in named] or list(listed)
+    by_name = {str(method.get(LABEL) or method[ALGORITHM]): method for method in listed}
+    return [by_name.get(str(method[ALGORITHM]), method) for method in named] or list(listed)
 
 
 def keys_for(
@@ -80,8 +80,8 @@ def keys_for(
     listed: Sequence[Mapping[str, object]],
 ) -> dict[str, object]:
     """A file's shared keys for some of its methods, without those that only other methods take."""
-    wanted = [_with_options({**shared, **one}) for one in methods]
-    return _taken(shared, wanted, [_with_options({**shared, **one}) for one in listed])
+    wanted = [_with_options({**shared, **method}) for method in methods]
+    return _taken(shared, wanted, [_with_options({**shared, **method}) for method in listed])
 
 
 def folder_name(name: str) -> str:
@@ -90,9 +90,9 @@ def folder_name(name: str) -> str:
     >>> folder_name("FedBuff, small steps"), folder_name("favano-delta"), folder_name("..")
     ('FedBuff-small-steps', 'favano-delta', 'run')
     """
-    found = re.sub(r"[^\w.=-]+", "-", name).strip("-.") or "run"
-    need(len(found.encode()) <= _LONGEST, "label", name, f"need {_LONGEST} bytes at most")
-    return found
+    folder = re.sub(r"[^\w.=-]+", "-", name).strip("-.") or "run"
+    need(len(folder.encode()) <= _LONGEST, "label", name, f"need {_LONGEST} bytes at most")
+    return folder
 
 
 def shared_keys(
@@ -113,7 +113,8 @@ def _taken(
     return {
         key: value
         for key, value in keys.items()
-        if any(_takes(key, one) for one in wanted) or not any(_takes(key, one) for one in others)
+        if any(_takes(key, method) for method in wanted)
+        or not any(_takes(key, method) for method in others)
     }
 
 
@@ -150,19 +151,21 @@ def _by_name(asked: Sequence[dict[str, object]]) -> dict[str, dict[str, object]]
 
     Of several with one name it is the first.
     """
-    found: dict[str, dict[str, object]] = {}
-    for one in asked:
-        given = str(one[ALGORITHM])
-        names = [str(one[LABEL])] if one.get(LABEL) else [method_class(given).name, given]
+    by_name: dict[str, dict[str, object]] = {}
+    for method in asked:
+        given = str(method[ALGORITHM])
+        names = [str(method[LABEL])] if method.get(LABEL) else [method_class(given).name, given]
         for name in names:
-            found.setdefault(name, one)
-    return found
+            by_name.setdefault(name, method)
+    return by_name
 
 
 def _setting(text: str, names: Sequence[str]) -> tuple[str, str, str]:
     """Method, key and value of `LABEL.KEY=VALUE`; labels may hold dots and equal signs."""
     otherwise = text.partition("=")[0].rpartition(".")[0]
-    name = max((one for one in names if text.startswith(f"{one}.")), key=len, default=otherwise)
+    name = max(
+        (label for label in names if text.startswith(f"{label}.")), key=len, default=otherwise
+    )
     key, equals, value = text[len(name) + 1 :].partition("=")
     need(bool(name and key and equals), "set", text, "need METHOD.KEY=VALUE")
     need(name in names, "set", name, f"not compared; need one of {', '.join(names)}")
@@ -171,30 +174,30 @@ def _setting(text: str, names: Sequence[str]) -> tuple[str, str, str]:
 
 def label_variants(specs: Sequence[Spec]) -> list[Spec]:
     """The specifications under different names: variants are named by how they differ."""
-    found = [
+    labelled = [
         replace(spec, method=replace(spec.method, label=_label(spec, specs))) for spec in specs
     ]
-    for name, times in Counter(spec.name for spec in found).items():
+    for name, times in Counter(spec.name for spec in labelled).items():
         need(times == 1, "algorithms", name, "is named twice; give each variant a label")
     folders: dict[str, str] = {}
-    for spec in found:
+    for spec in labelled:
         folder = folder_name(spec.name).casefold()
         rule = f"its folder would be named {folder}, which is taken; choose another label"
         need(folder not in _TAKEN, "label", spec.name, rule)
         other = folders.setdefault(folder, spec.name)
         rule = f"would have the same folder as {other}: {folder_name(other)}"
         need(other == spec.name, "label", spec.name, rule)
-    return found
+    return labelled
 
 
 def _label(spec: Spec, specs: Sequence[Spec]) -> str:
     """The label of a method, or the options in which it differs from others of its name."""
     method = spec.method
-    alike = [one.method for one in specs if one.name == spec.name and not one.method.label]
+    alike = [other.method for other in specs if other.name == spec.name and not other.method.label]
     apart = [
         key
         for key in options_of(type(method))
-        if any(getattr(one, key, None) != getattr(method, key) for one in alike)
+        if any(getattr(other, key, None) != getattr(method, key) for other in alike)
     ]
     words = ", ".join(f"{key}={value}" for key, value in method.given.items() if key in apart)
     return f"{method.title} ({words})" if words and not method.label else method.label

@@ -68,12 +68,12 @@ class Plan:
     @property
     def document(self) -> dict[str, object]:
         """As `favano plan --json` prints it."""
-        found = self.audit
+        record = self.audit
         return {
             "clients": self.clients,
             "server_steps": self.schedule.updates,
             "time": self.time,
-            "audit": None if found is None else {key: getattr(found, key) for key in _SAID},
+            "audit": None if record is None else {key: getattr(record, key) for key in _SAID},
         }
 
     def save(self, folder: Path | str) -> Path:

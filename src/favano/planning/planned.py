@@ -100,7 +100,7 @@ def plan_seeds(spec: Spec, traits: Traits | None = None) -> list[Planned]:
     """
     first, seeds = spec.run.seed, spec.run.seeds
     planned = [plan_seed(spec, seed, traits) for seed in range(first, first + seeds)]
-    _check_one_step(spec, max(int(one.schedule.steps.max(initial=0)) for one in planned))
+    _check_one_step(spec, max(int(plan.schedule.steps.max(initial=0)) for plan in planned))
     return planned
 
 
@@ -110,8 +110,8 @@ def plan_seed(spec: Spec, seed: int, traits: Traits | None = None) -> Planned:
     _check_keys(spec, method)
     schedule = make_schedule(spec, method, seed)
     method.job_rates(schedule)  # refused before any training
-    found = bound_setting(spec, method) if spec.run.track_bound else None
-    return Planned(spec, seed, method, schedule, found)
+    bound = bound_setting(spec, method) if spec.run.track_bound else None
+    return Planned(spec, seed, method, schedule, bound)
 
 
 def check_plan(spec: Spec) -> None:

@@ -61,11 +61,11 @@ class QuantisedGradient(Function):
         (key,) = ctx.saved_tensors
         place, levels, samples = ctx.how
         exact = _exact(gradient)
-        found = luq(exact, uniform_noise(key, place, exact), levels)
+        quantised = luq(exact, uniform_noise(key, place, exact), levels)
         for number in range(1, samples):
-            found = found + luq(exact, uniform_noise(key, place + number, exact), levels)
-        found = found / samples if samples > 1 else found
-        return found.to(gradient.dtype), None, None, None, None
+            quantised = quantised + luq(exact, uniform_noise(key, place + number, exact), levels)
+        quantised = quantised / samples if samples > 1 else quantised
+        return quantised.to(gradient.dtype), None, None, None, None
 
 
 def _exact(values: Tensor) -> Tensor:

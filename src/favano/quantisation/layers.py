@@ -153,8 +153,8 @@ def quantised(module: nn.Module, recipe: Recipe | None) -> nn.Module:
 
 def draws_of(module: nn.Module) -> Draws | None:
     """The key that a network's layers share; None if no layer is quantised."""
-    found = (layer for layer in module.modules() if isinstance(layer, Quantised))
-    return next((layer.draws for layer in found), None)
+    layers = (layer for layer in module.modules() if isinstance(layer, Quantised))
+    return next((layer.draws for layer in layers), None)
 
 
 def _in_one_type(product: Product, inputs: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:

@@ -15,7 +15,7 @@ from favano.rng import GOLDEN, SHORT_MULTIPLIERS, mix_tensor, shifted, signed
 
 # Of 32 bits: the step of the counter, then the two multipliers.
 _STEP = signed(GOLDEN >> 32, width=32)
-_FIRST, _SECOND = (signed(one, width=32) for one in SHORT_MULTIPLIERS)
+_FIRST, _SECOND = (signed(multiplier, width=32) for multiplier in SHORT_MULTIPLIERS)
 
 
 def uniform_noise(key: Tensor, place: int, like: Tensor) -> Tensor:

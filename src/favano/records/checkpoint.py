@@ -29,7 +29,7 @@ def checkpoint_to_bytes(tree: Tree) -> bytes:
 
     def without_arrays(value: Tree) -> object:
         if isinstance(value, list):
-            return [without_arrays(one) for one in value]
+            return [without_arrays(item) for item in value]
         if isinstance(value, np.ndarray):
             arrays[str(len(arrays))] = np.ascontiguousarray(value)
             return {_ARRAY: str(len(arrays) - 1), "shape": list(value.shape)}
@@ -60,7 +60,7 @@ def checkpoint_from_bytes(content: bytes) -> Tree:
 
 def _with_arrays(value: object, arrays: dict[str, Array]) -> Tree:
     if isinstance(value, list):
-        return [_with_arrays(one, arrays) for one in value]
+        return [_with_arrays(item, arrays) for item in value]
     if isinstance(value, dict):  # each array once: a stranger's tree could name one a million times
         return np.array(arrays.pop(value[_ARRAY])).reshape(value["shape"])
     return cast(Tree, value)
@@ -68,5 +68,5 @@ def _with_arrays(value: object, arrays: dict[str, Array]) -> Tree:
 
 def _metadata(body: bytes) -> dict[str, str]:
     length = int.from_bytes(body[:8], "little")
-    found: dict[str, str] = json.loads(body[8 : 8 + length])[_TREE]
-    return found
+    metadata: dict[str, str] = json.loads(body[8 : 8 + length])[_TREE]
+    return metadata

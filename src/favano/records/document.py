@@ -49,15 +49,15 @@ def finite(document: object) -> object:
     if isinstance(document, list | tuple):
         return [finite(value) for value in document]
     if is_dataclass(document):
-        found: dict[str, object] = {}
-        for one in fields(document):
-            value = getattr(document, one.name)
-            if one.metadata.get(_SPREAD) is not None:
-                prefix = one.metadata[_SPREAD]
-                found |= {f"{prefix}{key}": finite(cell) for key, cell in value.items()}
-            elif not (one.metadata.get(_OMITTED) and value == one.default):
-                found[one.name] = finite(value)
-        return found
+        copied: dict[str, object] = {}
+        for attribute in fields(document):
+            value = getattr(document, attribute.name)
+            if attribute.metadata.get(_SPREAD) is not None:
+                prefix = attribute.metadata[_SPREAD]
+                copied |= {f"{prefix}{key}": finite(cell) for key, cell in value.items()}
+            elif not (attribute.metadata.get(_OMITTED) and value == attribute.default):
+                copied[attribute.name] = finite(value)
+        return copied
     return document
 
 
@@ -68,7 +68,7 @@ def null_is_nan(value: object) -> object:
     [[1.0, nan]]
     """
     if isinstance(value, list):
-        return [null_is_nan(one) for one in value]
+        return [null_is_nan(item) for item in value]
     return math.nan if value is None else value
 
 

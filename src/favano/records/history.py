@@ -62,8 +62,8 @@ def columns_of(rows: Sequence[Row]) -> list[str]:
 
 def metric_names(rows: Sequence[Row]) -> tuple[str, ...]:
     """Names of the metrics in a history; of an empty one, accuracy."""
-    found = dict.fromkeys(name for row in rows for name in row.metrics)
-    return tuple(found) if rows else (ACCURACY.name,)
+    names = dict.fromkeys(name for row in rows for name in row.metrics)
+    return tuple(names) if rows else (ACCURACY.name,)
 
 
 def diverged(row: Row) -> bool:
@@ -73,10 +73,10 @@ def diverged(row: Row) -> bool:
 
 def rows_by_seed(rows: Iterable[Row]) -> dict[int, list[Row]]:
     """The rows of each seed, in their order."""
-    found: dict[int, list[Row]] = {}
+    by_seed: dict[int, list[Row]] = {}
     for row in rows:
-        found.setdefault(row.seed, []).append(row)
-    return found
+        by_seed.setdefault(row.seed, []).append(row)
+    return by_seed
 
 
 def up_to(rows: Iterable[Row], horizon: float) -> list[Row]:

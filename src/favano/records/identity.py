@@ -7,15 +7,15 @@ from collections.abc import Mapping
 Identity = Mapping[str, object]  # values, digests and words; some values have named parts
 
 
-def differing(one: Identity, other: Identity) -> list[str]:
+def differing(identity: Identity, other: Identity) -> list[str]:
     """Names under which these differ; of parts, if both have some.
 
     >>> differing({"seed": 0, "keys": {"a": 1, "b": 2}}, {"seed": 0, "keys": {"a": 1, "b": 3}})
     ['b']
     """
     names = list[str]()
-    for name in {**one, **other}:
-        mine, others = one.get(name), other.get(name)
+    for name in {**identity, **other}:
+        mine, others = identity.get(name), other.get(name)
         if isinstance(mine, Mapping) and isinstance(others, Mapping):
             names += differing(mine, others)
         elif mine != others:

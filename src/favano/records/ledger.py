@@ -75,14 +75,14 @@ def rates_tried(entries: Sequence[Entry]) -> dict[tuple[str, str], list[Rates]]:
     Pairs that were tried to the end go before the others, with what they reached there. A run that
     diverged or is missing counts as accuracy 0.
     """
-    found: dict[tuple[str, str], dict[tuple[float | None, float | None], _Reached]] = {}
+    tried: dict[tuple[str, str], dict[tuple[float | None, float | None], _Reached]] = {}
     for entry in entries:
-        cell = found.setdefault((entry.algorithm, entry.column), {})
+        cell = tried.setdefault((entry.algorithm, entry.column), {})
         reached = entry.accuracy if entry.status == "complete" else None
         rates = entry.learning_rate, entry.server_learning_rate
         in_the_end = entry.reading.endswith(TO_THE_END)
         cell.setdefault(rates, ([], []))[in_the_end].append(reached or 0.0)
-    return {key: _best_first(cell) for key, cell in found.items()}
+    return {key: _best_first(cell) for key, cell in tried.items()}
 
 
 def _best_first(cell: Mapping[tuple[float | None, float | None], _Reached]) -> list[Rates]:

@@ -19,13 +19,13 @@ class MetricRecord:
     best: Best = "high"
     unit: str = ""
 
-    def better(self, one: float, other: float) -> bool:
+    def better(self, value: float, other: float) -> bool:
         """Whether one value is better than another.
 
         >>> LOSS.better(0.1, 0.2), ACCURACY.better(0.1, 0.2)
         (True, False)
         """
-        return one > other if self.best == "high" else one < other
+        return value > other if self.best == "high" else value < other
 
 
 ACCURACY: Final = MetricRecord("accuracy", unit="%")
@@ -42,7 +42,7 @@ def leading(metrics: tuple[MetricRecord, ...]) -> MetricRecord:
     >>> leading((ACCURACY,)).name, leading(OF_LOSS).name
     ('accuracy', 'loss')
     """
-    return next((one for one in metrics if one not in OF_LOSS), LOSS)
+    return next((metric for metric in metrics if metric not in OF_LOSS), LOSS)
 
 
 def undescribed(names: tuple[str, ...]) -> tuple[MetricRecord, ...]:

@@ -20,7 +20,7 @@ def _as_rows(lists: object, file: ValidationInfo) -> object:
     """The lists of a history, with the metrics of each in a mapping."""
     if not isinstance(lists, list) or "metrics" not in file.data:
         return lists
-    names = [one.name for one in file.data["metrics"]]
+    names = [metric.name for metric in file.data["metrics"]]
     first = Row._fields.index("metrics")
     last = first + len(names)
     return [
@@ -54,14 +54,14 @@ class RunFile:
 def run_to_json(run: RunFile) -> str:
     """The text of a run file; each row of the history is a list of the cells of its columns."""
     digests = any(row.digest for row in run.history)
-    header = columns((one.name for one in run.metrics), digests=digests)
+    header = columns((metric.name for metric in run.metrics), digests=digests)
     lists = [[row.cell(name) for name in header] for row in run.history]
     return to_json({**cast(dict[str, object], finite(run)), "history": lists}) + "\n"
 
 
 def run_from_json(text: str) -> RunFile:
     """The inverse of `run_to_json`; a `ValueError` if the file is damaged."""
-    found = from_json(RunFile, text)
-    entry = found.entry
-    loss, variance = (nan if one is None else one for one in (entry.loss, entry.variance))
-    return replace(found, entry=entry._replace(loss=loss, variance=variance))
+    run = from_json(RunFile, text)
+    entry = run.entry
+    loss, variance = (nan if value is None else value for value in (entry.loss, entry.variance))
+    return replace(run, entry=entry._replace(loss=loss, variance=variance))

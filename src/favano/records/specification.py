@@ -15,13 +15,13 @@ def specification_from_toml(text: str) -> dict[str, object]:
     >>> specification_from_toml("[fleet]\nclients = 9\n[[method]]\nname = 'fedbuff'")
     {'clients': 9, 'algorithm': 'fedbuff'}
     """
-    found: dict[str, object] = {}
+    keys: dict[str, object] = {}
     for key, value in tomllib.loads(text).items():
         first = value[0] if key == "method" and isinstance(value, list) and value else value
         if key == "method" and isinstance(first, Mapping):
-            found |= {"algorithm" if name == "name" else name: one for name, one in first.items()}
+            keys |= {"algorithm" if name == "name" else name: item for name, item in first.items()}
         elif isinstance(value, Mapping):
-            found |= value
+            keys |= value
         else:
-            found[key] = value
-    return found
+            keys[key] = value
+    return keys

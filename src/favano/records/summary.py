@@ -67,7 +67,7 @@ def final_values(
     runs: Iterable[RunRecord | Row], metrics: tuple[MetricRecord, ...], name: str | None = None
 ) -> list[float]:
     """The value of each run: of a metric by its name, by default of the leading one."""
-    known = [*(one.name for one in metrics), LOSS.name]
+    known = [*(metric.name for metric in metrics), LOSS.name]
     chosen = leading(metrics).name if name is None else name
     need(chosen in known, "metric", chosen, f"need one of {', '.join(known)}")
     return [run.value(chosen) for run in runs]
@@ -121,7 +121,7 @@ def _with_metrics(runs: object, summary: ValidationInfo) -> object:
     """Gather the metrics of each run; a run of earlier versions gets the status of the result."""
     if not isinstance(runs, list) or not {"status", "metrics"} <= summary.data.keys():
         return runs
-    names = [one.name for one in summary.data["metrics"]]
+    names = [metric.name for metric in summary.data["metrics"]]
     whole = {"status": summary.data["status"]}
     return [{**whole, **_gathered(run, names)} if isinstance(run, dict) else run for run in runs]
 

@@ -91,7 +91,7 @@ def _parser(name: str, kind: object) -> Callable[[str], object]:
 
         return choose
     if NoneType in options:
-        parse = _parser(name, next(one for one in options if one is not NoneType))
+        parse = _parser(name, next(option for option in options if option is not NoneType))
         return lambda text: parse(text) if text else None
     assert kind in (int, float, str), f"{name}: no parser for cells of type {kind}"
     return _whole if kind is int else kind

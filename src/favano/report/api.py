@@ -30,7 +30,7 @@ class Loaded:
 
     def final(self, metric: str | None = None) -> dict[str, list[float]]:
         """The value of each seed at the horizon, by method: of a metric, or of the leading one."""
-        return {one.name: one.final(metric) for one in self.results}
+        return {result.name: result.final(metric) for result in self.results}
 
     def report(self, page: Path | str, title: str | None = None) -> Path:
         """Write one self-contained HTML page."""

@@ -39,17 +39,17 @@ def read_archive(files: list[Path]) -> list[Result]:
     """The results in run files, `favano` first; runs of a rate search are left out."""
     groups: dict[str, list[tuple[Path, RunFile]]] = {}
     for file in files:
-        found = read_file(file, run_from_json)
-        if not found.spec.get("holdout"):
-            shared = {key: value for key, value in found.spec.items() if key != "seed"}
-            groups.setdefault(json.dumps(shared, sort_keys=True), []).append((file, found))
+        run = read_file(file, run_from_json)
+        if not run.spec.get("holdout"):
+            shared = {key: value for key, value in run.spec.items() if key != "seed"}
+            groups.setdefault(json.dumps(shared, sort_keys=True), []).append((file, run))
     results = [_result(group) for _, group in sorted(groups.items())]
     return sorted(results, key=lambda result: (result.name != "favano", result.name))
 
 
 def _result(group: list[tuple[Path, RunFile]]) -> Result:
     group = sorted(group, key=lambda pair: pair[1].entry.seed)
-    (path, first), runs = group[0], [found for _, found in group]
+    (path, first), runs = group[0], [run for _, run in group]
     name, rows = str(first.spec["algorithm"]), [within(run.spec, run.history) for run in runs]
     last = {
         run.entry.seed: run_record(name, history[-1], _status(run))
@@ -76,8 +76,8 @@ def _checked(runs: list[RunFile]) -> DigestCheck:
     checks = [
         check_digests(run.spec, run.history, (run.entry,), {"data": run.data}) for run in runs
     ]
-    wrong = [one for one in checks if one.status == "changed"]
-    return next(iter(wrong), max(checks, key=lambda one: one.status))
+    wrong = [check for check in checks if check.status == "changed"]
+    return next(iter(wrong), max(checks, key=lambda check: check.status))
 
 
 def _status(run: RunFile) -> Status:

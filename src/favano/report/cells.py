@@ -22,9 +22,9 @@ _COUNTS = {
 def columns(results: Sequence[Result]) -> dict[str, str]:
     """Columns and their headings; a difference needs two results and names its reference."""
     against = reference(results)
-    known = {one.name: heading(one) for one in (*(against or results[0]).metrics, LOSS)}
+    known = {metric.name: heading(metric) for metric in (*(against or results[0]).metrics, LOSS)}
     lead = (against or results[0]).leading.name
-    first, *others = sorted(known.items(), key=lambda one: one[0] != lead)
+    first, *others = sorted(known.items(), key=lambda pair: pair[0] != lead)
     difference = []
     if against is not None and len(results) > 1:
         unit = gap_unit(against.leading)
@@ -37,7 +37,7 @@ def cells(result: Result, against: Result | None) -> dict[str, str]:
     """Every cell of a result by its column; differences are taken against another result."""
     asked, runs = result.spec.get("seeds"), result.runs
     some = isinstance(asked, int) and asked != len(runs)
-    metrics = {one.name: one for one in result.metrics}
+    metrics = {record.name: record for record in result.metrics}
     words = dict.fromkeys([*metrics, LOSS.name, "difference", *_COUNTS], DASH)
     words["seeds"] = f"{len(runs)} of {asked}" if some else str(len(runs))
     if against:
@@ -55,12 +55,12 @@ def cells(result: Result, against: Result | None) -> dict[str, str]:
     }
 
 
-def _loss(found: Spread, *, leads: bool) -> str:
+def _loss(spread: Spread, *, leads: bool) -> str:
     """A loss to three decimals; where it leads, as metrics are said."""
-    if leads or not math.isfinite(found.mean):
-        return with_spread(LOSS, found)
-    deviation = DASH if found.count < 2 else fixed(found.deviation, 3)
-    return f"{fixed(found.mean, 3)} ± {deviation}"
+    if leads or not math.isfinite(spread.mean):
+        return with_spread(LOSS, spread)
+    deviation = DASH if spread.count < 2 else fixed(spread.deviation, 3)
+    return f"{fixed(spread.mean, 3)} ± {deviation}"
 
 
 def difference_words(result: Result, against: Result) -> str:

@@ -43,27 +43,27 @@ def result_folders(path: Path) -> list[Path]:
     need(path.is_dir(), "results", path, "no such folder")
     if all((path / file).exists() for file in _FILES) or run_files(path):
         return [path]
-    found = _below(path)
+    folders = _below(path)
     files = "spec.toml and history.csv, or runs/ of favano reproduce"
     rule = f"holds no result (need {files}, here or in its subfolders)"
-    need(bool(found), "results", path, rule)
-    return found
+    need(bool(folders), "results", path, rule)
+    return folders
 
 
 def _below(path: Path) -> list[Path]:
     """Result folders and archives under `path`; the search does not go into them."""
     folders = [folder for folder in path.iterdir() if folder.is_dir()]
-    found = []
+    results = []
     for folder in sorted(folders, key=lambda folder: (folder.name != "favano", folder.name)):
         if any((folder / file).exists() for file in _FILES):
             there = (folder / SPEC).exists()
             need(there, "results", folder, "history.csv without spec.toml")
-            found.append(folder)
+            results.append(folder)
         elif run_files(folder):
-            found.append(folder)
+            results.append(folder)
         else:
-            found += _below(folder)
-    return found
+            results += _below(folder)
+    return results
 
 
 def differing_keys(results: Sequence[Result]) -> list[str]:
@@ -92,7 +92,9 @@ def told_apart(results: Sequence[Result]) -> list[Result]:
     for result in results:
         groups.setdefault(result.algorithm, []).append(result)
     notes = {algorithm: iter(_notes(alike)) for algorithm, alike in groups.items()}
-    return [replace(one, name=one.algorithm + next(notes[one.algorithm])) for one in results]
+    return [
+        replace(result, name=result.algorithm + next(notes[result.algorithm])) for result in results
+    ]
 
 
 def _notes(alike: Sequence[Result]) -> list[str]:
@@ -110,7 +112,7 @@ def _notes(alike: Sequence[Result]) -> list[str]:
     few = [tuple(keys)] if len(keys) <= _FEW else []
     some = chain.from_iterable(combinations(keys, size) for size in range(2, _MOST + 1))
     for choice in chain(((key,) for key in keys), few, some):
-        notes = [", ".join(one) for one in zip(*(words[key] for key in choice), strict=True)]
+        notes = [", ".join(row) for row in zip(*(words[key] for key in choice), strict=True)]
         if len(set(notes)) == len(alike):
             return [f" ({note})" for note in notes]
     paths = [result.folder.resolve().parts for result in alike]

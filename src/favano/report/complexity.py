@@ -28,7 +28,7 @@ def formula_sheet(formulas: Mapping[str, tuple[str, str]], names: Names) -> Shee
 
 def number_sheets(path: Path, names: Names, fleets: Names, note: str) -> list[Sheet]:
     """The values of the formulas, one sheet per fleet."""
-    found = read_file(path, complexities_from_csv)
+    lines = read_file(path, complexities_from_csv)
     headings = ["method", "C", "steps, printed", "steps", "time, printed", "time"]
     return [
         Sheet(
@@ -36,7 +36,7 @@ def number_sheets(path: Path, names: Names, fleets: Names, note: str) -> list[Sh
             headings,
             [
                 _row(names.get(line.method, line.method), line)
-                for line in found
+                for line in lines
                 if line.fleet == fleet
             ],
             note,

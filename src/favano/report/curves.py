@@ -33,7 +33,7 @@ class Measure:
 
 def measures(metrics: Collection[MetricRecord], where: str = "Test") -> dict[str, Measure]:
     """All measures by key, the leading metric first."""
-    judged = {one.name: _measure(one, where) for one in metrics}
+    judged = {metric.name: _measure(metric, where) for metric in metrics}
     if leading(tuple(metrics)) == LOSS:
         judged = {LOSS.name: _measure(LOSS, where), **judged}
     else:

@@ -127,9 +127,9 @@ def row_name(rows: Sequence[Row], place: int) -> str:
     return f"row {place + 1} (time {rows[place].time:,g})"
 
 
-def same(one: object, other: object) -> bool:
+def same(cell: object, other: object) -> bool:
     """Whether two cells are equal; numbers that are not finite are not told apart, as in JSON."""
-    return one == other or not (_is_known(one) or _is_known(other))
+    return cell == other or not (_is_known(cell) or _is_known(other))
 
 
 def _is_known(cell: object) -> bool:

@@ -61,7 +61,7 @@ def spread_out(heights: Sequence[float], gap: float) -> list[float]:
             joined = groups.pop(-2) + groups.pop()
             del middles[-2:]
             groups.append(joined)
-            middles.append(sum(heights[one] for one in joined) / len(joined))
+            middles.append(sum(heights[member] for member in joined) / len(joined))
     placed = [0.0] * len(heights)
     for group, middle in zip(groups, middles, strict=True):
         for position, index in enumerate(group):

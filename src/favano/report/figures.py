@@ -65,7 +65,7 @@ def curves_figure(
     """
     from matplotlib.figure import Figure
 
-    found = {
+    curves = {
         key: line
         for line in read_lines(folder / CURVES)
         for key in (line.reading, line.algorithm)
@@ -79,11 +79,11 @@ def curves_figure(
     for row, measures in enumerate(panels):
         for column, (measure, along) in enumerate(measures):
             letter = _letter(row * columns + column, rows * columns)
-            _draw(grid[row][column], found, lines, measure, along, asked)
+            _draw(grid[row][column], curves, lines, measure, along, asked)
             grid[row][column].set_title(letter + _MEASURES[measure], loc="left")
     shown = {measure for measures in panels for measure, _ in measures}
-    missing = [text for key, text in lines.items() if key not in found]
-    _write_below(grid[-1][0], _explained(list(found.values()), shown, missing), -38, va="top")
+    missing = [text for key, text in lines.items() if key not in curves]
+    _write_below(grid[-1][0], _explained(list(curves.values()), shown, missing), -38, va="top")
     return figure
 
 
@@ -115,11 +115,11 @@ def _write_below(axes: Axes, lines: Sequence[str], height: float, *, va: str) ->
 
 
 def _draw(
-    axes: Axes, found: Mapping[str, Line], lines: Names, measure: str, along: str, asked: int
+    axes: Axes, curves: Mapping[str, Line], lines: Names, measure: str, along: str, asked: int
 ) -> None:
     scale = 100.0 if measure == "accuracy" else 1.0
     ends, styles, furthest = [], line_looks(lines), 0.0
-    for key, line in ((key, found[key]) for key in lines if key in found):
+    for key, line in ((key, curves[key]) for key in lines if key in curves):
         look = styles[key]
         colour = COLOURS[look.colour]
         x = line.values[along]
@@ -216,16 +216,16 @@ def _cell_handles(seeds: int, paper: bool) -> list[Line2D]:
     from matplotlib.lines import Line2D
 
     ink = COLOURS[5]
-    found = [
+    handles = [
         Line2D([], [], linestyle="", marker="o", color=ink, alpha=0.45, markersize=4.2,
                markeredgewidth=0, label=f"one seed of {seeds}"),
         Line2D([], [], linestyle="", marker="|", color=ink, markersize=11, markeredgewidth=2,
                label="mean over seeds"),
     ]  # fmt: skip
     if paper:
-        found.append(Line2D([], [], color=GREY, alpha=0.45, linewidth=4, solid_capstyle="butt",
+        handles.append(Line2D([], [], color=GREY, alpha=0.45, linewidth=4, solid_capstyle="butt",
                             label="the paper's mean ± standard deviation"))  # fmt: skip
-    return found
+    return handles
 
 
 def _draw_column(

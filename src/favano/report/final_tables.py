@@ -37,10 +37,10 @@ def overview(settings: Sequence[Setting], looks: Mapping[str, Look]) -> str:
     """The leading metric of every method in every setting; nothing if there is one setting."""
     if len(settings) < 2:
         return ""
-    found = [{result.title: result for result in setting.results} for setting in settings]
+    by_title = [{result.title: result for result in setting.results} for setting in settings]
     rows = []
     for title, look in looks.items():
-        here = [results.get(title) for results in found]
+        here = [results.get(title) for results in by_title]
         texts = [escape(cells(each, None)[each.leading.name]) if each else DASH for each in here]
         first = next(each for each in here if each)
         rows.append((name(replace(first, status="complete"), look), texts))

@@ -73,30 +73,30 @@ def gap_unit(metric: MetricRecord) -> str:
     return "points" if metric.unit == _PERCENT else metric.unit
 
 
-def with_spread(metric: MetricRecord, found: Spread) -> str:
+def with_spread(metric: MetricRecord, spread: Spread) -> str:
     """Mean and standard deviation over seeds."""
-    if not isfinite(found.mean):
-        return number(metric, found.mean)
-    return f"{number(metric, found.mean)} ± {_deviation(metric, found)}"
+    if not isfinite(spread.mean):
+        return number(metric, spread.mean)
+    return f"{number(metric, spread.mean)} ± {_deviation(metric, spread)}"
 
 
-def signed_with_spread(metric: MetricRecord, found: Spread) -> str:
+def signed_with_spread(metric: MetricRecord, spread: Spread) -> str:
     """A difference with its sign and standard deviation."""
-    if not isfinite(found.mean):
-        return number(metric, found.mean)
+    if not isfinite(spread.mean):
+        return number(metric, spread.mean)
     if metric.unit == _PERCENT:
-        return f"{signed(100 * found.mean)} ± {_deviation(metric, found)}"
-    sign = "+" if found.mean > 0 else ""
-    return f"{sign}{significant(found.mean)} ± {_deviation(metric, found)}"
+        return f"{signed(100 * spread.mean)} ± {_deviation(metric, spread)}"
+    sign = "+" if spread.mean > 0 else ""
+    return f"{sign}{significant(spread.mean)} ± {_deviation(metric, spread)}"
 
 
-def level(metric: MetricRecord, one: float, other: float) -> bool:
+def level(metric: MetricRecord, value: float, other: float) -> bool:
     """Whether two values cannot be told apart as they are printed."""
     if metric.unit == _PERCENT:
-        return fixed(100 * abs(one - other), 1) == "0.0"
-    return number(metric, one) == number(metric, other)
+        return fixed(100 * abs(value - other), 1) == "0.0"
+    return number(metric, value) == number(metric, other)
 
 
-def _deviation(metric: MetricRecord, found: Spread) -> str:
+def _deviation(metric: MetricRecord, spread: Spread) -> str:
     """A standard deviation; one seed has none."""
-    return DASH if found.count < 2 else number(metric, found.deviation)
+    return DASH if spread.count < 2 else number(metric, spread.deviation)

@@ -48,7 +48,7 @@ def render(results: Sequence[Result], title: str) -> str:
     everything = [result for setting in settings for result in setting.results]
     has_numbers = {result.title for result in everything if result.runs}
     references = {title: title for title in looks if title in has_numbers}
-    metrics = dict.fromkeys(one for result in everything for one in result.metrics)
+    metrics = dict.fromkeys(metric for result in everything for metric in result.metrics)
     shown = measures(metrics, _where(everything))
     style, script = _file("page.css"), "\n".join(_file(name) for name in _SCRIPTS)
     return Template(_file("page.html")).substitute(
@@ -90,8 +90,8 @@ def _choices(shown: Mapping[str, Measure]) -> str:
     """One button per measure; the first is chosen."""
     return "".join(
         f'<label><input type="radio" name="measure" value="{escape(key)}" autocomplete="off"'
-        f"{'' if number else ' checked'}><span>{escape(one.short)}</span></label>\n"
-        for number, (key, one) in enumerate(shown.items())
+        f"{'' if number else ' checked'}><span>{escape(measure.short)}</span></label>\n"
+        for number, (key, measure) in enumerate(shown.items())
     )
 
 

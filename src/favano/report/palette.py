@@ -90,16 +90,16 @@ def looks(names: Iterable[str]) -> dict[str, Look]:
     """
     listed = list(dict.fromkeys(names))
     used: set[tuple[int, int]] = set()
-    found = {name: _KNOWN[name] for name in listed if name in _KNOWN}
-    for name in sorted(set(listed) - found.keys()):
+    chosen = {name: _KNOWN[name] for name in listed if name in _KNOWN}
+    for name in sorted(set(listed) - chosen.keys()):
         number = int.from_bytes(sha256(name.encode()).digest()[:8])
         method = _KNOWN.get(name.partition(" (")[0])
         own = [pair for pair in _FREE if method is not None and pair[0] == method.colour]
         wanted = list(chain(_from(own, number), _from(_FREE, number)))
         pair = next((pair for pair in wanted if pair not in used), wanted[0])
         used.add(pair)
-        found[name] = Look(*pair, mark=number // len(_FREE) % len(_MARKS))
-    return {name: found[name] for name in listed}
+        chosen[name] = Look(*pair, mark=number // len(_FREE) % len(_MARKS))
+    return {name: chosen[name] for name in listed}
 
 
 def _from(pairs: Sequence[tuple[int, int]], start: int) -> list[tuple[int, int]]:

@@ -158,7 +158,7 @@ def other_readings(entries: Sequence[Entry], texts: Names, names: Names, columns
             own = [entry for entry in those if entry.algorithm == algorithm]
             name = f"{text}: {names.get(algorithm, algorithm)}" if len(algorithms) > 1 else text
             cells = (cell(own, reading, column) for column in columns)
-            rows.append([name, *(one.words if one.asked else "" for one in cells)])
+            rows.append([name, *(value.words if value.asked else "" for value in cells)])
     note = f"{measured(entries, names)}, {_seeds(entries, 'sd')}."
     return Sheet("Other readings", ["reading", *columns.values()], rows, note)
 
@@ -182,13 +182,13 @@ def leads(title: str, entries: Sequence[Entry], names: Names, columns: Names) ->
 
 def chosen_rates(tried: Sequence[Entry], names: Names, columns: Names) -> Sheet:
     """The rates that each method's search chose, marked if they lie on the edge of its grid."""
-    found = rates_tried(tried)
-    unfinished = {(one.algorithm, one.column) for one in tried if one.status == "missing"}
+    rates = rates_tried(tried)
+    unfinished = {(entry.algorithm, entry.column) for entry in tried if entry.status == "missing"}
     rows = []
     for method, name in names.items():
         row = [name]
         for column in columns:
-            pairs = found.get((method, column), [])
+            pairs = rates.get((method, column), [])
             if not pairs or (method, column) in unfinished:
                 row.append("partial search" if pairs else MISSING)
                 continue
@@ -197,7 +197,7 @@ def chosen_rates(tried: Sequence[Entry], names: Names, columns: Names) -> Sheet:
             row.append(f"{top.client:.4g} / {top.server:.4g}{' (edge)' if edge else ''}")
         rows.append(row)
     seeds = sorted({entry.seed for entry in tried})
-    count = max((len(pairs) for pairs in found.values()), default=0)
+    count = max((len(pairs) for pairs in rates.values()), default=0)
     which = f"seed{'s' if len(seeds) > 1 else ''} {', '.join(map(str, seeds))}"
     note = (
         f"Client / server rate, the best of {count} pairs for every method by mean accuracy on "

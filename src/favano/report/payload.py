@@ -33,7 +33,9 @@ def payload(
             {"title": title, "look": look.classes, "mark": look.path}
             for title, look in looks.items()
         ],
-        "measures": {key: {"name": one.title, "kind": one.kind} for key, one in shown.items()},
+        "measures": {
+            key: {"name": measure.title, "kind": measure.kind} for key, measure in shown.items()
+        },
         "settings": [
             {
                 "title": setting.title,

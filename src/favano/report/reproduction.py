@@ -81,28 +81,28 @@ def sheets(folder: Path, layout: Layout, *, narrow: bool = False) -> list[Sheet]
     beside = beside_paper_long if narrow and layout.paper else beside_paper
     runs, readings, tuning, tuned = (read_ledger(folder / f"{name}.csv") for name in LEDGERS)
     names, columns = layout.lines, layout.columns
-    found = [beside(layout.title, runs, names, columns, layout.paper)]
+    all_sheets = [beside(layout.title, runs, names, columns, layout.paper)]
     methods = "favano" in names
     if methods:
-        found.append(leads("FAVANO's lead", runs, names, columns))
+        all_sheets.append(leads("FAVANO's lead", runs, names, columns))
     if readings:
         made = {entry.reading for entry in readings}
-        texts = {key: one.text for key, one in layout.readings.items() if key in made}
-        found.append(other_readings(readings, texts, names, columns))
+        texts = {key: reading.text for key, reading in layout.readings.items() if key in made}
+        all_sheets.append(other_readings(readings, texts, names, columns))
         for key, text in texts.items():
             those = [entry for entry in readings if entry.reading == key]
             if {"favano", "fedavg"} <= {entry.algorithm for entry in those}:
                 about = {entry.column for entry in those}
                 those_columns = {key: name for key, name in columns.items() if key in about}
-                found.append(leads(f"FAVANO's lead: {text}", those, names, those_columns))
+                all_sheets.append(leads(f"FAVANO's lead: {text}", those, names, those_columns))
     if tuning:
-        found.append(chosen_rates(tuning, names, columns))
+        all_sheets.append(chosen_rates(tuning, names, columns))
     if tuned:
         title = "With every method's rates tuned"
-        found.append(beside(title, tuned, names, columns, layout.paper))
+        all_sheets.append(beside(title, tuned, names, columns, layout.paper))
         if methods:
-            found.append(leads("FAVANO's lead, rates tuned", tuned, names, columns))
-    return found
+            all_sheets.append(leads("FAVANO's lead, rates tuned", tuned, names, columns))
+    return all_sheets
 
 
 def facts(
@@ -117,7 +117,7 @@ def facts(
     entries = entries_of(folder)
     versions = ", ".join(sorted({entry.version for entry in entries if entry.version}))
     paper = "" if layout.ours else " (the paper's experiments: about 10 kg CO2e in all)"
-    found = {
+    about = {
         "command": f"`{command}`",
         "favano": versions or "nothing was run",
         "cost": cost_sentence(entries),
@@ -126,11 +126,11 @@ def facts(
     }
     if scale < 1:
         share = f"{100 * scale:g} % of the simulated time and of the data"
-        found["scale"] = f"{share}: a quick look, not to be compared with published numbers."
+        about["scale"] = f"{share}: a quick look, not to be compared with published numbers."
     if changes:
         others = ", ".join(f"{key} {value}" for key, value in changes.items())
-        found["changed" if layout.ours else "not the paper's"] = f"{others}, in all runs alike."
-    return found
+        about["changed" if layout.ours else "not the paper's"] = f"{others}, in all runs alike."
+    return about
 
 
 def entries_of(folder: Path) -> list[Entry]:
@@ -141,9 +141,9 @@ def entries_of(folder: Path) -> list[Entry]:
 
 def document(folder: Path, layout: Layout) -> dict[str, object]:
     """Every table, and every run with its numbers, as a JSON document."""
-    found = tables(sheets(folder, layout))
+    documents = tables(sheets(folder, layout))
     runs = [entry._asdict() for entry in entries_of(folder)]
-    return {"title": layout.title, "folder": str(folder), "tables": found, "runs": runs}
+    return {"title": layout.title, "folder": str(folder), "tables": documents, "runs": runs}
 
 
 def draw(folder: Path, layout: Layout) -> list[Path]:

@@ -158,9 +158,9 @@ def read_result(folder: Path) -> Result:
     history = _read_if_there(folder / HISTORY, history_from_csv) or []
     rows = within(spec, history)
     metrics = summary.metrics if summary else undescribed(metric_names(history))
-    for one in metrics:
-        held = all(one.name in row.metrics for row in history)
-        need(held, "results", folder / HISTORY, f"lacks a metric of {SUMMARY}: {one.name}")
+    for metric in metrics:
+        held = all(metric.name in row.metrics for row in history)
+        need(held, "results", folder / HISTORY, f"lacks a metric of {SUMMARY}: {metric.name}")
     return Result(
         name=name,
         folder=folder,

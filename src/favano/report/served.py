@@ -54,20 +54,22 @@ def _block(index: int, setting: Setting, looks: Mapping[str, Look]) -> str:
 def _table(known: Sequence[tuple[Result, ServedRecord]], looks: Mapping[str, Look]) -> str:
     """The leading metric over all clients, over those of each speed, and over the worst tenth."""
     first, about = known[0]
-    speeds = {f"speed-{place}": one.name for place, one in enumerate(about.speeds)}
+    speeds = {f"speed-{place}": speed.name for place, speed in enumerate(about.speeds)}
     headings = {"mean": "all clients", **speeds, "worst": "worst tenth"}
     rows = []
-    for result, found in known:
-        values = [found.mean, *(one.mean for one in found.speeds), found.worst]
+    for result, record in known:
+        values = [record.mean, *(speed.mean for speed in record.speeds), record.worst]
         words = [escape(number(result.leading, value)) for value in values]
         rows.append((name(result, looks[result.title]), words))
     what = metric_heading(first.leading)
     return table(f"Mean over clients: {what}, on their own samples", "method", headings, rows)
 
 
-def _in_short(result: Result, found: ServedRecord) -> str:
+def _in_short(result: Result, record: ServedRecord) -> str:
     """The mean of each speed in words."""
-    speeds = (f"{one.name} clients {amount(result.leading, one.mean)}" for one in found.speeds)
+    speeds = (
+        f"{speed.name} clients {amount(result.leading, speed.mean)}" for speed in record.speeds
+    )
     return ", ".join(speeds)
 
 

@@ -38,11 +38,11 @@ def by_setting(results: Sequence[Result]) -> list[Setting]:
     return [Setting(_title(group[0], keys), tuple(told_apart(group))) for group in groups]
 
 
-def agree(one: Result, other: Result) -> bool:
+def agree(result: Result, other: Result) -> bool:
     """Whether two results belong to one setting; a key that only one of them has is ignored."""
-    both = [key for key in WORLD if key in one.spec and key in other.spec]
-    return one.leading == other.leading and all(
-        setting(one, key) == setting(other, key) for key in both
+    both = [key for key in WORLD if key in result.spec and key in other.spec]
+    return result.leading == other.leading and all(
+        setting(result, key) == setting(other, key) for key in both
     )
 
 

@@ -37,9 +37,9 @@ def _block(index: int, setting: Setting, looks: Mapping[str, Look], kind: str) -
         figures = "".join(
             f'<figure class="chart" data-chart="{kind}" data-setting="{index}" '
             f'data-result="{place}"><figcaption><strong>{escape(result.title)}</strong> '
-            f"{escape(_in_short(result, found, kind))}</figcaption></figure>"
-            for place, result, found in known
-            if kind == "staleness" or _has_weights(found)
+            f"{escape(_in_short(result, record, kind))}</figcaption></figure>"
+            for place, result, record in known
+            if kind == "staleness" or _has_weights(record)
         )
         inside += f'<div class="pairs">{figures}</div>{_sampled(known[0][2], kind)}'
     return f'<div class="setting" data-setting="{index}">{heading(setting)}{inside}</div>'
@@ -47,8 +47,8 @@ def _block(index: int, setting: Setting, looks: Mapping[str, Look], kind: str) -
 
 def _table(setting: Setting, looks: Mapping[str, Look]) -> str:
     """Shares of the speeds in contacts, steps and weight, below the fair shares."""
-    found = [(each, each.participation) for each in setting.results if each.participation]
-    speeds = found[0][1].speeds
+    pairs = [(each, each.participation) for each in setting.results if each.participation]
+    speeds = pairs[0][1].speeds
     names = " / ".join(speed.name for speed in speeds)
     headings = {
         "contacts": "contacts, %",
@@ -56,21 +56,21 @@ def _table(setting: Setting, looks: Mapping[str, Look]) -> str:
         "weight": "effective weight, %",
         "ratio": "weight of one client, 1/n",
     }
-    rows = [("fair", _cells(found[0][1], fair=True))]
-    rows += [(name(each, looks[each.title]), _cells(known, fair=False)) for each, known in found]
+    rows = [("fair", _cells(pairs[0][1], fair=True))]
+    rows += [(name(each, looks[each.title]), _cells(known, fair=False)) for each, known in pairs]
     counts = " / ".join(f"{speed.clients:,}" for speed in speeds)
     return table(f"Shares of the {names} clients, {counts} of them", "method", headings, rows)
 
 
-def _cells(found: Participation, *, fair: bool) -> list[str]:
-    speeds = found.speeds
+def _cells(record: Participation, *, fair: bool) -> list[str]:
+    speeds = record.speeds
     contacts = max(1, sum(speed.contacts for speed in speeds))
     steps = max(1, sum(speed.steps for speed in speeds))
     if fair:
-        shares = " / ".join(percent(speed.clients / found.clients) for speed in speeds)
+        shares = " / ".join(percent(speed.clients / record.clients) for speed in speeds)
         return [shares, shares, shares, " / ".join("1.00" for _ in speeds)]
-    ratios = [speed.weight * found.clients / max(1, speed.clients) for speed in speeds]
-    if not _has_weights(found):
+    ratios = [speed.weight * record.clients / max(1, speed.clients) for speed in speeds]
+    if not _has_weights(record):
         weight, ratio = DASH, DASH
     else:
         weight = f"<strong>{' / '.join(percent(speed.weight) for speed in speeds)}</strong>"
@@ -83,37 +83,37 @@ def _cells(found: Participation, *, fair: bool) -> list[str]:
     ]
 
 
-def _has_weights(found: Participation) -> bool:
+def _has_weights(participation: Participation) -> bool:
     """Whether clients have weights: not if the models of a run grew beyond all numbers."""
-    return all(math.isfinite(speed.weight) for speed in found.speeds)
+    return all(math.isfinite(speed.weight) for speed in participation.speeds)
 
 
-def _key(found: Participation) -> str:
+def _key(record: Participation) -> str:
     """The colour of each speed."""
     entries = "".join(
         f'<span class="speed-{number % 6}">{escape(speed.name)}</span>'
-        for number, speed in enumerate(found.speeds)
+        for number, speed in enumerate(record.speeds)
     )
     return f'<p class="key">{entries}</p>'
 
 
-def _in_short(result: Result, found: Participation, kind: str) -> str:
+def _in_short(result: Result, record: Participation, kind: str) -> str:
     if kind == "staleness":
-        late = found.staleness
+        late = record.staleness
         middle = f"median {significant(late.median)}, largest {late.most:,}"
         return f"mean {significant(late.mean)}, {middle}"
     if result.verdict:
         return result.verdict
-    first = found.speeds[0]
-    fair = percent(first.clients / found.clients)
+    first = record.speeds[0]
+    fair = percent(first.clients / record.clients)
     return f"{first.name} clients carry {percent(first.weight)} % of the weight, fair is {fair} %"
 
 
-def _sampled(found: Participation, kind: str) -> str:
-    shown = len(found.listed.client)
-    if kind != "clients" or shown == found.clients:
+def _sampled(record: Participation, kind: str) -> str:
+    shown = len(record.listed.client)
+    if kind != "clients" or shown == record.clients:
         return ""
     return (
-        f'<p class="note">The plots show an even sample of {shown:,} of the {found.clients:,} '
+        f'<p class="note">The plots show an even sample of {shown:,} of the {record.clients:,} '
         "clients; the table is over all of them.</p>"
     )

@@ -22,7 +22,9 @@ class Sheet:
 
 def tables(sheets: Sequence[Sheet]) -> list[dict[str, object]]:
     """Sheets as JSON documents."""
-    return [{"title": one.title, "headings": one.headings, "rows": one.rows} for one in sheets]
+    return [
+        {"title": sheet.title, "headings": sheet.headings, "rows": sheet.rows} for sheet in sheets
+    ]
 
 
 def markdown(sheet: Sheet) -> str:

@@ -86,14 +86,14 @@ def _fitting(
         if _longest([_METHOD, *names]) + sum(widths.values()) <= width:
             break
     for key in _spared(results[0]):
-        if _longest([_METHOD, *names]) + sum(widths[one] for one in shown) > width:
+        if _longest([_METHOD, *names]) + sum(widths[column] for column in shown) > width:
             shown.remove(key)
     return names, shown
 
 
 def _spared(result: Result) -> list[str]:
     """Columns to leave out, in this order: never the leading metric."""
-    others = [one.name for one in reversed(result.metrics) if one != result.leading]
+    others = [metric.name for metric in reversed(result.metrics) if metric != result.leading]
     loss = [LOSS.name] if result.leading != LOSS else []
     return ["gigabits", *loss, *others, "local_steps", "server_steps"]
 

@@ -142,19 +142,19 @@ def _run(
             )
     except ObserverFailed as error:
         results, failed = error.results, error.error
-    found = Comparison(results)
-    alone = found.results[0] if len(found.results) == 1 else found
+    comparison = Comparison(results)
+    alone = comparison.results[0] if len(comparison.results) == 1 else comparison
     if failed is not None:
         failed.result = alone  # type: ignore[attr-defined]
         failed.add_note("favano: the evaluations made so far are in .result of this error")
         raise failed
-    if any(result.interrupted for result in found.results):
+    if any(result.interrupted for result in comparison.results):
         raise Interrupted(alone)
-    for result in found.results:
+    for result in comparison.results:
         if result.error is not None:
             result.error.result = alone
             raise result.error
-    return found
+    return comparison
 
 
 @contextmanager
@@ -225,7 +225,7 @@ def _specs(
     keys: Mapping[str, object],
 ) -> list[Spec]:
     """Complete specifications; values taken for own data are printed once."""
-    made = [as_method(one) for one in methods]
+    made = [as_method(method) for method in methods]
     need(bool(made), "methods", "[]", "need at least one method")
     fleet, part = fleet or FleetPart(), problem.part
     asked = []

@@ -27,8 +27,8 @@ class CheckpointFiles:
 
     def paths(self) -> list[Path]:
         """All checkpoints of the run, the newest first."""
-        found = self.folder.glob(f"seed-{self.seed}.*{SUFFIX}")
-        ours = (path for path in found if _version(path) is not None and path.is_file())
+        paths = self.folder.glob(f"seed-{self.seed}.*{SUFFIX}")
+        ours = (path for path in paths if _version(path) is not None and path.is_file())
         return sorted(ours, key=_order)
 
     def write(self, version: int, identity: Identity, content: Tree) -> Path:

@@ -199,7 +199,7 @@ class Keeper:
 
     def _machine_seconds(self, run: SeedRun) -> float:
         """The share of a run in the time so far, by local steps."""
-        share = run.steps / max(1, sum(one.steps for one in self._files))
+        share = run.steps / max(1, sum(each.steps for each in self._files))
         return (self._clock() - self._began) * share
 
     def _write(self, run: SeedRun, version: int, content: Tree, taken: float) -> None:

@@ -69,7 +69,7 @@ class Probe:
                 noises.append(self._noise(vector, client, gradient))
                 sharpness.append(self._curvature(vector, features, labels, gradient))
         norm = float(mean.square().sum())
-        variance = np.array([found.mean() for found in noises])
+        variance = np.array([noise.mean() for noise in noises])
         worst = noises[int(variance.argmax())]
         sigma = float(np.sqrt(variance.max()))
         error = float(worst.std(ddof=1) / np.sqrt(len(worst))) if len(worst) > 1 else 0.0
@@ -100,12 +100,12 @@ class Probe:
 
     def _noise(self, vector: Vector, client: int, gradient: Vector) -> Floats:
         """||g - grad f_i||^2 of the client's first mini-batches."""
-        found = []
+        squares = []
         for step in range(self.batches):
             batch = self.task.batch(client, step, self.model.vector.dtype)
             _, drawn = self._gradient(vector, *batch)
-            found.append(float((drawn - gradient).square().sum()))
-        return np.array(found)
+            squares.append(float((drawn - gradient).square().sum()))
+        return np.array(squares)
 
     def _curvature(self, vector: Vector, features: Tensor, labels: Tensor, start: Vector) -> float:
         """The spectral norm of the Hessian of f_i."""

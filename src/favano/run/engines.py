@@ -53,9 +53,9 @@ def engine(flat: FlatModel, runs: Sequence[SeedRun], workers: int | None) -> Gen
             yield from (step._replace(run=numbers[step.run]) for step in steps)
 
 
-def _group(flat: FlatModel, one: SeedRun) -> Group:
+def _group(flat: FlatModel, run: SeedRun) -> Group:
     """On a CPU all lanes are alike."""
-    spec = one.result.spec
+    spec = run.result.spec
     if flat.vector.device.type == "cpu":
         return Group(spec.run.engine, "", 0, "")
     problem = spec.problem
@@ -67,12 +67,12 @@ def _steps(
     flat: FlatModel, runs: Sequence[SeedRun], group: Group, workers: int | None
 ) -> Iterator[Iterator[Step]]:
     """The moments of runs that share lanes."""
-    trainers = [one.trainer for one in runs]
+    trainers = [run.trainer for run in runs]
     if group.engine == "loop":
         yield _one_by_one(runs)
     elif flat.vector.device.type == "cpu":
         with _host_lanes(flat, trainers, workers) as lanes:
-            steps = Engine([one.aggregator for one in runs], lanes)
+            steps = Engine([run.aggregator for run in runs], lanes)
             yield steps.steps(at_once=2 * lanes.capacity)
     elif group.batch_order != "epoch":
         notice(
@@ -119,8 +119,8 @@ def shared(free: int, model: int, clients: int, runs: int, memory: int = 0) -> S
 def _share(flat: FlatModel, runs: Sequence[SeedRun]) -> Share:
     torch.cuda.empty_cache()
     free, _ = torch.cuda.mem_get_info(flat.vector.device)
-    clients = max(one.planned.schedule.clients for one in runs)
-    memory = max(one.aggregator.memory for one in runs) * flat.weights.nbytes
+    clients = max(run.planned.schedule.clients for run in runs)
+    memory = max(run.aggregator.memory for run in runs) * flat.weights.nbytes
     return shared(free, flat.vector.nbytes, clients, len(runs), memory)
 
 
@@ -131,8 +131,8 @@ def on_stacks(runs: Sequence[SeedRun], lanes: StackLanes, share: Share) -> Itera
         return runs[run].recorder.due(version)
 
     def together(run: int, version: int) -> bool:
-        one = runs[run]
-        alike = one.recorder.live is None and one.judge is one.evaluate
+        seed_run = runs[run]
+        alike = seed_run.recorder.live is None and seed_run.judge is seed_run.evaluate
         return alike and due(run, version)
 
     def time(run: int) -> float:
@@ -140,7 +140,7 @@ def on_stacks(runs: Sequence[SeedRun], lanes: StackLanes, share: Share) -> Itera
 
     scoring = Scoring(due, together, runs[0].evaluate.measure_all, time)
     rows = share.rows + AHEAD * lanes.capacity
-    aggregators = [one.aggregator for one in runs]
+    aggregators = [seed_run.aggregator for seed_run in runs]
     stacked = Engine(aggregators, lanes, products=True, scoring=scoring, rows=rows)
     return stacked.steps(at_once=share.runs)
 
@@ -163,9 +163,9 @@ def _host_lanes(
 
 def _one_by_one(runs: Sequence[SeedRun]) -> Iterator[Step]:
     """The plain loop."""
-    for number, one in enumerate(runs):
+    for number, run in enumerate(runs):
         try:
-            for moment in PlainLoop(one.aggregator, one.trainer).moments():
+            for moment in PlainLoop(run.aggregator, run.trainer).moments():
                 yield Step(number, moment, Made(moment.steps, perf_counter()))
         except NonFiniteUpdate as error:
             yield Step(number, error, Made(0, perf_counter()))

@@ -64,7 +64,7 @@ class FileComparison:
 
     def _compare_leaves(self, name: str, stated: Leaves, made: Leaves) -> None:
         for place in dict.fromkeys([*made, *stated]):
-            column = ".".join(one for one in place if isinstance(one, str))
+            column = ".".join(key for key in place if isinstance(key, str))
             if column in NOT_COVERED.get(name, ()):
                 continue
             words = f"{name}: {'.'.join(map(str, place))}"
@@ -74,28 +74,31 @@ class FileComparison:
             if place not in made:
                 self.differences.append(f"{words} is not in the run made here")
                 continue
-            one, other = stated[place], made[place]
-            noise = not self.exact and self._is_noise(name, column, words, one, other)
-            if not _equal(one, other) and not noise:
-                both = f"{_shown(one)}, but {_shown(other)} in the run made here"
+            value, other = stated[place], made[place]
+            noise = not self.exact and self._is_noise(name, column, words, value, other)
+            if not _equal(value, other) and not noise:
+                both = f"{_shown(value)}, but {_shown(other)} in the run made here"
                 self.differences.append(f"{words} is {both}")
 
-    def _is_noise(self, name: str, column: str, words: str, one: object, other: object) -> bool:
+    def _is_noise(self, name: str, column: str, words: str, value: object, other: object) -> bool:
         """Whether values may differ because of rounding; if so, how far they do is noted."""
-        if _equal(one, other):
+        if _equal(value, other):
             return False
-        if isinstance(one, Tensor) and isinstance(other, Tensor):
-            if (one.shape, one.dtype) != (other.shape, other.dtype) or not one.is_floating_point():
+        if isinstance(value, Tensor) and isinstance(other, Tensor):
+            if (value.shape, value.dtype) != (
+                other.shape,
+                other.dtype,
+            ) or not value.is_floating_point():
                 return False
-            one, other = float((one - other).abs().max()), 0.0
+            value, other = float((value - other).abs().max()), 0.0
         if name == HISTORY and column in _DIGESTS:
             return True
-        if name == RUN_FILE and column == "history" and isinstance(one, str):
+        if name == RUN_FILE and column == "history" and isinstance(value, str):
             return isinstance(other, str)
-        if isinstance(one, str) and isinstance(other, str) and name.endswith(".csv"):
-            one, other = _number(one), _number(other)
-        note_apart(self.apart, f"{name}: {column}", words, one, other)
-        return isinstance(one, float) and isinstance(other, float)
+        if isinstance(value, str) and isinstance(other, str) and name.endswith(".csv"):
+            value, other = _number(value), _number(other)
+        note_apart(self.apart, f"{name}: {column}", words, value, other)
+        return isinstance(value, float) and isinstance(other, float)
 
 
 def leaves(name: str, content: str | bytes) -> Leaves:
@@ -113,24 +116,24 @@ def leaves(name: str, content: str | bytes) -> Leaves:
 
 def _document(text: str) -> object:
     """A JSON document; the entry of a run file is a list there, and gets its names."""
-    found = json.loads(text, object_pairs_hook=_once)
-    entry = found.get("entry") if isinstance(found, dict) else None
+    document = json.loads(text, object_pairs_hook=_once)
+    entry = document.get("entry") if isinstance(document, dict) else None
     if isinstance(entry, list) and len(entry) == len(Entry._fields):
-        found["entry"] = dict(zip(Entry._fields, entry, strict=True))
-    return found
+        document["entry"] = dict(zip(Entry._fields, entry, strict=True))
+    return document
 
 
 def _walk(value: object, place: Place = ()) -> Iterator[tuple[Place, object]]:
     pairs: list[tuple[str | int, object]] | None = None
     if isinstance(value, dict):
-        pairs = [(str(key), one) for key, one in value.items()]
+        pairs = [(str(key), entry) for key, entry in value.items()]
     elif isinstance(value, list):
         pairs = list(enumerate(value))
     if not pairs:  # also an empty table or list
         yield place, value
         return
-    for key, one in pairs:
-        yield from _walk(one, (*place, key))
+    for key, entry in pairs:
+        yield from _walk(entry, (*place, key))
 
 
 def _table(text: str) -> list[object]:
@@ -151,19 +154,19 @@ def _tensors(content: bytes) -> dict[str, object]:
 
 def _once(pairs: object) -> dict[str, object]:
     """A table from pairs; a name that is there twice is refused."""
-    found: dict[str, object] = {}
+    table: dict[str, object] = {}
     for name, value in pairs:  # type: ignore[attr-defined]
-        if name in found:
+        if name in table:
             raise ValueError(f"{name} is there twice")
-        found[name] = value
-    return found
+        table[name] = value
+    return table
 
 
-def _equal(one: object, other: object) -> bool:
-    if isinstance(one, Tensor) and isinstance(other, Tensor):
-        alike = one.dtype == other.dtype and one.shape == other.shape
-        return alike and torch.equal(_bytes(one), _bytes(other))
-    return repr(one) == repr(other)  # 1, 1.0 and true are not the same
+def _equal(value: object, other: object) -> bool:
+    if isinstance(value, Tensor) and isinstance(other, Tensor):
+        alike = value.dtype == other.dtype and value.shape == other.shape
+        return alike and torch.equal(_bytes(value), _bytes(other))
+    return repr(value) == repr(other)  # 1, 1.0 and true are not the same
 
 
 def _bytes(tensor: Tensor) -> Tensor:

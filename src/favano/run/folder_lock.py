@@ -37,7 +37,7 @@ def folder_lock(folder: Path, name: str = "out") -> Iterator[None]:
 @contextmanager
 def made_folder(folder: Path, name: str = "out") -> Iterator[None]:
     """Make a folder, and remove it after the block if it is empty."""
-    made = [one for one in (folder, *folder.parents) if not one.exists()]
+    made = [path for path in (folder, *folder.parents) if not path.exists()]
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -45,9 +45,9 @@ def made_folder(folder: Path, name: str = "out") -> Iterator[None]:
     try:
         yield
     finally:
-        for one in made:
+        for path in made:
             with suppress(OSError):  # it holds something by now
-                one.rmdir()
+                path.rmdir()
 
 
 def is_locked(folder: Path) -> bool:

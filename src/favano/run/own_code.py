@@ -28,7 +28,7 @@ def is_own(spec: Spec, samples: Samples) -> bool:
 
 def digests_of(flat: FlatModel, initial: Vector, samples: Samples) -> dict[str, str]:
     """Digests by name."""
-    metrics = tuple((name, *_fields(one)) for name, one in samples.metrics.items())
+    metrics = tuple((name, *_fields(metric)) for name, metric in samples.metrics.items())
     return {
         "loss": code_digest(samples.loss),
         "metrics": code_digest(metrics),

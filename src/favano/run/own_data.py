@@ -85,14 +85,14 @@ def read_data(problem: Problem) -> OwnData:
         _check_finite(name, inputs, "inputs")
     rule = f"need inputs of one type, those of train are {mine.inputs.dtype}"
     need(theirs.inputs.dtype == mine.inputs.dtype, "test", theirs.inputs.dtype, rule)
-    found = as_targets(mine.targets, theirs.targets, mine.inputs.dtype, problem.loss)
-    train, test = mine._replace(targets=found.train), theirs._replace(targets=found.test)
+    targets = as_targets(mine.targets, theirs.targets, mine.inputs.dtype, problem.loss)
+    train, test = mine._replace(targets=targets.train), theirs._replace(targets=targets.test)
     for name, part in (("train", train), ("test", test)):
         _check_finite(name, part.targets, "targets")
     names = {**mine.names, **listed_owners(problem, len(mine.targets))}
     owners, test_owners = _numbered(names, theirs.names)
     owners |= file_owners(split, len(mine.targets))
-    return OwnData(train, test, found.classes, owners, test_owners)
+    return OwnData(train, test, targets.classes, owners, test_owners)
 
 
 def read_source(name: str, given: object) -> tuple[Tensor, Tensor]:
@@ -116,12 +116,14 @@ def _numbered(
     owners: dict[str, Ints] = {}
     test_owners: dict[str, Ints] = {}
     for column, names in mine.items():
-        found = numbered(np.concatenate([names, theirs.get(column, names[:0])]))
-        owners[column] = found[: len(names)]
+        numbers = numbered(np.concatenate([names, theirs.get(column, names[:0])]))
+        owners[column] = numbers[: len(names)]
         if column in theirs:
-            test_owners[column] = found[len(names) :]
+            test_owners[column] = numbers[len(names) :]
     if OWN in theirs:
-        clients, tested = (int(one[OWN].max()) + 1 if OWN in one else 0 for one in (owners, theirs))
+        clients, tested = (
+            int(part[OWN].max()) + 1 if OWN in part else 0 for part in (owners, theirs)
+        )
         rule = f"need the same clients in train, which lists {clients}, or one test set for all"
         need(clients == tested, "test", f"a list of {tested} clients", rule)
     return owners, test_owners
@@ -168,7 +170,7 @@ def samples_of(problem: Problem, data: OwnData | None, spec: Spec) -> Samples:
 def _check_memory(data: OwnData, device: torch.device) -> None:
     """Refuse data that a GPU cannot hold; on a CPU, arrays may be larger than memory."""
     tensors = [tensor for part in (data.train, data.test) for tensor in part[:2]]
-    size, (free, _) = sum(one.nbytes for one in tensors), torch.cuda.mem_get_info(device)
+    size, (free, _) = sum(tensor.nbytes for tensor in tensors), torch.cuda.mem_get_info(device)
     rule = f"need at most {free / 2**30:.1f} GiB, the free memory of {device}, or device=cpu"
     need(size <= free, "train", f"{size / 2**30:.1f} GiB", rule)
 
@@ -187,13 +189,13 @@ class _Reader(NamedTuple):
         assert isinstance(given, list)
         need(len(given) > 0, name, "[]", "need the data of at least one client")
         if self.collate is not None:
-            samples = [_samples(f"{name}[{client}]", one) for client, one in enumerate(given)]
-            sizes = [len(one) for one in samples]
+            samples = [_samples(f"{name}[{client}]", data) for client, data in enumerate(given)]
+            sizes = [len(own) for own in samples]
             _check_sizes(name, sizes)
-            inputs, targets = self._collated(name, [one for own in samples for one in own])
+            inputs, targets = self._collated(name, [sample for own in samples for sample in own])
             classes: tuple[str, ...] = ()
         else:
-            parts = [self.part(f"{name}[{client}]", one) for client, one in enumerate(given)]
+            parts = [self.part(f"{name}[{client}]", data) for client, data in enumerate(given)]
             sizes = [len(part.inputs) for part in parts]
             _check_sizes(name, sizes)
             for client, part in enumerate(parts):
@@ -214,7 +216,7 @@ class _Reader(NamedTuple):
             if given.format["type"] == "custom":  # a transform, which only samples pass through
                 return Part(*self._stacked(name, given), self._names(given))
             columns = self._columns_of(name, list(given.column_names))
-            inputs, targets = (_column(name, given, one) for one in columns)
+            inputs, targets = (_column(name, given, column) for column in columns)
             classes = tuple(getattr(given.features[columns[1]], "names", None) or ())
             return Part(inputs, targets, self._names(given), classes)
         if isinstance(given, TensorDataset):
@@ -242,10 +244,10 @@ class _Reader(NamedTuple):
     def _columns_of(self, name: str, present: list[str]) -> Columns:
         """The columns of inputs and targets: named, of the usual names, or the only two."""
         rest = [column for column in present if column != self.split.removeprefix("column:")]
-        usual = [[one for one in known if one in rest] for known in (_INPUTS, _TARGETS)]
+        usual = [[column for column in known if column in rest] for known in (_INPUTS, _TARGETS)]
         guess = rest if len(rest) == 2 else []
         if all(usual):
-            guess = [found[0] for found in usual]
+            guess = [columns[0] for columns in usual]
         chosen = list(self.columns or guess)
         rule = "name those of inputs and targets, as columns=('x', 'y')"
         known = len(chosen) == 2 and set(chosen) <= set(present)
@@ -277,9 +279,9 @@ def _check_classes(name: str, mine: Part, theirs: Part) -> None:
 
 
 def _joined(name: str, tensors: list[Tensor]) -> Tensor:
-    for client, one in enumerate(tensors):
-        first, own = tensors[0], f"{one.dtype} {tuple(one.shape[1:])}"
-        alike = one.dtype == first.dtype and one.shape[1:] == first.shape[1:]
+    for client, tensor in enumerate(tensors):
+        first, own = tensors[0], f"{tensor.dtype} {tuple(tensor.shape[1:])}"
+        alike = tensor.dtype == first.dtype and tensor.shape[1:] == first.shape[1:]
         rule = f"need samples as those of client 0, {first.dtype} {tuple(first.shape[1:])}"
         need(alike, f"{name}[{client}]", own, rule)
     return torch.cat(tensors)
@@ -287,7 +289,7 @@ def _joined(name: str, tensors: list[Tensor]) -> Tensor:
 
 def _has_columns(given: object) -> bool:
     parts = given if isinstance(given, list) else [given]
-    return any(hasattr(one, "column_names") or _has_dictionaries(one) for one in parts)
+    return any(hasattr(part, "column_names") or _has_dictionaries(part) for part in parts)
 
 
 def _has_dictionaries(given: Any) -> bool:
@@ -365,14 +367,14 @@ def _tensor(name: str, what: str, given: Any) -> Tensor:
     try:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "The given NumPy array is not writable")
-            found = torch.as_tensor(values)
+            tensor = torch.as_tensor(values)
     except (TypeError, ValueError, RuntimeError):
         raise BadInput(name, kind, _NUMBERS) from None
-    odd = found.is_nested or found.is_quantized or found.is_meta
+    odd = tensor.is_nested or tensor.is_quantized or tensor.is_meta
     need(not odd, name, f"nested, quantised or meta {what}", "need plain tensors of numbers")
-    dense = found.layout == torch.strided
-    need(dense, name, found.layout, "need dense tensors, as x.to_dense()")
-    return found.detach()
+    dense = tensor.layout == torch.strided
+    need(dense, name, tensor.layout, "need dense tensors, as x.to_dense()")
+    return tensor.detach()
 
 
 def _column(name: str, given: Any, column: str) -> Tensor:
@@ -399,11 +401,11 @@ def _images(name: str, given: Any, column: str) -> Tensor:
         rule = f"is of Pillow's kind {image.mode}: need 1, 8 or 16 bits per colour; convert it"
         if white is None:
             raise BadInput(name, shown, rule)
-        one = torch.from_numpy(unit_pixels(image, white))
+        pixels = torch.from_numpy(unit_pixels(image, white))
         if place == 0:
-            pixels = torch.empty(len(given), *one.shape)
-        own, first = tuple(one.shape), tuple(pixels.shape[1:])
+            pixels = torch.empty(len(given), *pixels.shape)
+        own, first = tuple(pixels.shape), tuple(pixels.shape[1:])
         rule = f"has shape {own}, the first {first}: need one shape, or collate="
         need(own == first, name, shown, rule)
-        pixels[place] = one
+        pixels[place] = pixels
     return pixels

@@ -79,8 +79,8 @@ class Problem:
 
     def __repr__(self) -> str:
         """One line, as notebooks show it: what was given, data by their type."""
-        given = {one.name: getattr(self, one.name) for one in fields(self)}
-        default = {one.name: one.default for one in fields(self)}
+        given = {field.name: getattr(self, field.name) for field in fields(self)}
+        default = {field.name: field.default for field in fields(self)}
         words = (
             f"{name}={type(value).__name__ if name in ('train', 'test') else _in_short(value)}"
             for name, value in given.items()
@@ -89,9 +89,9 @@ class Problem:
         return f"Problem({', '.join(words)})"
 
     def __post_init__(self) -> None:
-        for one, other in (("train", "test"), ("test", "train")):
-            given = getattr(self, one) is not None or getattr(self, other) is None
-            need(given, one, "None", f"goes with {other}: give both or neither")
+        for name, other in (("train", "test"), ("test", "train")):
+            given = getattr(self, name) is not None or getattr(self, other) is None
+            need(given, name, "None", f"goes with {other}: give both or neither")
         if self.train is not None:
             need(self.model is not None, "model", "None", "need a network for your own data")
             named = self.dataset is None
@@ -182,8 +182,8 @@ def is_by_client(given: object, collate: object) -> bool:
     if not isinstance(given, list):
         return False
     if collate is None:
-        return not (given and all(hasattr(one, "dtype") for one in given))
-    return not (given and all(isinstance(one, tuple | dict) for one in given))
+        return not (given and all(hasattr(part, "dtype") for part in given))
+    return not (given and all(isinstance(sample, tuple | dict) for sample in given))
 
 
 def as_problem(given: Problem | str) -> Problem:

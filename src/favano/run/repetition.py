@@ -102,7 +102,7 @@ class Repetition:
         samples = self._loaded(spec)
         known = client_metrics(samples.metrics, spec.run.evaluate_on)
         stated_names = metric_names([row for rows in stated.rows.values() for row in rows])
-        alike = stated_names == tuple(one.name for one in known)
+        alike = stated_names == tuple(metric.name for metric in known)
         need(alike, "folder", stated.path, _NOT_NAMED)
         rule = f"the data are not those of {stated.path}"
         need(stated.data in (None, samples.digest), "dataset", part.dataset, rule)

@@ -121,10 +121,10 @@ def link_of(trace: ContactTrace, codec: Codec | None, model: FlatModel, seed: in
 
 def divergence(lived: Vector, simulated: Vector) -> Divergence:
     """Compare two models."""
-    one, two = (model.detach().cpu().numpy() for model in (lived, simulated))
-    same = one.dtype == two.dtype and one.tobytes() == two.tobytes()
-    distance = np.abs(one.astype(np.float64) - two)
-    return Divergence(float(distance.max(initial=0.0)), int((one != two).sum()), same)
+    first, two = (model.detach().cpu().numpy() for model in (lived, simulated))
+    same = first.dtype == two.dtype and first.tobytes() == two.tobytes()
+    distance = np.abs(first.astype(np.float64) - two)
+    return Divergence(float(distance.max(initial=0.0)), int((first != two).sum()), same)
 
 
 def replay_folder(
@@ -190,8 +190,8 @@ def replayed(
 
 def read_spec(path: Path) -> Spec:
     """The complete specification in a file."""
-    found = read_config(path)
-    return resolve(make_spec({**found.shared, **(found.methods[0] if found.methods else {})}))
+    file = read_config(path)
+    return resolve(make_spec({**file.shared, **(file.methods[0] if file.methods else {})}))
 
 
 def _trainer(

@@ -75,7 +75,7 @@ class Result:
         """The final models by seed, as files have them: with the parameters of the loss."""
         return {
             seed: {
-                **{f"{OF_LOSS}{name}": one for name, one in self.losses.get(seed, {}).items()},
+                **{f"{OF_LOSS}{name}": loss for name, loss in self.losses.get(seed, {}).items()},
                 **model,
             }
             for seed, model in self.models.items()
@@ -84,7 +84,7 @@ class Result:
     def add_state(self, seed: int, state: Mapping[str, Tensor]) -> None:
         """Add the final model of a seed."""
         own = [name for name in state if name.startswith(OF_LOSS)]
-        self.models[seed] = {name: one for name, one in state.items() if name not in own}
+        self.models[seed] = {name: tensor for name, tensor in state.items() if name not in own}
         if own:
             self.losses[seed] = {name.removeprefix(OF_LOSS): state[name] for name in own}
 
@@ -135,16 +135,16 @@ class Comparison:
 
         path = as_path("page", page)
         with TemporaryDirectory() as folder:
-            found = collect([self.save(folder)])
-            write_page(found, path, title=title or title_of(found))
+            results = collect([self.save(folder)])
+            write_page(results, path, title=title or title_of(results))
         return path
 
     def __str__(self) -> str:
         """Methods with the mean of their leading metric at the horizon, as in tables."""
         return "\n".join(
-            f"{one.spec.name}: {mean_of(one.final(), one.metrics)}"
-            for one in self.results
-            if one.runs
+            f"{result.spec.name}: {mean_of(result.final(), result.metrics)}"
+            for result in self.results
+            if result.runs
         )
 
 

@@ -138,11 +138,11 @@ def _ended(folder: Path) -> Summary | None:
 
 def earlier_results(asked: Mapping[Path, Spec]) -> dict[int, Result]:
     """Complete results of the same runs with fewer seeds, which can be taken over, by number."""
-    found = {}
+    earlier = {}
     for number, (folder, spec) in enumerate(asked.items()):
         if is_finished(folder) and differing_keys(_held(folder), resolve(spec)) == ["seeds"]:
-            found[number] = _read_result(folder, spec)
-    return found
+            earlier[number] = _read_result(folder, spec)
+    return earlier
 
 
 def _read_result(folder: Path, spec: Spec) -> Result:
@@ -249,8 +249,8 @@ def result_files(result: Result, command: str) -> dict[str, str | bytes]:
     }
     if result.bounds:
         files[BOUND] = records.bounds_to_csv(result.bounds)
-    if (found := _participation(result)) is not None:
-        files[PARTICIPATION] = records.participation_to_json(found)
+    if (record := _participation(result)) is not None:
+        files[PARTICIPATION] = records.participation_to_json(record)
     return files
 
 
@@ -259,9 +259,9 @@ def _participation(result: Result) -> Participation | None:
 
     An observer that ends a run leaves out a part of its schedule.
     """
-    if (one := result.first) is None or result.status == "stopped":
+    if (planned := result.first) is None or result.status == "stopped":
         return None
     try:
-        return participation(one.weights, one.schedule, one.fleet, one.seed)
+        return participation(planned.weights, planned.schedule, planned.fleet, planned.seed)
     except BadInput:
         return None

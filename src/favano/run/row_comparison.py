@@ -58,35 +58,35 @@ class RowComparison:
         last = seed.ends_early and place == len(seed.rows) - 1
         return STOP if seed.difference or last else None
 
-    def _compare(self, seed: Seed, place: int, found: Mapping[str, object]) -> None:
+    def _compare(self, seed: Seed, place: int, made: Mapping[str, object]) -> None:
         row = seed.rows[place]
-        names = [one for one in columns(row.metrics) if not same(row.cell(one), found.get(one))]
+        names = [
+            column
+            for column in columns(row.metrics)
+            if not same(row.cell(column), made.get(column))
+        ]
         far = [
-            name
-            for name in names
-            if self.exact or not _close(name, row.cell(name), found.get(name))
+            name for name in names if self.exact or not _close(name, row.cell(name), made.get(name))
         ]
         if not names:
             seed.equal += 1
         elif far:
             seed.difference = (
-                f"{row_name(seed.rows, place)} differs: {far[0]} {found.get(far[0])} here, "
+                f"{row_name(seed.rows, place)} differs: {far[0]} {made.get(far[0])} here, "
                 f"{row.cell(far[0])} in the file"
             )
         else:
             seed.close += 1
             for name in names:
-                note_apart(
-                    seed.apart, name, row_name(seed.rows, place), row.cell(name), found[name]
-                )
+                note_apart(seed.apart, name, row_name(seed.rows, place), row.cell(name), made[name])
 
 
 def note_apart(
-    apart: dict[str, tuple[float, str]], name: str, place: str, one: object, other: object
+    apart: dict[str, tuple[float, str]], name: str, place: str, value: object, other: object
 ) -> None:
     """Note how far two numbers are apart, if it is the most under this name."""
-    if isinstance(one, float) and isinstance(other, float):
-        distance = abs(one - other)
+    if isinstance(value, float) and isinstance(other, float):
+        distance = abs(value - other)
         if name not in apart or not distance <= apart[name][0]:
             apart[name] = (distance, place)
 
@@ -96,10 +96,10 @@ def apart_words(apart: Mapping[str, tuple[float, str]]) -> str:
     return ", ".join(f"{name} {most:.2g} ({place})" for name, (most, place) in apart.items())
 
 
-def _close(name: str, one: object, other: object) -> bool:
+def _close(name: str, value: object, other: object) -> bool:
     """Whether cells may differ because of rounding; digests then always do."""
-    if isinstance(one, float) and isinstance(other, float):
+    if isinstance(value, float) and isinstance(other, float):
         if name == "time":
-            return isclose(one, other, rel_tol=_SAME_TIME)
-        return isclose(one, other, rel_tol=NOISE, abs_tol=_LEAST)
-    return isinstance(one, str) and isinstance(other, str)
+            return isclose(value, other, rel_tol=_SAME_TIME)
+        return isclose(value, other, rel_tol=NOISE, abs_tol=_LEAST)
+    return isinstance(value, str) and isinstance(other, str)

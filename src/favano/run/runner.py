@@ -89,9 +89,9 @@ def run_together(
         for number, spec in enumerate(complete)
     ]
     planned = [
-        (result, one)
+        (result, plan)
         for number, result in enumerate(results)
-        for one in _plan_others(result, samples, None if seeds is None else seeds[number])
+        for plan in _plan_others(result, samples, None if seeds is None else seeds[number])
     ]
     recipe = results[0].spec.training.recipe
     alike = all(result.spec.training.recipe == recipe for result in results)
@@ -108,46 +108,46 @@ def run_together(
         samples = replace(samples, loss=flat.loss)
     gradients: dict[Kernels, GradientTrace] = {}
     with one_thread():
-        different = {one.seed for _, one in planned}
+        different = {run.seed for _, run in planned}
         initial = {seed: initial_vector(flat, model, loss, seed) for seed in different}
         runs = [
-            SeedRun(result, one, samples, flat, initial[one.seed], gradients, on_evaluate)
-            for result, one in planned
+            SeedRun(result, plan, samples, flat, initial[plan.seed], gradients, on_evaluate)
+            for result, plan in planned
         ]
         check_range(flat, runs[0].trainer.task, samples)
         for number, result in earlier.items():
             check_earlier(result, results[number].kernels, samples)
         check_metrics(runs[0].evaluate)
         for gradient in gradients.values():
-            _trace(gradient, [one for one in runs if one.trainer.traced is gradient])
+            _trace(gradient, [run for run in runs if run.trainer.traced is gradient])
     display, ended = progress or Silence(), _EndedRuns(runs, finished)
     keeper = None
     made = 0  # local steps that the display does not know of
     failed: ObserverFailed | None = None
     if checkpoints is not None:
         folders = dict(zip(map(id, results), checkpoints.folders, strict=True))
-        keeper = Keeper(checkpoints, runs, [folders[id(one.result)] for one in runs], samples)
+        keeper = Keeper(checkpoints, runs, [folders[id(run.result)] for run in runs], samples)
         keeper.resume()
-    display.begin(sum(one.steps_left for one in runs))
+    display.begin(sum(run.steps_left for run in runs))
     try:
         with one_thread(), closing(engine(flat, runs, workers)) as steps:
             for step in steps:
-                one, made = runs[step.run], made + step.made.steps
+                run, made = runs[step.run], made + step.made.steps
                 on_steps(step.made)
-                if one.began:
-                    display.advance(one.label, made, one.time)
+                if run.began:
+                    display.advance(run.label, made, run.time)
                     made = 0
-                one.record(step.moment)
+                run.record(step.moment)
                 if keeper is not None:
-                    keeper.offer(one, step.moment)
-                ended.check(one)
+                    keeper.offer(run, step.moment)
+                ended.check(run)
     except KeyboardInterrupt:
-        for one in runs:
-            one.interrupt()
+        for run in runs:
+            run.interrupt()
     except ObserverFailed as error:
         failed = error
-        for one in runs:
-            one.interrupt()
+        for run in runs:
+            run.interrupt()
     finally:
         display.end()
         if keeper is not None:
@@ -161,11 +161,11 @@ def run_together(
         raise failed
     try:
         with one_thread():
-            for one in runs if audits else ():
-                one.describe_first()
+            for run in runs if audits else ():
+                run.describe_first()
     except KeyboardInterrupt:  # only audits are missing
-        for one in runs:
-            one.interrupt()
+        for run in runs:
+            run.interrupt()
     return results
 
 
@@ -177,7 +177,7 @@ def _plan_others(result: Result, samples: Samples, seeds: Collection[int] | None
     planned = plan_seeds(spec, samples.traits)
     if there:
         result.first = planned[0]
-    return [one for one in planned if one.seed not in there]
+    return [plan for plan in planned if plan.seed not in there]
 
 
 def check_earlier(earlier: Result, kernels: Kernels | None, samples: Samples) -> None:
@@ -195,10 +195,10 @@ def check_earlier(earlier: Result, kernels: Kernels | None, samples: Samples) ->
 
 def _trace(gradient: GradientTrace, runs: Sequence[SeedRun]) -> None:
     """Trace the gradients of batches for which it pays in these runs together."""
-    steps = sum(one.planned.schedule.used_steps for one in runs)
+    steps = sum(run.planned.schedule.used_steps for run in runs)
     traced = trace_gradients(gradient, runs[0].trainer.task, steps)
-    for one in runs:
-        one.result.traced = traced
+    for run in runs:
+        run.result.traced = traced
 
 
 class _EndedRuns:
@@ -213,10 +213,10 @@ class _EndedRuns:
         self._waiting: list[Result] = []
         self._handed_in = perf_counter()
 
-    def check(self, one: SeedRun) -> None:
+    def check(self, run: SeedRun) -> None:
         """Note the result of a run that may have ended."""
-        if one.over and all(other.over for other in self._runs if other.result is one.result):
-            self._waiting.append(one.result)
+        if run.over and all(other.over for other in self._runs if other.result is run.result):
+            self._waiting.append(run.result)
         if self._waiting and perf_counter() > self._handed_in + _PERIOD:
             self.hand_in()
 
@@ -231,6 +231,6 @@ class _EndedRuns:
 
 def _hand_in(runs: Sequence[SeedRun], result: Result) -> None:
     """Put the evaluations of all seeds into their result, in order, once."""
-    for one in runs:
-        if one.result is result:
-            one.hand_in()
+    for run in runs:
+        if run.result is result:
+            run.hand_in()

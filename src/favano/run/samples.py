@@ -175,7 +175,7 @@ def initial_module(model: nn.Module | ModelFactory, seed: int) -> nn.Module:
 
 def number_type(module: nn.Module, samples: Samples) -> torch.dtype:
     """The float type that a run computes with: that of the network and of its inputs."""
-    kinds = {one.dtype for one in module.parameters()}
+    kinds = {parameter.dtype for parameter in module.parameters()}
     name, words = type(module).__name__, " and ".join(sorted(map(str, kinds)))
     alike = len(kinds) == 1 and all(kind.is_floating_point for kind in kinds)
     need(alike, "model", name, f"has weights of {words or 'no type'}, need one type of floats")

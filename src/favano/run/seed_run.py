@@ -96,7 +96,7 @@ class SeedRun:
             evaluation_times(given(spec.run.horizon), given(spec.run.evaluate_every), last_update),
             self.judge.measure,
             live,
-            tuple(one.name for one in result.metrics),
+            tuple(metric.name for metric in result.metrics),
             self._history_start(),
         )
         self.tracker: Tracker | None = None

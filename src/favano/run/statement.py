@@ -105,11 +105,11 @@ def read_statements(
     `methods` are those that cannot be found by their names. Unless told to `execute`, no file of a
     method is, and specifications that name one are left out.
     """
-    found = []
+    statements = []
     for folder in result_folders(path):
         files = [_read_run_file(file, methods, execute) for file in run_files(folder)]
-        found += files or [_read_folder(folder, methods, execute)]
-    return found
+        statements += files or [_read_folder(folder, methods, execute)]
+    return statements
 
 
 def contradiction(stated: Statement, seed: int) -> str | None:
@@ -149,8 +149,8 @@ def _file_digests(stated: Statement, seed: int) -> Iterator[str]:
     """
     tensors = [*stated.models.get(seed, {}).values()] if stated.models else []
     kind = tensors[0].dtype if tensors else None  # counters are whole numbers in files alone
-    numbers = (one.flatten().to(kind) for one in tensors if not one.is_complex())
-    return running_digests(one.view(torch.uint8).numpy().data for one in numbers)
+    numbers = (tensor.flatten().to(kind) for tensor in tensors if not tensor.is_complex())
+    return running_digests(tensor.view(torch.uint8).numpy().data for tensor in numbers)
 
 
 def _spec_of(
@@ -194,22 +194,22 @@ def _read_folder(folder: Path, methods: Methods, execute: bool) -> Statement:
 
 
 def _read_run_file(path: Path, methods: Methods, execute: bool) -> Statement:
-    found = read_file(path, run_from_json)
-    spec, entry = _spec_of(path, found.spec, methods, execute), found.entry
+    run = read_file(path, run_from_json)
+    spec, entry = _spec_of(path, run.spec, methods, execute), run.entry
     return Statement(
         path,
-        algorithm_of(found.spec, path.stem),
+        algorithm_of(run.spec, path.stem),
         spec,
         "complete",
         {entry.seed: "complete"},
-        rows_by_seed(found.history),
+        rows_by_seed(run.history),
         {entry.seed: final_cells(entry)},
-        Tools(found.torch, found.kernels, found.processor),
-        found.favano,
-        found.data,
+        Tools(run.torch, run.kernels, run.processor),
+        run.favano,
+        run.data,
         None if spec is None else files_digest(spec),
         None if spec is None else source_digest(spec.method),
         path.with_suffix(f".{CHECKPOINTS}"),
         {RUN_FILE: read_file(path, str)},
-        run_file=found,
+        run_file=run,
     )

@@ -89,16 +89,20 @@ def verify(
     trusted = [trust] if isinstance(trust, Path | str) else list(trust)
     need(not (chain_only and trusted), "trust", trusted, "nothing is executed with chain_only")
     problem_given = Problem() if problem is None else as_problem(problem)
-    made = [as_method(one) for one in methods]
-    own = {name: type(one) for one in made for name in (one.name, one.place) if name}
+    made = [as_method(method) for method in methods]
+    own = {name: type(method) for method in made for name in (method.name, method.place) if name}
     path = as_path("folder", folder)
-    with only_trusted(as_path("trust", one) for one in trusted):
+    with only_trusted(as_path("trust", file) for file in trusted):
         stated = read_statements(path, own, execute=not chain_only)
     if chain_only:
-        verdicts = [_by_digests(one, number) for one in stated for number in one.seeds]
+        verdicts = [
+            _by_digests(statement, number) for statement in stated for number in statement.seeds
+        ]
     else:
         repetition = Repetition(problem_given, progress, from_checkpoints=from_checkpoints)
-        verdicts = [verdict for one in stated for verdict in _by_repetition(one, repetition)]
+        verdicts = [
+            verdict for statement in stated for verdict in _by_repetition(statement, repetition)
+        ]
     *first, last = verdicts
     return [*first, replace(last, not_covered=(*last.not_covered, *_other_files(path, stated)))]
 
@@ -144,8 +148,8 @@ def _of_seed(stated: Statement, number: int, seed: Seed, repeated: Repeated | No
         if before := seed.rows[: seed.first]:
             parts.append(f"{_span(before)} not proved: before its checkpoint")
         words = "; ".join(filter(None, parts))
-    found = (len(seed.rows), seed.equal, outcome, words)
-    return Verdict(stated.path, stated.method, number, *found)
+    rest = (len(seed.rows), seed.equal, outcome, words)
+    return Verdict(stated.path, stated.method, number, *rest)
 
 
 def _of_files(stated: Statement, repeated: Repeated, seeds: Mapping[int, Seed]) -> Verdict:
@@ -208,11 +212,11 @@ def _not_covered(stated: Statement) -> tuple[str, ...]:
 
 def _other_files(folder: Path, stated: Sequence[Statement]) -> list[str]:
     """What lies in the folder and in its results, but is looked at by nobody."""
-    looked_at = {path for one in stated for path in one.files_looked_at}
+    looked_at = {path for statement in stated for path in statement.files_looked_at}
     above = {parent for path in looked_at for parent in path.parents}
     places = {folder, *(path.parent for path in looked_at if path.is_relative_to(folder))}
-    found = {path for place in places for path in place.iterdir()} - looked_at - above
-    names = sorted(str(path.relative_to(folder)) for path in found)
+    others = {path for place in places for path in place.iterdir()} - looked_at - above
+    names = sorted(str(path.relative_to(folder)) for path in others)
     return [*names[:_NAMED], *([f"{len(names) - _NAMED} more files"] if names[_NAMED:] else [])]
 
 

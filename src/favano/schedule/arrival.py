@@ -63,7 +63,7 @@ class _JobTimes:
         draw = number * self._local_steps
         ends = step_ends(self._fleet, client, draw, self._local_steps, self._seed)[:, -1]
         tie = bits(self._seed, Stream.ASSIGNMENT, self._fleet.streams[client], number)
-        lengths, ties = (one.reshape(len(clients), -1) for one in (ends.copy(), tie))
+        lengths, ties = (values.reshape(len(clients), -1) for values in (ends.copy(), tie))
         for who, length, key in zip(clients.tolist(), lengths, ties, strict=True):
             self._length[who] = np.concatenate([self._length[who], length])
             self._tie[who] = np.concatenate([self._tie[who], key])

@@ -108,7 +108,7 @@ def _step_ends(policy: Barrier, fleet: Fleet, client: Ints, first: Ints, seed: i
     """When each of a job's K steps ends, (m, K), by the reading of `round_time`."""
     if policy.round_time == "sum":
         return step_ends(fleet, client, first, policy.local_steps, seed)
-    one = fleet.mean[client]
+    step = fleet.mean[client]
     if policy.round_time == "one-draw":
-        one = fleet.durations(seed, client, first)
-    return np.asarray(one[:, None] * np.arange(1, policy.local_steps + 1))
+        step = fleet.durations(seed, client, first)
+    return np.asarray(step[:, None] * np.arange(1, policy.local_steps + 1))

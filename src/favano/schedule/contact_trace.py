@@ -37,7 +37,9 @@ class ContactTrace:
 
     def to_bytes(self) -> bytes:
         """The content of a NumPy archive, without pickles."""
-        arrays = {one.name: np.asarray(getattr(self.schedule, one.name)) for one in _COLUMNS}
+        arrays = {
+            column.name: np.asarray(getattr(self.schedule, column.name)) for column in _COLUMNS
+        }
         arrays |= {name: getattr(self, name) for name in (*NOTES, "nodes")}
         file = BytesIO()
         np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
@@ -57,17 +59,19 @@ def load_trace(path: Path) -> ContactTrace:
     try:
         check_archive(path)
         with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
-            found = dict(archive)
-        columns = {one.name: found[one.name] for one in _COLUMNS}
+            arrays = dict(archive)
+        columns = {column.name: arrays[column.name] for column in _COLUMNS}
         for number in ("clients", "local_steps"):
             columns[number] = int(columns[number])
         schedule = Schedule(**columns)
         jobs = len(schedule.client)
-        old = not found.keys() & set(SCALES)
-        found = {name: np.ones(jobs) for name in SCALES} | found
-        notes = {name: np.asarray(found[name], dtype=np.float64) for name in NOTES}
-        need(all(one.shape == (jobs,) for one in notes.values()), "notes", jobs, "need one per job")
-        return ContactTrace(schedule, nodes=np.asarray(found["nodes"], np.int64), **notes, old=old)
+        old = not arrays.keys() & set(SCALES)
+        arrays = {name: np.ones(jobs) for name in SCALES} | arrays
+        notes = {name: np.asarray(arrays[name], dtype=np.float64) for name in NOTES}
+        need(
+            all(note.shape == (jobs,) for note in notes.values()), "notes", jobs, "need one per job"
+        )
+        return ContactTrace(schedule, nodes=np.asarray(arrays["nodes"], np.int64), **notes, old=old)
     except Exception as error:  # a damaged archive may raise any error
         raise BadInput("trace", path, f"is damaged: {error}") from error
 

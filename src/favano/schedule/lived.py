@@ -103,8 +103,8 @@ class Lived:
 
     def noted(self, name: str) -> Floats:
         """(J,) what was noted of each job, by number."""
-        found: Floats = self._table[name][: self._count]
-        return found
+        column: Floats = self._table[name][: self._count]
+        return column
 
     @property
     def updates(self) -> int:

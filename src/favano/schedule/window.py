@@ -17,16 +17,16 @@ def unroll_window(policy: Window, fleet: Fleet, horizon: float, seed: int) -> Sc
     client = np.argsort(fleet.streams)
     started = np.zeros(fleet.clients, dtype=np.int64)  # tick at which the current job began
     first = 0  # draw that the next jobs begin with
-    found = []
+    jobs = []
     while len(client):
         length = step_ends(fleet, client, np.full(len(client), first), policy.local_steps, seed)
         finish = started * policy.period + length[:, -1]
         used = started + np.maximum(1, periods_until(length[:, -1], policy.period).astype(np.int64))
-        found.append((client, started, used, finish))
+        jobs.append((client, started, used, finish))
         back = used <= ticks
         client, started = client[back], used[back]
         first += policy.local_steps
-    who, start, end, finish = map(np.concatenate, zip(*found, strict=True))
+    who, start, end, finish = map(np.concatenate, zip(*jobs, strict=True))
     time = not_past(np.arange(1.0, ticks + 1) * policy.period, horizon)
     finish = np.where(at_or_before(finish, horizon), finish, np.inf)
     end = np.minimum(end, ticks + 1)  # later answers are never used

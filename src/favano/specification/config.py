@@ -96,26 +96,26 @@ def _check_part(part: str, value: object) -> None:
 
 def _methods(table: Mapping[str, object]) -> list[Keys]:
     """The methods that a file names, each with its keys."""
-    found = table.get(METHOD, [])
-    listed = [found] if isinstance(found, dict) else found
-    right = isinstance(listed, list) and all(isinstance(one, dict) for one in listed)
-    need(right, METHOD, found, f"need tables, as [[{METHOD}]]")
+    given = table.get(METHOD, [])
+    listed = [given] if isinstance(given, dict) else given
+    right = isinstance(listed, list) and all(isinstance(item, dict) for item in listed)
+    need(right, METHOD, given, f"need tables, as [[{METHOD}]]")
     assert isinstance(listed, list)
     methods: list[Keys] = []
-    for one in listed:
-        need(NAME in one, METHOD, one, f"need the {NAME} of the method")
-        rule = f"is given in [[{METHOD}]] with {NAME}={one[NAME]}; leave one of them out"
-        need(ALGORITHM not in one, ALGORITHM, one.get(ALGORITHM), rule)
-        methods.append({ALGORITHM if key == NAME else key: value for key, value in one.items()})
+    for entry in listed:
+        need(NAME in entry, METHOD, entry, f"need the {NAME} of the method")
+        rule = f"is given in [[{METHOD}]] with {NAME}={entry[NAME]}; leave one of them out"
+        need(ALGORITHM not in entry, ALGORITHM, entry.get(ALGORITHM), rule)
+        methods.append({ALGORITHM if key == NAME else key: value for key, value in entry.items()})
     names = table.get(_LISTED, [])
     words = names if isinstance(names, list) else str(names).split(",")
     methods += [{ALGORITHM: str(name)} for name in words]
     own = table.get(SET, {})
-    tables = isinstance(own, dict) and all(isinstance(one, dict) for one in own.values())
+    tables = isinstance(own, dict) and all(isinstance(item, dict) for item in own.values())
     need(tables, SET, own, "need a table per method, as [set.fedbuff]")
     assert isinstance(own, dict)
     for name, keys in own.items():
-        known = [str(one.get(LABEL) or one[ALGORITHM]) for one in methods]
+        known = [str(named.get(LABEL) or named[ALGORITHM]) for named in methods]
         need(name in known, SET, name, f"not compared; need one of {', '.join(known)}")
         method = methods[known.index(name)]
         _need_once(keys, method, f"[{SET}.{name}]", f"[[{METHOD}]]")

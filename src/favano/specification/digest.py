@@ -41,12 +41,12 @@ def asked_digest(spec: Spec) -> str:
 
 def flat_keys(spec: Spec) -> dict[str, object]:
     """The keys of a complete specification that release 0.1 would have written into a digest."""
-    found = {key: value for key, value in spec.given.items() if key != LABEL}
-    if found[ALGORITHM] == Favano.name:
-        del found[ALGORITHM]
+    keys = {key: value for key, value in spec.given.items() if key != LABEL}
+    if keys[ALGORITHM] == Favano.name:
+        del keys[ALGORITHM]
     theirs = () if is_ours(spec.method) else options_of(type(spec.method))
     filled = {key: value for key, value in _filled_in(spec).items() if key not in theirs}
-    return {**found, **filled}
+    return {**keys, **filled}
 
 
 def server_rate(spec: Spec) -> float:
@@ -106,14 +106,14 @@ def differing_keys(held: Config, spec: Spec) -> list[str]:
 
 def _defaults(spec: Spec) -> dict[str, object]:
     """What the keys of a run are where a file leaves them out."""
-    parts = {key: one.default for key, (_, one) in part_options().items()}
-    own = {key: one.default for key, one in options_of(type(spec.method)).items()}
-    found = {ALGORITHM: Favano.name, LABEL: "", **parts, **own}
+    parts = {key: option.default for key, (_, option) in part_options().items()}
+    own = {key: option.default for key, option in options_of(type(spec.method)).items()}
+    usual = {ALGORITHM: Favano.name, LABEL: "", **parts, **own}
     preset = preset_of(spec.problem.dataset)._asdict() | dict(spec.method.suggests)
-    for key in (key for key, value in found.items() if value is None):
+    for key in (key for key, value in usual.items() if value is None):
         filled = key in _OWNED and is_ours(spec.method)
-        found[key] = _filled_in(_opened(spec, key))[key] if filled else preset.get(key)
-    return {key: list(value) if isinstance(value, tuple) else value for key, value in found.items()}
+        usual[key] = _filled_in(_opened(spec, key))[key] if filled else preset.get(key)
+    return {key: list(value) if isinstance(value, tuple) else value for key, value in usual.items()}
 
 
 def _opened(spec: Spec, key: str) -> Spec:

@@ -32,16 +32,16 @@ def history_start(
 def files_digest(spec: Spec) -> str | None:
     """A digest of the files that a run names: step times, and a split; None without any."""
     paths = [path for path in map(Path, named_files(spec)) if path.is_file()]
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     for path in paths:
         with path.open("rb") as file:
             while part := file.read(1 << 20):
-                found.update(part)
-    return found.hexdigest() if paths else None
+                digest.update(part)
+    return digest.hexdigest() if paths else None
 
 
 def named_files(spec: Spec) -> list[str]:
     """The files of step times and of a split that a specification names."""
     texts = (("trace", spec.fleet.step_law), ("file", spec.problem.split or ""))
     pairs = ((kind, text.partition(":")) for kind, text in texts)
-    return [path for kind, (found, _, path) in pairs if found == kind]
+    return [path for kind, (prefix, _, path) in pairs if prefix == kind]

@@ -94,12 +94,12 @@ def chosen_keys(spec: Spec) -> dict[str, object]:
 
 def filled(part: Part, values: Mapping[str, object]) -> Part:
     """The part with its open values filled in."""
-    found = {
+    missing = {
         name: values[name]
         for name in options_of(type(part))
         if name in values and getattr(part, name) is None
     }
-    return replace(part, **found)  # type: ignore[type-var]
+    return replace(part, **missing)  # type: ignore[type-var]
 
 
 def _with_recipe(training: TrainingPart) -> TrainingPart:
@@ -107,8 +107,8 @@ def _with_recipe(training: TrainingPart) -> TrainingPart:
 
 
 def _with_optimiser(training: TrainingPart) -> TrainingPart:
-    found = training.local_optimiser
-    return training if found.name == "sgd" else filled(training, asdict(found))
+    optimiser = training.local_optimiser
+    return training if optimiser.name == "sgd" else filled(training, asdict(optimiser))
 
 
 def _with_codec(run: RunPart) -> RunPart:

@@ -96,9 +96,9 @@ class Spec:
     def keys(self) -> dict[str, object]:
         """All values by their flat names."""
         parts = (getattr(self, part) for part in PARTS)
-        found = {key: getattr(one, key) for one in parts for key in options_of(type(one))}
+        shared = {key: getattr(group, key) for group in parts for key in options_of(type(group))}
         own = {key: getattr(self.method, key) for key in options_of(type(self.method))}
-        return {ALGORITHM: self.method.place or self.method.name, **found, **own}
+        return {ALGORITHM: self.method.place or self.method.name, **shared, **own}
 
     @property
     def given(self) -> dict[str, object]:
@@ -113,7 +113,9 @@ class Spec:
 def part_options() -> Mapping[str, tuple[str, Option[object]]]:
     """Every key that does not belong to a method, with the part it belongs to."""
     return {
-        key: (part, one) for part, kind in PARTS.items() for key, one in options_of(kind).items()
+        key: (part, option)
+        for part, kind in PARTS.items()
+        for key, option in options_of(kind).items()
     }
 
 

@@ -64,7 +64,7 @@ class Archive:
             hardware=footprint.hardware,
             version=__version__,
         )
-        found = RunFile(
+        run_file = RunFile(
             favano=__version__,
             command=command,
             spec=spec_keys(run.spec),
@@ -78,7 +78,7 @@ class Archive:
             history=tuple(result.rows),
         )
         path = self.path(run)
-        write_together(path.parent, {path.name: run_to_json(found)})
+        write_together(path.parent, {path.name: run_to_json(run_file)})
         rmtree(self.checkpoints(run), ignore_errors=True)
 
     def entry(self, run: Run) -> Entry:
@@ -119,12 +119,12 @@ class Archive:
 
 def _read(path: Path) -> RunFile:
     try:
-        found = read_file(path, run_from_json)
+        run_file = read_file(path, run_from_json)
     except BadInput as error:
         raise _damaged(path) from error
-    if ACCURACY not in found.metrics:
+    if ACCURACY not in run_file.metrics:
         raise _damaged(path)
-    return found
+    return run_file
 
 
 def _damaged(path: Path) -> BadInput:

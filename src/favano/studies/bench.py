@@ -187,16 +187,16 @@ class _Pilot(NamedTuple):
 
 def _pilot(system: _System, seconds: float) -> _Pilot:
     """Longer and longer runs, until it is clear which horizon takes about `seconds`."""
-    horizon, enough, found = _SHORTEST, _PILOT * seconds, list[_Sample]()
+    horizon, enough, samples = _SHORTEST, _PILOT * seconds, list[_Sample]()
     while True:
-        found.append(last := system.measure(_until(system.spec, horizon)))
+        samples.append(last := system.measure(_until(system.spec, horizon)))
         if (last.rate and last.seconds >= enough) or horizon >= _LONGEST:
             break
         horizon *= min(_FASTEST, max(2.0, enough / max(last.seconds, 1e-9)))
     rule = f"no update uses a local step by time {horizon:,.0f}"
     need(last.rate > 0, "slow_mean", system.spec.fleet.slow_mean, rule)
     return _Pilot(
-        _until(system.spec, horizon * max(1.0, seconds / max(last.seconds, enough))), found[0]
+        _until(system.spec, horizon * max(1.0, seconds / max(last.seconds, enough))), samples[0]
     )
 
 
@@ -242,10 +242,10 @@ class _TimedTrainer:
 
 def _plain(samples: Samples, model: ModelFactory, threads: int, spec: Spec) -> _Sample:
     """Train one update after the other, one client after the other, in this process."""
-    one = plan_seed(spec, spec.run.seed, samples.traits)
-    network = quantised(sources.initial_module(model, one.seed), spec.training.recipe)
+    planned = plan_seed(spec, spec.run.seed, samples.traits)
+    network = quantised(sources.initial_module(model, planned.seed), spec.training.recipe)
     flat = FlatModel(network, device=samples.labels.device)
-    task, aggregator, rule = assemble(one, samples, flat, flat.snapshot())
+    task, aggregator, rule = assemble(planned, samples, flat, flat.snapshot())
     trainer = _TimedTrainer(LoopTrainer(flat, task, rule))
     with one_thread():
         torch.set_num_threads(threads)
@@ -255,20 +255,23 @@ def _plain(samples: Samples, model: ModelFactory, threads: int, spec: Spec) -> _
         seconds = perf_counter() - began
     kernels = default_kernels() if samples.labels.device.type == "cpu" else None
     shares = {"outside_training": 1 - trainer.seconds / seconds}
-    return _Sample(one.schedule.used_steps / seconds, seconds, None, shares, kernels)
+    return _Sample(planned.schedule.used_steps / seconds, seconds, None, shares, kernels)
 
 
 def _work(spec: Spec, samples: Samples) -> dict[str, float]:
     """The workload of a sample."""
     planned = plan_seeds(spec, samples.traits)
-    batches = [make_task(spec, one.seed, one.fleet, samples).batches for one in planned]
+    batches = [make_task(spec, plan.seed, plan.fleet, samples).batches for plan in planned]
     return workload(planned, batches)
 
 
 def _report(
     system: _System, pilot: _Pilot, taken: Sequence[_Sample], work: dict[str, float]
 ) -> System:
-    first, warm = pilot.first.start_up, [one.start_up for one in taken if one.start_up is not None]
+    first, warm = (
+        pilot.first.start_up,
+        [sample.start_up for sample in taken if sample.start_up is not None],
+    )
     images = work["images"] / work["local_steps"]
     return System(
         name=system.name,
@@ -276,11 +279,11 @@ def _report(
         horizon=given(pilot.spec.run.horizon),
         kernels=taken[0].kernels,
         traced=list(taken[0].traced.lengths),
-        tracing=max(one.traced.seconds for one in taken),
+        tracing=max(sample.traced.seconds for sample in taken),
         start_up=None if first is None else StartUp(first=first, warm=_range(warm)),
-        steps_per_second=_range([one.rate for one in taken]),
-        images_per_second=_range([images * one.rate for one in taken]),
-        shares={key: _range([one.shares[key] for one in taken]) for key in taken[0].shares},
+        steps_per_second=_range([sample.rate for sample in taken]),
+        images_per_second=_range([images * sample.rate for sample in taken]),
+        shares={key: _range([sample.shares[key] for sample in taken]) for key in taken[0].shares},
     )
 
 

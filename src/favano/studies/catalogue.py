@@ -11,7 +11,9 @@ from favano.studies.natural import NATURAL
 from favano.studies.paper import PAPERS
 from favano.studies.paper.table_1 import NAME as TABLE_1
 
-EXPERIMENTS: Final[Mapping[str, Experiment]] = {one.name: one for one in (*PAPERS, *NATURAL)}
+EXPERIMENTS: Final[Mapping[str, Experiment]] = {
+    experiment.name: experiment for experiment in (*PAPERS, *NATURAL)
+}
 ALL: Final = "all"  # the paper's
 KNOWN: Final = (TABLE_1, *EXPERIMENTS, ALL)
 
@@ -19,4 +21,8 @@ KNOWN: Final = (TABLE_1, *EXPERIMENTS, ALL)
 def named(name: str) -> Sequence[Experiment]:
     """The experiments of a name; none for `table-1`, which is computed and needs no runs."""
     need(name in KNOWN, "name", name, f"need one of {', '.join(KNOWN)}")
-    return PAPERS if name == ALL else [one for key, one in EXPERIMENTS.items() if key == name]
+    return (
+        PAPERS
+        if name == ALL
+        else [experiment for key, experiment in EXPERIMENTS.items() if key == name]
+    )

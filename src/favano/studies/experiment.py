@@ -103,8 +103,8 @@ def prepared(
 
     A `scale` below one keeps that share of the horizon and of the data, for a quick look.
     """
-    found = [replace(run, spec=_scaled(run.spec, scale, device)) for run in runs]
-    return [replace(run, spec=make(run.spec, changes)) for run in found] if changes else found
+    scaled = [replace(run, spec=_scaled(run.spec, scale, device)) for run in runs]
+    return [replace(run, spec=make(run.spec, changes)) for run in scaled] if changes else scaled
 
 
 def _scaled(spec: Spec, scale: float, device: str) -> Spec:
@@ -120,18 +120,18 @@ def read_otherwise(
     runs: Sequence[Run], readings: Mapping[str, Reading], names: Sequence[str]
 ) -> list[Run]:
     """The runs of other readings, for those of `runs` that they apply to."""
-    found = []
+    others = []
     for name in names:
         known = ", ".join(readings) or "none here"
         need(name in readings, "readings", name, f"unknown; need all or some of {known}")
         reading = readings[name]
-        found += [
+        others += [
             Run(name, run.column, make(run.spec, {**reading.keys, **_longer(run.spec, reading)}))
             for run in runs
             if run.spec.method.name in reading.algorithms
             and not (reading.splits and run.spec.problem.split == "iid")
         ]
-    return found
+    return others
 
 
 def _longer(spec: Spec, reading: Reading) -> dict[str, object]:

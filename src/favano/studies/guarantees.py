@@ -110,8 +110,8 @@ def speed_laws(spec: Spec) -> dict[str, StepCount]:
         rule = "does not poll clients; the law is about steps between polls, as favano's"
         raise BadInput("algorithm", full.method.name, rule)
     laws = theory.class_laws(policy, world.fleet)
-    laws.sort(key=lambda one: float(world.fleet.mean[one.members[0]]))
-    return {name: one.law for name, one in zip(speed_names(len(laws)), laws, strict=True)}
+    laws.sort(key=lambda group: float(world.fleet.mean[group.members[0]]))
+    return {name: group.law for name, group in zip(speed_names(len(laws)), laws, strict=True)}
 
 
 def steps_document(spec: Spec) -> Document:
@@ -158,28 +158,28 @@ def bounds_of(case: Case, problem: Problem, rounds: int | None = None) -> Bounds
 
 def bound_document(case: Case, problem: Problem, rounds: int | None = None) -> Document:
     """The bounds with all their inputs."""
-    found, right = bounds_of(case, problem, rounds), case.setting()
+    bounds, right = bounds_of(case, problem, rounds), case.setting()
     return {
-        "rounds": found.rounds,
+        "rounds": bounds.rounds,
         "problem": asdict(problem),
         "setting": {form: asdict(case.setting(form)) for form in _FORMS},
         "kappa": {
             "printed": theory.kappa(right.clients, right.selected, "printed"),
             "corrected": theory.kappa(right.clients, right.selected),
         },
-        "run": found.run._asdict(),
-        "allowed": found.allowed._asdict(),
+        "run": bounds.run._asdict(),
+        "allowed": bounds.allowed._asdict(),
     }
 
 
 def rates_of(case: Case, problem: Problem, rounds: int | None = None) -> Rates:
     """Every condition on the learning rate, and the rate with the smallest bound."""
-    found, steps = case.setting("rigorous"), case.rounds(rounds)
-    expansion, cap = theory.full_expansion(found, problem), theory.largest_rate(found, problem)
+    setting, steps = case.setting("rigorous"), case.rounds(rounds)
+    expansion, cap = theory.full_expansion(setting, problem), theory.largest_rate(setting, problem)
     return Rates(
         problem=problem,
         printed=theory.proof_conditions(case.setting("printed"), problem),
-        sufficient=theory.sufficient_conditions(found, problem),
+        sufficient=theory.sufficient_conditions(setting, problem),
         rounds=steps,
         largest=cap,
         best=theory.best_rate(expansion, cap, steps),

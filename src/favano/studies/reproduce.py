@@ -67,7 +67,7 @@ def reproduce(
     """
     need(at_once is None or at_once >= 1, "at_once", at_once, "need 1 or more")
     archive = Archive(out)
-    asked = {one.name: request.parts(one) for one in experiments}
+    asked = {experiment.name: request.parts(experiment) for experiment in experiments}
     every = [run for part in asked.values() for runs in part.values() for run in runs]
     check_all(still_to_make(every, archive), out, data_dir, place)
     count = _ClientCount(data_dir, watcher)
@@ -80,22 +80,31 @@ def reproduce(
     )
     stopped = False
     try:
-        maker.make([run for one in experiments for run in first_runs(one, parts[one.name])])
-        for one in experiments:
+        maker.make(
+            [
+                run
+                for experiment in experiments
+                for run in first_runs(experiment, parts[experiment.name])
+            ]
+        )
+        for experiment in experiments:
             # Trials may have fewer clients than other runs: held-out samples can be all of one's.
-            part = {**parts[one.name], RUNS: asked[one.name][RUNS]}
-            if best := count.fill(finalists(one, part, archive)):
-                parts[one.name][TUNING] += best
+            part = {**parts[experiment.name], RUNS: asked[experiment.name][RUNS]}
+            if best := count.fill(finalists(experiment, part, archive)):
+                parts[experiment.name][TUNING] += best
                 maker.make(best)
-        tuned = {one.name: tuned_parts(one, parts[one.name], archive) for one in experiments}
+        tuned = {
+            experiment.name: tuned_parts(experiment, parts[experiment.name], archive)
+            for experiment in experiments
+        }
         for name, part in tuned.items():
             parts[name] |= part
         maker.make([run for part in tuned.values() for runs in part.values() for run in runs])
     except KeyboardInterrupt:
         stopped = True
-    for one in experiments:
-        folder = request.folder(out, one.name)
-        write_parts(folder, parts[one.name], archive, curves=bool(one.figures))
+    for experiment in experiments:
+        folder = request.folder(out, experiment.name)
+        write_parts(folder, parts[experiment.name], archive, curves=bool(experiment.figures))
     if stopped:
         raise Stopped
 
@@ -199,8 +208,8 @@ def _pools(runs: Sequence[Run]) -> list[list[Run]]:
     """Groups of runs that can share lanes."""
     groups: dict[tuple[object, ...], list[Run]] = {}
     for run in runs:
-        problem, one = replace(run.spec.problem, split=None), run.spec.run
-        key = (problem, one.device, one.precision, one.buffers, run.spec.training.recipe)
+        problem, part = replace(run.spec.problem, split=None), run.spec.run
+        key = (problem, part.device, part.precision, part.buffers, run.spec.training.recipe)
         groups.setdefault(key, []).append(run)
     return list(groups.values())
 

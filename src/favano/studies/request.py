@@ -52,14 +52,14 @@ class Request:
         runs = prepared(
             experiment.runs(seeds), scale=self.scale, device=self.device, changes=self.changes
         )
-        found = {RUNS: runs}
+        by_file = {RUNS: runs}
         if self.readings:
             every = self.readings == (ALL_READINGS,)
             names = tuple(experiment.readings) if every else self.readings
-            found[READINGS] = read_otherwise(runs, experiment.readings, names)
+            by_file[READINGS] = read_otherwise(runs, experiment.readings, names)
         if experiment.search and (self.tune or experiment.ours):
-            found[TUNING] = tuning_runs(runs, experiment.search)
-        return found
+            by_file[TUNING] = tuning_runs(runs, experiment.search)
+        return by_file
 
     def shown(self, experiment: Experiment) -> Experiment:
         """The experiment as its tables and pictures show it.

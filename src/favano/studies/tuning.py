@@ -23,13 +23,13 @@ from favano.studies.search import FIRST_SEED, Search
 
 def tuning_runs(runs: Sequence[Run], search: Search) -> list[Run]:
     """The runs that tune every method and column of `runs`."""
-    found = []
+    trials = []
     for run in {_cell(run): run for run in runs}.values():
         grid, rate = search.grids[run.spec.method.name], given(run.spec.training.learning_rate)
         keys = {"horizon": search.time * given(run.spec.run.horizon)} if search.time < 1 else {}
         for factor, server in product(grid.client, grid.server):
-            found += _trial(replace(run, spec=make(run.spec, keys)), search, factor * rate, server)
-    return found
+            trials += _trial(replace(run, spec=make(run.spec, keys)), search, factor * rate, server)
+    return trials
 
 
 def finalist_runs(runs: Sequence[Run], search: Search, tried: Sequence[Entry]) -> list[Run]:
@@ -58,8 +58,8 @@ def _trial(run: Run, search: Search, client: float | None, server: float | None)
 
 def tuned_runs(runs: Sequence[Run], tried: Sequence[Entry]) -> list[Run]:
     """The runs with the best rates for their method and column."""
-    found = rates_tried(tried)
-    return [replace(run, spec=_with(run.spec, *found[_cell(run)][0][:2])) for run in runs]
+    rates = rates_tried(tried)
+    return [replace(run, spec=_with(run.spec, *rates[_cell(run)][0][:2])) for run in runs]
 
 
 def _cell(run: Run) -> tuple[str, str]:

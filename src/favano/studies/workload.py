@@ -27,7 +27,7 @@ def critical_path(schedule: Schedule) -> int:
 
 def workload(planned: Sequence[Planned], batches: Sequence[BatchStream]) -> dict[str, float]:
     """The work of some planned runs, known before any training."""
-    plans = [one.schedule for one in planned]
+    plans = [run.schedule for run in planned]
     steps = sum(plan.used_steps for plan in plans)
     path = max(critical_path(plan) for plan in plans)
     return {
@@ -53,7 +53,7 @@ def image_count(plan: Schedule, batches: BatchStream) -> int:
 
     def until(step: Ints) -> Ints:
         """Samples in a client's batches before this one."""
-        found: Ints = step // epoch * size + step % epoch * batch
-        return found
+        samples: Ints = step // epoch * size + step % epoch * batch
+        return samples
 
     return int((until(first + steps) - until(first)).sum())

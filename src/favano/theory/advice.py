@@ -73,7 +73,10 @@ class Estimates:
     def corners(self, ends: Sequence[str] = ("value", "low", "high")) -> Iterator[Problem]:
         """All combinations of the constants' ends, each once; the first has the values."""
         names = vars(self)
-        sides = [list(dict.fromkeys(getattr(one, end) for end in ends)) for one in names.values()]
+        sides = [
+            list(dict.fromkeys(getattr(estimate, end) for end in ends))
+            for estimate in names.values()
+        ]
         for chosen in product(*sides):
             yield Problem(**dict(zip(names, chosen, strict=True)))
 

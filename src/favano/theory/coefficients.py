@@ -77,6 +77,6 @@ def setting_of(
         clients=clients,
         selected=selected,
         local_steps=laws[0].law.local_steps,
-        mean_a=sum(count * found.a for count, found in each) / clients,
-        b=max(found.b for _, found in each),
+        mean_a=sum(count * terms.a for count, terms in each) / clients,
+        b=max(terms.b for _, terms in each),
     )

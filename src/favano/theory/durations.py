@@ -92,9 +92,9 @@ def check_law(law: StepLaw, mean: float) -> None:
     if isinstance(law, Cumulative):
         place = np.concatenate([[0.0], mean * np.geomspace(1e-6, 1e9, 6000)])
         beyond = 1.0 - law.cumulative(place, mean)
-        found = float((beyond[:-1] + beyond[1:]) @ np.diff(place)) / 2  # E[D] = integral P(D > x)
+        actual = float((beyond[:-1] + beyond[1:]) @ np.diff(place)) / 2  # E[D] = integral P(D > x)
         rule = f"its cumulative(duration, mean) does not have the finite mean {mean:g}"
-        need(abs(found / mean - 1) < 0.01, "step_law", law, rule)
+        need(abs(actual / mean - 1) < 0.01, "step_law", law, rule)
 
 
 def recorded_jobs(durations: Floats, local_steps: int) -> Floats:

@@ -92,7 +92,7 @@ def shares(
     edges = np.linspace(0, len(moved), count + 1).astype(np.int64)[:-1]
     blocks = np.add.reduceat(moved, edges) if count else moved
     total = blocks.sum(axis=1)
-    found = []
+    groups = []
     level = 1 - (1 - confidence) / max(1, len(weight) - 1)
     spread = np.zeros(len(weight)) if late is None or len(late) < 2 else late.std(axis=0, ddof=1)
     heard = np.zeros_like(blocks) if answers is None else np.add.reduceat(answers, edges)
@@ -109,8 +109,8 @@ def shares(
             if answers is not None and min(own, counts.sum() - own) < _RARE:
                 widest = _binomial_interval(share, _worth(total, heard.sum(axis=1)), level)
                 low, high = min(low, widest[0]), max(high, widest[1])
-        found.append(Share(name, int(size), share, low, high, float(size / clients.sum())))
-    return found
+        groups.append(Share(name, int(size), share, low, high, float(size / clients.sum())))
+    return groups
 
 
 def _worth(weight: Floats, answers: Floats) -> float:
@@ -127,7 +127,7 @@ def _binomial_interval(share: float, size: float, level: float) -> tuple[float, 
     return float(low), float(high)
 
 
-def verdict(found: Sequence[Share], *, enough: bool = True) -> str:
+def verdict(groups: Sequence[Share], *, enough: bool = True) -> str:
     """One sentence that says which clients the method favours or slights, if any.
 
     Nothing is judged if the clients that it is about are not `enough`.
@@ -141,11 +141,11 @@ def verdict(found: Sequence[Share], *, enough: bool = True) -> str:
     >>> verdict([Share("fast", 5, 0.6, 0.0, 1.0, 0.5), Share("slow", 5, 0.4, 0.0, 1.0, 0.5)])
     'shows too little to judge: fast clients have 60.0 % [0.0, 100.0], fair is 50.0 %'
     """
-    if len(found) == 1:
+    if len(groups) == 1:
         return "has nobody to favour: all clients are equally fast"
-    favoured = [share for share in found if share.favoured]
-    slighted = [share for share in found if share.slighted]
-    telling = (favoured or slighted or found[:1]) if enough else found
+    favoured = [share for share in groups if share.favoured]
+    slighted = [share for share in groups if share.slighted]
+    telling = (favoured or slighted or groups[:1]) if enough else groups
     shown = max(telling, key=lambda share: abs(share.weight - share.fair))
     weight, fair = f"{100 * shown.weight:.1f} %", f"fair is {100 * shown.fair:.1f} %"
     interval, who = f"[{100 * shown.low:.1f}, {100 * shown.high:.1f}]", shown.clients_named

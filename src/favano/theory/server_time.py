@@ -85,10 +85,10 @@ def _round_length(policy: Barrier, fleet: Fleet) -> ServerTime:
     scale = policy.local_steps / steps
     deadline = None if policy.deadline is None else policy.deadline / scale
     if isinstance(law, Geometric | Deterministic):
-        found = ServerTime(_summed(policy, fleet, law, steps, deadline))
+        length = ServerTime(_summed(policy, fleet, law, steps, deadline))
     else:
-        found = _integrated(policy, fleet, law, steps, deadline)
-    return ServerTime(scale * found.mean, scale * found.error)
+        length = _integrated(policy, fleet, law, steps, deadline)
+    return ServerTime(scale * length.mean, scale * length.error)
 
 
 def _summed(
@@ -131,13 +131,13 @@ def _integrated(
         seen, working = (_trapezoidal(each[::stride], time[::stride]) for each in late)
         return seen, waits_for_all * (policy.selected * float(job.mean()) - working)
 
-    found = [length(fine, 1), length(fine, 2), length(coarse, 1)]
+    lengths = [length(fine, 1), length(fine, 2), length(coarse, 1)]
     if deadline is None:
-        mean, *others = (seen + beyond for seen, beyond in found)
+        mean, *others = (seen + beyond for seen, beyond in lengths)
         unknown = 0.0
     else:  # after nearly all rounds, it cuts off some of what is beyond
-        mean, *others = (seen for seen, _ in found)
-        unknown = abs(found[0][1]) if fine.round[-1] == 0 else 0.0
+        mean, *others = (seen for seen, _ in lengths)
+        unknown = abs(lengths[0][1]) if fine.round[-1] == 0 else 0.0
     return ServerTime(mean, unknown + sum(abs(mean - other) for other in others))
 
 

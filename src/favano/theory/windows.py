@@ -84,8 +84,8 @@ def _circular(law: LogNormal, mean: float, local_steps: int, period: float) -> f
     edge: Floats = np.arange(_TURNS * _CELLS + 1, dtype=np.float64) * width
     with np.errstate(divide="ignore"):
         below = lognormal_cumulative(edge, mean, law.spread)
-    one = np.diff(below).reshape(_TURNS, _CELLS).sum(axis=0) + (1.0 - below[-1]) / _CELLS
-    job = fft.irfft(fft.rfft(one) ** local_steps, _CELLS)
+    step = np.diff(below).reshape(_TURNS, _CELLS).sum(axis=0) + (1.0 - below[-1]) / _CELLS
+    job = fft.irfft(fft.rfft(step) ** local_steps, _CELLS)
     middle = (np.arange(_CELLS) + local_steps / 2) % _CELLS  # a step's mass is at mid-cell
     psi = np.where(middle == 0, 0.5, 1.0 - middle / _CELLS)
     return local_steps * mean / period + float(job @ psi)

@@ -69,7 +69,9 @@ def find_draws(
         with torch.enable_grad(), KeyedDropout(draws.key):
             again = module(features.clone())
             second = _leaves(loss(again, labels.clone()))
-        _need_own_leaves(model, loss, [one for one in leaves if any(one is two for two in second)])
+        _need_own_leaves(
+            model, loss, [leaf for leaf in leaves if any(leaf is two for two in second)]
+        )
         _need_same("model", module, states[0])
         _need_equal(module, output, again)
         _need_same("loss", loss, states[1])
@@ -124,8 +126,8 @@ def _constants(model: FlatModel) -> dict[str, Tensor]:
     """The buffers of a loss that is a module, copied; those of the network aside."""
     if (loss := model.objective.loss) is None:
         return {}
-    own = {id(one) for one in model.module.buffers()}
-    return {name: one.clone() for name, one in loss.named_buffers() if id(one) not in own}
+    own = {id(buffer) for buffer in model.module.buffers()}
+    return {name: buffer.clone() for name, buffer in loss.named_buffers() if id(buffer) not in own}
 
 
 def _need_trained(model: FlatModel, used: Collection[str]) -> None:
@@ -141,7 +143,7 @@ def _need_trained(model: FlatModel, used: Collection[str]) -> None:
 
 def _leaves(value: Tensor) -> list[Tensor]:
     """The tensors that a value has a gradient for."""
-    found, seen, nodes = [], set(), [value.grad_fn]
+    leaves, seen, nodes = [], set(), [value.grad_fn]
     while nodes:
         node = nodes.pop()
         if node is None or node in seen:
@@ -149,8 +151,8 @@ def _leaves(value: Tensor) -> list[Tensor]:
         seen.add(node)
         nodes += [following for following, _ in node.next_functions]
         if (leaf := getattr(node, "variable", None)) is not None:
-            found.append(leaf)
-    return found
+            leaves.append(leaf)
+    return leaves
 
 
 def _need_own_leaves(model: FlatModel, loss: object, lasting: Sequence[Tensor]) -> None:
@@ -158,7 +160,7 @@ def _need_own_leaves(model: FlatModel, loss: object, lasting: Sequence[Tensor]) 
 
     They would train nothing. Those that are made in a step, as for a gradient penalty, may be.
     """
-    own = {id(one) for one in model.tied()[0].values()}
+    own = {id(parameter) for parameter in model.tied()[0].values()}
     name = getattr(loss, "__name__", type(loss).__name__)
     for leaf in lasting:
         rule = (
@@ -195,7 +197,7 @@ def depends_on_values(func: Any, args: Sequence[Any]) -> bool:
     """
     tags = getattr(func, "tags", ())
     if func is torch.ops.aten.index.Tensor:
-        return any(one is not None and one.dtype in (torch.bool, torch.uint8) for one in args[1])
+        return any(mask is not None and mask.dtype in (torch.bool, torch.uint8) for mask in args[1])
     return torch.Tag.data_dependent_output in tags or torch.Tag.dynamic_output_shape in tags
 
 
@@ -254,11 +256,11 @@ class _Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
         given = kwargs or {}
         self.reads |= depends_on_values(func, args)
         before = self._state()
-        found = func(*args, **given)
-        own = any(isinstance(one, torch.Generator) for one in (*args, *given.values()))
+        output = func(*args, **given)
+        own = any(isinstance(value, torch.Generator) for value in (*args, *given.values()))
         drawn = own or not torch.equal(before, self._state())
         self._need(not drawn, str(func))
-        return found
+        return output
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
         """Check the generators of Python and NumPy, too."""

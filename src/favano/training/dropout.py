@@ -96,8 +96,8 @@ def _replaced(
     if not training or not 0 < p <= 1 or not input.numel() or (features and input.ndim < 2):
         return original(input, p, training, inplace)
     batch = input.unsqueeze(0) if input.ndim == unbatched else input
-    found = dropped(batch, mode.mask(batch, p, features=features), p, inplace)
-    return found.squeeze(0) if input.ndim == unbatched else found
+    output = dropped(batch, mode.mask(batch, p, features=features), p, inplace)
+    return output.squeeze(0) if input.ndim == unbatched else output
 
 
 def _attention(
@@ -187,8 +187,8 @@ _KINDS: Mapping[Callable[..., Any], Mapping[str, Any]] = {
 }
 _RECURRENT: Sequence[Callable[..., Any]] = (torch.lstm, torch.gru, torch.rnn_tanh, torch.rnn_relu)
 _REPLACEMENTS: Mapping[Callable[..., Any], Callable[..., Any]] = {
-    **{one: partial(_replaced, original=one, **how) for one, how in _KINDS.items()},
-    **{one: partial(_recurrent, original=one) for one in _RECURRENT},
+    **{function: partial(_replaced, original=function, **how) for function, how in _KINDS.items()},
+    **{function: partial(_recurrent, original=function) for function in _RECURRENT},
     functional.scaled_dot_product_attention: _attention,
     functional.multi_head_attention_forward: _many_heads,
 }

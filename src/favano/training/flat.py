@@ -70,7 +70,7 @@ class FlatModel:
         name = type(module).__name__
         lazy = any(isinstance(p, nn.UninitializedParameter) for p in module.parameters())
         need(not lazy, "model", name, "has lazy layers; run it on one batch first")
-        scripted = any(isinstance(one, torch.jit.ScriptModule) for one in module.modules())
+        scripted = any(isinstance(layer, torch.jit.ScriptModule) for layer in module.modules())
         need(
             not scripted,
             "model",
@@ -78,7 +78,7 @@ class FlatModel:
             "has TorchScript modules; need those that they were made of",
         )
         tensors = (*module.named_parameters(), *module.named_buffers())
-        empty = next((key for key, one in tensors if one.is_meta), None)
+        empty = next((key for key, tensor in tensors if tensor.is_meta), None)
         need(empty is None, "model", name, f"has no values for {empty} (meta); load them first")
         self.objective = copied_together(module, loss)
         _convert(self.objective, torch.device(device), dtype)
@@ -218,23 +218,26 @@ class FlatModel:
         First the tensors of the vector, in its order, then constants and second names.
         """
         tensors = {**self._parameters, **self._buffers, **self._counters}
-        found = {
+        state = {
             name: values.detach().to("cpu", tensors[name].dtype, copy=True)
             for name, values in _named(tensors, vector).items()
         }
-        found |= {name: one.detach().to("cpu", copy=True) for name, one in self.constants.items()}
+        state |= {
+            name: constant.detach().to("cpu", copy=True)
+            for name, constant in self.constants.items()
+        }
         for name, other in self._other_names():
-            found[other] = found[name].clone()
-        return {name: one for name, one in found.items() if name not in self._transient}
+            state[other] = state[name].clone()
+        return {name: tensor for name, tensor in state.items() if name not in self._transient}
 
     def _other_names(self) -> Iterator[tuple[str, str]]:
         """Names of tensors that layers share, and the other names that they have."""
         module = self.module
         for named in (module.named_parameters, module.named_buffers):
-            first = {id(one): name for name, one in named()}
-            for name, one in named(remove_duplicate=False):
-                if name != first[id(one)]:
-                    yield first[id(one)], name
+            first = {id(tensor): name for name, tensor in named()}
+            for name, tensor in named(remove_duplicate=False):
+                if name != first[id(tensor)]:
+                    yield first[id(tensor)], name
 
     def set_used(self, names: Collection[str]) -> None:
         """Say which parameters steps use; others are left alone, as `torch.optim` does it."""
@@ -277,29 +280,35 @@ class FlatModel:
         for name, view in _named(self._buffers, buffers).items():
             view.copy_(self._buffers[name])
             self._buffers[name].data = view
-        layers = [(f"{path}." * bool(path), one) for path, one in self.module.named_modules()]
+        layers = [(f"{path}." * bool(path), layer) for path, layer in self.module.named_modules()]
         loss = self.objective.loss
         if loss is not None:
-            layers += [(f"{path}.", one) for path, one in loss.named_modules(prefix="loss")]
+            layers += [(f"{path}.", layer) for path, layer in loss.named_modules(prefix="loss")]
         self._tied = {
-            f"{path}{key}": (layer._parameters, key, one, one.data_ptr(), _address(one.grad))
+            f"{path}{key}": (
+                layer._parameters,
+                key,
+                tensor,
+                tensor.data_ptr(),
+                _address(tensor.grad),
+            )
             for path, layer in layers
-            for key, one in layer._parameters.items()
-            if one is not None
+            for key, tensor in layer._parameters.items()
+            if tensor is not None
         }
         self._tied_buffers = {
-            f"{path}{key}": (layer._buffers, key, one, one.data_ptr())
+            f"{path}{key}": (layer._buffers, key, buffer, buffer.data_ptr())
             for path, layer in layers
-            for key, one in layer._buffers.items()
-            if one is not None
+            for key, buffer in layer._buffers.items()
+            if buffer is not None
         }
 
 
 def _convert(module: nn.Module, device: torch.device, dtype: torch.dtype) -> None:
     """Move a module to a device; what has the type of its parameters gets this one."""
-    own = {one.dtype for one in module.parameters()}
+    own = {parameter.dtype for parameter in module.parameters()}
     module._apply(  # type: ignore[no-untyped-call]
-        lambda one: one.to(device, dtype if one.dtype in own else one.dtype)
+        lambda tensor: tensor.to(device, dtype if tensor.dtype in own else tensor.dtype)
     )
 
 

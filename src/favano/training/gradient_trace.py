@@ -99,7 +99,7 @@ class GradientTrace:
             model.module.train()
             if self._is_heavy(batches[0]) or not self._trace(batches[0]):
                 return False
-            good = all(self._agrees(start, one) for one in batches) and self._pays(batches[0])
+            good = all(self._agrees(start, batch) for batch in batches) and self._pays(batches[0])
             if not good:
                 del self._traces[shape]
             return good
@@ -131,20 +131,20 @@ class GradientTrace:
 
     def _agrees(self, start: Tensor, batch: Batch) -> bool:
         """Whether autograd and the trace give the same gradient and the same buffers."""
-        found = []
+        outcomes = []
         for way in (self._plain, self.fill):
             self._model.load(start)
             self._model.gradient.zero_()
             way(*batch)
-            found.append(torch.cat([self._model.gradient, self._model.snapshot()]))
-        return torch.equal(*found)
+            outcomes.append(torch.cat([self._model.gradient, self._model.snapshot()]))
+        return torch.equal(*outcomes)
 
 
 def trace_gradients(gradient: GradientTrace, task: Task, steps: int) -> TraceReport:
     """Trace the lengths of batches that are worth it for this number of local steps in all."""
     if steps < FEWEST:
         return NO_TRACE
-    began, found = perf_counter(), []
+    began, lengths = perf_counter(), []
     shares = task.batches.lengths()
     with using(gradient.kernels):
         for length in sorted(shares, key=shares.__getitem__, reverse=True):
@@ -152,8 +152,8 @@ def trace_gradients(gradient: GradientTrace, task: Task, steps: int) -> TraceRep
                 break
             if not gradient.prepare(_examples(task, length, gradient)):
                 break
-            found.append(length)
-    return TraceReport(tuple(found), perf_counter() - began)
+            lengths.append(length)
+    return TraceReport(tuple(lengths), perf_counter() - began)
 
 
 def _examples(task: Task, length: int, gradient: GradientTrace) -> list[Batch]:
@@ -172,7 +172,7 @@ def _examples(task: Task, length: int, gradient: GradientTrace) -> list[Batch]:
 def _check_shapes(graph: fx.Graph) -> None:
     """Raise an error if a shape in the graph depends on values: later ones may have another."""
     for node in graph.nodes:
-        given = fx.map_arg(node.args, lambda one: one.meta.get("val"))
+        given = fx.map_arg(node.args, lambda node: node.meta.get("val"))
         if depends_on_values(node.target, given):
             raise NotImplementedError(f"{node.target} in a trace")
 
@@ -188,7 +188,7 @@ def _trace(model: FlatModel, loss: Loss, batch: Batch) -> Calls:
     def gradients(
         weights: list[Tensor],
         state: list[Tensor],
-        one: Tensor,
+        unit: Tensor,
         key: Tensor,
         features: Tensor,
         labels: Tensor,
@@ -199,8 +199,10 @@ def _trace(model: FlatModel, loss: Loss, batch: Batch) -> Calls:
             value = model.objective.at(named, others, features, lambda made: loss(made, labels))
         if readings.found:
             raise NotImplementedError("a number that Python reads, in a trace")
-        found = torch.autograd.grad(value, [named[name] for name in wanted], one, allow_unused=True)
-        given = zip(wanted, found, strict=True)
+        slopes = torch.autograd.grad(
+            value, [named[name] for name in wanted], unit, allow_unused=True
+        )
+        given = zip(wanted, slopes, strict=True)
         kept = {
             name: hooked(parameters[name], gradient)
             for name, gradient in given
@@ -211,9 +213,9 @@ def _trace(model: FlatModel, loss: Loss, batch: Batch) -> Calls:
 
     weights = [p.detach().clone().requires_grad_(p.requires_grad) for p in parameters.values()]
     state = [buffer.clone() for buffer in buffers.values()]
-    one = torch.ones((), dtype=model.vector.dtype)
-    key = one if model.draws is None else model.draws.key  # set in every step
-    traced = make_fx(gradients)(weights, state, one, key.clone(), *batch)
+    unit = torch.ones((), dtype=model.vector.dtype)
+    key = unit if model.draws is None else model.draws.key  # set in every step
+    traced = make_fx(gradients)(weights, state, unit, key.clone(), *batch)
     _check_shapes(traced.graph)
-    fixed = [*(p.detach() for p in parameters.values()), *buffers.values(), one, key]
+    fixed = [*(p.detach() for p in parameters.values()), *buffers.values(), unit, key]
     return straight_line(traced.graph, fixed, used, model.weights, model.gradient)

@@ -49,10 +49,10 @@ def chosen_kernels(model: FlatModel, task: Task, clock: Clock = process_time) ->
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with TemporaryDirectory(dir=path.parent) as folder:
-            found = fastest_kernels(model, task, default, others, clock)
+            fastest = fastest_kernels(model, task, default, others, clock)
             file = Path(folder) / path.name
-            file.write_text(json.dumps({"kernels": found, **decides}, indent=2) + "\n")
-            return _keep(file, path, found)
+            file.write_text(json.dumps({"kernels": fastest, **decides}, indent=2) + "\n")
+            return _keep(file, path, fastest)
     except OSError:
         return default
 
@@ -88,24 +88,24 @@ def fastest_kernels(
         taken = processor_seconds(steps, clock)
     best = min(taken, key=lambda kernels: median(taken[kernels]))
     # Within rounds: a machine may become slower between them.
-    shares = [one / other for one, other in zip(taken[best], taken[default], strict=True)]
+    shares = [spent / other for spent, other in zip(taken[best], taken[default], strict=True)]
     return best if max(shares) < 1.0 and median(shares) < _GAIN else default
 
 
 def candidates(model: FlatModel, task: Task, default: Kernels) -> list[Kernels]:
     """Kernels that may be faster than the default for this network and these samples."""
-    found: list[Kernels] = ["native"] if default == "onednn" else ["onednn"]
+    others: list[Kernels] = ["native"] if default == "onednn" else ["onednn"]
     images = task.features.ndim == 4
     if images and any(isinstance(layer, nn.Conv2d) for layer in model.module.modules()):
-        found += ["channels-last", "products"]
-    return found
+        others += ["channels-last", "products"]
+    return others
 
 
 def _steps(
     model: FlatModel, loss: Loss, features: Tensor, labels: Tensor, wanted: list[Kernels]
 ) -> dict[Kernels, Callable[[], object]]:
     """A step for each set of kernels that the network can be trained with."""
-    found: dict[Kernels, Callable[[], object]] = {}
+    steps: dict[Kernels, Callable[[], object]] = {}
     for kernels in wanted:
         step = partial(_step, model, loss, arranged(features, kernels), labels, kernels)
         try:
@@ -114,8 +114,8 @@ def _steps(
             if kernels == wanted[0]:
                 raise
             continue
-        found[kernels] = step
-    return found
+        steps[kernels] = step
+    return steps
 
 
 def _step(model: FlatModel, loss: Loss, features: Tensor, labels: Tensor, kernels: Kernels) -> None:
@@ -125,14 +125,14 @@ def _step(model: FlatModel, loss: Loss, features: Tensor, labels: Tensor, kernel
 
 def _largest_batch(task: Task, model: FlatModel) -> tuple[Tensor, Tensor]:
     parts = task.batches.parts
-    client = max(range(len(parts)), key=lambda one: len(parts[one]))
+    client = max(range(len(parts)), key=lambda who: len(parts[who]))
     return task.batch(client, 0, model.vector.dtype)
 
 
 def _what_decides(model: FlatModel, task: Task, default: Kernels) -> dict[str, object]:
     """Everything that the choice depends on."""
-    layers = [(name, type(one).__name__) for name, one in model.module.named_modules()]
-    shapes = [(name, tuple(one.shape)) for part in model.tied() for name, one in part.items()]
+    layers = [(name, type(layer).__name__) for name, layer in model.module.named_modules()]
+    shapes = [(name, tuple(tensor.shape)) for part in model.tied() for name, tensor in part.items()]
     structure = hashlib.sha256(repr((layers, shapes)).encode()).hexdigest()[:16]
     return {
         "processor": f"{platform.machine()}, {processor()}",
@@ -160,20 +160,20 @@ def processor() -> str:
 def _read(path: Path) -> Kernels | None:
     """The choice in a file; None if it is missing or damaged."""
     try:
-        found = json.loads(path.read_text())["kernels"]
+        kernels = json.loads(path.read_text())["kernels"]
     except (OSError, ValueError, KeyError, TypeError):
         return None
-    return cast(Kernels, found) if found in get_args(Kernels) else None
+    return cast(Kernels, kernels) if kernels in get_args(Kernels) else None
 
 
-def _keep(file: Path, path: Path, found: Kernels) -> Kernels:
+def _keep(file: Path, path: Path, kernels: Kernels) -> Kernels:
     """Publish the file; if two processes measure at the same time, the first one decides."""
     if _read(path) is None:
         path.unlink(missing_ok=True)  # damaged
     try:
         path.hardlink_to(file)
     except FileExistsError:
-        return _read(path) or found
+        return _read(path) or kernels
     except OSError:  # the file system has no hard links
         file.replace(path)
-    return found
+    return kernels

@@ -83,7 +83,9 @@ class LaneMaker:
     ) -> None:
         self._model, self._trainers, self._precision = model, trainers, precision
         self._ahead = ahead
-        self._roster = make_roster([one.task.batches for one in trainers], model.vector.device)
+        self._roster = make_roster(
+            [trainer.task.batches for trainer in trainers], model.vector.device
+        )
         self._widest: int | None = None
 
     def fitting(self, room: int) -> LaneStack:
@@ -135,7 +137,7 @@ class LaneMaker:
 def _refusal(network: nn.Module, error: Exception) -> BadInput:
     """What `torch.func.vmap` cannot do, and the layer in which it was to be done."""
     callers = (frame.f_locals.get("self") for frame, _ in walk_tb(error.__traceback__))
-    kinds = (one for one in callers if not isinstance(one, Objective))
+    kinds = (caller for caller in callers if not isinstance(caller, Objective))
     layers = [caller for caller in kinds if isinstance(caller, nn.Module)]
     where = "loss or gradient"
     if layers and isinstance(layers[0], type(network)):  # the lanes' copy of the network

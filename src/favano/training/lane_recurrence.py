@@ -90,8 +90,8 @@ class Recurrence:
             bias, later = bias + later, None  # added once, not in every step
         given, backwards = functional.linear(sequence, weight, bias), name.endswith("reverse")
         if self._walk is not None and projection is None and given.ndim > 2:
-            found, state = self._walk(given.flip(0) if backwards else given, recurrent, state)
-            return found.flip(0) if backwards else found, state
+            outputs, state = self._walk(given.flip(0) if backwards else given, recurrent, state)
+            return outputs.flip(0) if backwards else outputs, state
         steps, hiddens = given.unbind(), []
         for part in reversed(steps) if backwards else steps:
             hidden, *cell = self._step(part, functional.linear(state[0], recurrent, later), state)

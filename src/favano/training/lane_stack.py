@@ -115,7 +115,9 @@ class LaneStack:
         """Bytes that one lane takes all the time."""
         lanes = self._lanes
         tensors = (lanes.models, lanes.starts, lanes.orders, lanes.drifts)
-        return sum(one[0].numel() * one.element_size() for one in tensors if one is not None)
+        return sum(
+            tensor[0].numel() * tensor.element_size() for tensor in tensors if tensor is not None
+        )
 
     @property
     def free(self) -> Ints:

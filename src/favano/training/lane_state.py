@@ -47,12 +47,12 @@ def new_lanes(
     model: FlatModel, rules: Sequence[LocalRule], table: RuleTable, count: int, samples: int
 ) -> LaneState:
     """So many lanes that are idle, with room for so many samples in the orders of each."""
-    layout, one = model.layout, model.vector
+    layout, vector = model.layout, model.vector
     memory = table.vectors * layout.parameters
     more = aligned(layout.size + memory) - layout.size
-    models = functional.pad(one, (0, more)).repeat(count, 1)
-    weights, rates = models[:, : layout.parameters], one.new_zeros(count)
-    places = torch.zeros((5, count), device=one.device, dtype=torch.int64)
+    models = functional.pad(vector, (0, more)).repeat(count, 1)
+    weights, rates = models[:, : layout.parameters], vector.new_zeros(count)
+    places = torch.zeros((5, count), device=vector.device, dtype=torch.int64)
     return LaneState(
         models,
         places,

@@ -109,7 +109,7 @@ class LaneSteps:
         parameters, size = self._model.layout.parameters, self._model.layout.size
         weights = models[:, :parameters]
         moves = direction(
-            torch.cat([one.reshape(len(one), -1) for one in gradients], dim=1),
+            torch.cat([gradient.reshape(len(gradient), -1) for gradient in gradients], dim=1),
             weights,
             weights if lanes.starts is None else lanes.starts[some],
             pull=None if lanes.starts is None else lanes.pulls[some, None],
@@ -137,22 +137,25 @@ class LaneSteps:
         plain products, since the gradient of PyTorch's fused one fails for many lanes on CUDA.
         """
         trained = self._model.trained
-        free = {name: one.detach().requires_grad_(name in trained) for name, one in weights.items()}
+        free = {
+            name: weight.detach().requires_grad_(name in trained)
+            for name, weight in weights.items()
+        }
         with torch.enable_grad(), sdpa_kernel(SDPBackend.MATH):
             losses, moved = vmap(self._of_lane, randomness="different")(free, buffers, *given)
             wanted = [free[name] for name in trained]
-            found = torch.autograd.grad(
+            slopes = torch.autograd.grad(
                 losses.sum(), wanted, allow_unused=True, materialize_grads=True
             )
-        known = dict(zip(trained, found, strict=True))
+        known = dict(zip(trained, slopes, strict=True))
         for name, parameter in self._objective.hooked.items():
             known[name] = vmap(partial(hooked, parameter))(known[name])
         if self._unchecked:
-            self._check_reads([losses, *found, *known.values()])
+            self._check_reads([losses, *slopes, *known.values()])
         gradients = {
-            n: known[n] if n in known else torch.zeros_like(one) for n, one in free.items()
+            n: known[n] if n in known else torch.zeros_like(weight) for n, weight in free.items()
         }
-        return gradients, {name: one.detach() for name, one in moved.items()}
+        return gradients, {name: buffer.detach() for name, buffer in moved.items()}
 
     def _check_reads(self, numbers: Sequence[Tensor]) -> None:
         """Refuse a loss or a hook that holds parameters themselves, which are not those of a lane.
@@ -160,7 +163,7 @@ class LaneSteps:
         In the first step, with the initial model: these parameters are NaN here.
         """
         self._unchecked = False
-        if not all(bool(one.isfinite().all()) for one in numbers):
+        if not all(bool(values.isfinite().all()) for values in numbers):
             raise ValueError("it keeps parameters of the network; let it keep the network")
 
     def _keys(self, rows: Tensor, steps: Tensor) -> Tensor:

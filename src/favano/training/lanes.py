@@ -40,7 +40,7 @@ class Work:
         """The jobs one by one."""
         before = np.zeros_like(self.steps) if self.steps_before is None else self.steps_before
         columns = (task, self.client, self.first_step, self.steps, self.rate, before)
-        return [Job(*job) for job in zip(*(one.tolist() for one in columns), strict=True)]
+        return [Job(*job) for job in zip(*(column.tolist() for column in columns), strict=True)]
 
 
 class Made(NamedTuple):

@@ -47,14 +47,16 @@ class Objective(nn.Module):
         self.loss = owner if isinstance(owner, nn.Module) else None
         vars(self)["compute"] = loss  # not once more among the modules, if it is one
         self.linked = is_linked(network, loss)  # whether loss or hooks look at the network
-        theirs = {id(one) for one in network.parameters()}
+        theirs = {id(parameter) for parameter in network.parameters()}
         self.loss_parameters = {
-            f"{OF_LOSS}{name}": one
-            for name, one in ([] if self.loss is None else self.loss.named_parameters())
-            if one.requires_grad and id(one) not in theirs
+            f"{OF_LOSS}{name}": parameter
+            for name, parameter in ([] if self.loss is None else self.loss.named_parameters())
+            if parameter.requires_grad and id(parameter) not in theirs
         }
         trained = {**dict(network.named_parameters()), **self.loss_parameters}
-        self.hooked = {name: one for name, one in trained.items() if _hooks_on(one)}
+        self.hooked = {
+            name: parameter for name, parameter in trained.items() if _hooks_on(parameter)
+        }
 
     def forward(self, inputs: Tensor, then: Callable[[Tensor], Any]) -> Any:
         """What `then`, which may call the loss, makes of the network's outputs."""
@@ -70,8 +72,8 @@ class Objective(nn.Module):
         """The same with other parameters and buffers, which the loss sees, too."""
         names = self._names()
         given = {
-            each: one
-            for name, one in (*weights.items(), *buffers.items())
+            each: tensor
+            for name, tensor in (*weights.items(), *buffers.items())
             for each in names[_place(name)]
         }
         return functional_call(self, given, (inputs, then), tie_weights=False)
@@ -81,11 +83,11 @@ class Objective(nn.Module):
 
         PyTorch, which can find them itself, would not put back the tensors of such a layer.
         """
-        found: dict[int, list[str]] = {}
+        names: dict[int, list[str]] = {}
         for path, layer in self.named_modules():
-            for key, one in (*layer._parameters.items(), *layer._buffers.items()):
-                found.setdefault(id(one), []).append(f"{path}.{key}")
-        return {names[0]: names for names in found.values()}
+            for key, tensor in (*layer._parameters.items(), *layer._buffers.items()):
+                names.setdefault(id(tensor), []).append(f"{path}.{key}")
+        return {names[0]: names for names in names.values()}
 
     def copied(self) -> Objective:
         """A copy."""
@@ -100,11 +102,11 @@ def _place(name: str) -> str:
 
 def copied_together(network: nn.Module, loss: Loss) -> Objective:
     """Copies of a network and a loss that refer to each other as the given ones do."""
-    late = next((one for one in network.parameters() if _post_hooks(one)), None)
+    late = next((parameter for parameter in network.parameters() if _post_hooks(parameter)), None)
     rule = "has hooks on parameters after gradients are summed up; use register_hook"
     name = type(network).__name__
     need(late is None, "model", name, rule)
-    memo: dict[int, Any] = {id(one): one.detach().clone() for one in _computed(network)}
+    memo: dict[int, Any] = {id(tensor): tensor.detach().clone() for tensor in _computed(network)}
     try:
         copy = deepcopy(network, memo)
     except Exception as error:
@@ -120,14 +122,18 @@ def copied_together(network: nn.Module, loss: Loss) -> Objective:
     for layer in copy.modules():
         for functions in _functions_of(layer):
             functions.update(
-                {key: rebuilt(one) for key, one in functions.items() if isinstance(one, _FUNCTIONS)}
+                {
+                    key: rebuilt(value)
+                    for key, value in functions.items()
+                    if isinstance(value, _FUNCTIONS)
+                }
             )
     return Objective(copy, rebuilt(loss))
 
 
 def is_linked(network: nn.Module, loss: Loss) -> bool:
     """Whether the loss, or a hook, can reach the network or a part of it."""
-    parts = {id(one) for one in (*network.modules(), *network.parameters(), *network.buffers())}
+    parts = {id(part) for part in (*network.modules(), *network.parameters(), *network.buffers())}
     roots = [loss, *_functions(network)]
     return bool(_reaching(roots, parts)) or id(loss) in parts
 
@@ -156,9 +162,14 @@ def _functions_of(layer: nn.Module) -> Iterable[dict[Any, Any]]:
 
 def _functions(network: nn.Module) -> list[object]:
     """All functions that a network keeps, also hooks on parameters."""
-    kept = (one for layer in network.modules() for one in _functions_of(layer))
-    functions = [one for some in kept for one in some.values() if isinstance(one, _FUNCTIONS)]
-    return [*functions, *(hook for one in network.parameters() for hook in _hooks_on(one))]
+    kept = (some for layer in network.modules() for some in _functions_of(layer))
+    functions = [
+        function for some in kept for function in some.values() if isinstance(function, _FUNCTIONS)
+    ]
+    return [
+        *functions,
+        *(hook for parameter in network.parameters() for hook in _hooks_on(parameter)),
+    ]
 
 
 def _computed(network: nn.Module) -> Iterable[Tensor]:
@@ -214,7 +225,7 @@ def _reaching(roots: Sequence[object], targets: Container[int]) -> set[int]:
     parents: dict[int, list[int]] = {}
     reached, waiting = [], list(roots)
     kept = list(roots)  # so that no id is used twice
-    seen = {id(one) for one in roots}
+    seen = {id(root) for root in roots}
     while waiting:
         value = waiting.pop()
         if id(value) in targets:
@@ -226,13 +237,13 @@ def _reaching(roots: Sequence[object], targets: Container[int]) -> set[int]:
                 seen.add(id(child))
                 kept.append(child)
                 waiting.append(child)
-    found: set[int] = set()
+    reached: set[int] = set()
     while reached:
         for parent in parents.get(reached.pop(), ()):
-            if parent not in found:
-                found.add(parent)
+            if parent not in reached:
+                reached.add(parent)
                 reached.append(parent)
-    return found
+    return reached
 
 
 class _Rebuilt:
@@ -252,16 +263,16 @@ class _Rebuilt:
         if isinstance(value, MethodType):
             return MethodType(self(value.__func__), self(value.__self__))
         if isinstance(value, partial):
-            keywords = {name: self(one) for name, one in value.keywords.items()}
+            keywords = {name: self(item) for name, item in value.keywords.items()}
             return partial(self(value.func), *map(self, value.args), **keywords)
         if isinstance(value, nn.Module):
             return self._module(value)
         if isinstance(value, dict):
-            return {key: self(one) for key, one in value.items()}
+            return {key: self(item) for key, item in value.items()}
         if isinstance(value, list | tuple):
             return type(value)(map(self, value))
         made = self.memo[id(value)] = object.__new__(type(value))
-        vars(made).update({name: self(one) for name, one in vars(value).items()})
+        vars(made).update({name: self(item) for name, item in vars(value).items()})
         return made
 
     def _function(self, given: FunctionType) -> FunctionType:
@@ -270,7 +281,8 @@ class _Rebuilt:
         changed = any(self._changes(known[name]) for name in read)
         scope = dict(known) if changed else known
         cells = tuple(
-            self.memo.setdefault(id(one), CellType()) if self._changes(one) else one for one in old
+            self.memo.setdefault(id(cell), CellType()) if self._changes(cell) else cell
+            for cell in old
         )
         made = FunctionType(given.__code__, scope, given.__name__, given.__defaults__, cells)
         made.__kwdefaults__, made.__qualname__ = given.__kwdefaults__, given.__qualname__

@@ -44,7 +44,7 @@ def first_change(before: Mapping[str, object], now: Mapping[str, object]) -> str
 def global_generators() -> tuple[object, ...]:
     """The states of the generators that PyTorch, Python and NumPy share with everybody."""
     state = np.random.get_state(legacy=True)  # noqa: NPY002 (to see whether a network uses it)
-    numbers = (one.tobytes() if isinstance(one, np.ndarray) else one for one in state)
+    numbers = (part.tobytes() if isinstance(part, np.ndarray) else part for part in state)
     return torch.get_rng_state().numpy().tobytes(), random.getstate(), *numbers
 
 
@@ -81,14 +81,14 @@ def _parts(owner: object) -> Iterator[tuple[str, object]]:
         yield from _parts(owner.__self__)
     elif isinstance(owner, partial):
         yield "", owner.func
-        yield from ((str(number), one) for number, one in enumerate(owner.args))
+        yield from ((str(number), argument) for number, argument in enumerate(owner.args))
         yield from owner.keywords.items()
     else:
         forward = getattr(type(owner), "forward" if isinstance(owner, nn.Module) else "__call__", 0)
         if isinstance(forward, FunctionType) and is_users(forward):
             yield "", forward
         values = getattr(owner, "__dict__", {})
-        yield from ((key, one) for key, one in values.items() if key not in _OF_MODULES)
+        yield from ((key, value) for key, value in values.items() if key not in _OF_MODULES)
         yield from values.get("_modules", {}).items()
 
 
@@ -105,9 +105,9 @@ def _copied(value: Any, seen: set[int], depth: int) -> object:
     if depth > _DEEPEST or id(value) in seen:
         return None
     if isinstance(value, list | tuple | deque | set | frozenset):
-        return [_copied(one, seen, depth + 1) for one in value]
+        return [_copied(item, seen, depth + 1) for item in value]
     if isinstance(value, dict):
-        return [[repr(key), _copied(one, seen, depth + 1)] for key, one in value.items()]
+        return [[repr(key), _copied(entry, seen, depth + 1)] for key, entry in value.items()]
     if isinstance(value, count):
         return repr(value)
     if is_users(type(value)) and not isinstance(value, type):
@@ -117,21 +117,21 @@ def _copied(value: Any, seen: set[int], depth: int) -> object:
 
 
 _GENERATORS: Mapping[type, Callable[[Any], object]] = {
-    random.Random: lambda one: one.getstate(),
-    np.random.Generator: lambda one: repr(one.bit_generator.state),
-    np.random.RandomState: lambda one: repr(one.get_state(legacy=False)),
-    torch.Generator: lambda one: one.get_state(),
+    random.Random: lambda generator: generator.getstate(),
+    np.random.Generator: lambda generator: repr(generator.bit_generator.state),
+    np.random.RandomState: lambda generator: repr(generator.get_state(legacy=False)),
+    torch.Generator: lambda generator: generator.get_state(),
 }
 
 
-def _same(one: object, other: object) -> bool:
-    if isinstance(one, Tensor) and isinstance(other, Tensor):
-        alike = one.shape == other.shape and one.dtype == other.dtype
-        return alike and torch.allclose(one, other, rtol=1e-3, atol=1e-6, equal_nan=True)
-    if isinstance(one, list) and isinstance(other, list):
-        return len(one) == len(other) and all(map(_same, one, other))
-    if isinstance(one, Generator) and isinstance(other, Generator):
-        return _same(one.state, other.state)
-    if isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
-        return np.array_equal(one, other)
-    return type(one) is type(other) and repr(one) == repr(other)
+def _same(value: object, other: object) -> bool:
+    if isinstance(value, Tensor) and isinstance(other, Tensor):
+        alike = value.shape == other.shape and value.dtype == other.dtype
+        return alike and torch.allclose(value, other, rtol=1e-3, atol=1e-6, equal_nan=True)
+    if isinstance(value, list) and isinstance(other, list):
+        return len(value) == len(other) and all(map(_same, value, other))
+    if isinstance(value, Generator) and isinstance(other, Generator):
+        return _same(value.state, other.state)
+    if isinstance(value, np.ndarray) and isinstance(other, np.ndarray):
+        return np.array_equal(value, other)
+    return type(value) is type(other) and repr(value) == repr(other)

@@ -33,17 +33,17 @@ class RuleTable:
     def __init__(self, rules: Sequence[LocalRule]) -> None:
         self.kept = max((rule.kept for rule in rules), default=0)
         self.fresh = max((rule.fresh for rule in rules), default=0)
-        found = [self._kind(rule) for rule in rules]
-        self._kinds = list(dict.fromkeys(kind for kind in found if kind is not None))
+        kinds = [self._kind(rule) for rule in rules]
+        self._kinds = list(dict.fromkeys(kind for kind in kinds if kind is not None))
         self.number = np.array(  # of each task's kind: 0 if directions are corrected gradients
-            [0 if kind is None else 1 + self._kinds.index(kind) for kind in found], dtype=np.int64
+            [0 if kind is None else 1 + self._kinds.index(kind) for kind in kinds], dtype=np.int64
         )
         self._alone = len(self._kinds) == 1 and bool(self.number.all())
         given = [rule.optimiser.numbers for rule in rules]
         self._needed = [any(some[place] is not None for some in given) for place in (3, 4, 5)]
         # Of each task's optimiser, (fields, tasks); no fields if no task has one.
         fields = zip(zip(*given, strict=True), _UNUSED, strict=True) if self._kinds else ()
-        rows = [[none if one is None else one for one in field] for field, none in fields]
+        rows = [[none if number is None else number for number in field] for field, none in fields]
         self.numbers: Floats = np.array(rows).reshape(-1, len(rules))
 
     def _kind(self, rule: LocalRule) -> _Kind | None:
@@ -83,15 +83,15 @@ class RuleTable:
         """
         momentum, beta2, epsilon, *rest = numbers
         l2, decay, clip = (
-            one if needed else None for one, needed in zip(rest, self._needed, strict=True)
+            column if needed else None for column, needed in zip(rest, self._needed, strict=True)
         )
         columns, moves = Numbers(momentum, beta2, epsilon, l2, decay, clip), gradient
         for place, kind in enumerate(self._kinds, start=1):
             own: Memory = tuple(memory[vector] for vector in kind.places)
-            given = tuple(one.clone() for one in own) if kind.refinement.step else own
-            found, renewed = kind.refinement(gradient, weights, given, count, columns)
+            given = tuple(tensor.clone() for tensor in own) if kind.refinement.step else own
+            move, renewed = kind.refinement(gradient, weights, given, count, columns)
             here = number == place
-            moves = found if self._alone else torch.where(here, found, moves)
+            moves = move if self._alone else torch.where(here, move, moves)
             for old, new in zip(own, renewed, strict=True):
                 old.copy_(new if self._alone else torch.where(here, new, old))
         return moves

@@ -177,10 +177,10 @@ def _check_loss(model: FlatModel, loss: Loss, features: Tensor, targets: Tensor)
             except Exception as error:
                 rule = f"cannot take {shapes}: {said(error)}"
                 raise BadInput("loss", name, rule) from error
-        one = isinstance(value, Tensor) and value.ndim == 0
+        scalar = isinstance(value, Tensor) and value.ndim == 0
         kind = f"a tensor of shape {tuple(value.shape)}" if isinstance(value, Tensor) else value
         rule = f"returns {kind}, need a tensor with one number, the mean over a batch"
-        need(one, "loss", name, rule)
+        need(scalar, "loss", name, rule)
         rule = "has outputs without a gradient: they were detached, or made under no_grad"
         need(output.requires_grad, "model", type(model.module).__name__, rule)
         rule = "has no gradient: it does not depend on the outputs"

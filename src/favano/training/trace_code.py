@@ -144,7 +144,7 @@ def _expression(value: object, scope: dict[str, object]) -> str:
     if isinstance(value, fx.Node):
         return value.name
     if isinstance(value, (list, tuple)):
-        return f"[{', '.join(_expression(one, scope) for one in value)}]"
+        return f"[{', '.join(_expression(item, scope) for item in value)}]"
     return _bound(value, scope) if isinstance(value, tuple(_TYPES)) else repr(value)
 
 

@@ -75,7 +75,7 @@ class WorkerLanes:
 
     def __init__(self, model: FlatModel, trainers: Sequence[LoopTrainer], workers: int) -> None:
         self.capacity = workers * _QUEUE
-        longest = max((one.rule.kept for one in trainers), default=0) * len(model.weights)
+        longest = max((trainer.rule.kept for trainer in trainers), default=0) * len(model.weights)
         self._slots = _shared(self.capacity, model.vector, longest)
         self._drifts = _shared(self.capacity, model.weights)  # takes no memory until used
         self._free = deque(range(self.capacity))

@@ -64,8 +64,8 @@ def test_accessible(
 ) -> None:
     page = opened(request.getfixturevalue(what), width, scheme).page
     page.evaluate("document.querySelectorAll('details').forEach((d) => { d.open = true; })")
-    found = Axe().run(page)
-    assert found.violations_count == 0, found.generate_report()
+    outcome = Axe().run(page)
+    assert outcome.violations_count == 0, outcome.generate_report()
 
 
 def test_without_scripts_the_numbers_are_there(opened: Open, report: Path) -> None:

@@ -74,7 +74,7 @@ def test_quantisation_pairs_every_s_in_full_precision_and_in_few_bits() -> None:
     assert {run.digest for run in figure.runs(1) if run.reading == "s = 20, 32 bits"} <= shared
 
 
-@pytest.mark.parametrize("experiment", EXPERIMENTS.values(), ids=lambda one: one.name)
+@pytest.mark.parametrize("experiment", EXPERIMENTS.values(), ids=lambda experiment: experiment.name)
 def test_every_run_has_its_line_and_column(experiment: Experiment) -> None:
     runs = experiment.runs(2)
     assert {run.column for run in runs} == set(experiment.columns)
@@ -92,8 +92,11 @@ def test_every_reading_differs_from_the_papers() -> None:
 
 
 def test_names() -> None:
-    assert [one.name for one in named("table-2")] == ["table-2"]
-    assert {one.name for one in named("all")} == set(EXPERIMENTS) - {"femnist", "shakespeare"}
+    assert [experiment.name for experiment in named("table-2")] == ["table-2"]
+    assert {experiment.name for experiment in named("all")} == set(EXPERIMENTS) - {
+        "femnist",
+        "shakespeare",
+    }
     assert named("table-1") == []
     with pytest.raises(BadInput, match=r"name=table-3: need one of .*table-2, figure-mnist"):
         named("table-3")

@@ -48,12 +48,12 @@ def test_fedavg_by_hand(folder: Path) -> None:
 
 
 def test_a_server_step_takes_as_long_as_the_method_waits(folder: Path) -> None:
-    found = rows(folder)
+    table = rows(folder)
     for fleet in FLEETS:
-        assert found[fleet, "favano"]["step_time"] == found[fleet, "quafl"]["step_time"] == 7
-    assert found["non-iid-2/3-fast", "fedavg"]["step_time"] == pytest.approx(417.4, abs=0.1)
-    assert found["non-iid-2/3-fast", "fedbuff"]["step_time"] == pytest.approx(6.43, abs=0.1)
-    assert found["non-iid-1/9-fast", "fedbuff"]["step_time"] == pytest.approx(21.1, abs=0.4)
+        assert table[fleet, "favano"]["step_time"] == table[fleet, "quafl"]["step_time"] == 7
+    assert table["non-iid-2/3-fast", "fedavg"]["step_time"] == pytest.approx(417.4, abs=0.1)
+    assert table["non-iid-2/3-fast", "fedbuff"]["step_time"] == pytest.approx(6.43, abs=0.1)
+    assert table["non-iid-1/9-fast", "fedbuff"]["step_time"] == pytest.approx(21.1, abs=0.4)
 
 
 def test_formulas_that_are_corrected_have_other_numbers(folder: Path) -> None:

@@ -72,11 +72,11 @@ def test_a_step_finds_all_its_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
     compile_kernels(lambda: step_of(network, 9))
     assert len(compiled) > 4
     compiled.clear()
-    found = step_of(network, 9)
+    gradients = step_of(network, 9)
     assert not compiled
-    for one, same in zip(found, step_of(network, 9), strict=True):
-        assert one.isfinite().all()
-        torch.testing.assert_close(one, same)
+    for gradient, same in zip(gradients, step_of(network, 9), strict=True):
+        assert gradient.isfinite().all()
+        torch.testing.assert_close(gradient, same)
 
 
 def test_inputs_are_real() -> None:
@@ -85,9 +85,9 @@ def test_inputs_are_real() -> None:
 
     samples = torch.arange(12.0, device="cuda").view(6, 2)
     chosen = torch.tensor([[5, 0, 1], [2, 2, 3]], device="cuda")
-    found: list[Tensor] = []
-    compile_kernels(lambda: found.append(gather_inputs(samples, chosen, torch.float32, None, None)))
-    assert torch.equal(found[0], samples[chosen])
+    seen: list[Tensor] = []
+    compile_kernels(lambda: seen.append(gather_inputs(samples, chosen, torch.float32, None, None)))
+    assert torch.equal(seen[0], samples[chosen])
 
 
 def test_other_threads_launch_kernels_meanwhile() -> None:

@@ -47,11 +47,11 @@ def test_raw_images(
     draws[0, :2, 2] = torch.tensor([0.5, 0.499])  # the first is not flipped
     crops = crops_of(steps, draws) if steps.augments else None
     table = byte_table(steps, images, torch.float32).to(dtype)
-    found = gather_inputs(images, chosen, dtype, table, crops)
+    inputs = gather_inputs(images, chosen, dtype, table, crops)
     wanted = to_float(augment(images[chosen], steps, draws), steps).to(dtype)
-    assert found.dtype == dtype
-    assert found.is_contiguous()
-    assert torch.equal(found, wanted)
+    assert inputs.dtype == dtype
+    assert inputs.is_contiguous()
+    assert torch.equal(inputs, wanted)
 
 
 @BOTH_TYPES
@@ -67,8 +67,8 @@ def test_floats(shape: tuple[int, ...], dtype: torch.dtype) -> None:
     samples[1], samples[2], samples[4] = float("nan"), float("-inf"), -0.0
     chosen = chosen_samples()
     chosen[1, :3] = torch.tensor([1, 2, 4])
-    found = gather_inputs(samples, chosen, dtype, None, None)
-    torch.testing.assert_close(found, samples[chosen].to(dtype), rtol=0, atol=0, equal_nan=True)
+    inputs = gather_inputs(samples, chosen, dtype, None, None)
+    torch.testing.assert_close(inputs, samples[chosen].to(dtype), rtol=0, atol=0, equal_nan=True)
 
 
 def test_samples_far_apart_in_memory() -> None:
@@ -81,6 +81,6 @@ def test_samples_far_apart_in_memory() -> None:
     steps = Preprocessing(1.0)
     chosen = torch.arange(129, -1, -1, device="cuda").view(2, 65)
     table = byte_table(steps, images, torch.float32).bfloat16()
-    found = gather_inputs(images, chosen, torch.bfloat16, table, None)
-    assert torch.equal(found[..., -1, -1].long().flatten(), chosen.flatten())
-    assert not found[..., :-1, :].any()
+    inputs = gather_inputs(images, chosen, torch.bfloat16, table, None)
+    assert torch.equal(inputs[..., -1, -1].long().flatten(), chosen.flatten())
+    assert not inputs[..., :-1, :].any()

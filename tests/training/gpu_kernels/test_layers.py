@@ -45,8 +45,8 @@ def gradients(
         return (output.square() * rising).mean(), moved
 
     losses, moved = vmap(loss)(free, buffers, images)
-    found = torch.autograd.grad(losses.sum(), list(free.values()))
-    return dict(zip(free, found, strict=True)), moved
+    slopes = torch.autograd.grad(losses.sum(), list(free.values()))
+    return dict(zip(free, slopes, strict=True)), moved
 
 
 def lanes(values: Iterable[tuple[str, Tensor]]) -> Tensors:
@@ -66,22 +66,22 @@ def check(
     network = network.cuda().train()
     weights, buffers = lanes(network.named_parameters()), lanes(network.named_buffers())
     with product_precision(precision):
-        found, moved = gradients(for_lanes(network), weights, buffers, images)
+        actual, moved = gradients(for_lanes(network), weights, buffers, images)
     with product_precision("float32"):
         for lane in range(LANES):
-            one = slice(lane, lane + 1)
+            here = slice(lane, lane + 1)
             wanted, after = gradients(
                 with_lane_recurrence(deepcopy(network)),
-                {name: value[one] for name, value in weights.items()},
-                {name: value[one] for name, value in buffers.items()},
-                images[one],
+                {name: value[here] for name, value in weights.items()},
+                {name: value[here] for name, value in buffers.items()},
+                images[here],
             )
             for name, value in wanted.items():
                 scale = float(value.abs().max()) + 1e-6
-                error = float((found[name][one] - value).abs().max())
+                error = float((actual[name][here] - value).abs().max())
                 assert error <= tolerance * scale, (name, error, scale)
             for name, value in after.items():
-                torch.testing.assert_close(moved[name][one], value, rtol=1e-4, atol=1e-5)
+                torch.testing.assert_close(moved[name][here], value, rtol=1e-4, atol=1e-5)
 
 
 def images(channels: int, side: int) -> Tensor:
@@ -186,10 +186,10 @@ def test_rounded_products(norm: Norm, precision: Precision, tolerance: float) ->
         exact, _ = gradients(network, weights, buffers, pixels)
     with product_precision(precision):
         rounded = pixels.bfloat16() if precision == "bf16" else pixels
-        found, _ = gradients(network, weights, buffers, rounded)
+        actual, _ = gradients(network, weights, buffers, rounded)
     for name, value in exact.items():
-        assert found[name].dtype == torch.float32
-        assert float((found[name] - value).norm()) < tolerance * float(value.norm()), name
+        assert actual[name].dtype == torch.float32
+        assert float((actual[name] - value).norm()) < tolerance * float(value.norm()), name
 
 
 @pytest.mark.parametrize("pool", [nn.MaxPool2d(3, 2, 1), nn.MaxPool2d(2), nn.MaxPool2d(3, 1)])
@@ -215,11 +215,11 @@ def test_rectified_max_pooling(pool: nn.MaxPool2d, dtype: torch.dtype) -> None:
     pixels[0, 0] = -pixels[0, 0].abs()  # no gradient
     pixels[1, 1, 1, 4, 4] = float("nan")
     ours, plain = pixels.clone().requires_grad_(), pixels.clone().requires_grad_()
-    found = vmap(partial(LaneMaxPool(pool), relu=True))(ours)
+    pooled = vmap(partial(LaneMaxPool(pool), relu=True))(ours)
     wanted = pool(plain.flatten(0, 1).relu()).unflatten(0, (LANES, BATCH))
-    torch.testing.assert_close(found, wanted, rtol=0, atol=0, equal_nan=True)
-    rising = (torch.arange(found.numel(), device="cuda") % 7 + 1).view_as(found).to(dtype)
-    (found_gradient,) = torch.autograd.grad(found, ours, rising)
+    torch.testing.assert_close(pooled, wanted, rtol=0, atol=0, equal_nan=True)
+    rising = (torch.arange(pooled.numel(), device="cuda") % 7 + 1).view_as(pooled).to(dtype)
+    (found_gradient,) = torch.autograd.grad(pooled, ours, rising)
     (wanted_gradient,) = torch.autograd.grad(wanted, plain, rising)
     assert not found_gradient[0, 0].any()
     assert found_gradient[1, 1, 1, 4, 4] > 0
@@ -281,8 +281,8 @@ def test_layers_without_a_kernel_stay() -> None:
         nn.BatchNorm2d(4, affine=False), nn.MaxPool2d(2, ceil_mode=True), nn.MaxPool2d((2, 3)),
         nn.GroupNorm(2, 4, affine=False),
     )  # fmt: skip
-    found = [type(layer) for layer in for_lanes(layers).children()]
-    assert found == [type(layer) for layer in layers]
+    kinds = [type(layer) for layer in for_lanes(layers).children()]
+    assert kinds == [type(layer) for layer in layers]
 
 
 def test_a_whole_network() -> None:

@@ -76,14 +76,14 @@ def drifts(starts: Tensor, wanted: bool) -> Tensor | None:
     return 0.03 * torch.cos(100 * starts) if wanted else None
 
 
-def kernel_of(stack: LaneStack, one: LoopTrainer, precision: Precision) -> PerceptronSteps:
+def kernel_of(stack: LaneStack, trainer: LoopTrainer, precision: Precision) -> PerceptronSteps:
     """Also for float32, whose results can be compared best."""
     from favano.training.gpu_kernels import perceptron_steps
 
     roster, slots = stack._roster, stack._slots
-    found = perceptron_steps(one.model.module, one.task, roster, slots, precision)
-    assert found is not None
-    return found
+    kernel = perceptron_steps(trainer.model.module, trainer.task, roster, slots, precision)
+    assert kernel is not None
+    return kernel
 
 
 def ends_of(
@@ -95,7 +95,7 @@ def ends_of(
     assert (stack._whole is None) == (precision == "float32")
     stack._whole = kernel_of(stack, trained[0], precision) if whole else None
     starts = starts_of(model, len(given))
-    corrected = drifts(starts, any(one.rule.corrected for one in trained))
+    corrected = drifts(starts, any(trainer.rule.corrected for trainer in trained))
     ends, waiting = torch.zeros_like(starts), list(range(len(given)))
     in_lane = np.full(capacity, -1)
     while waiting or (in_lane >= 0).any():
@@ -183,15 +183,15 @@ def test_end_models_are_those_of_the_plain_loop() -> None:
 @pytest.mark.gpu
 def test_lanes_are_refilled_while_others_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
     """The kernel looks at all lanes; it must not find one that is half loaded."""
-    (one,) = trainers(layers(), (LocalRule(),))
+    (trainer,) = trainers(layers(), (LocalRule(),))
     number = np.arange(2000)
     steps, rate = np.where(number % 3, 5, 60), np.linspace(0.1, 0.3, len(number))
-    starts = starts_of(one.model, len(number))
+    starts = starts_of(trainer.model, len(number))
 
     def ends(queued: int) -> Tensor:
         monkeypatch.setattr("favano.training.stack_lanes._QUEUED", queued)
-        lanes, waiting = StackLanes(LaneStack(one.model, [one], 600)), number
-        found, left = torch.zeros_like(starts), len(number)
+        lanes, waiting = StackLanes(LaneStack(trainer.model, [trainer], 600)), number
+        models, left = torch.zeros_like(starts), len(number)
         while left:
             now, waiting = np.split(waiting, [lanes.free])
             if len(now):
@@ -200,9 +200,9 @@ def test_lanes_are_refilled_while_others_go_on(monkeypatch: pytest.MonkeyPatch) 
             lanes.launch()
             finished = lanes.collect()
             assert finished is not None
-            found[finished.jobs] = finished.ends
+            models[finished.jobs] = finished.ends
             left -= len(finished.jobs)
-        return found
+        return models
 
     assert torch.equal(ends(queued=2), ends(queued=1))
 
@@ -243,12 +243,15 @@ def test_other_networks_have_no_such_kernel(make: object) -> None:
 
 @pytest.mark.gpu
 def test_other_tasks_and_rules_have_no_such_kernel() -> None:
-    (one,) = trainers(layers(), (MOMENTUM,))
-    assert LaneStack(one.model, [one], 2)._whole is None
-    (one,) = trainers(layers(), (LocalRule(),))
-    smoothed = Task(one.task.features, one.task.labels, one.task.batches, _smoothed,
-                    one.task.preprocessing)  # fmt: skip
-    assert LaneStack(one.model, [LoopTrainer(one.model, smoothed, LocalRule())], 2)._whole is None
+    (trainer,) = trainers(layers(), (MOMENTUM,))
+    assert LaneStack(trainer.model, [trainer], 2)._whole is None
+    (trainer,) = trainers(layers(), (LocalRule(),))
+    smoothed = Task(trainer.task.features, trainer.task.labels, trainer.task.batches, _smoothed,
+                    trainer.task.preprocessing)  # fmt: skip
+    assert (
+        LaneStack(trainer.model, [LoopTrainer(trainer.model, smoothed, LocalRule())], 2)._whole
+        is None
+    )
 
 
 def _smoothed(output: Tensor, labels: Tensor) -> Tensor:

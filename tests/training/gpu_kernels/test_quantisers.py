@@ -48,10 +48,10 @@ def turn(values: Tensor) -> Tensor:
     return values.movedim(moved, -1).contiguous().movedim(-1, moved)
 
 
-def close(found: Tensor, expected: Tensor, tolerance: float = 1e-6) -> None:
+def close(actual: Tensor, expected: Tensor, tolerance: float = 1e-6) -> None:
     """Equal up to this error, or up to one rounding of bf16."""
-    tolerance = 2.0**-7 if found.dtype == torch.bfloat16 else tolerance
-    torch.testing.assert_close(found, expected, rtol=tolerance, atol=0.0)
+    tolerance = 2.0**-7 if actual.dtype == torch.bfloat16 else tolerance
+    torch.testing.assert_close(actual, expected, rtol=tolerance, atol=0.0)
 
 
 def rounding(
@@ -62,7 +62,7 @@ def rounding(
 
     function = functions.Rounding if kernels else Rounding
     leaf = values.detach().requires_grad_()
-    out = vmap(lambda one: function.apply(one, kind, bits, grid, True))(leaf)  # type: ignore[no-untyped-call]
+    out = vmap(lambda lane: function.apply(lane, kind, bits, grid, True))(leaf)  # type: ignore[no-untyped-call]
     rising = torch.arange(values[0].numel(), device="cuda").view_as(values[0]) % 7 + 1
     (gradient,) = torch.autograd.grad(out, leaf, torch.zeros_like(out) + rising)
     return out.detach(), gradient
@@ -72,10 +72,10 @@ def check_rounding(values: Tensor, kind: str, bits: int, grid: GridName = "sawb"
     out, gradient = rounding(True, values, kind, bits, grid)
     assert out.dtype == gradient.dtype == values.dtype
     for lane in range(len(values)):
-        one = slice(lane, lane + 1)
-        expected, passed = rounding(False, values[one].contiguous(), kind, bits, grid)
-        close(out[one], expected, 1e-5)  # the clip is a difference, so its last bits vary
-        assert torch.equal(gradient[one], passed)
+        here = slice(lane, lane + 1)
+        expected, passed = rounding(False, values[here].contiguous(), kind, bits, grid)
+        close(out[here], expected, 1e-5)  # the clip is a difference, so its last bits vary
+        assert torch.equal(gradient[here], passed)
 
 
 @BOTH_TYPES
@@ -118,8 +118,8 @@ def test_nan_spreads_over_its_lane_alone() -> None:
     values[1, 3, 5] = torch.nan
     out, _ = rounding(True, values, "activations", 3)
     assert out.isnan().flatten(1).any(1).tolist() == [False, True, False]
-    found = drawn(True, values, 0, 7, 1)
-    assert found.isnan().flatten(1).any(1).tolist() == [False, True, False]
+    coarse = drawn(True, values, 0, 7, 1)
+    assert coarse.isnan().flatten(1).any(1).tolist() == [False, True, False]
 
 
 def drawn(kernels: bool, gradient: Tensor, place: int, levels: int, samples: int) -> Tensor:
@@ -129,9 +129,9 @@ def drawn(kernels: bool, gradient: Tensor, place: int, levels: int, samples: int
     function = functions.QuantisedGradient if kernels else QuantisedGradient
     keys = torch.tensor([7, -(2**62) - 3, 2**40 + 1], device="cuda")[: len(gradient)]
     leaf = torch.zeros_like(gradient).requires_grad_()
-    out = vmap(lambda one, key: function.apply(one, key, place, levels, samples))(leaf, keys)  # type: ignore[no-untyped-call]
-    (found,) = torch.autograd.grad(out, leaf, gradient)
-    return found
+    out = vmap(lambda lane, key: function.apply(lane, key, place, levels, samples))(leaf, keys)  # type: ignore[no-untyped-call]
+    (coarse,) = torch.autograd.grad(out, leaf, gradient)
+    return coarse
 
 
 @BOTH_TYPES
@@ -141,36 +141,36 @@ def drawn(kernels: bool, gradient: Tensor, place: int, levels: int, samples: int
 def test_gradients(shape: tuple[int, ...], samples: int, turned: bool, dtype: torch.dtype) -> None:
     """With the same draws, which belong to elements, wherever these lie in memory."""
     gradient = numbers(*shape, seed=1).to(dtype)
-    found = drawn(True, turn(gradient) if turned else gradient, 3 << 20, 7, samples)
-    assert found.dtype == dtype
-    close(found, drawn(False, gradient, 3 << 20, 7, samples))
+    coarse = drawn(True, turn(gradient) if turned else gradient, 3 << 20, 7, samples)
+    assert coarse.dtype == dtype
+    close(coarse, drawn(False, gradient, 3 << 20, 7, samples))
 
 
 @pytest.mark.parametrize("levels", [7, 8])
 def test_gradients_of_many_sizes(levels: int) -> None:
     gradient = numbers(50, 70) * torch.logspace(-30, 3, 70, device="cuda")
-    found = drawn(True, gradient, 0, levels, 3)
-    close(found, drawn(False, gradient, 0, levels, 3))
+    coarse = drawn(True, gradient, 0, levels, 3)
+    close(coarse, drawn(False, gradient, 0, levels, 3))
     assert len(set(drawn(True, gradient, 0, levels, 1)[0].flatten().abs().tolist())) <= levels + 1
-    assert not torch.equal(found, drawn(True, gradient, 1, levels, 3))
+    assert not torch.equal(coarse, drawn(True, gradient, 1, levels, 3))
 
 
 def test_gradients_that_are_not_dense() -> None:
     """Of a sum, which has the same number everywhere, and of every second column."""
     for gradient in (numbers(1, 1).expand(-1, 30, 20), numbers(30, 40)[..., ::2]):
-        found = drawn(True, gradient, 5, 7, 1)
-        close(found, drawn(False, gradient, 5, 7, 1))
+        coarse = drawn(True, gradient, 5, 7, 1)
+        close(coarse, drawn(False, gradient, 5, 7, 1))
     zeros = torch.zeros((LANES, 30, 20), device="cuda")
     assert not bool(drawn(True, zeros, 0, 7, 1).any())
 
 
 def test_a_lane_does_not_depend_on_the_others() -> None:
     values = numbers(8, 16, 17, 17)
-    for one in (slice(0, 1), slice(1, 3)):
+    for lanes in (slice(0, 1), slice(1, 3)):
         for kind in ("weights", "activations"):
-            alone, together = (rounding(True, part, kind, 3) for part in (values[one], values))
-            assert torch.equal(alone[0], together[0][one])
-            assert torch.equal(alone[1], together[1][one])
+            alone, together = (rounding(True, part, kind, 3) for part in (values[lanes], values))
+            assert torch.equal(alone[0], together[0][lanes])
+            assert torch.equal(alone[1], together[1][lanes])
     first = drawn(True, values[:1], 0, 7, 1)
     assert torch.equal(first, drawn(True, values, 0, 7, 1)[:1])
 
@@ -195,14 +195,18 @@ def convnet() -> nn.Module:
     )  # fmt: skip
 
 
-def end_models(one: LoopTrainer, precision: Precision) -> Tensor:
+def end_models(loop: LoopTrainer, precision: Precision) -> Tensor:
     """Of a step of two clients, computed by kernels in two lanes."""
-    stack, lanes, zeros = LaneStack(one.model, [one], 2, precision), np.arange(2), np.zeros(2, int)
+    stack, lanes, zeros = (
+        LaneStack(loop.model, [loop], 2, precision),
+        np.arange(2),
+        np.zeros(2, int),
+    )
     work = Work(lanes, zeros, zeros + 1, np.full(2, RATE))
-    stack.load(lanes, one.model.vector.repeat(2, 1), zeros, work)
-    found = stack.launch()
-    assert found.lanes.tolist() == [0, 1]
-    return found.ends
+    stack.load(lanes, loop.model.vector.repeat(2, 1), zeros, work)
+    done = stack.launch()
+    assert done.lanes.tolist() == [0, 1]
+    return done.ends
 
 
 RECIPES = {
@@ -218,15 +222,15 @@ RECIPES = {
 def test_a_step_in_lanes_is_that_of_the_loop(make: Callable[[], nn.Module], recipe: Recipe) -> None:
     """The draws are the same, so few numbers are rounded to another level."""
     torch.manual_seed(0)
-    one = trainer(make(), recipe)
-    start = one.model.snapshot()
+    loop = trainer(make(), recipe)
+    start = loop.model.snapshot()
     with product_precision("float32"):
-        found = end_models(one, "float32")
+        ends = end_models(loop, "float32")
         for client in range(2):
-            expected = one.run(start, Job(0, client, 0, 1, RATE))
+            expected = loop.run(start, Job(0, client, 0, 1, RATE))
             moved = (expected - start).norm()
             assert float(moved) > 0
-            assert float((found[client] - expected).norm()) < 0.05 * float(moved)
+            assert float((ends[client] - expected).norm()) < 0.05 * float(moved)
 
 
 @pytest.mark.parametrize("recipe", RECIPES.values(), ids=RECIPES)
@@ -234,10 +238,10 @@ def test_a_step_in_lanes_is_that_of_the_loop(make: Callable[[], nn.Module], reci
 def test_steps_with_bf16(make: Callable[[], nn.Module], recipe: Recipe) -> None:
     """Finite, and nearer to the steps of float32 than those are long."""
     torch.manual_seed(0)
-    one = trainer(make(), recipe)
-    start = one.model.snapshot()
-    exact, found = end_models(one, "float32"), end_models(one, "bf16")
-    assert bool(found.isfinite().all())
-    assert found.dtype == torch.float32
-    assert float((found - exact).norm()) < 0.5 * float((exact - start).norm())
-    assert not torch.equal(found, exact)
+    loop = trainer(make(), recipe)
+    start = loop.model.snapshot()
+    exact, rough = end_models(loop, "float32"), end_models(loop, "bf16")
+    assert bool(rough.isfinite().all())
+    assert rough.dtype == torch.float32
+    assert float((rough - exact).norm()) < 0.5 * float((exact - start).norm())
+    assert not torch.equal(rough, exact)

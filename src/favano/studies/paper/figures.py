@@ -27,11 +27,11 @@ _LINES = {f"s = {s}, {width}": (s, width) for s in _SELECTED for width in _WIDTH
 
 def quantisation_runs(seeds: int) -> list[Run]:
     """FAVANO for each s and width; FAVANO[QNN] is FAVANO with `quantise=luq` and its defaults."""
-    found = []
+    runs = []
     for line, (selected, width) in _LINES.items():
         keys = {"dataset": "cifar10", "selected": selected, **SETTINGS[MOSTLY_FAST]}
-        found += seeded(line, MOSTLY_FAST, {**keys, **_WIDTHS[width]}, range(seeds))
-    return found
+        runs += seeded(line, MOSTLY_FAST, {**keys, **_WIDTHS[width]}, range(seeds))
+    return runs
 
 
 FIGURES = (

@@ -49,9 +49,9 @@ DETAILS: Final = tuple(
 
 def four_methods(dataset: str, columns: Sequence[str], seeds: int) -> list[Run]:
     """FedAvg, QuAFL, FedBuff and FAVANO on a data set, in some of the settings."""
-    found = []
+    runs = []
     for column in columns:
         for method, keys in METHODS.items():
             own = {"dataset": dataset, "algorithm": method, **SETTINGS[column], **keys}
-            found += seeded(PAPER, column, own, range(seeds))
-    return found
+            runs += seeded(PAPER, column, own, range(seeds))
+    return runs

@@ -178,8 +178,8 @@ def backward(
     out: Tensor, mean: Tensor, variance: Tensor, with_residual: bool, relu: bool, epsilon: float,
 ) -> tuple[Tensor | None, ...]:  # fmt: skip
     """Gradients of images, weight, bias and residual."""
-    gradient, images, out = (channels_last(one) for one in (gradient, images, out))
-    weight, bias, *statistics = (one.contiguous() for one in (weight, bias, mean, variance))
+    gradient, images, out = (channels_last(tensor) for tensor in (gradient, images, out))
+    weight, bias, *statistics = (tensor.contiguous() for tensor in (weight, bias, mean, variance))
     grid, count, how = _launch(images)
     to_images = torch.empty_like(images)
     to_residual = torch.empty_like(images) if with_residual else to_images  # not written

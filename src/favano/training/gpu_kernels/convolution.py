@@ -92,11 +92,11 @@ def _rows_kernel(
             pixels += (tl.load(images + at, mask=known, other=0.0),)
         rows = ()
         for tap_row in tl.static_range(SIZE):
-            found = total[tap_row]
+            summed = total[tap_row]
             for part in tl.static_range(PER_ROW):
                 weight = weights[tap_row * PER_ROW + part]
-                found = tl.dot(pixels[part], weight, found, input_precision=PRECISION)
-            rows += (found,)
+                summed = tl.dot(pixels[part], weight, summed, input_precision=PRECISION)
+            rows += (summed,)
         done = row + PADDING - SIZE + 1
         complete = wanted & (done >= 0)
         result = rows[SIZE - 1]

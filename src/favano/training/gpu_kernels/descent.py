@@ -43,17 +43,20 @@ def descend(weights: Tensor, gradients: Tensor, rates: Tensor) -> None:
 
     Of a linear layer the gradient is a product that comes column by column.
     """
-    lanes, one = len(weights), gradients[0]
-    if one.ndim == 2 and one.T.is_contiguous() and not one.is_contiguous():
-        (rows, columns), high = one.shape, min(_SIDE, int(triton.next_power_of_2(one.shape[0])))
+    lanes, gradient = len(weights), gradients[0]
+    if gradient.ndim == 2 and gradient.T.is_contiguous() and not gradient.is_contiguous():
+        (rows, columns), high = (
+            gradient.shape,
+            min(_SIDE, int(triton.next_power_of_2(gradient.shape[0]))),
+        )
         wide = _NUMBERS // high
         _turned_kernel[triton.cdiv(rows, high), triton.cdiv(columns, wide), lanes](
             weights, gradients, rates, rows, columns, weights.stride(0), gradients.stride(0),
             ROWS=high, COLUMNS=wide,
         )  # fmt: skip
         return
-    gradients = gradients if one.is_contiguous() else gradients.contiguous()
-    _descent_kernel[triton.cdiv(one.numel(), _NUMBERS), lanes](
-        weights, gradients, rates, one.numel(), weights.stride(0), gradients.stride(0),
+    gradients = gradients if gradient.is_contiguous() else gradients.contiguous()
+    _descent_kernel[triton.cdiv(gradient.numel(), _NUMBERS), lanes](
+        weights, gradients, rates, gradient.numel(), weights.stride(0), gradients.stride(0),
         NUMBERS=_NUMBERS,
     )  # fmt: skip

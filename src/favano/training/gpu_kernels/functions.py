@@ -96,8 +96,8 @@ def _normalisation(kernels) -> type[Function]:
 
         @staticmethod
         def backward(ctx, gradient, _mean, _variance):
-            found = kernels.backward(gradient, *ctx.saved_tensors, ctx.with_residual, *ctx.how)
-            return *found, None, *[None] * len(ctx.how)
+            gradients = kernels.backward(gradient, *ctx.saved_tensors, ctx.with_residual, *ctx.how)
+            return *gradients, None, *[None] * len(ctx.how)
 
     return Normalisation
 
@@ -126,8 +126,8 @@ class MaxPooling(Function):
 
     @staticmethod
     def backward(ctx, gradient, _origin):
-        found = pooling.backward(gradient, *ctx.saved_tensors, ctx.size, *ctx.how)
-        return found, None, None, None, None
+        to_images = pooling.backward(gradient, *ctx.saved_tensors, ctx.size, *ctx.how)
+        return to_images, None, None, None, None
 
 
 @_for_all_lanes

@@ -137,8 +137,8 @@ def backward(
     variance: Tensor, with_residual: bool, relu: bool, epsilon: float, groups: int,
 ) -> tuple[Tensor | None, ...]:  # fmt: skip
     """Gradients of images, weight, bias and residual."""
-    gradient, images, out = (channels_last(one) for one in (gradient, images, out))
-    weight, bias, *statistics = (one.contiguous() for one in (weight, bias, mean, variance))
+    gradient, images, out = (channels_last(tensor) for tensor in (gradient, images, out))
+    weight, bias, *statistics = (tensor.contiguous() for tensor in (weight, bias, mean, variance))
     lanes, batch, height, width, channels = images.shape
     to_images = torch.empty_like(images)
     to_residual = torch.empty_like(images) if with_residual else to_images  # not written

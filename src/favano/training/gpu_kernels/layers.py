@@ -284,7 +284,7 @@ def _is_plain_norm(layer: nn.Module) -> TypeGuard[nn.BatchNorm2d]:
 
 def _is_plain_pool(layer: nn.MaxPool2d) -> bool:
     sizes = (layer.kernel_size, layer.stride, layer.padding, layer.dilation)
-    square = all(isinstance(one, int) or len({*one}) == 1 for one in sizes)
+    square = all(isinstance(size, int) or len({*size}) == 1 for size in sizes)
     plain = layer.dilation in (1, (1, 1)) and not (layer.ceil_mode or layer.return_indices)
     return square and plain and _side(layer.kernel_size) < 16  # pixels are counted in bytes
 

@@ -56,9 +56,9 @@ def _step_kernel(
     taken, kept, shown = tl.sigmoid(sums[0]), tl.sigmoid(sums[1]), tl.sigmoid(sums[3])
     new = _tanh(sums[2])
     cell = kept * tl.load(cells + state, mask=known, other=0.0).to(tl.float32) + taken * new
-    found = (taken, kept, new, shown)
+    new_gates = (taken, kept, new, shown)
     for gate in tl.static_range(4):
-        value = found[gate].to(gates.dtype.element_ty)
+        value = new_gates[gate].to(gates.dtype.element_ty)
         tl.store(gates + at + gate * HIDDEN, value, mask=known)
     tl.store(new_cells + state, cell.to(new_cells.dtype.element_ty), mask=known)
     tl.store(hidden + state, (shown * _tanh(cell)).to(hidden.dtype.element_ty), mask=known)
@@ -73,11 +73,11 @@ def _step_gradient_kernel(
     place, known, row, sums_row, column = _places(count, gates_apart, BATCH, HIDDEN, NUMBERS)
     state = ((row // BATCH).to(tl.int64) * states_apart + row % BATCH) * HIDDEN + column
     at = sums_row * 4 * HIDDEN + column
-    found = ()
+    saved = ()
     for gate in tl.static_range(4):
         value = tl.load(gates + at + gate * HIDDEN, mask=known, other=0.0)
-        found += (value.to(tl.float32),)
-    taken, kept, new, shown = found
+        saved += (value.to(tl.float32),)
+    taken, kept, new, shown = saved
     outer = tl.load(to_hidden + state, mask=known, other=0.0).to(tl.float32)
     outer += tl.load(to_later + place, mask=known, other=0.0).to(tl.float32)
     before = tl.load(cells + state, mask=known, other=0.0).to(tl.float32)

@@ -110,5 +110,5 @@ def images_gradient(
             gradient, images, images, at, there, scale, offset, False, RELU
         )
         distance = (image - mean[None, :]) * slope[None, :]
-        found = scale[None, :] * incoming - constant[None, :] - distance
-        tl.store(to_images + at, found.to(to_images.dtype.element_ty), mask=there)
+        outgoing = scale[None, :] * incoming - constant[None, :] - distance
+        tl.store(to_images + at, outgoing.to(to_images.dtype.element_ty), mask=there)

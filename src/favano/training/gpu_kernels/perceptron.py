@@ -50,14 +50,14 @@ def _inputs(
     """Some inputs of all samples, (samples, WIDTH); what is padding has no meaning."""
     place = first + tl.arange(0, WIDTH)
     there = valid[:, None] & (place < INPUTS)[None, :]
-    found = tl.load(samples + chosen[:, None] * INPUTS + place[None, :], mask=there, other=0)
-    found = found.to(tl.float32)
+    values = tl.load(samples + chosen[:, None] * INPUTS + place[None, :], mask=there, other=0)
+    values = values.to(tl.float32)
     if SCALED:
         channel, known = lines + place // PIXELS * 2, place < INPUTS
         shift = tl.load(channel, mask=known, other=0.0)
         slope = tl.load(channel + 1, mask=known, other=0.0)
-        found = found * slope[None, :] + shift[None, :]
-    return found
+        values = values * slope[None, :] + shift[None, :]
+    return values
 
 
 @triton.jit
@@ -200,7 +200,7 @@ class PerceptronSteps:
         """At most so many steps per lane, until its job ends; none with other rules."""
         models, orders, unused = lanes.models, lanes.orders, lanes.models
         samples, batch = self.task.features, self.task.batches.batch_size
-        kept = [one for one in (lanes.starts, lanes.drifts) if one is not None]
+        kept = [tensor for tensor in (lanes.starts, lanes.drifts) if tensor is not None]
         _perceptron_kernel[len(models),](
             models, lanes.rates, lanes.rows, lanes.steps, lanes.ends, lanes.rules, orders,
             lanes.pulls,

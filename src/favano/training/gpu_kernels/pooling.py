@@ -124,10 +124,10 @@ def backward(
     """The gradient of the images, (L, B, C, *shape)."""
     gradient, origin = channels_last(gradient), channels_last(origin)
     lanes, batch, high, wide, channels = gradient.shape
-    found = gradient.new_empty((lanes, batch, *shape, channels))
+    to_images = gradient.new_empty((lanes, batch, *shape, channels))
     grid, pixels, how = _launch(
-        found, HEIGHT=shape[0], WIDTH=shape[1], OUT_HEIGHT=high, OUT_WIDTH=wide,
+        to_images, HEIGHT=shape[0], WIDTH=shape[1], OUT_HEIGHT=high, OUT_WIDTH=wide,
         SIZE=size, STRIDE=stride, PADDING=padding,
     )  # fmt: skip
-    _pool_gradient_kernel[grid](gradient, origin, found, pixels, **how)
-    return found.movedim(-1, 2)
+    _pool_gradient_kernel[grid](gradient, origin, to_images, pixels, **how)
+    return to_images.movedim(-1, 2)

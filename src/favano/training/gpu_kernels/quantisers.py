@@ -23,9 +23,9 @@ _TO_WHOLE = tl.constexpr(1.5 * 2**23)  # a small float32 plus this is rounded to
 
 # Of the draws, as in `favano.quantisation.noise`: of 64 bits, then of 32.
 _GOLDEN = tl.constexpr(signed(GOLDEN))
-_MIX, _MIX_AGAIN = (tl.constexpr(signed(one)) for one in MULTIPLIERS)
+_MIX, _MIX_AGAIN = (tl.constexpr(signed(multiplier)) for multiplier in MULTIPLIERS)
 _STEP = tl.constexpr(signed(GOLDEN >> 32, width=32))
-_FIRST, _SECOND = (tl.constexpr(signed(one, width=32)) for one in SHORT_MULTIPLIERS)
+_FIRST, _SECOND = (tl.constexpr(signed(multiplier, width=32)) for multiplier in SHORT_MULTIPLIERS)
 
 
 @triton.jit
@@ -117,9 +117,9 @@ def _mask_kernel(
     step, high = tl.load(steps + lane), tl.load(highest + lane)
     value = tl.load(values + lane * apart + place, mask=known, other=0.0).to(tl.float32)
     inside = (value >= LOW * step * NUDGE) & (value <= high * step * NUDGE)
-    found = tl.load(gradient + lane * between + place, mask=known, other=0.0).to(tl.float32)
-    found = found * inside.to(tl.float32)  # not a choice: NaN stays
-    tl.store(out + lane * count + place, found.to(out.dtype.element_ty), mask=known)
+    passed = tl.load(gradient + lane * between + place, mask=known, other=0.0).to(tl.float32)
+    passed = passed * inside.to(tl.float32)  # not a choice: NaN stays
+    tl.store(out + lane * count + place, passed.to(out.dtype.element_ty), mask=known)
 
 
 @triton.jit
@@ -169,9 +169,9 @@ def _luq_kernel(
     for draw in tl.static_range(SAMPLES):
         lifted = lower * _noise(key, place + draw, index) + share
         total += tl.where(lifted < 1.0, 0.0, _power_below(lifted))
-    found = total * unit * (1.0 / SAMPLES)
-    found = tl.where(value < 0.0, -found, found)
-    tl.store(out + lane * count + number, found.to(out.dtype.element_ty), mask=known)
+    mean = total * unit * (1.0 / SAMPLES)
+    mean = tl.where(value < 0.0, -mean, mean)
+    tl.store(out + lane * count + number, mean.to(out.dtype.element_ty), mask=known)
 
 
 class _Lanes(NamedTuple):
@@ -199,13 +199,13 @@ class _Lanes(NamedTuple):
 
 def _dense(values: Tensor) -> _Lanes:
     """Each lane row by row, with channels last, or column by column; copied only if necessary."""
-    one = values[0]
-    if one.is_contiguous():
+    lane = values[0]
+    if lane.is_contiguous():
         return _Lanes(values)
-    if one.ndim == 4 and one.is_contiguous(memory_format=torch.channels_last):
-        return _Lanes(values, one.shape[1], one.shape[2] * one.shape[3])
-    if one.ndim == 2 and one.T.is_contiguous():
-        return _Lanes(values, *one.shape)
+    if lane.ndim == 4 and lane.is_contiguous(memory_format=torch.channels_last):
+        return _Lanes(values, lane.shape[1], lane.shape[2] * lane.shape[3])
+    if lane.ndim == 2 and lane.T.is_contiguous():
+        return _Lanes(values, *lane.shape)
     return _Lanes(values.contiguous())
 
 

@@ -58,8 +58,8 @@ def _weights_kernel(
             at = ((image * OUT_HEIGHT + down) * OUT_WIDTH + column) * OUT
             known = (pixel < last) & (down >= 0) & (down < OUT_HEIGHT)
             known = known[:, None] & (filters < OUT)[None, :]
-            found = tl.load(gradient + at[:, None] + filters[None, :], mask=known, other=0.0)
-            incoming += (found,)
+            loaded = tl.load(gradient + at[:, None] + filters[None, :], mask=known, other=0.0)
+            incoming += (loaded,)
         up = row if ROWS else row * STRIDE - PADDING + first_row
         left = column * STRIDE - PADDING
         corner = ((image * HEIGHT + up) * WIDTH + left) * IN
